@@ -165,7 +165,7 @@ def measure(setting: Setting, base: Path, turn: float) -> Shares:
 
     def connect(model: Any) -> Actor:
         policy, tool = policy_over(model, clock, reprefill=setting.reprefill), Sleeper(turn / setting.turn_s)
-        made.append((policy, Watching(policy.live, clock)))
+        made.append((policy, Watching(policy, clock)))
         return Actor(lambda ask: episode(policy, tool, ask), made[0][1])
 
     def heard(progress: Progress) -> None:
@@ -198,12 +198,13 @@ def figures(setting: Setting, config: RlConfig, ledger: Path, policy: Directed, 
                 if used:
                     trained += 1
                     ages += batch.step - min(min(node.versions) for node in trajectory.turns() if node.versions)
-    usage, seconds = last.usage - first.usage, last.at - first.at
-    times = [after.at - before.at for before, after in pairwise(sync.moments[setting.warm :])]
-    again = usage.prefill_seconds * usage.recomputed_tokens / max(1, usage.prefilled_tokens)
-    engine = (usage.prefill_seconds + usage.decode_seconds - again) / seconds
+    seconds, before, after = last.at - first.at, first.usage, last.usage
+    prefill = after.prefill_seconds - before.prefill_seconds
+    times = [later.at - earlier.at for earlier, later in pairwise(sync.moments[setting.warm :])]
+    again = prefill * (last.again - first.again) / max(1, last.prefilled - first.prefilled)
+    engine = (prefill + after.decode_seconds - before.decode_seconds - again) / seconds
     share = {why: engine * value / sum(spent.values()) for why, value in spent.items()}
-    updates = usage.paused_seconds / seconds
+    updates = (last.paused - first.paused) / seconds
     return Shares(
         goodput=share["used"] + updates,
         sampling=share["used"],

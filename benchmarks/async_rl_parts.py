@@ -130,6 +130,8 @@ class Directed(WrappedPolicy):
         self.seconds: dict[tuple[str, int], float] = defaultdict(float)
         """Compute-seconds by question and attempt."""
         self.turns = 0
+        self.prefilled = self.again = 0
+        """Prompt tokens that turns had computed, and those of them that earlier turns had."""
 
     def open(self, key: SampleKey) -> Session:
         return _DirectedSession(self, self.live.open(key))
@@ -146,6 +148,9 @@ class _DirectedSession:
         done = await self._session.generate(delta, sampling, key, None)
         self._policy.seconds[key.question, key.attempt] += done.compute_seconds
         self._policy.turns += 1
+        self._policy.prefilled += done.prefilled_tokens
+        # New to a session is its delta, and the last token of the turn before.
+        self._policy.again += max(0, done.prefilled_tokens - len(delta.token_ids or ()) - 1)
         forced = any(PROFILE.force_hint in message.content for message in delta.messages)
         return replace(done, text=said(key, forced=forced))
 
@@ -262,18 +267,23 @@ class Moment:
     idle: float
     host: float
     usage: Usage
+    paused: float
+    """Seconds of updates."""
+    prefilled: int
+    again: int
 
 
 @dataclass
 class Watching:
     """Weight sync in place, which notes when each version was published."""
 
-    policy: TransformersPolicy
+    policy: Directed
     clock: Clock
     moments: list[Moment] = field(default_factory=list)
+    paused: float = 0.0
 
     def __post_init__(self) -> None:
-        self._sync = InPlace(self.policy)
+        self._sync = InPlace(self.policy.live)
 
     @property
     def version(self) -> int:
@@ -283,11 +293,15 @@ class Watching:
     async def training(self) -> AsyncIterator[None]:
         async with self._sync.training():
             self.clock.compute(True)
+            since = self.clock.now()
             try:
                 yield
             finally:
+                self.paused += self.clock.now() - since
                 self.clock.compute(False)
 
     async def publish(self, weights: Mapping[str, Any] | None, version: int) -> None:
         await self._sync.publish(weights, version)
-        self.moments.append(Moment(self.clock.now(), self.clock.idle, self.clock.host, self.policy.usage()))
+        clock, policy = self.clock, self.policy
+        counts = (self.paused, policy.prefilled, policy.again)
+        self.moments.append(Moment(clock.now(), clock.idle, clock.host, policy.live.usage(), *counts))

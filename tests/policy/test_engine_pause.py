@@ -168,41 +168,7 @@ async def test_seconds_are_shared_out_and_nothing_is_counted_twice(loaded):
         *(s.generate(ids(*p), GREEDY, key(attempt=n)) for n, (s, p) in enumerate(zip(sessions, prompts, strict=True)))
     )
     used = policy.usage()
-    assert used.prefilled_tokens == sum(map(len, prompts)) and used.recomputed_tokens == 0
+    assert used.prefilled_tokens == sum(map(len, prompts))
     assert used.sampled_tokens == sum(len(said(first)) for first in firsts)
     shares = sum(first.compute_seconds for first in firsts)
     assert shares == pytest.approx(used.prefill_seconds + used.decode_seconds) and used.decode_seconds > 0
-    assert used.paused_seconds == 0 and used.idle_seconds > 0
-    async with policy.paused():
-        clock.now += 100.0
-        assert policy.usage().paused_seconds > 100
-    assert (policy.usage() - used).paused_seconds > 100 > (policy.usage() - used).idle_seconds
-
-
-async def test_what_is_computed_again_is_counted(loaded):
-    policy = TransformersPolicy(*loaded, reprefill_stale=True)
-    session = policy.open(key())
-    first = await session.generate(ids(*PROMPT), GREEDY, key())
-    assert policy.usage().recomputed_tokens == 0
-    policy.bump_version()
-    before = policy.usage()
-    await session.generate(ids(5, 6), GREEDY, key(1))
-    used = policy.usage() - before
-    known = len(PROMPT) + len(said(first)) - 1  # the last one was sampled and never computed
-    assert (used.recomputed_tokens, used.prefilled_tokens) == (known, known + 3)
-    resumed = policy.open(key(attempt=1))
-    before = policy.usage()
-    delta = ids(*PROMPT[::-1])
-    await resumed.generate(type(delta)((), delta.token_ids, recalled=20), GREEDY, key(attempt=1))
-    assert (policy.usage() - before).recomputed_tokens == 20
-    session.rewind(4)  # a retry is not a recomputation: it asks for something else
-    before = policy.usage()
-    await session.generate(ids(*PROMPT), GREEDY, key(2))
-    assert (policy.usage() - before).recomputed_tokens == 0
-
-
-async def test_a_groups_copied_prompt_is_nobodys_recomputation(loaded):
-    policy = TransformersPolicy(*loaded)
-    await asyncio.gather(*(policy.open(key(attempt=n)).generate(ids(*PROMPT), GREEDY, key(attempt=n)) for n in range(4)))
-    used = policy.usage()
-    assert (used.prefilled_tokens, used.recomputed_tokens) == (len(PROMPT), 0)

@@ -14,7 +14,7 @@ from policy_tiny import full_logits, ids, key, load, said
 
 from sanderling.core.types import Sampling
 from sanderling.policy import forward, kv_cache
-from sanderling.policy.forward import Branch, Lane, SlotForward, alike, put_in_one_lane
+from sanderling.policy.forward import Branch, SlotForward, alike, put_in_one_lane
 from sanderling.policy.kv_cache import Placement, SlotCache
 from sanderling.policy.transformers_policy import TransformersPolicy
 
@@ -40,17 +40,18 @@ def loaded():
 def rows(monkeypatch):
     """How many rows each decode step computed, and how many were asked for."""
     seen: list[tuple[int, int]] = []
-    by_row, beside = SlotForward._decode_row_by_row, SlotForward._decode_side_by_side
+    compute, beside = SlotForward.compute, SlotForward._decode_side_by_side
 
-    def count_by_row(self, groups):
-        seen.append((len(groups), sum(len(group) for group in groups)))
-        return by_row(self, groups)
+    def count_by_row(self, parts, groups, *, row_by_row=False):
+        if row_by_row:
+            seen.append((len(groups), sum(len(group) for group in groups)))
+        return compute(self, parts, groups, row_by_row=row_by_row)
 
     def count_beside(self, branches):
         seen.append((len(branches), len(branches)))
         return beside(self, branches)
 
-    monkeypatch.setattr(SlotForward, "_decode_row_by_row", count_by_row)
+    monkeypatch.setattr(SlotForward, "compute", count_by_row)
     monkeypatch.setattr(SlotForward, "_decode_side_by_side", count_beside)
     return seen
 
@@ -227,7 +228,7 @@ async def test_a_group_is_metered_once_and_each_turn_is_billed_what_it_needs(loa
     second = await together(policy, sessions, (9, 8), turn=1)
     assert [one.prefilled_tokens for one in second] == [3, 3, 3, 3], "as if each were alone"
     used = policy.usage()
-    assert (used.prefilled_tokens, used.recomputed_tokens) == (prompt + 3, 0)
+    assert used.prefilled_tokens == prompt + 3
     assert used.sampled_tokens == sum(len(said(one)) for one in (*first, *second))
 
 
@@ -239,12 +240,12 @@ async def test_penalties_are_each_turns_own(loaded):
     assert [branch for branch, _ in found] == [branch for branch, _ in alone]
 
 
-def branch(*tokens: int, cached: int, lane: Lane | None = None) -> Branch:
+def branch(*tokens: int, cached: int, lane: object | None = None) -> Branch:
     return Branch(list(tokens), cached, lane=lane)
 
 
 def test_alike_are_those_of_a_lane_with_the_same_still_to_come():
-    lane, other = Lane(), Lane()
+    lane, other = object(), object()
     told = [
         branch(1, 2, 3, cached=2, lane=lane),
         branch(1, 2, 3, cached=2),  # says the same, and came another way

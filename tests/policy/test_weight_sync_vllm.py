@@ -11,8 +11,8 @@ from test_endpoint import KEY, LetterTokenizer, tokens
 
 from sanderling.core.errors import UserError
 from sanderling.core.types import Sampling
-from sanderling.policy.contract import Delta, PolicyOutageError, WeightSync
-from sanderling.policy.endpoint import CompletionEndpointPolicy, Gate, HttpClient
+from sanderling.policy.contract import Delta, Gate, PolicyOutageError, WeightSync
+from sanderling.policy.endpoint import CompletionEndpointPolicy, HttpClient
 from sanderling.policy.weight_sync import VllmServer
 
 NEW = plain({"paths": {"/pause": {"post": {"parameters": [{"name": "mode"}, {"name": "clear_cache"}]}}}})

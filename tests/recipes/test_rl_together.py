@@ -4,7 +4,7 @@ import asyncio
 import threading
 from contextlib import asynccontextmanager
 
-from sanderling.policy.endpoint import Gate
+from sanderling.policy.contract import Gate
 from sanderling.recipes.rl.together import Together
 
 

@@ -7,10 +7,11 @@ then the truth; text-level ones (chat endpoints, scripts) take messages and retu
 A session of one's own extends :class:`MessageSession` or :class:`TokenSession` by ``_speak``.
 """
 
+import asyncio
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
@@ -156,6 +157,43 @@ class WeightSync(Protocol):
         Raises PolicyOutageError when the sampler cannot be reached, UserError when it refuses the weights.
         """
         ...
+
+
+class Gate:
+    """What turns pass before they are sampled: while it is closed nobody goes in; whoever is inside comes out as ever."""
+
+    def __init__(self) -> None:
+        self._inside = 0
+        self._holds = 0
+        self._changed = asyncio.Event()
+
+    @asynccontextmanager
+    async def passing(self) -> AsyncIterator[None]:
+        """Be inside, once the gate is open; an open one is passed without waiting."""
+        while self._holds:
+            await self._changed.wait()
+        self._inside += 1
+        try:
+            yield
+        finally:
+            self._inside -= 1
+            self._tell()
+
+    @asynccontextmanager
+    async def closed(self, *, empty: bool) -> AsyncIterator[None]:
+        """Keep everybody out; with ``empty`` the block begins when the last one inside has come out."""
+        self._holds += 1
+        try:
+            while empty and self._inside:
+                await self._changed.wait()
+            yield
+        finally:
+            self._holds -= 1
+            self._tell()
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
 
 
 class WrappedPolicy:

@@ -19,8 +19,8 @@ tried again, since somebody has already read from it.
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -34,6 +34,7 @@ from sanderling.policy.contract import (
     END_TOKEN,
     Completion,
     Finish,
+    Gate,
     MessageSession,
     OnText,
     PolicyOutageError,
@@ -183,43 +184,6 @@ def _words(found: Any) -> str:
     if isinstance(found, dict):
         found = found.get("message") or found
     return " ".join(str(found).split())[:200] or "no reason given"
-
-
-class Gate:
-    """What turns pass on their way to a server: while it is closed nobody goes in; whoever is inside comes out as ever."""
-
-    def __init__(self) -> None:
-        self._inside = 0
-        self._holds = 0
-        self._changed = asyncio.Event()
-
-    @asynccontextmanager
-    async def passing(self) -> AsyncIterator[None]:
-        """Be inside, once the gate is open; an open one is passed without waiting."""
-        while self._holds:
-            await self._changed.wait()
-        self._inside += 1
-        try:
-            yield
-        finally:
-            self._inside -= 1
-            self._tell()
-
-    @asynccontextmanager
-    async def closed(self, *, empty: bool) -> AsyncIterator[None]:
-        """Keep everybody out; with ``empty`` the block begins when the last one inside has come out."""
-        self._holds += 1
-        try:
-            while empty and self._inside:
-                await self._changed.wait()
-            yield
-        finally:
-            self._holds -= 1
-            self._tell()
-
-    def _tell(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
 
 
 class _Endpoint:

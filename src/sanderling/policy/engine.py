@@ -5,10 +5,8 @@ step is synchronous, and decided by no thread or clock. Before it, the engine yi
 more: after turns have ended it waits a fixed number of yields for their sessions to come back with their next observation. So
 batches are the same in every run that makes the same calls on one event loop; tools that use threads or sockets change
 batches, but the random numbers are each turn's own (`sampler`). Sessions that have gone the same way so far are computed as one
-(`forward`) and drawn for one by one.
-
-Between two steps weights may change (then ``version`` does), and the engine can be paused, so that somebody else may use the
-module, in another thread too.
+(`forward`) and drawn for one by one. Between two steps weights may change, and the engine can be paused, so that somebody else
+may use the module, in another thread too.
 
 Transformers' own continuous batching (5.19) has no sessions, samples in a background thread under one seed, so that arrival
 times change results, and on a two-core CPU took 30 times as long as `generate` for a model of 1M parameters.
@@ -17,17 +15,16 @@ times change results, and on a two-core CPU took 30 times as long as `generate` 
 import asyncio
 import math
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, fields
-from typing import Any, Self
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
 from sanderling.core.errors import UserError
 from sanderling.core.types import Sampling
-from sanderling.policy.contract import Finish, PolicyOutageError
+from sanderling.policy.contract import Finish, Gate, PolicyOutageError
 from sanderling.policy.forward import Branch, SlotForward, alike, borrowed, plan_prefill
 from sanderling.policy.sampler import Uniforms, sample
 
@@ -35,26 +32,14 @@ _PATIENCE = 16
 """Yields to the event loop within which a session that has just finished a turn is expected to submit its next."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Usage:
-    """What an engine spent its time on since it was made. Example: ``used = policy.usage() - before``."""
+    """What an engine has spent on computing since it was made."""
 
-    seconds: float = 0.0
     prefill_seconds: float = 0.0
     decode_seconds: float = 0.0
-    paused_seconds: float = 0.0
     prefilled_tokens: int = 0
-    recomputed_tokens: int = 0
-    """Of the prefilled ones, those that had been computed before: by a process that was killed, or under older weights."""
     sampled_tokens: int = 0
-
-    @property
-    def idle_seconds(self) -> float:
-        """Neither computing nor paused: tools, the event loop's other work, or nobody to serve."""
-        return max(0.0, self.seconds - self.prefill_seconds - self.decode_seconds - self.paused_seconds)
-
-    def __sub__(self, earlier: Self) -> "Usage":
-        return Usage(**{one.name: getattr(self, one.name) - getattr(earlier, one.name) for one in fields(self)})
 
 
 class Meter:
@@ -62,20 +47,7 @@ class Meter:
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
-        self._began = clock()
-        self._paused_since: float | None = None
-        self._totals: Counter[str] = Counter()
-
-    def usage(self) -> Usage:
-        """The totals so far, a pause under way included."""
-        now = self._clock()
-        totals: dict[str, Any] = dict(self._totals)
-        if self._paused_since is not None:
-            totals["paused_seconds"] = totals.get("paused_seconds", 0.0) + now - self._paused_since
-        return Usage(seconds=now - self._began, **totals)
-
-    def add(self, **counts: float) -> None:
-        self._totals.update(counts)
+        self.usage = Usage()
 
     @contextmanager
     def timing(self, name: str, requests: "Sequence[Request]", shares: Sequence[float]) -> Iterator[None]:
@@ -83,14 +55,9 @@ class Meter:
         since = self._clock()
         yield
         spent = self._clock() - since
-        self.add(**{name: spent})
+        setattr(self.usage, name, getattr(self.usage, name) + spent)
         for request, share in zip(requests, shares, strict=True):
             request.seconds += spent * share
-
-    def pause(self, begins: bool) -> None:
-        if not begins and self._paused_since is not None:
-            self.add(paused_seconds=self._clock() - self._paused_since)
-        self._paused_since = self._clock() if begins else None
 
 
 @dataclass(eq=False)
@@ -112,7 +79,7 @@ class Request:
     """Prompt tokens that had to be computed for it, by itself or by one that is like it."""
     seconds: float = 0.0
     seen: torch.Tensor | None = None
-    """(V,) tokens sampled so far; only where a presence penalty is asked for."""
+    """(V,) tokens sampled so far; only beside somebody who asks for a presence penalty."""
 
 
 class Engine:
@@ -136,8 +103,7 @@ class Engine:
         self._prefill_tokens = prefill_tokens
         self._reprefill_stale = reprefill_stale
         self.meter = meter or Meter()
-        self._holds = 0
-        self._reopened = asyncio.Event()
+        self._gate = Gate()
         self._forward = SlotForward(model)
         self._waiting: dict[Request, asyncio.Future[None]] = {}
         self._running: dict[Request, asyncio.Future[None]] = {}
@@ -162,20 +128,9 @@ class Engine:
             self._waiting.pop(request, None)
             self._running.pop(request, None)
 
-    @asynccontextmanager
-    async def paused(self) -> AsyncIterator[None]:
+    def paused(self) -> AbstractAsyncContextManager[None]:
         """No step runs inside. Nothing is awaited on the way in; pauses may overlap, and the last one out opens again."""
-        if not self._holds:
-            self._reopened = asyncio.Event()
-            self.meter.pause(True)
-        self._holds += 1
-        try:
-            yield
-        finally:
-            self._holds -= 1
-            if not self._holds:
-                self.meter.pause(False)
-                self._reopened.set()
+        return self._gate.closed(empty=False)
 
     def free(self, branch: Branch) -> None:
         """Give a branch's slot back. A request that runs on it fails."""
@@ -189,12 +144,9 @@ class Engine:
         try:
             while self._waiting or self._running:
                 await self._quiet()
-                while self._holds:  # and again: whoever was told first may have closed it anew
-                    await self._reopened.wait()
-                with borrowed(self.model):
-                    self._refresh()
-                    self._prefill()
-                    self._decode()
+                async with self._gate.passing():
+                    with borrowed(self.model):
+                        self._step()
         except torch.OutOfMemoryError as error:
             self._fail(PolicyOutageError(f"The model ran out of memory: use a smaller max_batch or max_length ({error})."))
         except asyncio.CancelledError:
@@ -212,28 +164,28 @@ class Engine:
             quiet = quiet + 1 if self._arrivals == before else 0
         self._expected.clear()
 
-    def _refresh(self) -> None:
-        """Where it is asked for, compute again what other weights left in the cache; a turn under way goes on by a token."""
-        if self._reprefill_stale:
+    def _step(self) -> None:
+        """Admit and compute what has come, and then one token of every running request."""
+        if self._reprefill_stale:  # what other weights left in the cache; a turn under way goes on by a token
             for request in (*self._running, *self._waiting):
                 if request.branch.version != self.version:
                     request.branch.forget_cache()
-            stale = [request for request in self._running if not request.branch.cached]
-            for request in stale:
-                request.branch.version = self.version
-            self._compute(stale)
-
-    def _prefill(self) -> None:
-        """Admit waiting requests and compute their new tokens; each gets its first sampled token."""
+            self._compute([request for request in self._running if not request.branch.cached])
         admitted = list(self._waiting)[: self._max_batch - len(self._running)]
         for request in admitted:
             self._running[request] = self._waiting.pop(request)
-            if not request.branch.cached:
-                request.branch.version = self.version
         self._compute(admitted)
+        requests = list(self._running)
+        if requests:
+            with self.meter.timing("decode_seconds", requests, [1 / len(requests)] * len(requests)):
+                drawn = self._draw(requests, self._forward.decode([request.branch for request in requests]))
+            self._accept(requests, *drawn)
 
     def _compute(self, requests: Sequence[Request]) -> None:
         """Compute what is new in the requests' prompts, once for those that are alike, and sample one token for each."""
+        for request in requests:
+            if not request.branch.cached:
+                request.branch.version = self.version
         groups = [[requests[index] for index in group] for group in alike([request.branch for request in requests])]
         for group in groups:
             for number, request in enumerate(group):
@@ -244,41 +196,29 @@ class Engine:
                 branch.cached = min(branch.cached, len(branch.ids) - 1)  # the last token's logits are needed
                 # A turn is billed what it needs, whoever computes it; a first prompt that another one has counts as copied.
                 request.prefilled += 1 if fresh and number else len(branch.ids) - branch.cached
-            # What one of them needs anew is not computed again.
-            branch, known = group[0].branch, min(request.branch.known for request in group)
-            again = max(0, min(known, len(branch.ids)) - branch.cached)
-            self.meter.add(prefilled_tokens=len(branch.ids) - branch.cached, recomputed_tokens=again)
         spans = [(group[0].branch.cached, len(group[0].branch.ids)) for group in groups]
+        self.meter.usage.prefilled_tokens += sum(stop - start for start, stop in spans)
         for parts in plan_prefill(spans, self._prefill_tokens):
             served = [groups[part.index] for part in parts]
             every = [request for group in served for request in group]
             whole = sum(part.size for part in parts)
             shares = [part.size / len(group) / whole for part, group in zip(parts, served, strict=True) for _ in group]
             with self.meter.timing("prefill_seconds", every, shares):
-                logits = self._forward.prefill(parts, [[request.branch for request in group] for group in served])
+                logits = self._forward.compute(parts, [[request.branch for request in group] for group in served])
                 row = torch.tensor([at for at, group in enumerate(served) for _ in group], device=logits.device)
                 drawn = self._draw(every, logits[row]) if parts[0].last else None  # one that is not is alone in its forward
             if drawn is not None:
                 self._accept(every, *drawn)
-
-    def _decode(self) -> None:
-        """One token of every running request."""
-        requests = list(self._running)
-        if requests:
-            with self.meter.timing("decode_seconds", requests, [1 / len(requests)] * len(requests)):
-                drawn = self._draw(requests, self._forward.decode([request.branch for request in requests]))
-            self._accept(requests, *drawn)
 
     def _draw(self, requests: list[Request], logits: torch.Tensor) -> tuple[list[int], list[float]]:
         """A token of each request, and their log-probabilities; the device has finished when this returns."""
         uniforms = torch.tensor([request.uniforms.draw() for request in requests], dtype=torch.float64, device=logits.device)
         seen = None
         if any(request.sampling.presence_penalty for request in requests):
-            nothing = torch.zeros(logits.shape[1], dtype=torch.bool, device=logits.device)
             for request in requests:
-                if request.seen is None and request.sampling.presence_penalty:
-                    request.seen = nothing.clone()
-            seen = torch.stack([nothing if request.seen is None else request.seen for request in requests])
+                if request.seen is None:
+                    request.seen = torch.zeros(logits.shape[1], dtype=torch.bool, device=logits.device)
+            seen = torch.stack([request.seen for request in requests if request.seen is not None])
         ids, logprobs = sample(logits, [request.sampling for request in requests], uniforms, seen)
         found = logprobs.tolist()
         if any(map(math.isnan, found)):
@@ -290,7 +230,7 @@ class Engine:
 
     def _accept(self, requests: list[Request], ids: list[int], logprobs: list[float]) -> None:
         """Take in a token of each request; those that end are told."""
-        self.meter.add(sampled_tokens=len(ids))
+        self.meter.usage.sampled_tokens += len(ids)
         for request, token, logprob in zip(requests, ids, logprobs, strict=True):
             request.branch.ids.append(token)
             request.ids.append(token)

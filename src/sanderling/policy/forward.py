@@ -27,10 +27,6 @@ _ROW_COST = 200
 """Beside its keys, what attending to a row by itself takes on a CPU, in keys (12 µs and 60 ns: 20 and 64 rows of 325)."""
 
 
-class Lane:
-    """Shared by branches whose slots hold the same keys and values."""
-
-
 @dataclass(eq=False)
 class Branch:
     """What one session has heard and said, and how much of it is in the cache."""
@@ -41,20 +37,16 @@ class Branch:
     version: int = 0
     """Policy version that the cache was begun under."""
     slot: int | None = None
-    known: int = 0
-    """Leading ids that had been computed once, whether they still stand in the slot or not; only counted."""
-    lane: Lane | None = None
+    lane: object | None = None
     """Shared with branches whose slots hold the same keys and values, as far as both are cached."""
 
     def truncate(self, size: int) -> None:
         """Forget everything after ``size`` tokens."""
         del self.ids[size:]
         self.cached = min(self.cached, size)
-        self.known = min(self.known, size)
 
     def forget_cache(self) -> None:
         """Have the keys and values computed again."""
-        self.known = max(self.known, self.cached)
         self.cached = 0
         self.lane = None
 
@@ -74,7 +66,7 @@ def alike(branches: Sequence[Branch]) -> list[list[int]]:
 
 def put_in_one_lane(group: Sequence[Branch]) -> None:
     """These were computed as one, and nobody else with them."""
-    lane = Lane() if len(group) > 1 else None
+    lane = object() if len(group) > 1 else None
     for branch in group:
         branch.lane = lane
 
@@ -143,12 +135,11 @@ class SlotForward:
         self._cache = SlotCache(model.config.num_hidden_layers)
         self._owners: list[Branch | None] = []
 
-    @property
-    def device(self) -> torch.device:
-        return self._model.device
+    def compute(self, parts: Sequence[Slice], groups: Sequence[Sequence[Branch]], *, row_by_row: bool = False) -> torch.Tensor:
+        """Compute the parts' tokens, each for branches that are alike (parallel to ``parts``). Returns logits, (M, V).
 
-    def prefill(self, parts: Sequence[Slice], groups: Sequence[Sequence[Branch]]) -> torch.Tensor:
-        """Compute the parts' tokens, each for branches that are alike (parallel to ``parts``). Returns logits, (M, V)."""
+        ``row_by_row``, for parts of one token: each row attends to its own keys only.
+        """
         # Padded on the left, so that every row's last token stands last.
         width, length = max(part.size for part in parts), max(part.stop for part in parts)
         ids = np.zeros((len(parts), width), dtype=np.int64)
@@ -168,12 +159,16 @@ class SlotForward:
                 slots=self._tensor(np.concatenate(slots)[copy]),
                 positions=self._tensor(positions[row[copy], column]),
                 source=self._tensor(row[copy] * width + column),
-                read=self._tensor(np.array([own[0] for own in slots], dtype=np.int64)),
+                read=None if row_by_row else self._tensor(np.array([own[0] for own in slots], dtype=np.int64)),
                 length=length,
             )
         )
         places = self._tensor(positions)
-        logits = self._logits(self._tensor(ids), places, attention_mask=self._mask(places, length))
+        if row_by_row:
+            seen = tuple((own[0], part.stop) for own, part in zip(slots, parts, strict=True))
+            logits = self._logits(self._tensor(ids), places, seen=seen)
+        else:
+            logits = self._logits(self._tensor(ids), places, attention_mask=self._mask(places, length))
         for part, group in zip(parts, groups, strict=True):
             put_in_one_lane(group)
             for branch in group:
@@ -183,49 +178,29 @@ class SlotForward:
     def decode(self, branches: Sequence[Branch]) -> torch.Tensor:
         """Compute the last id of each branch, the only one not yet cached. Returns the logits after it, (B, V)."""
         groups = alike(branches)
-        if self._pays_row_by_row([branches[group[0]] for group in groups], branches):
-            logits = self._decode_row_by_row([[branches[i] for i in group] for group in groups])
+        together = [[branches[index] for index in group] for group in groups]
+        if self._pays_row_by_row([group[0] for group in together], branches):
+            parts = [Slice(at, one[0].cached, one[0].cached + 1, last=True) for at, one in enumerate(together)]
+            logits = self.compute(parts, together, row_by_row=True)
             row = np.empty(len(branches), dtype=np.int64)
             for number, group in enumerate(groups):
                 row[list(group)] = number
-            logits = logits if len(groups) == len(branches) else logits[self._tensor(row)]
-        else:
-            logits = self._decode_side_by_side(branches)
-        for group in groups:
-            put_in_one_lane([branches[i] for i in group])
+            return logits if len(groups) == len(branches) else logits[self._tensor(row)]
+        logits = self._decode_side_by_side(branches)
+        for group in together:
+            put_in_one_lane(group)
         for branch in branches:
             branch.cached += 1
         return logits
 
     def _pays_row_by_row(self, first: Sequence[Branch], branches: Sequence[Branch]) -> bool:
         """Whether attending row by row costs less; ``first``: one branch of each group that is alike."""
-        if self.device.type != "cpu":
+        if self._model.device.type != "cpu":
             return False
         threads, heads = torch.get_num_threads(), self._model.config.num_key_value_heads
         # By itself a row is shared out over its heads only.
         own = sum(branch.cached + 1 for branch in first) / min(threads, heads) + _ROW_COST * len(first)
         return own < len(branches) * (max(branch.cached for branch in branches) + 1) / threads
-
-    def _decode_row_by_row(self, groups: Sequence[Sequence[Branch]]) -> torch.Tensor:
-        """A row for each group of branches that are alike. Returns their logits."""
-        first = [group[0] for group in groups]
-        slots = [[self._slot_of(branch) for branch in group] for group in groups]
-        length = max(branch.cached for branch in first) + 1
-        self._cache.reserve(len(self._owners), length)
-        ids = self._tensor(np.array([[branch.ids[-1]] for branch in first], dtype=np.int64))
-        positions = np.array([[branch.cached] for branch in first], dtype=np.int64)
-        source = np.repeat(np.arange(len(groups)), [len(own) for own in slots])
-        self._cache.place(
-            Placement(
-                slots=self._tensor(np.array([slot for own in slots for slot in own], dtype=np.int64)),
-                positions=self._tensor(positions[source, 0]),
-                source=self._tensor(source),
-                read=None,
-                length=length,
-            )
-        )
-        seen = tuple((own[0], branch.cached + 1) for own, branch in zip(slots, first, strict=True))
-        return self._logits(ids, self._tensor(positions), seen=seen)
 
     def _decode_side_by_side(self, branches: Sequence[Branch]) -> torch.Tensor:
         """A row for each of the leading slots, all read as they lie, up to the longest; those that are alike are not shared."""
@@ -240,7 +215,7 @@ class SlotForward:
         self._cache.reserve(len(self._owners), int(positions.max()) + 1)
         length = max(branch.cached for branch in branches) + 1
         places = self._tensor(positions)
-        every_row = torch.arange(rows, device=self.device)
+        every_row = torch.arange(rows, device=self._model.device)
         self._cache.place(Placement(slots=every_row, positions=places[:, 0], source=None, read=rows, length=length))
         logits = self._logits(self._tensor(ids), places, attention_mask=self._mask(places, length))
         return logits if slots == list(range(rows)) else logits[self._tensor(np.array(slots))]
@@ -275,8 +250,8 @@ class SlotForward:
 
     def _mask(self, positions: torch.Tensor, length: int) -> torch.Tensor:
         """Additive (M, 1, Q, length): keys up to each query's position are seen."""
-        hidden = torch.arange(length, device=self.device) > positions[:, None, :, None]
-        mask = torch.zeros(hidden.shape, dtype=self._model.dtype, device=self.device)
+        hidden = torch.arange(length, device=self._model.device) > positions[:, None, :, None]
+        mask = torch.zeros(hidden.shape, dtype=self._model.dtype, device=self._model.device)
         return mask.masked_fill_(hidden, float("-inf"))
 
     def _slot_of(self, branch: Branch) -> int:
@@ -302,4 +277,4 @@ class SlotForward:
                     owner.slot = place
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
+        return torch.from_numpy(np.ascontiguousarray(array)).to(self._model.device)

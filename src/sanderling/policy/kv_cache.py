@@ -92,17 +92,15 @@ class SlotCache(Cache):
     def __init__(self, layers: int) -> None:
         self.slot_layers = [SlotLayer() for _ in range(layers)]
         super().__init__(layers=list(self.slot_layers))
-        self._slots, self._capacity = self.slot_layers[0].shape
 
     def reserve(self, slots: int, capacity: int) -> None:
-        """Make room for so many slots and positions, doubling; after a failure it is as it was."""
-        wanted = (_doubled(self._slots, slots), _doubled(self._capacity, capacity))
-        for layer in self.slot_layers if wanted != (self._slots, self._capacity) else ():
-            if layer.shape != wanted:  # some have grown where memory ran out amid them
+        """Make room for so many slots and positions, doubling; where memory runs out amid the layers, the rest grow later."""
+        for layer in self.slot_layers:
+            wanted = (_doubled(layer.shape[0], slots), _doubled(layer.shape[1], capacity))
+            if layer.shape != wanted:
                 if layer.keys is not None and layer.values is not None:
                     layer.keys, layer.values = _grown(layer.keys, *wanted), _grown(layer.values, *wanted)
                 layer.shape = wanted
-        self._slots, self._capacity = wanted
 
     def place(self, placement: Placement) -> None:
         """Say where the next forward's tokens go."""

@@ -16,6 +16,7 @@ Models whose layers do not all attend to everything (sliding windows, linear att
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -113,7 +114,8 @@ class TransformersPolicy:
         return self._engine.paused()
 
     def usage(self) -> Usage:
-        return self._engine.meter.usage()
+        """What its engine has spent so far."""
+        return replace(self._engine.meter.usage)
 
     def open(self, key: SampleKey) -> "TransformersSession":
         return TransformersSession(self, self._engine)
@@ -148,7 +150,6 @@ class TransformersSession:
         before = self.mark()
         self._busy = True
         self._branch.ids.extend(delta.token_ids)
-        self._branch.known = max(self._branch.known, delta.recalled)
         try:
             return await self._turn(delta.recalled, sampling, key, on_text)
         except BaseException:

@@ -10,8 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Protocol
 
-from sanderling.policy.contract import WeightSync
-from sanderling.policy.endpoint import Gate
+from sanderling.policy.contract import Gate, WeightSync
 
 
 class Meeting(Protocol):
