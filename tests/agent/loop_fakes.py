@@ -11,7 +11,7 @@ from sanderling.core.record import NodeKind, Question, Seeds, Trajectory
 from sanderling.core.types import FixedClock, Sampling, ToolSpec
 from sanderling.policy import contract
 from sanderling.policy.contract import Completion, Delta, Finish, OnText, PolicyOutageError, SampleKey, Session
-from sanderling.policy.scripted import ListPolicy
+from sanderling.policy.scripted import ScriptedPolicy
 from sanderling.tools.contract import ToolContext, ToolResult
 
 CLOCK_DAY = datetime.date(2026, 3, 1)
@@ -84,6 +84,18 @@ class TokenPolicy:
         return TokenSession(self)
 
 
+def in_order(turns: Sequence[str]) -> ScriptedPolicy:
+    """A text-level policy that says the turns one after the other, rewound or not, and then is out of order."""
+    left = iter(turns)
+
+    def reply(messages: object, key: SampleKey) -> str:
+        for turn in left:
+            return turn
+        raise PolicyOutageError("The script has no more turns.")
+
+    return ScriptedPolicy(reply, "list")
+
+
 class FakeTool:
     """Answers with a function of arguments and context; remembers both."""
 
@@ -132,7 +144,7 @@ def fake_profile(
 
 
 async def play(
-    turns: Sequence[str] | TokenPolicy | ListPolicy, *tools: FakeTool, profile: Profile | None = None, **kwargs: Any
+    turns: Sequence[str] | TokenPolicy | ScriptedPolicy, *tools: FakeTool, profile: Profile | None = None, **kwargs: Any
 ) -> Trajectory:
     """Run one episode over the fakes."""
     policy = TokenPolicy(turns) if isinstance(turns, list) else turns

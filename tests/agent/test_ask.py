@@ -12,7 +12,7 @@ import pytest
 import typer
 from hypothesis import given
 from hypothesis import strategies as st
-from loop_fakes import call, fake_profile
+from loop_fakes import call, fake_profile, in_order
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -25,7 +25,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory
 from sanderling.core.types import Ending, Message
 from sanderling.policy.contract import PolicyOutageError, SampleKey
-from sanderling.policy.scripted import ListPolicy, ScriptedPolicy
+from sanderling.policy.scripted import ScriptedPolicy
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.tools.recording import open_recording, read_recording, trajectories_of
 from sanderling.world.contract import Page
@@ -48,7 +48,7 @@ ANSWER = "<think>It is [red]known[/red].</think>\n<answer>The Kent</answer>"
 async def shown(turns: Sequence[str]) -> tuple[str, Trajectory]:
     out = io.StringIO()
     console = Console(file=out, width=200, force_terminal=False)
-    done = await research("Which river?", RIVERS, ListPolicy(turns), fake_profile(), console=console)
+    done = await research("Which river?", RIVERS, in_order(turns), fake_profile(), console=console)
     return out.getvalue(), done
 
 
@@ -200,7 +200,7 @@ def asked(path: Path, question: str, query: str) -> None:
     turns = ["<think>" + call(query, think="Look."), ANSWER]
     log = open_recording(path)
     console = Console(file=io.StringIO())
-    asyncio.run(research(question, RIVERS, ListPolicy(turns), fake_profile(), console=console, log=log))
+    asyncio.run(research(question, RIVERS, in_order(turns), fake_profile(), console=console, log=log))
 
 
 def run(*arguments: object) -> str:

@@ -45,6 +45,7 @@ from loop_fakes import (
     call,
     echo,
     fake_profile,
+    in_order,
     kinds,
     play,
 )
@@ -56,7 +57,7 @@ from sanderling.core.chat import ChatRenderer
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending, FixedClock, Message, Role, ToolStatus
 from sanderling.policy.contract import Completion, Finish, SampleKey
-from sanderling.policy.scripted import ListPolicy, ScriptedPolicy, ScriptedSession
+from sanderling.policy.scripted import ScriptedPolicy, ScriptedSession
 from sanderling.tools.contract import ToolContext, ToolOutageError, ToolResult
 
 # -- 1, 2: deltas and ids ------------------------------------------------------------------------------------------------
@@ -462,7 +463,7 @@ async def test_rule_10_a_question_that_does_not_fit_is_one_clear_ending() -> Non
     done = await play(policy, question=Question(id="long", text="why? " * 20_000))
     assert done.ending is Ending.CONTEXT_EXHAUSTED and not policy.calls and kinds(done) == [SYS, ASK]
     assert "shorten the question" in done.detail and "20000" in done.detail
-    text = await play(ListPolicy([answer()]), question=Question(id="long", text="why? " * 20_000))
+    text = await play(in_order([answer()]), question=Question(id="long", text="why? " * 20_000))
     assert text.ending is Ending.CONTEXT_EXHAUSTED and "shorten the question" in text.detail
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from loop_fakes import CLOCK_DAY, FakeTool
+from loop_fakes import CLOCK_DAY, FakeTool, in_order
 
 from sanderling.agent.agent import Agent
 from sanderling.core.profiles import DR_VENUS_4B, Budgets, Guards, Profile
@@ -16,7 +16,6 @@ from sanderling.core.prompts import default_specs
 from sanderling.core.record import NodeKind, Seeds, Trajectory
 from sanderling.core.types import Ending, FixedClock
 from sanderling.data.importing import import_all
-from sanderling.policy.scripted import ListPolicy
 from sanderling.tools.contract import ToolContext
 from sanderling.world.recorded import ReplayTable
 
@@ -57,7 +56,7 @@ async def test_every_observation_is_the_recorded_one(recorded: list[Trajectory],
     assert recorded
     for source in recorded:
         tools = {spec.name: replaying(table, spec.name, source.id) for spec in default_specs(PATIENT)}
-        replayed = await Agent(ListPolicy([turn.text for turn in source.turns()]), tools, PATIENT, FixedClock(CLOCK_DAY)).run(
+        replayed = await Agent(in_order([turn.text for turn in source.turns()]), tools, PATIENT, FixedClock(CLOCK_DAY)).run(
             source.question, Seeds(), id=source.id
         )
         assert (replayed.ending, replayed.answer) == (Ending.ANSWERED, source.answer), source.id

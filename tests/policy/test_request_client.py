@@ -26,7 +26,7 @@ from sanderling.policy.budget import Ledger, Limits, Prices, Spent
 from sanderling.policy.endpoint import ChatEndpointPolicy, HttpClient
 from sanderling.policy.load import open_policy
 from sanderling.policy.request_client import ReplyCache, RequestClient, without_reasoning
-from sanderling.policy.scripted import ListPolicy, ScriptedPolicy
+from sanderling.policy.scripted import ScriptedPolicy
 from sanderling.runs.run import Run
 from sanderling.tools.page_reader import reading_messages
 
@@ -185,16 +185,16 @@ async def test_what_is_remembered_needs_no_budget(tmp_path: Path) -> None:
 def test_a_ledger_goes_on_where_it_was_and_counts_what_was_under_way(tmp_path: Path) -> None:
     spent = Run(tmp_path).table("spent")
     first = Ledger(Limits(tokens=1_000), spent)
-    first.settle(first.hold(400, 0.5), 150, 0.25)
+    first.settle(first.hold(400, 0.5), Spent(150, 0.25, 1))
     first.hold(300, 0.5)  # killed here
-    first.release(first.hold(100, 0.5))
+    first.settle(first.hold(100, 0.5), Spent())
     second = Ledger(Limits(tokens=1_000), spent)
-    assert second.spent == second.earlier == Spent(450, 0.75, 3)
+    assert second.spent == Spent(450, 0.75, 3) and second.here == Spent() != first.here
     with pytest.raises(BudgetSpentError, match=r"1,000 \(tokens\) is reached: 450"):
         second.hold(551, 0.0)
     hold = second.hold(550, 0.0)
-    second.settle(hold, 10, 0.0)
-    second.settle(hold, 500, 0.0)
+    second.settle(hold, Spent(10, 0.0, 1))
+    second.settle(hold, Spent(500, 0.0, 1))
     assert Ledger(Limits(), spent).spent.tokens == 460
 
 
@@ -231,7 +231,7 @@ def test_a_ledger_never_passes_its_limit(calls: list[tuple[int, int, str]]) -> N
         if end == "keep":
             held += wanted
         else:
-            ledger.settle(hold, min(found, wanted), 0.0) if end == "settle" else ledger.release(hold)
+            ledger.settle(hold, Spent(min(found, wanted), 0.0, 1) if end == "settle" else Spent())
         assert ledger.spent.tokens + held <= 2_000
 
 
@@ -263,7 +263,7 @@ def _never(session, forever):
 
 
 async def test_scripts_are_asked_too() -> None:
-    one = RequestClient(ListPolicy(["<think>hm</think>first"]))
+    one = RequestClient(ScriptedPolicy(lambda messages, key: "<think>hm</think>first", "list"))
     assert (await one.ask(told("a"))).text == "first" and one.name == "list"
 
 

@@ -1,12 +1,10 @@
 """Scripted policies keep the branch they were told, and follow the session contract."""
 
-import asyncio
-
 import pytest
 
 from sanderling.core.types import Message, Role, Sampling
-from sanderling.policy.contract import Delta, Finish, Policy, PolicyOutageError, SampleKey
-from sanderling.policy.scripted import ListPolicy, ScriptedPolicy
+from sanderling.policy.contract import Delta, Finish, Policy, SampleKey
+from sanderling.policy.scripted import ScriptedPolicy
 
 KEY = SampleKey(seed=0, question="q", attempt=0, turn=0)
 
@@ -52,22 +50,3 @@ async def test_stop_string_cuts_before_the_earliest():
     session = ScriptedPolicy(lambda messages, key: "one<b>two<a>").open(KEY)
     done = await session.generate(said("x"), Sampling(stop=("<a>", "<b>")), KEY)
     assert (done.text, done.finish) == ("one", Finish.STOP)
-
-
-async def test_list_goes_on_after_a_rewind_and_ends_in_an_outage():
-    session = ListPolicy(["bad", "good"]).open(KEY)
-    mark = session.mark()
-    assert (await session.generate(said("x"), Sampling(), KEY)).text == "bad"
-    session.rewind(mark)
-    assert (await session.generate(said("x"), Sampling(), KEY)).text == "good"
-    before = session.mark()
-    with pytest.raises(PolicyOutageError):
-        await session.generate(said("x"), Sampling(), KEY)
-    assert session.mark() == before
-
-
-async def test_sessions_of_a_list_are_independent():
-    policy = ListPolicy(["1", "2"])
-    a, b = policy.open(KEY), policy.open(KEY)
-    texts = await asyncio.gather(a.generate(said("x"), Sampling(), KEY), b.generate(said("x"), Sampling(), KEY))
-    assert [done.text for done in texts] == ["1", "1"]

@@ -10,7 +10,7 @@ from sanderling.cli.ask import research
 from sanderling.cli.backend import world_backend
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import NodeKind, Question, Trajectory
-from sanderling.policy.scripted import ListPolicy
+from sanderling.policy.scripted import ScriptedPolicy
 from sanderling.recipes.tiny.config import TinyConfig
 from sanderling.recipes.tiny.layout import Layout
 from sanderling.recipes.tiny.measure import rollout_over
@@ -38,8 +38,8 @@ async def test_ask_and_the_recipe_show_the_same_bytes(tmp_path: Path, profile: s
     build_world(layout.world_directory(layout.held_out), PAGES, name="rivers", source="test")
     opened = open_world(layout.world_directory(layout.held_out))
     backend = world_backend(opened, get_profile(profile))
-    served = await research(ASKED, backend, ListPolicy(TURNS), get_profile(profile), console=Console(file=io.StringIO()))
-    rollout = rollout_over(layout, ListPolicy(TURNS), layout.open_world(layout.held_out), 0)
+    served = await research(ASKED, backend, in_order(), get_profile(profile), console=Console(file=io.StringIO()))
+    rollout = rollout_over(layout, in_order(), layout.open_world(layout.held_out), 0)
     trained = await rollout(Question(id="q", text=ASKED), 0)
     assert observed(served) == observed(trained)
     assert len(observed(served)) == 2
@@ -49,9 +49,13 @@ async def test_ask_and_the_recipe_show_the_same_bytes(tmp_path: Path, profile: s
     assert 3 * least < shown <= 3 * longest  # Kent for the first query, both rivers for the second
 
 
+def in_order() -> ScriptedPolicy:
+    return ScriptedPolicy(lambda messages, key: TURNS[key.turn], "list")
+
+
 async def test_the_recipe_hides_near_duplicates_of_what_a_question_masks(tmp_path: Path) -> None:
     layout = Layout(tmp_path, TinyConfig())
     build_world(layout.world_directory(layout.held_out), PAGES, name="rivers", source="test")
-    rollout = rollout_over(layout, ListPolicy(TURNS), layout.open_world(layout.held_out), 0)
+    rollout = rollout_over(layout, in_order(), layout.open_world(layout.held_out), 0)
     masked = await rollout(Question(id="q", text=ASKED, masked_urls=("https://w.example/Kent",)), 0)
     assert not any(b"flows" in text for text in observed(masked))

@@ -16,7 +16,7 @@ from sanderling.cli.world import app
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.core.types import Ending, ToolStatus
-from sanderling.policy.scripted import ListPolicy
+from sanderling.policy.scripted import ScriptedPolicy
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.tools.recording import read_recording
 from sanderling.tools.world_tools import PacedTool
@@ -70,7 +70,8 @@ def figures(report: Path) -> dict[str, float | None]:
 
 def test_from_a_served_world_to_a_recorded_one_and_back(tmp_path, served, monkeypatch):
     world, url = served
-    monkeypatch.setattr("sanderling.policy.load.open_policy", lambda model, on_retry: ListPolicy(TURNS))
+    policy = ScriptedPolicy(lambda messages, key: TURNS[key.turn], "list")
+    monkeypatch.setattr("sanderling.policy.load.open_policy", lambda model, on_retry: policy)
     monkeypatch.setenv("SERPER_API_KEY", "k")
     monkeypatch.setenv("JINA_API_KEY", "k")
     log = tmp_path / "calls.jsonl"

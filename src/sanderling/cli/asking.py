@@ -13,7 +13,7 @@ from rich.console import Console
 
 from sanderling.cli.watch import show_retry
 from sanderling.core.errors import UserError
-from sanderling.policy.budget import Ledger, Limits, Prices, Spent
+from sanderling.policy.budget import Ledger, Limits, Prices
 from sanderling.runs.run import Run
 
 if TYPE_CHECKING:
@@ -48,11 +48,6 @@ class Spending:
 
     def __post_init__(self) -> None:
         self.ledger = Ledger(Limits(self.max_tokens, self.max_cost))
-
-    @property
-    def here(self) -> Spent:
-        """Spent in this run."""
-        return self.ledger.spent - self.ledger.earlier
 
     @property
     def cache_directory(self) -> Path:
@@ -140,7 +135,7 @@ async def opened_askers(
 
 def spent_line(spending: Spending) -> str:
     """One line on what models took."""
-    here, all_runs = spending.here, spending.ledger.spent
+    here, all_runs = spending.ledger.here, spending.ledger.spent
     line = f"models: {here.calls:,} calls, {here.tokens:,} tokens, cost {here.cost:.4g}"
     if here.estimated:
         line += f" ({here.estimated:,} calls estimated at the most they may have taken: the server reports no usage)"

@@ -19,7 +19,6 @@ from sanderling.core.types import Sampling
 from sanderling.policy.contract import Completion, Delta, Finish, OnText, Policy, SampleKey, Session, WrappedPolicy
 from sanderling.runs.run import Table
 
-_MILLION = 1_000_000
 _ROUNDING = 1e-9
 """Sums of prices may differ by this much and still be equal."""
 _SCAFFOLD = 16
@@ -37,10 +36,7 @@ class Prices:
 
     def of(self, prompt_tokens: int, sampled_tokens: int) -> float:
         """The cost of a call."""
-        return (prompt_tokens * self.prompt + sampled_tokens * self.sampled) / _MILLION
-
-
-FREE = Prices()
+        return (prompt_tokens * self.prompt + sampled_tokens * self.sampled) / 1_000_000
 
 
 @dataclass(frozen=True)
@@ -64,14 +60,11 @@ class Spent:
     def __add__(self, other: "Spent") -> "Spent":
         return Spent(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
-    def __sub__(self, other: "Spent") -> "Spent":
-        return Spent(*(a - b for a, b in zip(astuple(self), astuple(other), strict=True)))
-
 
 class Ledger:
     """The account of a run, shared by all its models, within one process.
 
-    Example: ``hold = ledger.hold(900, 0.0); ...; ledger.settle(hold, 412, 0.0)``
+    Example: ``hold = ledger.hold(900, 0.0); ...; ledger.settle(hold, Spent(412, 0.0, calls=1))``
     """
 
     def __init__(self, limits: Limits = Limits(), kept: Table | None = None) -> None:
@@ -81,24 +74,23 @@ class Ledger:
         self._under_way: dict[int, Spent] = {}
         self._next = 0
         self.spent = Spent()
-        """By all processes, without what is under way."""
-        self.earlier = Spent()
-        """What earlier processes spent, what they had under way when they were killed included."""
+        """By all processes: without what is under way here, with what killed ones had under way."""
+        self.here = Spent()
+        """By this process."""
         if kept is not None:
             self.keep_in(kept)
 
     def keep_in(self, kept: Table) -> None:
         """From now on the account stands there; what earlier processes spent is read once. Raises UserError."""
-        is_first, self._kept = self._kept is None, kept
         try:
-            for number, (tokens, cost, estimated) in kept.items() if is_first else ():
-                self.earlier += Spent(tokens, cost, 1, estimated)
+            for number, (tokens, cost, estimated) in kept.items() if self._kept is None else ():
+                self.spent += Spent(tokens, cost, 1, estimated)
                 self._next = max(self._next, int(number) + 1)
         except (TypeError, ValueError) as error:
             raise UserError(
                 f"The account of what was spent in {kept.path} is damaged: restore it, or move it away to begin a new one."
             ) from error
-        self.spent += self.earlier if is_first else Spent()
+        self._kept = kept
 
     def hold(self, tokens: int, cost: float) -> int:
         """Reserve what a call may cost at most, under a number. Raises BudgetSpentError when it could lead past a limit."""
@@ -118,36 +110,20 @@ class Ledger:
                     f"and the next call may take {wanted:,.10g}."
                 )
         number, self._next = self._next, self._next + 1
-        self._keep(number, Spent(tokens, cost, 1))
         self._under_way[number] = Spent(tokens, cost, 1)
+        self._keep(number, self._under_way[number])
         return number
 
-    def settle(self, hold: int, tokens: int, cost: float, *, is_estimated: bool = False) -> None:
-        """The call has ended and cost this, ``is_estimated``: at most. Of several settlements of a hold the first counts."""
-        self._end(hold, Spent(tokens, cost, 1, int(is_estimated)))
-
-    def release(self, hold: int) -> None:
-        """The call failed, and nobody said that it cost anything."""
-        self._end(hold, Spent())
-
-    def _end(self, hold: int, found: Spent) -> None:
+    def settle(self, hold: int, spent: Spent) -> None:
+        """The call has ended and cost this, nothing where it failed. Of several settlements of a hold the first counts."""
         if self._under_way.pop(hold, None) is not None:
-            self.spent += found
-            self._keep(hold, found)
+            self.spent += spent
+            self.here += spent
+            self._keep(hold, spent)
 
     def _keep(self, number: int, spent: Spent) -> None:
         if self._kept is not None:
             self._kept.put(str(number), [spent.tokens, spent.cost, spent.estimated], durable=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """What a turn took."""
-
-    prompt_tokens: int
-    sampled_tokens: int
-    is_estimated: bool
-    """Whether one of them is the most that its texts may have taken, since the server did not say."""
 
 
 def sampled_tokens(completion: Completion) -> int:
@@ -158,7 +134,7 @@ def sampled_tokens(completion: Completion) -> int:
 class MeteredPolicy(WrappedPolicy):
     """Another policy, paid for: each turn is held in a ledger before it is sampled, and settled by what it took."""
 
-    def __init__(self, policy: Policy, ledger: Ledger, prices: Prices = FREE) -> None:
+    def __init__(self, policy: Policy, ledger: Ledger, prices: Prices = Prices()) -> None:
         super().__init__(policy)
         self.ledger = ledger
         self.prices = prices
@@ -171,39 +147,38 @@ class MeteredSession:
     """One branch, paid turn by turn."""
 
     def __init__(self, session: Session, ledger: Ledger, prices: Prices) -> None:
-        self._session = session
-        self._ledger = ledger
-        self._prices = prices
-        self.last: Taken | None = None
-        """What the last turn took."""
+        self._session, self._ledger, self._prices = session, ledger, prices
         self._said: list[tuple[int, int]] = [(session.mark(), _OPENING)]
         """After each turn: the mark, and how many tokens the branch has at most up to there."""
+        self.prompt_tokens = self.sampled_tokens = 0
+        """What the last turn took."""
+        self.is_estimated = False
+        """Whether one of them is the most that its texts may have taken, since the server did not say."""
 
     async def generate(self, delta: Delta, sampling: Sampling, key: SampleKey, on_text: OnText = None) -> Completion:
         """See `contract.Session`. Raises BudgetSpentError before a turn that may lead past the limit."""
         if delta.token_ids is None:
-            new = sum(len(one.content.encode("utf-8", errors="replace")) + _SCAFFOLD for one in delta.messages)
+            new = sum(_bytes(one.content) + _SCAFFOLD for one in delta.messages)
         else:
             new = len(delta.token_ids)
         prompt, longest = self._said[-1][1] + new, sampling.max_tokens
-        most = prompt + longest, self._prices.of(prompt, longest)
-        hold = self._ledger.hold(*most)
+        most = Spent(prompt + longest, self._prices.of(prompt, longest), 1)
+        hold = self._ledger.hold(most.tokens, most.cost)
         try:
             done = await self._session.generate(delta, sampling, key, on_text)
         except Exception:
-            self._ledger.release(hold)
+            self._ledger.settle(hold, Spent())
             raise
         except BaseException:
-            self._ledger.settle(hold, *most)
+            self._ledger.settle(hold, most)
             raise
-        seen, spoken = done.prompt_tokens, sampled_tokens(done)
-        estimated = not seen
-        if not spoken and done.token_ids is None:
-            text = len(done.text.encode("utf-8", errors="replace"))
-            spoken, estimated = longest if done.finish is Finish.LENGTH else min(longest, max(text, 1)), True
-        taken = self.last = Taken(seen or prompt, spoken, estimated)
-        tokens, cost = taken.prompt_tokens + spoken, self._prices.of(taken.prompt_tokens, spoken)
-        self._ledger.settle(hold, tokens, cost, is_estimated=estimated)
+        sampled, self.is_estimated = sampled_tokens(done), not done.prompt_tokens
+        if not sampled and done.token_ids is None:
+            self.is_estimated = True
+            sampled = longest if done.finish is Finish.LENGTH else min(longest, max(_bytes(done.text), 1))
+        self.prompt_tokens, self.sampled_tokens = done.prompt_tokens or prompt, sampled
+        tokens, cost = self.prompt_tokens + sampled, self._prices.of(self.prompt_tokens, sampled)
+        self._ledger.settle(hold, Spent(tokens, cost, 1, int(self.is_estimated)))
         self._said.append((self._session.mark(), tokens))
         return done
 
@@ -218,3 +193,7 @@ class MeteredSession:
 
     def close(self) -> None:
         self._session.close()
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", errors="replace"))

@@ -3,7 +3,6 @@
 A policy opens sessions; a session is one branch of one conversation. The loop hands a session only what is *new* (the delta),
 so an in-process model keeps its keys and values and prefills nothing twice. Token-level policies take and return ids, which are
 then the truth; text-level ones (chat endpoints, scripts) take messages and return text, and their ids are None, never guessed.
-
 A session of one's own extends :class:`MessageSession` or :class:`TokenSession` by ``_speak``.
 """
 
@@ -12,7 +11,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -40,8 +39,7 @@ class SampleKey:
 
     def digest(self) -> bytes:
         """SHA-256 of the key."""
-        text = "\x1f".join((str(self.seed), self.question, str(self.attempt), str(self.turn), str(self.retry)))
-        return hashlib.sha256(text.encode("utf-8")).digest()
+        return hashlib.sha256("\x1f".join(map(str, astuple(self))).encode("utf-8")).digest()
 
 
 class Finish(StrEnum):
@@ -106,11 +104,9 @@ class Session(Protocol):
 
     def rewind(self, mark: int) -> None:
         """Forget everything after ``mark`` (a rejected attempt); the cache before it is kept."""
-        ...
 
     def close(self) -> None:
         """Free the session's cache; closing twice is allowed."""
-        ...
 
 
 class Policy(Protocol):
@@ -118,7 +114,6 @@ class Policy(Protocol):
 
     @property
     def name(self) -> str: ...
-
     @property
     def tokenizer(self) -> Tokenizer | None:
         """None: the policy is text-level."""
@@ -156,7 +151,6 @@ class WeightSync(Protocol):
 
         Raises PolicyOutageError when the sampler cannot be reached, UserError when it refuses the weights.
         """
-        ...
 
 
 class Gate:
@@ -219,10 +213,8 @@ class _BranchSession(ABC):
 
     @abstractmethod
     async def _speak(self, branch: Sequence[Any], sampling: Sampling, key: SampleKey, on_text: OnText) -> Completion: ...
-
     @abstractmethod
     def _new(self, delta: Delta) -> Sequence[Any]: ...
-
     @abstractmethod
     def _spoken(self, completion: Completion) -> Sequence[Any]: ...
 

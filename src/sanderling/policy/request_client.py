@@ -1,7 +1,7 @@
 """Any policy as a client of requests: one conversation in, one reply out, remembered, paid for, and never too many at a time.
 
-Retries are the policy's own. A reply is remembered under the model, the conversation, the temperature, the length and the
-sample; asked again, it costs nothing and is the same. Any change of a letter is another conversation.
+A reply is remembered under the model, the conversation, the temperature, the length and the sample; asked again, it costs
+nothing and is the same. Retries are the policy's own.
 """
 
 import asyncio
@@ -20,17 +20,14 @@ from sanderling.core.chat import conversation_ids
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.types import Message, Sampling
-from sanderling.policy.budget import FREE, Ledger, MeteredPolicy, Prices
+from sanderling.policy.budget import Ledger, MeteredPolicy, Prices
 from sanderling.policy.contract import Delta, Finish, Policy, PolicyOutageError, SampleKey
 from sanderling.policy.endpoint import RefusedError
 from sanderling.runs.files import close_directory
 from sanderling.runs.run import Database, Table
 
-_FORMAT = 1
-_MOST_OUTAGES = 5
-_AGAIN_S = 60.0
-"""How long a server that was not reached so often is left alone before it is tried again."""
-_OPEN, _CLOSE = "<think>", "</think>"
+_MOST_OUTAGES, _AGAIN_S = 5, 60.0
+"""A server that was not reached so often in a row is left alone for so long before it is tried again."""
 
 
 class Kept(Frozen):
@@ -83,7 +80,7 @@ class ReplyCache:
 
 
 def _key(model: str, messages: Sequence[Message], settings: Sequence[float]) -> str:
-    record = [_FORMAT, model, [[message.role.value, message.content] for message in messages], *settings]
+    record = [1, model, [[message.role.value, message.content] for message in messages], *settings]
     return hashlib.sha256(json.dumps(record).encode("ascii")).hexdigest()
 
 
@@ -91,8 +88,8 @@ class RequestClient:
     """A model that answers conversations, as `core.asking.Asker` says.
 
     After several calls in a row that met no server only one a minute is made, since each would wait for it in vain; once one is
-    answered all are made again. ``concurrency``: replies waited for at the same time. ``place``: what tells this model from
-    others of its name. ``monotonic``: by which a server that is away is tried again.
+    answered all are made again. ``concurrency``: replies waited for at the same time. ``place`` tells this model from others of
+    its name.
     """
 
     def __init__(
@@ -100,7 +97,7 @@ class RequestClient:
         policy: Policy,
         *,
         ledger: Ledger | None = None,
-        prices: Prices = FREE,
+        prices: Prices | None = None,
         cache: ReplyCache | None = None,
         concurrency: int = 8,
         place: str = "",
@@ -108,7 +105,7 @@ class RequestClient:
     ) -> None:
         self.name = policy.name
         self.place = place
-        self._policy = MeteredPolicy(policy, ledger or Ledger(), prices)
+        self._policy = MeteredPolicy(policy, ledger or Ledger(), prices or Prices())
         self._cache = cache
         self._turns = asyncio.Semaphore(concurrency)
         self._identity = f"{policy.name} at {place}" if place else policy.name
@@ -122,7 +119,7 @@ class RequestClient:
     ) -> Reply:
         """The model's reply, remembered or sampled. Raises AskingOutageError, AskingRefusedError and BudgetSpentError."""
         settings = (temperature, max_tokens, sample)
-        alike = self._alike.setdefault(f"{_digest(messages)} {settings}", asyncio.Lock())
+        alike = self._alike.setdefault(_key(self._identity, messages, settings), asyncio.Lock())
         async with nullcontext() if self._cache is None else alike, self._turns:
             kept = None if self._cache is None else self._cache.find(self._identity, messages, *settings)
             remembered = kept is not None
@@ -142,7 +139,9 @@ class RequestClient:
                     f"{self.name} was not reached {self._outages} times in a row: it is asked once a minute."
                 )
             self._next_try = self._monotonic() + _AGAIN_S  # nobody else meanwhile
-        key = SampleKey(seed=0, question=_digest(messages), attempt=sample, turn=0)
+        text = "\x1e".join(f"{message.role.value}\x1f{message.content}" for message in messages)
+        asked = hashlib.sha256(text.encode("utf-8", errors="replace")).hexdigest()
+        key = SampleKey(seed=0, question=asked, attempt=sample, turn=0)
         tokenizer = self._policy.tokenizer
         ids = None if tokenizer is None else tuple(conversation_ids(tokenizer, messages))
         session = self._policy.open(key)
@@ -158,25 +157,16 @@ class RequestClient:
         finally:
             session.close()
         self._outages = 0
-        taken = session.last
-        assert taken is not None, "a turn that was sampled took something"
         return Kept(
             reply=done.text,
-            prompt_tokens=taken.prompt_tokens,
-            sampled_tokens=taken.sampled_tokens,
+            prompt_tokens=session.prompt_tokens,
+            sampled_tokens=session.sampled_tokens,
             cut=done.finish is Finish.LENGTH,
-            estimated=taken.is_estimated,
+            estimated=session.is_estimated,
         )
 
 
 def without_reasoning(text: str) -> str:
     """What was said after the reasoning; nothing when the reasoning never ended."""
-    _, closed, after = text.rpartition(_CLOSE)
-    if closed:
-        return after.strip()
-    return after.partition(_OPEN)[0].strip()
-
-
-def _digest(messages: Sequence[Message]) -> str:
-    text = "\x1e".join(f"{message.role.value}\x1f{message.content}" for message in messages)
-    return hashlib.sha256(text.encode("utf-8", errors="replace")).hexdigest()
+    _, closed, after = text.rpartition("</think>")
+    return (after if closed else after.partition("<think>")[0]).strip()

@@ -1,30 +1,17 @@
-"""Policies that say what a function or a list tells them: for tests, replays and the teacher.
-
-Text-level: a session keeps its messages, and ids are None, never guessed. A stop string ends a turn as it would for a model.
-A reply that wants random numbers keys them by its :class:`SampleKey`.
-"""
+"""A policy that says what a function tells it: for tests, replays and the teacher. Text-level."""
 
 import asyncio
 from collections.abc import Callable, Sequence
 
 from sanderling.core.types import Message, Sampling
-from sanderling.policy.contract import (
-    Completion,
-    Finish,
-    MessageSession,
-    OnText,
-    PolicyOutageError,
-    SampleKey,
-    Session,
-    cut_at_stop,
-)
+from sanderling.policy.contract import Completion, Finish, MessageSession, OnText, SampleKey, Session, cut_at_stop
 
 Reply = Callable[[Sequence[Message], SampleKey], str]
 """Everything said on the branch so far, ending with what is new, and the turn's key, to the text of the next turn."""
 
 
 class ScriptedSession(MessageSession):
-    """A branch of messages that a reply function continues."""
+    """A branch of messages that a reply function continues; a stop string ends a turn as it would for a model."""
 
     def __init__(self, reply: Reply) -> None:
         super().__init__()
@@ -54,29 +41,3 @@ class ScriptedPolicy:
 
     def open(self, key: SampleKey) -> Session:
         return ScriptedSession(self._reply)
-
-
-class ListPolicy(ScriptedPolicy):
-    """A policy whose every session says the given turns in order.
-
-    A rewound turn is not said again: a second attempt gets the list's next entry. At the end comes a PolicyOutageError.
-    """
-
-    def __init__(self, turns: Sequence[str], name: str = "list") -> None:
-        super().__init__(_read_aloud(turns), name)
-        self._turns = tuple(turns)
-
-    def open(self, key: SampleKey) -> Session:
-        return ScriptedSession(_read_aloud(self._turns))
-
-
-def _read_aloud(turns: Sequence[str]) -> Reply:
-    """A list of turns from its start, whatever the branch says."""
-    left = iter(turns)
-
-    def reply(messages: Sequence[Message], key: SampleKey) -> str:
-        for turn in left:
-            return turn
-        raise PolicyOutageError(f"The script holds {len(turns)} turns, and one more was asked for.")
-
-    return reply
