@@ -129,9 +129,9 @@ async def episode(policy: Directed, tool: Sleeper, ask: Ask) -> Trajectory:
     )
 
 
-def policy_over(model: Any, clock: Clock, *, reprefill: bool = False) -> Directed:
-    """The sampler on the device whose clock this is."""
-    return Directed(TransformersPolicy(model, Bytes(), max_batch=1024, meter=DeviceMeter(clock), reprefill_stale=reprefill))
+def policy_over(model: Any, *, reprefill: bool = False) -> Directed:
+    """The sampler on the device."""
+    return Directed(TransformersPolicy(model, Bytes(), max_batch=1024, reprefill_stale=reprefill))
 
 
 def seconds_a_turn(base: Path) -> float:
@@ -139,11 +139,11 @@ def seconds_a_turn(base: Path) -> float:
     clock = Clock()
 
     async def rollouts() -> float:
-        policy = policy_over(load_model(base).eval(), clock)
+        model = load_model(base).eval()
+        policy, meter = policy_over(model), DeviceMeter(model, clock)
         asks = [Ask(QUESTIONS[0], 0, attempt) for attempt in range(CALIBRATED)]
         await asyncio.gather(*(episode(policy, Sleeper(0.0), ask) for ask in asks))
-        used = policy.live.usage()
-        return (used.prefill_seconds + used.decode_seconds) / policy.turns
+        return (meter.prefill_seconds + meter.decode_seconds) / policy.turns
 
     with asyncio.Runner(loop_factory=lambda: SkippingLoop(clock)) as runner:
         return runner.run(rollouts())
@@ -164,8 +164,8 @@ def measure(setting: Setting, base: Path, turn: float) -> Shares:
     made: list[tuple[Directed, Watching]] = []
 
     def connect(model: Any) -> Actor:
-        policy, tool = policy_over(model, clock, reprefill=setting.reprefill), Sleeper(turn / setting.turn_s)
-        made.append((policy, Watching(policy, clock)))
+        policy, tool = policy_over(model, reprefill=setting.reprefill), Sleeper(turn / setting.turn_s)
+        made.append((policy, Watching(policy, DeviceMeter(model, clock), clock)))
         return Actor(lambda ask: episode(policy, tool, ask), made[0][1])
 
     def heard(progress: Progress) -> None:
@@ -194,15 +194,16 @@ def figures(setting: Setting, config: RlConfig, ledger: Path, policy: Directed, 
                 trajectory = sifted.ended.trajectory
                 used = one.fate is Fate.USED and sifted.left_out is None
                 why = "used" if used else one.fate.value if one.fate is not Fate.USED else str(sifted.left_out)
-                spent[why] += policy.seconds[trajectory.question.id, trajectory.seeds.attempt]
+                prefilled, sampled = policy.tokens[trajectory.question.id, trajectory.seeds.attempt]
+                # What its tokens took, by what one takes in the mean.
+                spent[why] += prefilled * last.prefill / last.prefilled + sampled * last.decode / last.sampled
                 if used:
                     trained += 1
                     ages += batch.step - min(min(node.versions) for node in trajectory.turns() if node.versions)
-    seconds, before, after = last.at - first.at, first.usage, last.usage
-    prefill = after.prefill_seconds - before.prefill_seconds
+    seconds, prefill, decode = last.at - first.at, last.prefill - first.prefill, last.decode - first.decode
     times = [later.at - earlier.at for earlier, later in pairwise(sync.moments[setting.warm :])]
     again = prefill * (last.again - first.again) / max(1, last.prefilled - first.prefilled)
-    engine = (prefill + after.decode_seconds - before.decode_seconds - again) / seconds
+    engine = (prefill + decode - again) / seconds
     share = {why: engine * value / sum(spent.values()) for why, value in spent.items()}
     updates = (last.paused - first.paused) / seconds
     return Shares(

@@ -12,7 +12,7 @@ import random
 import selectors
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 from sanderling.core.profiles import TINY, Budgets, Guards, Profile
 from sanderling.core.types import Sampling, ToolSpec
 from sanderling.policy.contract import Completion, Delta, SampleKey, Session, WrappedPolicy
-from sanderling.policy.engine import Meter, Request, Usage
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.policy.weight_sync import InPlace
 from sanderling.tools.contract import ToolContext, ToolResult
@@ -127,11 +126,11 @@ class Directed(WrappedPolicy):
     def __init__(self, policy: TransformersPolicy) -> None:
         super().__init__(policy)
         self.live = policy
-        self.seconds: dict[tuple[str, int], float] = defaultdict(float)
-        """Compute-seconds by question and attempt."""
+        self.tokens: dict[tuple[str, int], tuple[int, int]] = defaultdict(lambda: (0, 0))
+        """Tokens prefilled and sampled by question and attempt."""
         self.turns = 0
-        self.prefilled = self.again = 0
-        """Prompt tokens that turns had computed, and those of them that earlier turns had."""
+        self.prefilled = self.sampled = self.again = 0
+        """Tokens of all turns; prompt tokens that earlier turns had computed."""
 
     def open(self, key: SampleKey) -> Session:
         return _DirectedSession(self, self.live.open(key))
@@ -146,11 +145,14 @@ class _DirectedSession:
         self, delta: Delta, sampling: Sampling, key: SampleKey, on_text: Callable[[str], None] | None = None
     ) -> Completion:
         done = await self._session.generate(delta, sampling, key, None)
-        self._policy.seconds[key.question, key.attempt] += done.compute_seconds
+        prefilled, sampled = done.prefilled_tokens, len(done.token_ids or ())
+        before = self._policy.tokens[key.question, key.attempt]
+        self._policy.tokens[key.question, key.attempt] = (before[0] + prefilled, before[1] + sampled)
+        self._policy.sampled += sampled
         self._policy.turns += 1
-        self._policy.prefilled += done.prefilled_tokens
+        self._policy.prefilled += prefilled
         # New to a session is its delta, and the last token of the turn before.
-        self._policy.again += max(0, done.prefilled_tokens - len(delta.token_ids or ()) - 1)
+        self._policy.again += max(0, prefilled - len(delta.token_ids or ()) - 1)
         forced = any(PROFILE.force_hint in message.content for message in delta.messages)
         return replace(done, text=said(key, forced=forced))
 
@@ -203,21 +205,28 @@ class Clock:
         self.idle += seconds
 
 
-class DeviceMeter(Meter):
-    """An engine's meter, by whose calls the clock knows when the device computes."""
+class DeviceMeter:
+    """Tells the clock when the engine computes with a model, and adds up how long its forwards take."""
 
-    def __init__(self, clock: Clock) -> None:
-        super().__init__(clock.now)
-        self._device = clock
+    def __init__(self, model: torch.nn.Module, clock: Clock) -> None:
+        self._device, self._since = clock, 0.0
+        self.prefill_seconds = self.decode_seconds = 0.0
+        model.register_forward_pre_hook(self._begins)
+        model.register_forward_hook(self._ends, with_kwargs=True)
 
-    @contextlib.contextmanager
-    def timing(self, name: str, requests: Sequence[Request], shares: Sequence[float]) -> Iterator[None]:
-        self._device.compute(True)
-        try:
-            with super().timing(name, requests, shares):
-                yield
-        finally:
+    def _begins(self, model: object, arguments: object) -> None:
+        if torch.is_inference_mode_enabled():  # not the trainer, which may have the same module
+            self._device.compute(True)
+            self._since = self._device.now()
+
+    def _ends(self, model: object, arguments: object, inputs: dict[str, Any], output: object) -> None:
+        if torch.is_inference_mode_enabled():
+            spent = self._device.now() - self._since
             self._device.compute(False)
+            if inputs["input_ids"].shape[1] > 1:
+                self.prefill_seconds += spent
+            else:
+                self.decode_seconds += spent
 
 
 class SkippingLoop(asyncio.SelectorEventLoop):
@@ -266,10 +275,12 @@ class Moment:
     at: float
     idle: float
     host: float
-    usage: Usage
+    prefill: float
+    decode: float
     paused: float
     """Seconds of updates."""
     prefilled: int
+    sampled: int
     again: int
 
 
@@ -278,6 +289,7 @@ class Watching:
     """Weight sync in place, which notes when each version was published."""
 
     policy: Directed
+    meter: DeviceMeter
     clock: Clock
     moments: list[Moment] = field(default_factory=list)
     paused: float = 0.0
@@ -302,6 +314,7 @@ class Watching:
 
     async def publish(self, weights: Mapping[str, Any] | None, version: int) -> None:
         await self._sync.publish(weights, version)
-        clock, policy = self.clock, self.policy
-        counts = (self.paused, policy.prefilled, policy.again)
-        self.moments.append(Moment(clock.now(), clock.idle, clock.host, policy.live.usage(), *counts))
+        clock, meter, policy = self.clock, self.meter, self.policy
+        seconds = (meter.prefill_seconds, meter.decode_seconds, self.paused)
+        tokens = (policy.prefilled, policy.sampled, policy.again)
+        self.moments.append(Moment(clock.now(), clock.idle, clock.host, *seconds, *tokens))

@@ -99,3 +99,15 @@ def reference(logits: np.ndarray, sampling: Sampling, seen: set[int]) -> np.ndar
         weights[weights < weights[kept[-1]]] = 0.0
         weights /= weights.sum()
     return weights
+
+
+def widths_of(model) -> list[int]:
+    """How many tokens each row of a sampler's forward has, for those that are yet to come."""
+    widths: list[int] = []
+
+    def seen(module, arguments, inputs):
+        if "input_ids" in inputs:
+            widths.append(inputs["input_ids"].shape[1])
+
+    model.register_forward_pre_hook(seen, with_kwargs=True)
+    return widths

@@ -1,4 +1,4 @@
-"""A paused engine computes nothing, however many ask, and goes on as if nothing had been; and what it counts of its time."""
+"""A paused engine computes nothing, however many ask, and goes on as if nothing had been."""
 
 import asyncio
 import threading
@@ -8,7 +8,6 @@ import torch
 from policy_tiny import GREEDY, full_logits, ids, key, load, said
 
 from sanderling.core.types import Sampling
-from sanderling.policy.engine import Meter
 from sanderling.policy.transformers_policy import TransformersPolicy
 
 PROMPT = tuple(range(20, 45))
@@ -146,29 +145,3 @@ async def test_a_thread_trains_the_very_module_meanwhile(loaded):
     assert fresh.versions == (2,) * len(said(fresh)) and model.training
     rows = full_logits(model.eval(), [*PROMPT, *said(fresh)])[len(PROMPT) - 1 : -1].log_softmax(-1)
     assert fresh.logprobs == pytest.approx([float(rows[n, token]) for n, token in enumerate(said(fresh))], abs=1e-4)
-
-
-class Ticks:
-    """A clock that goes on by one each time it is read."""
-
-    def __init__(self):
-        self.now = -1.0
-
-    def __call__(self):
-        self.now += 1.0
-        return self.now
-
-
-async def test_seconds_are_shared_out_and_nothing_is_counted_twice(loaded):
-    clock = Ticks()
-    policy = TransformersPolicy(*loaded, meter=Meter(clock))
-    sessions = [policy.open(key(attempt=n)) for n in range(3)]
-    prompts = [PROMPT, PROMPT[:13][::-1], PROMPT[5:19]]
-    firsts = await asyncio.gather(
-        *(s.generate(ids(*p), GREEDY, key(attempt=n)) for n, (s, p) in enumerate(zip(sessions, prompts, strict=True)))
-    )
-    used = policy.usage()
-    assert used.prefilled_tokens == sum(map(len, prompts))
-    assert used.sampled_tokens == sum(len(said(first)) for first in firsts)
-    shares = sum(first.compute_seconds for first in firsts)
-    assert shares == pytest.approx(used.prefill_seconds + used.decode_seconds) and used.decode_seconds > 0

@@ -9,7 +9,7 @@ from policy_tiny import reference
 
 from sanderling.core.types import Sampling
 from sanderling.policy.contract import SampleKey
-from sanderling.policy.sampler import Uniforms, sample
+from sanderling.policy.sampler import sample, uniforms
 
 samplings = st.builds(
     Sampling,
@@ -29,8 +29,8 @@ def test_draw_and_logprob_equal_the_reference(rows, seed, spread):
     mask = torch.zeros(logits.shape, dtype=torch.bool)
     for row, tokens in enumerate(seen):
         mask[row, list(tokens)] = True
-    uniforms = random.random(len(rows))
-    ids, logprobs = sample(torch.from_numpy(logits), rows, torch.from_numpy(uniforms), mask)
+    draws = random.random(len(rows))
+    ids, logprobs = sample(torch.from_numpy(logits), rows, torch.from_numpy(draws), mask)
     for row, sampling in enumerate(rows):
         weights = reference(logits[row], sampling, seen[row])
         drawn = int(ids[row])
@@ -38,7 +38,7 @@ def test_draw_and_logprob_equal_the_reference(rows, seed, spread):
         if sampling.temperature == 0:
             assert weights[drawn] == weights.max()
         else:
-            assert below - 1e-9 <= uniforms[row] <= above + 1e-9
+            assert below - 1e-9 <= draws[row] <= above + 1e-9
         assert float(logprobs[row]) == pytest.approx(float(np.log(weights[drawn])), abs=1e-9)
 
 
@@ -51,8 +51,8 @@ def test_cut_tokens_are_never_drawn_at_the_edges():
 
 def test_frequencies_follow_the_distribution():
     logits = torch.log(torch.tensor([[0.5, 0.3, 0.2]])).repeat(4000, 1)
-    uniforms = torch.tensor([Uniforms(SampleKey(0, "q", attempt, 0)).draw() for attempt in range(4000)], dtype=torch.float64)
-    ids, _ = sample(logits, [Sampling()] * 4000, uniforms)
+    draws = torch.tensor([uniforms(SampleKey(0, "q", attempt, 0))() for attempt in range(4000)], dtype=torch.float64)
+    ids, _ = sample(logits, [Sampling()] * 4000, draws)
     shares = torch.bincount(ids, minlength=3).double() / 4000
     assert shares.tolist() == pytest.approx([0.5, 0.3, 0.2], abs=0.03)  # 4 standard errors
 
@@ -61,8 +61,8 @@ def test_uniforms_are_keyed_by_every_part_of_the_key():
     keys = [SampleKey(s, q, a, t, r) for s in (0, 1) for q in ("a", "b") for a in (0, 1) for t in (0, 1) for r in (0, 1)]
     streams = []
     for key in keys:
-        stream = Uniforms(key)
-        streams.append(tuple(stream.draw() for _ in range(130)))
+        draw = uniforms(key)
+        streams.append(tuple(draw() for _ in range(130)))
     assert len({value for stream in streams for value in stream}) == 130 * len(keys)
-    again = Uniforms(keys[3])
-    assert tuple(again.draw() for _ in range(130)) == streams[3]
+    again = uniforms(keys[3])
+    assert tuple(again() for _ in range(130)) == streams[3]

@@ -10,11 +10,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from policy_tiny import full_logits, ids, key, load, said
+from policy_tiny import full_logits, ids, key, load, said, widths_of
 
 from sanderling.core.types import Sampling
 from sanderling.policy import forward, kv_cache
-from sanderling.policy.forward import Branch, SlotForward, alike, put_in_one_lane
+from sanderling.policy.forward import Branch, SlotForward, alike, computed
 from sanderling.policy.kv_cache import Placement, SlotCache
 from sanderling.policy.transformers_policy import TransformersPolicy
 
@@ -171,10 +171,10 @@ async def test_twins_live_through_a_change_of_weights_amid_a_turn(reprefill):
 
     async def run(attempts: list[int]):
         model, tokenizer = load()
-        policy = TransformersPolicy(model, tokenizer, reprefill_stale=reprefill)
+        policy, widths = TransformersPolicy(model, tokenizer, reprefill_stale=reprefill), widths_of(model)
 
         async def change() -> None:
-            while policy.usage().sampled_tokens < 3 * len(attempts):  # noqa: ASYNC110 - no event tells of a step
+            while len(widths) < 3:  # noqa: ASYNC110 - no event tells of a step
                 await asyncio.sleep(0)
             async with policy.paused():
                 with torch.no_grad():
@@ -219,17 +219,15 @@ async def test_a_twin_that_is_cancelled_or_fails_amid_a_turn_leaves_the_others_r
     assert [session.mark() for session in sessions] == [0, len(observation(5)) + len(said(done[1])), 0]
 
 
-async def test_a_group_is_metered_once_and_each_turn_is_billed_what_it_needs(loaded):
-    policy = TransformersPolicy(*loaded)
+async def test_a_group_is_computed_once_and_each_turn_is_billed_what_it_needs(loaded):
+    policy, widths = TransformersPolicy(*loaded), widths_of(loaded[0])
     sessions = [policy.open(key(attempt=attempt)) for attempt in range(4)]
     first = await together(policy, sessions, observation(5), turn=0)
     prompt = len(observation(5))
     assert [one.prefilled_tokens for one in first] == [prompt, 1, 1, 1]
     second = await together(policy, sessions, (9, 8), turn=1)
     assert [one.prefilled_tokens for one in second] == [3, 3, 3, 3], "as if each were alone"
-    used = policy.usage()
-    assert used.prefilled_tokens == prompt + 3
-    assert used.sampled_tokens == sum(len(said(one)) for one in (*first, *second))
+    assert [width for width in widths if width > 1] == [prompt, 3]
 
 
 async def test_penalties_are_each_turns_own(loaded):
@@ -261,16 +259,14 @@ def test_alike_are_those_of_a_lane_with_the_same_still_to_come():
 
 def test_what_loses_its_keys_loses_its_lane():
     pair = [branch(1, 2, 3, cached=3), branch(1, 2, 3, cached=3)]
-    put_in_one_lane(pair)
+    computed(pair, 3)
     assert pair[0].lane is pair[1].lane is not None
     pair[0].truncate(2)
     assert alike(pair) == [[0], [1]], "as long as they are cut to different lengths"
     pair[1].truncate(2)
     assert alike(pair) == [[0, 1]]
-    pair[1].forget_cache()
-    assert pair[0].lane is not None and pair[1].lane is None
-    put_in_one_lane(pair[:1])
-    assert pair[0].lane is None
+    computed(pair[:1], 3)
+    assert pair[0].lane is None and pair[1].lane is not None
 
 
 @settings(max_examples=15, deadline=None, derandomize=True)  # a draw within rounding of a bound would be told apart

@@ -6,7 +6,7 @@ import random
 
 import pytest
 import torch
-from policy_tiny import GREEDY, full_logits, ids, key, load, model_directory, reference, said
+from policy_tiny import GREEDY, full_logits, ids, key, load, model_directory, reference, said, widths_of
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from sanderling.core.errors import UserError
@@ -105,10 +105,11 @@ async def test_turn_k_prefills_only_what_is_new(policy):
 
 
 async def test_a_groups_prompt_is_computed_once(loaded, policy):
-    sessions = [policy.open(key(attempt=attempt)) for attempt in range(4)]
+    sessions, widths = [policy.open(key(attempt=attempt)) for attempt in range(4)], widths_of(loaded[0])
     turns = [session.generate(ids(*prompt(3, 30)), GREEDY, key(attempt=n)) for n, session in enumerate(sessions)]
     done = await asyncio.gather(*turns)
-    assert [completion.prefilled_tokens for completion in done] == [30, 1, 1, 1] and policy.usage().prefilled_tokens == 30
+    assert [completion.prefilled_tokens for completion in done] == [30, 1, 1, 1]
+    assert [width for width in widths if width > 1] == [30]
     late = await policy.open(key()).generate(ids(*prompt(3, 30)), GREEDY, key())
     assert late.prefilled_tokens == 1
     assert {completion.token_ids for completion in (*done, late)} == {done[0].token_ids}

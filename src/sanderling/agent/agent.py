@@ -78,13 +78,10 @@ class Agent:
         """Run one episode to its end and return its record.
 
         Outages, spent budgets and a set ``cancel`` event are endings. When the task itself is cancelled, ``on_cancel`` receives
-        the record so far and CancelledError goes on. Only programming errors and UserErrors (a tokenizer that does not fit) are
-        raised. ``seeds`` key random numbers and faults; ``id`` is the record's, if not the question's with the attempt.
-
-        Without ``texts``, ``on_event`` hears no TextDelta, and servers are asked for whole turns as when nobody watches: a
-        stream that breaks midway is not tried again. With a ``journal`` the episode goes on where an earlier one with its id
-        was killed or met an outage; entries stay until ``journal.stored`` hears of it. ``finish_early``: once set, the agent is
-        asked for its answer at its next turn, as at a spent budget.
+        the record so far and CancelledError goes on. Without ``texts``, ``on_event`` hears no TextDelta, and servers are asked
+        for whole turns (a stream that breaks midway is not tried again). With a ``journal`` it goes on where an earlier episode
+        with its id was killed or met an outage; entries stay until ``journal.stored`` hears of it. Once ``finish_early`` is
+        set, the agent is asked for its answer at its next turn, as at a spent budget.
         """
         seeds = seeds or Seeds()
         id = id or attempt_id(question, seeds.attempt)
@@ -122,9 +119,8 @@ class Agent:
     ) -> list[Trajectory]:
         """Run the jobs, at most ``concurrency`` at a time, and return the records in the order of the jobs.
 
-        ``on_done`` is called as each episode ends; its record is stored for the ``journal`` when it has returned. An episode
-        that raises does not stop the others: raises the UserError where all failures are UserErrors, else an ExceptionGroup,
-        when they are done.
+        ``on_done`` is called as each episode ends; its record is stored for the ``journal`` when it has returned. When all are
+        done, raises the first failure where all failures are UserErrors, else an ExceptionGroup.
         """
         if concurrency < 1:
             raise ValueError(f"concurrency is {concurrency}, and must be at least 1")
@@ -160,15 +156,12 @@ class Agent:
 
 
 def attempt_id(question: Question, attempt: int) -> str:
-    """The id of an attempt's record: the same whoever makes it and whenever."""
+    """The id of an attempt's record."""
     return f"{question.id}-{attempt}"
 
 
 class Silence:
-    """Attempts in a row, as they end, that met an outage before the model's first turn.
-
-    Outages later in an attempt do not count: they can be the question's own (a page that never comes, a context too long).
-    """
+    """Attempts in a row, as they end, that met an outage before the model's first turn; later ones may be the question's own."""
 
     def __init__(self, at_once: int) -> None:
         """``at_once``: attempts under way together. All of them twice over, since an outage that passes shall end no run."""

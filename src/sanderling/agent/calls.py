@@ -1,7 +1,6 @@
 """Running the calls of one turn: at the same time, each with its context and deadline, results in call order.
 
-Whatever goes wrong in a call is a result that the agent reads (unknown tool, time-out, the tool's own statuses), except a
-tool's outage, which is handed back as such so that the loop can end the episode unscored.
+Whatever goes wrong in a call is a result that the agent reads, except a tool's outage, which ends the episode unscored.
 """
 
 import asyncio
@@ -29,7 +28,7 @@ class Outcome:
     """Why the tool's backend is broken; empty: it is not."""
 
     def event(self, roles: Mapping[str, str]) -> ToolEvent:
-        """The outcome as the record keeps it, beside the observation's text; ``roles`` says what each tool does."""
+        """The outcome as the record keeps it; ``roles`` says what each tool does."""
         found = self.result
         return ToolEvent(
             name=self.call.name,
@@ -53,7 +52,6 @@ class CallBook:
         self._made: Counter[str] = Counter()
 
     def __contains__(self, signed: object) -> bool:
-        """Whether a call with this signature was made."""
         return signed in self._made
 
     def enter(self, call: ToolCall, deadline_s: float) -> ToolContext:
@@ -107,10 +105,7 @@ class Stopped(Exception):  # noqa: N818 - a request, not an error
 
 
 async def unless_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Event | None) -> T:
-    """Await ``work``; raises Stopped when ``stop`` is set first, after the work's own cleaning up is done.
-
-    Work that is finished when the event is seen counts: its result is returned.
-    """
+    """Await ``work``; raises Stopped when ``stop`` is set before it is done, after the work's own cleaning up."""
     if stop is None:
         return await work
     if stop.is_set():

@@ -1,7 +1,6 @@
 """What the loop tells whoever watches it, while it happens: typed events for terminals and servers.
 
-The record is the truth; events are a live view of it, and an episode nobody watches is the same episode. Text of a turn that is
-later rejected has been streamed all the same: :class:`TurnRejected` says to forget it.
+Text of a turn that is later rejected has been streamed all the same: :class:`TurnRejected` says to forget it.
 """
 
 from dataclasses import dataclass
@@ -37,7 +36,7 @@ class TurnSampled:
     prompt_tokens: int
     sampled_tokens: int
     seconds: float
-    """What it took; of a turn that a journal remembers, what it had taken."""
+    """Of a turn that a journal remembers, what it had taken."""
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,6 @@ class Replay:
         self.policy, self.clock = policy, clock
 
     async def run_call(self, call: ToolCall, tools: Mapping[str, Tool], context: ToolContext) -> Outcome:
-        """Run one call."""
         return await run_call(call, tools, context)
 
     def finishes_early(self, turn: int, event: asyncio.Event | None) -> bool:
@@ -76,9 +75,8 @@ class Journal:
         """Keep it in the run of a directory, which need not exist (``rank``, ``locked``: see `runs.run.Run`).
 
         ``about`` says what is fixed for all episodes and shows in no record, such as which weights answer to the model's name.
-        ``across_versions``: the policy's version is no part of what is asked, so an episode that lived through updates goes on
-        under a later one; what it has said keeps the versions that it was said under.
-        Raises UserError when another process holds the directory, or it cannot be made.
+        ``across_versions``: an episode that lived through updates goes on under a later version of the policy. Raises UserError
+        when another process holds the directory, or it cannot be made.
         """
         self._about, self._across_versions = about, across_versions
         self._run = Run(directory, rank=rank, locked=locked)
@@ -112,7 +110,7 @@ class Journal:
         return id in self._run.table(EPISODES)
 
     def stored(self, record: Ended) -> None:
-        """Hear that a record is stored for good: its entries go. An outage or a stopped episode may go on, and keeps them."""
+        """Hear that a record is stored for good: its entries go, but for an outage or a stopped episode, which may go on."""
         if record.ending is not None and record.ending.scored:
             self.forget(record)
 
@@ -172,17 +170,14 @@ class _Journaled(WrappedPolicy, Replay):
         return entry["done"]
 
     def add(self, place: str, asked: str, done: Any) -> None:
-        """Enter what was done. Raises UserError when it cannot be written."""
+        """Enter what was done."""
         if not self._is_begun:
             self._episodes.put(self._id, self._began.isoformat(), durable=False)
             self._is_begun = True
         self._entries.put(place, {"asked": asked, "at": self.monotonic() - self._started, "done": done}, durable=False)
 
     def finishes_early(self, turn: int, event: asyncio.Event | None) -> bool:
-        """As it was, where the episode has been there, else as the event says.
-
-        Asking is entered before it is done, so a turn that was under way is asked for as it was.
-        """
+        """As it was, where the episode has been there, else as the event says; entered before it is asked for."""
         place, asked = f"finish early {turn}", digest(self.last, "finish early")
         if self.find(place, asked) is not None:
             return True
@@ -192,7 +187,7 @@ class _Journaled(WrappedPolicy, Replay):
         return True
 
     async def run_call(self, call: ToolCall, tools: Mapping[str, Tool], context: ToolContext) -> Outcome:
-        """Run one call, unless it was run before. Time-outs are results like any other."""
+        """Run one call, unless it was run before; time-outs are results like any other."""
         settings = asdict(context)
         del settings["question"], settings["attempt"]  # they are the same for all calls of an episode
         settings["masked_urls"] = sorted(context.masked_urls)
@@ -208,7 +203,7 @@ class _Journaled(WrappedPolicy, Replay):
 
 @dataclass(frozen=True)
 class _Turn:
-    """A turn of the branch: what it answered, what was said, and the digest of both and all before."""
+    """A turn of the branch, with the digest of it and all before."""
 
     delta: Delta
     completion: Completion
@@ -218,10 +213,9 @@ class _Turn:
 
 
 class _Session:
-    """A branch that is answered from the journal first, and then by a session of the policy.
+    """A branch that is answered from the journal first, and then by a session of the policy. Marks are numbers of turns.
 
-    Marks are numbers of turns. The policy's session hears the whole branch with the first turn that was not entered; rewound to
-    a turn that it heard as part of more, it is rewound to its start and hears the branch again.
+    That session hears the whole branch with the first turn that was not entered, and again when it is rewound into it.
     """
 
     def __init__(self, inner: Session, journal: _Journaled) -> None:
@@ -272,13 +266,11 @@ class _Session:
         return self._turns[-1].tokens if self._turns else 0
 
     def mark(self) -> int:
-        """Number of turns on the branch."""
         if self._heard == len(self._turns):
             self._inner_marks[self._heard] = self._inner.mark()
         return len(self._turns)
 
     def rewind(self, mark: int) -> None:
-        """Forget the turns after ``mark``."""
         if not 0 <= mark <= len(self._turns):
             raise ValueError(f"mark {mark} is not on this branch of {len(self._turns)} turns")
         del self._turns[mark:]

@@ -1,8 +1,7 @@
 """What ends an episode besides an answer: budgets of turns, context and time, and guards against going round in circles.
 
 The context is laid out so that a forced answer always has its place: ``prompt | turn | closing hint | answer``. A turn begins
-only while the profile's reserve is free, and only where it need not be cut shorter than an answer may be; it may then use all
-but the hint and the answer. An answer is itself a turn, so it never needs more than a turn's tokens, however large the reserve.
+only while the profile's reserve is free, and only where it need not be cut shorter than an answer may be.
 """
 
 import json
@@ -53,16 +52,13 @@ def answer_tokens(budgets: Budgets, turn_tokens: int) -> int:
 
 
 def cut_middle(text: str, cost: Callable[[str], int], most: int) -> str | None:
-    """Cut a text from its middle until ``cost(text)`` is at most ``most``; None when even the mark alone costs more.
-
-    Head and tail stay, because an observation's first results rank highest and its end was read last. Takes few calls of
-    ``cost``: the first cut is proportional, later ones take a tenth more.
-    """
+    """Cut a text from its middle until ``cost(text)`` is at most ``most``; None when even the mark alone costs more."""
     used, least = cost(text), cost(CUT_MARK)
     if used <= most:
         return text
     if least > most:
         return None
+    # Few calls of ``cost``: the first cut is proportional, later ones take a tenth more.
     keep = int(len(text) * (most - least) / max(used - cost(""), 1))
     while keep > 0:
         shorter = text[: keep - keep // 2] + CUT_MARK + text[len(text) - keep // 2 :]
@@ -101,10 +97,7 @@ def judge_turn(text: str, calls: Sequence[ToolCall], answer: str | None, made: C
 
 
 def signature(call: ToolCall) -> str:
-    """Canonical form of a call: equal for calls that ask the same.
-
-    Keys are sorted, runs of white space are one space, a list of texts is a sorted set, and a lone text equals a list of it.
-    """
+    """Canonical form of a call, equal for calls that ask the same: lists of texts are sorted sets, a lone text a list of it."""
     arguments: dict[str, Any] = {}
     for key, value in call.arguments.items():
         texts = [value] if isinstance(value, str) else value

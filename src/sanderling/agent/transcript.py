@@ -5,8 +5,9 @@ estimated (one token for four bytes). Nodes are built once and only appended, so
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 from sanderling.agent.limits import CUT_MARK, cut_middle
 from sanderling.core.chat import ChatRenderer, wrap_observation
@@ -27,23 +28,14 @@ OBSERVATION_CUT = "observation_cut"
 class Draft:
     """A message that is ready to be sent, and to which the closing hint can still be added."""
 
-    kind: NodeKind
+    node: Node
+    """As the record will have it, but for its parent."""
     body: str
     """Without the template's wrapper."""
-    text: str
-    """The message's content as a chat endpoint takes it."""
-    ids: tuple[int, ...] | None
     tokens: int
     """What it costs in context: exact with ids, estimated without."""
-    previous_ended: bool = True
+    previous_ended: bool
     """Whether the turn before it sampled its end."""
-    events: tuple[ToolEvent, ...] = ()
-    problems: tuple[str, ...] = ()
-    seconds: float = 0.0
-
-    @property
-    def role(self) -> Role:
-        return Role.SYSTEM if self.kind is NodeKind.SYSTEM else Role.USER
 
 
 class Transcript:
@@ -78,7 +70,7 @@ class Transcript:
         """Queue results, or a notice (kind HINT), in the observation wrapper, after the turn that they answer."""
         end_id = None if self._chat is None else self._chat.end_id
         ended = answered.token_ids is None or answered.token_ids[-1:] == (end_id,)
-        self._pending.append(replace(self._draft(kind, body, previous_ended=ended), events=events, seconds=seconds))
+        self._pending.append(self._draft(kind, body, previous_ended=ended, events=events, seconds=seconds))
 
     def close_with_hint(self, limit: int, answer_tokens: int) -> int | None:
         """Add the closing hint to the last queued message, cutting an observation from its middle where it must.
@@ -86,16 +78,20 @@ class Transcript:
         Returns the tokens left for the answer within ``limit``; None when hint and answer cannot fit. A question is never cut.
         """
         draft = self._pending[-1]
-        before = self.prompt_tokens - draft.tokens
+        node, before = draft.node, self.prompt_tokens - draft.tokens
         most = limit - before - answer_tokens
 
         def closed(body: str, *problems: str) -> Draft:
-            fresh = self._draft(draft.kind, body + self._hint, previous_ended=draft.previous_ended)
-            return replace(fresh, events=draft.events, problems=(*draft.problems, FORCED, *problems), seconds=draft.seconds)
+            kept: dict[str, Any] = {
+                "events": node.events,
+                "seconds": node.seconds,
+                "problems": (*node.problems, FORCED, *problems),
+            }
+            return self._draft(node.kind, body + self._hint, previous_ended=draft.previous_ended, **kept)
 
         last = closed(draft.body)
         if last.tokens > most:
-            asks = draft.kind is NodeKind.QUESTION
+            asks = node.kind is NodeKind.QUESTION
             body = None if asks else cut_middle(draft.body, lambda text: closed(text).tokens, most)
             if body is None:
                 return None
@@ -103,17 +99,20 @@ class Transcript:
         self._pending[-1] = last
         return limit - before - last.tokens
 
-    def _draft(self, kind: NodeKind, body: str, *, previous_ended: bool = True) -> Draft:
-        text = body if kind in (NodeKind.SYSTEM, NodeKind.QUESTION) else wrap_observation(body)
-        if self._chat is None:
-            return Draft(kind, body, text, None, _tokens(text, None), previous_ended)
+    def _draft(self, kind: NodeKind, body: str, *, previous_ended: bool = True, **of_node: Any) -> Draft:
+        """``of_node``: what else the record has of it."""
+        text, ids = body, None
         if kind is NodeKind.SYSTEM:
-            ids = self._chat.system_ids(body)
+            ids = self._chat and self._chat.system_ids(body)
         elif kind is NodeKind.QUESTION:
-            ids = self._chat.question_ids(body)
+            ids = self._chat and self._chat.question_ids(body)
         else:
-            ids = self._chat.observation_ids(body, previous_ended=previous_ended)
-        return Draft(kind, body, text, tuple(ids), len(ids), previous_ended)
+            text = wrap_observation(body)
+            ids = self._chat and self._chat.observation_ids(body, previous_ended=previous_ended)
+        role = Role.SYSTEM if kind is NodeKind.SYSTEM else Role.USER
+        token_ids = None if ids is None else tuple(ids)
+        node = Node(parent=None, role=role, kind=kind, text=text, token_ids=token_ids, **of_node)
+        return Draft(node, body, _tokens(text, ids), previous_ended)
 
     @property
     def prompt_tokens(self) -> int:
@@ -122,25 +121,14 @@ class Transcript:
 
     def delta(self) -> Delta:
         """What is new for the session: the queued messages, joined."""
-        known = [draft.ids for draft in self._pending if draft.ids is not None]
-        ids = tuple(chain.from_iterable(known)) if len(known) == len(self._pending) else None
-        return Delta(tuple(Message(role=draft.role, content=draft.text) for draft in self._pending), ids)
+        nodes = [draft.node for draft in self._pending]
+        ids = None if self._chat is None else tuple(chain.from_iterable(node.token_ids or () for node in nodes))
+        return Delta(tuple(Message(role=node.role, content=node.text) for node in nodes), ids)
 
     def commit(self) -> None:
         """Make the queued messages nodes of the main branch."""
         for draft in self._pending:
-            self.nodes.append(
-                Node(
-                    parent=self.leaf,
-                    role=draft.role,
-                    kind=draft.kind,
-                    text=draft.text,
-                    token_ids=draft.ids,
-                    events=draft.events,
-                    problems=draft.problems,
-                    seconds=draft.seconds,
-                )
-            )
+            self.nodes.append(draft.node.model_copy(update={"parent": self.leaf}))
             self.leaf = len(self.nodes) - 1
             self.seen_tokens += draft.tokens
         self._pending.clear()

@@ -11,7 +11,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -87,8 +87,6 @@ class Completion:
     """Prompt tokens the model saw in all."""
     sampled_tokens: int = 0
     """As a text-level server counts them, hidden reasoning included; 0 where it does not say, and where ids can be counted."""
-    compute_seconds: float = field(default=0.0, compare=False)
-    """Its share of the seconds that an in-process engine computed."""
 
 
 class Session(Protocol):

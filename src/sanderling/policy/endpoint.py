@@ -9,12 +9,10 @@ the session's; what it reports as cached is not counted as prefilled. vLLM repor
 cuts unless it is started with ``--logprobs-mode processed_logprobs``: training needs that switch, and no reply shows whether
 it is on. Every sampling field is sent, because vLLM otherwise fills gaps from the model's ``generation_config.json``.
 
-The seed sent is a hash of the turn's key; how far a server's draws follow it is the server's business.
-
-:class:`HttpClient` makes the calls. Busy or broken servers (429, 408, 5xx, time-outs, lost connections, replies that are no
-JSON) are tried again with growing pauses, and are a PolicyOutageError when they stay so. Any other refusal (4xx) is the
-caller's to mend: a UserError of one sentence with the server's own words. A stream that breaks after its first event is not
-tried again, since somebody has already read from it.
+Busy or broken servers (429, 408, 5xx, time-outs, lost connections, replies that are no JSON) are tried again with growing
+pauses, and are a PolicyOutageError when they stay so. Any other refusal (4xx) is the caller's to mend: a UserError of one
+sentence with the server's own words. A stream that breaks after its first event is not tried again, since somebody has already
+read from it.
 """
 
 import asyncio
@@ -80,9 +78,7 @@ class HttpClient:
         """
         self.base_url = base_url.rstrip("/")
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-        self._retries = retries
-        self._backoff_s = backoff_s
-        self._on_retry = on_retry
+        self._retries, self._backoff_s, self._on_retry = retries, backoff_s, on_retry
         self._timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, 10.0))
         self._opened: tuple[asyncio.AbstractEventLoop, httpx.AsyncClient] | None = None
 
@@ -188,9 +184,7 @@ def _words(found: Any) -> str:
 
 class _Endpoint:
     def __init__(self, client: HttpClient, model: str, *, context_length: int | None = None) -> None:
-        self.client = client
-        self.name = model
-        self.context_length = context_length
+        self.client, self.name, self.context_length = client, model, context_length
         self.version = 0
         """Updates behind the weights that the server has; set by whoever hands it new ones."""
 
@@ -208,23 +202,6 @@ class ChatEndpointPolicy(_Endpoint):
 
     def open(self, key: SampleKey) -> Session:
         return _ChatSession(self)
-
-
-class CompletionEndpointPolicy(_Endpoint):
-    """A model behind vLLM, token by token. ``tokenizer`` must be the served model's own.
-
-    Its weights may change under it (`vllm_sync`): whoever hands them over sets ``version``, and a turn's tokens carry the one
-    that was set when its request was sent, the oldest that they can be of. Every turn goes through ``gate``, which keeps them
-    back meanwhile.
-    """
-
-    def __init__(self, client: HttpClient, model: str, tokenizer: Tokenizer, *, context_length: int | None = None) -> None:
-        super().__init__(client, model, context_length=context_length)
-        self.tokenizer = tokenizer
-        self.gate = Gate()
-
-    def open(self, key: SampleKey) -> Session:
-        return _CompletionSession(self)
 
 
 class _ChatSession(MessageSession):
@@ -245,11 +222,28 @@ class _ChatSession(MessageSession):
         text, cut = cut_at_stop(text, sampling.stop)
         return Completion(
             text=text,
-            finish=_finish(reply, cut),
+            finish=reply.finish(cut),
             prefilled_tokens=reply.prompt_tokens - reply.cached,
             prompt_tokens=reply.prompt_tokens,
             sampled_tokens=reply.sampled_tokens,
         )
+
+
+class CompletionEndpointPolicy(_Endpoint):
+    """A model behind vLLM, token by token. ``tokenizer`` must be the served model's own.
+
+    Its weights may change under it (`weight_sync`): whoever hands them over sets ``version``, and a turn's tokens carry the one
+    that was set when its request was sent, the oldest that they can be of. Every turn goes through ``gate``, which keeps them
+    back meanwhile.
+    """
+
+    def __init__(self, client: HttpClient, model: str, tokenizer: Tokenizer, *, context_length: int | None = None) -> None:
+        super().__init__(client, model, context_length=context_length)
+        self.tokenizer = tokenizer
+        self.gate = Gate()
+
+    def open(self, key: SampleKey) -> Session:
+        return _CompletionSession(self)
 
 
 class _CompletionSession(TokenSession):
@@ -281,11 +275,10 @@ class _CompletionSession(TokenSession):
         if len(reply.ids) != len(reply.logprobs):
             raise PolicyOutageError(f"The server sent {len(reply.logprobs)} log-probabilities for {len(reply.ids)} tokens.")
         ended = reply.ids[-1] == self._end
-        text = self._policy.tokenizer.decode(reply.ids[:-1] if ended else reply.ids)
-        text, cut = cut_at_stop(text, sampling.stop)
+        text, cut = cut_at_stop(self._policy.tokenizer.decode(reply.ids[:-1] if ended else reply.ids), sampling.stop)
         return Completion(
             text=text,
-            finish=Finish.END if ended else _finish(reply, cut),
+            finish=Finish.END if ended else reply.finish(cut),
             token_ids=tuple(reply.ids),
             logprobs=tuple(reply.logprobs),
             versions=(version,) * len(reply.ids),
@@ -311,15 +304,13 @@ class _Reply:
 
     def add(self, event: dict[str, Any]) -> str:
         """Take in one reply or event; returns the new text."""
-        usage = event.get("usage") or {}
-        if usage:
+        if usage := event.get("usage"):
             self.prompt_tokens = int(usage.get("prompt_tokens") or 0)
             self.sampled_tokens = int(usage.get("completion_tokens") or 0)
             self.cached = int((usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0)
-        choices = event.get("choices") or []
-        if not choices:
+        if not event.get("choices"):
             return ""
-        choice = choices[0]
+        choice = event["choices"][0]
         said = choice.get("message") or choice.get("delta") or choice
         text = said.get("content") or said.get("text") or ""
         self.text += text
@@ -329,6 +320,12 @@ class _Reply:
         self.finish_reason = choice.get("finish_reason") or self.finish_reason
         self.stop_reason = choice.get("stop_reason", self.stop_reason)
         return text
+
+    def finish(self, cut: bool) -> Finish:
+        """Why the turn stopped; ``cut``: a stop string was found in it."""
+        if self.finish_reason == "length":
+            return Finish.LENGTH
+        return Finish.STOP if cut or isinstance(self.stop_reason, str) else Finish.END
 
 
 async def _receive(client: HttpClient, path: str, body: dict[str, Any], on_text: OnText, *, begun: bool) -> _Reply:
@@ -372,11 +369,5 @@ def _sampling_fields(sampling: Sampling, key: SampleKey) -> dict[str, Any]:
 
 
 def seed_of(key: SampleKey) -> int:
-    """What a server is sent as a turn's seed: 31 bits of the key's hash."""
+    """What a server is sent as a turn's seed: 31 bits of the key's hash. How far draws follow it is the server's business."""
     return int.from_bytes(key.digest()[:4], "little") >> 1
-
-
-def _finish(reply: _Reply, cut: bool) -> Finish:
-    if reply.finish_reason == "length":
-        return Finish.LENGTH
-    return Finish.STOP if cut or isinstance(reply.stop_reason, str) else Finish.END

@@ -14,9 +14,7 @@ times change results, and on a two-core CPU took 30 times as long as `generate` 
 
 import asyncio
 import math
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,38 +24,10 @@ from sanderling.core.errors import UserError
 from sanderling.core.types import Sampling
 from sanderling.policy.contract import Finish, Gate, PolicyOutageError
 from sanderling.policy.forward import Branch, SlotForward, alike, borrowed, plan_prefill
-from sanderling.policy.sampler import Uniforms, sample
+from sanderling.policy.sampler import sample
 
 _PATIENCE = 16
 """Yields to the event loop within which a session that has just finished a turn is expected to submit its next."""
-
-
-@dataclass
-class Usage:
-    """What an engine has spent on computing since it was made."""
-
-    prefill_seconds: float = 0.0
-    decode_seconds: float = 0.0
-    prefilled_tokens: int = 0
-    sampled_tokens: int = 0
-
-
-class Meter:
-    """Counts for one engine, by a clock that nothing is ever decided by."""
-
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._clock = clock
-        self.usage = Usage()
-
-    @contextmanager
-    def timing(self, name: str, requests: "Sequence[Request]", shares: Sequence[float]) -> Iterator[None]:
-        """A forward under way: its seconds go to a total, and to the turns it serves by their shares (which sum to 1)."""
-        since = self._clock()
-        yield
-        spent = self._clock() - since
-        setattr(self.usage, name, getattr(self.usage, name) + spent)
-        for request, share in zip(requests, shares, strict=True):
-            request.seconds += spent * share
 
 
 @dataclass(eq=False)
@@ -66,7 +36,8 @@ class Request:
 
     branch: Branch
     sampling: Sampling
-    uniforms: Uniforms
+    uniform: Callable[[], float]
+    """The turn's random numbers."""
     limit: int
     """Most tokens to sample, at least 1."""
     watch: Callable[[Sequence[int]], bool] | None = None
@@ -77,7 +48,6 @@ class Request:
     finish: Finish | None = None
     prefilled: int = 0
     """Prompt tokens that had to be computed for it, by itself or by one that is like it."""
-    seconds: float = 0.0
     seen: torch.Tensor | None = None
     """(V,) tokens sampled so far; only beside somebody who asks for a presence penalty."""
 
@@ -85,25 +55,11 @@ class Request:
 class Engine:
     """Serves the requests of one model. One event loop at a time, which is also where it is paused."""
 
-    def __init__(
-        self,
-        model: Any,
-        ends: frozenset[int],
-        max_batch: int,
-        prefill_tokens: int,
-        *,
-        reprefill_stale: bool = False,
-        meter: Meter | None = None,
-    ) -> None:
+    def __init__(self, model: Any, ends: frozenset[int], max_batch: int, prefill_tokens: int, *, reprefill_stale: bool) -> None:
         """``reprefill_stale``: keys and values of another version are computed again before they are used."""
-        self.version = 0
-        self.model = model
-        self._ends = ends
-        self._max_batch = max_batch
-        self._prefill_tokens = prefill_tokens
+        self.version, self.model, self.gate = 0, model, Gate()
+        self._ends, self._max_batch, self._prefill_tokens = ends, max_batch, prefill_tokens
         self._reprefill_stale = reprefill_stale
-        self.meter = meter or Meter()
-        self._gate = Gate()
         self._forward = SlotForward(model)
         self._waiting: dict[Request, asyncio.Future[None]] = {}
         self._running: dict[Request, asyncio.Future[None]] = {}
@@ -128,14 +84,10 @@ class Engine:
             self._waiting.pop(request, None)
             self._running.pop(request, None)
 
-    def paused(self) -> AbstractAsyncContextManager[None]:
-        """No step runs inside. Nothing is awaited on the way in; pauses may overlap, and the last one out opens again."""
-        return self._gate.closed(empty=False)
-
     def free(self, branch: Branch) -> None:
         """Give a branch's slot back. A request that runs on it fails."""
         for requests in (self._waiting, self._running):
-            for request in [request for request in requests if request.branch is branch]:
+            for request in [one for one in requests if one.branch is branch]:
                 _settle(requests.pop(request), PolicyOutageError("The session was closed while it was generating."))
         self._expected.discard(branch)
         self._forward.free(branch)
@@ -144,7 +96,7 @@ class Engine:
         try:
             while self._waiting or self._running:
                 await self._quiet()
-                async with self._gate.passing():
+                async with self.gate.passing():
                     with borrowed(self.model):
                         self._step()
         except torch.OutOfMemoryError as error:
@@ -169,7 +121,7 @@ class Engine:
         if self._reprefill_stale:  # what other weights left in the cache; a turn under way goes on by a token
             for request in (*self._running, *self._waiting):
                 if request.branch.version != self.version:
-                    request.branch.forget_cache()
+                    request.branch.cached, request.branch.lane = 0, None
             self._compute([request for request in self._running if not request.branch.cached])
         admitted = list(self._waiting)[: self._max_batch - len(self._running)]
         for request in admitted:
@@ -177,9 +129,7 @@ class Engine:
         self._compute(admitted)
         requests = list(self._running)
         if requests:
-            with self.meter.timing("decode_seconds", requests, [1 / len(requests)] * len(requests)):
-                drawn = self._draw(requests, self._forward.decode([request.branch for request in requests]))
-            self._accept(requests, *drawn)
+            self._accept(requests, self._forward.decode([request.branch for request in requests]))
 
     def _compute(self, requests: Sequence[Request]) -> None:
         """Compute what is new in the requests' prompts, once for those that are alike, and sample one token for each."""
@@ -197,40 +147,29 @@ class Engine:
                 # A turn is billed what it needs, whoever computes it; a first prompt that another one has counts as copied.
                 request.prefilled += 1 if fresh and number else len(branch.ids) - branch.cached
         spans = [(group[0].branch.cached, len(group[0].branch.ids)) for group in groups]
-        self.meter.usage.prefilled_tokens += sum(stop - start for start, stop in spans)
         for parts in plan_prefill(spans, self._prefill_tokens):
             served = [groups[part.index] for part in parts]
-            every = [request for group in served for request in group]
-            whole = sum(part.size for part in parts)
-            shares = [part.size / len(group) / whole for part, group in zip(parts, served, strict=True) for _ in group]
-            with self.meter.timing("prefill_seconds", every, shares):
-                logits = self._forward.compute(parts, [[request.branch for request in group] for group in served])
+            logits = self._forward.compute(parts, [[request.branch for request in group] for group in served])
+            if parts[0].stop == spans[parts[0].index][1]:  # a part that is not the last is alone in its forward
                 row = torch.tensor([at for at, group in enumerate(served) for _ in group], device=logits.device)
-                drawn = self._draw(every, logits[row]) if parts[0].last else None  # one that is not is alone in its forward
-            if drawn is not None:
-                self._accept(every, *drawn)
+                self._accept([request for group in served for request in group], logits[row])
 
-    def _draw(self, requests: list[Request], logits: torch.Tensor) -> tuple[list[int], list[float]]:
-        """A token of each request, and their log-probabilities; the device has finished when this returns."""
-        uniforms = torch.tensor([request.uniforms.draw() for request in requests], dtype=torch.float64, device=logits.device)
+    def _accept(self, requests: list[Request], logits: torch.Tensor) -> None:
+        """Draw a token for each request from its row of the logits (B, V); those that end are told."""
+        draws = torch.tensor([request.uniform() for request in requests], dtype=torch.float64, device=logits.device)
         seen = None
         if any(request.sampling.presence_penalty for request in requests):
             for request in requests:
                 if request.seen is None:
                     request.seen = torch.zeros(logits.shape[1], dtype=torch.bool, device=logits.device)
             seen = torch.stack([request.seen for request in requests if request.seen is not None])
-        ids, logprobs = sample(logits, [request.sampling for request in requests], uniforms, seen)
-        found = logprobs.tolist()
-        if any(map(math.isnan, found)):
+        drawn, chances = sample(logits, [request.sampling for request in requests], draws, seen)
+        ids, logprobs = drawn.tolist(), chances.tolist()
+        if any(map(math.isnan, logprobs)):
             raise UserError(
                 "The model's logits are no numbers (NaN), so there is nothing to sample: look for such values in its weights, "
                 "and train with a lower learning rate where training has made them."
             )
-        return ids.tolist(), found
-
-    def _accept(self, requests: list[Request], ids: list[int], logprobs: list[float]) -> None:
-        """Take in a token of each request; those that end are told."""
-        self.meter.usage.sampled_tokens += len(ids)
         for request, token, logprob in zip(requests, ids, logprobs, strict=True):
             request.branch.ids.append(token)
             request.ids.append(token)

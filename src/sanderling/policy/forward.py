@@ -3,7 +3,7 @@
 Branches that have gone the same way so far (a group's rollouts of one question, until their draws part) are computed as one:
 each has a slot of its own, and what is computed for the first of them is stored for all, so any of them can go its own way at
 any moment. Which these are is known by their *lane*, never by comparing histories: two branches that said the same under
-different weights are not alike. Those that take their steps at different times therefore part for good.
+different weights are not alike.
 
 On a CPU a decode step attends row by row where that costs less: each row to its own keys only, and once for branches that are
 alike. Elsewhere starting a kernel for each row takes longer than it runs, and rows are read side by side, up to the longest.
@@ -45,17 +45,11 @@ class Branch:
         del self.ids[size:]
         self.cached = min(self.cached, size)
 
-    def forget_cache(self) -> None:
-        """Have the keys and values computed again."""
-        self.cached = 0
-        self.lane = None
-
 
 def alike(branches: Sequence[Branch]) -> list[list[int]]:
     """Branches (by index) that can be computed as one, in the order of their first; a branch like no other is alone.
 
-    They share a lane, and the ids still to be computed are the same. Nothing cached counts as the same for all of one policy
-    version, which callers see to.
+    They share a lane, or have nothing cached (and are of one policy version), and the ids still to be computed are the same.
     """
     found: dict[tuple[object, ...], list[int]] = {}
     for index, branch in enumerate(branches):
@@ -64,11 +58,11 @@ def alike(branches: Sequence[Branch]) -> list[list[int]]:
     return list(found.values())
 
 
-def put_in_one_lane(group: Sequence[Branch]) -> None:
-    """These were computed as one, and nobody else with them."""
+def computed(group: Sequence[Branch], cached: int) -> None:
+    """These were computed as one up to there, and nobody else with them."""
     lane = object() if len(group) > 1 else None
     for branch in group:
-        branch.lane = lane
+        branch.lane, branch.cached = lane, cached
 
 
 @dataclass(frozen=True)
@@ -78,8 +72,6 @@ class Slice:
     index: int
     start: int
     stop: int
-    last: bool
-    """Whether the request's prompt ends here."""
 
     @property
     def size(self) -> int:
@@ -90,15 +82,15 @@ def plan_prefill(spans: Sequence[tuple[int, int]], budget: int) -> list[list[Sli
     """Arrange the new tokens ``(start, stop)`` of some requests in forwards of at most ``budget`` tokens, padding included.
 
     Rows of similar length go together. A prompt longer than the budget is cut; its parts come in order, in forwards of their
-    own until the last: activations stay in the processor's cache, and a long prompt cannot need a huge mask.
+    own until the last: a long prompt cannot need a huge mask.
     """
     forwards: list[list[Slice]] = []
     finals: list[Slice] = []
     for index, (start, stop) in enumerate(spans):
         while stop - start > budget:
-            forwards.append([Slice(index, start, start + budget, last=False)])
+            forwards.append([Slice(index, start, start + budget)])
             start += budget
-        finals.append(Slice(index, start, stop, last=True))
+        finals.append(Slice(index, start, stop))
     finals.sort(key=lambda part: -part.size)
     width = 0
     for part in finals:
@@ -170,9 +162,7 @@ class SlotForward:
         else:
             logits = self._logits(self._tensor(ids), places, attention_mask=self._mask(places, length))
         for part, group in zip(parts, groups, strict=True):
-            put_in_one_lane(group)
-            for branch in group:
-                branch.cached = part.stop
+            computed(group, part.stop)
         return logits
 
     def decode(self, branches: Sequence[Branch]) -> torch.Tensor:
@@ -180,7 +170,7 @@ class SlotForward:
         groups = alike(branches)
         together = [[branches[index] for index in group] for group in groups]
         if self._pays_row_by_row([group[0] for group in together], branches):
-            parts = [Slice(at, one[0].cached, one[0].cached + 1, last=True) for at, one in enumerate(together)]
+            parts = [Slice(at, one[0].cached, one[0].cached + 1) for at, one in enumerate(together)]
             logits = self.compute(parts, together, row_by_row=True)
             row = np.empty(len(branches), dtype=np.int64)
             for number, group in enumerate(groups):
@@ -188,9 +178,7 @@ class SlotForward:
             return logits if len(groups) == len(branches) else logits[self._tensor(row)]
         logits = self._decode_side_by_side(branches)
         for group in together:
-            put_in_one_lane(group)
-        for branch in branches:
-            branch.cached += 1
+            computed(group, group[0].cached + 1)
         return logits
 
     def _pays_row_by_row(self, first: Sequence[Branch], branches: Sequence[Branch]) -> bool:
@@ -221,10 +209,7 @@ class SlotForward:
         return logits if slots == list(range(rows)) else logits[self._tensor(np.array(slots))]
 
     def adopt(self, branch: Branch) -> None:
-        """Copy the keys and values of an open branch that begins with this one's ids, all but the last, if there is one.
-
-        For a branch that comes when others with its prompt have gone on.
-        """
+        """Copy the keys and values of an open branch that begins with this one's ids, all but the last, if there is one."""
         size = len(branch.ids) - 1
         prompt = branch.ids[:size]
         for slot, owner in enumerate(self._owners):
@@ -240,8 +225,7 @@ class SlotForward:
         if branch.slot is not None:
             self._owners[branch.slot] = None
             branch.slot = None
-        branch.cached = 0
-        branch.lane = None
+        branch.cached, branch.lane = 0, None
 
     def _logits(self, ids: torch.Tensor, positions: torch.Tensor, **attention: Any) -> torch.Tensor:
         """Logits after each row's last token. ``ids`` and ``positions`` (M, Q)."""

@@ -1,10 +1,9 @@
 """Keys and values of many open sessions in one place, as a transformers `Cache`.
 
 One tensor a layer, ``[slots, kv_heads, capacity, head_dim]``; a slot is a session's. Slots and capacity grow by doubling.
-Before each forward :meth:`SlotCache.place` says where the step's new tokens go and which slots are read; the model then calls
-:meth:`SlotLayer.update` as it would any cache's. The decode step reads a leading range of slots as a view, or each row its own
-slot, so nothing is copied; the prefill step gathers the few slots it serves. Memory is slots x longest session: right for small
-models and for batches of similar sessions, wasteful for a mix of short and very long ones (that is vLLM's work).
+Before each forward :meth:`SlotCache.place` says where the step's new tokens go and which slots are read. The decode step reads
+a leading range of slots as a view, or each row its own slot, so nothing is copied; the prefill step gathers the few slots it
+serves. Memory is slots x longest session: wasteful for a mix of short and very long ones (that is vLLM's work).
 """
 
 from collections.abc import Sequence
@@ -17,8 +16,6 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 from transformers.modeling_utils import AttentionInterface
 
 ATTENTION = "sanderling_grouped"
-_FIRST_SLOTS = 8
-_FIRST_CAPACITY = 256
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,8 @@ class SlotLayer(CacheLayerMixin):
     def __init__(self) -> None:
         super().__init__()
         self.placement: Placement | None = None
-        self.shape: tuple[int, int] = (_FIRST_SLOTS, _FIRST_CAPACITY)
+        self.shape: tuple[int, int] = (8, 256)
+        """Slots and capacity."""
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         """Allocate for heads like these. Zeros, not garbage: a masked NaN is still a NaN."""
@@ -63,17 +61,17 @@ class SlotLayer(CacheLayerMixin):
         place = self.placement
         if place is None or self.keys is None or self.values is None:
             raise RuntimeError("A slot cache needs a placement before each forward.")
-        found: list[torch.Tensor] = []
-        for kept, new in ((self.keys, key_states), (self.values, value_states)):
+
+        def stored(kept: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
             flat = new.transpose(1, 2).reshape(-1, new.shape[1], new.shape[3])
             kept[place.slots, :, place.positions] = flat if place.source is None else flat[place.source]
             if place.read is None:
-                found.append(kept)
-            elif isinstance(place.read, int):
-                found.append(kept[: place.read, :, : place.length])
-            else:
-                found.append(kept[:, :, : place.length].index_select(0, place.read))
-        return found[0], found[1]
+                return kept
+            if isinstance(place.read, int):
+                return kept[: place.read, :, : place.length]
+            return kept[:, :, : place.length].index_select(0, place.read)
+
+        return stored(self.keys, key_states), stored(self.values, value_states)
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         return (self.placement.length if self.placement else query_length), 0
@@ -103,7 +101,6 @@ class SlotCache(Cache):
                 layer.shape = wanted
 
     def place(self, placement: Placement) -> None:
-        """Say where the next forward's tokens go."""
         for layer in self.slot_layers:
             layer.placement = placement
 
@@ -115,9 +112,7 @@ class SlotCache(Cache):
     def swap(self, one: int, other: int, length: int) -> None:
         """Exchange two slots' first ``length`` positions."""
         for states in self._states():
-            kept = states[one, :, :length].clone()
-            states[one, :, :length] = states[other, :, :length]
-            states[other, :, :length] = kept
+            states[[one, other], :, :length] = states[[other, one], :, :length]
 
     def _states(self) -> list[torch.Tensor]:
         return [states for layer in self.slot_layers for states in (layer.keys, layer.values) if states is not None]
@@ -136,7 +131,6 @@ def grouped_attention(
 ) -> tuple[torch.Tensor, None]:
     """Attention that folds query heads that share a key head into the query axis: keys and values are read once.
 
-    8 times faster than repeating key heads on a CPU at 128 sessions of 600 tokens, where reading them is most of a decode step.
     ``query`` (B, heads, Q, D), ``key`` and ``value`` (B, kv_heads, L, D), mask additive (B, 1, Q, L). Returns (B, Q, heads, D).
     ``seen``: for each row a slot and how many of its positions it sees; ``key`` and ``value`` are those of all slots, Q is 1.
     """

@@ -24,8 +24,12 @@ from sanderling.policy.contract import Policy
 from sanderling.policy.endpoint import ChatEndpointPolicy, CompletionEndpointPolicy, HttpClient
 
 _OPTIONS = ("key_env", "context", "tokenizer", "timeout", "retries")
-_DEFAULT_KEY = "OPENAI_API_KEY"
-_PORTS = {"http": 80, "https": 443}
+_NUMBERS = {
+    "context": ("context_length", 1, "a number of tokens", 32768),
+    "timeout": ("timeout_s", 1, "a number of seconds", 120),
+    "retries": ("retries", 0, "a number of further attempts", 2),
+}
+"""Of options: the keyword, the least that it may be, what it is, and an example."""
 
 
 def is_endpoint(spec: str) -> bool:
@@ -41,7 +45,7 @@ def names_model(spec: str) -> bool:
 def check_model(spec: str) -> None:
     """Raise UserError now for what :func:`open_policy` would refuse, as far as can be told without loading or asking."""
     if is_endpoint(spec):
-        _endpoint(_split(spec), spec, None)
+        _endpoint(spec, None)
     elif not Path(spec).is_dir() or not (Path(spec) / "config.json").is_file():
         raise UserError(
             f"There is no model at {spec!r}: give a model directory with its config.json, or an endpoint as "
@@ -63,7 +67,7 @@ def open_policy(
     ``on_retry`` is an endpoint's, see `HttpClient`; the other keywords are for models in this process.
     """
     if is_endpoint(spec):
-        return _endpoint(_split(spec), spec, on_retry)
+        return _endpoint(spec, on_retry)
     if not Path(spec).exists():
         raise UserError(f"There is no model at {spec!r}: give a model directory, or an endpoint as http://host:port/v1#model.")
     try:
@@ -90,7 +94,7 @@ def place_of(spec: str) -> str:
         return f"{Path(spec).resolve()} as of {hashlib.sha256(weights_of(spec).encode()).hexdigest()[:12]}"
     parts = _split(spec)
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-    port = "" if parts.port in (None, _PORTS[parts.scheme]) else f":{parts.port}"
+    port = "" if parts.port in (None, {"http": 80, "https": 443}[parts.scheme]) else f":{parts.port}"
     return f"{parts.scheme}://{host}{port}{parts.path.rstrip('/')}"
 
 
@@ -111,8 +115,8 @@ async def models_at(spec: str) -> dict[str, int | None]:
             told = (await server.json("models")).get("data")
         except UserError:  # a server of models need not list them
             return {}
-    listed = [one for one in told if isinstance(one, dict)] if isinstance(told, list) else []
-    rooms = {str(one["id"]): one.get("max_model_len") for one in listed if one.get("id")}
+    told = told if isinstance(told, list) else []
+    rooms = {str(one["id"]): one.get("max_model_len") for one in told if isinstance(one, dict) and one.get("id")}
     return {name: room if isinstance(room, int) else None for name, room in rooms.items()}
 
 
@@ -128,38 +132,33 @@ def _split(spec: str) -> SplitResult:
     raise UserError(f"{spec!r} has no usable host and port ({reason}): write http://host:port/v1#model.")
 
 
-def _endpoint(parts: SplitResult, spec: str, on_retry: Callable[[str], None] | None) -> Policy:
+def _endpoint(spec: str, on_retry: Callable[[str], None] | None) -> Policy:
+    parts = _split(spec)
     if not parts.hostname or not parts.fragment:
         raise UserError(f"{spec!r} lacks the host or the model's name: write http://host:port/v1#model.")
     options = dict(parse_qsl(parts.query))
-    for option in options:
+    numbers: dict[str, int] = {}
+    for option, text in options.items():
         if option not in _OPTIONS:
             raise UserError(f"Unknown option {option!r} in {spec!r}: an endpoint takes {', '.join(_OPTIONS)}.")
-    length = _whole(options, "context", 1, "a number of tokens", "context=32768")
-    timeout = _whole(options, "timeout", 1, "a number of seconds", "timeout=120")
-    retries = _whole(options, "retries", 0, "a number of further attempts", "retries=2")
-    patience = {name: value for name, value in (("timeout_s", timeout), ("retries", retries)) if value is not None}
-    client = _client(parts, options, on_retry=on_retry, **patience)
-    if "tokenizer" in options:
-        tokenizer = load_tokenizer(Path(options["tokenizer"]))
-        return CompletionEndpointPolicy(client, parts.fragment, tokenizer, context_length=length)
-    return ChatEndpointPolicy(client, parts.fragment, context_length=length)
+        if option in _NUMBERS:
+            keyword, least, what, example = _NUMBERS[option]
+            if not (text.isascii() and text.isdecimal() and int(text) >= least):
+                raise UserError(f"{option}={text!r} is not {what}: write for example {option}={example}.")
+            numbers[keyword] = int(text)
+    length = numbers.pop("context_length", None)
+    client = _client(parts, options, on_retry=on_retry, **numbers)
+    if "tokenizer" not in options:
+        return ChatEndpointPolicy(client, parts.fragment, context_length=length)
+    tokenizer = load_tokenizer(Path(options["tokenizer"]))
+    return CompletionEndpointPolicy(client, parts.fragment, tokenizer, context_length=length)
 
 
 def _client(parts: SplitResult, options: dict[str, str], **how: Any) -> HttpClient:
-    variable = options.get("key_env", _DEFAULT_KEY)
+    variable = options.get("key_env", "OPENAI_API_KEY")
     if "key_env" in options and variable not in os.environ:
         raise UserError(f"The environment variable {variable} named by key_env is not set: export the API key under that name.")
     key = os.environ.get(variable)
     if key is not None and not (key.isascii() and key.isprintable()):
         raise UserError(f"The API key in {variable} holds characters that no key has: export it again.")
     return HttpClient(f"{parts.scheme}://{parts.netloc}{parts.path}", key, **how)
-
-
-def _whole(options: dict[str, str], name: str, least: int, what: str, example: str) -> int | None:
-    text = options.get(name)
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdecimal() and int(text) >= least):
-        raise UserError(f"{name}={text!r} is not {what}: write for example {example}.")
-    return int(text)

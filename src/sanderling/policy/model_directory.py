@@ -22,9 +22,6 @@ TOKENIZER_FILES = (
     "added_tokens.json",
 )  # fmt: skip
 """What belongs to a tokenizer in a model's directory, as far as it is there."""
-_INDEX = "model.safetensors.index.json"
-_LAYER = re.compile(r"model\.layers\.(\d+)\.")
-_POINTER = b"version https://git-lfs"
 
 
 def check_model(path: Path) -> None:
@@ -35,13 +32,19 @@ def check_model(path: Path) -> None:
         if (path / "adapter_config.json").is_file():
             raise UserError(f"{path} is an adapter and no model: give the model that it was trained on, or merge the two.")
         raise UserError(f"{path} has no config.json: give the directory that holds the model's config and weights.")
-    missing = [name for name in _listed(path) if not (path / name).is_file()]
+    index = path / "model.safetensors.index.json"
+    try:
+        listed = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()) if index.exists() else set()
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{index} cannot be read: copy it again from the model's source.") from error
+    missing = [name for name in listed if not (path / name).is_file()]
     if missing:
-        raise UserError(f"The weights in {path} lack the file {_some(missing)}: finish the download.")
-    if not any([*path.glob("*.safetensors"), *path.glob("*.bin")]):
+        raise UserError(f"The weights in {path} lack the file {some_of(missing)}: finish the download.")
+    files = sorted(path.glob("*.safetensors"))
+    if not files and not any(path.glob("*.bin")):
         raise UserError(f"{path} has no weights (*.safetensors): finish the download or the training that should write them.")
     shapes: dict[str, list[int]] = {}
-    for file in sorted(path.glob("*.safetensors")):
+    for file in files:
         shapes |= _shapes(file)
     _check_shapes(path, shapes)
 
@@ -58,16 +61,9 @@ def read_model_config(path: Path) -> dict[str, Any]:
     return found
 
 
-def check_vocabulary(path: Path, tokens: int) -> None:
-    """Raises UserError where the tokenizer has more ``tokens`` than the configuration gives the model rows; else is silent."""
-    told = read_model_config(path).get("vocab_size")
-    if isinstance(told, int):
-        check_rows(tokens, told)
-
-
-def check_rows(tokens: int, rows: int) -> None:
-    """Raises UserError where ids of a tokenizer of so many ``tokens`` have no row in the model's embedding."""
-    if tokens > rows:
+def check_vocabulary(tokens: int, rows: Any) -> None:
+    """Raises UserError where ids of a tokenizer of so many ``tokens`` have no row in the model's embedding of so many."""
+    if isinstance(rows, int) and tokens > rows:
         raise UserError(f"The tokenizer has {tokens} tokens, and the model knows {rows}: use the model's own tokenizer.json.")
 
 
@@ -83,54 +79,42 @@ def positions_of(config: dict[str, Any]) -> int | None:
     return most if isinstance(most, int) else None
 
 
-def _listed(path: Path) -> list[str]:
-    """The files of weights that an index names."""
-    try:
-        index = json.loads((path / _INDEX).read_text(encoding="utf-8"))
-        return sorted(set(index["weight_map"].values()))
-    except FileNotFoundError:
-        return []
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{path / _INDEX} cannot be read: copy it again from the model's source.") from error
-
-
-def _check_shapes(path: Path, shapes: dict[str, list[int]]) -> None:
-    """What a configuration and the usual names of weights both tell: the embedding's size, and how many layers there are."""
-    config = read_model_config(path)
-    wanted = [config.get("vocab_size"), config.get("hidden_size")]
-    embedding = shapes.get("model.embed_tokens.weight", wanted)
-    if None not in wanted and embedding != wanted:
-        there, told = (" x ".join(f"{size:,}" for size in sizes) for sizes in (embedding, wanted))
-        raise UserError(
-            f"The weights in {path} have an embedding of {there} and its config.json says {told}: copy both from one model."
-        )
-    layers, told = len({found[1] for name in shapes if (found := _LAYER.match(name))}), config.get("num_hidden_layers")
-    if layers and isinstance(told, int) and layers < told:  # more of them are no fault: some models add layers that guess ahead
-        raise UserError(
-            f"The weights in {path} have {layers} layers and its config.json says {told}: copy both from one model."
-        )
-
-
 def _shapes(file: Path) -> dict[str, list[int]]:
     """By tensor. A file of safetensors begins with the length of its header, and that says where the last tensor ends."""
     try:
         size = file.stat().st_size
         with file.open("rb") as opened:
             first = opened.read(8)
-            if first == _POINTER[:8]:
+            if first == b"version ":
                 raise UserError(f"{file} is a pointer of Git LFS in place of weights: fetch the file itself (git lfs pull).")
             length = int.from_bytes(first, "little")
-            header = json.loads(opened.read(length)) if 8 + length <= size else None
-        tensors = {name: value for name, value in (header or {}).items() if name != "__metadata__"}
-        ends = [value["data_offsets"][1] for value in tensors.values()]
+            header = json.loads(opened.read(length)) if 8 + length <= size else {}
+        tensors = {name: value for name, value in header.items() if name != "__metadata__"}
+        end = 8 + length + max((value["data_offsets"][1] for value in tensors.values()), default=0)
         shapes = {name: list(value["shape"]) for name, value in tensors.items()}
     except OSError as error:
         raise UserError(f"Cannot read {file} ({error.strerror}): check the path.") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{file} is not a readable file of weights: download it again.") from error
-    if header is None or size < 8 + length + max(ends, default=0):
+    if size < end:
         raise UserError(f"{file} is cut short ({size:,} bytes): finish the download.")
     return shapes
+
+
+def _check_shapes(path: Path, shapes: dict[str, list[int]]) -> None:
+    """What a configuration and the usual names of weights both tell: the embedding's size, and how many layers there are."""
+    config = read_model_config(path)
+    wanted, most = [config.get("vocab_size"), config.get("hidden_size")], config.get("num_hidden_layers")
+    embedding = shapes.get("model.embed_tokens.weight", wanted)
+    layers = len({found[1] for name in shapes if (found := re.match(r"model\.layers\.(\d+)\.", name))})
+    if None not in wanted and embedding != wanted:
+        there, told = (" x ".join(f"{size:,}" for size in sizes) for sizes in (embedding, wanted))
+        differ = f"an embedding of {there} and its config.json says {told}"
+    elif layers and isinstance(most, int) and layers < most:  # more are no fault: some models add layers that guess ahead
+        differ = f"{layers} layers and its config.json says {most}"
+    else:
+        return
+    raise UserError(f"The weights in {path} have {differ}: copy both from one model.")
 
 
 def load_model(path: Path, dtype: "torch.dtype | None" = None) -> Any:
@@ -150,10 +134,10 @@ def load_model(path: Path, dtype: "torch.dtype | None" = None) -> Any:
         raise UserError(f"The model in {path} cannot be loaded ({_first_line(error)}): check its files.") from error
     model, found = loaded
     if found["missing_keys"]:
-        lacking = _some(found["missing_keys"])
+        lacking = some_of(found["missing_keys"])
         raise UserError(f"The weights in {path} lack {lacking}: finish the download, or copy the directory again.")
     if found["unexpected_keys"]:
-        warnings.warn(f"{path} holds weights that the model does not use: {_some(found['unexpected_keys'])}", stacklevel=2)
+        warnings.warn(f"{path} holds weights that the model does not use: {some_of(found['unexpected_keys'])}", stacklevel=2)
     return model
 
 
@@ -202,6 +186,7 @@ def _first_line(error: Exception) -> str:
     return (str(error) or type(error).__name__).splitlines()[0]
 
 
-def _some(names: Iterable[str]) -> str:
+def some_of(names: Iterable[str]) -> str:
+    """The first of some names, and how many more there are."""
     first, *others = sorted(names)
     return f"{first} and {len(others)} more" if others else first

@@ -1,11 +1,10 @@
 """Sampling a whole batch at once, with random numbers that belong to a turn and not to the batch.
 
 Token t of a turn is drawn with the t-th uniform number of a Philox stream whose key is the SHA-256 of the turn's
-:class:`SampleKey`. What else is running can therefore not change a draw; only rounding in the logits can (some 1e-6, since
-matrix kernels block differently for other batch sizes), and only where a uniform falls that close to a boundary.
+:class:`SampleKey`. What else is running can therefore not change a draw; only rounding in the logits can (some 1e-6).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -13,23 +12,13 @@ import torch
 from sanderling.core.types import Sampling
 from sanderling.policy.contract import SampleKey
 
-_BLOCK = 64
 _CANDIDATES = 64
 """A top-p cut usually falls among this many most likely tokens; only where it does not are all of them sorted."""
 
 
-class Uniforms:
-    """The turn's random numbers in [0, 1), in order."""
-
-    def __init__(self, key: SampleKey) -> None:
-        self._random = np.random.Generator(np.random.Philox(key=int.from_bytes(key.digest()[:16], "little")))
-        self._block: list[float] = []
-
-    def draw(self) -> float:
-        """The next number."""
-        if not self._block:
-            self._block = self._random.random(_BLOCK).tolist()[::-1]
-        return self._block.pop()
+def uniforms(key: SampleKey) -> Callable[[], float]:
+    """The turn's random numbers in [0, 1), one a call."""
+    return np.random.Generator(np.random.Philox(key=int.from_bytes(key.digest()[:16], "little"))).random
 
 
 def sample(
@@ -41,9 +30,8 @@ def sample(
     where a penalty is asked for.
 
     In this order: presence penalty, temperature, top-k, top-p of what top-k left. Cuts are thresholds on the probability, so
-    tokens that tie with the last one kept are kept too, and a row's cut does not depend on how a sort breaks ties. The draw
-    inverts the cumulative distribution in vocabulary order, in float64. Log-probabilities are those of exactly this
-    distribution; at temperature 0 the likeliest token is taken, and its log-probability is that of temperature 1 without cuts.
+    tokens that tie with the last one kept are kept too. Log-probabilities are those of exactly this distribution; at
+    temperature 0 the likeliest token is taken, and its log-probability is that of temperature 1 without cuts.
     """
 
     def column(values: list[float], neutral: float, dtype: torch.dtype = torch.float64) -> torch.Tensor | None:

@@ -1,22 +1,18 @@
 """Any local Hugging Face causal language model, in this process: batched sessions that keep their keys and values.
 
-Token-level: a session takes and returns ids, which are the truth. Turn k computes only what is new: its delta, and the last
-token of the turn before it, which was sampled but never computed. A first prompt that another open session also begins with (a
-group's rollouts of one question) is copied from it; sessions that go on alike are computed as one until they part (`forward`).
-Sessions of one policy run together (`engine`); draws depend on the turn's key alone (`sampler`).
+Turn k computes only what is new: its delta, and the last token of the turn before it, which was sampled but never computed. A
+first prompt that another open session also begins with (a group's rollouts of one question) is copied from it; sessions that go
+on alike are computed as one until they part (`forward`). Sessions of one policy run together (`engine`); draws depend on the
+turn's key alone (`sampler`).
 
-The module can be shared with a trainer that updates its weights in place, inside ``paused()`` where turns may be under way,
-and then calls ``bump_version``; `weight_sync` has the ways to do so. A session that lives on keeps its keys and values, though
-they are of the older weights: that is an in-flight update, and each token's version is recorded. Synchronous training closes
-its sessions before it updates; ``reprefill_stale`` computes old prefixes again instead, amid a turn too, so that every
-log-probability is one of whole weights.
-
-Models whose layers do not all attend to everything (sliding windows, linear attention) are refused with one sentence.
+The module can be shared with a trainer that updates its weights in place (`weight_sync`), inside ``paused()`` where turns may
+be under way, and then calls ``bump_version``. A session that lives on keeps its keys and values, though they are of the older
+weights: that is an in-flight update, and each token's version is recorded. ``reprefill_stale`` computes old prefixes again
+instead, amid a turn too, so that every log-probability is one of whole weights.
 """
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,10 +22,10 @@ from sanderling.core.chat import Tokenizer, load_tokenizer
 from sanderling.core.errors import UserError
 from sanderling.core.types import Sampling
 from sanderling.policy.contract import END_TOKEN, Completion, Delta, Finish, OnText, SampleKey, cut_at_stop
-from sanderling.policy.engine import Engine, Meter, Request, Usage
+from sanderling.policy.engine import Engine, Request
 from sanderling.policy.forward import Branch
-from sanderling.policy.model_directory import check_rows, load_model, positions_of
-from sanderling.policy.sampler import Uniforms
+from sanderling.policy.model_directory import check_vocabulary, load_model, positions_of
+from sanderling.policy.sampler import uniforms
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _UNFINISHED = "\ufffd"
@@ -52,7 +48,6 @@ class TransformersPolicy:
         max_length: int | None = None,
         prefill_tokens: int = 1024,
         reprefill_stale: bool = False,
-        meter: Meter | None = None,
     ) -> None:
         """Wrap a live module. Raises UserError for models it cannot serve.
 
@@ -64,12 +59,10 @@ class TransformersPolicy:
             raise UserError(
                 f"This model has layers of {', '.join(sorted(kinds))}: serve it with vLLM and give its endpoint's URL."
             )
-        check_rows(tokenizer.vocab_size, model.get_input_embeddings().weight.shape[0])
+        check_vocabulary(tokenizer.vocab_size, model.get_input_embeddings().weight.shape[0])
         own = max(int(model.config.max_position_embeddings), positions_of(model.config.to_dict()) or 0)
         self.context_length = own if max_length is None else min(own, max_length)
-        self.name = name
-        self.tokenizer = tokenizer
-        self.model = model
+        self.name, self.tokenizer, self.model = name, tokenizer, model
         self._closing: dict[tuple[str, ...], frozenset[int]] = {}
         ends: set[int] = set()
         for config in (model.config, getattr(model, "generation_config", None)):
@@ -80,7 +73,7 @@ class TransformersPolicy:
         except UserError:
             if not ends:
                 raise
-        self._engine = Engine(model, frozenset(ends), max_batch, prefill_tokens, reprefill_stale=reprefill_stale, meter=meter)
+        self._engine = Engine(model, frozenset(ends), max_batch, prefill_tokens, reprefill_stale=reprefill_stale)
 
     @classmethod
     def load(
@@ -110,12 +103,8 @@ class TransformersPolicy:
         return self._engine.version
 
     def paused(self) -> AbstractAsyncContextManager[None]:
-        """Inside, nothing is computed with the module, and turns under way wait. Nothing is awaited on the way in."""
-        return self._engine.paused()
-
-    def usage(self) -> Usage:
-        """What its engine has spent so far."""
-        return replace(self._engine.meter.usage)
+        """Inside, nothing is computed with the module. Nothing is awaited on the way in; the last of several opens again."""
+        return self._engine.gate.closed(empty=False)
 
     def open(self, key: SampleKey) -> "TransformersSession":
         return TransformersSession(self, self._engine)
@@ -136,9 +125,7 @@ class TransformersSession:
     """One conversation with a model in this process."""
 
     def __init__(self, policy: TransformersPolicy, engine: Engine) -> None:
-        self._policy = policy
-        self._engine = engine
-        self._branch = Branch()
+        self._policy, self._engine, self._branch = policy, engine, Branch()
         self._busy = self._closed = False
 
     async def generate(self, delta: Delta, sampling: Sampling, key: SampleKey, on_text: OnText = None) -> Completion:
@@ -147,41 +134,34 @@ class TransformersSession:
             raise ValueError("A token-level session needs the delta's token ids: render the messages with its tokenizer.")
         if self._busy or self._closed:
             raise RuntimeError("The session is closed, or already generating.")
-        before = self.mark()
-        self._busy = True
+        before, tokenizer, stops = self.mark(), self._policy.tokenizer, sampling.stop
+        prompt = before + len(delta.token_ids)
+        limit = min(sampling.max_tokens, self._policy.context_length - prompt)
         self._branch.ids.extend(delta.token_ids)
+        if limit <= 0:
+            return Completion("", Finish.LENGTH, (), (), (), prefilled_tokens=0, prompt_tokens=prompt)
+        watch = _TurnText(tokenizer, stops, self._policy.closing(stops) if stops else frozenset(), on_text)
+        turn = Request(self._branch, sampling, uniforms(key), limit, watch if stops or on_text is not None else None)
+        self._busy = True
         try:
-            return await self._turn(delta.recalled, sampling, key, on_text)
+            await self._engine.generate(turn)
+            ended = turn.finish is Finish.END
+            text = tokenizer.decode(turn.ids[:-1]) if ended else cut_at_stop(tokenizer.decode(turn.ids), stops)[0]
+            watch.end(text)
         except BaseException:
             self._branch.truncate(before)
             raise
         finally:
             self._busy = False
-
-    async def _turn(self, recalled: int, sampling: Sampling, key: SampleKey, on_text: OnText) -> Completion:
-        prompt = len(self._branch.ids)
-        limit = min(sampling.max_tokens, self._policy.context_length - prompt)
-        if limit <= 0:
-            return Completion("", Finish.LENGTH, (), (), (), prefilled_tokens=0, prompt_tokens=prompt)
-        tokenizer, stops = self._policy.tokenizer, sampling.stop
-        watch = _TurnText(tokenizer, stops, self._policy.closing(stops) if stops else frozenset(), on_text)
-        turn = Request(self._branch, sampling, Uniforms(key), limit, watch if stops or on_text is not None else None)
-        await self._engine.generate(turn)
         assert turn.finish is not None, "a turn that was sampled has ended"
-        if turn.finish is Finish.END:
-            text = tokenizer.decode(turn.ids[:-1])
-        else:
-            text = cut_at_stop(tokenizer.decode(turn.ids), stops)[0]
-        watch.end(text)
         return Completion(
             text=text,
             finish=turn.finish,
             token_ids=tuple(turn.ids),
             logprobs=tuple(turn.logprobs),
             versions=tuple(turn.versions),
-            prefilled_tokens=max(0, turn.prefilled - recalled),
+            prefilled_tokens=max(0, turn.prefilled - delta.recalled),
             prompt_tokens=prompt,
-            compute_seconds=turn.seconds,
         )
 
     def mark(self) -> int:
@@ -202,15 +182,11 @@ class TransformersSession:
 class _TurnText:
     """A turn's text while its tokens arrive: stop strings, and streaming that never splits a character.
 
-    Called with the turn's ids after each token, it says whether a stop string has appeared. Text is looked at only after tokens
-    that could complete one, and decoded token by token only while somebody listens.
+    Text is looked at only after tokens that could complete a stop string, and decoded token by token only for who listens.
     """
 
     def __init__(self, tokenizer: Tokenizer, stops: tuple[str, ...], closing: frozenset[int], on_text: OnText) -> None:
-        self._tokenizer = tokenizer
-        self._stops = stops
-        self._closing = closing
-        self._on_text = on_text
+        self._tokenizer, self._stops, self._closing, self._on_text = tokenizer, stops, closing, on_text
         self._sent = 0
         self._text = ""
         """Decoded so far, without an unfinished character; kept only while streaming."""
@@ -218,6 +194,7 @@ class _TurnText:
         """Ids up to ``read`` are in the text; those from ``context`` are decoded again, for spaces between tokens."""
 
     def __call__(self, ids: Sequence[int]) -> bool:
+        """Whether a stop string has appeared in the turn's ids."""
         if self._on_text is not None:
             self._stream(ids, self._on_text)
         return ids[-1] in self._closing and cut_at_stop(self._tokenizer.decode(list(ids)), self._stops)[1]
@@ -226,7 +203,6 @@ class _TurnText:
         """Send what is left of the turn's final text."""
         if self._on_text is not None and len(text) > self._sent:
             self._on_text(text[self._sent :])
-            self._sent = len(text)
 
     def _stream(self, ids: Sequence[int], on_text: Callable[[str], None]) -> None:
         known = self._tokenizer.decode(list(ids[self._context : self._read]))

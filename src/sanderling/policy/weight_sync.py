@@ -6,9 +6,8 @@ policy computes them again (``reprefill_stale``).
 
 import asyncio
 import copy
-import re
 import shutil
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -19,17 +18,13 @@ from safetensors.torch import save_file
 
 from sanderling.core.errors import UserError
 from sanderling.policy.endpoint import CompletionEndpointPolicy, HttpClient
-from sanderling.policy.model_directory import TOKENIZER_FILES
+from sanderling.policy.model_directory import TOKENIZER_FILES, some_of
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.runs.files import sync
 
-_NAME = re.compile(r"weights-(\d{8})")
-_FILE = "model.safetensors"
-_KEPT = 2
-"""Versions, so that whoever is still reading the one before can finish."""
+_VERSIONS = "weights-" + 8 * "[0-9]"
 _PAUSES_S = (0.0, 0.1, 0.5, 2.0)
 """Before each time that cached keys and values are asked to go."""
-_BESIDE = ("config.json", "generation_config.json", *TOKENIZER_FILES)
 
 
 class InPlace:
@@ -50,18 +45,11 @@ class InPlace:
         self._policy.bump_version(version)
 
 
-class Copying:
+class Copying(InPlace):
     """Copies into the policy's own module beside the one that is trained: it samples on while an update is computed.
 
     Example: ``Copying(TransformersPolicy(copied(model), tokenizer))`` beside a trainer of ``model``.
     """
-
-    def __init__(self, policy: TransformersPolicy) -> None:
-        self._policy = policy
-
-    @property
-    def version(self) -> int:
-        return self._policy.version
 
     def training(self) -> AbstractAsyncContextManager[None]:
         return nullcontext()
@@ -74,13 +62,10 @@ class Copying:
 
 
 def copied(model: Any) -> Any:
-    """A module of its own with the same weights, to sample with: without gradients, in evaluation mode.
-
-    A trainer that saves memory gives its layers another ``forward``, a function that copying leaves theirs: without it the
-    copy's layers are its own.
-    """
+    """A module of its own with the same weights, to sample with: without gradients, in evaluation mode."""
     other = copy.deepcopy(model).requires_grad_(False).eval()
     for module in other.modules():
+        # A trainer that saves memory gives its layers another ``forward``, a function that copying leaves theirs.
         vars(module).pop("forward", None)
     return other
 
@@ -95,36 +80,28 @@ def copy_into(module: torch.nn.Module, weights: Mapping[str, Any]) -> None:
     by_tensor: dict[int, list[str]] = {}
     for name, tensor in named.items():
         by_tensor.setdefault(id(tensor), []).append(name)
-    strangers = sorted(weights.keys() - named.keys())
-    if strangers:
-        raise _unfit(f"it has no {_some(strangers)}")
-    lacking = [names[0] for names in by_tensor.values() if not weights.keys() & set(names)]
-    lacking = [name for name in lacking if isinstance(named[name], torch.nn.Parameter)]
-    if lacking:
-        raise _unfit(f"{_some(lacking)} was not handed over")
+    wrong = [f"it has no {some_of(strangers)}"] if (strangers := weights.keys() - named.keys()) else []
     chosen: dict[str, torch.Tensor] = {}
+    lacking: list[str] = []
     for names in by_tensor.values():
         given = [name for name in names if name in weights]
         for name in given:
-            if weights[name].shape != named[name].shape:
-                raise _unfit(f"{name} is of shape {tuple(weights[name].shape)} and not {tuple(named[name].shape)}")
             one, other = weights[name], weights[given[0]]
-            if not (one is other or one.data_ptr() == other.data_ptr() or torch.equal(one, other)):
-                raise _unfit(f"it ties {given[0]} and {name}, which differ")
+            if one.shape != named[name].shape:
+                wrong.append(f"{name} is of shape {tuple(one.shape)} and not {tuple(named[name].shape)}")
+            elif not (one is other or one.data_ptr() == other.data_ptr() or torch.equal(one, other)):
+                wrong.append(f"it ties {given[0]} and {name}, which differ")
         if given:
             chosen[given[0]] = weights[given[0]]
+        elif isinstance(named[names[0]], torch.nn.Parameter):
+            lacking.append(names[0])
+    if lacking:
+        wrong.append(f"{some_of(lacking)} was not handed over")
+    if wrong:
+        raise UserError(f"These weights do not fit the model that samples ({wrong[0]}): sample with the model that is trained.")
     with torch.no_grad():
         for name, tensor in chosen.items():
             named[name].copy_(tensor)
-
-
-def _unfit(why: str) -> UserError:
-    return UserError(f"These weights do not fit the model that samples ({why}): sample with the model that is trained.")
-
-
-def _some(names: Iterable[str]) -> str:
-    first, *others = names
-    return f"{first} and {len(others)} more" if others else first
 
 
 class WeightFiles:
@@ -134,48 +111,37 @@ class WeightFiles:
     """
 
     def __init__(self, directory: Path, like: Path | None = None) -> None:
-        self.directory = directory
-        self._like = like
-
-    def path(self, version: int) -> Path:
-        return self.directory / f"weights-{version:08}"
+        self._directory, self._like = directory, like
 
     def write(self, weights: Mapping[str, Any], version: int) -> Path:
         """Store a version and return its directory. Later versions go: they are of a past that was undone.
 
         Raises UserError when it cannot be written.
         """
-        path = self.path(version)
+        path = self._directory / f"weights-{version:08}"
         partial = path.with_name(path.name + ".partial")
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            for left in self.directory.glob("weights-*.partial"):  # half written by a process that was killed
+            self._directory.mkdir(parents=True, exist_ok=True)
+            for left in self._directory.glob("weights-*.partial"):  # half written by a process that was killed
                 shutil.rmtree(left)
-            for later in self._versions():
-                if later >= version:  # of an earlier life
-                    gone = self.path(later).with_name(self.path(later).name + ".partial")
-                    self.path(later).rename(gone)  # at once: nobody shall find half of it
-                    shutil.rmtree(gone)
+            for later in self._directory.glob(_VERSIONS):
+                if later.name >= path.name:  # renamed at once: nobody shall find half of it
+                    shutil.rmtree(later.rename(later.with_name(later.name + ".partial")))
             partial.mkdir()
-            for name in _BESIDE if self._like is not None else ():
-                if (source := (self._like or Path()) / name).is_file():
-                    shutil.copyfile(source, partial / name)
-            save_file(_untied(weights), partial / _FILE, metadata={"format": "pt"})
-            (partial / _FILE).chmod(0o644)  # safetensors lets nobody but the owner read
-            sync(partial / _FILE)
+            for name in ("config.json", "generation_config.json", *TOKENIZER_FILES):
+                if self._like is not None and (self._like / name).is_file():
+                    shutil.copyfile(self._like / name, partial / name)
+            file = partial / "model.safetensors"
+            save_file(_untied(weights), file, metadata={"format": "pt"})
+            file.chmod(0o644)  # safetensors lets nobody but the owner read
+            sync(file)
             partial.rename(path)
-            sync(self.directory)
+            sync(self._directory)
         except OSError as error:
-            raise UserError(f"Cannot store weights in {self.directory} ({error.strerror}): choose another place.") from error
-        for old in sorted(self._versions())[:-_KEPT]:
-            shutil.rmtree(self.path(old), ignore_errors=True)
+            raise UserError(f"Cannot store weights in {self._directory} ({error.strerror}): choose another place.") from error
+        for old in sorted(self._directory.glob(_VERSIONS))[:-2]:  # whoever is still reading the one before can finish
+            shutil.rmtree(old, ignore_errors=True)
         return path
-
-    def _versions(self) -> list[int]:
-        if not self.directory.is_dir():
-            return []
-        found = [_NAME.fullmatch(entry.name) for entry in self.directory.iterdir()]
-        return [int(match[1]) for match in found if match]
 
 
 class VllmServer:
@@ -184,18 +150,13 @@ class VllmServer:
     Start it as ``VLLM_SERVER_DEV_MODE=1 vllm serve ...`` on a machine that sees the files. For an update new turns are kept
     back, the server pauses, reloads, forgets all keys and values (it would hand them, as a cached prefix, to turns begun after
     the update), and goes on. Turns under way are frozen meanwhile where the server lists that mode; an older one would abort
-    them, so they are waited for. Their tokens carry the version at which they were sent.
-
-    With ``sleeps`` (never run: vLLM cannot on a CPU; start it with ``--enable-sleep-mode``) server and trainer have one GPU in
-    turns. A transfer over NCCL is quicker and needs vLLM's own trainer side: not done here.
+    them, so they are waited for. With ``sleeps`` (never run: vLLM cannot on a CPU; start it with ``--enable-sleep-mode``)
+    server and trainer have one GPU in turns.
     """
 
     def __init__(self, root: HttpClient, policy: CompletionEndpointPolicy, files: WeightFiles, *, sleeps: bool = False) -> None:
         """``root`` is the server's address without ``/v1``."""
-        self._root = root
-        self._policy = policy
-        self._files = files
-        self._sleeps = sleeps
+        self._root, self._policy, self._files, self._sleeps = root, policy, files, sleeps
         self._keeps: bool | None = None
 
     @property
@@ -229,21 +190,20 @@ class VllmServer:
                     if keeps:
                         await self._ask("resume")
                     raise
-                await self._forget()
+                for pause_s in _PAUSES_S:
+                    await asyncio.sleep(pause_s)
+                    # It says ``success: false`` where something still holds keys; older versions say nothing.
+                    if (await self._ask("reset_prefix_cache", reset_running_requests="true")).get("success", True):
+                        break
+                else:
+                    raise UserError(
+                        f"{self._root.base_url} has the new weights and keeps cached keys and values of those before (its log "
+                        "says why): see that nobody else uses it, or start it with --no-enable-prefix-caching."
+                    )
                 if keeps:
                     await self._ask("resume")
                 self._policy.version = version
         self._policy.version = version
-
-    async def _forget(self) -> None:
-        for pause_s in _PAUSES_S:  # it says ``success: false`` where something still holds keys; older versions say nothing
-            await asyncio.sleep(pause_s)
-            if (await self._ask("reset_prefix_cache", reset_running_requests="true")).get("success", True):
-                return
-        raise UserError(
-            f"{self._root.base_url} has the new weights and keeps cached keys and values of those before (its log says why): "
-            "see that nobody else uses it, or start it with --no-enable-prefix-caching."
-        )
 
     async def keeps_turns(self) -> bool:
         """Whether turns under way may stay while weights change, by what the server tells of itself; asked once."""

@@ -14,7 +14,7 @@ from typing import Any
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
-from sanderling.policy.model_directory import check_model, check_vocabulary
+from sanderling.policy.model_directory import check_model, check_vocabulary, read_model_config
 from sanderling.recipes.rl.acting import check_reader, served_spec
 from sanderling.recipes.rl.config import RlRecipe, Stage, stages_of
 from sanderling.recipes.rl.judging import check_answers, check_judges, check_rule, check_there
@@ -112,7 +112,7 @@ def prepare(order: Order, processes: int, look: Look = look_here) -> Prepared:
     worlds = directories(recipe.worlds, every)
     warn_of_others(recipe.worlds, every)
     tokenizer = load_tokenizer(recipe.model)
-    check_vocabulary(recipe.model, tokenizer.vocab_size)
+    check_vocabulary(tokenizer.vocab_size, read_model_config(recipe.model).get("vocab_size"))
     check_answers(recipe.judges, every)
     for stage in stages:
         encoding = Encoding(tokenizer, stage.profile)
