@@ -504,7 +504,7 @@ async def test_a_text_level_policys_own_count_of_tokens_is_used() -> None:
 
     class CountingPolicy(ScriptedPolicy):
         def open(self, key: SampleKey) -> ScriptedSession:
-            return Counting(self._reply)
+            return Counting(self)
 
     turns = iter([call("a"), answer("x")])
     policy = CountingPolicy(lambda messages, key: next(turns))

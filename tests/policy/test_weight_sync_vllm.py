@@ -15,12 +15,10 @@ from sanderling.policy.contract import Delta, Gate, PolicyOutageError, WeightSyn
 from sanderling.policy.endpoint import CompletionEndpointPolicy, HttpClient
 from sanderling.policy.weight_sync import VllmServer
 
-NEW = plain({"paths": {"/pause": {"post": {"parameters": [{"name": "mode"}, {"name": "clear_cache"}]}}}})
-OLD = plain({"paths": {"/pause": {"post": {"parameters": [{"name": "wait_for_inflight_requests"}]}}}})
 EMPTY = plain(b"")
 PAUSED, RESUMED, RELOADED = plain({"status": "paused"}), plain({"status": "resumed"}), plain({"results": [None]})
 FORGET = "/reset_prefix_cache?reset_running_requests=true"
-ALL = ["/openapi.json", "/pause?mode=keep", "/collective_rpc", FORGET, "/resume"]
+ALL = ["/pause?mode=keep", "/collective_rpc", FORGET, "/resume"]
 
 
 class Files:
@@ -58,8 +56,8 @@ async def speak(policy, *ids):
     return await policy.open(KEY).generate(Delta((), ids), Sampling(max_tokens=4), KEY)
 
 
-async def test_an_update_of_a_server_that_can_freeze_turns():
-    with serve(NEW, PAUSED, RELOADED, EMPTY, RESUMED, plain(tokens([1, 9]))) as server:
+async def test_an_update_freezes_turns():
+    with serve(PAUSED, RELOADED, EMPTY, RESUMED, plain(tokens([1, 9]))) as server:
         made, policy, files = connect(server)
         sync: WeightSync = made
         async with sync.training():
@@ -68,15 +66,7 @@ async def test_an_update_of_a_server_that_can_freeze_turns():
         done = await speak(policy, 0, 1)
     assert paths(server)[:-1] == ALL and files.versions == [({"w": 1}, 5)] and sync.version == policy.version == 5
     reload = {"method": "reload_weights", "kwargs": {"weights_path": "/shared/weights-00000005"}}
-    assert server.asked[2][1] == reload and done.versions == (5, 5)
-
-
-async def test_it_asks_once_what_the_server_can():
-    with serve(NEW, *[PAUSED, RELOADED, EMPTY, RESUMED] * 2) as server:
-        sync, _, _ = connect(server)
-        await sync.publish({}, 1)
-        await sync.publish({}, 2)
-    assert paths(server) == [*ALL, *ALL[1:]]
+    assert server.asked[1][1] == reload and done.versions == (5, 5)
 
 
 KEPT, GONE = plain({"success": False}), plain({"success": True})
@@ -84,16 +74,16 @@ KEPT, GONE = plain({"success": False}), plain({"success": True})
 
 async def test_keys_and_values_that_something_still_holds_are_asked_to_go_again(monkeypatch):
     monkeypatch.setattr("sanderling.policy.weight_sync._PAUSES_S", (0.001, 0.001))
-    with serve(NEW, PAUSED, RELOADED, KEPT, GONE, RESUMED) as server:
+    with serve(PAUSED, RELOADED, KEPT, GONE, RESUMED) as server:
         sync, _, _ = connect(server)
         await sync.publish({}, 1)
-    assert paths(server) == [*ALL[:4], FORGET, "/resume"] and sync.version == 1
+    assert paths(server) == [*ALL[:3], FORGET, "/resume"] and sync.version == 1
 
 
 async def test_nobody_samples_over_keys_and_values_that_stay(monkeypatch):
     """vLLM answers 200 where it kept them: a turn begun afterwards would go on from older weights' prefix unnoticed."""
     monkeypatch.setattr("sanderling.policy.weight_sync._PAUSES_S", (0.001, 0.001))
-    with serve(NEW, PAUSED, RELOADED, KEPT, KEPT) as server:
+    with serve(PAUSED, RELOADED, KEPT, KEPT) as server:
         sync, policy, _ = connect(server)
         with pytest.raises(UserError, match="keeps cached keys and values"):
             await sync.publish({}, 1)
@@ -118,29 +108,9 @@ def when(gate, answer):
     return late
 
 
-@pytest.mark.parametrize("description", [OLD, plain({"detail": "Not Found"}, 404)])
-async def test_an_older_servers_turns_are_waited_for_and_new_ones_wait(description):
-    """It would abort them, or what it does is not known."""
-    gate = threading.Event()
-    with serve(when(gate, plain(tokens([1, 9]))), description, RELOADED, EMPTY, plain(tokens([2, 9]))) as server:
-        sync, policy, _ = connect(server)
-        begun = asyncio.create_task(speak(policy, 0))
-        await asked(server, 1)
-        publishing = asyncio.create_task(sync.publish({}, 1))
-        await asked(server, 2)
-        await asyncio.sleep(0.02)
-        late = asyncio.create_task(speak(policy, 1))
-        await asyncio.sleep(0.02)
-        assert not publishing.done() and len(server.asked) == 2
-        gate.set()
-        await publishing
-        assert (await begun).versions == (0, 0) and (await late).versions == (1, 1)
-    assert paths(server)[2:] == ["/collective_rpc", FORGET, "/v1/completions"]
-
-
 async def test_a_frozen_turn_carries_the_version_at_which_it_was_sent():
     gate = threading.Event()
-    with serve(when(gate, plain(tokens([1, 9]))), NEW, PAUSED, RELOADED, EMPTY, RESUMED) as server:
+    with serve(when(gate, plain(tokens([1, 9]))), PAUSED, RELOADED, EMPTY, RESUMED) as server:
         sync, policy, _ = connect(server)
         begun = asyncio.create_task(speak(policy, 0))
         await asked(server, 1)
@@ -150,7 +120,7 @@ async def test_a_frozen_turn_carries_the_version_at_which_it_was_sent():
 
 
 async def test_refused_it_goes_on_with_the_weights_it_had():
-    with serve(NEW, PAUSED, plain({"error": {"message": "no such file"}}, 400), RESUMED) as server:
+    with serve(PAUSED, plain({"error": {"message": "no such file"}}, 400), RESUMED) as server:
         sync, policy, _ = connect(server)
         with pytest.raises(UserError, match=r"no such file.*VLLM_SERVER_DEV_MODE"):
             await sync.publish({}, 1)
@@ -159,7 +129,7 @@ async def test_refused_it_goes_on_with_the_weights_it_had():
 
 
 async def test_without_its_development_mode_it_says_so_and_nothing_waits():
-    with serve(NEW, plain({"detail": "Not Found"}, 404), plain(tokens([1, 9]))) as server:
+    with serve(plain({"detail": "Not Found"}, 404), plain(tokens([1, 9]))) as server:
         sync, policy, _ = connect(server)
         with pytest.raises(UserError, match=r"/pause.*VLLM_SERVER_DEV_MODE=1"):
             await sync.publish({}, 1)
@@ -173,7 +143,7 @@ def hang(handler):
 
 @pytest.mark.parametrize("failure", [plain({"error": "out of memory"}, 500), hang, hang_up])
 async def test_what_fails_midway_stays_paused_until_the_next_update(failure):
-    with serve(NEW, PAUSED, failure, failure, PAUSED, RELOADED, EMPTY, RESUMED) as server:
+    with serve(PAUSED, failure, failure, PAUSED, RELOADED, EMPTY, RESUMED) as server:
         sync, policy, _ = connect(server, timeout_s=2.0)
         with pytest.raises(PolicyOutageError):
             await sync.publish({}, 1)
@@ -192,7 +162,7 @@ async def test_nobody_there_is_an_outage():
 
 async def test_it_sleeps_while_an_update_is_computed():
     """One GPU in turns: the turns under way end first, new ones wait until it is awake, whatever became of the update."""
-    with serve(EMPTY, EMPTY, plain(tokens([1, 9])), EMPTY, EMPTY, NEW, PAUSED, RELOADED, EMPTY, RESUMED) as server:
+    with serve(EMPTY, EMPTY, plain(tokens([1, 9])), EMPTY, EMPTY, PAUSED, RELOADED, EMPTY, RESUMED) as server:
         sync, policy, _ = connect(server, sleeps=True)
         waiting = []
 

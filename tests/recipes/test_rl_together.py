@@ -25,11 +25,8 @@ class Meeting:
 class Server:
     """Writes down what happens to it."""
 
-    def __init__(self, told: list[str], *, keeps: bool = True) -> None:
-        self.told, self.version, self._keeps = told, 0, keeps
-
-    async def keeps_turns(self) -> bool:
-        return self._keeps
+    def __init__(self, told: list[str]) -> None:
+        self.told, self.version = told, 0
 
     @asynccontextmanager
     async def training(self):
@@ -44,14 +41,14 @@ class Server:
         self.version = version
 
 
-def ranks(body, *, sleeps: bool, keeps: bool = True) -> list[str]:
+def ranks(body, *, sleeps: bool) -> list[str]:
     """``body(rank, sync, door, told)`` on two ranks with an event loop each."""
     told, barrier, said = [], threading.Barrier(2), {}
     failures: list[BaseException] = []
 
     async def one(rank: int) -> None:
         door = Gate()
-        await body(rank, Together(Server(told, keeps=keeps), door, Meeting(rank, barrier, said), sleeps=sleeps), door, told)
+        await body(rank, Together(Server(told), door, Meeting(rank, barrier, said), sleeps=sleeps), door, told)
 
     def run(rank: int) -> None:
         try:
@@ -115,26 +112,7 @@ def test_others_hear_of_a_version_when_the_server_has_it():
     assert told[0] == "takes 7" and set(told[1:]) == {"0 at 7", "1 at 7"}, "it never slept"
 
 
-def test_a_server_that_keeps_no_turns_takes_weights_when_no_rank_has_one_under_way():
-    async def body(rank, sync, door, told):
-        async def turn(seconds: float, name: str) -> None:
-            async with door.passing():
-                await asyncio.sleep(seconds)
-                told.append(f"{name} of {rank}")
-
-        under_way = asyncio.create_task(turn(0.2 if rank else 0.0, "turn"))
-        await asyncio.sleep(0.01)
-        publishing = asyncio.create_task(sync.publish({"w": 1} if rank == 0 else None, 7))
-        await asyncio.sleep(0.05)
-        later = asyncio.create_task(turn(0.0, "later"))
-        await asyncio.gather(under_way, publishing, later)
-
-    told = ranks(body, sleeps=False, keeps=False)
-    assert set(told[:2]) == {"turn of 0", "turn of 1"} and told[2] == "takes 7"
-    assert set(told[3:]) == {"later of 0", "later of 1"}, "who comes meanwhile is kept back, and sent after it"
-
-
-def test_a_server_that_keeps_turns_takes_weights_amid_them():
+def test_it_takes_weights_amid_turns():
     async def body(rank, sync, door, told):
         taken = asyncio.Event()
 

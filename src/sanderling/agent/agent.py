@@ -161,7 +161,7 @@ def attempt_id(question: Question, attempt: int) -> str:
 
 
 class Silence:
-    """Attempts in a row, as they end, that met an outage before the model's first turn; later ones may be the question's own."""
+    """Attempts in a row, as they end, that met an outage before the model's first turn; later ones may be the question's."""
 
     def __init__(self, at_once: int) -> None:
         """``at_once``: attempts under way together. All of them twice over, since an outage that passes shall end no run."""

@@ -1,14 +1,12 @@
 """What models cost: prices, a ledger whose limit holds while calls are under way and after a kill, and a policy that pays.
 
 Before a call its maker holds what the call may cost at most; a hold that could lead past the limit is refused. When the reply
-has come, what it did cost takes the hold's place. In the run a hold stands before its call begins: what a killed process had
-under way counts in full ever after, since a server may have billed it. A call that failed counts nothing, since no server said
-what it billed for it; a cancelled one counts in full.
+has come, what it did cost takes the hold's place. What a killed process had under way, or was cancelled, counts in full, since
+a server may have billed it; a call that failed counts nothing.
 
 How much a prompt may take is known before the call: a token of a byte-level tokenizer is at least one byte, each message adds
 a little scaffold, and what the server counted for the turn before bounds what stood there. A server that counts nothing is
-charged what its texts may have taken at most, and the longest reply where it was cut for its length: an estimate, marked as
-one, so that a limit holds and no price is ever multiplied by 0.
+charged what its texts may have taken at most: an estimate, marked as one.
 """
 
 from dataclasses import astuple, dataclass
@@ -156,7 +154,7 @@ class MeteredSession:
         """Whether one of them is the most that its texts may have taken, since the server did not say."""
 
     async def generate(self, delta: Delta, sampling: Sampling, key: SampleKey, on_text: OnText = None) -> Completion:
-        """See `contract.Session`. Raises BudgetSpentError before a turn that may lead past the limit."""
+        """Raises BudgetSpentError before a turn that may lead past the limit."""
         if delta.token_ids is None:
             new = sum(_bytes(one.content) + _SCAFFOLD for one in delta.messages)
         else:

@@ -29,7 +29,7 @@ class PolicyOutageError(Exception):
 
 @dataclass(frozen=True)
 class SampleKey:
-    """What keys the random numbers of one turn: the same key draws the same numbers, whatever else is running."""
+    """What keys the random numbers of one turn: the same key draws the same numbers."""
 
     seed: int
     question: str
@@ -54,17 +54,13 @@ class Finish(StrEnum):
 
 @dataclass(frozen=True)
 class Delta:
-    """What is new since the session's last generation.
-
-    ``token_ids`` are for token-level policies, with the template's scaffold and the generation prompt: the session's ids,
-    concatenated, are exactly what the model sees.
-    """
+    """What is new since the session's last generation."""
 
     messages: tuple[Message, ...]
     token_ids: tuple[int, ...] | None = None
+    """For token-level policies, with the template's scaffold: the session's ids, concatenated, are what the model sees."""
     recalled: int = 0
-    """Leading ids that an earlier process had computed for this branch. They are computed again and not counted as prefilled:
-    an episode that was interrupted costs what the others cost."""
+    """Leading ids that an earlier process had computed for this branch: computed again, they do not count as prefilled."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +77,7 @@ class Completion:
     versions: tuple[int, ...] | None = None
     """Policy version of each sampled token."""
     prefilled_tokens: int = 0
-    """Prompt tokens that had to be computed for it, by this or by another session that says the same. Of a first prompt
-    that an open session has too, all but the last token are copied."""
+    """Prompt tokens that had to be computed for it, by this or by another session that says the same."""
     prompt_tokens: int = 0
     """Prompt tokens the model saw in all."""
     sampled_tokens: int = 0
@@ -131,11 +126,7 @@ class Policy(Protocol):
 
 
 class WeightSync(Protocol):
-    """One way for a trained module's weights to reach whoever samples.
-
-    Every token carries the version of the weights that sampled it, and a version is the number of updates behind them. Sessions
-    that are open when weights change live on.
-    """
+    """One way for a trained module's weights to reach whoever samples. A version is the number of updates behind them."""
 
     @property
     def version(self) -> int: ...
@@ -161,7 +152,7 @@ class Gate:
 
     @asynccontextmanager
     async def passing(self) -> AsyncIterator[None]:
-        """Be inside, once the gate is open; an open one is passed without waiting."""
+        """Be inside, once the gate is open."""
         while self._holds:
             await self._changed.wait()
         self._inside += 1
@@ -205,7 +196,9 @@ class WrappedPolicy:
 class _BranchSession(ABC):
     """A branch, marks on it, and all-or-nothing turns: whatever ``_speak`` raises, the branch is then as it was before."""
 
-    def __init__(self) -> None:
+    def __init__(self, policy: Any = None) -> None:
+        """``policy``: whatever ``_speak`` needs."""
+        self._policy = policy
         self._branch: list[Any] = []
         self._closed = False
 
@@ -226,11 +219,9 @@ class _BranchSession(ABC):
         return completion
 
     def mark(self) -> int:
-        """How much stands on the branch."""
         return len(self._branch)
 
     def rewind(self, mark: int) -> None:
-        """Forget what came after ``mark``."""
         if not 0 <= mark <= len(self._branch):
             raise ValueError(f"mark {mark} is not on this branch of length {len(self._branch)}")
         del self._branch[mark:]

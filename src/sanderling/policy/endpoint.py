@@ -1,13 +1,12 @@
 """Models behind an OpenAI-compatible server.
 
-:class:`ChatEndpointPolicy` speaks ``/chat/completions``: text-level, works with any server, ids are None. A server that keeps
-reasoning apart (``reasoning`` or ``reasoning_content``) has it put back in ``<think>`` tags before the text.
+:class:`ChatEndpointPolicy` speaks ``/chat/completions``: text-level, works with any server. A server that keeps reasoning apart
+(``reasoning`` or ``reasoning_content``) has it put back in ``<think>`` tags before the text.
 
-:class:`CompletionEndpointPolicy` speaks ``/completions`` as vLLM (0.10.2 or later) does: the prompt is token ids, and
-``return_token_ids`` gives the sampled ids, the end token included, so nothing is encoded twice. The server's prefix cache is
-the session's; what it reports as cached is not counted as prefilled. vLLM reports log-probabilities *before* temperature and
-cuts unless it is started with ``--logprobs-mode processed_logprobs``: training needs that switch, and no reply shows whether
-it is on. Every sampling field is sent, because vLLM otherwise fills gaps from the model's ``generation_config.json``.
+:class:`CompletionEndpointPolicy` speaks ``/completions`` as vLLM (0.10.2 or later) does, token by token. vLLM reports
+log-probabilities *before* temperature and cuts unless it is started with ``--logprobs-mode processed_logprobs``: training needs
+that switch, and no reply shows whether it is on. Every sampling field is sent, because vLLM otherwise fills gaps from the
+model's ``generation_config.json``.
 
 Busy or broken servers (429, 408, 5xx, time-outs, lost connections, replies that are no JSON) are tried again with growing
 pauses, and are a PolicyOutageError when they stay so. Any other refusal (4xx) is the caller's to mend: a UserError of one
@@ -56,7 +55,7 @@ class _BusyError(Exception):
 
 
 class RefusedError(UserError):
-    """The server will not take this request. A person's mistake at the start of a conversation; later, the server's affair."""
+    """The server will not take this request: a person's mistake at the start of a conversation."""
 
 
 class HttpClient:
@@ -205,9 +204,7 @@ class ChatEndpointPolicy(_Endpoint):
 
 
 class _ChatSession(MessageSession):
-    def __init__(self, policy: ChatEndpointPolicy) -> None:
-        super().__init__()
-        self._policy = policy
+    _policy: ChatEndpointPolicy
 
     async def _speak(self, branch: Sequence[Message], sampling: Sampling, key: SampleKey, on_text: OnText) -> Completion:
         body = {
@@ -232,9 +229,8 @@ class _ChatSession(MessageSession):
 class CompletionEndpointPolicy(_Endpoint):
     """A model behind vLLM, token by token. ``tokenizer`` must be the served model's own.
 
-    Its weights may change under it (`weight_sync`): whoever hands them over sets ``version``, and a turn's tokens carry the one
-    that was set when its request was sent, the oldest that they can be of. Every turn goes through ``gate``, which keeps them
-    back meanwhile.
+    Whoever hands it other weights (`weight_sync`) closes ``gate`` meanwhile and sets ``version``; a turn's tokens carry the one
+    that was set when its request was sent, the oldest that they can be of.
     """
 
     def __init__(self, client: HttpClient, model: str, tokenizer: Tokenizer, *, context_length: int | None = None) -> None:
@@ -247,13 +243,11 @@ class CompletionEndpointPolicy(_Endpoint):
 
 
 class _CompletionSession(TokenSession):
-    def __init__(self, policy: CompletionEndpointPolicy) -> None:
-        super().__init__()
-        self._policy = policy
-        self._end = policy.tokenizer.token_id(END_TOKEN)
+    _policy: CompletionEndpointPolicy
 
     async def _speak(self, branch: Sequence[int], sampling: Sampling, key: SampleKey, on_text: OnText) -> Completion:
-        client = self._policy.client
+        client, tokenizer = self._policy.client, self._policy.tokenizer
+        end = tokenizer.token_id(END_TOKEN)
         body = {
             "model": self._policy.name,
             "prompt": list(branch),
@@ -261,7 +255,7 @@ class _CompletionSession(TokenSession):
             "top_k": sampling.top_k or -1,
             "min_p": 0.0,
             "repetition_penalty": 1.0,
-            "stop_token_ids": [self._end],
+            "stop_token_ids": [end],
             "skip_special_tokens": False,
             "logprobs": 1,
             "return_token_ids": True,
@@ -274,8 +268,8 @@ class _CompletionSession(TokenSession):
             raise UserError(f"{client.base_url} returned no token ids: serve the model with vLLM 0.10.2 or later.")
         if len(reply.ids) != len(reply.logprobs):
             raise PolicyOutageError(f"The server sent {len(reply.logprobs)} log-probabilities for {len(reply.ids)} tokens.")
-        ended = reply.ids[-1] == self._end
-        text, cut = cut_at_stop(self._policy.tokenizer.decode(reply.ids[:-1] if ended else reply.ids), sampling.stop)
+        ended = reply.ids[-1] == end
+        text, cut = cut_at_stop(tokenizer.decode(reply.ids[:-1] if ended else reply.ids), sampling.stop)
         return Completion(
             text=text,
             finish=Finish.END if ended else reply.finish(cut),
@@ -289,7 +283,7 @@ class _CompletionSession(TokenSession):
 
 @dataclass
 class _Reply:
-    """What a server said, collected from one object or many events."""
+    """What a server said, in one object or many events."""
 
     text: str = ""
     reasoning: str = ""
@@ -329,10 +323,7 @@ class _Reply:
 
 
 async def _receive(client: HttpClient, path: str, body: dict[str, Any], on_text: OnText, *, begun: bool) -> _Reply:
-    """One turn: a plain reply, or a stream when somebody listens.
-
-    What a server refuses once a conversation has ``begun`` (a longer prompt, say) ends this episode unscored.
-    """
+    """One turn, streamed when somebody listens. What is refused once a conversation has ``begun`` ends it unscored."""
     reply = _Reply()
     try:
         if on_text is None:

@@ -53,7 +53,7 @@ class Request:
 
 
 class Engine:
-    """Serves the requests of one model. One event loop at a time, which is also where it is paused."""
+    """Serves the requests of one model, on one event loop at a time; paused while ``gate`` is closed."""
 
     def __init__(self, model: Any, ends: frozenset[int], max_batch: int, prefill_tokens: int, *, reprefill_stale: bool) -> None:
         """``reprefill_stale``: keys and values of another version are computed again before they are used."""

@@ -5,8 +5,7 @@
 - ``http(s)://host:port/v1?tokenizer=DIRECTORY#model``: vLLM token by token, with the served model's tokenizer
 
 Options of an endpoint: ``key_env`` (environment variable with the API key; otherwise ``OPENAI_API_KEY``, if set), ``context``
-(most tokens the model sees), ``tokenizer``, ``timeout`` (longest silence, in seconds) and ``retries`` (further attempts at a
-call that a busy or broken server did not answer). Torch is imported only for a model in this process.
+(most tokens the model sees), ``tokenizer``, ``timeout`` (longest silence, in seconds) and ``retries`` (further attempts).
 """
 
 import hashlib
@@ -62,10 +61,7 @@ def open_policy(
     max_length: int | None = None,
     on_retry: Callable[[str], None] | None = None,
 ) -> Policy:
-    """Open what a specification names. Raises UserError.
-
-    ``on_retry`` is an endpoint's, see `HttpClient`; the other keywords are for models in this process.
-    """
+    """Open what a specification names. Raises UserError. ``on_retry`` is an endpoint's, the rest a model's in this process."""
     if is_endpoint(spec):
         return _endpoint(spec, on_retry)
     if not Path(spec).exists():
@@ -89,7 +85,7 @@ def weights_of(spec: str) -> str:
 
 
 def place_of(spec: str) -> str:
-    """Where a model is, to be written down: an endpoint's address without options and credentials, a directory as it is now."""
+    """Where a model is, to be written down: without an endpoint's options and credentials, a directory as it is now."""
     if not is_endpoint(spec):
         return f"{Path(spec).resolve()} as of {hashlib.sha256(weights_of(spec).encode()).hexdigest()[:12]}"
     parts = _split(spec)
@@ -107,7 +103,7 @@ async def close_policy(policy: Policy) -> None:
 async def models_at(spec: str) -> dict[str, int | None]:
     """What a server says it serves, by name: the longest context, None where it does not tell. Empty where it lists nothing.
 
-    Asked once. Raises UserError for what is no address, PolicyOutageError when nobody answers.
+    Raises UserError for what is no address, PolicyOutageError when nobody answers.
     """
     parts = _split(spec)
     async with aclosing(_client(parts, dict(parse_qsl(parts.query)), retries=0, timeout_s=10.0)) as server:

@@ -118,10 +118,7 @@ def _check_shapes(path: Path, shapes: dict[str, list[int]]) -> None:
 
 
 def load_model(path: Path, dtype: "torch.dtype | None" = None) -> Any:
-    """The model in ``path``, on the CPU, in float32 where no ``dtype`` is named. Warns of weights that it does not use.
-
-    Raises UserError saying what is missing.
-    """
+    """The model in ``path``, on the CPU, in float32 where no ``dtype`` is named. Warns of unused weights; raises UserError."""
     import torch
     import transformers
 
@@ -142,10 +139,7 @@ def load_model(path: Path, dtype: "torch.dtype | None" = None) -> Any:
 
 
 def load_empty(path: Path, dtype: "torch.dtype | None" = None) -> Any:
-    """The modules of the model in ``path``, as :func:`load_model` has them, on the meta device: sizes and no weights.
-
-    Only ``config.json`` is read. Raises UserError when it is no model's.
-    """
+    """The modules of the model that ``config.json`` describes, on the meta device: sizes and no weights. Raises UserError."""
     import torch
     import transformers
 

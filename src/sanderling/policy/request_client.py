@@ -43,7 +43,7 @@ class Kept(Frozen):
 
 
 class ReplyCache:
-    """Replies in a directory's database, which processes may share: each under the hash of all that it answers."""
+    """Replies in a directory's database, which processes may share."""
 
     def __init__(self, directory: Path, *, private: bool = False) -> None:
         """``private``: the directory is for its owner alone from now on. Raises UserError when it cannot be written."""

@@ -13,13 +13,11 @@ Reply = Callable[[Sequence[Message], SampleKey], str]
 class ScriptedSession(MessageSession):
     """A branch of messages that a reply function continues; a stop string ends a turn as it would for a model."""
 
-    def __init__(self, reply: Reply) -> None:
-        super().__init__()
-        self._reply = reply
+    _policy: "ScriptedPolicy"
 
     async def _speak(self, branch: Sequence[Message], sampling: Sampling, key: SampleKey, on_text: OnText) -> Completion:
         await asyncio.sleep(0)  # a model would yield here: others run, and a cancellation arrives
-        text, stopped = cut_at_stop(self._reply(branch, key), sampling.stop)
+        text, stopped = cut_at_stop(self._policy.reply(branch, key), sampling.stop)
         if on_text is not None:
             on_text(text)
         return Completion(text=text, finish=Finish.STOP if stopped else Finish.END)
@@ -35,9 +33,7 @@ class ScriptedPolicy:
     version = 0
 
     def __init__(self, reply: Reply, name: str = "scripted", context_length: int | None = None) -> None:
-        self._reply = reply
-        self.name = name
-        self.context_length = context_length
+        self.reply, self.name, self.context_length = reply, name, context_length
 
     def open(self, key: SampleKey) -> Session:
-        return ScriptedSession(self._reply)
+        return ScriptedSession(self)

@@ -49,10 +49,10 @@ class TransformersPolicy:
         prefill_tokens: int = 1024,
         reprefill_stale: bool = False,
     ) -> None:
-        """Wrap a live module. Raises UserError for models it cannot serve.
+        """Wrap a live module. Raises UserError for models whose layers do not all attend to everything.
 
-        ``max_batch``: most turns sampled together, others wait. ``max_length``: most tokens of a session. ``prefill_tokens``:
-        most prompt tokens in one forward.
+        ``max_batch``: most turns sampled together. ``max_length``: most tokens of a session. ``prefill_tokens``: most prompt
+        tokens in one forward.
         """
         kinds = set(getattr(model.config, "layer_types", None) or ["full_attention"]) - {"full_attention"}
         if kinds:

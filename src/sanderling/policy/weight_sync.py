@@ -1,7 +1,6 @@
 """How updated weights reach a sampler: in place, into a copy beside the trainer, or through files to a vLLM server.
 
-Each way is a `contract.WeightSync`. Turns under way live on; their earlier keys and values are of older weights unless the
-policy computes them again (``reprefill_stale``).
+Each way is a `contract.WeightSync`. Turns under way live on.
 """
 
 import asyncio
@@ -38,7 +37,6 @@ class InPlace:
         return self._policy.version
 
     def training(self) -> AbstractAsyncContextManager[None]:
-        """No step of the sampler runs inside; nothing is awaited on the way in."""
         return self._policy.paused()
 
     async def publish(self, weights: Mapping[str, Any] | None, version: int) -> None:
@@ -71,10 +69,10 @@ def copied(model: Any) -> Any:
 
 
 def copy_into(module: torch.nn.Module, weights: Mapping[str, Any]) -> None:
-    """Copy ``weights`` into the module's own tensors, in their dtype and on their device.
+    """Copy ``weights`` into the module's own tensors, in their dtype and on their device; of those it ties, one name is enough.
 
-    Of tensors that the module ties, one name is enough. Everything is checked before anything is changed. Raises UserError for
-    a name that is unknown, missing or given twice with different values, and for another shape.
+    Everything is checked before anything is changed. Raises UserError for a name that is unknown, missing or given twice with
+    different values, and for another shape.
     """
     named = dict(module.state_dict(keep_vars=True))  # live tensors, a tied one under each of its names
     by_tensor: dict[int, list[str]] = {}
@@ -105,19 +103,14 @@ def copy_into(module: torch.nn.Module, weights: Mapping[str, Any]) -> None:
 
 
 class WeightFiles:
-    """Versions on a disk that trainer and samplers share: a directory for each, there whole or not at all.
-
-    ``like``: a model directory whose configuration and tokenizer stand beside the weights, for whoever loads a version.
-    """
+    """Versions on a disk that trainer and samplers share: a directory for each, there whole or not at all."""
 
     def __init__(self, directory: Path, like: Path | None = None) -> None:
+        """``like``: a model directory whose configuration and tokenizer stand beside the weights."""
         self._directory, self._like = directory, like
 
     def write(self, weights: Mapping[str, Any], version: int) -> Path:
-        """Store a version and return its directory. Later versions go: they are of a past that was undone.
-
-        Raises UserError when it cannot be written.
-        """
+        """Store a version and return its directory; later ones go, as of a past that was undone. Raises UserError."""
         path = self._directory / f"weights-{version:08}"
         partial = path.with_name(path.name + ".partial")
         try:
@@ -148,16 +141,14 @@ class VllmServer:
     """A vLLM server (run against 0.32, on a CPU) takes over weights from files, by the endpoints of its development mode.
 
     Start it as ``VLLM_SERVER_DEV_MODE=1 vllm serve ...`` on a machine that sees the files. For an update new turns are kept
-    back, the server pauses, reloads, forgets all keys and values (it would hand them, as a cached prefix, to turns begun after
-    the update), and goes on. Turns under way are frozen meanwhile where the server lists that mode; an older one would abort
-    them, so they are waited for. With ``sleeps`` (never run: vLLM cannot on a CPU; start it with ``--enable-sleep-mode``)
-    server and trainer have one GPU in turns.
+    back, the server freezes those under way, reloads, forgets all keys and values (it would hand them, as a cached prefix, to
+    turns begun after the update), and goes on. A turn's tokens carry the version at which it was sent. With ``sleeps`` (never
+    run: vLLM cannot on a CPU; start it with ``--enable-sleep-mode``) server and trainer have one GPU in turns.
     """
 
     def __init__(self, root: HttpClient, policy: CompletionEndpointPolicy, files: WeightFiles, *, sleeps: bool = False) -> None:
         """``root`` is the server's address without ``/v1``."""
         self._root, self._policy, self._files, self._sleeps = root, policy, files, sleeps
-        self._keeps: bool | None = None
 
     @property
     def version(self) -> int:
@@ -180,15 +171,12 @@ class VllmServer:
         """When the server fails midway it stays paused: nobody samples with half of an update, and the next one resumes it."""
         if weights is not None:
             path = await asyncio.to_thread(self._files.write, weights, version)
-            keeps = await self.keeps_turns()
-            async with self._policy.gate.closed(empty=not keeps):
-                if keeps:
-                    await self._ask("pause", mode="keep")
+            async with self._policy.gate.closed(empty=False):
+                await self._ask("pause", mode="keep")
                 try:
                     await self._ask("collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": str(path)}})
                 except UserError:  # refused: it still has what it had
-                    if keeps:
-                        await self._ask("resume")
+                    await self._ask("resume")
                     raise
                 for pause_s in _PAUSES_S:
                     await asyncio.sleep(pause_s)
@@ -200,21 +188,9 @@ class VllmServer:
                         f"{self._root.base_url} has the new weights and keeps cached keys and values of those before (its log "
                         "says why): see that nobody else uses it, or start it with --no-enable-prefix-caching."
                     )
-                if keeps:
-                    await self._ask("resume")
+                await self._ask("resume")
                 self._policy.version = version
         self._policy.version = version
-
-    async def keeps_turns(self) -> bool:
-        """Whether turns under way may stay while weights change, by what the server tells of itself; asked once."""
-        if self._keeps is None:
-            try:
-                told = await self._root.json("openapi.json")
-            except UserError:  # it does not describe itself
-                told = {}
-            pause = told.get("paths", {}).get("/pause", {}).get("post", {})
-            self._keeps = any(parameter.get("name") == "mode" for parameter in pause.get("parameters", []))
-        return self._keeps
 
     async def _ask(self, path: str, body: Mapping[str, Any] | None = None, **query: object) -> dict[str, Any]:
         try:

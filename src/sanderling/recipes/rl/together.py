@@ -1,13 +1,12 @@
 """Several processes that train and sample through one server: it sleeps and takes weights only when all of them are ready.
 
 Rank 0 speaks to the server. The others keep their turns back until it says, over the team, that the server is asleep, awake
-again, or has the new weights. Where the server cannot keep turns while it takes weights, it gets them when no rank has one
-under way. See `policy.contract.WeightSync`. Knows no model.
+again, or has the new weights. See `policy.contract.WeightSync`. Knows no model.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 from sanderling.policy.contract import Gate, WeightSync
@@ -24,18 +23,10 @@ class Meeting(Protocol):
         ...
 
 
-class Server(WeightSync, Protocol):
-    """A server that many processes use."""
-
-    async def keeps_turns(self) -> bool:
-        """Whether turns under way may stay while weights change."""
-        ...
-
-
 class Together:
     """One server of many processes."""
 
-    def __init__(self, server: Server, gate: Gate, team: Meeting, *, sleeps: bool) -> None:
+    def __init__(self, server: WeightSync, gate: Gate, team: Meeting, *, sleeps: bool) -> None:
         """``gate``: the one that this process' turns pass on their way to the server."""
         self._server, self._gate, self._team, self._sleeps = server, gate, team, sleeps
         self._leads = team.rank == 0
@@ -65,20 +56,12 @@ class Together:
 
     async def publish(self, weights: Mapping[str, Any] | None, version: int) -> None:
         """Every rank hears the version when the server has it; turns sent before carry the one before."""
-        async with AsyncExitStack() as quiet:
-            if not await self._kept():
-                await quiet.enter_async_context(self._gate.closed(empty=True))
-                await self._all()
-            if self._leads:
-                await self._server.publish(weights, version)
-            await self._all()
-            if not self._leads:
-                await self._server.publish(None, version)
+        if self._leads:
+            await self._server.publish(weights, version)
+        await self._all()
+        if not self._leads:
+            await self._server.publish(None, version)
 
-    async def _kept(self) -> bool:
-        """Whether the server keeps turns while it takes weights, as rank 0 was told."""
-        return (await self._all(await self._server.keeps_turns() if self._leads else None))[0]
-
-    async def _all(self, said: Any = None) -> list[Any]:
-        """Until every rank is here, with what each has to say; tools go on meanwhile."""
-        return await asyncio.to_thread(self._team.gather, said)
+    async def _all(self) -> None:
+        """Until every rank is here; tools go on meanwhile."""
+        await asyncio.to_thread(self._team.gather, None)
