@@ -39,8 +39,7 @@ from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run_directory import About, RunDirectory, sha256_of_questions
 from sanderling.judge.by_hand import ByHand
 from sanderling.judge.rules import rule_judge
-from sanderling.policy.contract import Completion, Finish, MessageSession, OnText, SampleKey, Session
-from sanderling.policy.scripted import ScriptedPolicy
+from sanderling.policy.contract import Completion, Finish, MessageSession, OnText, SampleKey, ScriptedPolicy, Session
 from sanderling.tools.contract import Tool, ToolContext, ToolResult
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.blocked import Blocklist

@@ -24,8 +24,7 @@ from sanderling.cli.world import REPLAY_FILE, app
 from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory
 from sanderling.core.types import Ending, Message
-from sanderling.policy.contract import PolicyOutageError, SampleKey
-from sanderling.policy.scripted import ScriptedPolicy
+from sanderling.policy.contract import PolicyOutageError, SampleKey, ScriptedPolicy
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.tools.recording import open_recording, read_recording, trajectories_of
 from sanderling.world.contract import Page

@@ -280,7 +280,7 @@ from loop_fakes import CLOCK_DAY, FakeTool, call, answer, fake_profile
 from sanderling.agent.events import Observed
 from sanderling.agent.journal import Journal
 from sanderling.agent.agent import Agent
-from sanderling.policy.scripted import ScriptedPolicy
+from sanderling.policy.contract import ScriptedPolicy
 from sanderling.core.types import FixedClock
 from sanderling.core.record import Question, Seeds
 

@@ -56,8 +56,7 @@ from sanderling.agent.transcript import FORCED, OBSERVATION_CUT
 from sanderling.core.chat import ChatRenderer
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending, FixedClock, Message, Role, ToolStatus
-from sanderling.policy.contract import Completion, Finish, SampleKey
-from sanderling.policy.scripted import ScriptedPolicy, ScriptedSession
+from sanderling.policy.contract import Completion, Finish, SampleKey, ScriptedPolicy, ScriptedSession
 from sanderling.tools.contract import ToolContext, ToolOutageError, ToolResult
 
 # -- 1, 2: deltas and ids ------------------------------------------------------------------------------------------------

@@ -11,8 +11,7 @@ from sanderling.agent.agent import Agent, Job
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Ending, FixedClock, Message
-from sanderling.policy.contract import Policy, PolicyOutageError, SampleKey
-from sanderling.policy.scripted import ScriptedPolicy
+from sanderling.policy.contract import Policy, PolicyOutageError, SampleKey, ScriptedPolicy
 
 JOBS = [Job(Question(id=f"q{n}", text=f"question {n}"), Seeds(episode=n), f"t{n}") for n in range(6)]
 

@@ -24,8 +24,7 @@ from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run_directory import About, RunDirectory, sha256_of_questions
 from sanderling.evaluate.watch import Watch
 from sanderling.judge.rules import RuleJudge, exact_match
-from sanderling.policy.contract import PolicyOutageError, SampleKey
-from sanderling.policy.scripted import ScriptedPolicy
+from sanderling.policy.contract import PolicyOutageError, SampleKey, ScriptedPolicy
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Page
 from sanderling.world.local import LocalWorld

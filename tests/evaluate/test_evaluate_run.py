@@ -23,8 +23,7 @@ from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import Progress, evaluate
 from sanderling.judge.rules import RuleJudge, exact_match
 from sanderling.judge.verdict import Ruling, Verdict
-from sanderling.policy.contract import PolicyOutageError, SampleKey
-from sanderling.policy.scripted import ScriptedPolicy
+from sanderling.policy.contract import PolicyOutageError, SampleKey, ScriptedPolicy
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.tools.contract import ToolOutageError
 

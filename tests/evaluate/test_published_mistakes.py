@@ -32,8 +32,7 @@ from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run_directory import About, RunDirectory
 from sanderling.evaluate.summary import summarise
 from sanderling.judge.rules import RuleJudge, exact_match
-from sanderling.policy.contract import SampleKey
-from sanderling.policy.scripted import ScriptedPolicy
+from sanderling.policy.contract import SampleKey, ScriptedPolicy
 from sanderling.synth.questions import chain_questions
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Page

@@ -26,8 +26,7 @@ from sanderling.merge.report import SweepReport
 from sanderling.merge.run import read_merge
 from sanderling.merge.settings import MergeSettings
 from sanderling.merge.sweep import Sweep, run_sweep
-from sanderling.policy.contract import PolicyOutageError, SampleKey
-from sanderling.policy.scripted import ScriptedPolicy
+from sanderling.policy.contract import PolicyOutageError, SampleKey, ScriptedPolicy
 from sanderling.runs.locks import locked
 
 pytestmark = needs_mergekit

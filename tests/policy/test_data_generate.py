@@ -26,9 +26,9 @@ from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.watch import Watch
 from sanderling.judge.rules import rule_judge
 from sanderling.judge.verdict import META_KEY
-from sanderling.policy.budget import Ledger, Limits, MeteredPolicy
+from sanderling.policy.budget import Ledger, MeteredPolicy
+from sanderling.policy.contract import ScriptedPolicy
 from sanderling.policy.endpoint import ChatEndpointPolicy, HttpClient
-from sanderling.policy.scripted import ScriptedPolicy
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.run import Run
 from sanderling.runs.settings import MovedModelWarning
@@ -113,7 +113,7 @@ async def test_budget_is_kept_to_the_token_and_a_larger_one_goes_on(tmp_path: Pa
         limit = 0
         for _ in range(60):
             limit += 9_000
-            ledger = Ledger(Limits(tokens=limit), spent)
+            ledger = Ledger(tokens=limit, kept=spent)
             made = await run(out, agent_at(server.url, ledger))
             assert server.tokens - whole == ledger.spent.tokens <= limit
             if not made.stopped:

@@ -22,11 +22,11 @@ from hypothesis import strategies as st
 from sanderling.core.asking import AskingOutageError, AskingRefusedError, BudgetSpentError, first_readable
 from sanderling.core.errors import UserError
 from sanderling.core.types import Message, Role
-from sanderling.policy.budget import Ledger, Limits, Prices, Spent
+from sanderling.policy.budget import Ledger, Prices, Spent
+from sanderling.policy.contract import ScriptedPolicy
 from sanderling.policy.endpoint import ChatEndpointPolicy, HttpClient
 from sanderling.policy.load import open_policy
 from sanderling.policy.request_client import ReplyCache, RequestClient, without_reasoning
-from sanderling.policy.scripted import ScriptedPolicy
 from sanderling.runs.run import Run
 from sanderling.tools.page_reader import reading_messages
 
@@ -82,7 +82,7 @@ async def test_replies_are_remembered_by_all_that_they_answer(tmp_path: Path) ->
 @pytest.mark.parametrize("trouble", [429, 500, 503, b"<html>", b"[]", b"{}", b'{"choices": []}', None])
 async def test_trouble_is_tried_again_a_few_times_and_is_an_outage(trouble: int | bytes | None) -> None:
     with billing(lambda messages, _: trouble) as server:
-        ledger = Ledger(Limits(tokens=10_000))
+        ledger = Ledger(tokens=10_000)
         with pytest.raises(AskingOutageError):
             await asker(server, ledger).ask(told("a"))
     assert 1 <= len(server.asked) <= 3
@@ -153,7 +153,7 @@ async def test_not_too_many_at_a_time() -> None:
 async def test_a_limit_of_tokens_is_never_passed(limit: int, bills: bool) -> None:
     """However many ask at the same time, and whether or not the server counts."""
     with billing(lambda messages, _: "one two three four five six seven", bills=bills) as server:
-        ledger = Ledger(Limits(tokens=limit))
+        ledger = Ledger(tokens=limit)
         one = asker(server, ledger, concurrency=16)
         found = await asyncio.gather(*(one.ask(told(f"q {n}"), max_tokens=20) for n in range(100)), return_exceptions=True)
     refused = [error for error in found if isinstance(error, BudgetSpentError)]
@@ -165,7 +165,7 @@ async def test_a_limit_of_tokens_is_never_passed(limit: int, bills: bool) -> Non
 async def test_a_limit_of_money() -> None:
     prices = Prices(1_000.0, 10_000.0)
     with billing(lambda messages, _: "one two three") as server:
-        ledger = Ledger(Limits(cost=1.0))
+        ledger = Ledger(cost=1.0)
         one = asker(server, ledger, prices)
         with pytest.raises(BudgetSpentError, match="money"):
             for n in range(1_000):
@@ -176,7 +176,7 @@ async def test_a_limit_of_money() -> None:
 async def test_what_is_remembered_needs_no_budget(tmp_path: Path) -> None:
     with billing(lambda messages, _: "well") as server:
         await asker(server, cache=ReplyCache(tmp_path)).ask(told("a"))
-        broke = asker(server, Ledger(Limits(tokens=1)), cache=ReplyCache(tmp_path))
+        broke = asker(server, Ledger(tokens=1), cache=ReplyCache(tmp_path))
         assert (await broke.ask(told("a"))).text == "well"
         with pytest.raises(BudgetSpentError):
             await broke.ask(told("b"))
@@ -184,18 +184,18 @@ async def test_what_is_remembered_needs_no_budget(tmp_path: Path) -> None:
 
 def test_a_ledger_goes_on_where_it_was_and_counts_what_was_under_way(tmp_path: Path) -> None:
     spent = Run(tmp_path).table("spent")
-    first = Ledger(Limits(tokens=1_000), spent)
+    first = Ledger(tokens=1_000, kept=spent)
     first.settle(first.hold(400, 0.5), Spent(150, 0.25, 1))
     first.hold(300, 0.5)  # killed here
     first.settle(first.hold(100, 0.5), Spent())
-    second = Ledger(Limits(tokens=1_000), spent)
+    second = Ledger(tokens=1_000, kept=spent)
     assert second.spent == Spent(450, 0.75, 3) and second.here == Spent() != first.here
     with pytest.raises(BudgetSpentError, match=r"1,000 \(tokens\) is reached: 450"):
         second.hold(551, 0.0)
     hold = second.hold(550, 0.0)
     second.settle(hold, Spent(10, 0.0, 1))
     second.settle(hold, Spent(500, 0.0, 1))
-    assert Ledger(Limits(), spent).spent.tokens == 460
+    assert Ledger(kept=spent).spent.tokens == 460
 
 
 def test_two_ledgers_on_one_table_lose_nothing_and_keep_one_limit(tmp_path: Path) -> None:
@@ -215,12 +215,12 @@ def test_a_damaged_ledger_is_told(tmp_path: Path) -> None:
     spent = Run(tmp_path).table("spent")
     spent.put("3", {"tokens": 1})
     with pytest.raises(UserError, match="damaged"):
-        Ledger(Limits(), spent)
+        Ledger(kept=spent)
 
 
 @given(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 500), st.sampled_from(["settle", "release", "keep"]))))
 def test_a_ledger_never_passes_its_limit(calls: list[tuple[int, int, str]]) -> None:
-    ledger = Ledger(Limits(tokens=2_000))
+    ledger = Ledger(tokens=2_000)
     held = 0
     for wanted, found, end in calls:
         try:
@@ -338,7 +338,7 @@ async def test_a_reply_cut_for_its_length_took_all_of_it(content: str) -> None:
 @pytest.mark.parametrize("bills", [True, False])
 async def test_a_limit_of_money_bites_whether_or_not_a_server_counts(bills: bool) -> None:
     with billing(lambda messages, _: "one two three", bills=bills) as server:
-        ledger = Ledger(Limits(cost=1.0))
+        ledger = Ledger(cost=1.0)
         one = asker(server, ledger, Prices(1_000.0, 10_000.0))
         costs: list[float] = []
         with pytest.raises(BudgetSpentError, match="money"):

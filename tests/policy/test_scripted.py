@@ -3,8 +3,7 @@
 import pytest
 
 from sanderling.core.types import Message, Role, Sampling
-from sanderling.policy.contract import Delta, Finish, Policy, SampleKey
-from sanderling.policy.scripted import ScriptedPolicy
+from sanderling.policy.contract import Delta, Finish, Policy, SampleKey, ScriptedPolicy
 
 KEY = SampleKey(seed=0, question="q", attempt=0, turn=0)
 

@@ -10,7 +10,7 @@ from sanderling.cli.ask import research
 from sanderling.cli.backend import world_backend
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import NodeKind, Question, Trajectory
-from sanderling.policy.scripted import ScriptedPolicy
+from sanderling.policy.contract import ScriptedPolicy
 from sanderling.recipes.tiny.config import TinyConfig
 from sanderling.recipes.tiny.layout import Layout
 from sanderling.recipes.tiny.measure import rollout_over

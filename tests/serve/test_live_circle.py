@@ -16,7 +16,7 @@ from sanderling.cli.world import app
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.core.types import Ending, ToolStatus
-from sanderling.policy.scripted import ScriptedPolicy
+from sanderling.policy.contract import ScriptedPolicy
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.tools.recording import read_recording
 from sanderling.tools.world_tools import PacedTool

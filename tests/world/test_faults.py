@@ -23,8 +23,7 @@ from sanderling.core.profiles import get_profile
 from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
 from sanderling.core.types import FixedClock, Message, Role, ToolStatus
 from sanderling.data.importing import import_all
-from sanderling.policy.contract import SampleKey
-from sanderling.policy.scripted import Reply, ScriptedPolicy
+from sanderling.policy.contract import Reply, SampleKey, ScriptedPolicy
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.world_tools import PacedTool, world_tools
 from sanderling.world.blocked import Blocklist

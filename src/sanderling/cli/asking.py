@@ -13,7 +13,7 @@ from rich.console import Console
 
 from sanderling.cli.watch import show_retry
 from sanderling.core.errors import UserError
-from sanderling.policy.budget import Ledger, Limits, Prices
+from sanderling.policy.budget import Ledger, Prices
 from sanderling.runs.run import Run
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Spending:
     ledger: Ledger = field(init=False)
 
     def __post_init__(self) -> None:
-        self.ledger = Ledger(Limits(self.max_tokens, self.max_cost))
+        self.ledger = Ledger(tokens=self.max_tokens, cost=self.max_cost)
 
     @property
     def cache_directory(self) -> Path:

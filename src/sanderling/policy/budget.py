@@ -38,14 +38,6 @@ class Prices:
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Most that may be spent, by all runs of one ledger together; None: no limit."""
-
-    tokens: int | None = None
-    cost: float | None = None
-
-
-@dataclass(frozen=True)
 class Spent:
     """Tokens and money."""
 
@@ -65,9 +57,9 @@ class Ledger:
     Example: ``hold = ledger.hold(900, 0.0); ...; ledger.settle(hold, Spent(412, 0.0, calls=1))``
     """
 
-    def __init__(self, limits: Limits = Limits(), kept: Table | None = None) -> None:
-        """Without ``kept`` nothing outlives this process."""
-        self._limits = limits
+    def __init__(self, *, tokens: int | None = None, cost: float | None = None, kept: Table | None = None) -> None:
+        """``tokens``, ``cost``: the most that all runs together may spend. Without ``kept`` nothing outlives this process."""
+        self._limits = tokens, cost
         self._kept: Table | None = None
         self._under_way: dict[int, Spent] = {}
         self._next = 0
@@ -97,12 +89,9 @@ class Ledger:
             self.spent += Spent(tokens_taken, cost_taken, 1, estimated)
             self._next += 1
         held = sum(self._under_way.values(), self.spent)
-        sums = (
-            ("tokens", held.tokens, tokens, self._limits.tokens, 0.0),
-            ("money", held.cost, cost, self._limits.cost, _ROUNDING),
-        )
-        for what, before, wanted, limit, slack in sums:
-            if limit is not None and before + wanted > limit + slack:
+        sums = (("tokens", held.tokens, tokens), ("money", held.cost, cost))
+        for (what, before, wanted), limit in zip(sums, self._limits, strict=True):
+            if limit is not None and before + wanted > limit + _ROUNDING:
                 raise BudgetSpentError(
                     f"The limit of {limit:,} ({what}) is reached: {before:,.10g} are spent or under way, "
                     f"and the next call may take {wanted:,.10g}."

@@ -172,10 +172,8 @@ class SlotForward:
         if self._pays_row_by_row([group[0] for group in together], branches):
             parts = [Slice(at, one[0].cached, one[0].cached + 1) for at, one in enumerate(together)]
             logits = self.compute(parts, together, row_by_row=True)
-            row = np.empty(len(branches), dtype=np.int64)
-            for number, group in enumerate(groups):
-                row[list(group)] = number
-            return logits if len(groups) == len(branches) else logits[self._tensor(row)]
+            row = {index: number for number, group in enumerate(groups) for index in group}
+            return logits if len(groups) == len(branches) else logits[[row[index] for index in range(len(branches))]]
         logits = self._decode_side_by_side(branches)
         for group in together:
             computed(group, group[0].cached + 1)

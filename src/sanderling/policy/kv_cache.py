@@ -59,8 +59,7 @@ class SlotLayer(CacheLayerMixin):
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         place = self.placement
-        if place is None or self.keys is None or self.values is None:
-            raise RuntimeError("A slot cache needs a placement before each forward.")
+        assert place is not None and self.keys is not None and self.values is not None
 
         def stored(kept: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
             flat = new.transpose(1, 2).reshape(-1, new.shape[1], new.shape[3])
@@ -158,6 +157,4 @@ def _grown(states: torch.Tensor, slots: int, capacity: int) -> torch.Tensor:
 
 
 def _doubled(have: int, wanted: int) -> int:
-    while have < wanted:
-        have *= 2
-    return have
+    return max(have, 1 << (wanted - 1).bit_length())  # both are powers of two

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sanderling.core.types import Message
-from sanderling.policy.contract import SampleKey
-from sanderling.policy.scripted import ScriptedPolicy
+from sanderling.policy.contract import SampleKey, ScriptedPolicy
 from sanderling.world.encyclopedia import (
     CODAS,
     EVENT_FORMS,
