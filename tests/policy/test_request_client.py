@@ -200,15 +200,15 @@ def test_a_ledger_goes_on_where_it_was_and_counts_what_was_under_way(tmp_path: P
 
 def test_two_ledgers_on_one_table_lose_nothing_and_keep_one_limit(tmp_path: Path) -> None:
     spent = Run(tmp_path).table("spent")
-    one, other = (Ledger(Limits(tokens=1_000), spent) for _ in range(2))
-    one.settle(one.hold(300, 0.0), 200, 0.0)
-    other.settle(other.hold(400, 0.0), 300, 0.5)
+    one, other = (Ledger(tokens=1_000, kept=spent) for _ in range(2))
+    one.settle(one.hold(300, 0.0), Spent(200, 0.0, 1))
+    other.settle(other.hold(400, 0.0), Spent(300, 0.5, 1))
     with pytest.raises(BudgetSpentError, match="500 are spent"):
         one.hold(501, 0.0)
     one.hold(500, 0.0)
     with pytest.raises(BudgetSpentError):
         other.hold(1, 0.0)
-    assert Ledger(Limits(), spent).spent == Spent(1_000, 0.5, 3)
+    assert Ledger(kept=spent).spent == Spent(1_000, 0.5, 3) and other.here == Spent(300, 0.5, 1)
 
 
 def test_a_damaged_ledger_is_told(tmp_path: Path) -> None:

@@ -1,7 +1,4 @@
-"""Running the calls of one turn: at the same time, each with its context and deadline, results in call order.
-
-Whatever goes wrong in a call is a result that the agent reads, except a tool's outage, which ends the episode unscored.
-"""
+"""Running the calls of one turn. What goes wrong in a call is a result that the agent reads, except a tool's outage."""
 
 import asyncio
 from collections import Counter
@@ -64,10 +61,7 @@ class CallBook:
 async def run_calls(
     calls: Sequence[ToolCall], tools: Mapping[str, Tool], book: CallBook, deadline_s: float, run: RunCall
 ) -> list[Outcome]:
-    """Run the calls of one turn at the same time with ``run``; outcomes are in call order.
-
-    An exception that is not an outage is a programming error: it is raised once the other calls are done.
-    """
+    """Run the calls of a turn at the same time with ``run``; outcomes are in call order, an exception is raised at the end."""
     contexts = [book.enter(call, deadline_s) for call in calls]
     if len(calls) == 1:
         return [await run(calls[0], tools, contexts[0])]

@@ -1,11 +1,9 @@
 """The journal: what unfinished episodes have done so far, so that a process killed at any moment loses at most a turn.
 
-It stands in a run, which one process holds: for each episode under way the date it began on, and an entry for every sampled
-turn and every tool call, with a digest of what was asked. The loop is deterministic given what its policy samples, what its
-calls return and what its clock shows. So an interrupted episode is run again from its start, and what was entered is answered
-at once, sampled ids as they were; the first turn that was not goes to a fresh session in one delta. Asked for otherwise, an
-entry and all that follows is left out with a warning: two runs are never mixed. Outages are not entered, so an episode that
-ended in one can go on. Entries survive the end of their process, not a loss of power (then the episode starts over).
+The loop is deterministic given what its policy samples, what its calls return and what its clock shows. So an interrupted
+episode is run again from its start, and what was entered in the journal's run is answered at once, sampled ids as they were.
+Asked for otherwise, an entry and all that follows is left out with a warning: two runs are never mixed. Outages are not
+entered. Entries survive the end of their process, not a loss of power (then the episode starts over).
 """
 
 import asyncio
@@ -91,8 +89,7 @@ class Journal:
     def episode(self, id: str, policy: Policy, clock: Clock, about: str) -> Iterator[Replay]:
         """Policy, clock and calls that go on with an episode where its entries end, and enter what is new.
 
-        ``about``: what else its turns depend on; entries made under another one are left out. Raises UserError when nothing can
-        be written, ValueError when the episode is under way already.
+        ``about``: what else its turns depend on. Raises ValueError when the episode is under way already.
         """
         episode = self._run.table(EPISODES).path, id
         if episode in self._under_way:
@@ -124,10 +121,7 @@ class Journal:
 
 
 class _Journaled(WrappedPolicy, Replay):
-    """An episode's policy, clock and calls in one, each answered from the episode's entries first.
-
-    The clock has run on by what the episode had taken before, and shows the date on which it began.
-    """
+    """An episode's policy, clock (which shows the date on which it began) and calls in one, answered from its entries first."""
 
     def __init__(self, run: Run, id: str, policy: Policy, clock: Clock, root: str) -> None:
         super().__init__(policy)
@@ -152,10 +146,7 @@ class _Journaled(WrappedPolicy, Replay):
         return _Session(self._policy.open(key), self)
 
     def find(self, place: str, asked: str) -> Any | None:
-        """What was done there, if just this was asked for; the clock is moved on as it was.
-
-        ``place`` is a turn with its attempt, or a call; ``asked`` a digest that covers everything the episode had said before.
-        """
+        """What was done at a place (a turn with its attempt, a call), if just this was ``asked``; moves the clock on."""
         entry = self._ahead.get(place)
         if entry is None:
             return None
@@ -213,7 +204,7 @@ class _Turn:
 
 
 class _Session:
-    """A branch that is answered from the journal first, and then by a session of the policy. Marks are numbers of turns.
+    """A branch that is answered from the journal first, and then by the policy's session. Marks are numbers of turns.
 
     That session hears the whole branch with the first turn that was not entered, and again when it is rewound into it.
     """

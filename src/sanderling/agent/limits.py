@@ -31,8 +31,7 @@ def allow(
 ) -> Allowance:
     """Decide on the next turn of an episode that took so many turns and seconds, and would show the model ``prompt_tokens``.
 
-    ``limit``: most tokens that the model may see; ``turn_tokens``: most of one turn; ``hint_tokens``: what the closing hint
-    costs in an observation of its own.
+    ``limit``: most tokens that the model may see; ``turn_tokens``: most of one turn; ``hint_tokens``: the closing hint's.
     """
     if budgets.max_seconds is not None and seconds >= budgets.max_seconds:
         return Allowance(spent=Ending.TIME_LIMIT, detail=f"The episode's {budgets.max_seconds:g} seconds were used up.")

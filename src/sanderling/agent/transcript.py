@@ -1,7 +1,6 @@
 """The transcript of an episode under way: what goes to the policy, with its ids and cost, and the nodes of the record.
 
-For token-level policies a message has the exact ids that the template adds; for text-level ones ids are None, and the cost is
-estimated (one token for four bytes). Nodes are built once and only appended, so a turn costs the same at any length.
+For token-level policies a message has the exact ids that the template adds; for text-level ones the cost is estimated.
 """
 
 from collections.abc import Sequence
@@ -75,7 +74,7 @@ class Transcript:
     def close_with_hint(self, limit: int, answer_tokens: int) -> int | None:
         """Add the closing hint to the last queued message, cutting an observation from its middle where it must.
 
-        Returns the tokens left for the answer within ``limit``; None when hint and answer cannot fit. A question is never cut.
+        Returns the tokens left for the answer within ``limit``; None when hint and answer cannot fit.
         """
         draft = self._pending[-1]
         node, before = draft.node, self.prompt_tokens - draft.tokens

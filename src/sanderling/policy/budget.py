@@ -1,12 +1,8 @@
 """What models cost: prices, a ledger whose limit holds while calls are under way and after a kill, and a policy that pays.
 
-Before a call its maker holds what the call may cost at most; a hold that could lead past the limit is refused. When the reply
-has come, what it did cost takes the hold's place. What a killed process had under way, or was cancelled, counts in full, since
-a server may have billed it; a call that failed counts nothing.
-
-How much a prompt may take is known before the call: a token of a byte-level tokenizer is at least one byte, each message adds
-a little scaffold, and what the server counted for the turn before bounds what stood there. A server that counts nothing is
-charged what its texts may have taken at most: an estimate, marked as one.
+Before a call its maker holds what it may cost at most; then what it did cost takes the hold's place. What a killed process had
+under way, or was cancelled, counts in full, since a server may have billed it; a call that failed counts nothing. A server that
+counts no tokens is charged what its texts may have taken at most: an estimate, marked as one.
 """
 
 from dataclasses import astuple, dataclass

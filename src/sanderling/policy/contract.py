@@ -1,8 +1,7 @@
 """Where tokens come from: what lies between the agent loop and any model.
 
-A policy opens sessions; a session is one branch of one conversation. The loop hands a session only what is *new* (the delta),
-so an in-process model keeps its keys and values and prefills nothing twice. Token-level policies take and return ids, which are
-then the truth; text-level ones (chat endpoints, scripts) take messages and return text, and their ids are None, never guessed.
+A policy opens sessions; a session is one branch of one conversation, and is handed only what is *new*. Token-level policies
+take and return ids, which are then the truth; text-level ones take messages and return text, and their ids are None.
 A session of one's own extends :class:`MessageSession` or :class:`TokenSession` by ``_speak``.
 """
 

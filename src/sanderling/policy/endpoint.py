@@ -1,17 +1,8 @@
-"""Models behind an OpenAI-compatible server.
-
-:class:`ChatEndpointPolicy` speaks ``/chat/completions``: text-level, works with any server. A server that keeps reasoning apart
-(``reasoning`` or ``reasoning_content``) has it put back in ``<think>`` tags before the text.
-
-:class:`CompletionEndpointPolicy` speaks ``/completions`` as vLLM (0.10.2 or later) does, token by token. vLLM reports
-log-probabilities *before* temperature and cuts unless it is started with ``--logprobs-mode processed_logprobs``: training needs
-that switch, and no reply shows whether it is on. Every sampling field is sent, because vLLM otherwise fills gaps from the
-model's ``generation_config.json``.
+"""Models behind an OpenAI-compatible server: ``/chat/completions`` of any server, and vLLM's ``/completions`` token by token.
 
 Busy or broken servers (429, 408, 5xx, time-outs, lost connections, replies that are no JSON) are tried again with growing
 pauses, and are a PolicyOutageError when they stay so. Any other refusal (4xx) is the caller's to mend: a UserError of one
-sentence with the server's own words. A stream that breaks after its first event is not tried again, since somebody has already
-read from it.
+sentence with the server's own words. A stream that breaks after its first event is not tried again: somebody has read from it.
 """
 
 import asyncio
@@ -192,7 +183,7 @@ class _Endpoint:
 
 
 class ChatEndpointPolicy(_Endpoint):
-    """Any chat model behind a URL.
+    """Any chat model behind a URL. Reasoning that a server keeps apart is put back in ``<think>`` tags before the text.
 
     Example: ``ChatEndpointPolicy(HttpClient("http://localhost:8000/v1"), "qwen3-4b")``
     """
@@ -227,10 +218,11 @@ class _ChatSession(MessageSession):
 
 
 class CompletionEndpointPolicy(_Endpoint):
-    """A model behind vLLM, token by token. ``tokenizer`` must be the served model's own.
+    """A model behind vLLM (0.10.2 or later), token by token. ``tokenizer`` must be the served model's own.
 
-    Whoever hands it other weights (`weight_sync`) closes ``gate`` meanwhile and sets ``version``; a turn's tokens carry the one
-    that was set when its request was sent, the oldest that they can be of.
+    Training needs a server started with ``--logprobs-mode processed_logprobs``, which no reply shows: log-probabilities are
+    else those before temperature and cuts. Whoever hands it other weights (`weight_sync`) closes ``gate`` meanwhile and sets
+    ``version``; a turn's tokens carry the one that was set when its request was sent, the oldest that they can be of.
     """
 
     def __init__(self, client: HttpClient, model: str, tokenizer: Tokenizer, *, context_length: int | None = None) -> None:

@@ -1,15 +1,11 @@
 """Continuous batching on one event loop: requests join and leave between steps, and keep their cache between turns.
 
 Every step computes what is new of the requests that arrived (ragged prefill), and then one token of every running request. A
-step is synchronous, and decided by no thread or clock. Before it, the engine yields to the event loop until nobody submits any
-more: after turns have ended it waits a fixed number of yields for their sessions to come back with their next observation. So
-batches are the same in every run that makes the same calls on one event loop; tools that use threads or sockets change
-batches, but the random numbers are each turn's own (`sampler`). Sessions that have gone the same way so far are computed as one
-(`forward`) and drawn for one by one. Between two steps weights may change, and the engine can be paused, so that somebody else
-may use the module, in another thread too.
+step is synchronous, and decided by no thread or clock: before it, the engine yields to the event loop until nobody submits any
+more. So batches are the same in every run that makes the same calls on one event loop, and draws are each turn's own
+(`sampler`) whatever the batch. Between two steps weights may change, or somebody else use the module, in another thread too.
 
-Transformers' own continuous batching (5.19) has no sessions, samples in a background thread under one seed, so that arrival
-times change results, and on a two-core CPU took 30 times as long as `generate` for a model of 1M parameters.
+Transformers' own continuous batching (5.19) has no sessions, and samples in a background thread under one seed.
 """
 
 import asyncio

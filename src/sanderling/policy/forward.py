@@ -1,12 +1,8 @@
 """Forwards of a transformers model over slots: the ragged prefill and the decode step, shared prefixes computed once.
 
 Branches that have gone the same way so far (a group's rollouts of one question, until their draws part) are computed as one:
-each has a slot of its own, and what is computed for the first of them is stored for all, so any of them can go its own way at
-any moment. Which these are is known by their *lane*, never by comparing histories: two branches that said the same under
-different weights are not alike.
-
-On a CPU a decode step attends row by row where that costs less: each row to its own keys only, and once for branches that are
-alike. Elsewhere starting a kernel for each row takes longer than it runs, and rows are read side by side, up to the longest.
+each has a slot of its own, and what is computed for the first of them is stored for all. Which these are is known by their
+*lane*, never by comparing histories: two branches that said the same under different weights are not alike.
 """
 
 from collections.abc import Iterator, Sequence
@@ -81,8 +77,7 @@ class Slice:
 def plan_prefill(spans: Sequence[tuple[int, int]], budget: int) -> list[list[Slice]]:
     """Arrange the new tokens ``(start, stop)`` of some requests in forwards of at most ``budget`` tokens, padding included.
 
-    Rows of similar length go together. A prompt longer than the budget is cut; its parts come in order, in forwards of their
-    own until the last: a long prompt cannot need a huge mask.
+    A prompt longer than the budget is cut; its parts come in order, in forwards of their own until the last.
     """
     forwards: list[list[Slice]] = []
     finals: list[Slice] = []

@@ -1,9 +1,7 @@
 """Keys and values of many open sessions in one place, as a transformers `Cache`.
 
-One tensor a layer, ``[slots, kv_heads, capacity, head_dim]``; a slot is a session's. Slots and capacity grow by doubling.
-Before each forward :meth:`SlotCache.place` says where the step's new tokens go and which slots are read. The decode step reads
-a leading range of slots as a view, or each row its own slot, so nothing is copied; the prefill step gathers the few slots it
-serves. Memory is slots x longest session: wasteful for a mix of short and very long ones (that is vLLM's work).
+One tensor a layer, ``[slots, kv_heads, capacity, head_dim]``, both sizes growing by doubling; a slot is a session's. Memory is
+slots x longest session: wasteful for a mix of short and very long ones (that is vLLM's work).
 """
 
 from collections.abc import Sequence

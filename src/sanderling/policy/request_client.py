@@ -85,11 +85,10 @@ def _key(model: str, messages: Sequence[Message], settings: Sequence[float]) -> 
 
 
 class RequestClient:
-    """A model that answers conversations, as `core.asking.Asker` says.
+    """A model that answers conversations, as `core.asking.Asker` says; ``concurrency``: replies waited for at the same time.
 
     After several calls in a row that met no server only one a minute is made, since each would wait for it in vain; once one is
-    answered all are made again. ``concurrency``: replies waited for at the same time. ``place`` tells this model from others of
-    its name.
+    answered all are made again.
     """
 
     def __init__(

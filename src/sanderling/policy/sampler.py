@@ -26,12 +26,10 @@ def sample(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Draw one token a row; returns ids (B,) and log-probabilities (B,), not numbers where the row's logits are none.
 
-    ``logits`` (B, V); ``uniforms`` (B,) float64 in [0, 1); ``seen`` (B, V) bool, the tokens each row's turn has sampled, needed
-    where a penalty is asked for.
-
-    In this order: presence penalty, temperature, top-k, top-p of what top-k left. Cuts are thresholds on the probability, so
-    tokens that tie with the last one kept are kept too. Log-probabilities are those of exactly this distribution; at
-    temperature 0 the likeliest token is taken, and its log-probability is that of temperature 1 without cuts.
+    ``logits`` (B, V); ``uniforms`` (B,) float64 in [0, 1); ``seen`` (B, V) bool, what each row's turn has sampled. In this
+    order: presence penalty, temperature, top-k, top-p of what top-k left. Tokens that tie with the last one kept are kept too.
+    Log-probabilities are those of exactly this distribution; at temperature 0 the likeliest token is taken, and its
+    log-probability is that of temperature 1 without cuts.
     """
 
     def column(values: list[float], neutral: float, dtype: torch.dtype = torch.float64) -> torch.Tensor | None:

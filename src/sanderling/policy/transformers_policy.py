@@ -1,14 +1,8 @@
 """Any local Hugging Face causal language model, in this process: batched sessions that keep their keys and values.
 
-Turn k computes only what is new: its delta, and the last token of the turn before it, which was sampled but never computed. A
-first prompt that another open session also begins with (a group's rollouts of one question) is copied from it; sessions that go
-on alike are computed as one until they part (`forward`). Sessions of one policy run together (`engine`); draws depend on the
-turn's key alone (`sampler`).
-
-The module can be shared with a trainer that updates its weights in place (`weight_sync`), inside ``paused()`` where turns may
-be under way, and then calls ``bump_version``. A session that lives on keeps its keys and values, though they are of the older
-weights: that is an in-flight update, and each token's version is recorded. ``reprefill_stale`` computes old prefixes again
-instead, amid a turn too, so that every log-probability is one of whole weights.
+Turn k computes only what is new: its delta, and the last token of the turn before it, which was sampled but never computed. The
+module can be shared with a trainer that updates its weights in place (`weight_sync`) and then calls ``bump_version``. A session
+that lives on keeps its keys and values, though they are of the older weights, or computes them again (``reprefill_stale``).
 """
 
 from collections.abc import Callable, Sequence

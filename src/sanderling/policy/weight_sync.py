@@ -44,10 +44,7 @@ class InPlace:
 
 
 class Copying(InPlace):
-    """Copies into the policy's own module beside the one that is trained: it samples on while an update is computed.
-
-    Example: ``Copying(TransformersPolicy(copied(model), tokenizer))`` beside a trainer of ``model``.
-    """
+    """Copies into the policy's own module beside the one that is trained: it samples on while an update is computed."""
 
     def training(self) -> AbstractAsyncContextManager[None]:
         return nullcontext()
@@ -71,8 +68,7 @@ def copied(model: Any) -> Any:
 def copy_into(module: torch.nn.Module, weights: Mapping[str, Any]) -> None:
     """Copy ``weights`` into the module's own tensors, in their dtype and on their device; of those it ties, one name is enough.
 
-    Everything is checked before anything is changed. Raises UserError for a name that is unknown, missing or given twice with
-    different values, and for another shape.
+    Raises UserError, before anything is changed, for names that are unknown, missing or tied and different, and shapes.
     """
     named = dict(module.state_dict(keep_vars=True))  # live tensors, a tied one under each of its names
     by_tensor: dict[int, list[str]] = {}
@@ -140,10 +136,9 @@ class WeightFiles:
 class VllmServer:
     """A vLLM server (run against 0.32, on a CPU) takes over weights from files, by the endpoints of its development mode.
 
-    Start it as ``VLLM_SERVER_DEV_MODE=1 vllm serve ...`` on a machine that sees the files. For an update new turns are kept
-    back, the server freezes those under way, reloads, forgets all keys and values (it would hand them, as a cached prefix, to
-    turns begun after the update), and goes on. A turn's tokens carry the version at which it was sent. With ``sleeps`` (never
-    run: vLLM cannot on a CPU; start it with ``--enable-sleep-mode``) server and trainer have one GPU in turns.
+    For an update new turns are kept back, the server freezes those under way, reloads, forgets all keys and values (it would
+    hand them, as a cached prefix, to turns begun after the update), and goes on. With ``sleeps`` (never run: not on a CPU)
+    server and trainer have one GPU in turns.
     """
 
     def __init__(self, root: HttpClient, policy: CompletionEndpointPolicy, files: WeightFiles, *, sleeps: bool = False) -> None:
