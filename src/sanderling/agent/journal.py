@@ -25,8 +25,7 @@ from sanderling.policy.contract import Completion, Delta, OnText, Policy, Sample
 from sanderling.runs.run import Run
 from sanderling.tools.contract import Tool, ToolContext, ToolResult
 
-EPISODES = "episodes"
-"""The table of the episodes that are under way."""
+EPISODES = "episodes"  # the table of the episodes that are under way
 _COMPLETION = TypeAdapter(Completion)
 _RESULT = TypeAdapter(ToolResult)
 
@@ -64,8 +63,7 @@ class Journal:
     Example: ``with Journal(Path("out.run")) as journal: await agent.run_many(jobs, concurrency=4, journal=journal)``
     """
 
-    _under_way: ClassVar[set[tuple[Path, str]]] = set()
-    """By run and id: journals of one process on one run share it."""
+    _under_way: ClassVar[set[tuple[Path, str]]] = set()  # by run and id: journals of one process on one run share it
 
     def __init__(
         self, directory: Path, about: str = "", *, across_versions: bool = False, rank: int = 0, locked: bool = False
@@ -130,8 +128,7 @@ class _Journaled(WrappedPolicy, Replay):
         began = self._episodes.get(id)
         self._is_begun = began is not None
         self._began = datetime.date.fromisoformat(began) if began else clock.today()
-        self._ahead = dict(self._entries.items())
-        """What earlier processes did and this one has not come to yet, by place."""
+        self._ahead = dict(self._entries.items())  # what earlier processes did and this one has not come to yet, by place
         self._real, self._started, self._skipped = clock, clock.monotonic(), 0.0
         self.root = self.last = root
         """``last``: digest of the last turn, whichever branch it is on, and of all that it answered; at first the root."""
@@ -199,8 +196,7 @@ class _Turn:
     delta: Delta
     completion: Completion
     digest: str
-    tokens: int
-    """Ids of the branch up to its end."""
+    tokens: int  # ids of the branch up to its end
 
 
 class _Session:
@@ -212,11 +208,9 @@ class _Session:
     def __init__(self, inner: Session, journal: _Journaled) -> None:
         self._inner, self._journal = inner, journal
         self._turns: list[_Turn] = []
-        self._computed = 0
-        """Leading ids of the branch that a session which was never interrupted would hold in its cache."""
+        self._computed = 0  # leading ids of the branch that a session which was never interrupted would hold in its cache
         self._inner_marks = {0: inner.mark()}
-        self._heard = 0
-        """Turns of the branch that the policy's session holds: all, or none."""
+        self._heard = 0  # turns of the branch that the policy's session holds: all, or none
 
     async def generate(self, delta: Delta, sampling: Sampling, key: SampleKey, on_text: OnText = None) -> Completion:
         """The next turn, entered before or new. One that was entered is told in one piece."""

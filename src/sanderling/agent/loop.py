@@ -100,15 +100,13 @@ class Episode:
             question=self._question,
             nodes=tuple(self._transcript.nodes),
             leaf=self._transcript.leaf,
-            ending=end.ending,
-            answer=end.answer,
             profile=self._profile.name,
             model=self._policy.name,
             world=world,
             tokenizer=None if tokenizer is None else tokenizer.fingerprint,
             seeds=self._seeds,
             seconds=self._clock.monotonic() - self._started,
-            detail=end.detail,
+            **vars(end),
         )
 
     async def _turn(self, turn: int, max_tokens: int) -> End | None:

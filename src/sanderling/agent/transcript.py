@@ -17,8 +17,7 @@ from sanderling.core.record import Node, NodeKind, ToolEvent
 from sanderling.core.types import Message, Role
 from sanderling.policy.contract import Completion, Delta
 
-FORCED = "forced_answer"
-"""Problem code of a message that the closing hint was added to."""
+FORCED = "forced_answer"  # problem code of a message that the closing hint was added to
 OBSERVATION_CUT = "observation_cut"
 """Problem code of an observation cut from its middle, so that the closing hint and an answer fit."""
 
@@ -27,14 +26,10 @@ OBSERVATION_CUT = "observation_cut"
 class Draft:
     """A message that is ready to be sent, and to which the closing hint can still be added."""
 
-    node: Node
-    """As the record will have it, but for its parent."""
-    body: str
-    """Without the template's wrapper."""
-    tokens: int
-    """What it costs in context: exact with ids, estimated without."""
-    previous_ended: bool
-    """Whether the turn before it sampled its end."""
+    node: Node  # as the record will have it, but for its parent
+    body: str  # without the template's wrapper
+    tokens: int  # what it costs in context: exact with ids, estimated without
+    previous_ended: bool  # whether the turn before it sampled its end
 
 
 class Transcript:
@@ -44,8 +39,7 @@ class Transcript:
         """``chat``: the renderer of a token-level policy's tokenizer; None for a text-level policy."""
         self.nodes: list[Node] = []
         self.leaf: int | None = None
-        self.seen_tokens = 0
-        """Context filled by what was sent and sampled on the main branch."""
+        self.seen_tokens = 0  # context filled by what was sent and sampled on the main branch
         self._profile, self._chat = profile, chat
         self._pending: list[Draft] = []
         self._hint = f"\n\n{profile.force_hint}"

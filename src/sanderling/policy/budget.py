@@ -13,12 +13,9 @@ from sanderling.core.types import Sampling
 from sanderling.policy.contract import Completion, Delta, Finish, OnText, Policy, SampleKey, Session, WrappedPolicy
 from sanderling.runs.run import Table
 
-_ROUNDING = 1e-9
-"""Sums of prices may differ by this much and still be equal."""
-_SCAFFOLD = 16
-"""Most tokens that a chat template puts around one message."""
-_OPENING = 64
-"""Most tokens that it puts before the first one: a default system prompt, a generation prompt."""
+_ROUNDING = 1e-9  # sums of prices may differ by this much and still be equal
+_SCAFFOLD = 16  # most tokens that a chat template puts around one message
+_OPENING = 64  # most tokens that it puts before the first one: a default system prompt, a generation prompt
 
 
 @dataclass(frozen=True)
@@ -59,10 +56,8 @@ class Ledger:
         self._kept: Table | None = None
         self._under_way: dict[int, Spent] = {}
         self._next = 0
-        self.spent = Spent()
-        """By all processes: without what is under way here, with what killed ones had under way."""
-        self.here = Spent()
-        """By this process."""
+        self.spent = Spent()  # by all processes: without what is under way here, with what killed ones had under way
+        self.here = Spent()  # by this process
         if kept is not None:
             self.keep_in(kept)
 
@@ -133,10 +128,8 @@ class MeteredSession:
         self._session, self._ledger, self._prices = session, ledger, prices
         self._said: list[tuple[int, int]] = [(session.mark(), _OPENING)]
         """After each turn: the mark, and how many tokens the branch has at most up to there."""
-        self.prompt_tokens = self.sampled_tokens = 0
-        """What the last turn took."""
-        self.is_estimated = False
-        """Whether one of them is the most that its texts may have taken, since the server did not say."""
+        self.prompt_tokens = self.sampled_tokens = 0  # what the last turn took
+        self.is_estimated = False  # whether one of them is the most that its texts may have taken, since the server did not say
 
     async def generate(self, delta: Delta, sampling: Sampling, key: SampleKey, on_text: OnText = None) -> Completion:
         """Raises BudgetSpentError before a turn that may lead past the limit."""

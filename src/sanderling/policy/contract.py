@@ -18,8 +18,7 @@ from sanderling.core.chat import Tokenizer
 from sanderling.core.types import Message, Role, Sampling
 
 END_TOKEN = "<|im_end|>"
-OnText = Callable[[str], None] | None
-"""Receives a turn's text as it comes."""
+OnText = Callable[[str], None] | None  # receives a turn's text as it comes
 
 
 class PolicyOutageError(Exception):

@@ -175,8 +175,7 @@ def _words(found: Any) -> str:
 class _Endpoint:
     def __init__(self, client: HttpClient, model: str, *, context_length: int | None = None) -> None:
         self.client, self.name, self.context_length = client, model, context_length
-        self.version = 0
-        """Updates behind the weights that the server has; set by whoever hands it new ones."""
+        self.version = 0  # updates behind the weights that the server has; set by whoever hands it new ones
 
     async def aclose(self) -> None:
         await self.client.aclose()
@@ -285,8 +284,7 @@ class _Reply:
     stop_reason: Any = None
     prompt_tokens: int = 0
     sampled_tokens: int = 0
-    cached: int = 0
-    """Prompt tokens the server says it did not compute."""
+    cached: int = 0  # prompt tokens the server says it did not compute
 
     def add(self, event: dict[str, Any]) -> str:
         """Take in one reply or event; returns the new text."""

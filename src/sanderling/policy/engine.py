@@ -22,8 +22,7 @@ from sanderling.policy.contract import Finish, Gate, PolicyOutageError
 from sanderling.policy.forward import Branch, SlotForward, alike, borrowed, plan_prefill
 from sanderling.policy.sampler import sample
 
-_PATIENCE = 16
-"""Yields to the event loop within which a session that has just finished a turn is expected to submit its next."""
+_PATIENCE = 16  # yields to the event loop within which a session that has just finished a turn is expected to submit its next
 
 
 @dataclass(eq=False)
@@ -32,20 +31,15 @@ class Request:
 
     branch: Branch
     sampling: Sampling
-    uniform: Callable[[], float]
-    """The turn's random numbers."""
-    limit: int
-    """Most tokens to sample, at least 1."""
-    watch: Callable[[Sequence[int]], bool] | None = None
-    """Called with the turn's ids after each; True ends the turn."""
+    uniform: Callable[[], float]  # the turn's random numbers
+    limit: int  # most tokens to sample, at least 1
+    watch: Callable[[Sequence[int]], bool] | None = None  # called with the turn's ids after each; True ends the turn
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
     finish: Finish | None = None
-    prefilled: int = 0
-    """Prompt tokens that had to be computed for it, by itself or by one that is like it."""
-    seen: torch.Tensor | None = None
-    """(V,) tokens sampled so far; only beside somebody who asks for a presence penalty."""
+    prefilled: int = 0  # prompt tokens that had to be computed for it, by itself or by one that is like it
+    seen: torch.Tensor | None = None  # (V,) tokens sampled so far; only beside somebody who asks for a presence penalty
 
 
 class Engine:
@@ -82,9 +76,8 @@ class Engine:
 
     def free(self, branch: Branch) -> None:
         """Give a branch's slot back. A request that runs on it fails."""
-        for requests in (self._waiting, self._running):
-            for request in [one for one in requests if one.branch is branch]:
-                _settle(requests.pop(request), PolicyOutageError("The session was closed while it was generating."))
+        its = [request for request in (*self._waiting, *self._running) if request.branch is branch]
+        self._settle(its, PolicyOutageError("The session was closed while it was generating."))
         self._expected.discard(branch)
         self._forward.free(branch)
 
@@ -96,12 +89,14 @@ class Engine:
                     with borrowed(self.model):
                         self._step()
         except torch.OutOfMemoryError as error:
-            self._fail(PolicyOutageError(f"The model ran out of memory: use a smaller max_batch or max_length ({error})."))
+            words = f"The model ran out of memory: use a smaller max_batch or max_length ({error})."
+            self._settle([*self._waiting, *self._running], PolicyOutageError(words))
         except asyncio.CancelledError:
-            self._fail(PolicyOutageError("The engine was stopped with its event loop."))
+            stopped = PolicyOutageError("The engine was stopped with its event loop.")
+            self._settle([*self._waiting, *self._running], stopped)
             raise
         except Exception as error:  # whoever waits must hear of it, and the engine must serve the next
-            self._fail(error)
+            self._settle([*self._waiting, *self._running], error)
 
     async def _quiet(self) -> None:
         """Yield until nobody submits: at least once, and patiently where turns have just ended."""
@@ -181,23 +176,19 @@ class Engine:
                 elif len(request.ids) >= request.limit:
                     request.finish = Finish.LENGTH
             except Exception as error:  # a listener's failure is that session's alone
-                _settle(self._running.pop(request), error)
+                self._settle([request], error)
                 continue
             if request.finish is not None:
                 self._expected.add(request.branch)
-                _settle(self._running.pop(request))
+                self._settle([request])
 
-    def _fail(self, error: Exception) -> None:
-        for requests in (self._waiting, self._running):
-            for future in requests.values():
-                _settle(future, error)
-            requests.clear()
-
-
-def _settle(future: asyncio.Future[None], error: Exception | None = None) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(None)
-    else:
-        future.set_exception(error)
+    def _settle(self, requests: Sequence[Request], error: Exception | None = None) -> None:
+        """Tell whoever waits for these, which are then the engine's no more."""
+        for request in requests:
+            future = self._waiting.pop(request, None) or self._running.pop(request, None)
+            if future is None or future.done():
+                continue
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)

@@ -15,10 +15,8 @@ import torch
 
 from sanderling.policy.kv_cache import ATTENTION, Placement, SlotCache
 
-_LEAST_FILL = 0.5
-"""A row joins a prefill forward when it fills at least this share of its width."""
-_SLACK = 1.25
-"""Rows a decode step may compute for each row that is wanted, before slots are moved together."""
+_LEAST_FILL = 0.5  # A row joins a prefill forward when it fills at least this share of its width
+_SLACK = 1.25  # rows a decode step may compute for each row that is wanted, before slots are moved together
 _ROW_COST = 200
 """Beside its keys, what attending to a row by itself takes on a CPU, in keys (12 µs and 60 ns: 20 and 64 rows of 325)."""
 
@@ -28,13 +26,10 @@ class Branch:
     """What one session has heard and said, and how much of it is in the cache."""
 
     ids: list[int] = field(default_factory=list)
-    cached: int = 0
-    """Leading ids whose keys and values stand in the slot."""
-    version: int = 0
-    """Policy version that the cache was begun under."""
+    cached: int = 0  # leading ids whose keys and values stand in the slot
+    version: int = 0  # policy version that the cache was begun under
     slot: int | None = None
-    lane: object | None = None
-    """Shared with branches whose slots hold the same keys and values, as far as both are cached."""
+    lane: object | None = None  # shared with branches whose slots hold the same keys and values, as far as both are cached
 
     def truncate(self, size: int) -> None:
         """Forget everything after ``size`` tokens."""

@@ -20,16 +20,13 @@ ATTENTION = "sanderling_grouped"
 class Placement:
     """Where one forward's new tokens go, and what its queries read. B input rows of Q tokens hold T new tokens in all."""
 
-    slots: torch.Tensor
-    """(T,) slot of each new token."""
-    positions: torch.Tensor
-    """(T,) its position in the session."""
+    slots: torch.Tensor  # (T,) slot of each new token
+    positions: torch.Tensor  # (T,) its position in the session
     source: torch.Tensor | None
     """(T,) its index in the flattened (B * Q) input, where a token may be stored several times; None: all of it, in order."""
     read: int | torch.Tensor | None
     """Slots the B rows read: the first so many, or (B,) indices; None: attention is told each row's own (``seen``)."""
-    length: int
-    """Positions read."""
+    length: int  # positions read
 
 
 class SlotLayer(CacheLayerMixin):
@@ -40,8 +37,7 @@ class SlotLayer(CacheLayerMixin):
     def __init__(self) -> None:
         super().__init__()
         self.placement: Placement | None = None
-        self.shape: tuple[int, int] = (8, 256)
-        """Slots and capacity."""
+        self.shape: tuple[int, int] = (8, 256)  # slots and capacity
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         """Allocate for heads like these. Zeros, not garbage: a masked NaN is still a NaN."""

@@ -12,8 +12,7 @@ import torch
 from sanderling.core.types import Sampling
 from sanderling.policy.contract import SampleKey
 
-_CANDIDATES = 64
-"""A top-p cut usually falls among this many most likely tokens; only where it does not are all of them sorted."""
+_CANDIDATES = 64  # A top-p cut usually falls among this many most likely tokens; only where it does not are all of them sorted
 
 
 def uniforms(key: SampleKey) -> Callable[[], float]:

@@ -22,8 +22,7 @@ from sanderling.policy.model_directory import check_vocabulary, load_model, posi
 from sanderling.policy.sampler import uniforms
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-_UNFINISHED = "\ufffd"
-"""What a tokenizer decodes the first bytes of a character to."""
+_UNFINISHED = "\ufffd"  # what a tokenizer decodes the first bytes of a character to
 
 
 class TransformersPolicy:
@@ -182,8 +181,7 @@ class _TurnText:
     def __init__(self, tokenizer: Tokenizer, stops: tuple[str, ...], closing: frozenset[int], on_text: OnText) -> None:
         self._tokenizer, self._stops, self._closing, self._on_text = tokenizer, stops, closing, on_text
         self._sent = 0
-        self._text = ""
-        """Decoded so far, without an unfinished character; kept only while streaming."""
+        self._text = ""  # decoded so far, without an unfinished character; kept only while streaming
         self._read = self._context = 0
         """Ids up to ``read`` are in the text; those from ``context`` are decoded again, for spaces between tokens."""
 

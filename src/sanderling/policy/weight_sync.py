@@ -22,8 +22,7 @@ from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.runs.files import sync
 
 _VERSIONS = "weights-" + 8 * "[0-9]"
-_PAUSES_S = (0.0, 0.1, 0.5, 2.0)
-"""Before each time that cached keys and values are asked to go."""
+_PAUSES_S = (0.0, 0.1, 0.5, 2.0)  # before each time that cached keys and values are asked to go
 
 
 class InPlace:
@@ -74,7 +73,8 @@ def copy_into(module: torch.nn.Module, weights: Mapping[str, Any]) -> None:
     by_tensor: dict[int, list[str]] = {}
     for name, tensor in named.items():
         by_tensor.setdefault(id(tensor), []).append(name)
-    wrong = [f"it has no {some_of(strangers)}"] if (strangers := weights.keys() - named.keys()) else []
+    strangers = weights.keys() - named.keys()
+    wrong = [f"it has no {some_of(strangers)}"] if strangers else []
     chosen: dict[str, torch.Tensor] = {}
     lacking: list[str] = []
     for names in by_tensor.values():
