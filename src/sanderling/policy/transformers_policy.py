@@ -56,7 +56,6 @@ class TransformersPolicy:
         own = max(int(model.config.max_position_embeddings), positions_of(model.config.to_dict()) or 0)
         self.context_length = own if max_length is None else min(own, max_length)
         self.name, self.tokenizer, self.model = name, tokenizer, model
-        self._closing: dict[tuple[str, ...], frozenset[int]] = {}
         ends: set[int] = set()
         for config in (model.config, getattr(model, "generation_config", None)):
             found = getattr(config, "eos_token_id", None)
@@ -102,17 +101,6 @@ class TransformersPolicy:
     def open(self, key: SampleKey) -> "TransformersSession":
         return TransformersSession(self, self._engine)
 
-    def closing(self, stops: tuple[str, ...]) -> frozenset[int]:
-        """Ids that can complete a stop string: those whose own text holds the last character of one. Found once for each."""
-        if stops not in self._closing:
-            last = {stop[-1] for stop in stops if stop}
-            spaces = any(character.isspace() for character in last)  # some decoders add or drop spaces between tokens
-            texts = ((token, self.tokenizer.decode([token])) for token in range(self.tokenizer.vocab_size))
-            self._closing[stops] = frozenset(
-                token for token, text in texts if spaces or not text or _UNFINISHED in text or last.intersection(text)
-            )
-        return self._closing[stops]
-
 
 class TransformersSession:
     """One conversation with a model in this process."""
@@ -133,7 +121,7 @@ class TransformersSession:
         self._branch.ids.extend(delta.token_ids)
         if limit <= 0:
             return Completion("", Finish.LENGTH, (), (), (), prefilled_tokens=0, prompt_tokens=prompt)
-        watch = _TurnText(tokenizer, stops, self._policy.closing(stops) if stops else frozenset(), on_text)
+        watch = _TurnText(tokenizer, stops, on_text)
         turn = Request(self._branch, sampling, uniforms(key), limit, watch if stops or on_text is not None else None)
         self._busy = True
         try:
@@ -173,13 +161,12 @@ class TransformersSession:
 
 
 class _TurnText:
-    """A turn's text while its tokens arrive: stop strings, and streaming that never splits a character.
+    """A turn's text while its tokens arrive: stop strings, and streaming that never splits a character."""
 
-    Text is looked at only after tokens that could complete a stop string, and decoded token by token only for who listens.
-    """
-
-    def __init__(self, tokenizer: Tokenizer, stops: tuple[str, ...], closing: frozenset[int], on_text: OnText) -> None:
-        self._tokenizer, self._stops, self._closing, self._on_text = tokenizer, stops, closing, on_text
+    def __init__(self, tokenizer: Tokenizer, stops: tuple[str, ...], on_text: OnText) -> None:
+        self._tokenizer, self._stops, self._on_text = tokenizer, stops, on_text
+        # Tokens that hold a stop string which the last one completes: a byte or more each, but for a few that say nothing.
+        self._window = max((len(stop.encode()) for stop in stops), default=0) + 8
         self._sent = 0
         self._text = ""  # decoded so far, without an unfinished character; kept only while streaming
         self._read = self._context = 0
@@ -189,7 +176,7 @@ class _TurnText:
         """Whether a stop string has appeared in the turn's ids."""
         if self._on_text is not None:
             self._stream(ids, self._on_text)
-        return ids[-1] in self._closing and cut_at_stop(self._tokenizer.decode(list(ids)), self._stops)[1]
+        return bool(self._stops) and cut_at_stop(self._tokenizer.decode(list(ids[-self._window :])), self._stops)[1]
 
     def end(self, text: str) -> None:
         """Send what is left of the turn's final text."""
