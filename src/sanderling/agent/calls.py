@@ -46,16 +46,13 @@ class CallBook:
 
     def __init__(self, question: Question, episode_seed: int, attempt: int) -> None:
         self._context = ToolContext(episode_seed, frozenset(question.masked_urls), question=question.id, attempt=attempt)
-        self._made: Counter[str] = Counter()
-
-    def __contains__(self, signed: object) -> bool:
-        return signed in self._made
+        self.made: Counter[str] = Counter()
 
     def enter(self, call: ToolCall, deadline_s: float) -> ToolContext:
         """Enter a call that is about to run; gives the context it runs in."""
-        signed, ordinal = signature(call), self._made.total()
-        self._made[signed] += 1
-        return replace(self._context, ordinal=ordinal, occurrence=self._made[signed] - 1, deadline_s=deadline_s)
+        signed, ordinal = signature(call), self.made.total()
+        self.made[signed] += 1
+        return replace(self._context, ordinal=ordinal, occurrence=self.made[signed] - 1, deadline_s=deadline_s)
 
 
 async def run_calls(

@@ -140,7 +140,7 @@ class Episode:
         while True:
             mark = self._session.mark()
             completion, parsed, seconds = await self._generate(delta, self._key(turn, retry), max_tokens)
-            verdict = judge_turn(completion.text, parsed.calls, parsed.answer, self._book, guards)
+            verdict = judge_turn(completion.text, parsed.calls, parsed.answer, self._book.made, guards)
             rejected = not verdict.acceptable and retry < guards.max_retries
             odd = () if verdict.acceptable else (verdict.value,)
             self._transcript.add_turn(completion, parsed, odd, rejected=rejected, seconds=seconds)

@@ -144,8 +144,7 @@ class Gate:
     """What turns pass before they are sampled: while it is closed nobody goes in; whoever is inside comes out as ever."""
 
     def __init__(self) -> None:
-        self._inside = 0
-        self._holds = 0
+        self._inside = self._holds = 0
         self._changed = asyncio.Event()
 
     @asynccontextmanager

@@ -89,7 +89,7 @@ class Engine:
                     with borrowed(self.model):
                         self._step()
         except torch.OutOfMemoryError as error:
-            words = f"The model ran out of memory: use a smaller max_batch or max_length ({error})."
+            words = f"The model ran out of memory: use a smaller max_batch ({error})."
             self._settle([*self._waiting, *self._running], PolicyOutageError(words))
         except asyncio.CancelledError:
             stopped = PolicyOutageError("The engine was stopped with its event loop.")

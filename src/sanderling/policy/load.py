@@ -52,16 +52,8 @@ def check_model(spec: str) -> None:
         )
 
 
-def open_policy(
-    spec: str,
-    *,
-    device: str = "cpu",
-    dtype: str = "float32",
-    max_batch: int = 128,
-    max_length: int | None = None,
-    on_retry: Callable[[str], None] | None = None,
-) -> Policy:
-    """Open what a specification names. Raises UserError. ``on_retry`` is an endpoint's, the rest a model's in this process."""
+def open_policy(spec: str, *, on_retry: Callable[[str], None] | None = None, **how: Any) -> Policy:
+    """Open what a specification names: a server that ``on_retry`` hears of, or a model as `TransformersPolicy.load` takes it."""
     if is_endpoint(spec):
         return _endpoint(spec, on_retry)
     if not Path(spec).exists():
@@ -72,7 +64,7 @@ def open_policy(
         raise UserError(
             f"Running a model here needs {error.name}: run pip install '.[local]' in sanderling's own folder."
         ) from error
-    return TransformersPolicy.load(Path(spec), device=device, dtype=dtype, max_batch=max_batch, max_length=max_length)
+    return TransformersPolicy.load(Path(spec), **how)
 
 
 def weights_of(spec: str) -> str:

@@ -68,22 +68,14 @@ class TransformersPolicy:
         self._engine = Engine(model, frozenset(ends), max_batch, prefill_tokens, reprefill_stale=reprefill_stale)
 
     @classmethod
-    def load(
-        cls,
-        path: Path,
-        *,
-        device: str = "cpu",
-        dtype: str = "float32",
-        max_batch: int = 128,
-        max_length: int | None = None,
-    ) -> Self:
+    def load(cls, path: Path, *, device: str = "cpu", dtype: str = "float32", max_batch: int = 128) -> Self:
         """Load a model directory (``config.json``, weights, ``tokenizer.json``). Raises UserError when it is not one."""
         if dtype not in _DTYPES:
             raise UserError(f"Unknown dtype {dtype!r}: use one of {', '.join(_DTYPES)}.")
         if device.startswith("cuda") and not torch.cuda.is_available():
             raise UserError("No CUDA device is available here: use device cpu.")
         model = load_model(path, _DTYPES[dtype]).to(device).eval()
-        return cls(model, load_tokenizer(path), name=path.resolve().name, max_batch=max_batch, max_length=max_length)
+        return cls(model, load_tokenizer(path), name=path.resolve().name, max_batch=max_batch)
 
     @property
     def version(self) -> int:
