@@ -53,7 +53,7 @@ def check_model(spec: str) -> None:
 
 
 def open_policy(spec: str, *, on_retry: Callable[[str], None] | None = None, **how: Any) -> Policy:
-    """Open what a specification names: a server that ``on_retry`` hears of, or a model as `TransformersPolicy.load` takes it."""
+    """Open what a specification names: a server (``on_retry``: see `HttpClient`), or a model (`TransformersPolicy.load`)."""
     if is_endpoint(spec):
         return _endpoint(spec, on_retry)
     if not Path(spec).exists():
