@@ -355,7 +355,8 @@ def test_a_reply_is_remembered_for_its_very_conversation_and_model(tmp_path: Pat
     cache = ReplyCache(tmp_path)
     assert cache.get("m", ASKED) is None
     cache.put("m", ASKED, "réponse \ud800 東")
-    assert ReplyCache(tmp_path).get("m", ASKED) == "réponse ? 東"
+    found = ReplyCache(tmp_path).get("m", ASKED)
+    assert found is not None and found.reply == "réponse ? 東"
     others = [
         reading_messages("U", "text", "goal", 1, 1), reading_messages("T", "text.", "goal", 1, 1), ASKED[1:],
         reading_messages("T", "text", "goals", 1, 1), reading_messages("T", "text", "goal", 1, 2),
@@ -386,8 +387,8 @@ def test_processes_write_the_same_replies_side_by_side(tmp_path: Path) -> None:
         writer.join()
         assert writer.exitcode == 0
     for turn in range(5):
-        reply = ReplyCache(tmp_path).get("m", reading_messages("T", str(turn), "g", 1, 1))
-        assert reply is not None and len(set(reply.split())) == 1 and len(reply.split()) == 2_000
+        kept = ReplyCache(tmp_path).get("m", reading_messages("T", str(turn), "g", 1, 1))
+        assert kept is not None and len(set(kept.reply.split())) == 1 and len(kept.reply.split()) == 2_000
 
 
 def test_killed_while_writing_it_leaves_whole_replies(tmp_path: Path) -> None:
@@ -405,5 +406,5 @@ def test_killed_while_writing_it_leaves_whole_replies(tmp_path: Path) -> None:
     writer.send_signal(signal.SIGKILL)
     writer.wait()
     cache = ReplyCache(tmp_path)
-    kept = [reply for n in range(50) if (reply := cache.get("m", reading_messages("T", str(n), "g", 1, 1))) is not None]
+    kept = [one.reply for n in range(50) if (one := cache.get("m", reading_messages("T", str(n), "g", 1, 1))) is not None]
     assert kept and set(kept) == {"word " * 20_000}

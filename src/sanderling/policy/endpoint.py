@@ -64,7 +64,7 @@ class HttpClient:
     ) -> None:
         """``base_url``: up to ``/v1``. ``backoff_s``: the first pause. ``timeout_s``: the longest silence.
 
-        ``on_retry`` hears before each pause, in one line, what failed and when the next attempt comes.
+        ``on_retry`` hears before each pause what failed and when the next attempt comes.
         """
         self.base_url = base_url.rstrip("/")
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}

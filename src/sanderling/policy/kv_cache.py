@@ -87,7 +87,8 @@ class SlotCache(Cache):
     def reserve(self, slots: int, capacity: int) -> None:
         """Make room for so many slots and positions, doubling; where memory runs out amid the layers, the rest grow later."""
         for layer in self.slot_layers:
-            wanted = (_doubled(layer.shape[0], slots), _doubled(layer.shape[1], capacity))
+            # Powers of two, as the first ones are.
+            wanted = (max(layer.shape[0], 1 << (slots - 1).bit_length()), max(layer.shape[1], 1 << (capacity - 1).bit_length()))
             if layer.shape != wanted:
                 if layer.keys is not None and layer.values is not None:
                     layer.keys, layer.values = _grown(layer.keys, *wanted), _grown(layer.values, *wanted)
@@ -148,7 +149,3 @@ def _grown(states: torch.Tensor, slots: int, capacity: int) -> torch.Tensor:
     grown = states.new_zeros(slots, states.shape[1], capacity, states.shape[3])
     grown[: states.shape[0], :, : states.shape[2]] = states
     return grown
-
-
-def _doubled(have: int, wanted: int) -> int:
-    return max(have, 1 << (wanted - 1).bit_length())  # both are powers of two

@@ -55,16 +55,7 @@ class ReplyCache:
             raise UserError(f"Replies cannot be kept in {directory} ({error.strerror}): choose another directory.") from error
         self._replies = Table(Database(directory / "replies.db"), "reply")
 
-    def get(self, model: str, messages: Sequence[Message]) -> str | None:
-        """The text of the one reply to a conversation, if it is known."""
-        found = self.find(model, messages)
-        return None if found is None else found.reply
-
-    def put(self, model: str, messages: Sequence[Message], reply: str) -> None:
-        """Keep the one reply to a conversation. Raises UserError when the disk does not take it."""
-        self.keep(model, messages, Kept(reply=reply))
-
-    def find(self, model: str, messages: Sequence[Message], *settings: float) -> Kept | None:
+    def get(self, model: str, messages: Sequence[Message], *settings: float) -> Kept | None:
         """The reply that was sampled so, if it is known. ``settings``: temperature, lengths, which of several samples."""
         key = _key(model, messages, settings)
         text = self._replies.blob(key)
@@ -73,8 +64,9 @@ class ReplyCache:
         except ValidationError:  # of another version, which knows more of a reply
             return None
 
-    def keep(self, model: str, messages: Sequence[Message], kept: Kept, *settings: float) -> None:
+    def put(self, model: str, messages: Sequence[Message], kept: Kept | str, *settings: float) -> None:
         """Keep a reply. Raises UserError when the disk does not take it."""
+        kept = Kept(reply=kept) if isinstance(kept, str) else kept
         record, text = kept.model_dump(exclude={"reply"}), kept.reply.encode(errors="replace")
         self._replies.put(_key(model, messages, settings), record, blob=text, durable=False)
 
@@ -120,12 +112,12 @@ class RequestClient:
         settings = (temperature, max_tokens, sample)
         alike = self._alike.setdefault(_key(self._identity, messages, settings), asyncio.Lock())
         async with nullcontext() if self._cache is None else alike, self._turns:
-            kept = None if self._cache is None else self._cache.find(self._identity, messages, *settings)
+            kept = None if self._cache is None else self._cache.get(self._identity, messages, *settings)
             remembered = kept is not None
             if kept is None:
                 kept = await self._sampled(messages, Sampling(temperature=temperature, max_tokens=max_tokens), sample)
                 if self._cache is not None:
-                    self._cache.keep(self._identity, messages, kept, *settings)
+                    self._cache.put(self._identity, messages, kept, *settings)
         prompt, sampled = kept.prompt_tokens, kept.sampled_tokens
         cost = 0.0 if remembered else self._policy.prices.of(prompt, sampled)
         usage = Usage(self.name, prompt, sampled, cost, remembered, kept.estimated)

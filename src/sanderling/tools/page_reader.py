@@ -237,7 +237,7 @@ class PageReader:
         """A readable reply, remembered or asked for; None after two that could not be read."""
         for again in (True, False):
             known = self._cache.get(self._model, asking) if self._cache else None
-            if known is not None and (report := read_report(known)) is not None:
+            if known is not None and (report := read_report(known.reply)) is not None:
                 self.counts.remembered += 1
                 return report
             async with self._turns:
