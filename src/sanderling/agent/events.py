@@ -1,7 +1,4 @@
-"""What the loop tells whoever watches it, while it happens: typed events for terminals and servers.
-
-Text of a turn that is later rejected has been streamed all the same: :class:`TurnRejected` says to forget it.
-"""
+"""What the loop tells whoever watches it, while it happens: typed events for terminals and servers."""
 
 from dataclasses import dataclass
 
@@ -41,7 +38,7 @@ class TurnSampled:
 
 @dataclass(frozen=True)
 class TurnRejected:
-    """An attempt is tried again; ``reason`` is the verdict: malformed, repetitive or repeated_call."""
+    """An attempt, whose text may have been streamed, is tried again; ``reason`` is the verdict on it."""
 
     turn: int
     retry: int

@@ -114,8 +114,7 @@ class MeteredPolicy(WrappedPolicy):
 
     def __init__(self, policy: Policy, ledger: Ledger, prices: Prices = Prices()) -> None:
         super().__init__(policy)
-        self.ledger = ledger
-        self.prices = prices
+        self.ledger, self.prices = ledger, prices
 
     def open(self, key: SampleKey) -> "MeteredSession":
         return MeteredSession(self._policy.open(key), self.ledger, self.prices)

@@ -181,9 +181,7 @@ class WrappedPolicy:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self.name = policy.name
-        self.tokenizer = policy.tokenizer
-        self.context_length = policy.context_length
+        self.name, self.tokenizer, self.context_length = policy.name, policy.tokenizer, policy.context_length
 
     @property
     def version(self) -> int:

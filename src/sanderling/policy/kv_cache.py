@@ -118,7 +118,6 @@ def grouped_attention(
     key: torch.Tensor,
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,
-    dropout: float = 0.0,
     scaling: float | None = None,
     seen: Sequence[tuple[int, int]] | None = None,
     **kwargs: Any,

@@ -94,14 +94,11 @@ class RequestClient:
         place: str = "",
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.name = policy.name
-        self.place = place
+        self.name, self.place = policy.name, place
         self._policy = MeteredPolicy(policy, ledger or Ledger(), prices or Prices())
-        self._cache = cache
-        self._turns = asyncio.Semaphore(concurrency)
+        self._cache, self._turns = cache, asyncio.Semaphore(concurrency)
         self._identity = f"{policy.name} at {place}" if place else policy.name
-        self._outages = 0
-        self._monotonic, self._next_try = monotonic, 0.0
+        self._monotonic, self._outages, self._next_try = monotonic, 0, 0.0
         self._alike: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """Of conversations under way: one that is asked twice at the same time is paid once."""
 
