@@ -75,14 +75,14 @@ class ImportReport:
         for name, counts in other.layouts.items():
             self.layouts.setdefault(name, Counter()).update(counts)
 
-    def total(self, what: str) -> int:
+    def _total(self, what: str) -> int:
         return sum(counts[what] for counts in self.layouts.values())
 
-    trajectories = property(lambda self: self.total("trajectories"))
-    questions = property(lambda self: self.total("questions"))
-    messages = property(lambda self: self.total("messages"))
-    kept = property(lambda self: self.total("kept"))
-    raw = property(lambda self: self.total("raw"))
+    trajectories = property(lambda self: self._total("trajectories"))
+    questions = property(lambda self: self._total("questions"))
+    messages = property(lambda self: self._total("messages"))
+    kept = property(lambda self: self._total("kept"))
+    raw = property(lambda self: self._total("raw"))
 
     def as_json(self) -> dict[str, Any]:
         odd = [{"code": code, "count": self.odd[code], "example": self.examples[code]} for code in sorted(self.odd)]
@@ -94,8 +94,7 @@ class ImportReport:
         return {what: getattr(self, what) for what in _COUNTS} | {"odd": odd, "layouts": layouts}
 
     def __rich__(self) -> RenderableType:
-        told = self.as_json()
-        tables = [Table("what", "count", title="Import")]
+        told, tables = self.as_json(), [Table("what", "count", title="Import")]
         for name in _COUNTS:
             tables[0].add_row(name, f"{told[name]:,}")
         if told["layouts"]:

@@ -241,21 +241,15 @@ def _agenttoleap(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
     if entry.get("max_interactions_reached") is True:
         if answer is None:
             notes.add("no_answer_at_the_limit", id)
-            changes |= {"nodes": _without_answer(found, id, notes), "ending": Ending.TURN_LIMIT, "answer": None}
+            changes |= {"ending": Ending.TURN_LIMIT, "answer": None}
+            if found.answer is not None and found.leaf is not None:  # what the last words were taken for
+                at, node = found.leaf, found.nodes[found.leaf]
+                turn = structured_turn(node.parent, node.think, node.calls, None, node.raw, node.answer or "")
+                note_problems(turn, id, notes)
+                changes["nodes"] = (*found.nodes[:at], turn, *found.nodes[at + 1 :])
         elif len(messages) > 1 and isinstance(messages[-2], dict) and messages[-2].get("role") == "system":
             changes["ending"] = Ending.ANSWERED_AT_BUDGET  # the harness asks for the last message when no turn is left
     return found.model_copy(update=changes)
-
-
-def _without_answer(found: Trajectory, id: str, notes: ImportReport) -> tuple[Node, ...]:
-    """The nodes without the answer that the last words were taken for."""
-    at = found.leaf
-    last = None if at is None else found.nodes[at]
-    if at is None or last is None or last.kind is not NodeKind.TURN or last.answer is None:
-        return found.nodes
-    turn = structured_turn(last.parent, last.think, last.calls, None, last.raw or {}, last.answer)
-    note_problems(turn, id, notes)
-    return (*found.nodes[:at], turn.model_copy(update={"raw": last.raw}), *found.nodes[at + 1 :])
 
 
 def _is_case(entry: Entry) -> bool:

@@ -74,7 +74,9 @@ def read_message(message: Any) -> list[Said]:
         return [understood(message)]
     role, pieces = message.get("role", message.get("from")), read_parts(message["content"])
     left = any(piece.left for piece in pieces)
-    if not any(piece.read for piece in pieces) or (left and role in ("tool", "function", "observation")):
+    if not any(piece.result or piece.texts or piece.thoughts or piece.calls for piece in pieces) or (
+        left and role in ("tool", "function", "observation")
+    ):
         return [understood(message)]  # nothing of it can be read, or not all of a result
     found: list[Said] = []
     for piece in pieces:
@@ -85,7 +87,7 @@ def read_message(message: Any) -> list[Said]:
             if piece.thoughts and not fields.get("reasoning_content"):
                 fields["reasoning_content"] = "\n\n".join(piece.thoughts)
             if piece.calls and not fields.get("tool_calls"):
-                fields["tool_calls"] = [_part_call(call) for call in piece.calls]
+                fields["tool_calls"] = piece.calls
             silent = role == "assistant" and not piece.texts and (piece.calls or piece.thoughts)
             plain = {"role": role, "content": None if silent else "".join(piece.texts), **fields}
         own = message if len(pieces) == 1 else {**message, "content": piece.parts}
@@ -233,10 +235,6 @@ class Piece:
     left: list[str] = field(default_factory=list)
     """Kinds of the parts that could not be read, such as images."""
 
-    @property
-    def read(self) -> bool:
-        return self.result or bool(self.texts or self.thoughts or self.calls)
-
     def add(self, part: Any) -> None:
         """One part that is no result."""
         self.parts.append(part)
@@ -244,7 +242,9 @@ class Piece:
         if isinstance(part, str):
             self.texts.append(part)
         elif kind in _CALLS:
-            self.calls.append(part.get("value") if isinstance(part.get("value"), str) else part)
+            inner = next((part[key] for key in NAMES["fields"]["arguments"] if part.get(key) is not None), {})
+            call = {"id": part.get("call_id") or part.get("id") or "", "name": part.get("name") or text, "arguments": inner}
+            self.calls.append(part["value"] if isinstance(part.get("value"), str) else call)
         elif kind in _THOUGHTS:
             listed = [item for key in ("summary", "content") if isinstance(part.get(key), list) for item in part[key]]
             thought = text or "\n\n".join(filter(None, map(_plain_part, listed)))
@@ -288,20 +288,8 @@ def _result_text(value: Any) -> Any:
 
 def _plain_part(part: Any) -> str | None:
     """The text of a part under whatever name, or None."""
-    return (
-        next((part[key] for key in NAMES["fields"]["text"] if isinstance(part.get(key), str)), None)
-        if isinstance(part, dict)
-        else None
-    )
-
-
-def _part_call(given: Any) -> Any:
-    """A call of a part as `read_call` reads it."""
-    if not isinstance(given, dict):
-        return given
-    inner = next((given[key] for key in NAMES["fields"]["arguments"] if given.get(key) is not None), {})
-    name = given.get("name") or _plain_part(given)
-    return {"id": given.get("call_id") or given.get("id") or "", "name": name, "arguments": inner}
+    fields = part if isinstance(part, dict) else {}
+    return next((fields[key] for key in NAMES["fields"]["text"] if isinstance(fields.get(key), str)), None)
 
 
 def turns_of_items(items: list[Any]) -> list[Any]:
@@ -311,8 +299,8 @@ def turns_of_items(items: list[Any]) -> list[Any]:
     """
 
     def is_own(item: Any) -> bool:
-        kind = item.get("type") if isinstance(item, dict) else None
-        return isinstance(item, dict) and (kind in ("reasoning", "function_call") or item.get("role") == "assistant")
+        kinds = ("reasoning", "function_call")
+        return isinstance(item, dict) and (item.get("type") in kinds or item.get("role") == "assistant")
 
     found: list[Any] = []
     for own, group in groupby(items, is_own):
