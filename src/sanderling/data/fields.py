@@ -64,17 +64,13 @@ def accepted(entry: Mapping[str, Any], keys: Iterable[str] = ANSWER_KEYS) -> tup
 
 
 def ground_truth(value: Any) -> tuple[str, ...]:
-    """Accepted answers out of what RL files call ground truth: texts, lists, ``{"target": [...]}``, or JSON text of these.
-
-    Text that spells a list of anything but texts stays as it is: ``[1, 5]`` may well be the answer.
-    """
+    """Accepted answers out of what RL files call ground truth: texts, lists, ``{"target": [...]}``, or JSON text of these."""
     inner = opened(value)
     if isinstance(inner, dict):
         named = [inner[key] for key in ("target", *ANSWER_KEYS) if key in inner]
         return answers_in(named or list(inner.values()))
-    if isinstance(value, str) and not (isinstance(inner, list) and inner and all(isinstance(item, str) for item in inner)):
-        inner = value
-    return answers_in(inner)
+    texts = isinstance(inner, list) and inner and all(isinstance(item, str) for item in inner)
+    return answers_in(value if isinstance(value, str) and not texts else inner)  # [1, 5] may well be the answer
 
 
 def answers_in(value: Any) -> tuple[str, ...]:
@@ -120,10 +116,7 @@ def text_list(value: Any) -> tuple[str, ...]:
 
 
 def written(value: Any) -> Any:
-    """What a text spells in JSON's or Python's notation, such as a list or a dict; a value that is no text stays.
-
-    Raises ValueError where it spells nothing.
-    """
+    """What a text spells in JSON's or Python's notation; a value that is no text stays. Raises ValueError for other texts."""
     if not isinstance(value, str):
         return value
     with suppress(ValueError, RecursionError):  # else it may be Python's
@@ -153,8 +146,7 @@ class MissingColumnError(KeyError):
 
     def __init__(self, role: str, names: Sequence[str]) -> None:
         super().__init__(role)
-        self.role = role
-        self.names = tuple(names)
+        self.role, self.names = role, tuple(names)
 
 
 def named_columns(text: str) -> dict[str, str]:
@@ -179,11 +171,7 @@ def named_columns(text: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Fields:
-    """One record of a file, looked up by roles.
-
-    A name is looked up exactly, then in any case; one with dots (``info.level``, ``prompt.0.content``) goes into nested values,
-    of which some files hold JSON as text.
-    """
+    """One record of a file, looked up by roles: a name exactly, then in any case; one with dots goes into nested values."""
 
     line: int
     """Its number among the rows of the file."""
@@ -220,7 +208,7 @@ class Fields:
 
 def _looked_up(value: Any, name: str) -> tuple[Any, ...]:
     """The value of a name in a tuple; empty when there is none."""
-    value = opened(value, "{")
+    value = opened(value, "{")  # some files hold JSON as text
     first, _, more = name.partition(".")
     if isinstance(value, list | tuple):
         inside = first.isdecimal() and int(first) < len(value)
@@ -232,6 +220,4 @@ def _looked_up(value: Any, name: str) -> tuple[Any, ...]:
     folded = [key for key in value if isinstance(key, str) and key.strip().casefold() == name.casefold()]
     if len(folded) == 1:
         return (value[folded[0]],)
-    if not more:
-        return ()
-    return next((found for inner in _looked_up(value, first) if (found := _looked_up(inner, more))), ())
+    return next((found for inner in _looked_up(value, first) if (found := _looked_up(inner, more))), ()) if more else ()

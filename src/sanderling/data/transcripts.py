@@ -103,10 +103,7 @@ def read_transcript(entry: Mapping[str, Any]) -> tuple[list[Any], str | None, tu
 
 
 def _output_key(entry: Mapping[str, Any]) -> str:
-    """The field that holds the episode: what tools gave back to an agent, or an agent's thought and what it led to.
-
-    Where a prompt stands beside it, thinking aloud is enough.
-    """
+    """The field with what tools gave back, or a thought and what it led to; beside a prompt a thought is enough."""
     sure, ended = ("</information>", "</tool_response>"), ("</answer>", "</result>", "</tool_call>")
     prompted = _prompt_key(entry) in ("prompt", "prompt_str", "input")
     for key, text in ((key, entry[key]) for key in NAMES["columns"]["episode"] if isinstance(entry.get(key), str)):

@@ -1,7 +1,7 @@
 """The contract of a tool: an async callable with a JSON schema, handed a context, returning text with its status.
 
-A tool never raises for what the world does (dead links, time-outs, wrong arguments): those are statuses with a text that the
-agent reads. It raises :class:`ToolOutageError` when its own backend is broken, which ends the episode unscored.
+A tool never raises for what the world does (dead links, time-outs, wrong arguments): those are statuses with a text. It raises
+:class:`ToolOutageError` when its own backend is broken, which ends the episode unscored.
 """
 
 from collections.abc import Mapping

@@ -186,8 +186,7 @@ def structured(
 ) -> tuple[tuple[RecordedList, ...], tuple[RecordedPage, ...]]:
     """Result lists and pages as far as the text tells them; never raises, and guesses nothing.
 
-    Read from the layouts of `core.observations`, and from the compact one: lists where as many blocks as answered queries
-    are found, a page where a single one was asked for.
+    Of the compact layout: lists where as many blocks as answered queries are found, a page where a single one was asked for.
     """
     wanted = normalise_arguments(ToolCall(name=role, arguments=dict(arguments)), _NAMES).arguments
     reading, parts = read_observation(result.text), result.parts or (result.status,)
@@ -292,7 +291,7 @@ def _runs(calls: Iterable[RecordedCall]) -> list[tuple[str, list[RecordedCall]]]
 
 
 def _readable(call: RecordedCall) -> str:
-    """A call's result in a layout that `core.observations` reads; what could not be told apart keeps its text."""
+    """A call's result as `core.observations` reads it; what could not be told apart keeps its text."""
     if call.lists:
         blocks = [{"query": found.query, "web_page_info_list": [vars(hit) for hit in found.hits]} for found in call.lists]
         return json.dumps(blocks, ensure_ascii=False)
