@@ -166,11 +166,9 @@ def _ending_of(entry: Mapping[str, Any], nodes: Sequence[Node], where: str, note
         if str(named) not in _ENDINGS:
             notes.add("unknown_termination", where, named)
         return _ENDINGS.get(str(named))
-    finished = entry.get("finished") is True or entry.get("success") is True
-    if not finished or not nodes or nodes[-1].kind is not NodeKind.TURN or nodes[-1].answer is None:
+    if not (entry.get("finished") is True or entry.get("success") is True) or not nodes or nodes[-1].answer is None:
         return None  # of a rollout that says that it finished only an answer is beyond doubt
-    was_told = len(nodes) > 1 and nodes[-2].kind is NodeKind.HINT
-    return Ending.ANSWERED_AT_BUDGET if was_told else Ending.ANSWERED
+    return Ending.ANSWERED_AT_BUDGET if len(nodes) > 1 and nodes[-2].kind is NodeKind.HINT else Ending.ANSWERED
 
 
 @dataclass
@@ -200,13 +198,11 @@ class Chain:
 
 def note_problems(node: Node, place: str, notes: ImportReport) -> None:
     """Count what is odd about a node."""
+    shown: Any = (node.raw or {}).get("message", node.raw)
+    if node.kind in (NodeKind.TURN, NodeKind.OBSERVATION):
+        shown = node.text[-200:] if node.kind is NodeKind.TURN else node.text[:200]
     for problem in node.problems:
-        if node.kind is NodeKind.TURN:
-            notes.add(f"turn:{problem}", place, node.text[-200:])
-        elif node.kind is NodeKind.OBSERVATION:
-            notes.add(problem, place, node.text[:200])
-        else:
-            notes.add(problem, place, (node.raw or {}).get("message", node.raw))
+        notes.add(f"turn:{problem}" if node.kind is NodeKind.TURN else problem, place, shown)
 
 
 @dataclass

@@ -300,20 +300,19 @@ class _TextRows(Rows):
 
     def _csv(self) -> Iterator[Item]:
         csv.field_size_limit(max(csv.field_size_limit(), 64 << 20))  # the module has but one limit for everybody
-        lines = self._lines()
-        first = next(lines, "")
-        delimiter = "\t" if "\t" in first else ";" if ";" in first and "," not in first else ","
-        return _table(self._path, csv.reader(itertools.chain([first], lines), delimiter=delimiter, strict=True))
 
-    def _lines(self) -> Iterator[str]:
-        r"""Lines with their ends. Only \n ends one: \r and other separators may stand within a cell."""
-        while self._at < len(self._text) or self._more():
-            end = self._text.find("\n", self._at)
-            if end < 0 and self._more(max(1, len(self._text) - self._at)):
-                continue
-            end = len(self._text) if end < 0 else end + 1
-            line, self._at = self._text[self._at : end], end
-            yield line
+        def lines() -> Iterator[str]:
+            while self._at < len(self._text) or self._more():
+                end = self._text.find("\n", self._at)  # alone ends a line: \r and other separators may stand within a cell
+                if end < 0 and self._more(max(1, len(self._text) - self._at)):
+                    continue
+                end = len(self._text) if end < 0 else end + 1
+                line, self._at = self._text[self._at : end], end
+                yield line
+
+        first = next(found := lines(), "")
+        delimiter = "\t" if "\t" in first else ";" if ";" in first and "," not in first else ","
+        return _table(self._path, csv.reader(itertools.chain([first], found), delimiter=delimiter, strict=True))
 
 
 def is_conversation(values: list[Any]) -> bool:
