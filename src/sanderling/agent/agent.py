@@ -26,8 +26,7 @@ class Job:
 
     question: Question
     seeds: Seeds = field(default_factory=Seeds)
-    id: str = ""
-    """The record's; empty: the question's with the attempt."""
+    id: str = ""  # the record's; empty: the question's with the attempt
 
 
 @dataclass(frozen=True)
@@ -42,12 +41,9 @@ class Agent:
     profile: Profile
     clock: Clock = field(default_factory=SystemClock)
     world: str = ""
-    fingerprint: str = ""
-    """The world's, with its dynamics and who ranks its pages."""
-    place: str = ""
-    """Tells the model from others of its name; see `core.asking.Asker`."""
-    reader: Any = None
-    """The model that reads its pages, as `core.asking.placed` gives it; None: pages are read without one."""
+    fingerprint: str = ""  # the world's, with its dynamics and who ranks its pages
+    place: str = ""  # tells the model from others of its name; see `core.asking.Asker`
+    reader: Any = None  # the model that reads its pages, as `core.asking.placed` gives it; None: pages are read without one
 
     def as_json(self) -> dict[str, Any]:
         """All that its episodes depend on."""

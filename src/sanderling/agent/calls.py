@@ -21,8 +21,7 @@ class Outcome:
 
     call: ToolCall
     result: ToolResult
-    outage: str = ""
-    """Why the tool's backend is broken; empty: it is not."""
+    outage: str = ""  # why the tool's backend is broken; empty: it is not
 
     def event(self, roles: Mapping[str, str]) -> ToolEvent:
         """The outcome as the record keeps it; ``roles`` says what each tool does."""

@@ -32,8 +32,7 @@ class TurnSampled:
     retry: int
     prompt_tokens: int
     sampled_tokens: int
-    seconds: float
-    """Of a turn that a journal remembers, what it had taken."""
+    seconds: float  # of a turn that a journal remembers, what it had taken
 
 
 @dataclass(frozen=True)

@@ -58,10 +58,7 @@ class Replay:
 
 
 class Journal:
-    """The episodes under way of one process.
-
-    Example: ``with Journal(Path("out.run")) as journal: await agent.run_many(jobs, concurrency=4, journal=journal)``
-    """
+    """The episodes under way of one process."""
 
     _under_way: ClassVar[set[tuple[Path, str]]] = set()  # by run and id: journals of one process on one run share it
 
@@ -85,10 +82,7 @@ class Journal:
 
     @contextmanager
     def episode(self, id: str, policy: Policy, clock: Clock, about: str) -> Iterator[Replay]:
-        """Policy, clock and calls that go on with an episode where its entries end, and enter what is new.
-
-        ``about``: what else its turns depend on. Raises ValueError when the episode is under way already.
-        """
+        """Policy, clock and calls that go on with an episode where its entries end; ``about``: what else turns depend on."""
         episode = self._run.table(EPISODES).path, id
         if episode in self._under_way:
             raise ValueError(f"the episode {id!r} is under way already: ids must differ within a run")
@@ -114,8 +108,7 @@ class Journal:
         self._run.table(EPISODES).remove(record.id, whole=f"episode {record.id}")
 
     def close(self) -> None:
-        """Let go of the directory; it goes when nothing is left in it. Closing twice is allowed."""
-        self._run.close()
+        self._run.close()  # the directory goes when nothing is left in it
 
 
 class _Journaled(WrappedPolicy, Replay):

@@ -22,17 +22,13 @@ class Allowance:
 
     max_tokens: int = 0
     spent: Ending | None = None
-    detail: str = ""
-    """One sentence on the spent budget."""
+    detail: str = ""  # one sentence on the spent budget
 
 
 def allow(
     budgets: Budgets, *, turns: int, prompt_tokens: int, seconds: float, limit: int, turn_tokens: int, hint_tokens: int
 ) -> Allowance:
-    """Decide on the next turn of an episode that took so many turns and seconds, and would show the model ``prompt_tokens``.
-
-    ``limit``: most tokens that the model may see; ``turn_tokens``: most of one turn; ``hint_tokens``: the closing hint's.
-    """
+    """Decide on the next turn; ``limit``: most tokens that the model may see, ``turn_tokens``: most of one turn."""
     if budgets.max_seconds is not None and seconds >= budgets.max_seconds:
         return Allowance(spent=Ending.TIME_LIMIT, detail=f"The episode's {budgets.max_seconds:g} seconds were used up.")
     if turns >= budgets.max_turns:

@@ -37,18 +37,14 @@ class Spent:
     tokens: int = 0
     cost: float = 0.0
     calls: int = 0
-    estimated: int = 0
-    """Calls among them whose tokens no server told: they count with the most that they may have taken."""
+    estimated: int = 0  # calls among them whose tokens no server told: they count with the most that they may have taken
 
     def __add__(self, other: "Spent") -> "Spent":
         return Spent(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 class Ledger:
-    """The account of a run, shared by all its models, within one process.
-
-    Example: ``hold = ledger.hold(900, 0.0); ...; ledger.settle(hold, Spent(412, 0.0, calls=1))``
-    """
+    """The account of a run, shared by all its models, within one process."""
 
     def __init__(self, *, tokens: int | None = None, cost: float | None = None, kept: Table | None = None) -> None:
         """``tokens``, ``cost``: the most that all runs together may spend. Without ``kept`` nothing outlives this process."""
@@ -152,9 +148,9 @@ class MeteredSession:
             self.is_estimated = True
             sampled = longest if done.finish is Finish.LENGTH else min(longest, max(_bytes(done.text), 1))
         self.prompt_tokens, self.sampled_tokens = done.prompt_tokens or prompt, sampled
-        tokens, cost = self.prompt_tokens + sampled, self._prices.of(self.prompt_tokens, sampled)
-        self._ledger.settle(hold, Spent(tokens, cost, 1, int(self.is_estimated)))
-        self._said.append((self._session.mark(), tokens))
+        cost = self._prices.of(self.prompt_tokens, sampled)
+        self._ledger.settle(hold, Spent(self.prompt_tokens + sampled, cost, 1, int(self.is_estimated)))
+        self._said.append((self._session.mark(), self.prompt_tokens + sampled))
         return done
 
     def mark(self) -> int:

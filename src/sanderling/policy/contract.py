@@ -44,10 +44,8 @@ class Finish(StrEnum):
     """Why one generation stopped."""
 
     END = "end"
-    STOP = "stop"
-    """A stop string appeared."""
-    LENGTH = "length"
-    """``max_tokens`` or the model's context was reached."""
+    STOP = "stop"  # a stop string appeared
+    LENGTH = "length"  # ``max_tokens`` or the model's context was reached
 
 
 @dataclass(frozen=True)
@@ -65,19 +63,13 @@ class Delta:
 class Completion:
     """One sampled turn."""
 
-    text: str
-    """Without the end token. With ids present it is their decoding, to be read and never encoded again."""
+    text: str  # without the end token. With ids present it is their decoding, to be read and never encoded again
     finish: Finish
-    token_ids: tuple[int, ...] | None = None
-    """Sampled ids, the end token included when it was sampled."""
-    logprobs: tuple[float, ...] | None = None
-    """Under the distribution that was sampled from; as long as ``token_ids``."""
-    versions: tuple[int, ...] | None = None
-    """Policy version of each sampled token."""
-    prefilled_tokens: int = 0
-    """Prompt tokens that had to be computed for it, by this or by another session that says the same."""
-    prompt_tokens: int = 0
-    """Prompt tokens the model saw in all."""
+    token_ids: tuple[int, ...] | None = None  # sampled ids, the end token included when it was sampled
+    logprobs: tuple[float, ...] | None = None  # under the distribution that was sampled from; as long as ``token_ids``
+    versions: tuple[int, ...] | None = None  # policy version of each sampled token
+    prefilled_tokens: int = 0  # prompt tokens that had to be computed for it, by this or by another session that says the same
+    prompt_tokens: int = 0  # prompt tokens the model saw in all
     sampled_tokens: int = 0
     """As a text-level server counts them, hidden reasoning included; 0 where it does not say, and where ids can be counted."""
 

@@ -62,10 +62,7 @@ class HttpClient:
         timeout_s: float = 600.0,
         on_retry: Callable[[str], None] | None = None,
     ) -> None:
-        """``base_url``: up to ``/v1``. ``backoff_s``: the first pause. ``timeout_s``: the longest silence.
-
-        ``on_retry`` hears before each pause what failed and when the next attempt comes.
-        """
+        """``base_url``: up to ``/v1``; ``timeout_s``: the longest silence; ``on_retry`` hears before a pause what failed."""
         self.base_url = base_url.rstrip("/")
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._retries, self._backoff_s, self._on_retry = retries, backoff_s, on_retry
@@ -182,10 +179,7 @@ class _Endpoint:
 
 
 class ChatEndpointPolicy(_Endpoint):
-    """Any chat model behind a URL. Reasoning that a server keeps apart is put back in ``<think>`` tags before the text.
-
-    Example: ``ChatEndpointPolicy(HttpClient("http://localhost:8000/v1"), "qwen3-4b")``
-    """
+    """Any chat model behind a URL. Reasoning that a server keeps apart is put back in ``<think>`` tags before the text."""
 
     tokenizer = None
 

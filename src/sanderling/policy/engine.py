@@ -92,8 +92,8 @@ class Engine:
             words = f"The model ran out of memory: use a smaller max_batch ({error})."
             self._settle([*self._waiting, *self._running], PolicyOutageError(words))
         except asyncio.CancelledError:
-            stopped = PolicyOutageError("The engine was stopped with its event loop.")
-            self._settle([*self._waiting, *self._running], stopped)
+            words = "The engine was stopped with its event loop."
+            self._settle([*self._waiting, *self._running], PolicyOutageError(words))
             raise
         except Exception as error:  # whoever waits must hear of it, and the engine must serve the next
             self._settle([*self._waiting, *self._running], error)

@@ -38,10 +38,7 @@ class Branch:
 
 
 def alike(branches: Sequence[Branch]) -> list[list[int]]:
-    """Branches (by index) that can be computed as one, in the order of their first; a branch like no other is alone.
-
-    They share a lane, or have nothing cached (and are of one policy version), and the ids still to be computed are the same.
-    """
+    """Branches (by index) that can be computed as one: of a lane, or all new, with the same ids still to be computed."""
     found: dict[tuple[object, ...], list[int]] = {}
     for index, branch in enumerate(branches):
         lane = (branch.lane or index) if branch.cached else None  # what is cached in no lane is like nobody's
@@ -70,14 +67,11 @@ class Slice:
 
 
 def plan_prefill(spans: Sequence[tuple[int, int]], budget: int) -> list[list[Slice]]:
-    """Arrange the new tokens ``(start, stop)`` of some requests in forwards of at most ``budget`` tokens, padding included.
-
-    A prompt longer than the budget is cut; its parts come in order, in forwards of their own until the last.
-    """
+    """Arrange the new tokens ``(start, stop)`` of some requests in forwards of at most ``budget`` tokens, padding included."""
     forwards: list[list[Slice]] = []
     finals: list[Slice] = []
     for index, (start, stop) in enumerate(spans):
-        while stop - start > budget:
+        while stop - start > budget:  # parts come in order, in forwards of their own until the last
             forwards.append([Slice(index, start, start + budget)])
             start += budget
         finals.append(Slice(index, start, stop))
@@ -118,7 +112,7 @@ class SlotForward:
         self._owners: list[Branch | None] = []
 
     def compute(self, parts: Sequence[Slice], groups: Sequence[Sequence[Branch]], *, row_by_row: bool = False) -> torch.Tensor:
-        """Compute the parts' tokens, each for branches that are alike (parallel to ``parts``). Returns logits, (M, V).
+        """Compute the parts' tokens, each for its group of branches that are alike; returns logits, (M, V).
 
         ``row_by_row``, for parts of one token: each row attends to its own keys only.
         """

@@ -93,10 +93,7 @@ async def close_policy(policy: Policy) -> None:
 
 
 async def models_at(spec: str) -> dict[str, int | None]:
-    """What a server says it serves, by name: the longest context, None where it does not tell. Empty where it lists nothing.
-
-    Raises UserError for what is no address, PolicyOutageError when nobody answers.
-    """
+    """What a server says it serves, by name, with the longest context where it tells. Raises UserError, PolicyOutageError."""
     parts = _split(spec)
     async with aclosing(_client(parts, dict(parse_qsl(parts.query)), retries=0, timeout_s=10.0)) as server:
         try:

@@ -36,10 +36,8 @@ class Kept(Frozen):
     reply: str
     prompt_tokens: int = 0
     sampled_tokens: int = 0
-    cut: bool = False
-    """It ended for its length."""
-    estimated: bool = False
-    """The server did not say what it took: these are the most that it may have been."""
+    cut: bool = False  # it ended for its length
+    estimated: bool = False  # the server did not say what it took: these are the most that it may have been
 
 
 class ReplyCache:
@@ -79,8 +77,7 @@ def _key(model: str, messages: Sequence[Message], settings: Sequence[float]) -> 
 class RequestClient:
     """A model that answers conversations, as `core.asking.Asker` says; ``concurrency``: replies waited for at the same time.
 
-    After several calls in a row that met no server only one a minute is made, since each would wait for it in vain; once one is
-    answered all are made again.
+    After several calls in a row that met no server only one a minute is made, until one is answered.
     """
 
     def __init__(

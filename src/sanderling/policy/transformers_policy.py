@@ -26,10 +26,7 @@ _UNFINISHED = "\ufffd"  # what a tokenizer decodes the first bytes of a characte
 
 
 class TransformersPolicy:
-    """A causal language model that speaks turns.
-
-    Example: ``TransformersPolicy.load(Path("checkpoints/sft"))``, or ``TransformersPolicy(model, tokenizer)`` beside a trainer.
-    """
+    """A causal language model that speaks turns: loaded from a directory, or the live module of a trainer."""
 
     def __init__(
         self,
@@ -42,11 +39,7 @@ class TransformersPolicy:
         prefill_tokens: int = 1024,
         reprefill_stale: bool = False,
     ) -> None:
-        """Wrap a live module. Raises UserError for models whose layers do not all attend to everything.
-
-        ``max_batch``: most turns sampled together. ``max_length``: most tokens of a session. ``prefill_tokens``: most prompt
-        tokens in one forward.
-        """
+        """Raises UserError for a model whose layers do not all attend to everything. ``prefill_tokens``: most in a forward."""
         kinds = set(getattr(model.config, "layer_types", None) or ["full_attention"]) - {"full_attention"}
         if kinds:
             raise UserError(
