@@ -1,4 +1,4 @@
-"""``sanderling data clean``: what may be imitated, step by step, with a report. All logic is in `trajectory.cleaning`."""
+"""``sanderling data clean``: what may be imitated, step by step, with a report. All logic is in `data.cleaning`."""
 
 import difflib
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""``sanderling data contamination``: what benchmarks ask as well. All logic is in `trajectory.contamination`."""
+"""``sanderling data contamination``: what benchmarks ask as well. All logic is in `data.contamination`."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""``sanderling data dedupe``: one trajectory for each question. All logic is in `trajectory.dedupe`."""
+"""``sanderling data dedupe``: one trajectory for each question. All logic is in `data.dedupe`."""
 
 import json
 from pathlib import Path

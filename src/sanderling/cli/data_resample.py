@@ -1,4 +1,4 @@
-"""``sanderling data resample``: long trajectories more often. All logic is in `trajectory.resample`."""
+"""``sanderling data resample``: long trajectories more often. All logic is in `data.resample`."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""``sanderling data split``: parts that share no question. All logic is in `trajectory.split`."""
+"""``sanderling data split``: parts that share no question. All logic is in `data.dedupe`."""
 
 from enum import StrEnum
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``sanderling data stats``: what trajectories are made of, file beside file. Figures: `trajectory.distributions`."""
+"""``sanderling data stats``: what trajectories are made of, file beside file. Figures: `data.stats`."""
 
 from collections import Counter
 from pathlib import Path

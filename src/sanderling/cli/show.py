@@ -1,4 +1,4 @@
-"""``sanderling show``: one recorded episode, readable. All logic is in `trajectory.show`."""
+"""``sanderling show``: one recorded episode, readable. All logic is in `data.show`."""
 
 from pathlib import Path
 from typing import Annotated

@@ -87,7 +87,7 @@ MOST_WORDS = 100
 
 
 def measures(queries: Sequence[QueryRow], visits: Sequence[VisitRow], *, seed: int) -> tuple[Figure, ...]:
-    """A figure for each of `compare.MEASURES`, in that order."""
+    """A figure for each of `world.fidelity.MEASURES`, in that order."""
     rows: list[tuple[str, Mapping[str, float | None]]] = [(row.group, row.values) for row in [*queries, *visits]]
     return tuple(_figure(name, meaning, rows, seed) for name, meaning in MEASURES.items())
 

@@ -48,7 +48,7 @@ class JudgedAttempt(Record):
     overruled: bool | None = None
     """What the judge had said before a person did; None: it had not, or no person did."""
     before: dict[str, Any] = Field(default_factory=dict[str, Any])
-    """That verdict whole, as `reward.verdict.recorded` gives it."""
+    """That verdict whole, as `judge.verdict.recorded` gives it."""
     second: bool | None = None
     """The second judge's verdict; None: unscored by it, or there is none."""
     second_reason: str = ""

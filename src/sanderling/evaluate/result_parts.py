@@ -183,7 +183,7 @@ class Confidence(Record):
 
 
 class Agreed(Record):
-    """Two who judged the same attempts; see `agreement.AgreementFigures`."""
+    """Two who judged the same attempts; see `judged_figures.AgreementFigures`."""
 
     first: str
     second: str

@@ -39,7 +39,7 @@ class AttemptRow:
     answer: str | None
     profile: str
     verdict: dict[str, Any]
-    """As `reward.verdict.recorded` gives it; empty: not judged."""
+    """As `judge.verdict.recorded` gives it; empty: not judged."""
     episode: Episode
     """Without a verdict."""
 

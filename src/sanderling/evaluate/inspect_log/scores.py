@@ -26,7 +26,7 @@ class Said:
     judge: str
     correct: bool | None
     code: str = ""
-    """How it came about, or why there is none: `reward.verdict.Code`."""
+    """How it came about, or why there is none: `judge.verdict.Code`."""
     reason: str = ""
     """One sentence, for people."""
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])

@@ -2,7 +2,7 @@
 
 Source: LiteResearcher (arXiv 2604.17931) searches the live web for every accepted question and adds what it finds, pages of
 more than 1,000 characters, once for each address. Here each question is kept as it is done, so nothing is searched or opened
-twice; the addition itself is `world.store`'s, which a kill does not harm. Every page that was found is added or counted by why
+twice; the addition itself is `world.disk.store`'s, which a kill does not harm. Every page that was found is added or counted by why
 it was not.
 """
 
@@ -102,7 +102,7 @@ async def grow(
 ) -> GrowthReport:
     """Grow a world by what its questions find, or go on with it. ``log``: the run that keeps each question's pages.
 
-    Raises UserError when that run was made with something else, and what `world.store.add_to_world` raises.
+    Raises UserError when that run was made with something else, and what `world.disk.store.add_to_world` raises.
     """
     world = open_world(directory)
     made_with = {

@@ -1,6 +1,6 @@
 """Which of a group's rollouts are trained on, which only count in its baseline, and whether the group teaches anything. Pure.
 
-To what `reward.denoise` leaves out comes what is too old for the bound on staleness: it is out of the group's statistics, too.
+To what `train.denoise` leaves out comes what is too old for the bound on staleness: it is out of the group's statistics, too.
 """
 
 from collections import Counter

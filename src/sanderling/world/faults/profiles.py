@@ -98,7 +98,7 @@ class PageNoise(Frozen):
     """What is odd about a page that can be read."""
 
     stale: Chance = 0.0  # an earlier state: without the sentences that name the page's newest year
-    injected: Chance = 0.0  # it holds an instruction to whoever reads it by machine (`world.order`)
+    injected: Chance = 0.0  # it holds an instruction to whoever reads it by machine (`faults.world.order`)
 
 
 class FaultProfile(Frozen):
