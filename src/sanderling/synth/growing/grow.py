@@ -2,8 +2,8 @@
 
 Source: LiteResearcher (arXiv 2604.17931) searches the live web for every accepted question and adds what it finds, pages of
 more than 1,000 characters, once for each address. Here each question is kept as it is done, so nothing is searched or opened
-twice; the addition itself is `world.disk.store`'s, which a kill does not harm. Every page that was found is added or counted by why
-it was not.
+twice; the addition itself is `world.disk.store`'s, which a kill does not harm. Every page that was found is added, or counted
+by why it was not.
 """
 
 import hashlib
