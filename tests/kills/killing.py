@@ -25,8 +25,8 @@ LAUNCHER = Path(__file__).with_name("launcher.py")
 CLOCKS = ("files", "bytes", "asked", "seconds")
 PATIENCE_S = 600
 FLEETING = {"date", "latency", "remarks", "remembered", "cost", "peak_memory_mb", "runs", "resumed", "interrupted", "command"}
-FLEETING |= {"commands", "parts"}
-"""Keys of results that tell of clocks, of money and of how often something was begun; so do those that speak of seconds."""
+FLEETING |= {"commands", "parts", "asked"}
+"""Keys of results that tell of clocks, of money and of how often something was begun or asked, beside those of seconds."""
 
 
 @dataclass(frozen=True)
