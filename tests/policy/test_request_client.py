@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from billing_server import Billing, billing
@@ -27,7 +28,7 @@ from sanderling.policy.contract import ScriptedPolicy
 from sanderling.policy.endpoint import ChatEndpointPolicy, HttpClient
 from sanderling.policy.load import open_policy
 from sanderling.policy.request_client import ReplyCache, RequestClient, without_reasoning
-from sanderling.runs.run import Run
+from sanderling.runs.run import Run, Table
 from sanderling.tools.page_reader import reading_messages
 
 
@@ -196,6 +197,14 @@ def test_a_ledger_goes_on_where_it_was_and_counts_what_was_under_way(tmp_path: P
     second.settle(hold, Spent(10, 0.0, 1))
     second.settle(hold, Spent(500, 0.0, 1))
     assert Ledger(kept=spent).spent.tokens == 460
+
+
+def test_what_could_not_be_kept_is_not_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = Ledger(tokens=1_000, kept=Run(tmp_path).table("spent"))
+    with monkeypatch.context() as full, pytest.raises(UserError, match="no room"):
+        full.setattr(Table, "put", Mock(side_effect=UserError("no room")))
+        ledger.hold(600, 0.0)
+    ledger.hold(600, 0.0)
 
 
 def test_two_ledgers_on_one_table_lose_nothing_and_keep_one_limit(tmp_path: Path) -> None:

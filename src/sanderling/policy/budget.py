@@ -84,8 +84,8 @@ class Ledger:
                     f"and the next call may take {wanted:,.10g}."
                 )
         number, self._next = self._next, self._next + 1
+        self._keep(number, Spent(tokens, cost, 1))
         self._under_way[number] = Spent(tokens, cost, 1)
-        self._keep(number, self._under_way[number])
         return number
 
     def settle(self, hold: int, spent: Spent) -> None:

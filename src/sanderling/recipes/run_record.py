@@ -8,6 +8,7 @@ is each command's business.
 import hashlib
 import shutil
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from sanderling.core.config import to_toml
 from sanderling.core.errors import UserError
 from sanderling.runs.files import or_cannot, replace_file
 from sanderling.runs.locks import LOCK
-from sanderling.runs.run import DATABASE, Run, reading
+from sanderling.runs.run import DATABASE, NoRunError, Run, reading
 
 
 @dataclass(frozen=True)
@@ -95,9 +96,7 @@ class RunRecord:
         (self.out / DATABASE).unlink(missing_ok=True)
 
     def _about(self) -> dict[str, Any] | None:
-        if not (self.out / DATABASE).exists():
-            return None
-        with reading(self.out) as tables:
+        with suppress(NoRunError), reading(self.out) as tables:
             return tables("about")[0].get(self.kind)
 
     def _required(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ that is killed redoes only the stage it was in. Other settings stop the run with
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from sanderling.core.errors import UserError
 from sanderling.evaluate.provenance import peak_memory_mb
 from sanderling.recipes.run_record import RunRecord
 from sanderling.runs.locks import LOCK, locked
-from sanderling.runs.run import DATABASE, Run, Table, reading
+from sanderling.runs.run import DATABASE, NoRunError, Run, Table, reading
 
 STAGES = "stages"
 """The table of stages, and the name that the run's settings stand under."""
@@ -86,10 +87,9 @@ def run_stages(
 
 def is_done(directory: Path, name: str) -> bool:
     """Whether a stage of a run is finished."""
-    if not (directory / DATABASE).exists():
-        return False
-    with reading(directory) as tables:
+    with suppress(NoRunError), reading(directory) as tables:
         return _record(tables(STAGES)[0], name) is not None
+    return False
 
 
 def read_record(directory: Path, name: str) -> StageRecord:
@@ -128,7 +128,8 @@ def _work(stage: Stage, table: Table, directory: Path) -> StageRecord:
     before = _Begun(**entry) if entry else _Begun(runs=0, seconds=0.0, since=None)
     seconds = before.seconds
     if before.since is not None:  # it was cut short: what it wrote last says when
-        written = (file.stat().st_mtime for file in directory.rglob("*") if file.is_file() and file.name != LOCK)
+        held = {directory / LOCK, *directory.glob(f"{DATABASE}*")}  # which this process has just written
+        written = (file.stat().st_mtime for file in directory.rglob("*") if file.is_file() and file not in held)
         seconds += max(0.0, max(written, default=before.since) - before.since)
     _note(table, stage.name, _Begun(runs=before.runs + 1, seconds=seconds, since=time.time()))
     begin = time.monotonic()

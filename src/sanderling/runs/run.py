@@ -52,6 +52,10 @@ COMMIT;
 """
 
 
+class NoRunError(UserError):
+    """There is no run in a directory, or only the beginning of a database, whose maker was killed."""
+
+
 def beside(out: Path) -> Path:
     """The directory of the run that makes a single file: ``t.jsonl`` has ``t.jsonl.run/`` beside it."""
     return out.with_name(f"{out.name}.run")
@@ -149,8 +153,10 @@ def reading(directory: Path) -> Iterator[Callable[[str], "Sequence[Table]"]]:
     Example: ``with reading(out) as tables: rows = [row for table in tables("attempts") for row in table.items()]``
     """
     with ExitStack() as stack:
-        files = [directory / DATABASE, *sorted(directory.glob("rank-*.db"))]
-        databases = [stack.enter_context(closing(Database(file, reading=True))) for file in files]
+        databases = [stack.enter_context(closing(Database(directory / DATABASE, reading=True)))]
+        for file in sorted(directory.glob("rank-*.db")):
+            with suppress(NoRunError):
+                databases.append(stack.enter_context(closing(Database(file, reading=True))))
         yield lambda kind: [Table(database, kind) for database in databases]
 
 
@@ -256,7 +262,7 @@ class Database:
         self.lock: FileLock | None = None
         self._guard = threading.Lock()
         self._is_durable: bool | None = None
-        no_run = UserError(f"There is no run in {path.parent}: choose the directory of one.")
+        no_run = NoRunError(f"There is no run in {path.parent}: choose the directory of one.")
         if reading and not path.exists():
             raise no_run
         if not reading:
