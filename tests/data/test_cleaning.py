@@ -89,7 +89,7 @@ def test_a_recipe_names_each_step_once() -> None:
 
 def test_a_step_of_ones_own(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
-    file.write_text("def short(draft, settings):\n    draft.rounds = draft.rounds[-1:]\n    draft.note('turns_removed')\n")
+    file.write_text("def short(draft, *, most=1):\n    draft.rounds = draft.rounds[-most:]\n    draft.note('turns_removed')\n")
     recipe = CleaningRecipe(steps=(f"{file}:short", "validate"))
     (kept,), _, report = clean([talk(search("a"), seen("x"), answer())], recipe)
     assert [node.text for node in kept.turns()] == [answer()] and report.steps[0].notes["turns_removed"].number == 1

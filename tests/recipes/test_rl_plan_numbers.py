@@ -81,9 +81,9 @@ def test_the_cache_in_this_process_doubles_and_stays_while_it_trains(sharing: Sh
 
 
 def test_the_plans_doubling_is_the_caches():
-    from sanderling.policy import kv_cache
+    from sanderling.policy.kv_cache import SlotLayer
 
-    assert (slots(1), capacity(1)) == (kv_cache._FIRST_SLOTS, kv_cache._FIRST_CAPACITY)
+    assert (slots(1), capacity(1)) == SlotLayer().shape
     assert (slots(9), capacity(257)) == (16, 512)
 
 

@@ -13,10 +13,10 @@ from sanderling.core.errors import UserError
 from sanderling.core.types import ToolStatus
 from sanderling.world.addresses import canonical_url
 from sanderling.world.blocked import Blocklist
-from sanderling.world.contract import Occasion, Page, answered
+from sanderling.world.contract import Occasion, Page, VisitReply, answered, missing
 from sanderling.world.disk.duplicates import THRESHOLD, file_name, load_groups, near_duplicates, save_groups, signature
 from sanderling.world.encyclopedia import generate_pages
-from sanderling.world.filters import MaskedWorld, masked_world, read_blocklist, without_links
+from sanderling.world.filters import Filter, MaskedWorld, masked_world, read_blocklist, without_links
 from sanderling.world.local import LocalWorld
 
 ORLO = "https://w.example/Orlo_(poet)"
@@ -54,6 +54,18 @@ def test_a_mask_reaches_near_duplicates_and_links(mask: str) -> None:
         "Read about Orlo or , see a copy and [Bex](https://w.example/Bex).\n\nAlso www.leaks.example/quiz?page=2, he said. face"
     )
     assert not any(name in hit.snippet for hit in found.hits for name in ("mirror.example", "Orlo_("))
+
+
+def test_a_filter_hands_on_what_it_does_not_override() -> None:
+    class Shut(Filter):
+        async def visit(self, url: str, goal: str = "", **options: object) -> VisitReply:
+            return missing(url)
+
+    plain = LocalWorld.in_memory(PAGES)
+    shut = Shut(plain, "shut")
+    assert answered(shut.search("poet")) == answered(plain.search("poet")) and answered(shut.search("poet")).hits
+    assert answered(shut.visit(ORLO)).status is ToolStatus.NOT_FOUND
+    assert answered(Filter(plain, "open").visit(ORLO)) == answered(plain.visit(ORLO))
 
 
 def test_blocked_sites_do_not_exist() -> None:

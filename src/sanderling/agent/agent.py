@@ -157,7 +157,10 @@ def attempt_id(question: Question, attempt: int) -> str:
 
 
 class Silence:
-    """Attempts in a row, as they end, that met an outage before the model's first turn; later ones may be the question's."""
+    """Ends a run after too many attempts in a row met an outage before their first turn: the model is out of reach.
+
+    Later outages are not counted, since the question may have caused them.
+    """
 
     def __init__(self, at_once: int) -> None:
         """``at_once``: attempts under way together. All of them twice over, since an outage that passes shall end no run."""

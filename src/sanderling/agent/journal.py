@@ -99,12 +99,12 @@ class Journal:
         return id in self._run.table(EPISODES)
 
     def stored(self, record: Ended) -> None:
-        """Hear that a record is stored for good: its entries go, but for an outage or a stopped episode, which may go on."""
+        """Drop the entries of an episode whose record is stored; one that met an outage or was stopped keeps them, to go on."""
         if record.ending is not None and record.ending.scored:
             self.forget(record)
 
     def forget(self, record: Ended) -> None:
-        """Hear that an episode will not go on, however it ended: its entries go."""
+        """Drop the entries of an episode that will not go on, however it ended."""
         self._run.table(EPISODES).remove(record.id, whole=f"episode {record.id}")
 
     def close(self) -> None:

@@ -107,7 +107,7 @@ class Question(Frozen):
 
 
 class Seeds(Frozen):
-    """What makes an episode's chance."""
+    """The random seeds of an episode."""
 
     run: int = 0
     episode: int = 0

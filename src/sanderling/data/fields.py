@@ -152,7 +152,7 @@ class MissingColumnError(KeyError):
 def named_columns(text: str) -> dict[str, str]:
     """A person's word on which column plays which role: ``question=Prompt,answer=Gold,level=meta.level``.
 
-    Raises UserError for a role that there is not, one given twice, or an empty name.
+    Raises UserError for an unknown role, one given twice, or an empty name.
     """
     found: dict[str, str] = {}
     for part in filter(str.strip, text.split(",")):

@@ -109,7 +109,7 @@ def _is_dr_venus(entry: Entry) -> bool:
 
 
 def _dr_venus(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
-    """The supervised files say what would be right (``gt``), the rollouts that they finished; only inference names its end."""
+    """Supervised files hold the accepted answer (``gt``), rollouts say that they finished; inference files name the ending."""
     question = entry["question"] if isinstance(entry.get("question"), str) else None
     held, answers = ("messages", "gt"), answers_in(entry.get("gt"))
     return conversation(entry, messages_in(entry) or [], id, notes, question=question, answers=answers, held=held)

@@ -72,7 +72,7 @@ def judge_named(
 ) -> Judge | None:
     """Judges that somebody named, as one; all models (with their ``askers``) are one judge, where the first of them stands.
 
-    None where nobody is named. Raises UserError for a rule that there is not.
+    None where nobody is named. Raises UserError for an unknown rule.
     """
     judges: dict[str | None, Judge] = {}  # models under None
     for spec in specs:

@@ -19,7 +19,10 @@ from sanderling.judge.verdict import Code, Verdict, decided, unscored
 
 @dataclass(frozen=True)
 class NumericJudge:
-    """Right: the quantity of an accepted answer. ``tolerance``: relative, instead of what the written places allow."""
+    """An answer is right where it states the quantity or date of an accepted one.
+
+    ``tolerance``: relative error that is allowed; None: what the written places allow.
+    """
 
     tolerance: float | None = None
     places: tuple[str, ...] = field(default=(), init=False)

@@ -178,7 +178,7 @@ RULES: dict[str, Outcome | None] = {
     "contains": contains,
     "exact": exact_match,
     "f1": token_f1,
-    "normalised": exact_match,  # the other name by which people know it
+    "normalised": exact_match,  # the same rule under its other common name
     "numeric": None,  # a judge of its own
     "verbatim": verbatim,
     "gaia": gaia_match,
@@ -204,7 +204,7 @@ def rule_judge(spec: str, models: str = "http://host:port/v1#model, or a model's
     if number is not None and not 0.0 <= number <= 1.0:
         raise UserError(f"The number of the judge {spec!r} is not between 0 and 1: write for example f1:0.8.")
     outcome = RULES[name]
-    if outcome is None:
+    if outcome is None:  # `numeric`
         return NumericJudge(number)
     if name in _GRADED:
         threshold = 0.8 if number is None else number

@@ -133,7 +133,7 @@ class WeightSync(Protocol):
 
 
 class Gate:
-    """What turns pass before they are sampled: while it is closed nobody goes in; whoever is inside comes out as ever."""
+    """Holds back new turns while it is closed; turns under way end as usual."""
 
     def __init__(self) -> None:
         self._inside = self._holds = 0

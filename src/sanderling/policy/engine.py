@@ -183,7 +183,7 @@ class Engine:
                 self._settle([request])
 
     def _settle(self, requests: Sequence[Request], error: Exception | None = None) -> None:
-        """Tell whoever waits for these, which are then the engine's no more."""
+        """Hand results or an error to whoever waits for these requests, and forget them."""
         for request in requests:
             future = self._waiting.pop(request, None) or self._running.pop(request, None)
             if future is None or future.done():

@@ -337,7 +337,7 @@ class Database:
     def _in_words(self, error: sqlite3.Error) -> Exception:
         """As a sentence where a person can do something; any other error is a bug, and stays what it is."""
         if _code(error) in _DAMAGED:
-            return UserError(f"{self.path} is damaged ({error}): restore it, or remove it to begin again.")
+            return UserError(f"{self.path} is damaged ({error}): restore it, or begin in another place.")
         if _code(error) in _BUSY:
             return UserError(f"{self.path} is in use by another process that does not let go: wait for its end, then go on.")
         if isinstance(error, sqlite3.OperationalError):

@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 
 @dataclass
 class Worked(Generic[Result]):
-    """How far it came."""
+    """The results so far, and what is left to try again."""
 
     done: dict[str, Result] = field(default_factory=dict)
     """By item, those of earlier runs included."""

@@ -1,9 +1,9 @@
 """Reward denoising: which rollouts of a group are not trained on, which outcomes count in it, and which turns are capped.
 
 AgentCPM-Explore's three filters (arXiv 2602.06485; names and defaults are ours) over one question's rollouts. *Environment
-noise*: a rollout that met an outage of a tool, a judge or the model says nothing of the policy; it is unscored and in no
-statistic, never a zero, and no setting changes that. *Extreme trajectories* and *format errors* are as :class:`DenoiseConfig`
-has them. Signals are removed, never corrected: no outcome is changed.
+noise*: a rollout that met an outage of a tool or the model, or that no judge could decide, says nothing of the policy; it is
+unscored and in no statistic, never a zero, and no setting changes that. *Extreme trajectories* and *format errors* are as
+:class:`DenoiseConfig` has them. Signals are removed, never corrected: no outcome is changed.
 
 And the format penalty, after DR-Venus (arXiv 2604.19859): one number for each turn, 0 where the turn keeps the grammar.
 """

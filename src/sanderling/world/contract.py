@@ -74,7 +74,7 @@ def missing(url: str, latency_s: float = 0.0) -> VisitReply:
 
 @dataclass(frozen=True)
 class Occasion:
-    """What a reply may depend on beside the call itself: who asks, for the how-manieth time, and what must not be seen.
+    """What a reply may depend on beside the call itself: who asks, how often before, and what must not be seen.
 
     ``masked``: URLs that do not exist for this question, in any spelling. ``episode_seed``: shared by a group of rollouts; with
     ``occurrence`` (how often the episode made the very same call before) it keys the faults of worlds that have any.

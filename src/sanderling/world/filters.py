@@ -106,6 +106,14 @@ class Filter(World):
         self.offline = world.offline
         self.fingerprint = fingerprint
 
+    async def search_many(
+        self, queries: Sequence[str], *, limit: int = 10, snippet_words: int = 30, occasion: Occasion = NO_OCCASION
+    ) -> tuple[SearchReply, ...]:
+        return await self._world.search_many(queries, limit=limit, snippet_words=snippet_words, occasion=occasion)
+
+    async def visit(self, url: str, goal: str = "", *, max_words: int = 2000, occasion: Occasion = NO_OCCASION) -> VisitReply:
+        return await self._world.visit(url, goal, max_words=max_words, occasion=occasion)
+
 
 class MaskedWorld(Filter):
     """A world in which masks reach near-duplicates, and blocked sites do not exist.

@@ -229,7 +229,7 @@ class _Service:
 
 
 async def _decoded(reply: httpx.Response) -> Any:
-    """The JSON of a reply; None for what is none, or too much."""
+    """The JSON of a reply; None where it is not JSON, or too large."""
     data = bytearray()
     async for chunk in reply.aiter_bytes():
         data += chunk

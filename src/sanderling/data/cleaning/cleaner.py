@@ -132,12 +132,11 @@ class Cleaner:
 
     def __init__(self, recipe: CleaningRecipe, profile: Profile) -> None:
         self._profile = profile
-        self._steps: list[tuple[str, Callable[..., Drop | None], tuple[None, ...], dict[str, Any]]] = []
+        self._steps: list[tuple[str, Callable[..., Drop | None], dict[str, Any]]] = []
         for name in recipe.steps:
             step = resolve(name, STEPS, "step of cleaning")
-            own = () if name in STEPS else (None,)  # what comes from outside has no settings, and is told so
             settings = dict(getattr(recipe, name)) if name in CleaningRecipe.model_fields else {}
-            self._steps.append((name, step, own, settings))
+            self._steps.append((name, step, settings))
         self.report = CleanReport(steps=[StepReport(step=name) for name in recipe.steps])
 
     def clean(self, trajectory: Trajectory) -> Trajectory | Outcome:
@@ -155,10 +154,10 @@ class Cleaner:
 
     def steps(self, trajectory: Trajectory) -> Iterator[Outcome]:
         """Each step's work in order, up to the one that drops the trajectory."""
-        for name, step, own, settings in self._steps:
+        for name, step, settings in self._steps:
             draft = Draft(trajectory, self._profile)
             try:
-                drop = step(draft, *own, **settings)
+                drop = step(draft, **settings)
                 after = draft.finish() if drop is None else None
             except RecursionError:
                 draft.notes = [Note("nested_too_deeply")]

@@ -89,7 +89,7 @@ def leads(link: str, find: Callable[[str], int | None], has_site: Callable[[str]
 
 @contextmanager
 def building_place(path: Path, stamp: str, *, fresh: bool) -> Iterator[None]:
-    """Hold a directory to build in; what a killed build of the same stamp left there stays, and so does what is left with one.
+    """Hold a directory to build in. A build that is cut short leaves its work there, and one of the same stamp goes on with it.
 
     Raises UserError when another process builds there, when remains of another build lie there (``fresh`` removes them), or
     when it cannot be written.

@@ -71,7 +71,7 @@ class MilvusPages:
         return self.get_many([number])[number]
 
     def get_many(self, numbers: Collection[int]) -> dict[int, Page]:
-        """Pages by number, all in one call. Raises KeyError for a number that there is not."""
+        """Pages by number, all in one call. Raises KeyError for an unknown number."""
         with self._lock:
             found = {number: self._kept[number] for number in numbers if number in self._kept}
         missing = [number for number in dict.fromkeys(numbers) if number not in found]
