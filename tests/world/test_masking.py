@@ -61,7 +61,7 @@ def test_a_filter_hands_on_what_it_does_not_override() -> None:
         async def visit(self, url: str, goal: str = "", **options: object) -> VisitReply:
             return missing(url)
 
-    plain = LocalWorld.in_memory(PAGES)
+    plain = LocalWorld.in_memory(PAGES, name="w")
     shut = Shut(plain, "shut")
     assert answered(shut.search("poet")) == answered(plain.search("poet")) and answered(shut.search("poet")).hits
     assert answered(shut.visit(ORLO)).status is ToolStatus.NOT_FOUND
