@@ -5,10 +5,11 @@ All is deterministic: hashes are keyed by constants, and groups are a function o
 
 import hashlib
 import re
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import combinations, pairwise
 from typing import NamedTuple
 
@@ -32,28 +33,34 @@ class NearIndex:
 
     def __init__(self) -> None:
         self._index = RMinHashLSH(threshold=THRESHOLD, num_perm=_POSITIONS, num_bands=_BANDS)
-        self._hashes: list[NDArray[np.uint64]] = []
+        self._hashes, self._ends = array("Q"), array("q", [0])  # of all texts, one after the other
 
     def add(self, words: str) -> None:
         hashes, signature = _sketch(words)
         if words:
-            self._index.insert(len(self._hashes), signature)
-        self._hashes.append(hashes)
+            self._index.insert(len(self._ends) - 1, signature)
+        self._hashes.frombytes(hashes.tobytes())
+        self._ends.append(len(self._hashes))
 
     def near(self, words: str, threshold: float = THRESHOLD) -> list[tuple[int, float]]:
         """Texts that reach the threshold, by number, ascending, and how similar they are."""
         own, signature = _sketch(words)
-        numbers = sorted(self._index.query(signature)) if words else []
-        if not numbers:
+        numbers = np.array(sorted(self._index.query(signature)) if words else [], dtype=np.int64)
+        if not len(numbers):
             return []
-        theirs = [self._hashes[number] for number in numbers]
-        sizes, together = np.array([len(hashes) for hashes in theirs]), np.concatenate(theirs)
-        is_common = own[np.minimum(np.searchsorted(own, together), len(own) - 1)] == together
-        common = np.add.reduceat(is_common.astype(np.int64), np.cumsum(sizes) - sizes)
+        ends = np.frombuffer(self._ends, dtype=np.int64)
+        sizes = ends[numbers + 1] - ends[numbers]
+        firsts = np.cumsum(sizes) - sizes
+        at = np.repeat(ends[numbers] - firsts, sizes) + np.arange(int(sizes.sum()))
+        theirs = np.frombuffer(self._hashes, dtype=np.uint64)[at]
+        is_common = own[np.minimum(np.searchsorted(own, theirs), len(own) - 1)] == theirs
+        common = np.add.reduceat(is_common.astype(np.int64), firsts)
         found = common / (len(own) + sizes - common)
-        return [(number, share) for number, share in zip(numbers, found.tolist(), strict=True) if share >= threshold]
+        reached = found >= threshold
+        return list(zip(numbers[reached].tolist(), found[reached].tolist(), strict=True))
 
 
+@lru_cache(maxsize=1)  # a text is often added right after its neighbours were asked for
 def _sketch(words: str) -> tuple[NDArray[np.uint64], RMinHash]:
     """Hashes of a text's shingles, ascending, and what candidates are found by."""
     found, signature = sorted(shingles(words.split())), RMinHash(num_perm=_POSITIONS, seed=_SEED)
@@ -79,9 +86,12 @@ class Things:
     """
 
     words: str
-    numbers: frozenset[str]
     names: Mapping[str, int]
     """How often each word of a name stands in the question, without the ending of "Norway's"."""
+
+    @cached_property
+    def numbers(self) -> frozenset[str]:
+        return frozenset(word for word in self._said if any(char in "0123456789" for char in word))
 
     @cached_property
     def _said(self) -> list[str]:
@@ -107,8 +117,7 @@ def things_of(words: str, texts: Iterable[str]) -> Things:
         for said in _named(text):
             bare = question_tokens(_OWNING.sub("", said))
             names |= dict(zip(question_tokens(said), bare, strict=False))
-    numbers = frozenset(word for word in said_words if any(char in "0123456789" for char in word))
-    return Things(words, numbers, Counter(names[word] for word in said_words if word in names))
+    return Things(words, Counter(names[word] for word in said_words if word in names))
 
 
 def _named(text: str) -> list[str]:

@@ -401,6 +401,7 @@ class _ParquetRows(Rows):
         schema = self._file.schema_arrow
         self._left_out = [f.name for f in schema if texts is not None and _is_bytes(f.type) and f.name not in texts]
         self._columns = [f.name for f in schema if f.name not in self._left_out and f.name not in skip]
+        self._plain = all(_is_plain(field.type) for field in schema)
         self.total = self._file.metadata.num_rows
 
     def __iter__(self) -> Iterator[Item]:
@@ -415,7 +416,7 @@ class _ParquetRows(Rows):
                         for row in batch.to_pylist():
                             read += 1
                             self.done += 1
-                            yield Value(_as_json(row))
+                            yield Value(row if self._plain else _as_json(row))
                 except _DAMAGE as error:
                     self.done += about.num_rows - read
                     yield Unread("damaged_row_group", f"row group {group}: {_line(error)}", about.num_rows - read)
@@ -430,6 +431,15 @@ def _is_bytes(kind: pa.DataType) -> bool:
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return True
     return any(_is_bytes(kind.field(index).type) for index in range(kind.num_fields))
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    """Whether values of a type come out as JSON values."""
+    if kind.num_fields and not pa.types.is_map(kind):
+        return all(_is_plain(kind.field(index).type) for index in range(kind.num_fields))
+    types = pa.types
+    scalars = (types.is_string, types.is_large_string, types.is_boolean, types.is_null, types.is_integer, types.is_floating)
+    return any(is_one(kind) for is_one in scalars)
 
 
 def _as_json(value: Any) -> Any:
