@@ -11,7 +11,7 @@ from sanderling.core.types import ToolStatus
 from sanderling.world.addresses import asked_part, canonical_set, canonical_url
 from sanderling.world.contract import NO_OCCASION, Occasion, Page, Reply, SearchHit, SearchReply, VisitReply, World, missing
 from sanderling.world.disk.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, FullText, IndexBuilder, Ranked, Ranker
-from sanderling.world.disk.pages import Intake, PageFile, PageStore
+from sanderling.world.disk.pages import Intake, MemoryPages, PageStore
 from sanderling.world.filters import with_hits, without_hidden
 from sanderling.world.passages import read_page, snippet
 from sanderling.world.text import Flow, content_terms, flow
@@ -54,13 +54,13 @@ class LocalWorld(World):
     @staticmethod
     def in_memory(pages: Iterable[Page], *, name: str) -> "LocalWorld":
         """Build a world in memory. Raises UserError when no page is left to hold."""
-        intake, store, index = Intake(), PageFile(), IndexBuilder(None)
+        intake, store, index = Intake(), MemoryPages(), IndexBuilder(None)
         for page in pages:
             number = intake.take_in(page, store.add)
             if number is not None:
                 kept = store.get(number)
                 index.add(number, kept.title, kept.text)
-        if not store.count():
+        if not intake.tally["kept"]:
             raise UserError(f"The world {name!r} would hold no page: give pages that have a URL and text.")
         return LocalWorld(name, intake.fingerprint, store, index.finish())
 

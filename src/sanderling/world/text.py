@@ -220,7 +220,8 @@ class Flow:
 
 def flow(title: str, text: str) -> Flow:
     """Lay out a page for snippets. A first heading that only repeats the title is left out."""
-    lines = [spaced for line in plain(text).splitlines() if (spaced := " ".join(line.split()))]
+    spaced = (line if line.isprintable() and "  " not in line else " ".join(line.split()) for line in plain(text).splitlines())
+    lines = [line for line in map(str.strip, spaced) if line]
     if lines and lines[0].casefold() == " ".join(title.split()).casefold():
         lines = lines[1:]
     joined = " ".join(lines)
@@ -235,4 +236,7 @@ def flow(title: str, text: str) -> Flow:
     opens = frozenset(starts.searchsorted(begins).tolist()) - {len(starts)}
     cjk = 0 if joined.isascii() else len(joined) - len(_IS_CJK.sub("", joined))
     unspaced = len(joined) < _UNSPACED * len(starts) and 2 * cjk > len(starts)
-    return Flow(joined, f" {' '.join(words(joined))} ", starts, ends, opens, unspaced)
+    terms = f" {term_text(joined)} "
+    while "  " in terms:
+        terms = terms.replace("  ", " ")
+    return Flow(joined, terms, starts, ends, opens, unspaced)

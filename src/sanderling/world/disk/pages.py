@@ -180,18 +180,40 @@ def _read_only(path: Path) -> str:
     return f"{path.resolve().as_uri()}?mode=ro&immutable=1"
 
 
+class MemoryPages:
+    """Pages in memory."""
+
+    def __init__(self) -> None:
+        self._pages: list[Page] = []
+        self._numbers: dict[str, int] = {}
+
+    def get(self, number: int) -> Page:
+        return self._pages[number]
+
+    def find(self, key: str) -> int | None:
+        return self._numbers.get(key)
+
+    def add(self, page: Page) -> int | None:
+        """Store a page under the next number; None when its URL is taken."""
+        number = len(self._pages)
+        if self._numbers.setdefault(canonical_url(page.url), number) < number:
+            return None
+        self._pages.append(page)
+        return number
+
+
 class PageFile(SqlitePages):
-    """The last part of a world while it is written, after those ``earlier``; without a path: pages in memory.
+    """The last part of a world while it is written, after those ``earlier``.
 
     What was committed survives a kill, together with its state, and writing goes on from there. Raises UserError when the disk
     does not take it.
     """
 
-    def __init__(self, path: Path | None = None, earlier: SqlitePages | None = None) -> None:
+    def __init__(self, path: Path, earlier: SqlitePages | None = None) -> None:
         super().__init__([])
         self.first = 0 if earlier is None else earlier.count()
         with self._told():
-            own = sqlite3.connect(":memory:" if path is None else path, isolation_level=None, check_same_thread=False)
+            own = sqlite3.connect(path, isolation_level=None)
         self._connections = [*([] if earlier is None else earlier._connections), own]
         try:
             self._run("PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL", *_TABLES, "BEGIN")

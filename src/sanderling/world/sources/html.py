@@ -21,10 +21,8 @@ if TYPE_CHECKING:
 
 _RAW = re.compile(r"<!--.*?-->|<(script|style|xmp|iframe|noembed|noframes)\b.*?</\1>", re.DOTALL)
 """What a serialized page holds that is no markup, though it may look like it."""
-_TAG = re.compile(
-    r"<(/?)(?!(?:area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr)[\s/>])[A-Za-z]"
-    r'[^>"]*+(?:"[^"]*+"[^>"]*+)*+>'
-)
+_VOID = "area|base|basefont|bgsound|br|col|embed|hr|img|input|keygen|link|meta|param|source|track|wbr"
+_TAG = re.compile(rf"<(/?)(?!(?:{_VOID})[\s/>])[A-Za-z]")
 """Of an element that may hold others: the slash of its end."""
 _HREF = re.compile(r"<a(?:rea)?\s(?:[^>\"]|\"[^\"]*\")*?(?<=\s)href=\"([^\"]*)\"")
 _LINK_WORDS = re.compile(r"<a\b[^>]*>(.*?)</a>", re.DOTALL)
