@@ -13,7 +13,7 @@ from collections.abc import Container, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import count, pairwise
-from operator import eq, itemgetter
+from operator import eq
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -79,7 +79,7 @@ def resample(ids: Sequence[str], turns: Sequence[int], schedule: Schedule, seed:
     rows = [row for row, weight in enumerate(weights) for _ in range(weight)]
     texts = [f"{seed}\0{copy}\0{id}" for id, weight in zip(ids, weights, strict=True) for copy in range(weight)]
     keys = [hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest() for text in texts]
-    rows = [row for _, row in sorted(zip(keys, rows, strict=True), key=itemgetter(0))]
+    rows = [rows[place] for place in sorted(range(len(rows)), key=keys.__getitem__)]
     moved = rows.copy()
     rows = moved if _moved_apart(moved) else _placed(rows, weights)
     sizes = Counter(schedule.bucket(number) for number in turns)
