@@ -164,13 +164,19 @@ def test_missing_and_strange_directories(tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("{", "cannot be read"), ('{"format": 99}', "has format 99"), ("[]", "has format None"), ('{"format": 2}', "is damaged")],
+    [
+        ("{", "cannot be read"),
+        ('{"format": 99}', "has format 99"),
+        ("[]", "has format None"),
+        ('{"format": 2, "name": "w", "source": "s"}', "is damaged"),
+    ],
 )
 def test_damaged_manifests(world_dir, content, message):
     (world_dir / "manifest.json").write_text(content)
     with pytest.raises(UserError, match=message) as caught:
         open_world(world_dir)
     assert "\n" not in str(caught.value)
+    assert (world_dir / "pages-0.sqlite").is_file()
 
 
 def test_torn_pages_are_told(world_dir):

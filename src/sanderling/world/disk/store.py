@@ -61,13 +61,13 @@ class WorldInfo(Frozen):
     source: str
     seed: int | None = None
     package: str = sanderling.__version__
-    counts: WorldCounts = WorldCounts()
-    links: LinkCounts = LinkCounts()
+    counts: WorldCounts
+    links: LinkCounts
     accounts: tuple[SourceAccount, ...] = ()
     generation: int = 0
-    parts: tuple[PagePart, ...] = ()
-    index: str = ""
-    fingerprint: str = State().fingerprint
+    parts: tuple[PagePart, ...]
+    index: str
+    fingerprint: str
 
     @property
     def page_count(self) -> int:
@@ -132,7 +132,8 @@ def build_world(
             raise UserError(f"{directory} is already there: choose another place, or remove it first.")
         with writable(directory):
             (place / "index-0").mkdir(exist_ok=True)
-        nothing = WorldInfo(name=name, source=source, seed=seed, generation=-1)
+        none = {"counts": WorldCounts(), "links": LinkCounts(), "parts": (), "index": "", "fingerprint": State().fingerprint}
+        nothing = WorldInfo(name=name, source=source, seed=seed, generation=-1, **none)
         info, counts = _extended(nothing, place, feed, progress)
         if not counts.kept:
             (place / STAMP).unlink()
