@@ -23,6 +23,7 @@ from sanderling.recipes.sft.find import find_sft_recipe
 from sanderling.recipes.sft.prepare import Order, prepare
 from sanderling.recipes.sft.record import record_of
 from sanderling.recipes.sft.run import run_sft_command
+from sanderling.runs.run import DATABASE
 from sanderling.train.row_source import SCHEMA
 
 
@@ -196,6 +197,14 @@ def test_fresh_empties_runs_only(given: Path) -> None:
     record_of(given / "run").empty()
     assert list((given / "run").iterdir()) == []
     record_of(given / "run").check_fresh([])
+    begun(given)
+    (given / "run" / DATABASE).write_text("x" * 5000)
+    with pytest.raises(UserError, match=r"is damaged .* remove it to begin again"):
+        record_of(given / "run").empty()
+    (given / "run" / DATABASE).unlink()
+    record_of(given / "run").check_fresh([])
+    record_of(given / "run").empty()
+    assert list((given / "run").iterdir()) == []
     record_of(given / "nowhere").check_fresh([])
     with pytest.raises(UserError, match="not the directory of a run"):
         record_of(given / "base").check_fresh([])

@@ -74,7 +74,8 @@ class RunRecord:
 
     def check_fresh(self, reads: Iterable[Path]) -> None:
         """Raises UserError when the directory may not be emptied: it is none of a run, or holds what the new run ``reads``."""
-        if not self.is_begun and self._strange():
+        has_settings = (self.out / f"{self.kind}.toml").is_file()  # of a run whose damaged database was removed, as was advised
+        if not has_settings and not self.is_begun and self._strange():
             raise UserError(f"{self.out} is not the directory of a run, so --fresh leaves it alone: choose another --out.")
         place = self.out.resolve()
         inside = next((path for path in reads if path.resolve().is_relative_to(place)), None)
