@@ -199,7 +199,7 @@ def test_fresh_empties_runs_only(given: Path) -> None:
     record_of(given / "run").check_fresh([])
     begun(given)
     (given / "run" / DATABASE).write_text("x" * 5000)
-    with pytest.raises(UserError, match=r"is damaged .* remove it to begin again"):
+    with pytest.raises(UserError, match="is damaged"):
         record_of(given / "run").empty()
     (given / "run" / DATABASE).unlink()
     record_of(given / "run").check_fresh([])

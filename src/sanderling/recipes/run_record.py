@@ -74,7 +74,7 @@ class RunRecord:
 
     def check_fresh(self, reads: Iterable[Path]) -> None:
         """Raises UserError when the directory may not be emptied: it is none of a run, or holds what the new run ``reads``."""
-        has_settings = (self.out / f"{self.kind}.toml").is_file()  # of a run whose damaged database was removed, as was advised
+        has_settings = (self.out / f"{self.kind}.toml").is_file()  # of a run whose damaged database somebody removed
         if not has_settings and not self.is_begun and self._strange():
             raise UserError(f"{self.out} is not the directory of a run, so --fresh leaves it alone: choose another --out.")
         place = self.out.resolve()
