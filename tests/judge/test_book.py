@@ -142,6 +142,12 @@ def test_what_is_the_same_is_judged_once(tmp_path: Path) -> None:
     assert all(judged.verdict.correct for judged in found)
 
 
+def test_what_is_the_same_and_stays_unscored_is_asked_once_among_those_read_together(tmp_path: Path) -> None:
+    judge = Prepared(by=lambda trajectory: STRANGE)
+    found = list(judge_stream([episode("right 1", id=f"t{n}") for n in range(20)], judge, book_in(tmp_path)))
+    assert len(judge.asked) == 1 and [judged.fresh for judged in found] == [True] + [False] * 19
+
+
 def test_a_book_remembers_verdicts_and_no_failures(tmp_path: Path) -> None:
     first, second = Prepared(by=by_answer), Prepared(by=by_answer)
     before = list(judge_stream(EPISODES, first, book=book_in(tmp_path / "book")))

@@ -121,6 +121,7 @@ def judge_stream(
     """
     turns = asyncio.Semaphore(concurrency)
     queue: deque[asyncio.Task[Judged]] = deque()
+    under_way: dict[str, asyncio.Task[tuple[Verdict, bool]]] = {}  # until the first trajectory of its key has gone out
 
     async def judged(trajectory: Trajectory) -> Judged:
         async def ask() -> Verdict:
@@ -130,18 +131,25 @@ def judge_stream(
         key, name, before = key_of(trajectory, judge), judge.name, verdict_of(trajectory)
         correct = by_hand.verdict(trajectory) if by_hand is not None else None
         if correct is None:
-            verdict, fresh = await book.verdict(key, ask)
+            is_first = key not in under_way
+            if is_first:
+                under_way[key] = asyncio.create_task(book.verdict(key, ask))
+            verdict, fresh = await asyncio.shield(under_way[key])
+            fresh = fresh and is_first
         else:
             verdict, fresh, name = decided(correct, "a person said so", Code.BY_HAND), False, BY_HAND
         return Judged(with_verdict(trajectory, verdict, name), verdict, fresh, key, before)
 
     async def first() -> Judged:
-        return await queue.popleft()
+        found = await queue.popleft()
+        under_way.pop(found.key, None)
+        return found
 
     async def stop() -> None:
-        for task in queue:
+        tasks = [*queue, *under_way.values()]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*queue, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     with nullcontext(runner) if runner is not None else asyncio.Runner() as loop:
         try:

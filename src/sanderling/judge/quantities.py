@@ -105,7 +105,8 @@ def _number_of(found: re.Match[str]) -> tuple[Fraction, Fraction] | None:
     value = Fraction(f"{whole.replace(',', '').replace('.', '') or '0'}.{places or '0'}")
     grain = Fraction(1, 10 ** len(places)) if places else Fraction(0)
     if fraction := (found["fraction"] or "").strip():
-        if places or re.search("/0+$", fraction):
+        divisor = fraction.partition("/")[2]
+        if places or (divisor and not int(divisor)):
             return None
         if fraction.startswith("/"):
             value /= int(fraction[1:])

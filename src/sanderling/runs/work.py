@@ -52,7 +52,7 @@ async def work_through(
     try:
         earlier = {key: form.validate_python(value) for key, value in kept.items() if key in items}
     except ValueError as error:
-        raise UserError(f"{kept.path} holds something else than results: restore it, or remove it to begin again.") from error
+        raise UserError(f"{kept.path} holds something else than results: restore it, or begin in another place.") from error
     worked = Worked({key: result for key, result in earlier.items() if is_settled(result)})
     for result in worked.done.values():
         on_done(result)

@@ -40,7 +40,7 @@ STEPS: dict[str, Callable[..., Drop | None]] = {
     "validate": filters.validate,
 }
 """What each step does. A recipe may name others' own as well, ``file.py:name`` or ``package.module:name``: functions of a draft
-and of None, since they have no settings here."""
+whose keyword arguments have defaults."""
 
 
 def _is_step(name: str) -> str:
