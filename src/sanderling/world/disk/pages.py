@@ -10,7 +10,7 @@ import sqlite3
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from itertools import accumulate
 from pathlib import Path
 from typing import Protocol, Self
@@ -168,12 +168,16 @@ class SqlitePages:
         with self._lock, self._told():
             return self._connections[part].execute(sql, values).fetchone()
 
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise OSError(f"the page store cannot be read: {error}") from error
+    def _told(self) -> AbstractContextManager[None]:
+        return _readable()
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise OSError(f"the page store cannot be read: {error}") from error
 
 
 def _read_only(path: Path) -> str:
@@ -227,10 +231,12 @@ class PageFile(SqlitePages):
     def add(self, page: Page) -> int | None:
         """Store a page under the next number; None when its URL is taken."""
         number, key = self.count(), canonical_url(page.url)
-        if self.find(key) is not None:
+        if self.first and self.find(key) is not None:
             return None
         row = (number, key, page.url, page.title, page.text, json.dumps(page.links, ensure_ascii=False), page.date, page.source)
-        self._run("INSERT INTO pages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row=(*row, bool(page.text)))
+        stored = self._run("INSERT OR IGNORE INTO pages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row=(*row, bool(page.text)))
+        if not stored.rowcount:
+            return None
         if (place := site(key)) != self._last_site:
             self._run("INSERT OR IGNORE INTO sites VALUES (?)", row=(place,))
             self._last_site = place
@@ -265,10 +271,8 @@ class PageFile(SqlitePages):
                 self._connections[-1].execute(statement)
             return self._connections[-1].execute(last, row)
 
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        with writable("the pages", sqlite3.Error):
-            yield
+    def _told(self) -> AbstractContextManager[None]:
+        return writable("the pages", sqlite3.Error)
 
 
 def absorb(file: Path, parts: Sequence[Path]) -> None:
