@@ -25,8 +25,8 @@ from sanderling.data.similar import Asked, question_groups
 from sanderling.evaluate.provenance import machine, peak_memory_mb
 from sanderling.recipes.data.config import RECIPES, Layout, find_data_recipe
 from sanderling.recipes.data.pipeline import NUMBERS, run_data
-from sanderling.recipes.progress import Report
 from sanderling.recipes.tiny.layout import SHIPPED_BASE
+from sanderling.runs.progress import Report
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "data.md"

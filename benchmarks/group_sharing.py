@@ -35,11 +35,11 @@ from sanderling.evaluate.provenance import command_line, machine
 from sanderling.policy import engine, forward
 from sanderling.policy.forward import alike
 from sanderling.policy.transformers_policy import TransformersPolicy
-from sanderling.recipes.progress import Report
 from sanderling.recipes.rl.config import RolloutConfig
 from sanderling.recipes.tiny.config import TinyConfig
 from sanderling.recipes.tiny.data import build_worlds
 from sanderling.recipes.tiny.layout import Layout
+from sanderling.runs.progress import Report
 from sanderling.tools.world_tools import world_tools
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig

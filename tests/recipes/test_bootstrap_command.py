@@ -17,7 +17,7 @@ from sanderling.core.errors import UserError
 from sanderling.policy.model_directory import load_model
 from sanderling.recipes import bootstrap as recipe
 from sanderling.recipes.bootstrap import Wish, bootstrap
-from sanderling.recipes.progress import Report
+from sanderling.runs.progress import Report
 from sanderling.train import random_weights
 from sanderling.world.disk.store import build_world
 from sanderling.world.encyclopedia import generate_pages

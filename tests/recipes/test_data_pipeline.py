@@ -19,7 +19,6 @@ from sanderling.data.resample import resample_file
 from sanderling.recipes import run_record
 from sanderling.recipes.data.config import RECIPES, Layout, find_data_recipe
 from sanderling.recipes.data.pipeline import run_data
-from sanderling.recipes.progress import Report
 from sanderling.recipes.run_record import content_hash
 from sanderling.recipes.stages import STAGES
 from sanderling.recipes.tiny.config import TinyConfig
@@ -28,6 +27,7 @@ from sanderling.recipes.tiny.layout import SHIPPED_BASE
 from sanderling.recipes.tiny.layout import Layout as TinyLayout
 from sanderling.recipes.tiny.supervised import training_set
 from sanderling.runs.jsonl import TrajectoryStore
+from sanderling.runs.progress import Report
 from sanderling.runs.run import Run
 from sanderling.train.row_source import read_rows
 

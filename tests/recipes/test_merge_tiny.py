@@ -14,8 +14,8 @@ from sanderling.recipes.base import BaseConfig, write_untrained
 from sanderling.recipes.merge_tiny.config import MergeTinyConfig
 from sanderling.recipes.merge_tiny.figures import Difference, judged
 from sanderling.recipes.merge_tiny.material import Material, build, teach
-from sanderling.recipes.progress import Report
 from sanderling.recipes.registry import find_recipe
+from sanderling.runs.progress import Report
 from sanderling.train.bootstrap import ModelShape
 from sanderling.train.metrics import read_metrics
 from sanderling.world.encyclopedia import BY_NAME

@@ -53,7 +53,7 @@ def test_from_a_file_of_questions_to_a_model(given: Path, tmp_path: Path):
 def test_finished_it_does_nothing_and_says_where_the_model_is(given: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     from rich.console import Console
 
-    from sanderling.recipes.progress import Report
+    from sanderling.runs.progress import Report
 
     run(recipe_of(given, "rl.steps=1"), tmp_path / "out")
     before = (tmp_path / "out" / "model" / "model.safetensors").stat().st_mtime_ns

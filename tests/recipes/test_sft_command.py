@@ -11,10 +11,10 @@ from safetensors.torch import load_file
 from sft_runs import weights, write_base, write_data, write_settings
 
 from sanderling.core.errors import UserError
-from sanderling.recipes.progress import Report
 from sanderling.recipes.sft.find import RECIPES, find_sft_recipe
 from sanderling.recipes.sft.prepare import Order
 from sanderling.recipes.sft.run import run_sft_command
+from sanderling.runs.progress import Report
 from sanderling.train.metrics import read_metrics
 from sanderling.train.sft_config import SftConfig
 

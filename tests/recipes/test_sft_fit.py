@@ -12,12 +12,12 @@ from rich.console import Console
 from sft_runs import write_base, write_data, write_settings
 
 from sanderling.core.errors import UserError
-from sanderling.recipes.progress import Report
 from sanderling.recipes.sft.devices import OVERHEAD, Devices, described
 from sanderling.recipes.sft.find import find_sft_recipe
 from sanderling.recipes.sft.plan import plan_run
 from sanderling.recipes.sft.prepare import Job, Order, prepare
 from sanderling.recipes.sft.run import run_sft_command
+from sanderling.runs.progress import Report
 from sanderling.train.plan import read_shape
 
 MIB = 2**20

@@ -18,11 +18,11 @@ from sft_runs import write_base, write_data, write_settings
 
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
-from sanderling.recipes.progress import Report
 from sanderling.recipes.sft.find import find_sft_recipe
 from sanderling.recipes.sft.prepare import Order, prepare
 from sanderling.recipes.sft.record import record_of
 from sanderling.recipes.sft.run import run_sft_command
+from sanderling.runs.progress import Report
 from sanderling.runs.run import DATABASE
 from sanderling.train.row_source import SCHEMA
 

@@ -45,8 +45,8 @@ def run(
     from sanderling.policy.load import names_model
     from sanderling.recipes.data.config import Layout, find_data_recipe
     from sanderling.recipes.data.pipeline import OpenVerdictsError, run_data
-    from sanderling.recipes.progress import Report
     from sanderling.recipes.stages import clear_run
+    from sanderling.runs.progress import Report
 
     config = find_data_recipe(recipe, overrides or [])
     if tokenizer is not None:

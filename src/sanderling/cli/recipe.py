@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from sanderling.cli import exits
-from sanderling.recipes.progress import Report
+from sanderling.runs.progress import Report
 
 app = typer.Typer(no_args_is_help=True)
 

@@ -30,7 +30,7 @@ def bootstrap(
     """Make a randomly initialised Qwen3 of any size, for tests and benchmarks: a Hugging Face directory that knows nothing."""
     from sanderling.recipes.bootstrap import Wish
     from sanderling.recipes.bootstrap import bootstrap as make
-    from sanderling.recipes.progress import Report
+    from sanderling.runs.progress import Report
 
     try:
         make(Wish(out, size, config, world, tokenizer, vocab, seed, dtype), Report(Console()))

@@ -95,11 +95,11 @@ def rl(
 
     Everything is checked first. OUT then holds model/, metrics.jsonl, run.db (every rollout) and checkpoints/, by stage.
     """
-    from sanderling.recipes.progress import Report
     from sanderling.recipes.rl.find import find_rl_recipe
     from sanderling.recipes.rl.prepare import Order
     from sanderling.recipes.rl.run import run_rl_command
     from sanderling.recipes.sft.run import speaks
+    from sanderling.runs.progress import Report
 
     given: dict[str, Any] = {
         "questions": _each(questions),

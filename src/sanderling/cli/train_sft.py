@@ -51,10 +51,10 @@ def sft(
 
     Tokens are made and data and model are checked first. OUT then holds model/ or adapter/, metrics.jsonl and checkpoints/.
     """
-    from sanderling.recipes.progress import Report
     from sanderling.recipes.sft.find import find_sft_recipe
     from sanderling.recipes.sft.prepare import Order
     from sanderling.recipes.sft.run import run_sft_command, speaks
+    from sanderling.runs.progress import Report
 
     config = find_sft_recipe(recipe, overrides or [])
     data = config.data.model_copy(

@@ -18,7 +18,7 @@ from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import check_config
 from sanderling.core.errors import UserError
 from sanderling.policy.model_directory import TOKENIZER_FILES
-from sanderling.recipes.progress import Report
+from sanderling.runs.progress import Report
 from sanderling.train.bootstrap import (
     CONTROL_TOKENS,
     PARTIAL,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from sanderling.core.config import load_config, read_config
 from sanderling.core.errors import UserError
-from sanderling.recipes.progress import Report
 from sanderling.recipes.tiny.config import TinyConfig
+from sanderling.runs.progress import Report
 
 _HERE = Path(__file__).parent
 

@@ -10,7 +10,6 @@ from typing import Any
 from sanderling.core.config import load_config
 from sanderling.policy.model_directory import check_model
 from sanderling.recipes.ablation.layout import Layout
-from sanderling.recipes.progress import Report
 from sanderling.recipes.run_record import content_hash
 from sanderling.recipes.stages import Stage, run_stages
 from sanderling.recipes.tiny.config import TinyConfig
@@ -18,6 +17,7 @@ from sanderling.recipes.tiny.data import build_worlds, curate, teach
 from sanderling.recipes.tiny.layout import Layout as TinyLayout
 from sanderling.recipes.tiny.reinforce import choose_arm
 from sanderling.recipes.tiny.supervised import train_arms
+from sanderling.runs.progress import Report
 
 
 def begin_with(layout: Layout, command: str, report: Report) -> dict[str, Any]:

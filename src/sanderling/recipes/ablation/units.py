@@ -21,13 +21,13 @@ from sanderling.evaluate.attempt_stores import WholeRecords
 from sanderling.evaluate.attempts import Attempts, Made, make_attempts
 from sanderling.evaluate.rollouts import rollout_of
 from sanderling.recipes.ablation.layout import Layout, Unit
-from sanderling.recipes.progress import Report
 from sanderling.recipes.rl.config import RlRecipe
 from sanderling.recipes.rl.prepare import Order
 from sanderling.recipes.rl.run import run_rl_command
 from sanderling.recipes.tiny.measure import JUDGE
 from sanderling.runs.files import replace_file
 from sanderling.runs.jsonl import TrajectoryStore
+from sanderling.runs.progress import Report
 from sanderling.tools.world_tools import world_tools
 from sanderling.train.metrics import read_metrics
 

@@ -30,10 +30,10 @@ from sanderling.judge.rules import rule_judge
 from sanderling.judge.verdict import META_KEY, Judge, Ruling, in_order
 from sanderling.policy.load import names_model
 from sanderling.recipes.data.config import Keep, Layout
-from sanderling.recipes.progress import Report
 from sanderling.recipes.stages import Stage, StageRecord, run_stages
 from sanderling.runs.files import replace_file
 from sanderling.runs.jsonl import JsonlLog, Lines, write_lines
+from sanderling.runs.progress import Report
 from sanderling.runs.run import Run, beside
 from sanderling.train.encoding import Encoding
 from sanderling.train.row_source import left_out_file, write_rows

@@ -12,10 +12,10 @@ from sanderling.agent.agent import Agent, Job
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.data.questions import read_questions, write_questions
 from sanderling.recipes.merge_tiny.config import MergeTinyConfig
-from sanderling.recipes.progress import Advance, Report
 from sanderling.recipes.tiny.data import is_right
 from sanderling.recipes.tiny.layout import Layout, WorldPlan
 from sanderling.runs.jsonl import TrajectoryStore
+from sanderling.runs.progress import Advance, Report
 from sanderling.synth.questions import chain_questions
 from sanderling.synth.teacher import TeacherPolicy
 from sanderling.tools.world_tools import world_tools

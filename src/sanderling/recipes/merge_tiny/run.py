@@ -30,11 +30,11 @@ from sanderling.recipes.merge_tiny.models import (
     train_both,
     train_specialist,
 )
-from sanderling.recipes.progress import Report
 from sanderling.recipes.stages import Stage, StageRecord, run_stages
 from sanderling.recipes.workers import Task, run_tasks
 from sanderling.report.numbers import percent, span
 from sanderling.runs.files import replace_file
+from sanderling.runs.progress import Report
 from sanderling.train.metrics import read_metrics
 
 FIGURES = "figures.json"

@@ -21,7 +21,6 @@ from sanderling.evaluate.watch import Watch
 from sanderling.judge.rules import OUTCOMES, RuleJudge
 from sanderling.policy.contract import Policy
 from sanderling.policy.load import open_policy
-from sanderling.recipes.progress import Report
 from sanderling.recipes.rl.acting import NAME, check_room, clock_of, opened_reader, server_of
 from sanderling.recipes.rl.config import RlRecipe, Stage
 from sanderling.recipes.rl.judging import opened_judge
@@ -29,6 +28,7 @@ from sanderling.recipes.rl.places import Dynamics, Places, directories
 from sanderling.recipes.workers import Task, run_tasks
 from sanderling.runs.files import replace_file
 from sanderling.runs.jsonl import TrajectoryStore
+from sanderling.runs.progress import Report
 from sanderling.synth.difficulty import Band, BandSettings, by_difficulty, try_of
 from sanderling.train.rl.config import Placement
 

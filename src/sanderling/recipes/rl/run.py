@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
 from sanderling.policy.contract import PolicyOutageError
-from sanderling.recipes.progress import Report
 from sanderling.recipes.rl.acting import opened_acting
 from sanderling.recipes.rl.difficulty import band_of
 from sanderling.recipes.rl.prepare import Job, Look, Order, Prepared, look_here, prepare
 from sanderling.recipes.rl.shown import chosen, figures, told
 from sanderling.recipes.workers import run_team
 from sanderling.runs.locks import locked
+from sanderling.runs.progress import Report
 from sanderling.train.encoding import Encoding
 from sanderling.train.launch import Place, opened_team, torchrun_place
 from sanderling.train.metrics import open_watcher, read_metrics

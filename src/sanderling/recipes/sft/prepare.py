@@ -10,11 +10,11 @@ from pathlib import Path
 
 from sanderling.core.errors import UserError
 from sanderling.policy.model_directory import check_model
-from sanderling.recipes.progress import Report
 from sanderling.recipes.sft.devices import Devices, devices_here
 from sanderling.recipes.sft.fit import check_fit
 from sanderling.recipes.sft.record import check_same_parts, check_same_run, record_of, write_record
 from sanderling.recipes.sft.rows import prepare_rows
+from sanderling.runs.progress import Report
 from sanderling.train.config import Precision
 from sanderling.train.launch import check_parallel
 from sanderling.train.metrics import check_watchers

@@ -10,7 +10,7 @@ from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.data.importing import open_trajectories
-from sanderling.recipes.progress import Report
+from sanderling.runs.progress import Report
 from sanderling.train.encoding import Encoding
 from sanderling.train.row_source import RowCounts, holds_rows, write_rows
 from sanderling.train.sft_config import SftConfig

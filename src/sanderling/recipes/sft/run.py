@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sanderling.core.errors import UserError
-from sanderling.recipes.progress import Report
 from sanderling.recipes.sft.prepare import Job, Look, Order, look_here, prepare
 from sanderling.recipes.workers import run_team
 from sanderling.runs.locks import locked
+from sanderling.runs.progress import Report
 from sanderling.train.launch import Place, opened_team, torchrun_place
 from sanderling.train.metrics import read_metrics
 from sanderling.train.row_source import ParquetSource

@@ -9,9 +9,9 @@ from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.data.questions import read_questions, write_questions
 from sanderling.judge.rules import exact_match, score_trajectory
 from sanderling.recipes.data.pipeline import bring_in, clean, judge
-from sanderling.recipes.progress import Advance, Report
 from sanderling.recipes.tiny.layout import Layout, WorldPlan
 from sanderling.runs.jsonl import TrajectoryStore
+from sanderling.runs.progress import Advance, Report
 from sanderling.synth.questions import chain_questions, split_by_hops
 from sanderling.synth.teacher import TeacherPolicy
 from sanderling.tools.world_tools import world_tools

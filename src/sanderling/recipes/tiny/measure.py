@@ -23,9 +23,9 @@ from sanderling.evaluate.watch import Watch
 from sanderling.judge.by_hand import ByHand
 from sanderling.judge.rules import RuleJudge, exact_match
 from sanderling.policy.contract import Policy
-from sanderling.recipes.progress import Report
 from sanderling.recipes.tiny.layout import Layout, WorldPlan
 from sanderling.recipes.workers import Task, run_tasks
+from sanderling.runs.progress import Report
 from sanderling.tools.contract import Tool
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import World

@@ -14,11 +14,11 @@ from sanderling.agent.journal import Journal
 from sanderling.core.chat import Tokenizer, load_tokenizer
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.data.questions import read_questions
-from sanderling.recipes.progress import Report
 from sanderling.recipes.tiny.layout import Layout
 from sanderling.recipes.tiny.measure import agent_of, measure_all
 from sanderling.recipes.tiny.supervised import ARMS
 from sanderling.recipes.workers import run_team
+from sanderling.runs.progress import Report
 from sanderling.tools.world_tools import world_tools
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rl.contract import Actor, Ask

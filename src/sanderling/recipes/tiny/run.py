@@ -5,7 +5,6 @@ from typing import Any
 
 from sanderling.evaluate.report import write_report
 from sanderling.evaluate.table import print_stages
-from sanderling.recipes.progress import Report
 from sanderling.recipes.stages import Stage, StageRecord, read_record, run_stages
 from sanderling.recipes.tiny.config import TinyConfig
 from sanderling.recipes.tiny.data import build_worlds, curate, teach
@@ -14,6 +13,7 @@ from sanderling.recipes.tiny.measure import figures, measure_all
 from sanderling.recipes.tiny.reinforce import choose_arm, reinforce, stages_to_measure
 from sanderling.recipes.tiny.report import NAMES, tiny_report
 from sanderling.recipes.tiny.supervised import ARMS, train_arms
+from sanderling.runs.progress import Report
 
 
 def run_tiny(config: TinyConfig, directory: Path, report: Report, command: str) -> None:

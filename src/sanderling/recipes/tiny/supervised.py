@@ -8,10 +8,10 @@ from typing import Any
 
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.record import Trajectory
-from sanderling.recipes.progress import Report
 from sanderling.recipes.tiny.layout import Layout
 from sanderling.recipes.workers import Task, run_tasks
 from sanderling.runs.jsonl import TrajectoryStore
+from sanderling.runs.progress import Report
 from sanderling.train.metrics import read_metrics
 
 ARMS = ("sft-all", "sft-correct")

@@ -7,7 +7,7 @@ import time
 import pytest
 from rich.console import Console
 
-from sanderling.recipes.progress import Report
+from sanderling.runs.progress import Report
 
 
 @pytest.fixture

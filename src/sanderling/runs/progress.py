@@ -1,4 +1,4 @@
-"""Progress of long work, as a person sees it: a bar with remaining time, and lines of figures. Knows no stage's content."""
+"""Progress of long work on a terminal: bars with the time that is left, and lines of text."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -39,7 +39,7 @@ class _Noted(Progress):
 
 
 class Report:
-    """Where a recipe's stages tell how far they are."""
+    """Where the stages of long work show how far they are."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
