@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen3Config
 from sanderling.train.adapters import add_adapter
 from sanderling.train.config import LoraConfig, MemoryConfig, Precision, Recompute, TrainerConfig
 from sanderling.train.contract import Row
-from sanderling.train.losses import sft
+from sanderling.train.loss import sft
 from sanderling.train.plan import Load, Shape, estimate, lora_parameters
 from sanderling.train.sharding import Sharded
 from sanderling.train.team import SOLO

@@ -43,7 +43,8 @@ from sanderling.runs.progress import Report
 from sanderling.tools.world_tools import world_tools
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
-from sanderling.train.contract import Row, TurnTool
+from sanderling.train.contract import Row
+from sanderling.train.credit.table import TurnTool
 from sanderling.train.encoding import Encoding
 from sanderling.train.gain import GainConfig, plan_gains
 from sanderling.train.logprobs import TokenLogprobs

@@ -43,7 +43,7 @@ from transformers.cache_utils import DynamicCache, DynamicLayer
 from sanderling.evaluate.provenance import command_line, machine
 from sanderling.train.config import TrainerConfig
 from sanderling.train.contract import Row, ScoreRequest
-from sanderling.train.losses import sft
+from sanderling.train.loss import sft
 from sanderling.train.scorer import ModelScorer
 from sanderling.train.trainer import Trainer
 

@@ -17,7 +17,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from sanderling.train.config import TrainerConfig
 from sanderling.train.contract import Row
-from sanderling.train.losses import sft
+from sanderling.train.loss import sft
 from sanderling.train.plan import read_shape
 from sanderling.train.trainer import Trainer
 

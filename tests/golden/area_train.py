@@ -411,12 +411,13 @@ if __name__ == "__main__":
     from sanderling.policy.transformers_policy import TransformersPolicy
     from sanderling.runs.jsonl import write_trajectories
     from sanderling.train.config import TrainerConfig
-    from sanderling.train.contract import TurnTable, TurnTool
     from sanderling.train.credit import DrGrpoConfig, GrpoConfig, IgpoConfig, LeaveOneOutConfig, build_estimator
     from sanderling.train.credit.igpo import Assignment, Discount, IgpoMode, PenaltyForm
+    from sanderling.train.credit.table import TurnTable, TurnTool
     from sanderling.train.denoise import DenoiseConfig
     from sanderling.train.encoding import Encoding
     from sanderling.train.gain import GainAfter, GainAnswers, GainBaseline, GainConfig, GainForm, information_gains
+    from sanderling.train.loss import LossInputs, sft
     from sanderling.train.loss_config import (
         CispoConfig,
         CorrectionConfig,
@@ -428,7 +429,7 @@ if __name__ == "__main__":
         RatioTo,
         SignBounds,
     )
-    from sanderling.train.losses import LossInputs, Watching, build_loss, sft
+    from sanderling.train.losses import Watching, build_loss
     from sanderling.train.metrics import read_metrics
     from sanderling.train.rl.config import RlConfig
     from sanderling.train.rl.contract import Actor

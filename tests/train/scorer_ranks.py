@@ -8,9 +8,9 @@ import torch
 from tiny_qwen3 import VOCAB, tiny_model
 
 from sanderling.train.config import TrainerConfig
-from sanderling.train.contract import Row, ScoreRequest
-from sanderling.train.losses import sft
-from sanderling.train.scorer import ModelScorer, Scored
+from sanderling.train.contract import Row, Scored, ScoreRequest
+from sanderling.train.loss import sft
+from sanderling.train.scorer import ModelScorer
 from sanderling.train.sharding import Sharded
 from sanderling.train.team import join_team
 from sanderling.train.trainer import Trainer

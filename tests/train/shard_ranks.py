@@ -18,7 +18,7 @@ from sanderling.train.checkpoint import checkpoints, load_model, load_state, ope
 from sanderling.train.config import Precision, SupervisedConfig, TrainerConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.launch import Place, opened_team
-from sanderling.train.losses import LossInputs, Metrics, sft
+from sanderling.train.loss import LossInputs, Metrics, sft
 from sanderling.train.rl.config import RlConfig
 from sanderling.train.rl.contract import Actor
 from sanderling.train.rl.run import run_rl

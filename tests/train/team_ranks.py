@@ -23,7 +23,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.train.config import TrainerConfig
 from sanderling.train.encoding import Encoding
-from sanderling.train.losses import sft
+from sanderling.train.loss import sft
 from sanderling.train.rl.config import RlConfig
 from sanderling.train.rl.contract import Actor
 from sanderling.train.rl.run import run_rl

@@ -14,7 +14,7 @@ from sanderling.policy.model_directory import load_model
 from sanderling.train.adapters import add_adapter, has_adapter, load_adapter, merge_adapter
 from sanderling.train.checkpoint import checkpoints
 from sanderling.train.config import LoraConfig, MemoryConfig, Packing, SupervisedConfig, TrainerConfig
-from sanderling.train.losses import sft
+from sanderling.train.loss import sft
 from sanderling.train.sft import run_sft
 from sanderling.train.trainer import Trainer
 

@@ -18,7 +18,7 @@ from sanderling.train import attention
 from sanderling.train.attention import _causal
 from sanderling.train.config import Aggregation, MemoryConfig, Packing, Precision, TrainerConfig
 from sanderling.train.launch import check_parallel
-from sanderling.train.losses import sft
+from sanderling.train.loss import sft
 from sanderling.train.sft_checks import check_context
 from sanderling.train.sft_config import ParallelConfig, SftConfig
 from sanderling.train.trainer import Trainer

@@ -4,7 +4,8 @@ from train_records import PROFILE, WordTokenizer, record
 
 from sanderling.core.errors import UserError
 from sanderling.core.types import Ending
-from sanderling.train.contract import ScoreRequest, TurnTool
+from sanderling.train.contract import ScoreRequest
+from sanderling.train.credit.table import TurnTool
 from sanderling.train.denoise import turn_penalties
 from sanderling.train.gain import GainAnswers, GainBaseline, GainConfig, GainForm, Probe, information_gains
 

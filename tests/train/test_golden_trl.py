@@ -16,8 +16,9 @@ import torch
 
 from sanderling.train.config import Aggregation
 from sanderling.train.contract import Row
+from sanderling.train.loss import LossInputs
 from sanderling.train.loss_config import CispoConfig, CorrectionConfig, GspoConfig, Level, PolicyLoss, PpoConfig, RatioTo
-from sanderling.train.losses import LossInputs, build_loss
+from sanderling.train.losses import build_loss
 from sanderling.train.trainer import row_weights
 
 pytest.importorskip("trl", reason="TRL comes with the extra `dev`")

@@ -6,7 +6,7 @@ from tiny_qwen3 import random_rows, tiny_model
 
 from sanderling.core.errors import UserError
 from sanderling.train.config import OptimizerKind, Precision, Schedule, TrainerConfig
-from sanderling.train.losses import sft
+from sanderling.train.loss import sft
 from sanderling.train.optimizers import Muon, Optimizers, orthogonal
 from sanderling.train.trainer import Trainer
 

@@ -9,8 +9,9 @@ from tiny_qwen3 import random_rows, tiny_model
 
 from sanderling.train.config import Packing, TrainerConfig
 from sanderling.train.contract import Row
+from sanderling.train.loss import LossInputs
 from sanderling.train.loss_config import CispoConfig, CorrectionConfig, GspoConfig, MinirlConfig, PpoConfig, SignBounds
-from sanderling.train.losses import LossInputs, build_loss
+from sanderling.train.losses import build_loss
 from sanderling.train.trainer import Trainer
 
 CORRECTION = CorrectionConfig(low=0.7, high=1.5, veto=0.65, bounds=SignBounds(decay=0.1))

@@ -12,7 +12,7 @@ from sanderling.train.attention import Stretch, _with_gradients, _without_gradie
 from sanderling.train.config import Aggregation, Packing, TrainerConfig
 from sanderling.train.contract import Row
 from sanderling.train.logprobs import token_logprobs
-from sanderling.train.losses import sft
+from sanderling.train.loss import sft
 from sanderling.train.packing import collate
 from sanderling.train.prefixes import Bundling, families, lay_out
 from sanderling.train.trainer import Trainer

@@ -10,11 +10,12 @@ from train_records import record
 from sanderling.core.profiles import ToolNames
 from sanderling.core.record import Trajectory
 from sanderling.core.types import Ending, ToolCall
-from sanderling.train.contract import Graded, build_table
 from sanderling.train.credit import GrpoConfig, build_estimator
 from sanderling.train.credit.groups import Components
+from sanderling.train.credit.table import Graded, build_table
+from sanderling.train.loss import LossInputs
 from sanderling.train.loss_config import CispoConfig, CorrectionConfig, MinirlConfig, PpoConfig, RatioTo
-from sanderling.train.losses import EDGES, LossInputs, Watching, build_loss, fresh_gap, ratio_bins
+from sanderling.train.losses import EDGES, Watching, build_loss, fresh_gap, ratio_bins
 from sanderling.train.rl.contract import Ended, Group
 from sanderling.train.rl.figures import (
     age_figures,

@@ -25,9 +25,9 @@ from sanderling.recipes.base import PHRASES
 from sanderling.train.bootstrap import ModelShape, train_tokenizer, write_random_model
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import Packing, TrainerConfig
-from sanderling.train.contract import Graded, build_table
 from sanderling.train.credit import GrpoConfig, IgpoConfig, build_estimator
 from sanderling.train.credit.igpo import IgpoMode
+from sanderling.train.credit.table import Graded, build_table
 from sanderling.train.denoise import turn_penalties
 from sanderling.train.encoding import Encoding
 from sanderling.train.gain import GainConfig, Probe

@@ -10,8 +10,8 @@ from train_records import PROFILE, WordTokenizer, record
 
 from sanderling.core.record import Trajectory
 from sanderling.core.types import Ending
-from sanderling.train.contract import Graded, build_table
 from sanderling.train.credit import LeaveOneOutConfig, build_estimator
+from sanderling.train.credit.table import Graded, build_table
 from sanderling.train.denoise import DenoiseConfig, ExtremeConfig, FormatConfig, Place, sift, turn_penalties
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics

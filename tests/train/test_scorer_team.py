@@ -6,8 +6,9 @@ from scorer_ranks import CONFIG, asked, refuse, rollouts, score, score_own
 from test_team import alone, pair  # noqa: F401  # pair is a fixture
 from tiny_qwen3 import tiny_model
 
+from sanderling.train.contract import Scored
 from sanderling.train.logprobs import TokenLogprobs
-from sanderling.train.scorer import ModelScorer, Scored
+from sanderling.train.scorer import ModelScorer
 from sanderling.train.trainer import row_logprobs
 
 

@@ -13,7 +13,7 @@ from tiny_qwen3 import random_rows, save_tiny, tiny_model
 
 from sanderling.train.config import Aggregation, MemoryConfig, Packing, Precision, TrainerConfig
 from sanderling.train.launch import Place, opened_team
-from sanderling.train.losses import sft
+from sanderling.train.loss import sft
 from sanderling.train.rl.config import PipelineConfig, Placement
 from sanderling.train.sft_config import ParallelConfig, ParallelKind
 from sanderling.train.trainer import NotFiniteError, Trainer

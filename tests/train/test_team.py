@@ -67,7 +67,7 @@ from pathlib import Path
 sys.path.append(sys.argv[4])
 from tiny_qwen3 import random_rows, tiny_model
 from sanderling.train.config import TrainerConfig
-from sanderling.train.losses import sft
+from sanderling.train.loss import sft
 from sanderling.train.sharding import Sharded
 from sanderling.train.team import join_team
 from sanderling.train.trainer import Trainer

@@ -14,7 +14,7 @@ from sanderling.train.attention import packed_attention
 from sanderling.train.config import Aggregation, Packing, Schedule, TrainerConfig
 from sanderling.train.contract import Row
 from sanderling.train.logprobs import head_logprobs, token_logprobs
-from sanderling.train.losses import sft
+from sanderling.train.loss import sft
 from sanderling.train.packing import collate, plan
 from sanderling.train.trainer import Trainer, lr_at, row_weights
 

@@ -9,7 +9,7 @@ from tiny_qwen3 import random_rows, tiny_model
 from sanderling.core.errors import UserError
 from sanderling.train.config import Aggregation, TrainerConfig
 from sanderling.train.contract import Row
-from sanderling.train.losses import sft
+from sanderling.train.loss import sft
 from sanderling.train.trainer import Trainer, row_weights
 
 

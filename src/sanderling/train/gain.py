@@ -18,7 +18,8 @@ from sanderling.core.chat import Tokenizer
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.record import NodeKind, Trajectory, turn_indices
-from sanderling.train.contract import FloatArray, Scorer, ScoreRequest, TurnTool, turn_tools
+from sanderling.train.contract import FloatArray, Row, RowScorer, Scorer, ScoreRequest
+from sanderling.train.credit.table import TurnTool, turn_tools
 
 
 class Probe(Frozen):
@@ -299,3 +300,20 @@ def _probes(trajectory: Trajectory, tokenizer: Tokenizer, config: GainConfig) ->
         )
     answers = question.answers[:1] if config.answers is GainAnswers.FIRST else question.answers
     return [forced(tokenizer, probe, answer) for answer in answers]
+
+
+def gains_and_logprobs(
+    trajectories: Sequence[Trajectory],
+    rows: Sequence[Sequence[Row]],
+    tokenizer: Tokenizer,
+    scorer: RowScorer,
+    config: GainConfig,
+) -> tuple[list[list[float | None]], list[list[FloatArray]]]:
+    """:func:`information_gains`, and each trajectory's rows as `row_logprobs` would score them.
+
+    A row's advantages are not looked at, so that rows can be made before there are any. Collective, and the same on every rank.
+    """
+    plans = [plan_gains(trajectory, tokenizer, config) for trajectory in trajectories]
+    found = scorer.score_with_rows([plan.request for plan in plans], rows)
+    gains = [plan.gains(one.boundaries) for plan, one in zip(plans, found, strict=True)]
+    return gains, [one.rows for one in found]

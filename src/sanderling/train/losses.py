@@ -9,7 +9,6 @@ Every figure is a per-token value, so that its mean over micro-batches, ranks an
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
@@ -17,6 +16,7 @@ import torch
 from torch import Tensor
 
 from sanderling.core.errors import UserError
+from sanderling.train.loss import Loss, LossInputs, Metrics
 from sanderling.train.loss_config import (
     CispoConfig,
     GspoConfig,
@@ -35,44 +35,6 @@ LIMIT = 20.0
 EDGES = (0.0, 0.5, 0.8, 0.95, 1.05, 1.25, 2.0, float("inf"))
 """Of the bins of ratios: roughly even in the logarithm around 1, with the usual clips among them."""
 FAR = (0.5, 2.0)
-
-
-@dataclass(frozen=True)
-class LossInputs:
-    """The N trained tokens of a micro-batch; every tensor but ``sequence`` is float32 [N]."""
-
-    logprobs: Tensor
-    """Under the model being trained; the only one with a gradient."""
-    weights: Tensor
-    """Sum to 1 over the optimizer batch."""
-    advantages: Tensor | None = None
-    sampler: Tensor | None = None
-    """Log-probabilities under the distribution the token was sampled from."""
-    proximal: Tensor | None = None
-    """Under the trainer's own weights before this batch's first update."""
-    reference: Tensor | None = None
-    """Under a frozen model."""
-    sequence: Tensor | None = None
-    """int64 [N]: which row of the micro-batch each token belongs to; rows are whole."""
-    age: Tensor | None = None
-    """Updates between the version that sampled the token and the weights being trained."""
-
-    def need(self, name: str) -> Tensor:
-        """The named tensor. Raises ValueError when the rows did not bring it."""
-        value = getattr(self, name)
-        if value is None:
-            raise ValueError(f"this loss needs {name}, and the rows have none")
-        return value
-
-
-Metrics = dict[str, Tensor]
-"""Per-token values [N] by name; the trainer reports their mean over the batch."""
-Loss = Callable[[LossInputs], tuple[Tensor, Metrics]]
-
-
-def sft(tokens: LossInputs) -> tuple[Tensor, Metrics]:
-    """The weighted negative log-likelihood: with ``token_mean`` the mean over all trained tokens of the optimizer batch."""
-    return -(tokens.weights * tokens.logprobs).sum(), {"nll": -tokens.logprobs.detach()}
 
 
 def ppo(tokens: LossInputs, config: PpoConfig) -> tuple[Tensor, Metrics]:

@@ -9,34 +9,20 @@ where its hooks watch, and idle ranks make passes that count nothing.
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from sanderling.core.chat import Tokenizer
 from sanderling.core.errors import UserError
-from sanderling.core.record import Trajectory
 from sanderling.train.attention import packed_attention
 from sanderling.train.config import LOGIT_CHUNK, Packing, Precision, TrainerConfig
-from sanderling.train.contract import FloatArray, Row, ScoreRequest
-from sanderling.train.gain import GainConfig, plan_gains
+from sanderling.train.contract import FloatArray, Row, Scored, ScoreRequest
 from sanderling.train.logprobs import TokenLogprobs
 from sanderling.train.memory import in_tiles
 from sanderling.train.packing import deal, plan, portion
 from sanderling.train.scorer_layout import IDLE, Line, Part, asked, lines_of, one_pass
 from sanderling.train.team import SOLO, Team
-
-
-@dataclass(frozen=True)
-class Scored:
-    """What a request asked, and what was wanted of its trajectory's rows."""
-
-    boundaries: list[FloatArray]
-    """For each boundary the log-probabilities of its answer span."""
-    rows: list[FloatArray]
-    """For each row the log-probabilities of its trained ids, [T] with 0 where a token is not trained."""
 
 
 class ModelScorer:
@@ -155,20 +141,3 @@ def _told(part: Part, values: FloatArray, rows: Sequence[Row]) -> Scored:
     for row, into, scores in zip(rows, whole, owned, strict=True):
         into[row.loss_mask] = scores
     return Scored(boundaries, whole)
-
-
-def gains_and_logprobs(
-    trajectories: Sequence[Trajectory],
-    rows: Sequence[Sequence[Row]],
-    tokenizer: Tokenizer,
-    scorer: ModelScorer,
-    config: GainConfig,
-) -> tuple[list[list[float | None]], list[list[FloatArray]]]:
-    """:func:`sanderling.train.gain.information_gains`, and each trajectory's rows as `row_logprobs` would score them.
-
-    A row's advantages are not looked at, so that rows can be made before there are any. Collective, and the same on every rank.
-    """
-    plans = [plan_gains(trajectory, tokenizer, config) for trajectory in trajectories]
-    found = scorer.score_with_rows([plan.request for plan in plans], rows)
-    gains = [plan.gains(one.boundaries) for plan, one in zip(plans, found, strict=True)]
-    return gains, [one.rows for one in found]

@@ -31,7 +31,7 @@ from sanderling.train.checkpoint import (
 )
 from sanderling.train.config import GuardConfig, SupervisedConfig
 from sanderling.train.contract import Row
-from sanderling.train.losses import sft
+from sanderling.train.loss import sft
 from sanderling.train.metrics import MetricsLog, open_watcher, read_metrics
 from sanderling.train.row_source import ListSource, RowSource
 from sanderling.train.sft_checks import check_rows

@@ -27,7 +27,7 @@ from sanderling.train.attention import packed_attention
 from sanderling.train.config import Aggregation, Packing, Precision, Schedule, TrainerConfig
 from sanderling.train.contract import PER_TOKEN, FloatArray, Row
 from sanderling.train.logprobs import TokenLogprobs, TokenScores
-from sanderling.train.losses import Loss, LossInputs
+from sanderling.train.loss import Loss, LossInputs
 from sanderling.train.memory import economise
 from sanderling.train.optimizers import Optimizers
 from sanderling.train.packing import MicroBatch, bundled, collate, deal, per_token, plan, portion

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from sanderling.train.contract import FloatArray, TurnTable
+from sanderling.train.contract import FloatArray
 from sanderling.train.credit.groups import Components
 from sanderling.train.credit.igpo import IgpoConfig, igpo
 from sanderling.train.credit.outcome import (
@@ -16,6 +16,7 @@ from sanderling.train.credit.outcome import (
     grpo,
     leave_one_out,
 )
+from sanderling.train.credit.table import TurnTable
 
 EstimatorConfig = Annotated[GrpoConfig | DrGrpoConfig | LeaveOneOutConfig | IgpoConfig, Field(discriminator="kind")]
 ESTIMATORS: dict[type, Any] = {GrpoConfig: grpo, DrGrpoConfig: dr_grpo, LeaveOneOutConfig: leave_one_out, IgpoConfig: igpo}

@@ -11,7 +11,8 @@ import numpy as np
 from pydantic import Field
 
 from sanderling.core.config import Frozen
-from sanderling.train.contract import BoolArray, FloatArray, IntArray, TurnTable
+from sanderling.train.contract import BoolArray, FloatArray, IntArray
+from sanderling.train.credit.table import TurnTable
 
 EPS = 1e-6
 FLAT = 1e-9

@@ -10,8 +10,8 @@ import numpy as np
 
 from sanderling.data.show import CreditLine, CreditParts
 from sanderling.runs.files import replace_file
-from sanderling.train.contract import Graded, TurnTable
 from sanderling.train.credit.groups import Components
+from sanderling.train.credit.table import Graded, TurnTable
 from sanderling.train.rl.sifting import Sifted
 
 _DIGITS = 6

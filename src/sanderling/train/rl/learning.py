@@ -17,8 +17,9 @@ from transformers import PreTrainedModel
 from sanderling.data.show import CreditLine
 from sanderling.policy.model_directory import load_empty
 from sanderling.train.checkpoint import load_model, load_state, reads_weights, save_checkpoint
-from sanderling.train.contract import FloatArray, Graded, Row, build_table
+from sanderling.train.contract import FloatArray, Row
 from sanderling.train.credit import build_estimator
+from sanderling.train.credit.table import Graded, build_table
 from sanderling.train.denoise import turn_penalties
 from sanderling.train.encoding import Encoding
 from sanderling.train.logprobs import TokenLogprobs
