@@ -52,8 +52,8 @@ from async_rl_parts import (
 from sanderling.agent.agent import Agent
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import SystemClock
-from sanderling.evaluate.provenance import command_line, machine
 from sanderling.policy.transformers_policy import TransformersPolicy
+from sanderling.runs.provenance import command_line, machine
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
 from sanderling.train.denoise import DenoiseConfig

@@ -22,11 +22,11 @@ from rich.console import Console
 from sanderling.core.chat import load_tokenizer
 from sanderling.data.resample import Schedule, resample
 from sanderling.data.similar import Asked, question_groups
-from sanderling.evaluate.provenance import machine, peak_memory_mb
 from sanderling.recipes.data.config import RECIPES, Layout, find_data_recipe
 from sanderling.recipes.data.pipeline import NUMBERS, run_data
 from sanderling.recipes.tiny.layout import SHIPPED_BASE
 from sanderling.runs.progress import Report
+from sanderling.runs.provenance import machine, peak_memory_mb
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "data.md"

@@ -26,8 +26,8 @@ from sanderling.core.record import Trajectory, decode_record, decode_trajectory,
 from sanderling.data.cleaning import RECIPES, Cleaner, CleanReport
 from sanderling.data.cleaning.draft import Draft, Message, Round
 from sanderling.data.importing import open_trajectories
-from sanderling.evaluate.provenance import command_line, machine
 from sanderling.runs.files import replace_file
+from sanderling.runs.provenance import command_line, machine
 
 HERE = Path(__file__).parent
 OUT, DOCS = HERE / "results" / "data_clean.json", HERE.parent / "docs" / "data-clean.md"

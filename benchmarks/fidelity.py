@@ -22,9 +22,9 @@ from sanderling.data.importing import import_all
 from sanderling.evaluate.fidelity import Figure, Part, by_question, part
 from sanderling.evaluate.fidelity_report import interval, number
 from sanderling.evaluate.fidelity_run import BUILT_IN, LIMITS
-from sanderling.evaluate.provenance import machine
 from sanderling.evaluate.resampling import mean_interval
 from sanderling.runs.files import replace_file
+from sanderling.runs.provenance import machine
 from sanderling.world.addresses import canonical_url
 from sanderling.world.fidelity import QueryRow, Settings, VisitRow, compare_searches, compare_visits, recorded_calls
 from sanderling.world.local import LocalWorld

@@ -31,7 +31,6 @@ from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import load_config
 from sanderling.core.record import Question, Seeds, Trajectory, turn_indices
 from sanderling.data.questions import read_questions
-from sanderling.evaluate.provenance import command_line, machine
 from sanderling.policy import engine, forward
 from sanderling.policy.forward import alike
 from sanderling.policy.transformers_policy import TransformersPolicy
@@ -40,6 +39,7 @@ from sanderling.recipes.tiny.config import TinyConfig
 from sanderling.recipes.tiny.data import build_worlds
 from sanderling.recipes.tiny.layout import Layout
 from sanderling.runs.progress import Report
+from sanderling.runs.provenance import command_line, machine
 from sanderling.tools.world_tools import world_tools
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig

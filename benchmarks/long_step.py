@@ -26,9 +26,9 @@ import torch
 from information_gain import ANSWER, PROBE, SHAPE, model
 
 from sanderling.core.types import Sampling
-from sanderling.evaluate.provenance import command_line, machine
 from sanderling.policy.contract import Delta, SampleKey
 from sanderling.policy.transformers_policy import TransformersPolicy
+from sanderling.runs.provenance import command_line, machine
 from sanderling.train.config import TrainerConfig
 from sanderling.train.contract import Row, ScoreRequest
 from sanderling.train.loss_config import PpoConfig

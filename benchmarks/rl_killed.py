@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any
 
 from sanderling.evaluate.paired import paired_difference
-from sanderling.evaluate.provenance import command_line, machine
 from sanderling.evaluate.result import EvalResult
+from sanderling.runs.provenance import command_line, machine
 from sanderling.runs.run import DATABASE, reading
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rl.config import RlConfig

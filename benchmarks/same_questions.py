@@ -19,7 +19,7 @@ from pathlib import Path
 
 from sanderling.data.questions import read_questions
 from sanderling.data.similar import THRESHOLD, Asked, question_groups
-from sanderling.evaluate.provenance import machine
+from sanderling.runs.provenance import machine
 
 HERE = Path(__file__).parent
 Change = Callable[[str, random.Random], str | None]

@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import sanderling
-from sanderling.evaluate.provenance import machine
 from sanderling.runs.files import replace_file
+from sanderling.runs.provenance import machine
 from sanderling.synth.graph.draft import Range
 from sanderling.synth.graph.encyclopedia import encyclopedia_graph
 from sanderling.synth.graph.ground import Ground

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sanderling.evaluate.provenance import command_line, machine
+from sanderling.runs.provenance import command_line, machine
 from sanderling.train.contract import BoolArray, FloatArray
 from sanderling.train.credit import EstimatorConfig, GrpoConfig, IgpoConfig, build_estimator
 from sanderling.train.credit.igpo import Assignment, Discount, IgpoMode

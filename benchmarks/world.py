@@ -25,8 +25,8 @@ from world_stages import Log, Place, Plan, build_stage, engine_stage, index_stag
 from world_tries import tries_stage
 
 import sanderling
-from sanderling.evaluate.provenance import machine
 from sanderling.runs.files import replace_file
+from sanderling.runs.provenance import machine
 
 RESULTS = Path(__file__).parent / "results"
 FULL = Plan((10_000, 100_000, 1_000_000), 100_000, 1_000, 30, 2_000, 10_000, 300, 0)

@@ -23,8 +23,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import sanderling
-from sanderling.evaluate.provenance import machine
 from sanderling.runs.files import replace_file
+from sanderling.runs.provenance import machine
 from sanderling.world.contract import answered
 from sanderling.world.disk.store import open_world
 from sanderling.world.local import LocalWorld

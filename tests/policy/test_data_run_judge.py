@@ -12,8 +12,8 @@ from sanderling.cli.data import app
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
-from sanderling.recipes.stages import is_done
 from sanderling.runs.jsonl import TrajectoryStore
+from sanderling.runs.stages import is_done
 
 WORDS = ("harbour lamps", "mountain bread", "river glass", "winter horses", "salt ships", "copper bells")
 

@@ -17,8 +17,8 @@ from sanderling.recipes.ablation.report import write_ablation
 from sanderling.recipes.ablation.run import run_ablation
 from sanderling.recipes.ablation.units import learning_of
 from sanderling.recipes.registry import ABLATION_QUICK, find_recipe
-from sanderling.recipes.stages import STAGES, run_stages
 from sanderling.runs.run import Run
+from sanderling.runs.stages import STAGES, run_stages
 from sanderling.train.credit import IgpoConfig
 
 RECIPE = Path(__file__).parents[2] / "src" / "sanderling" / "recipes" / "ablation-tiny.toml"

@@ -16,19 +16,19 @@ from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Ending, Role
 from sanderling.data.importing import open_trajectories
 from sanderling.data.resample import resample_file
-from sanderling.recipes import run_record
 from sanderling.recipes.data.config import RECIPES, Layout, find_data_recipe
 from sanderling.recipes.data.pipeline import run_data
-from sanderling.recipes.run_record import content_hash
-from sanderling.recipes.stages import STAGES
 from sanderling.recipes.tiny.config import TinyConfig
 from sanderling.recipes.tiny.data import curate, is_right
 from sanderling.recipes.tiny.layout import SHIPPED_BASE
 from sanderling.recipes.tiny.layout import Layout as TinyLayout
 from sanderling.recipes.tiny.supervised import training_set
+from sanderling.runs import run_record
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.progress import Report
 from sanderling.runs.run import Run
+from sanderling.runs.run_record import content_hash
+from sanderling.runs.stages import STAGES
 from sanderling.train.row_source import read_rows
 
 

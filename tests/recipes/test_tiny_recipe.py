@@ -18,13 +18,13 @@ from rich.console import Console
 from sanderling.core.config import load_config, read_config
 from sanderling.evaluate.report_model import RecipeReport, Stage
 from sanderling.recipes.base import FIRST_WORLD, BaseConfig, write_untrained
-from sanderling.recipes.stages import StageRecord, is_done, read_record
 from sanderling.recipes.tiny.config import TinyConfig
 from sanderling.recipes.tiny.layout import Layout, WorldPlan
 from sanderling.recipes.tiny.report import NAMES
 from sanderling.recipes.tiny.run import run_tiny
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.progress import Report
+from sanderling.runs.stages import StageRecord, is_done, read_record
 from sanderling.synth.questions import chain_questions
 from sanderling.train.bootstrap import ModelShape
 from sanderling.train.metrics import read_metrics

@@ -41,12 +41,12 @@ def run(
 
     Judges stand in the recipe: --set 'judge.judges=["contains", "http://host:port/v1#model"]' asks a model where a rule fails.
     """
-    from sanderling.evaluate.provenance import command_line
     from sanderling.policy.load import names_model
     from sanderling.recipes.data.config import Layout, find_data_recipe
     from sanderling.recipes.data.pipeline import OpenVerdictsError, run_data
-    from sanderling.recipes.stages import clear_run
     from sanderling.runs.progress import Report
+    from sanderling.runs.provenance import command_line
+    from sanderling.runs.stages import clear_run
 
     config = find_data_recipe(recipe, overrides or [])
     if tokenizer is not None:

@@ -27,8 +27,8 @@ def stats(
     from sanderling.data.importing import open_trajectories
     from sanderling.data.stats import portray
     from sanderling.evaluate.data_page import data_page, figures_table
-    from sanderling.evaluate.provenance import command_line
     from sanderling.runs.files import check_places, replace_file
+    from sanderling.runs.provenance import command_line
 
     check_places([*files, *([tokenizer] if tokenizer is not None else [])], [place for place in (out, json_out) if place])
     console = Console()

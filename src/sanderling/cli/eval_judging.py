@@ -14,10 +14,10 @@ from sanderling.cli.judges import judging_bar, opened_judges
 from sanderling.core.asking import BudgetSpentError
 from sanderling.core.text import visible
 from sanderling.evaluate.judging import Judges, judged_again
-from sanderling.evaluate.provenance import command_line
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run_directory import RunDirectory
 from sanderling.judge.verdict import Judge
+from sanderling.runs.provenance import command_line
 
 
 @dataclass(frozen=True)

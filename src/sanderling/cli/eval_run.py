@@ -102,9 +102,9 @@ def run(
     from sanderling.evaluate.guarding import guarding_of
     from sanderling.evaluate.judging import booked, by_hand_of, unused_by_hand
     from sanderling.evaluate.measured import Measure, measured, prepared
-    from sanderling.evaluate.provenance import command_line
     from sanderling.evaluate.recorded_calls import recording_of
     from sanderling.evaluate.run_directory import RunDirectory
+    from sanderling.runs.provenance import command_line
 
     benchmark = get_benchmark(key)
     loaded = benchmark.load(file, Options(split=split, columns=named_columns(columns), canary=canary))

@@ -68,9 +68,9 @@ def score(
     from sanderling.evaluate.judging import booked, by_hand_of
     from sanderling.evaluate.measured import judges_or_own
     from sanderling.evaluate.peers.score import prepared, written
-    from sanderling.evaluate.provenance import command_line
     from sanderling.evaluate.run_directory import RunDirectory
     from sanderling.runs.files import check_places
+    from sanderling.runs.provenance import command_line
 
     directory = RunDirectory(out)
     check_places([*files, *([questions] if questions else [])], [directory.store.path])

@@ -10,9 +10,9 @@ from rich.console import Console
 from sanderling.core.config import check_config
 from sanderling.core.errors import UserError
 from sanderling.core.text import visible
-from sanderling.evaluate.provenance import command_line
 from sanderling.merge.settings import Dtype, MergeSettings, Method
 from sanderling.report.numbers import duration
+from sanderling.runs.provenance import command_line
 
 MethodName = Annotated[Method, typer.Argument(metavar="METHOD", help=f"One of {', '.join(Method)}.")]
 Models = Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Local Hugging Face directories.")]

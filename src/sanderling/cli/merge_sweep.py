@@ -33,9 +33,9 @@ from sanderling.core.profiles import PROFILES, Profile, get_profile
 from sanderling.core.text import visible
 from sanderling.core.types import SystemClock
 from sanderling.data.questions import read_questions, require_distinct
-from sanderling.evaluate.provenance import command_line
 from sanderling.evaluate.run import Progress
 from sanderling.merge.axis import Axis
+from sanderling.runs.provenance import command_line
 from sanderling.world.dense.index import SearchMode
 
 if TYPE_CHECKING:

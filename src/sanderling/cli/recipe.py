@@ -33,8 +33,8 @@ def run(
 ) -> None:
     """Run a recipe; stages that are done are skipped, and a stage that was killed goes on where it was."""
     from sanderling.recipes.registry import find_recipe
-    from sanderling.recipes.run_record import RunRecord
-    from sanderling.recipes.stages import STAGES, clear_run
+    from sanderling.runs.run_record import RunRecord
+    from sanderling.runs.stages import STAGES, clear_run
 
     recipe = find_recipe(name, quick=quick, overrides=overrides or [])
     directory = out or Path("runs") / (recipe.name + ("-quick" if quick else ""))

@@ -44,8 +44,8 @@ def fidelity(
     """Compare a world with recorded calls that it was not built from."""
     from sanderling.evaluate.fidelity_report import interval, number, sentence, write_fidelity
     from sanderling.evaluate.fidelity_run import Asked, Subject, report_of
-    from sanderling.evaluate.provenance import command_line, machine, peak_memory_mb
     from sanderling.evaluate.report_model import RunFacts
+    from sanderling.runs.provenance import command_line, machine, peak_memory_mb
     from sanderling.world.disk.store import read_manifest
     from sanderling.world.fidelity import Settings
     from sanderling.world.recorded import read_built_from

@@ -18,7 +18,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sanderling import __version__
 from sanderling.core.errors import UserError
-from sanderling.evaluate.provenance import machine
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import Progress
 from sanderling.merge.axis import RULE, Axis, at, check_axis, label
@@ -30,6 +29,7 @@ from sanderling.merge.run import merge, read_merge
 from sanderling.merge.settings import MergeSettings
 from sanderling.runs.files import replace_file
 from sanderling.runs.locks import LOCK, locked
+from sanderling.runs.provenance import machine
 
 REPORT = "sweep.json"
 _SETTINGS = "settings.json"

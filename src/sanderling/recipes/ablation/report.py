@@ -11,7 +11,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from sanderling.evaluate.provenance import machine
 from sanderling.evaluate.resampling import Interval
 from sanderling.recipes.ablation.figures import Cells, Estimate, cells_of, difference, estimate, mean_curve, rollouts_to
 from sanderling.recipes.ablation.layout import Layout
@@ -19,6 +18,7 @@ from sanderling.report.charts import Line, curves, figure, legend
 from sanderling.report.numbers import MISSING, percent, points, span
 from sanderling.report.page import render
 from sanderling.runs.files import replace_file
+from sanderling.runs.provenance import machine
 
 _SUMMARY = (
     "Right answers on the validation world as rollouts are made; held-out questions meet the checkpoint that is best here."

@@ -16,10 +16,10 @@ from sanderling.recipes.ablation.layout import Layout, Unit
 from sanderling.recipes.ablation.report import write_ablation
 from sanderling.recipes.ablation.start import begin_with
 from sanderling.recipes.ablation.units import run_unit
-from sanderling.recipes.stages import Stage, StageRecord, is_done, read_record, run_stages
 from sanderling.recipes.tiny.data import build_worlds
 from sanderling.recipes.workers import Task, run_tasks
 from sanderling.runs.progress import Report
+from sanderling.runs.stages import Stage, StageRecord, is_done, read_record, run_stages
 
 _HOW = frozenset({"workers", "keep_rollouts", "title"})
 """Settings that only say how the work is done."""

@@ -10,14 +10,14 @@ from typing import Any
 from sanderling.core.config import load_config
 from sanderling.policy.model_directory import check_model
 from sanderling.recipes.ablation.layout import Layout
-from sanderling.recipes.run_record import content_hash
-from sanderling.recipes.stages import Stage, run_stages
 from sanderling.recipes.tiny.config import TinyConfig
 from sanderling.recipes.tiny.data import build_worlds, curate, teach
 from sanderling.recipes.tiny.layout import Layout as TinyLayout
 from sanderling.recipes.tiny.reinforce import choose_arm
 from sanderling.recipes.tiny.supervised import train_arms
 from sanderling.runs.progress import Report
+from sanderling.runs.run_record import content_hash
+from sanderling.runs.stages import Stage, run_stages
 
 
 def begin_with(layout: Layout, command: str, report: Report) -> dict[str, Any]:

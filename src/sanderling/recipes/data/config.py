@@ -23,7 +23,7 @@ from sanderling.data.resample import Schedule
 from sanderling.data.similar import LEAST_THRESHOLD, THRESHOLD
 from sanderling.judge.rules import rule_judge
 from sanderling.policy.load import check_model, is_endpoint, names_model, weights_of
-from sanderling.recipes.run_record import content_hash
+from sanderling.runs.run_record import content_hash
 from sanderling.train.encoding import Limit, Overlong
 
 RECIPES = ("dr-venus", "literesearcher", "agentcpm")

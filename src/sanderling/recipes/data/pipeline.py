@@ -24,17 +24,17 @@ from sanderling.data.importing import import_to, open_trajectories
 from sanderling.data.resample import resample_file
 from sanderling.data.stats import NOT_JUDGED, portray, ruling_of
 from sanderling.evaluate.data_page import Step, data_page, figures_table
-from sanderling.evaluate.provenance import machine
 from sanderling.judge.book import JudgeReport, VerdictBook, judge_stream
 from sanderling.judge.rules import rule_judge
 from sanderling.judge.verdict import META_KEY, Judge, Ruling, in_order
 from sanderling.policy.load import names_model
 from sanderling.recipes.data.config import Keep, Layout
-from sanderling.recipes.stages import Stage, StageRecord, run_stages
 from sanderling.runs.files import replace_file
 from sanderling.runs.jsonl import JsonlLog, Lines, write_lines
 from sanderling.runs.progress import Report
+from sanderling.runs.provenance import machine
 from sanderling.runs.run import Run, beside
+from sanderling.runs.stages import Stage, StageRecord, run_stages
 from sanderling.train.encoding import Encoding
 from sanderling.train.row_source import left_out_file, write_rows
 

@@ -11,7 +11,6 @@ from rich.table import Table
 from rich.text import Text
 
 from sanderling import __version__
-from sanderling.evaluate.provenance import machine
 from sanderling.evaluate.result import EvalResult
 from sanderling.merge.extra import require_mergekit
 from sanderling.merge.report import SweepReport
@@ -30,11 +29,12 @@ from sanderling.recipes.merge_tiny.models import (
     train_both,
     train_specialist,
 )
-from sanderling.recipes.stages import Stage, StageRecord, run_stages
 from sanderling.recipes.workers import Task, run_tasks
 from sanderling.report.numbers import percent, span
 from sanderling.runs.files import replace_file
 from sanderling.runs.progress import Report
+from sanderling.runs.provenance import machine
+from sanderling.runs.stages import Stage, StageRecord, run_stages
 from sanderling.train.metrics import read_metrics
 
 FIGURES = "figures.json"

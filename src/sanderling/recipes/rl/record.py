@@ -11,7 +11,7 @@ from typing import Any
 from sanderling.core.config import load_config
 from sanderling.core.errors import UserError
 from sanderling.recipes.rl.config import RlRecipe
-from sanderling.recipes.run_record import RunRecord, content_hash, flat, model_files, unlike
+from sanderling.runs.run_record import RunRecord, content_hash, flat, model_files, unlike
 
 _PROCESSES = "processes"
 _FREE = (

@@ -7,15 +7,15 @@ from typing import Any
 
 from sanderling import __version__
 from sanderling.core.config import to_toml
-from sanderling.evaluate.provenance import machine
 from sanderling.evaluate.reading import Reading, pick_three, reading_of
 from sanderling.evaluate.report_model import Chart, Fact, FactSheet, RecipeReport, RunFacts, Series, Stage, better, compare
 from sanderling.evaluate.result import EvalResult
 from sanderling.judge.verdict import verdict_of
-from sanderling.recipes.stages import StageRecord
 from sanderling.recipes.tiny.layout import Layout
 from sanderling.recipes.tiny.measure import JUDGE, run_of
 from sanderling.recipes.tiny.supervised import ARMS
+from sanderling.runs.provenance import machine
+from sanderling.runs.stages import StageRecord
 from sanderling.train.metrics import read_metrics
 
 NAMES = {"base": "Base model", "sft-all": "SFT on everything", "sft-correct": "SFT on correct ones only", "rl": "RL"}

@@ -5,7 +5,6 @@ from typing import Any
 
 from sanderling.evaluate.report import write_report
 from sanderling.evaluate.table import print_stages
-from sanderling.recipes.stages import Stage, StageRecord, read_record, run_stages
 from sanderling.recipes.tiny.config import TinyConfig
 from sanderling.recipes.tiny.data import build_worlds, curate, teach
 from sanderling.recipes.tiny.layout import Layout
@@ -14,6 +13,7 @@ from sanderling.recipes.tiny.reinforce import choose_arm, reinforce, stages_to_m
 from sanderling.recipes.tiny.report import NAMES, tiny_report
 from sanderling.recipes.tiny.supervised import ARMS, train_arms
 from sanderling.runs.progress import Report
+from sanderling.runs.stages import Stage, StageRecord, read_record, run_stages
 
 
 def run_tiny(config: TinyConfig, directory: Path, report: Report, command: str) -> None:

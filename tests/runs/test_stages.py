@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from sanderling.core.errors import UserError
-from sanderling.recipes.run_record import RunRecord
-from sanderling.recipes.stages import STAGES, Stage, StageRecord, clear_run, is_done, read_record, run_stages
 from sanderling.runs.locks import LOCK
 from sanderling.runs.run import DATABASE, Run
+from sanderling.runs.run_record import RunRecord
+from sanderling.runs.stages import STAGES, Stage, StageRecord, clear_run, is_done, read_record, run_stages
 
 CHILD = """
 import os, sys, time
 from pathlib import Path
-from sanderling.recipes.stages import Stage, run_stages
+from sanderling.runs.stages import Stage, run_stages
 out, kill_at = Path(sys.argv[1]), sys.argv[2]
 
 def work(name):

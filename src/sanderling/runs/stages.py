@@ -14,10 +14,10 @@ from typing import Any
 
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
-from sanderling.evaluate.provenance import peak_memory_mb
-from sanderling.recipes.run_record import RunRecord
 from sanderling.runs.locks import LOCK, locked
+from sanderling.runs.provenance import peak_memory_mb
 from sanderling.runs.run import DATABASE, NoRunError, Run, Table, reading
+from sanderling.runs.run_record import RunRecord
 
 STAGES = "stages"
 """The table of stages, and the name that the run's settings stand under."""
