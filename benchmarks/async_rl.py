@@ -53,16 +53,16 @@ from sanderling.agent.agent import Agent
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import SystemClock
 from sanderling.policy.transformers_policy import TransformersPolicy
+from sanderling.rl.config import PipelineConfig, RlConfig, Straggler
+from sanderling.rl.contract import Actor, Ask, Fate
+from sanderling.rl.denoise import DenoiseConfig
+from sanderling.rl.ledger import Ledger
+from sanderling.rl.run import run_rl
+from sanderling.rl.sifting import sift
 from sanderling.runs.provenance import command_line, machine
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
-from sanderling.train.denoise import DenoiseConfig
 from sanderling.train.encoding import Encoding
-from sanderling.train.rl.config import PipelineConfig, RlConfig, Straggler
-from sanderling.train.rl.contract import Actor, Ask, Fate
-from sanderling.train.rl.ledger import Ledger
-from sanderling.train.rl.run import run_rl
-from sanderling.train.rl.sifting import sift
 from sanderling.train.sft import Progress
 
 HERE = Path(__file__).parent

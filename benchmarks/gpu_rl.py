@@ -27,13 +27,13 @@ from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import SystemClock
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.policy.weight_sync import Copying, copied
+from sanderling.rl.config import PipelineConfig, Placement, RlConfig
+from sanderling.rl.contract import Actor, Ask
+from sanderling.rl.run import METRICS, run_rl
 from sanderling.train.config import MemoryConfig, Precision, Recompute, TrainerConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
 from sanderling.train.plan import Shape
-from sanderling.train.rl.config import PipelineConfig, Placement, RlConfig
-from sanderling.train.rl.contract import Actor, Ask
-from sanderling.train.rl.run import METRICS, run_rl
 from sanderling.train.sft import Progress
 
 QWEN3_06B = Shape(hidden=1024, layers=28, heads=16, kv_heads=8, head_dim=128, intermediate=3072, vocab=151_936, tied=True)

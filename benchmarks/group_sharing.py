@@ -38,19 +38,19 @@ from sanderling.recipes.rl.config import RolloutConfig
 from sanderling.recipes.tiny.config import TinyConfig
 from sanderling.recipes.tiny.data import build_worlds
 from sanderling.recipes.tiny.layout import Layout
+from sanderling.rl.credit.table import TurnTool
+from sanderling.rl.gain import GainConfig, plan_gains
+from sanderling.rl.loss_config import PpoConfig
+from sanderling.rl.losses import build_loss
+from sanderling.rl.rows import rl_rows
 from sanderling.runs.progress import Report
 from sanderling.runs.provenance import command_line, machine
 from sanderling.tools.world_tools import world_tools
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
 from sanderling.train.contract import Row
-from sanderling.train.credit.table import TurnTool
 from sanderling.train.encoding import Encoding
-from sanderling.train.gain import GainConfig, plan_gains
 from sanderling.train.logprobs import TokenLogprobs
-from sanderling.train.loss_config import PpoConfig
-from sanderling.train.losses import build_loss
-from sanderling.train.rl.rows import rl_rows
 from sanderling.train.scorer import ModelScorer
 from sanderling.train.trainer import Trainer
 

@@ -29,12 +29,12 @@ from typing import Any
 
 from sanderling.evaluate.paired import paired_difference
 from sanderling.evaluate.result import EvalResult
+from sanderling.rl.config import RlConfig
+from sanderling.rl.ledger import Ledger
+from sanderling.rl.run import CHECKPOINTS, METRICS
 from sanderling.runs.provenance import command_line, machine
 from sanderling.runs.run import DATABASE, reading
 from sanderling.train.metrics import read_metrics
-from sanderling.train.rl.config import RlConfig
-from sanderling.train.rl.ledger import Ledger
-from sanderling.train.rl.run import CHECKPOINTS, METRICS
 
 FILE = Path(__file__).parent / "results" / "rl_tiny_async.json"
 KILLS = 10

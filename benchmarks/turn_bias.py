@@ -25,11 +25,11 @@ from pathlib import Path
 
 import numpy as np
 
+from sanderling.rl.credit import EstimatorConfig, GrpoConfig, IgpoConfig, build_estimator
+from sanderling.rl.credit.igpo import Assignment, Discount, IgpoMode
+from sanderling.rl.credit.table import TurnTable, TurnTool
 from sanderling.runs.provenance import command_line, machine
 from sanderling.train.contract import BoolArray, FloatArray
-from sanderling.train.credit import EstimatorConfig, GrpoConfig, IgpoConfig, build_estimator
-from sanderling.train.credit.igpo import Assignment, Discount, IgpoMode
-from sanderling.train.credit.table import TurnTable, TurnTool
 
 GROUPS, SIZE, MOST_EXTRA = 16, 8, 30
 TOLERANCE = 0.05

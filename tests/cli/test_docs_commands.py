@@ -19,7 +19,7 @@ from sanderling.recipes.rl.find import find_rl_recipe
 from sanderling.recipes.rl.judging import check_judges, check_rule
 from sanderling.recipes.rl.plan import check_placement
 from sanderling.recipes.rl.prepare import check_selection
-from sanderling.train.rl.config import Placement
+from sanderling.rl.config import Placement
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

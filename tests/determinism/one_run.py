@@ -20,14 +20,14 @@ from sanderling.core.record import Question, Seeds, Trajectory, encode_trajector
 from sanderling.core.types import FixedClock
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.policy.weight_sync import InPlace
+from sanderling.rl.config import RlConfig
+from sanderling.rl.contract import Actor, Ask, Group
+from sanderling.rl.run import run_rl
 from sanderling.synth.questions import chain_questions
 from sanderling.tools.world_tools import world_tools
 from sanderling.train.config import TrainerConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
-from sanderling.train.rl.config import RlConfig
-from sanderling.train.rl.contract import Actor, Ask, Group
-from sanderling.train.rl.run import run_rl
 from sanderling.world.encyclopedia import generate_encyclopedia
 from sanderling.world.local import LocalWorld
 

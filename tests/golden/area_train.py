@@ -409,16 +409,14 @@ if __name__ == "__main__":
     from sanderling.core.types import Ending, Role, Sampling, ToolCall, ToolStatus
     from sanderling.policy.contract import Delta, SampleKey
     from sanderling.policy.transformers_policy import TransformersPolicy
-    from sanderling.runs.jsonl import write_trajectories
-    from sanderling.train.config import TrainerConfig
-    from sanderling.train.credit import DrGrpoConfig, GrpoConfig, IgpoConfig, LeaveOneOutConfig, build_estimator
-    from sanderling.train.credit.igpo import Assignment, Discount, IgpoMode, PenaltyForm
-    from sanderling.train.credit.table import TurnTable, TurnTool
-    from sanderling.train.denoise import DenoiseConfig
-    from sanderling.train.encoding import Encoding
-    from sanderling.train.gain import GainAfter, GainAnswers, GainBaseline, GainConfig, GainForm, information_gains
-    from sanderling.train.loss import LossInputs, sft
-    from sanderling.train.loss_config import (
+    from sanderling.rl.config import RlConfig
+    from sanderling.rl.contract import Actor
+    from sanderling.rl.credit import DrGrpoConfig, GrpoConfig, IgpoConfig, LeaveOneOutConfig, build_estimator
+    from sanderling.rl.credit.igpo import Assignment, Discount, IgpoMode, PenaltyForm
+    from sanderling.rl.credit.table import TurnTable, TurnTool
+    from sanderling.rl.denoise import DenoiseConfig
+    from sanderling.rl.gain import GainAfter, GainAnswers, GainBaseline, GainConfig, GainForm, information_gains
+    from sanderling.rl.loss_config import (
         CispoConfig,
         CorrectionConfig,
         GspoConfig,
@@ -429,11 +427,13 @@ if __name__ == "__main__":
         RatioTo,
         SignBounds,
     )
-    from sanderling.train.losses import Watching, build_loss
+    from sanderling.rl.losses import Watching, build_loss
+    from sanderling.rl.run import run_rl
+    from sanderling.runs.jsonl import write_trajectories
+    from sanderling.train.config import TrainerConfig
+    from sanderling.train.encoding import Encoding
+    from sanderling.train.loss import LossInputs, sft
     from sanderling.train.metrics import read_metrics
-    from sanderling.train.rl.config import RlConfig
-    from sanderling.train.rl.contract import Actor
-    from sanderling.train.rl.run import run_rl
     from sanderling.train.scorer import ModelScorer
     from sanderling.train.team import join_team
 

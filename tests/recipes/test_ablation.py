@@ -17,9 +17,9 @@ from sanderling.recipes.ablation.report import write_ablation
 from sanderling.recipes.ablation.run import run_ablation
 from sanderling.recipes.ablation.units import learning_of
 from sanderling.recipes.registry import ABLATION_QUICK, find_recipe
+from sanderling.rl.credit import IgpoConfig
 from sanderling.runs.run import Run
 from sanderling.runs.stages import STAGES, run_stages
-from sanderling.train.credit import IgpoConfig
 
 RECIPE = Path(__file__).parents[2] / "src" / "sanderling" / "recipes" / "ablation-tiny.toml"
 

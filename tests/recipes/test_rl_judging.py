@@ -11,8 +11,8 @@ from sanderling.evaluate.attempts import Retry
 from sanderling.judge.verdict import Code, Ruling, Verdict, unscored
 from sanderling.recipes.rl.acting import opened_reader
 from sanderling.recipes.rl.judging import check_there, opened_judge, score_by
+from sanderling.rl.contract import ScorerAwayError
 from sanderling.tools.page_reader import ReaderOutageError
-from sanderling.train.rl.contract import ScorerAwayError
 from sanderling.world.contract import VisitReply
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*gave no answer")

@@ -32,11 +32,11 @@ from sanderling.recipes.rl.config import RlRecipe
 from sanderling.recipes.rl.find import find_rl_recipe
 from sanderling.recipes.rl.prepare import Order
 from sanderling.recipes.rl.run import run_rl_command
+from sanderling.rl.health import HealthPause
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.run import records
 from sanderling.runs.run_record import flat, unlike
 from sanderling.train.metrics import read_metrics
-from sanderling.train.rl.health import HealthPause
 from sanderling.train.supervised_plan import checkpoints
 
 GIVEN = {"model", "questions", "held_out", "worlds", "sampler.endpoint", "sampler.served", "date"}

@@ -23,11 +23,11 @@ from sanderling.core.types import FixedClock, Sampling
 from sanderling.policy.contract import WrappedPolicy
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.policy.weight_sync import Copying, copied
+from sanderling.rl.config import PipelineConfig, Placement, RlConfig
+from sanderling.rl.contract import Actor, Ask
+from sanderling.rl.run import run_rl
 from sanderling.train.config import TrainerConfig
 from sanderling.train.encoding import Encoding
-from sanderling.train.rl.config import PipelineConfig, Placement, RlConfig
-from sanderling.train.rl.contract import Actor, Ask
-from sanderling.train.rl.run import run_rl
 
 PROFILE = TINY.model_copy(
     update={"sampling": Sampling(temperature=0.8, max_tokens=16), "guards": Guards(max_retries=0, max_malformed=6)}

@@ -14,14 +14,14 @@ from torch.utils._pytree import tree_leaves
 from train_records import PROFILE, WordTokenizer
 
 from sanderling.core.record import Question
+from sanderling.rl.config import RlConfig
+from sanderling.rl.contract import Actor
+from sanderling.rl.run import run_rl
 from sanderling.train.checkpoint import checkpoints, load_model, load_state, open_model, save_checkpoint
 from sanderling.train.config import Precision, SupervisedConfig, TrainerConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.launch import Place, opened_team
 from sanderling.train.loss import LossInputs, Metrics, sft
-from sanderling.train.rl.config import RlConfig
-from sanderling.train.rl.contract import Actor
-from sanderling.train.rl.run import run_rl
 from sanderling.train.sft import run_sft
 from sanderling.train.sft_config import ParallelConfig
 from sanderling.train.sharding import Sharded

@@ -21,12 +21,12 @@ from train_records import PROFILE, WordTokenizer
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
+from sanderling.rl.config import RlConfig
+from sanderling.rl.contract import Actor
+from sanderling.rl.run import run_rl
 from sanderling.train.config import TrainerConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.loss import sft
-from sanderling.train.rl.config import RlConfig
-from sanderling.train.rl.contract import Actor
-from sanderling.train.rl.run import run_rl
 from sanderling.train.team import join_team, sum_gradients
 from sanderling.train.trainer import Trainer
 

@@ -9,7 +9,7 @@ import pytest
 from sanderling.core.profiles import Profile
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Ending, Role
-from sanderling.train.denoise import (
+from sanderling.rl.denoise import (
     DenoiseConfig,
     ExtremeConfig,
     FormatConfig,

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from turn_tables import batches, by_trajectory, due, grid, table_of, trajectory
 
-from sanderling.train.credit import ESTIMATORS, DrGrpoConfig, GrpoConfig, IgpoConfig, LeaveOneOutConfig, build_estimator
-from sanderling.train.credit.groups import differ
-from sanderling.train.credit.igpo import Assignment, Discount, IgpoMode, PenaltyForm
-from sanderling.train.credit.outcome import Deviation
+from sanderling.rl.credit import ESTIMATORS, DrGrpoConfig, GrpoConfig, IgpoConfig, LeaveOneOutConfig, build_estimator
+from sanderling.rl.credit.groups import differ
+from sanderling.rl.credit.igpo import Assignment, Discount, IgpoMode, PenaltyForm
+from sanderling.rl.credit.outcome import Deviation
 
 OUTCOME_ONLY = [
     GrpoConfig(),

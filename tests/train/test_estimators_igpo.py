@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from turn_tables import batches, by_trajectory, due, grid, table_of, trajectory
 
-from sanderling.train.credit import IgpoConfig, build_estimator
-from sanderling.train.credit.igpo import Assignment, Discount, IgpoMode, PenaltyForm
+from sanderling.rl.credit import IgpoConfig, build_estimator
+from sanderling.rl.credit.igpo import Assignment, Discount, IgpoMode, PenaltyForm
 
 # ---------------------------------------------------------------- slow, independent reference: recursions, plain Python
 

@@ -4,10 +4,10 @@ from train_records import PROFILE, WordTokenizer, record
 
 from sanderling.core.errors import UserError
 from sanderling.core.types import Ending
+from sanderling.rl.credit.table import TurnTool
+from sanderling.rl.denoise import turn_penalties
+from sanderling.rl.gain import GainAnswers, GainBaseline, GainConfig, GainForm, Probe, information_gains
 from sanderling.train.contract import ScoreRequest
-from sanderling.train.credit.table import TurnTool
-from sanderling.train.denoise import turn_penalties
-from sanderling.train.gain import GainAnswers, GainBaseline, GainConfig, GainForm, Probe, information_gains
 
 ALL_TOOLS = frozenset({TurnTool.SEARCH, TurnTool.VISIT, TurnTool.BOTH, TurnTool.OTHER})
 PROBE = Probe(prefix="enough </think> <answer>", suffix="</answer>")

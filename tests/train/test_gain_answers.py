@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 from train_records import WordTokenizer
 
-from sanderling.train.gain import DR_VENUS_PROBE, PROBES, Probe, forced
+from sanderling.rl.gain import DR_VENUS_PROBE, PROBES, Probe, forced
 
 QWEN = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 """How Qwen's tokenizers cut text before they merge bytes."""

@@ -10,7 +10,7 @@ from sanderling.agent.limits import CUT_MARK
 from sanderling.agent.transcript import FORCED, OBSERVATION_CUT
 from sanderling.core.record import Question
 from sanderling.core.types import Ending
-from sanderling.train.gain import GainConfig, plan_gains
+from sanderling.rl.gain import GainConfig, plan_gains
 
 QUESTION = Question(id="q", text="Where?", answers=("Paris",))
 

@@ -7,7 +7,7 @@ from train_records import WordTokenizer, record
 from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, ToolEvent, Trajectory
 from sanderling.core.types import Role, ToolCall, ToolStatus
-from sanderling.train.gain import GainAfter, GainBaseline, GainConfig, Probe, contexts, information_gains, turn_places
+from sanderling.rl.gain import GainAfter, GainBaseline, GainConfig, Probe, contexts, information_gains, turn_places
 
 PROBE = Probe(prefix="enough </think> <answer>", suffix="</answer>")
 TOKENS = WordTokenizer()

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 import torch
 
+from sanderling.rl.loss_config import CispoConfig, CorrectionConfig, GspoConfig, Level, PolicyLoss, PpoConfig, RatioTo
+from sanderling.rl.losses import build_loss
 from sanderling.train.config import Aggregation
 from sanderling.train.contract import Row
 from sanderling.train.loss import LossInputs
-from sanderling.train.loss_config import CispoConfig, CorrectionConfig, GspoConfig, Level, PolicyLoss, PpoConfig, RatioTo
-from sanderling.train.losses import build_loss
 from sanderling.train.trainer import row_weights
 
 pytest.importorskip("trl", reason="TRL comes with the extra `dev`")

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_qwen3 import VOCAB, tiny_model
 
+from sanderling.rl.loss_config import GspoConfig, PpoConfig
+from sanderling.rl.losses import build_loss
 from sanderling.train import logprobs
 from sanderling.train.attention import packed_attention
 from sanderling.train.config import Aggregation, Packing, TrainerConfig
 from sanderling.train.contract import Row
 from sanderling.train.logprobs import distinct, token_logprobs
-from sanderling.train.loss_config import GspoConfig, PpoConfig
-from sanderling.train.losses import build_loss
 from sanderling.train.packing import collate, per_token
 from sanderling.train.prefixes import COPIES, Bundling, common, families, lay_out, neighbours
 from sanderling.train.trainer import Trainer

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
-from sanderling.train.loss import LossInputs
-from sanderling.train.loss_config import (
+from sanderling.rl.loss_config import (
     CispoConfig,
     CorrectionConfig,
     GspoConfig,
@@ -17,7 +16,8 @@ from sanderling.train.loss_config import (
     PpoConfig,
     RatioTo,
 )
-from sanderling.train.losses import LOSSES, build_loss
+from sanderling.rl.losses import LOSSES, build_loss
+from sanderling.train.loss import LossInputs
 
 logps = st.floats(-4, -0.01, allow_nan=False)
 tokens = st.lists(st.tuples(logps, logps, logps, logps, st.floats(-2, 2), st.floats(0, 1)), min_size=1, max_size=8)

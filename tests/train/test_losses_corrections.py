@@ -9,8 +9,7 @@ from pydantic import ValidationError
 from sanderling.core.config import load_config, to_toml
 from sanderling.recipes.rl.config import RlRecipe
 from sanderling.recipes.rl.find import find_rl_recipe
-from sanderling.train.loss import LossInputs
-from sanderling.train.loss_config import (
+from sanderling.rl.loss_config import (
     CispoConfig,
     CorrectionConfig,
     GspoConfig,
@@ -20,7 +19,8 @@ from sanderling.train.loss_config import (
     RatioTo,
     SignBounds,
 )
-from sanderling.train.losses import build_loss
+from sanderling.rl.losses import build_loss
+from sanderling.train.loss import LossInputs
 
 KINDS = [PpoConfig, GspoConfig, CispoConfig, MinirlConfig]
 

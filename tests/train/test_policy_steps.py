@@ -7,11 +7,11 @@ import pytest
 import torch
 from tiny_qwen3 import random_rows, tiny_model
 
+from sanderling.rl.loss_config import CispoConfig, CorrectionConfig, GspoConfig, MinirlConfig, PpoConfig, SignBounds
+from sanderling.rl.losses import build_loss
 from sanderling.train.config import Packing, TrainerConfig
 from sanderling.train.contract import Row
 from sanderling.train.loss import LossInputs
-from sanderling.train.loss_config import CispoConfig, CorrectionConfig, GspoConfig, MinirlConfig, PpoConfig, SignBounds
-from sanderling.train.losses import build_loss
 from sanderling.train.trainer import Trainer
 
 CORRECTION = CorrectionConfig(low=0.7, high=1.5, veto=0.65, bounds=SignBounds(decay=0.1))

@@ -14,22 +14,22 @@ from train_records import PROFILE, WordTokenizer, record
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.core.types import Ending, Sampling
+from sanderling.rl.config import PipelineConfig, RlConfig, Straggler
+from sanderling.rl.contract import Actor, Ask
+from sanderling.rl.credit import GrpoConfig, IgpoConfig
+from sanderling.rl.curriculum import Curriculum, CurriculumConfig
+from sanderling.rl.denoise import DenoiseConfig, ExtremeConfig
+from sanderling.rl.gain import GainConfig, Probe
+from sanderling.rl.loss_config import CispoConfig, GspoConfig, MinirlConfig, PpoConfig, RatioTo
+from sanderling.rl.rollouts import episode_seed
+from sanderling.rl.run import run_rl
 from sanderling.runs.run import records
 from sanderling.train.config import TrainerConfig
-from sanderling.train.credit import GrpoConfig, IgpoConfig
-from sanderling.train.denoise import DenoiseConfig, ExtremeConfig
 from sanderling.train.encoding import Encoding
-from sanderling.train.gain import GainConfig, Probe
-from sanderling.train.loss_config import CispoConfig, GspoConfig, MinirlConfig, PpoConfig, RatioTo
 from sanderling.train.metrics import read_metrics
-from sanderling.train.rl.config import PipelineConfig, RlConfig, Straggler
-from sanderling.train.rl.contract import Actor, Ask
-from sanderling.train.rl.curriculum import Curriculum, CurriculumConfig
-from sanderling.train.rl.rollouts import episode_seed
-from sanderling.train.rl.run import run_rl
 from sanderling.train.trainer import Trainer
 
-pytestmark = pytest.mark.filterwarnings("ignore::sanderling.train.rl.run.HealthWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sanderling.rl.run.HealthWarning")
 QUESTIONS = [Question(id=f"q{i}", text="?", answers=("Oslo",)) for i in range(3)]
 CONFIG = RlConfig(
     trainer=TrainerConfig(lr=3e-3, entropy=True),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.core.record import Question
-from sanderling.train.rl.curriculum import Curriculum, CurriculumConfig, Standing
+from sanderling.rl.curriculum import Curriculum, CurriculumConfig, Standing
 
 QUESTIONS = [Question(id=f"q{i}", text="?", answers=("Oslo",)) for i in range(7)]
 RIGHT, WRONG, MIXED = [1.0] * 4, [0.0] * 4, [0.0, 1.0, 0.0, 0.0]

@@ -10,14 +10,11 @@ from train_records import record
 from sanderling.core.profiles import ToolNames
 from sanderling.core.record import Trajectory
 from sanderling.core.types import Ending, ToolCall
-from sanderling.train.credit import GrpoConfig, build_estimator
-from sanderling.train.credit.groups import Components
-from sanderling.train.credit.table import Graded, build_table
-from sanderling.train.loss import LossInputs
-from sanderling.train.loss_config import CispoConfig, CorrectionConfig, MinirlConfig, PpoConfig, RatioTo
-from sanderling.train.losses import EDGES, Watching, build_loss, fresh_gap, ratio_bins
-from sanderling.train.rl.contract import Ended, Group
-from sanderling.train.rl.figures import (
+from sanderling.rl.contract import Ended, Group
+from sanderling.rl.credit import GrpoConfig, build_estimator
+from sanderling.rl.credit.groups import Components
+from sanderling.rl.credit.table import Graded, build_table
+from sanderling.rl.figures import (
     age_figures,
     credit_figures,
     queries,
@@ -26,6 +23,9 @@ from sanderling.train.rl.figures import (
     think_tokens,
     update_figures,
 )
+from sanderling.rl.loss_config import CispoConfig, CorrectionConfig, MinirlConfig, PpoConfig, RatioTo
+from sanderling.rl.losses import EDGES, Watching, build_loss, fresh_gap, ratio_bins
+from sanderling.train.loss import LossInputs
 
 
 def said(trajectory: Trajectory, *turns: dict) -> Trajectory:

@@ -10,7 +10,7 @@ import pytest
 
 from sanderling.core.errors import UserError
 from sanderling.recipes.rl.find import find_rl_recipe
-from sanderling.train.rl.health import Alarm, Health, HealthConfig, HealthPause, Kind, rules
+from sanderling.rl.health import Alarm, Health, HealthConfig, HealthPause, Kind, rules
 
 COLLAPSE = {
     # Figures per rollout of the authors' behaviour study, at steps 1, 220, 480 and 510 of stage 1.

@@ -21,13 +21,13 @@ from safetensors.numpy import load_file
 from test_rl_real_policy import base as base  # the fixture
 
 from sanderling.core.chat import load_tokenizer
+from sanderling.rl.contract import Actor, Fate
+from sanderling.rl.ledger import Ledger
+from sanderling.rl.run import CHECKPOINTS, run_rl
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
-from sanderling.train.rl.contract import Actor, Fate
-from sanderling.train.rl.ledger import Ledger
-from sanderling.train.rl.run import CHECKPOINTS, run_rl
 
-pytestmark = pytest.mark.filterwarnings("ignore::sanderling.train.rl.run.HealthWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sanderling.rl.run.HealthWarning")
 KILLS = 10
 
 

@@ -14,20 +14,20 @@ from train_records import PROFILE, WordTokenizer
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.core.types import Ending
+from sanderling.rl.config import PipelineConfig, SelectionConfig, Straggler
+from sanderling.rl.contract import Actor, Ask, Fate
+from sanderling.rl.denoise import DenoiseConfig, ExtremeConfig
+from sanderling.rl.health import Alarm, HealthConfig, HealthPause
+from sanderling.rl.learning import Learner, dealt
+from sanderling.rl.ledger import Ledger
+from sanderling.rl.rollouts import Rollouts
+from sanderling.rl.run import apart_from, run_rl
 from sanderling.runs.run import RECORDS, Run
 from sanderling.train.contract import Row
-from sanderling.train.denoise import DenoiseConfig, ExtremeConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
-from sanderling.train.rl.config import PipelineConfig, SelectionConfig, Straggler
-from sanderling.train.rl.contract import Actor, Ask, Fate
-from sanderling.train.rl.health import Alarm, HealthConfig, HealthPause
-from sanderling.train.rl.learning import Learner, dealt
-from sanderling.train.rl.ledger import Ledger
-from sanderling.train.rl.rollouts import Rollouts
-from sanderling.train.rl.run import apart_from, run_rl
 
-pytestmark = pytest.mark.filterwarnings("ignore::sanderling.train.rl.run.HealthWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sanderling.rl.run.HealthWarning")
 
 
 def test_a_run_goes_on_when_the_world_is_up_again(base: Path, tmp_path: Path):

@@ -12,20 +12,20 @@ from train_records import PROFILE, WordTokenizer, record
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
-from sanderling.train.credit import IgpoConfig
-from sanderling.train.credit.igpo import IgpoMode
-from sanderling.train.denoise import DenoiseConfig, ExtremeConfig
+from sanderling.rl import rollouts
+from sanderling.rl.config import PipelineConfig, RlConfig, SelectionConfig
+from sanderling.rl.contract import Actor, Ask, Ended, Fate, Group, ScorerAwayError
+from sanderling.rl.credit import IgpoConfig
+from sanderling.rl.credit.igpo import IgpoMode
+from sanderling.rl.denoise import DenoiseConfig, ExtremeConfig
+from sanderling.rl.gain import GainConfig
+from sanderling.rl.ledger import Ledger
+from sanderling.rl.run import run_rl
+from sanderling.rl.sifting import fate, sift
 from sanderling.train.encoding import Encoding
-from sanderling.train.gain import GainConfig
 from sanderling.train.metrics import read_metrics
-from sanderling.train.rl import rollouts
-from sanderling.train.rl.config import PipelineConfig, RlConfig, SelectionConfig
-from sanderling.train.rl.contract import Actor, Ask, Ended, Fate, Group, ScorerAwayError
-from sanderling.train.rl.ledger import Ledger
-from sanderling.train.rl.run import run_rl
-from sanderling.train.rl.sifting import fate, sift
 
-pytestmark = pytest.mark.filterwarnings("ignore::sanderling.train.rl.run.HealthWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sanderling.rl.run.HealthWarning")
 
 
 class Judge:

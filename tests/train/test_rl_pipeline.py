@@ -14,17 +14,17 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
 from sanderling.policy.weight_sync import copied, copy_into
+from sanderling.rl.config import PipelineConfig, RlConfig, SelectionConfig, Straggler
+from sanderling.rl.contract import Actor, Ask, Ended, Fate, Group, oldest_version
+from sanderling.rl.denoise import DenoiseConfig
+from sanderling.rl.ledger import Ledger
+from sanderling.rl.run import run_rl
+from sanderling.rl.sifting import STALE, fate, sift
 from sanderling.runs.run import DATABASE, records
-from sanderling.train.denoise import DenoiseConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
-from sanderling.train.rl.config import PipelineConfig, RlConfig, SelectionConfig, Straggler
-from sanderling.train.rl.contract import Actor, Ask, Ended, Fate, Group, oldest_version
-from sanderling.train.rl.ledger import Ledger
-from sanderling.train.rl.run import run_rl
-from sanderling.train.rl.sifting import STALE, fate, sift
 
-pytestmark = pytest.mark.filterwarnings("ignore::sanderling.train.rl.run.HealthWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sanderling.rl.run.HealthWarning")
 
 
 class Slow(Bandit):

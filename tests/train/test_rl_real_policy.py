@@ -15,18 +15,18 @@ from sanderling.core.types import FixedClock, Sampling
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.policy.weight_sync import InPlace
 from sanderling.recipes.base import PHRASES
+from sanderling.rl.config import RlConfig
+from sanderling.rl.contract import Actor, Ask
+from sanderling.rl.credit import GrpoConfig
+from sanderling.rl.gain import PROBES
+from sanderling.rl.rows import rl_rows
+from sanderling.rl.run import run_rl
 from sanderling.train.bootstrap import ModelShape, train_tokenizer, write_random_model
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
-from sanderling.train.credit import GrpoConfig
 from sanderling.train.encoding import Encoding
-from sanderling.train.gain import PROBES
 from sanderling.train.logprobs import TokenLogprobs
 from sanderling.train.metrics import read_metrics
-from sanderling.train.rl.config import RlConfig
-from sanderling.train.rl.contract import Actor, Ask
-from sanderling.train.rl.rows import rl_rows
-from sanderling.train.rl.run import run_rl
 from sanderling.train.trainer import row_logprobs
 
 PROFILE = TINY.model_copy(update={"sampling": Sampling(temperature=0.8, max_tokens=12)})

@@ -22,20 +22,20 @@ from sanderling.core.types import Ending, FixedClock, Role, Sampling, ToolCall, 
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.policy.weight_sync import InPlace
 from sanderling.recipes.base import PHRASES
+from sanderling.rl.config import RlConfig
+from sanderling.rl.contract import Actor, Ask
+from sanderling.rl.credit import GrpoConfig, IgpoConfig, build_estimator
+from sanderling.rl.credit.igpo import IgpoMode
+from sanderling.rl.credit.table import Graded, build_table
+from sanderling.rl.denoise import turn_penalties
+from sanderling.rl.gain import GainConfig, Probe
+from sanderling.rl.run import run_rl
+from sanderling.rl.teaching import Lesson, Try, give_credit, give_credit_to_go, teach
 from sanderling.train.bootstrap import ModelShape, train_tokenizer, write_random_model
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import Packing, TrainerConfig
-from sanderling.train.credit import GrpoConfig, IgpoConfig, build_estimator
-from sanderling.train.credit.igpo import IgpoMode
-from sanderling.train.credit.table import Graded, build_table
-from sanderling.train.denoise import turn_penalties
 from sanderling.train.encoding import Encoding
-from sanderling.train.gain import GainConfig, Probe
 from sanderling.train.metrics import read_metrics
-from sanderling.train.rl.config import RlConfig
-from sanderling.train.rl.contract import Actor, Ask
-from sanderling.train.rl.run import run_rl
-from sanderling.train.rl.teaching import Lesson, Try, give_credit, give_credit_to_go, teach
 
 QUESTIONS = [Question(id=f"q{i}", text=f"question {i}", answers=("Oslo", "Oslo fjord")) for i in range(4)]
 PREFIX = "so </think> <answer>"

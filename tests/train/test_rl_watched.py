@@ -10,17 +10,17 @@ from train_records import PROFILE, WordTokenizer, record
 
 from sanderling.core.record import Trajectory
 from sanderling.core.types import Ending
-from sanderling.train.credit import LeaveOneOutConfig, build_estimator
-from sanderling.train.credit.table import Graded, build_table
-from sanderling.train.denoise import DenoiseConfig, ExtremeConfig, FormatConfig, Place, sift, turn_penalties
+from sanderling.rl.credit import LeaveOneOutConfig, build_estimator
+from sanderling.rl.credit.table import Graded, build_table
+from sanderling.rl.curriculum import CurriculumConfig
+from sanderling.rl.denoise import DenoiseConfig, ExtremeConfig, FormatConfig, Place, sift, turn_penalties
+from sanderling.rl.health import Alarm, HealthConfig, HealthPause, rules
+from sanderling.rl.learning import credit_rows
+from sanderling.rl.run import HealthWarning
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
-from sanderling.train.rl.curriculum import CurriculumConfig
-from sanderling.train.rl.health import Alarm, HealthConfig, HealthPause, rules
-from sanderling.train.rl.learning import credit_rows
-from sanderling.train.rl.run import HealthWarning
 
-pytestmark = pytest.mark.filterwarnings("ignore::sanderling.train.rl.run.HealthWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sanderling.rl.run.HealthWarning")
 
 
 def credited(group: list[tuple[Trajectory, float | None]], config: DenoiseConfig):
@@ -89,7 +89,7 @@ def test_an_alarm_stops_a_run_that_goes_on_as_if_nothing_had_been(tmp_path: Path
     assert all(np.array_equal(ours[name], theirs[name]) for name in theirs)
 
 
-@pytest.mark.filterwarnings("always::sanderling.train.rl.run.HealthWarning")
+@pytest.mark.filterwarnings("always::sanderling.rl.run.HealthWarning")
 def test_an_alarm_at_the_last_step_is_told_and_the_run_ends(tmp_path: Path):
     """Nothing comes after it that could be stopped, and a pause would come at each resume, before the result is written."""
     base = save_tiny(tmp_path / "base")
@@ -111,7 +111,7 @@ def test_an_alarm_at_the_last_step_that_a_kill_left_unheard_does_not_stop_the_re
         raise RuntimeError("killed here")
 
     with monkeypatch.context() as patched, pytest.raises(RuntimeError, match="killed here"):
-        patched.setattr("sanderling.train.rl.run._Run.finish", killed)
+        patched.setattr("sanderling.rl.run._Run.finish", killed)
         train(config, base, tmp_path / "run")
     assert train(config, base, tmp_path / "run").trained
     assert (tmp_path / "run" / "model" / "config.json").is_file()

@@ -12,10 +12,10 @@ from test_scorer import MODEL, MODELS, close, counted, naive
 from tiny_qwen3 import VOCAB
 from train_records import WordTokenizer, record
 
+from sanderling.rl.gain import GainConfig, plan_gains
 from sanderling.train import logprobs
 from sanderling.train.config import TrainerConfig
 from sanderling.train.contract import Row, ScoreRequest
-from sanderling.train.gain import GainConfig, plan_gains
 from sanderling.train.logprobs import TokenLogprobs
 from sanderling.train.scorer import ModelScorer
 from sanderling.train.scorer_layout import asked, lay_out_requests, lines_of

@@ -10,12 +10,12 @@ from train_records import PROFILE, WordTokenizer, record
 
 from sanderling.core.record import Node, NodeKind, ToolEvent, Trajectory, turn_indices
 from sanderling.core.types import Role, ToolCall, ToolStatus
+from sanderling.rl.credit.table import TurnTool, turn_tools
+from sanderling.rl.gain import GainAnswers, GainBaseline, GainConfig, GainForm, Probe, gains_and_logprobs, information_gains
+from sanderling.rl.rows import rl_rows
 from sanderling.train.config import TrainerConfig
-from sanderling.train.credit.table import TurnTool, turn_tools
 from sanderling.train.encoding import Encoding
-from sanderling.train.gain import GainAnswers, GainBaseline, GainConfig, GainForm, Probe, gains_and_logprobs, information_gains
 from sanderling.train.logprobs import TokenLogprobs
-from sanderling.train.rl.rows import rl_rows
 from sanderling.train.scorer import ModelScorer
 from sanderling.train.trainer import row_logprobs
 

@@ -11,10 +11,10 @@ from test_rl import QUESTIONS
 from test_team import RL, STEADY, alone, pair, same_figures  # noqa: F401  # pair is a fixture
 from tiny_qwen3 import random_rows, save_tiny, tiny_model
 
+from sanderling.rl.config import PipelineConfig, Placement
 from sanderling.train.config import Aggregation, MemoryConfig, Packing, Precision, TrainerConfig
 from sanderling.train.launch import Place, opened_team
 from sanderling.train.loss import sft
-from sanderling.train.rl.config import PipelineConfig, Placement
 from sanderling.train.sft_config import ParallelConfig, ParallelKind
 from sanderling.train.trainer import NotFiniteError, Trainer
 

@@ -20,13 +20,13 @@ from torch.distributed import HashStore
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
+from sanderling.rl.config import PipelineConfig, RlConfig
+from sanderling.rl.credit import IgpoConfig
+from sanderling.rl.gain import GainConfig, Probe
+from sanderling.rl.loss_config import PpoConfig, RatioTo
 from sanderling.train.config import Aggregation, Packing, TrainerConfig
-from sanderling.train.credit import IgpoConfig
-from sanderling.train.gain import GainConfig, Probe
-from sanderling.train.loss_config import PpoConfig, RatioTo
 from sanderling.train.metrics import read_metrics
 from sanderling.train.packing import deal
-from sanderling.train.rl.config import PipelineConfig, RlConfig
 from sanderling.train.team import SOLO, Replicated, Solo, joined, share
 
 STEADY = TrainerConfig(lr=3e-3, eps=1e-3, entropy=True, micro_batch_tokens=60)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from turn_tables import table_of, trajectory
 
-from sanderling.train.credit import GrpoConfig, IgpoConfig, build_estimator
-from sanderling.train.credit.igpo import Assignment, IgpoMode
+from sanderling.rl.credit import GrpoConfig, IgpoConfig, build_estimator
+from sanderling.rl.credit.igpo import Assignment, IgpoMode
 
 DEFAULT = IgpoConfig()
 UNSCALED = {"outcome_floor": 1e6, "max_scale": 1.0}

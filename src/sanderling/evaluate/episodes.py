@@ -13,7 +13,7 @@ from sanderling.core.types import Ending
 from sanderling.evaluate.contaminated import read_its_question
 from sanderling.judge.rules import answer_tokens
 from sanderling.judge.verdict import verdict_of
-from sanderling.train.denoise import turn_violations
+from sanderling.rl.denoise import turn_violations
 
 
 @dataclass(frozen=True)

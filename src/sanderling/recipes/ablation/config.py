@@ -10,7 +10,7 @@ from sanderling.core.config import check_config
 from sanderling.core.profiles import PROFILES
 from sanderling.recipes.rl.config import RolloutConfig
 from sanderling.recipes.tiny.config import Questions, Worlds, checked_hops
-from sanderling.train.rl.config import RlConfig
+from sanderling.rl.config import RlConfig
 
 
 class Section(BaseModel):

@@ -25,9 +25,9 @@ from sanderling.recipes.rl.judging import opened_judge, score_by
 from sanderling.recipes.rl.places import Dynamics, Places, directories
 from sanderling.recipes.rl.plan import context_name
 from sanderling.recipes.rl.seldom import Seldom
+from sanderling.rl.config import Placement
+from sanderling.rl.contract import Actor, Ask, Score
 from sanderling.tools.page_reader import OnOutage, PageReader, reader_over
-from sanderling.train.rl.config import Placement
-from sanderling.train.rl.contract import Actor, Ask, Score
 
 if TYPE_CHECKING:
     from sanderling.policy.endpoint import CompletionEndpointPolicy

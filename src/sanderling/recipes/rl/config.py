@@ -1,7 +1,7 @@
 """The settings of reinforcement learning as a command runs it: what is asked, how rollouts are sampled, and in which stages.
 
 Importable without torch. Paths are given on the command line more often than in a file; what trains is
-:class:`~sanderling.train.rl.config.RlConfig`. A stage lays its own settings over the run's and begins with the model that the
+:class:`~sanderling.rl.config.RlConfig`. A stage lays its own settings over the run's and begins with the model that the
 stage before it selected.
 """
 
@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile, get_profile
+from sanderling.rl.config import RlConfig
 from sanderling.synth.difficulty import BandSettings
 from sanderling.train.config import Title
-from sanderling.train.rl.config import RlConfig
 from sanderling.train.sft_config import ParallelConfig, ParallelKind
 
 _NAME = re.compile("[a-z0-9][a-z0-9-]*")

@@ -23,9 +23,9 @@ from sanderling.policy.contract import PolicyOutageError
 from sanderling.policy.load import check_model, close_policy, is_endpoint, models_at, names_model, open_policy, place_of
 from sanderling.policy.request_client import RequestClient
 from sanderling.recipes.rl.seldom import Seldom
+from sanderling.rl.config import RlConfig
+from sanderling.rl.contract import Score, ScorerAwayError
 from sanderling.runs.run import Run
-from sanderling.train.rl.config import RlConfig
-from sanderling.train.rl.contract import Score, ScorerAwayError
 
 _AWAY = frozenset({Code.OUTAGE, Code.BUDGET})
 

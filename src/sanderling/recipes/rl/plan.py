@@ -12,10 +12,10 @@ from typing import Any
 from sanderling.core.errors import UserError
 from sanderling.recipes.rl.config import RlRecipe, Stage, stages_of
 from sanderling.recipes.sft.devices import Devices
+from sanderling.rl.config import Placement
 from sanderling.train.config import LOGIT_CHUNK, Packing, Precision, Recompute
 from sanderling.train.launch import check_parallel
 from sanderling.train.plan import Load, Shape, read_positions, read_shape
-from sanderling.train.rl.config import Placement
 from sanderling.train.rl_plan import Episodes, RlEstimate, RlLoad, Sharing, Speeds, rl_estimate
 from sanderling.train.sft_config import ParallelKind
 

@@ -109,7 +109,7 @@ def _run(place: Place, meeting: Path | None, job: Job, watch: "Callable[[Progres
 
 async def _run_in(team: Any, device: Any, job: Job, watch: "Callable[[Progress], None] | None") -> None:
     """One stage, in one process of the run."""
-    from sanderling.train.rl.run import run_rl
+    from sanderling.rl.run import run_rl
 
     recipe, stage, directory = job.order.recipe, job.stage, job.directory
     every = (*job.questions, *job.held_out)

@@ -8,9 +8,9 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from sanderling.rl.config import Placement, RlConfig
 from sanderling.synth.teacher import ModeShares
 from sanderling.train.config import SupervisedConfig
-from sanderling.train.rl.config import Placement, RlConfig
 
 
 class Section(BaseModel):

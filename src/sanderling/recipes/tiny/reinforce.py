@@ -18,10 +18,10 @@ from sanderling.recipes.tiny.layout import Layout
 from sanderling.recipes.tiny.measure import agent_of, measure_all
 from sanderling.recipes.tiny.supervised import ARMS
 from sanderling.recipes.workers import run_team
+from sanderling.rl.contract import Actor, Ask
 from sanderling.runs.progress import Report
 from sanderling.tools.world_tools import world_tools
 from sanderling.train.metrics import read_metrics
-from sanderling.train.rl.contract import Actor, Ask
 
 
 def choose_arm(layout: Layout, command: str, report: Report) -> dict[str, Any]:
@@ -53,8 +53,8 @@ def reinforce(layout: Layout, start: str, report: Report) -> dict[str, Any]:
 
 def reinforce_rank(rank: int, size: int, meeting: Path, layout: Layout, start: str) -> None:
     """What each process of the RL stage does."""
+    from sanderling.rl.run import run_rl
     from sanderling.train.encoding import Encoding
-    from sanderling.train.rl.run import run_rl
     from sanderling.train.team import join_team
 
     settings, out = layout.config.rl, layout.root / "rl"

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from sanderling.data.show import CreditLine, CreditParts
+from sanderling.rl.credit.groups import Components
+from sanderling.rl.credit.table import Graded, TurnTable
+from sanderling.rl.sifting import Sifted
 from sanderling.runs.files import replace_file
-from sanderling.train.credit.groups import Components
-from sanderling.train.credit.table import Graded, TurnTable
-from sanderling.train.rl.sifting import Sifted
 
 _DIGITS = 6
 

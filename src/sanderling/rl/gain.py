@@ -18,8 +18,8 @@ from sanderling.core.chat import Tokenizer
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.record import NodeKind, Trajectory, turn_indices
+from sanderling.rl.credit.table import TurnTool, turn_tools
 from sanderling.train.contract import FloatArray, Row, RowScorer, Scorer, ScoreRequest
-from sanderling.train.credit.table import TurnTool, turn_tools
 
 
 class Probe(Frozen):

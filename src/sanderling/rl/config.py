@@ -6,13 +6,13 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from sanderling.core.config import Frozen
+from sanderling.rl.credit import EstimatorConfig, GrpoConfig
+from sanderling.rl.curriculum import CurriculumConfig
+from sanderling.rl.denoise import DenoiseConfig
+from sanderling.rl.gain import GainConfig
+from sanderling.rl.health import HealthConfig
+from sanderling.rl.loss_config import LossConfig, PpoConfig
 from sanderling.train.config import TrainerConfig
-from sanderling.train.credit import EstimatorConfig, GrpoConfig
-from sanderling.train.denoise import DenoiseConfig
-from sanderling.train.gain import GainConfig
-from sanderling.train.loss_config import LossConfig, PpoConfig
-from sanderling.train.rl.curriculum import CurriculumConfig
-from sanderling.train.rl.health import HealthConfig
 
 
 class Placement(StrEnum):

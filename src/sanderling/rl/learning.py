@@ -16,21 +16,21 @@ from transformers import PreTrainedModel
 
 from sanderling.data.show import CreditLine
 from sanderling.policy.model_directory import load_empty
+from sanderling.rl.config import RlConfig
+from sanderling.rl.contract import Fate, Group
+from sanderling.rl.credit import build_estimator
+from sanderling.rl.credit.table import Graded, build_table
+from sanderling.rl.credit_lines import credit_lines
+from sanderling.rl.denoise import turn_penalties
+from sanderling.rl.figures import age_figures, credit_figures, step_metrics, update_figures
+from sanderling.rl.losses import Watching, build_loss
+from sanderling.rl.measuring import Measured, measure, with_proximal, with_reference
+from sanderling.rl.rows import rl_rows
+from sanderling.rl.sifting import Sifted, left_out, sift
 from sanderling.train.checkpoint import load_model, load_state, reads_weights, save_checkpoint
 from sanderling.train.contract import FloatArray, Row
-from sanderling.train.credit import build_estimator
-from sanderling.train.credit.table import Graded, build_table
-from sanderling.train.denoise import turn_penalties
 from sanderling.train.encoding import Encoding
 from sanderling.train.logprobs import TokenLogprobs
-from sanderling.train.losses import Watching, build_loss
-from sanderling.train.rl.config import RlConfig
-from sanderling.train.rl.contract import Fate, Group
-from sanderling.train.rl.credit_lines import credit_lines
-from sanderling.train.rl.figures import age_figures, credit_figures, step_metrics, update_figures
-from sanderling.train.rl.measuring import Measured, measure, with_proximal, with_reference
-from sanderling.train.rl.rows import rl_rows
-from sanderling.train.rl.sifting import Sifted, left_out, sift
 from sanderling.train.row_source import grouped
 from sanderling.train.team import Team
 from sanderling.train.trainer import Trainer

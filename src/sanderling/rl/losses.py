@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from sanderling.core.errors import UserError
-from sanderling.train.loss import Loss, LossInputs, Metrics
-from sanderling.train.loss_config import (
+from sanderling.rl.loss_config import (
     CispoConfig,
     GspoConfig,
     KlForm,
@@ -29,6 +28,7 @@ from sanderling.train.loss_config import (
     RatioTo,
     SignBounds,
 )
+from sanderling.train.loss import Loss, LossInputs, Metrics
 
 LIMIT = 20.0
 """Log-ratios beyond this size enter with this size: exp(20) is 5e8, and float32 overflows at exp(88.7)."""

@@ -5,10 +5,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from sanderling.train.contract import FloatArray
-from sanderling.train.credit.groups import Components
-from sanderling.train.credit.igpo import IgpoConfig, igpo
-from sanderling.train.credit.outcome import (
+from sanderling.rl.credit.groups import Components
+from sanderling.rl.credit.igpo import IgpoConfig, igpo
+from sanderling.rl.credit.outcome import (
     DrGrpoConfig,
     GrpoConfig,
     LeaveOneOutConfig,
@@ -16,7 +15,8 @@ from sanderling.train.credit.outcome import (
     grpo,
     leave_one_out,
 )
-from sanderling.train.credit.table import TurnTable
+from sanderling.rl.credit.table import TurnTable
+from sanderling.train.contract import FloatArray
 
 EstimatorConfig = Annotated[GrpoConfig | DrGrpoConfig | LeaveOneOutConfig | IgpoConfig, Field(discriminator="kind")]
 ESTIMATORS: dict[type, Any] = {GrpoConfig: grpo, DrGrpoConfig: dr_grpo, LeaveOneOutConfig: leave_one_out, IgpoConfig: igpo}

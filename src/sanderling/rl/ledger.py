@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from sanderling.core.record import Question, Trajectory, encode_trajectory
+from sanderling.rl.contract import Ended, Fate, Group
 from sanderling.runs.run import RECORDS, Run
-from sanderling.train.rl.contract import Ended, Fate, Group
 
 META = "rl"
 """Where a trajectory's ``meta`` says its group and outcome."""

@@ -11,8 +11,8 @@ import numpy as np
 from pydantic import Field
 
 from sanderling.core.config import Frozen
+from sanderling.rl.credit.table import TurnTable
 from sanderling.train.contract import BoolArray, FloatArray, IntArray
-from sanderling.train.credit.table import TurnTable
 
 EPS = 1e-6
 FLAT = 1e-9

@@ -6,8 +6,8 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from sanderling.train.credit.groups import Components, Estimating, differ, outcome_credit, outcomes, z_scores
-from sanderling.train.credit.table import TurnTable
+from sanderling.rl.credit.groups import Components, Estimating, differ, outcome_credit, outcomes, z_scores
+from sanderling.rl.credit.table import TurnTable
 
 
 class Deviation(StrEnum):

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
+from sanderling.rl.config import RlConfig
+from sanderling.rl.contract import Actor, Ask, Ended, Score
+from sanderling.rl.learning import Learner
+from sanderling.rl.rollouts import episode_seed, made
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.train.checkpoint import save_model
 from sanderling.train.metrics import MetricsLog, read_metrics
-from sanderling.train.rl.config import RlConfig
-from sanderling.train.rl.contract import Actor, Ask, Ended, Score
-from sanderling.train.rl.learning import Learner
-from sanderling.train.rl.rollouts import episode_seed, made
 from sanderling.train.team import share
 
 BEST = "best"

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
+from sanderling.rl.config import Placement, RlConfig, Straggler
 from sanderling.train.encoding import Encoding
-from sanderling.train.rl.config import Placement, RlConfig, Straggler
 
 
 def check_run(config: RlConfig, questions: Sequence[Question], held_out: Sequence[Question], encoding: Encoding) -> None:

@@ -1,6 +1,6 @@
 """Which of a group's rollouts are trained on, which only count in its baseline, and whether the group teaches anything. Pure.
 
-To what `train.denoise` leaves out comes what is too old for the bound on staleness: it is out of the group's statistics, too.
+To what `rl.denoise` leaves out comes what is too old for the bound on staleness: it is out of the group's statistics, too.
 """
 
 from collections import Counter
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from sanderling.core.profiles import Profile
 from sanderling.core.record import turn_indices
-from sanderling.train.denoise import Noise, is_flat, is_outage
-from sanderling.train.denoise import sift as denoise
-from sanderling.train.rl.config import RlConfig
-from sanderling.train.rl.contract import Ended, Fate, Group, oldest_version
+from sanderling.rl.config import RlConfig
+from sanderling.rl.contract import Ended, Fate, Group, oldest_version
+from sanderling.rl.denoise import Noise, is_flat, is_outage
+from sanderling.rl.denoise import sift as denoise
 
 STALE = "stale"
 _TELLING = 2

@@ -17,9 +17,9 @@ from typing import Self
 from sanderling.agent.agent import Silence
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
-from sanderling.train.rl.config import RlConfig, Straggler
-from sanderling.train.rl.contract import Actor, Ask, Ended, Fate, Group, Score, ScorerAwayError
-from sanderling.train.rl.ledger import Begun, Ledger
+from sanderling.rl.config import RlConfig, Straggler
+from sanderling.rl.contract import Actor, Ask, Ended, Fate, Group, Score, ScorerAwayError
+from sanderling.rl.ledger import Begun, Ledger
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 5.0, 60.0
 """Before a judge who is away is asked again, doubled each time."""

@@ -27,20 +27,20 @@ from transformers import PreTrainedModel
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
 from sanderling.judge.rules import OUTCOMES, score_trajectory
+from sanderling.rl.checks import check_placement, check_run
+from sanderling.rl.config import Placement, RlConfig
+from sanderling.rl.contract import Actor, Fate, Group
+from sanderling.rl.credit_lines import write_credit
+from sanderling.rl.curriculum import Curriculum
+from sanderling.rl.health import Health, Raised
+from sanderling.rl.learning import Learner, Source
+from sanderling.rl.ledger import Batch, Ledger, Settled, settled_numbers
+from sanderling.rl.rollouts import Rollouts
+from sanderling.rl.selection import Selection
+from sanderling.rl.sifting import fate
 from sanderling.train.checkpoint import checkpoints, load_state, save_model
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import MetricsLog, read_metrics
-from sanderling.train.rl.checks import check_placement, check_run
-from sanderling.train.rl.config import Placement, RlConfig
-from sanderling.train.rl.contract import Actor, Fate, Group
-from sanderling.train.rl.credit_lines import write_credit
-from sanderling.train.rl.curriculum import Curriculum
-from sanderling.train.rl.health import Health, Raised
-from sanderling.train.rl.learning import Learner, Source
-from sanderling.train.rl.ledger import Batch, Ledger, Settled, settled_numbers
-from sanderling.train.rl.rollouts import Rollouts
-from sanderling.train.rl.selection import Selection
-from sanderling.train.rl.sifting import fate
 from sanderling.train.sft import OnProgress, Progress, RunResult
 from sanderling.train.team import SOLO, Team, joined, share
 from sanderling.train.trainer import NotFiniteError

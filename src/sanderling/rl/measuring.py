@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from sanderling.core.record import Trajectory, turn_indices
+from sanderling.rl.config import RlConfig
+from sanderling.rl.gain import gains_and_logprobs, information_gains
+from sanderling.rl.rows import rl_rows
+from sanderling.rl.sifting import Sifted
 from sanderling.train.contract import FloatArray, Row
 from sanderling.train.encoding import Encoding
-from sanderling.train.gain import gains_and_logprobs, information_gains
 from sanderling.train.logprobs import TokenLogprobs
-from sanderling.train.rl.config import RlConfig
-from sanderling.train.rl.rows import rl_rows
-from sanderling.train.rl.sifting import Sifted
 from sanderling.train.scorer import ModelScorer
 from sanderling.train.team import Team
 from sanderling.train.trainer import Trainer, row_logprobs

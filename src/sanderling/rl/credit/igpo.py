@@ -31,9 +31,9 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from sanderling.rl.credit.groups import EPS, Components, Estimating, Outcomes, differ, outcomes, settled, z_scores
+from sanderling.rl.credit.table import TurnTable, TurnTool
 from sanderling.train.contract import BoolArray, FloatArray, IntArray
-from sanderling.train.credit.groups import EPS, Components, Estimating, Outcomes, differ, outcomes, settled, z_scores
-from sanderling.train.credit.table import TurnTable, TurnTool
 
 GAIN, PENALTY = 0, 1
 """The columns of ``parts``."""

@@ -16,8 +16,8 @@ from pydantic import Field
 
 from sanderling.core.config import Frozen
 from sanderling.core.record import Question
+from sanderling.rl.denoise import RIGHT_ABOVE
 from sanderling.train.contract import IntArray
-from sanderling.train.denoise import RIGHT_ABOVE
 
 
 class CurriculumConfig(Frozen):

@@ -15,11 +15,11 @@ import numpy as np
 from sanderling.core.profiles import ToolNames
 from sanderling.core.record import Node, Trajectory, turn_indices
 from sanderling.core.types import Ending
+from sanderling.rl.contract import Ended, Group
+from sanderling.rl.credit.groups import Components, differ, outcomes
+from sanderling.rl.credit.table import Graded, TurnTable, TurnTool
+from sanderling.rl.denoise import repeated_turns
 from sanderling.train.contract import FloatArray
-from sanderling.train.credit.groups import Components, differ, outcomes
-from sanderling.train.credit.table import Graded, TurnTable, TurnTool
-from sanderling.train.denoise import repeated_turns
-from sanderling.train.rl.contract import Ended, Group
 
 _TOOLS = (TurnTool.SEARCH, TurnTool.VISIT, TurnTool.BOTH, TurnTool.OTHER)
 _VISITS = (TurnTool.VISIT, TurnTool.BOTH)

@@ -22,7 +22,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from sanderling.core.record import NodeKind, Question, Trajectory
-from sanderling.train.rl.contract import Ask
+from sanderling.rl.contract import Ask
 
 
 @dataclass(frozen=True)
