@@ -22,7 +22,7 @@ from sanderling.data.importing import import_all
 from sanderling.evaluate.fidelity import Figure, Part, by_question, part
 from sanderling.evaluate.fidelity_report import interval, number
 from sanderling.evaluate.fidelity_run import BUILT_IN, LIMITS
-from sanderling.evaluate.resampling import mean_interval
+from sanderling.evaluate.statistics import mean_interval
 from sanderling.runs.files import replace_file
 from sanderling.runs.provenance import machine
 from sanderling.world.addresses import canonical_url

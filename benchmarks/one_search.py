@@ -22,7 +22,7 @@ from sanderling.agent.agent import Agent, Job
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import NodeKind, Seeds, Trajectory
 from sanderling.core.types import FixedClock
-from sanderling.evaluate.resampling import wilson_interval
+from sanderling.evaluate.statistics import wilson_interval
 from sanderling.synth.one_search import OneSearchPolicy, Query
 from sanderling.synth.questions import chain_questions
 from sanderling.tools.world_tools import world_tools

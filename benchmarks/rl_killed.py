@@ -27,8 +27,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sanderling.evaluate.paired import paired_difference
 from sanderling.evaluate.result import EvalResult
+from sanderling.evaluate.statistics import paired_difference
 from sanderling.rl.config import RlConfig
 from sanderling.rl.ledger import Ledger
 from sanderling.rl.run import CHECKPOINTS, METRICS

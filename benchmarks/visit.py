@@ -24,7 +24,7 @@ from pathlib import Path
 from sanderling.core.observations import read_observation
 from sanderling.core.record import NodeKind
 from sanderling.data.importing import import_all
-from sanderling.evaluate.resampling import mean_interval, wilson_interval
+from sanderling.evaluate.statistics import mean_interval, wilson_interval
 from sanderling.runs.files import replace_file
 from sanderling.runs.provenance import command_line, machine
 from sanderling.synth.questions import Path as AnswerPath

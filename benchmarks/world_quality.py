@@ -23,7 +23,7 @@ from world_child import RESULTS
 from world_stages import Log, Plan, documents
 
 from sanderling.data.importing import import_all
-from sanderling.evaluate.resampling import bootstrap_interval, mean_interval
+from sanderling.evaluate.statistics import bootstrap_interval, mean_interval
 from sanderling.synth.questions import Path as Chain
 from sanderling.synth.questions import chain_questions
 from sanderling.world.addresses import canonical_url

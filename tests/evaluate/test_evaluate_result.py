@@ -11,8 +11,7 @@ from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, T
 from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
 from sanderling.evaluate.beside import Beside
 from sanderling.evaluate.episodes import Episode, episode_of
-from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.result_parts import GuardFigures
+from sanderling.evaluate.result import EvalResult, GuardFigures
 from sanderling.evaluate.summary import RunInfo, summarise
 from sanderling.judge.verdict import META_KEY, verdict_of
 from sanderling.world.guard import GuardKind

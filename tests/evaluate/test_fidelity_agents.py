@@ -14,8 +14,8 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
 from sanderling.core.types import Ending, Role, ToolStatus
 from sanderling.evaluate.fidelity_agents import compare_agents, compare_calls, kendall_tau_b
-from sanderling.evaluate.resampling import Interval
 from sanderling.evaluate.result import BrowseShare, Estimate, EvalResult, QuestionCounts
+from sanderling.evaluate.statistics import Interval
 from sanderling.runs.jsonl import TrajectoryStore
 
 FEW = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=9)

@@ -17,8 +17,8 @@ from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.live import FEWEST_FOR_TIME_LEFT, Live
 from sanderling.evaluate.live_snapshot import Doing, Snapshot
 from sanderling.evaluate.live_sums import LastMinute, PassSoFar
-from sanderling.evaluate.resampling import wilson_interval
 from sanderling.evaluate.rows import Key
+from sanderling.evaluate.statistics import wilson_interval
 
 
 def episode(question: str = "q0", attempt: int = 0, correct: bool | None = True, **more) -> Episode:

@@ -17,7 +17,7 @@ from sanderling.evaluate.comparing.tables import Rows, evidence, evidence_id, ra
 from sanderling.evaluate.guarding import GuardFacts
 from sanderling.evaluate.judged import JudgedAttempt
 from sanderling.evaluate.reading import Outcome
-from sanderling.evaluate.result_parts import GuardFigures
+from sanderling.evaluate.result import GuardFigures
 from sanderling.evaluate.run_directory import About
 from sanderling.evaluate.summary import summarise
 from sanderling.policy.budget import Prices

@@ -22,10 +22,8 @@ from typer.testing import CliRunner
 from sanderling.cli.main import build_app
 from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
 from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
-from sanderling.evaluate.choosing import majority, tries
-from sanderling.evaluate.metrics import attempts_error, average_at_k, clustered_error, pass_at_k, pass_hat_k
-from sanderling.evaluate.paired import holm, paired_difference
-from sanderling.evaluate.resampling import bootstrap_interval, mean_interval, wilson_interval
+from sanderling.evaluate.of_k import attempts_error, average_at_k, clustered_error, majority, pass_at_k, pass_hat_k, tries
+from sanderling.evaluate.statistics import bootstrap_interval, holm, mean_interval, paired_difference, wilson_interval
 from sanderling.runs.jsonl import write_trajectories
 
 TOLERANCE = 1e-9

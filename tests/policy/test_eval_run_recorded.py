@@ -13,8 +13,7 @@ from sanderling.cli.world import app as world_app
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Ending, Role, ToolCall
 from sanderling.evaluate.recorded_calls import recording_of, share_told
-from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.result_parts import RecordedShare
+from sanderling.evaluate.result import EvalResult, RecordedShare
 from sanderling.runs.jsonl import TrajectoryStore
 
 FOUND = [

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from sanderling.evaluate.judged_figures import FEW
-from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.result_parts import Confidence, Contamination, Estimate
+from sanderling.evaluate.result import Confidence, Contamination, Estimate, EvalResult
 from sanderling.report.numbers import ending_words, mean, percent, span
 
 

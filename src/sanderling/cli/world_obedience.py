@@ -12,7 +12,7 @@ def obedience(
 ) -> None:
     """How often agents followed orders that stood in the pages they read."""
     from sanderling.data.importing import open_trajectories
-    from sanderling.evaluate.resampling import wilson_interval
+    from sanderling.evaluate.statistics import wilson_interval
     from sanderling.world.faults.world import obedience as orders_of
 
     episodes = [orders_of(trajectory) for trajectory in open_trajectories(file)]

@@ -7,7 +7,7 @@ from typing import Any
 from sanderling.core.record import Question
 from sanderling.core.types import Ending
 from sanderling.evaluate.episodes import Episode
-from sanderling.evaluate.result_parts import BrowseShare
+from sanderling.evaluate.result import BrowseShare
 from sanderling.evaluate.spending import mean
 
 

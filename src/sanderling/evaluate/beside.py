@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sanderling.evaluate.judged import JudgedAttempt
-from sanderling.evaluate.result_parts import GuardFigures
+from sanderling.evaluate.result import GuardFigures
 from sanderling.policy.budget import Prices
 
 

@@ -8,7 +8,7 @@ from sanderling.evaluate.benchmarks.registry import get_benchmark
 from sanderling.evaluate.beside import Beside
 from sanderling.evaluate.guarding import guard_counts
 from sanderling.evaluate.judged import JudgedAttempt
-from sanderling.evaluate.result_parts import GuardFigures
+from sanderling.evaluate.result import GuardFigures
 from sanderling.evaluate.run_directory import RunDirectory, RunFile
 from sanderling.evaluate.scores import as_table, read_scores
 from sanderling.runs.files import replace_file

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sanderling.evaluate.resampling import FloatArray, Interval, certain_interval, intervals, resampled_ratios
-from sanderling.evaluate.result_parts import Estimate
+from sanderling.evaluate.result import Estimate
+from sanderling.evaluate.statistics import FloatArray, Interval, constant_interval, intervals, resampled_ratios
 
 _NO_WIDTH = 1e-12
 """Equal values drawn again and again differ in their last bits alone."""
@@ -62,7 +62,7 @@ def _estimate(above: FloatArray, below: FloatArray, interval: Interval, *, is_me
     questions = int(in_it.sum())
     if not below.any():
         return Estimate(value=None, interval=None, questions=0, too_few=below.size)
-    certain = certain_interval(above[in_it]) if is_mean else None
+    certain = constant_interval(above[in_it]) if is_mean else None
     # One question drawn again and again, or many of one value, have no spread: a point would pass for certainty.
     tells = certain is not None or (questions > 1 and interval.high - interval.low > _NO_WIDTH)
     return Estimate(

@@ -14,8 +14,7 @@ from itertools import chain
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from sanderling.evaluate.resampling import Interval, bootstrap_interval, mean_interval, wilson_interval
-from sanderling.evaluate.tables_k import FloatArray, IntArray
+from sanderling.evaluate.statistics import FloatArray, IntArray, Interval, bootstrap_interval, mean_interval, wilson_interval
 from sanderling.world.fidelity import MEASURES, QueryRow, VisitRow
 
 _RESAMPLES = 2_000

@@ -15,9 +15,8 @@ from pydantic import BaseModel, ConfigDict
 
 from sanderling.core.errors import UserError
 from sanderling.evaluate.fidelity import distance
-from sanderling.evaluate.resampling import Interval
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.tables_k import FloatArray
+from sanderling.evaluate.statistics import FloatArray, Interval
 
 FEWEST_AGENTS = 3
 _EXACT_UP_TO = 8

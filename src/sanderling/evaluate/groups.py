@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sanderling.core.record import Question
-from sanderling.evaluate.result_parts import Estimate, Group, QuestionCounts
+from sanderling.evaluate.result import Estimate, Group, QuestionCounts
 
 
 def groups_of(question: Question) -> dict[str, tuple[str, ...]]:

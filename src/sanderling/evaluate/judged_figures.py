@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sanderling.evaluate.judged import PUBLISHED, JudgedAttempt
-from sanderling.evaluate.resampling import FloatArray, Interval, intervals, resampled_ratios
-from sanderling.evaluate.result_parts import Agreed, Calibrated, Confidence, Estimate, Grades, Sets
+from sanderling.evaluate.result import Agreed, Calibrated, Confidence, Estimate, Grades, Sets
+from sanderling.evaluate.statistics import FloatArray, Interval, intervals, resampled_ratios
 from sanderling.judge.book import Agreement, agreement
 from sanderling.judge.prompts import set_scores
 from sanderling.judge.verdict import Code, Grade

@@ -22,8 +22,7 @@ from sanderling.core.record import Question, Trajectory, decode_record
 from sanderling.evaluate.attempts import PATIENT, Retry, verdict_on
 from sanderling.evaluate.beside_files import beside_of
 from sanderling.evaluate.judged import PUBLISHED, JudgedAttempt, JudgedBy, judged_by, read_judged, write_judged
-from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.result_parts import RecordedShare
+from sanderling.evaluate.result import EvalResult, RecordedShare
 from sanderling.evaluate.rows import AttemptRow, Key
 from sanderling.evaluate.run_directory import Kind, RunDirectory, RunFile
 from sanderling.evaluate.summary import RunInfo, summarise

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sanderling.evaluate.resampling import Interval
+from sanderling.evaluate.statistics import Interval
 
 
 class Doing(StrEnum):

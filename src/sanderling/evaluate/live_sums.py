@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from sanderling.evaluate.resampling import Interval, wilson_interval
+from sanderling.evaluate.statistics import Interval, wilson_interval
 
 _MINUTE_S = 60
 

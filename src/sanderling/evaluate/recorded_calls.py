@@ -15,7 +15,7 @@ from sanderling.core.parse import normalise_arguments
 from sanderling.core.profiles import ToolNames
 from sanderling.core.record import Trajectory
 from sanderling.core.types import ToolCall
-from sanderling.evaluate.result_parts import RecordedShare
+from sanderling.evaluate.result import RecordedShare
 from sanderling.report.numbers import percent
 from sanderling.world.disk.store import open_world
 from sanderling.world.recorded import REPLAY_FILE, ReplayTable

@@ -12,10 +12,9 @@ from pydantic import Field, field_validator, model_validator
 
 from sanderling.core.errors import UserError
 from sanderling.core.types import Ending
-from sanderling.evaluate.paired import paired_difference
 from sanderling.evaluate.reading import Reading
-from sanderling.evaluate.resampling import Interval
 from sanderling.evaluate.result import EvalResult, Record
+from sanderling.evaluate.statistics import Interval, paired_difference
 from sanderling.report.numbers import chance, points
 
 ENOUGH_QUESTIONS = 200

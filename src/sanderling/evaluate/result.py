@@ -1,33 +1,185 @@
-"""The result of an evaluation: the figures over all of its attempts, with what made them, as one file.
+"""The result of an evaluation: its figures with their intervals and with what made them, as one JSON file.
 
-Pass@1 is the mean share of right attempts, never "any of k". How figures are made is the affair of `summary`.
+Pass@1 is the mean share of right attempts, never "any of k". None is always "not known", never 0. See `figures`.
 """
 
 from pathlib import Path
 
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sanderling.core.errors import UserError
 from sanderling.core.types import Ending
-from sanderling.evaluate.resampling import Interval
-from sanderling.evaluate.result_parts import (
-    Agreed,
-    BrowseShare,
-    Confidence,
-    Contamination,
-    Cost,
-    Estimate,
-    Grades,
-    Group,
-    GuardFigures,
-    Latency,
-    QuestionCounts,
-    Record,
-    RecordedShare,
-    Sets,
-    Spending,
-)
+from sanderling.evaluate.statistics import Interval
 from sanderling.runs.files import replace_file
+from sanderling.world.guard import GuardKind
+
+
+class Record(BaseModel):
+    """Base of the frozen models of this room; no number in them is infinite or NaN."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class QuestionCounts(Record):
+    """One question's attempts."""
+
+    id: str
+    text_digest: str = ""
+    """Of what was asked, blanks counting as one."""
+    hops: int | None = None
+    groups: dict[str, tuple[str, ...]] = {}
+    """What it belongs to: ``{"level": ("2",), "topic": ("sports", "history")}``."""
+    attempts: int
+    scored: int
+    correct: int
+
+
+class Estimate(Record):
+    """A mean over questions with its 95% interval (bootstrap over questions; Wilson where it would have no width)."""
+
+    value: float | None  # None when no question has enough scored attempts
+    interval: Interval | None
+    questions: int  # in the mean
+    too_few: int  # left out for want of scored attempts
+
+
+class BrowseShare(Record):
+    """Visits among all tool calls, pooled over attempts; None where there were no calls."""
+
+    overall: float | None
+    correct: float | None
+    wrong: float | None
+
+
+class Group(Record):
+    """Pass@1 over a part of the questions."""
+
+    pass_at_1: Estimate
+    attempts: int
+    unscored: int
+
+
+class Spending(Record):
+    """What a right answer took: everything that all attempts took, outages included, over the number of right ones.
+
+    None where there is no right one, or nobody counted. Intervals are over questions.
+    """
+
+    seconds: float | None
+    seconds_interval: Interval | None
+    sampled_tokens: float | None
+    sampled_interval: Interval | None
+    prompt_tokens: float | None
+    prompt_interval: Interval | None
+
+
+class Cost(Record):
+    """The agent's tokens at the run's prices. Every prompt counts in full: what a server's cache saves is not known."""
+
+    prompt_price: float  # per million tokens, in the user's currency
+    sampled_price: float
+    total: float | None  # None where a server did not say what an attempt took
+    attempt: float | None
+    right: float | None  # what all attempts cost, over the number of right ones
+    right_interval: Interval | None
+
+
+class Latency(Record):
+    """Seconds of scored attempts from question to end; ``model`` and ``tools`` are means of its parts."""
+
+    mean: float | None
+    median: float | None
+    right_mean: float | None
+    right_median: float | None
+    model: float | None
+    tools: float | None  # calls at the same time are counted once
+
+
+class RecordedShare(Record):
+    """Of what agents asked a recorded world for, what the recording holds."""
+
+    queries: int
+    queries_recorded: int  # asked to the letter when the world was recorded
+    addresses: int
+    addresses_recorded: int
+
+
+class GuardFigures(Record):
+    """What the guard of a run did; the same thing hidden twice from one attempt counts once."""
+
+    kinds: dict[GuardKind, int]
+    attempts: int  # that something was hidden from
+
+
+class Contamination(Record):
+    """Attempts that read their own question word for word, whatever a guard hid before: they may have read its answer too.
+
+    They stay right or wrong in every other figure.
+    """
+
+    applies: bool  # False: the benchmark's questions were made from pages, so nothing was looked for
+    attempts: int  # that were looked at: a question of a few words is common property
+    contaminated: int
+    questions: int  # that have a contaminated attempt
+    without: Estimate | None  # pass@1 without the contaminated attempts; None where nothing was looked for
+
+
+class Grades(Record):
+    """Of judge prompts with three grades."""
+
+    counts: dict[str, int]  # scored attempts of each grade
+    attempted: Estimate  # share of attempts that were one
+    given_attempted: Estimate  # share of right ones among those
+    f1: Estimate  # harmonic mean of the shares of right ones among all and among those attempted, as in SimpleQA
+
+
+class Sets(Record):
+    """Of answers that are sets: means of each question's own figures, not of items thrown together."""
+
+    counts: dict[str, int]
+    precision: Estimate
+    recall: Estimate
+    f1: Estimate
+
+
+class Calibrated(Record):
+    """Answers that claim about the same confidence; in percent, from ``low`` to below ``high``."""
+
+    low: float
+    high: float
+    answers: int
+    confidence: float | None  # mean claim; None without answers
+    right: float | None
+
+
+class Confidence(Record):
+    """What answers claim of themselves, against how many are right."""
+
+    bins: tuple[Calibrated, ...]
+    answers: int
+    left_out: int  # scored attempts that claim nothing, or on an unknown scale
+    error: float | None  # expected calibration error, points of percent
+    error_interval: Interval | None
+
+
+class Agreed(Record):
+    """Two judges of the same attempts; see `agreement`."""
+
+    first: str
+    second: str
+    both: int  # both said right
+    neither: int
+    first_only: int
+    second_only: int
+    first_unscored: int
+    second_unscored: int
+    kappa: float | None
+    kappa_interval: Interval | None
+    agreed: float | None
+    agreed_interval: Interval | None
+    first_average: float | None
+    second_average: float | None
+    questions: int
 
 
 class EvalResult(Record):
@@ -41,22 +193,22 @@ class EvalResult(Record):
     world: str
     judge: str
     second_judge: str = ""
-    """Compared with the first, and decides nothing; empty: there is none."""
+    """Compared with the first, and decides nothing."""
     by_hand: int = 0
-    """Attempts that a person has judged, against or before any judge."""
+    """Attempts that a person has judged."""
     command: str
     """That made the attempts."""
     judging_command: str = ""
-    """That judged them anew; empty: the same one."""
+    """That judged them again; empty: the same one."""
     judged_sha256: str = ""
-    """Of the list of judged attempts that the figures are of."""
+    """Of the verdicts that the figures are of."""
     seed: int
     version: str
     """Of the package."""
     date: str
     """ISO date and time of the end of the run, UTC."""
     attempts: int
-    """Attempts at each question; of others' runs the most at any."""
+    """At each question; of others' runs the most at any."""
     questions: tuple[QuestionCounts, ...]
     pass_at_k: dict[int, Estimate]
     """For every k up to ``attempts``: the chance that at least one of k attempts is right, unbiased."""
@@ -65,25 +217,21 @@ class EvalResult(Record):
     majority: dict[int, Estimate] = Field(default_factory=dict)
     """k = 1, 2, 4, … up to ``attempts``: the chance that the answer given most often among k attempts is right."""
     best_of: dict[str, dict[int, Estimate]] = Field(default_factory=dict)
-    """By the name of a score, then by k as the majority: the chance that the attempt of k with the highest score is right."""
+    """By the name of a score and by k: the chance that the attempt of k with the highest score is right."""
     clustered_error: float | None = None
     """Standard error of the share of right ones among all scored attempts, questions being clusters."""
     attempts_error: float | None = None
     """The part of pass@1's standard error that further attempts at the same questions would take away."""
     groups: dict[str, dict[str, Group]] = Field(default_factory=dict)
-    """By the name of a grouping, then by group."""
     spending: Spending | None = None
     cost: Cost | None = None
-    """None: nobody said what a token costs."""
     latency: Latency | None = None
     turn_counts: dict[str, dict[int, int]] = Field(default_factory=dict)
     """Of ``right`` and ``wrong`` attempts, how many took so many turns."""
     call_counts: dict[str, dict[int, int]] = Field(default_factory=dict)
-    """The same for tool calls."""
     guard: GuardFigures | None = None
     """None: there was no guard, or its log is not there."""
     contamination: Contamination | None = None
-    """None: nobody looked."""
     score: Estimate | None = None
     """Mean of the judge's scores, where some lie between wrong and right."""
     grades: Grades | None = None
@@ -99,9 +247,9 @@ class EvalResult(Record):
     """Of records that say how they ended."""
     unscored: int
     judge_outages: int
-    """Those of ``unscored`` that ended well, have accepted answers, and that only the judge failed on."""
+    """Those of ``unscored`` that only the judge failed on."""
     mean_turns: float | None
-    """Means are over scored episodes."""
+    """Means are over scored attempts."""
     mean_calls: float | None
     browse: BrowseShare
     recorded: RecordedShare | None = None
@@ -111,9 +259,9 @@ class EvalResult(Record):
     seconds: float
     """Wall time of the run that wrote this result."""
     episode_seconds: float
-    """Sum of all episodes' wall times, resumed ones included."""
+    """Sum of all attempts' wall times, resumed ones included."""
     resumed: int
-    """Episodes that an earlier, interrupted run had finished."""
+    """Attempts that an earlier, interrupted run had finished."""
     invalid_because: str = ""
     """One sentence; empty: the run is valid."""
 

@@ -17,10 +17,10 @@ import numpy as np
 
 from sanderling.core.errors import UserError
 from sanderling.evaluate.beside import Beside
-from sanderling.evaluate.choosing import best_of_every
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.judged_figures import has_known_scale
-from sanderling.evaluate.resampling import FloatArray
+from sanderling.evaluate.of_k import best_of
+from sanderling.evaluate.statistics import FloatArray
 
 Scores = dict[tuple[str, int], float]
 """By question and attempt."""
@@ -36,7 +36,7 @@ def best_of_scores(
     for name, scores in known_scores(judged, beside).items():
         every = [-inf if row.vote is None else scores.get((row.question, row.attempt), nan) for row in judged]
         if any(map(isfinite, every)):
-            table = best_of_every(np.asarray(at, dtype=np.int64), right, every, questions, ks)
+            table = best_of(np.asarray(at, dtype=np.int64), right, every, questions, ks)
             found[name] = dict(zip(ks, table.T, strict=True))
     return found
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from sanderling.core.types import Ending
 from sanderling.evaluate.episodes import Episode
-from sanderling.evaluate.resampling import FloatArray
-from sanderling.evaluate.result_parts import Cost, Estimate, Latency, Spending
+from sanderling.evaluate.result import Cost, Estimate, Latency, Spending
+from sanderling.evaluate.statistics import FloatArray
 from sanderling.policy.budget import Prices
 
 _SECONDS, _SAMPLED, _PROMPT, _COST = "seconds", "sampled_tokens", "prompt_tokens", "cost"

@@ -15,17 +15,24 @@ import numpy as np
 from sanderling.core.record import Question, question_id
 from sanderling.evaluate.attempt_means import counts_and_means
 from sanderling.evaluate.beside import NOTHING, Beside
-from sanderling.evaluate.choosing import ORDERS, majority, tries
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.estimates import Estimates
 from sanderling.evaluate.groups import group_figures, groups_of, members_of
 from sanderling.evaluate.judged_figures import Said, agreed
-from sanderling.evaluate.metrics import attempts_error, average_at_k, clustered_error
-from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.result_parts import Contamination, Estimate, QuestionCounts, RecordedShare
+from sanderling.evaluate.of_k import (
+    ORDERS,
+    all_right,
+    any_right,
+    attempts_error,
+    average_at_k,
+    clustered_error,
+    majority,
+    tries,
+)
+from sanderling.evaluate.result import Contamination, Estimate, EvalResult, QuestionCounts, RecordedShare
 from sanderling.evaluate.scores import best_of_scores
 from sanderling.evaluate.spending import Taken, latency
-from sanderling.evaluate.tables_k import FloatArray, all_right, any_right
+from sanderling.evaluate.statistics import FloatArray
 
 _SEED = 0
 _MANY_ATTEMPTS = 10_000

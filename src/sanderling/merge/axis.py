@@ -11,8 +11,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from sanderling.core.errors import UserError
-from sanderling.evaluate.resampling import RESAMPLES, Interval
-from sanderling.evaluate.tables_k import FloatArray
+from sanderling.evaluate.statistics import RESAMPLES, FloatArray, Interval
 from sanderling.merge.settings import MergeSettings, Method
 
 

@@ -7,9 +7,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sanderling.core.errors import UserError
-from sanderling.evaluate.resampling import Interval
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.tables_k import FloatArray
+from sanderling.evaluate.statistics import FloatArray, Interval
 from sanderling.merge.axis import Axis, best, mean_over_skills
 from sanderling.merge.settings import MergeSettings
 from sanderling.runs.files import replace_file

@@ -13,13 +13,13 @@ from sanderling.core.errors import UserError
 from sanderling.core.types import Ending
 from sanderling.evaluate.guarding import hidden_from
 from sanderling.evaluate.judged import JudgedAttempt, read_judged
-from sanderling.evaluate.paired import PairedDifference, holm, paired_difference
 from sanderling.evaluate.peers.facts import notes_of
 from sanderling.evaluate.reading import Outcome, Reading, reading_of
 from sanderling.evaluate.recorded_calls import share_told
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.rows import AttemptRow
 from sanderling.evaluate.run_directory import About, Kind, RunDirectory
+from sanderling.evaluate.statistics import PairedDifference, holm, paired_difference
 from sanderling.judge.verdict import Code
 
 

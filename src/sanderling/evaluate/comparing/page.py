@@ -15,7 +15,7 @@ from sanderling.core.types import Ending
 from sanderling.evaluate.comparing.model import Run, RunsReport
 from sanderling.evaluate.comparing.tables import Evidence, by_question, evidence, group_id, pair_id, ranges, tables
 from sanderling.evaluate.reading import Outcome, reading_facts, step_title
-from sanderling.evaluate.result_parts import Estimate
+from sanderling.evaluate.result import Estimate
 from sanderling.report import charts
 from sanderling.report.charts import Bar, Curve, Difference, Part, figure, legend, note
 from sanderling.report.numbers import duration, ending_words, money

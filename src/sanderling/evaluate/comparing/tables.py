@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from sanderling.evaluate.comparing.model import Attempted, Pair, Run, RunsReport, differing
 from sanderling.evaluate.judged_figures import FEW
 from sanderling.evaluate.reading import Outcome
-from sanderling.evaluate.resampling import Interval
-from sanderling.evaluate.result import Estimate, EvalResult
-from sanderling.evaluate.result_parts import Confidence
+from sanderling.evaluate.result import Confidence, Estimate, EvalResult
+from sanderling.evaluate.statistics import Interval
 from sanderling.report.numbers import (
     MISSING,
     UNKNOWN,

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from sanderling.evaluate.resampling import FloatArray, Interval
-from sanderling.evaluate.tables_k import any_right
+from sanderling.evaluate.of_k import any_right
+from sanderling.evaluate.statistics import FloatArray, Interval
 
 
 @dataclass(frozen=True)

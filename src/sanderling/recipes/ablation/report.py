@@ -11,7 +11,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from sanderling.evaluate.resampling import Interval
+from sanderling.evaluate.statistics import Interval
 from sanderling.recipes.ablation.figures import Cells, Estimate, cells_of, difference, estimate, mean_curve, rollouts_to
 from sanderling.recipes.ablation.layout import Layout
 from sanderling.report.charts import Line, curves, figure, legend

@@ -5,9 +5,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from sanderling.evaluate.paired import paired_difference
-from sanderling.evaluate.resampling import Interval
 from sanderling.evaluate.result import EvalResult
+from sanderling.evaluate.statistics import Interval, paired_difference
 from sanderling.recipes.merge_tiny.models import ANCESTOR, BOTH, MERGED, specialist
 from sanderling.report.numbers import chance, percent, points, span
 

@@ -9,19 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.regression.linear_model import OLS
+from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.multitest import multipletests
 
 from sanderling.evaluate.estimates import Estimates
-from sanderling.evaluate.metrics import attempts_error, average_at_k, clustered_error, pass_at_k, pass_hat_k
-from sanderling.evaluate.paired import paired_difference
-from sanderling.evaluate.resampling import (
+from sanderling.evaluate.of_k import all_right, any_right, attempts_error, average_at_k, clustered_error, pass_at_k, pass_hat_k
+from sanderling.evaluate.statistics import (
     Interval,
     bootstrap_interval,
+    holm,
     intervals,
     mean_interval,
+    paired_difference,
     resampled_ratios,
     wilson_interval,
 )
-from sanderling.evaluate.tables_k import all_right, any_right
 
 
 @st.composite
@@ -280,3 +282,24 @@ def test_errors_of_equal_numbers_of_attempts_have_closed_forms() -> None:
     assert clustered_error([4] * 5, correct) == pytest.approx(share.std() / np.sqrt(5))
     assert attempts_error([4] * 5, correct) == pytest.approx(np.sqrt((share * (1 - share) / 3).sum()) / 5)
     assert isnan(attempts_error([1, 1], [0, 1])), "one attempt says nothing of how attempts differ"
+
+
+@given(st.integers(0, 9), st.integers(0, 5))
+def test_where_each_question_was_tried_once_it_is_mcnemars_exact_test(only_a: int, only_b: int) -> None:
+    a, b = [1] * only_a + [0] * only_b + [1], [0] * only_a + [1] * only_b + [1]
+    theirs = mcnemar([[7, only_a], [only_b, 9]], exact=True).pvalue
+    assert paired_difference(a, b, seed=0).p_value == pytest.approx(min(1.0, float(theirs)), abs=1e-12)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_holm_is_that_of_statsmodels(values: list[float]) -> None:
+    assert holm(values) == pytest.approx(list(multipletests(values, method="holm")[1]))
+
+
+def test_one_difference_at_every_question_has_no_spread() -> None:
+    assert not paired_difference([0.0] * 3, [1.0] * 3, seed=0).has_spread
+    assert paired_difference([0.0, 1.0, 0.0], [1.0] * 3, seed=0).has_spread
+
+
+def test_nothing_to_compare_is_nothing_to_adjust() -> None:
+    assert holm([]) == []

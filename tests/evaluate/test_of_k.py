@@ -1,6 +1,7 @@
 """Majority and best-of-k against every subset there is."""
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import combinations
 from random import Random
 from statistics import fmean
@@ -10,10 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanderling.evaluate.choosing import best_of, best_of_every, majority, tries
-from sanderling.evaluate.tables_k import any_right
+from sanderling.evaluate.of_k import any_right, best_of, majority, tries
+from sanderling.evaluate.statistics import FloatArray
 
 Attempt = tuple[str | None, bool]
+
+
+def best(right: list[bool], scores: list[float], ks: Sequence[int]) -> FloatArray:
+    """The best of k of one question."""
+    return best_of([0] * len(right), right, scores, 1, ks)[0]
+
+
 ATTEMPTS = st.lists(
     st.tuples(st.sampled_from(["a", "b", "c", None]), st.booleans()).map(lambda one: (one[0], one[1] and one[0] is not None)),
     min_size=1,
@@ -62,7 +70,7 @@ def test_a_majority_of_the_wrong_is_wrong_and_few_attempts_say_nothing() -> None
 @settings(deadline=None)
 def test_best_of_is_the_mean_over_all_subsets(attempts: list[tuple[bool, int]]) -> None:
     n = len(attempts)
-    found = best_of([right for right, _ in attempts], [score for _, score in attempts], range(1, n + 2))
+    found = best([right for right, _ in attempts], [score for _, score in attempts], range(1, n + 2))
     for k in range(1, n + 1):
         worth = []
         for drawn in combinations(attempts, k):
@@ -75,14 +83,8 @@ def test_best_of_is_the_mean_over_all_subsets(attempts: list[tuple[bool, int]]) 
 
 def test_a_score_that_knows_reaches_pass_at_k_and_one_that_does_not_the_average() -> None:
     right = [True, False, False, True, False]
-    np.testing.assert_allclose(best_of(right, right, [1, 2, 3, 4, 5]), any_right([5], [2], 5)[0])
-    np.testing.assert_allclose(best_of(right, [0.5] * 5, [1, 3, 5]), [0.4] * 3)
-
-
-@pytest.mark.parametrize("scores", [[1.0], [1.0, float("nan")]])
-def test_every_attempt_needs_a_score(scores: list[float]) -> None:
-    with pytest.raises(ValueError, match="one score"):
-        best_of([True, False], scores, [1])
+    np.testing.assert_allclose(best(right, right, [1, 2, 3, 4, 5]), any_right([5], [2], 5)[0])
+    np.testing.assert_allclose(best(right, [0.5] * 5, [1, 3, 5]), [0.4] * 3)
 
 
 @given(st.lists(st.lists(st.tuples(st.booleans(), st.integers(0, 3)), max_size=6), min_size=1, max_size=6), st.randoms())
@@ -92,15 +94,15 @@ def test_many_questions_at_once_are_those_of_each(every: list[list[tuple[bool, i
     rows = [(q, right, float(score)) for q, attempts in enumerate(every) for right, score in attempts]
     dice.shuffle(rows)
     numbers, right, scores = ([row[place] for row in rows] for place in range(3))
-    found = best_of_every(numbers, right, scores, len(every), [1, 2, 4])
+    found = best_of(numbers, right, scores, len(every), [1, 2, 4])
     for q, attempts in enumerate(every):
-        alone = best_of([right for right, _ in attempts], [score for _, score in attempts], [1, 2, 4])
+        alone = best([right for right, _ in attempts], [score for _, score in attempts], [1, 2, 4])
         np.testing.assert_allclose(found[q], alone)
 
 
 def test_an_unknown_score_leaves_its_question_out_and_the_lowest_is_chosen_last() -> None:
     minus = float("-inf")
     numbers, right, scores = [0, 0, 1, 1, 1], [True, False, True, False, False], [1.0, float("nan"), 0.5, minus, minus]
-    found = best_of_every(numbers, right, scores, 3, [1, 2, 3])
+    found = best_of(numbers, right, scores, 3, [1, 2, 3])
     assert np.isnan(found[0]).all() and np.isnan(found[2]).all()
     np.testing.assert_allclose(found[1], [1 / 3, 2 / 3, 1.0])
