@@ -17,8 +17,8 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from sanderling.cli.world import app as world_command
-from sanderling.serve.world.app import create_app
-from sanderling.serve.world.settings import ServerSettings
+from sanderling.serve.app import create_app
+from sanderling.serve.settings import ServerSettings
 from sanderling.world.dense.index import SearchMode
 from sanderling.world.faults.profiles import get_faults
 from sanderling.world.opening import open_as_met

@@ -3,8 +3,8 @@ import threading
 import pytest
 from starlette.testclient import TestClient
 
-from sanderling.serve.world.app import create_app
-from sanderling.serve.world.settings import ServerSettings
+from sanderling.serve.app import create_app
+from sanderling.serve.settings import ServerSettings
 from sanderling.world.contract import Page, SearchReply, VisitReply, World
 from sanderling.world.local import LocalWorld
 

@@ -6,7 +6,7 @@ from urllib.parse import quote
 import pytest
 
 from sanderling.core.types import ToolStatus
-from sanderling.serve.world.jina import target_url
+from sanderling.serve.dialects import target_url
 from sanderling.world.contract import Occasion, SearchReply, VisitReply, World, answered
 
 FILM = "https://en.example/wiki/Alien_(film)"
@@ -369,7 +369,7 @@ def test_a_pace_holds_replies_back_and_changes_none(client, client_with, world, 
         async def visit(self, url, goal="", **options):
             return replace(await world.visit(url, goal, **options), latency_s=60.0)
 
-    monkeypatch.setattr("sanderling.serve.world.calls.asyncio.sleep", sleep)
+    monkeypatch.setattr("sanderling.serve.calls.asyncio.sleep", sleep)
     paced = client_with(Slow(), pace=30.0)
     assert paced.get(f"/r/{FILM}").text == client.get(f"/r/{FILM}").text
     body = {"queries": ["ripley"], "topk": 3}

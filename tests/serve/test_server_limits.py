@@ -8,10 +8,10 @@ import httpx
 import pytest
 
 from sanderling.core.errors import UserError
-from sanderling.serve.world.app import create_app
-from sanderling.serve.world.registry import DIALECTS, chosen
-from sanderling.serve.world.run import listen
-from sanderling.serve.world.settings import ServerSettings, is_loopback
+from sanderling.serve.app import create_app
+from sanderling.serve.dialects import DIALECTS, choose
+from sanderling.serve.server import listen
+from sanderling.serve.settings import ServerSettings, is_loopback
 
 SEARCH = {"queries": ["film"]}
 
@@ -80,8 +80,8 @@ def test_listening_elsewhere_needs_a_token(world):
 def test_an_unknown_dialect_is_refused(world):
     with pytest.raises(UserError, match="serper"):
         create_app(world, ServerSettings(dialects=("serpr",)))
-    dialects, mcp = chosen(())
-    assert [dialect.name for dialect in dialects] == list(DIALECTS) and mcp
+    dialects, mcp = choose(())
+    assert list(dialects) == list(DIALECTS) and mcp
 
 
 def asgi(world, **settings) -> httpx.AsyncClient:

@@ -7,10 +7,10 @@ import socket
 import pytest
 import uvicorn
 
-from sanderling.serve.world import patience
-from sanderling.serve.world.app import create_app
-from sanderling.serve.world.run import listen
-from sanderling.serve.world.settings import ServerSettings
+from sanderling.serve import server as patience
+from sanderling.serve.app import create_app
+from sanderling.serve.server import listen
+from sanderling.serve.settings import ServerSettings
 
 WHOLE = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -21,7 +21,7 @@ async def port(world, monkeypatch):
     settings = ServerSettings(port=0)
     listening = listen(settings)
     config = uvicorn.Config(
-        create_app(world, settings), http=patience.PatientProtocol, log_level="error", timeout_graceful_shutdown=1
+        create_app(world, settings), http=patience.TimedProtocol, log_level="error", timeout_graceful_shutdown=1
     )
     server = uvicorn.Server(config)
     running = asyncio.create_task(server.serve(sockets=[listening]))
@@ -84,13 +84,13 @@ async def test_a_reply_that_is_never_read_is_given_up(port, monkeypatch):
     monkeypatch.setattr(patience, "UNREAD_S", 0.2)
     monkeypatch.setattr(patience, "HEAD_S", 1_000.0)
     aborted = asyncio.Event()
-    lost = patience.PatientProtocol.connection_lost
+    lost = patience.TimedProtocol.connection_lost
 
     def watched(self, exc):
         lost(self, exc)
         aborted.set()
 
-    monkeypatch.setattr(patience.PatientProtocol, "connection_lost", watched)
+    monkeypatch.setattr(patience.TimedProtocol, "connection_lost", watched)
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
     connection.setblocking(False)

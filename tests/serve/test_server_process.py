@@ -35,8 +35,8 @@ HELD = """
 import sys, time
 from pathlib import Path
 from sanderling.world.contract import World, SearchReply
-from sanderling.serve.world.run import serve
-from sanderling.serve.world.settings import ServerSettings
+from sanderling.serve.server import serve
+from sanderling.serve.settings import ServerSettings
 
 class Held(World):
     name, fingerprint, page_count = "held", "0" * 64, 1

@@ -11,8 +11,8 @@ import pytest
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile, ResultLayout
 from sanderling.core.types import ToolStatus
-from sanderling.serve.world.app import create_app
-from sanderling.serve.world.settings import ServerSettings
+from sanderling.serve.app import create_app
+from sanderling.serve.settings import ServerSettings
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.page_reader import PageReader, Reading, ReadingLimits
 from sanderling.tools.world_tools import world_tools

@@ -1,4 +1,4 @@
-"""``sanderling world serve``: a world behind HTTP or MCP, for others' clients. Thin: the work is done in ``serve/world/``."""
+"""``sanderling world serve``: a world behind HTTP or MCP, for others' clients. Thin: the work is done in ``serve/``."""
 
 import os
 from pathlib import Path
@@ -43,10 +43,10 @@ def serve(
     mcp_stdio: Annotated[bool, typer.Option("--mcp-stdio", help="Speak MCP over standard input and output instead.")] = False,
 ) -> None:
     """Serve a world: a native API, the routes of Serper, Jina Reader, LiteResearcher, Search-R1 and ASearcher, and MCP."""
-    from sanderling.serve.world.settings import ServerSettings, check_binding
+    from sanderling.serve.settings import ServerSettings, check_binding
 
     if mcp_stdio:
-        from sanderling.serve.world.mcp import serve_stdio
+        from sanderling.serve.mcp import serve_stdio
 
         serve_stdio(open_as_met(directory, dynamics, world_seed, mode, inject), threads, pace)
         return
@@ -63,7 +63,7 @@ def serve(
         pace=pace,
     )
     check_binding(settings)
-    from sanderling.serve.world.run import serve as run
+    from sanderling.serve.server import serve as run
 
     world = open_as_met(directory, dynamics, world_seed, mode, inject)
 

@@ -1,7 +1,7 @@
 """What stands before every route: who may ask, how many at a time, how much, and for how long; each refusal is JSON.
 
-An ASGI middleware. Too large a body is 413, too many requests 429, too slow 503; what goes wrong inside is logged here and
-told as one sentence with 500. ``/health`` is answered whatever else is going on. Knows no dialect.
+An ASGI middleware. Too large a body is 413, too many requests 429, too slow 503; what goes wrong inside is logged here, and
+the client gets one sentence with 500. ``/health`` is answered whatever else is going on.
 """
 
 import asyncio
@@ -11,10 +11,8 @@ from time import perf_counter
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sanderling.serve.world.metrics import Counters
-from sanderling.serve.world.refusal import FAILURE, RefusalError, refuse
-from sanderling.serve.world.settings import ServerSettings
-from sanderling.serve.world.tokens import check_client
+from sanderling.serve.calls import FAILURE, Counters, RefusalError
+from sanderling.serve.settings import ServerSettings, from_this_machine, token_matches
 
 HEALTH = "/health"
 _DRAINED = 32
@@ -30,27 +28,10 @@ class _GoneError(Exception):
     """The client went away before its request was whole."""
 
 
-class _Reply:
-    """Passes a reply on and remembers its status."""
-
-    def __init__(self, send: Send) -> None:
-        self.status = 0
-        self._send = send
-
-    async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-        await self._send(message)
-
-
 class Limits:
     """The middleware; one for each server.
 
-    Args:
-        app: what is guarded; puts its route's pattern into ``scope["route_name"]`` of the requests that reach one.
-        settings: of the server.
-        counters: of the server.
-
+    The application puts its route's pattern into ``scope["route_name"]`` of the requests that reach a route.
     """
 
     def __init__(self, app: ASGIApp, settings: ServerSettings, counters: Counters) -> None:
@@ -66,84 +47,89 @@ class Limits:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, reply = perf_counter(), _Reply(send)
+        began, status = perf_counter(), 0
+
+        async def reply(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
         try:
-            refused = await self._admit(scope, receive, reply)
-            if refused is not None:
-                self._counters.refused[refused.reason] += 1
-                if not reply.status:
-                    await refuse(refused)(scope, receive, reply)
+            await self._admit(scope, receive, reply)
         except _GoneError:
             self._counters.refused["gone"] += 1
+        except RefusalError as refusal:
+            self._counters.refused[refusal.reason] += 1
+            if not status:
+                await refusal.response()(scope, receive, reply)
         finally:
-            if reply.status:
-                self._counters.requests[scope.get("route_name", "other"), str(reply.status)] += 1
+            if status:
+                self._counters.requests[scope.get("route_name", "other"), str(status)] += 1
                 self._counters.request_seconds += perf_counter() - began
 
-    async def _admit(self, scope: Scope, receive: Receive, reply: _Reply) -> RefusalError | None:
-        """Let a request through to the routes, or say why not."""
+    async def _admit(self, scope: Scope, receive: Receive, reply: Send) -> None:
+        """Let a request through to the routes. Raises RefusalError that says why not."""
         if scope["path"] == HEALTH:
             await self._app(scope, receive, reply)
-            return None
-        try:
-            check_client(Headers(scope=scope), self._settings)
-            self._require_place()
-        except RefusalError as error:
-            return error
+            return
+        headers = Headers(scope=scope)
+        self._check_client(headers)
+        self._require_place()
         try:
             async with asyncio.timeout(self._settings.timeout_s):
-                body = await self._arrived(Headers(scope=scope), receive)
+                self._arriving += 1
+                try:
+                    body = await self._body(headers, receive)
+                finally:
+                    self._arriving -= 1
                 self._require_place()
                 self._running += 1
                 try:
                     await self._app(scope, _replay(body, receive), reply)
                 finally:
                     self._running -= 1
-        except RefusalError as error:
-            return error
         except TimeoutError:
-            return RefusalError(503, "The request took too long: ask for less at a time, or try again later.", "timeout")
-        except _GoneError:
+            sentence = "The request took too long: ask for less at a time, or try again later."
+            raise RefusalError(503, sentence, "timeout") from None
+        except (RefusalError, _GoneError):
             raise
         except Exception:
             _log.exception("a request failed")
-            return FAILURE
-        return None
+            raise FAILURE from None
+
+    def _check_client(self, headers: Headers) -> None:
+        if self._settings.token is not None:
+            if not token_matches(headers, self._settings.token):
+                raise RefusalError(401, "The token is missing or wrong: send it as Authorization: Bearer TOKEN.", "token")
+        elif self._settings.loopback and not from_this_machine(headers):
+            sentence = "Without a token only this machine may ask: use 127.0.0.1 or localhost in the address."
+            raise RefusalError(403, sentence, "host")
 
     def _require_place(self) -> None:
         most = self._settings.max_concurrent
         if self._running >= most or self._arriving >= most * _ARRIVING:
             raise RefusalError(429, "Too many requests at once: try again in a moment.", "concurrency")
 
-    async def _arrived(self, headers: Headers, receive: Receive) -> bytes:
-        """The whole body."""
-        self._arriving += 1
-        try:
-            return await self._body(headers, receive)
-        finally:
-            self._arriving -= 1
-
     async def _body(self, headers: Headers, receive: Receive) -> bytes:
+        """The whole body."""
         most = self._settings.max_body_bytes
         too_large = RefusalError(413, f"The body is larger than {most:,} bytes: send less at a time.", "body")
         declared = headers.get("content-length", "")
         if declared.isascii() and declared.isdigit() and int(declared[:_DIGITS]) > most * _DRAINED:
             raise too_large
         chunks: list[bytes] = []
-        size = 0
-        while True:
+        size, more = 0, True
+        while more:
             message = await receive()
             if message["type"] != "http.request":
                 raise _GoneError
-            size += len(message.get("body", b""))
-            if size > most:
-                chunks.clear()
-                if size > most * _DRAINED:
-                    raise too_large
-            else:
-                chunks.append(message.get("body", b""))
-            if not message.get("more_body", False):
-                break
+            chunk, more = message.get("body", b""), message.get("more_body", False)
+            size += len(chunk)
+            if size > most * _DRAINED:
+                raise too_large
+            if size <= most:
+                chunks.append(chunk)
         if size > most:
             raise too_large
         return b"".join(chunks)

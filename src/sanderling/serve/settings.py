@@ -1,17 +1,23 @@
-"""What a server of a world may be told, and the one rule about where it may listen. Knows no web library."""
+"""Settings of a server, where it may listen, and who may ask it."""
 
+import base64
+import binascii
+import hashlib
+import hmac
 import ipaddress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 
 
-class ServerSettings(BaseModel):
+class ServerSettings(Frozen):
     """Settings of one server."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     host: str = "127.0.0.1"
     """Where it listens; on a loopback address without a token, requests that name another host are refused."""
@@ -20,18 +26,18 @@ class ServerSettings(BaseModel):
     token: str | None = Field(default=None, min_length=1)
     """What clients must present; None: anybody who reaches the server may ask."""
     dialects: tuple[str, ...] = ()
-    """Names of `registry.DIALECTS` and ``mcp``; empty: all."""
+    """Names of `dialects.DIALECTS` and ``mcp``; empty: all."""
     max_body_bytes: int = Field(default=1 << 20, ge=1)
     max_concurrent: int = Field(default=256, ge=1)
     """Requests at a time; more are answered 429."""
     timeout_s: float = Field(default=30.0, gt=0)
     """For a whole request, its body's arrival included."""
     grace_s: int = Field(default=10, ge=0)
-    """How long requests in flight may take to finish when the server is told to stop."""
+    """How long requests in flight may take to finish when the server is stopped."""
     threads: int = Field(default=4, ge=1)
     """World calls at a time."""
     pace: float | None = Field(default=None, gt=0)
-    """Replies are held back by the world's virtual delays, so many seconds of theirs to a real one; None: only told."""
+    """Replies are held back by the world's virtual delays, this many virtual seconds to a real one; None: only reported."""
     page_words: int = Field(default=50_000, ge=1)
     """Most words of a page where a dialect asks for all of it."""
     certificate: Path | None = None
@@ -63,3 +69,37 @@ def check_binding(settings: ServerSettings) -> None:
         )
     if settings.key is not None and settings.certificate is None:
         raise UserError("A key was given without its certificate: name that file with --certificate.")
+
+
+def token_matches(headers: Mapping[str, str], token: str) -> bool:
+    """Whether a client presents the token; compared in constant time.
+
+    It comes as ``Authorization: Bearer``, as ``X-API-KEY`` (Serper's clients), or as the password in the base URL
+    (``http://any:TOKEN@host``, for clients that send no header of their own).
+    """
+    presented = [headers.get("x-api-key", "")]
+    scheme, _, value = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        presented.append(value.strip())
+    elif scheme.lower() == "basic":
+        with suppress(binascii.Error):
+            presented.append(base64.b64decode(value.strip(), validate=True).decode("utf-8", "replace").partition(":")[2])
+    wanted = _digest(token)
+    return any(hmac.compare_digest(_digest(each), wanted) for each in presented if each)
+
+
+def from_this_machine(headers: Mapping[str, str]) -> bool:
+    """Whether ``Host`` and ``Origin`` are this machine: otherwise any web page in a browser here could read the world."""
+    origin = headers.get("origin")
+    return is_loopback(_host_of(f"//{headers.get('host', '')}")) and (origin is None or is_loopback(_host_of(origin)))
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+
+def _host_of(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""

@@ -1,7 +1,6 @@
 """The contract of a dialect: some routes, each an async function from a request to a reply, over `calls.WorldCalls`.
 
-Two dialects may share a path; each route then says which bodies are its own. A dialect knows the shapes of its clients and
-nothing of limits, tokens or other dialects.
+Two dialects may share a path; each route then says which bodies are its own.
 """
 
 from collections.abc import Awaitable, Callable
@@ -10,54 +9,38 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.requests import Request
-from starlette.responses import Response
 
-from sanderling.serve.world.calls import WorldCalls
-from sanderling.serve.world.refusal import RefusalError
-from sanderling.serve.world.settings import ServerSettings
+from sanderling.serve.calls import RefusalError, WorldCalls
+from sanderling.serve.settings import ServerSettings
 
 Body = TypeVar("Body", bound=BaseModel)
-MOST_QUERIES = 100
-MOST_URLS = 1_000
+MAX_QUERIES = 100
+MAX_URLS = 1_000
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A request as a route sees it."""
+class Call:
+    """A request as a route sees it; ``body``: the JSON of a POST, None for a GET."""
 
-    calls: WorldCalls
+    world: WorldCalls
     settings: ServerSettings
     request: Request
     body: Any
-    """The JSON of a POST; None for a GET."""
-
-
-def _any_body(_: Any) -> bool:
-    return True
 
 
 @dataclass(frozen=True)
-class DialectRoute:
-    """One path of a dialect."""
+class Route:
+    """One path of a dialect, as Starlette writes paths.
+
+    ``answer`` gives a Response, or plain data that is sent as JSON; it may raise RefusalError. ``claims``: whether a body is
+    meant for this route, where several dialects share its path; ``shape``: what such a body looks like.
+    """
 
     method: str
     path: str
-    """As Starlette writes paths."""
-    answer: Callable[[Asked], Awaitable[Response]]
-    """May raise RefusalError."""
-    claims: Callable[[Any], bool] = _any_body
-    """Whether a body is meant for this route, where several dialects share its path."""
+    answer: Callable[[Call], Awaitable[object]]
+    claims: Callable[[Any], bool] = lambda _: True
     shape: str = ""
-    """What such a body looks like, for the refusal of one that nobody claims."""
-
-
-@dataclass(frozen=True)
-class Dialect:
-    """A way of speaking that some clients know."""
-
-    name: str
-    summary: str
-    routes: tuple[DialectRoute, ...]
 
 
 class ForeignBody(BaseModel):
@@ -77,3 +60,8 @@ def parse(model: type[Body], body: Any) -> Body:
         where = ".".join(str(part)[:40] for part in first["loc"])
         what = first["msg"].removeprefix("Value error, ")
         raise RefusalError(400, f"In the body, {where}: {what[:1].lower()}{what[1:]}.") from None
+
+
+def no_route(method: str) -> RefusalError:
+    """For an address where nothing is served by this method."""
+    return RefusalError(404, f"There is no such route for {method}: see docs/worlds-serving.md.", "no_route")

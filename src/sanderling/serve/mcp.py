@@ -13,12 +13,10 @@ from starlette.types import ASGIApp
 import sanderling
 from sanderling.core.profiles import ResultLayout
 from sanderling.core.types import ToolStatus
-from sanderling.serve.world.calls import WorldCalls
-from sanderling.serve.world.dialect import parse
-from sanderling.serve.world.metrics import Counters
-from sanderling.serve.world.native import SearchBody, VisitBody
-from sanderling.serve.world.refusal import RefusalError, sentence_of
-from sanderling.serve.world.settings import ServerSettings
+from sanderling.serve.calls import Counters, RefusalError, WorldCalls, failure_sentence
+from sanderling.serve.dialects import SearchBody, VisitBody
+from sanderling.serve.routes import parse
+from sanderling.serve.settings import ServerSettings
 from sanderling.tools.layouts import parts_note, visit_miss
 from sanderling.world.contract import SearchReply, VisitReply, World
 
@@ -73,7 +71,7 @@ def serve_stdio(world: World, threads: int, pace: float | None = None) -> None:
 
 
 def _results(reply: SearchReply) -> str:
-    failure = sentence_of(reply.status)
+    failure = failure_sentence(reply.status)
     if failure or not reply.hits:
         return f"Results for {reply.query!r}: {failure or 'nothing was found.'}"
     entries = (
