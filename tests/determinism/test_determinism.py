@@ -22,9 +22,9 @@ from sanderling.recipes.base import PHRASES
 from sanderling.synth.questions import chain_questions
 from sanderling.synth.teacher import ModeShares, TeacherPolicy
 from sanderling.tools.world_tools import world_tools
-from sanderling.train.bootstrap import ModelShape, train_tokenizer, write_random_model
 from sanderling.train.config import SupervisedConfig, TrainerConfig
 from sanderling.train.encoding import Encoding, Limit, sft_rows
+from sanderling.train.random_model import ModelShape, train_tokenizer, write_random_model
 from sanderling.train.sft import run_sft
 from sanderling.world.encyclopedia import generate_encyclopedia
 from sanderling.world.local import LocalWorld

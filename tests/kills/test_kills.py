@@ -70,8 +70,8 @@ GIVEN = (
     "world build from {out}/docs --out {out}/towns",
     "synth chains {out}/w --out {out}/q.jsonl --count 12",
     "data generate {out}/q.jsonl --world {out}/w --model teacher:40/1 --judge exact --out {out}/t.jsonl --no-progress",
-    "train bootstrap --config {out}/shape.json --world {out}/w --out {out}/base --dtype float32",
-    "train bootstrap --config {out}/shape.json --tokenizer {out}/base --out {out}/base2 --dtype float32 --seed 1",
+    "model init --size {out}/shape.json --world {out}/w --out {out}/base --dtype float32",
+    "model init --size {out}/shape.json --tokenizer {out}/base --out {out}/base2 --dtype float32 --seed 1",
 )
 """What all cases share, made by commands."""
 SERVED = ("asked", "bytes", "files")

@@ -30,7 +30,7 @@ from sanderling.data.questions import write_questions
 from sanderling.policy.contract import SampleKey
 from sanderling.policy.endpoint import seed_of
 from sanderling.synth.questions import chain_questions
-from sanderling.train.bootstrap import ModelShape, train_tokenizer, write_random_model
+from sanderling.train.random_model import ModelShape, train_tokenizer, write_random_model
 from sanderling.world.disk.store import build_world
 from sanderling.world.encyclopedia import Names, generate_encyclopedia
 

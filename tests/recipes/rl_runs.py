@@ -17,7 +17,7 @@ from sanderling.recipes.base import PHRASES
 from sanderling.recipes.rl.config import RlRecipe
 from sanderling.runs.progress import Report
 from sanderling.synth.questions import chain_questions
-from sanderling.train.bootstrap import train_tokenizer, write_random_model
+from sanderling.train.random_model import train_tokenizer, write_random_model
 from sanderling.world.disk.store import build_world
 from sanderling.world.encyclopedia import Names, generate_encyclopedia
 

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Ending, Role, ToolCall
 from sanderling.runs.jsonl import write_trajectories
-from sanderling.train.bootstrap import ModelShape, train_tokenizer, write_random_model
+from sanderling.train.random_model import ModelShape, train_tokenizer, write_random_model
 
 SHAPE = ModelShape(hidden=32, layers=2, heads=4, kv_heads=2, head_dim=8, intermediate=48, max_positions=2048)
 WORDS = ("which", "person", "mayor", "of", "town", "potter", "river", "search", "visit", "found", "page", "north", "answer")

@@ -16,8 +16,8 @@ from sanderling.recipes.merge_tiny.figures import Difference, judged
 from sanderling.recipes.merge_tiny.material import Material, build, teach
 from sanderling.recipes.registry import find_recipe
 from sanderling.runs.progress import Report
-from sanderling.train.bootstrap import ModelShape
 from sanderling.train.metrics import read_metrics
+from sanderling.train.random_model import ModelShape
 from sanderling.world.encyclopedia import BY_NAME
 
 TRAIN = "{ max_steps = 2, epochs = 5, batch_tokens = 512 }"

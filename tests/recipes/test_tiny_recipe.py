@@ -26,8 +26,8 @@ from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.progress import Report
 from sanderling.runs.stages import StageRecord, is_done, read_record
 from sanderling.synth.questions import chain_questions
-from sanderling.train.bootstrap import ModelShape
 from sanderling.train.metrics import read_metrics
+from sanderling.train.random_model import ModelShape
 from sanderling.world.encyclopedia import EVENT_FORMS, ORGANISATION_FORMS, WORK_FORMS, Encyclopedia
 
 COMMAND = "sanderling recipe run small.toml"

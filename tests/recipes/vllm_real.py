@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from sanderling.recipes.base import PHRASES
-from sanderling.train.bootstrap import ModelShape, model_settings, train_tokenizer, write_model, write_tokenizer
+from sanderling.train.random_model import ModelShape, model_settings, train_tokenizer, write_model, write_tokenizer
 
 PROGRAM = os.environ.get("SANDERLING_VLLM", "")
 needs_vllm = pytest.mark.skipif(not PROGRAM, reason="SANDERLING_VLLM names no vllm program")

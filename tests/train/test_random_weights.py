@@ -11,8 +11,8 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from sanderling.core.errors import UserError
 from sanderling.policy.model_directory import load_model
-from sanderling.train.bootstrap import PUBLISHED_VOCABULARY, SIZES, ModelShape, find_size, model_settings
 from sanderling.train.plan import shape_of
+from sanderling.train.random_model import SIZES, ModelShape, model_settings, settings_of
 from sanderling.train.random_weights import write_random_weights
 
 PARAMETERS = {
@@ -29,7 +29,7 @@ def config(shape: ModelShape = SHAPE, vocabulary: int = 500, **more: object) -> 
 
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_the_published_sizes_have_the_published_parameters(name: str) -> None:
-    settings = model_settings(find_size(name.upper()), PUBLISHED_VOCABULARY)
+    settings = settings_of(name.upper())
     assert shape_of(settings, name).parameters == PARAMETERS[name]
     with torch.device("meta"):
         model = Qwen3ForCausalLM(Qwen3Config.from_dict(settings))
@@ -39,7 +39,7 @@ def test_the_published_sizes_have_the_published_parameters(name: str) -> None:
 def test_an_unknown_size_names_those_there_are() -> None:
     assert PARAMETERS.keys() | {"tiny"} == SIZES.keys()
     with pytest.raises(UserError, match=r"no size '5b': choose tiny, 0\.6b, 1\.7b, 4b, 4b-2507, 8b, 14b, 32b"):
-        find_size("5b")
+        settings_of("5b")
 
 
 def test_positions_turn_pairs() -> None:

@@ -21,12 +21,12 @@ from sanderling.rl.credit import GrpoConfig
 from sanderling.rl.gain import PROBES
 from sanderling.rl.rows import rl_rows
 from sanderling.rl.run import run_rl
-from sanderling.train.bootstrap import ModelShape, train_tokenizer, write_random_model
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.logprobs import TokenLogprobs
 from sanderling.train.metrics import read_metrics
+from sanderling.train.random_model import ModelShape, train_tokenizer, write_random_model
 from sanderling.train.trainer import row_logprobs
 
 PROFILE = TINY.model_copy(update={"sampling": Sampling(temperature=0.8, max_tokens=12)})

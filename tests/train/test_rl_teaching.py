@@ -31,11 +31,11 @@ from sanderling.rl.denoise import turn_penalties
 from sanderling.rl.gain import GainConfig, Probe
 from sanderling.rl.run import run_rl
 from sanderling.rl.teaching import Lesson, Try, give_credit, give_credit_to_go, teach
-from sanderling.train.bootstrap import ModelShape, train_tokenizer, write_random_model
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import Packing, TrainerConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
+from sanderling.train.random_model import ModelShape, train_tokenizer, write_random_model
 
 QUESTIONS = [Question(id=f"q{i}", text=f"question {i}", answers=("Oslo", "Oslo fjord")) for i in range(4)]
 PREFIX = "so </think> <answer>"

@@ -40,6 +40,7 @@ COMMANDS = {
     "merge": Command(
         "sanderling.cli.merge", "app", "Merge models that were trained from one base, and sweep the coefficients."
     ),
+    "model": Command("sanderling.cli.model", "app", "Make a randomly initialised model, for tests and benchmarks."),
     "recipe": Command(
         "sanderling.cli.recipe",
         "app",

@@ -2,7 +2,6 @@
 
 import typer
 
-from sanderling.cli.train_bootstrap import bootstrap
 from sanderling.cli.train_plan import plan
 from sanderling.cli.train_rl import rl
 from sanderling.cli.train_sft import sft
@@ -11,4 +10,3 @@ app = typer.Typer(no_args_is_help=True)
 app.command("sft")(sft)
 app.command("rl")(rl)
 app.command("plan")(plan)
-app.command("bootstrap")(bootstrap)

@@ -19,9 +19,9 @@ from sanderling.core.profiles import TINY
 from sanderling.core.types import Role
 from sanderling.synth.questions import chain_questions
 from sanderling.synth.teacher import THOUGHTS
-from sanderling.train.bootstrap import END_OF_TEXT, ModelShape, train_tokenizer, write_random_model
 from sanderling.train.config import OptimizerKind, Packing, Precision, Schedule, TrainerConfig
 from sanderling.train.contract import Row
+from sanderling.train.random_model import END_OF_TEXT, ModelShape, train_tokenizer, write_random_model
 from sanderling.world.encyclopedia import (
     SYLLABLE_LETTERS,
     SYLLABLES,

@@ -1,4 +1,4 @@
-"""``sanderling train bootstrap``: a model from nothing. All logic is in `recipes.bootstrap`."""
+"""``sanderling model``: model directories. All logic is in `train.random_model`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,15 +8,21 @@ from rich.console import Console
 
 from sanderling.cli import exits
 
+app = typer.Typer(no_args_is_help=True)
 
-def bootstrap(
+
+@app.callback()
+def _group() -> None:
+    """A group, though it has one command."""
+
+
+@app.command()
+def init(
     out: Annotated[Path, typer.Option("--out", help="Directory of the new model; must be empty or not exist.")],
     size: Annotated[
-        str | None, typer.Option("--size", help="tiny (the default), or as published: 0.6b, 1.7b, 4b, 4b-2507, 8b, 14b, 32b.")
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="A Qwen3's config.json, in place of --size.")
-    ] = None,
+        str,
+        typer.Option("--size", help="tiny, 0.6b, 1.7b, 4b, 4b-2507, 8b, 14b, 32b as published; or a Qwen3's config.json."),
+    ] = "tiny",
     world: Annotated[Path | None, typer.Option("--world", help="A world, on whose pages a tokenizer is trained.")] = None,
     tokenizer: Annotated[
         Path | None, typer.Option("--tokenizer", metavar="DIR", help="A model's directory, whose tokenizer is copied.")
@@ -28,12 +34,14 @@ def bootstrap(
     dtype: Annotated[str, typer.Option("--dtype", help="What weights are stored in: bfloat16 or float32.")] = "bfloat16",
 ) -> None:
     """Make a randomly initialised Qwen3 of any size, for tests and benchmarks: a Hugging Face directory that knows nothing."""
-    from sanderling.recipes.bootstrap import Wish
-    from sanderling.recipes.bootstrap import bootstrap as make
+    from sanderling.core.config import check_config
     from sanderling.runs.progress import Report
+    from sanderling.train.random_model import ModelInit, init_model
 
+    values = {"out": out, "size": size, "world": world, "tokenizer": tokenizer, "vocab": vocab, "seed": seed, "dtype": dtype}
+    wish = check_config(ModelInit, {name: value for name, value in values.items() if value is not None}, "the options")
     try:
-        make(Wish(out, size, config, world, tokenizer, vocab, seed, dtype), Report(Console()))
+        init_model(wish, Report(Console()))
     except KeyboardInterrupt:
         Console(stderr=True).print("Interrupted: there is no model yet; the same command begins again.", soft_wrap=True)
         raise typer.Exit(exits.INTERRUPTED) from None

@@ -1,4 +1,4 @@
-"""`sanderling train bootstrap` as a person meets it: a model over a world, and one sentence for whatever is wrong."""
+"""`sanderling model init` as a person meets it: a model over a world, and one sentence for whatever is wrong."""
 
 import io
 import json
@@ -11,14 +11,13 @@ from rich.console import Console
 from safetensors import SafetensorError
 from typer.testing import CliRunner
 
-from sanderling.cli.train import app
+from sanderling.cli.model import app
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
 from sanderling.policy.model_directory import load_model
-from sanderling.recipes import bootstrap as recipe
-from sanderling.recipes.bootstrap import Wish, bootstrap
 from sanderling.runs.progress import Report
-from sanderling.train import random_weights
+from sanderling.train import random_model, random_weights
+from sanderling.train.random_model import ModelInit, init_model
 from sanderling.world.disk.store import build_world
 from sanderling.world.encyclopedia import generate_pages
 
@@ -39,7 +38,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def model(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("models") / "tiny"
-    bootstrap(Wish(directory, world=world, vocabulary=500), quiet())
+    init_model(ModelInit(out=directory, world=world, vocab=500), quiet())
     return directory
 
 
@@ -47,9 +46,9 @@ def quiet() -> Report:
     return Report(Console(file=io.StringIO()))
 
 
-def refused(wish: Wish) -> str:
+def refused(wish: ModelInit) -> str:
     with pytest.raises(UserError) as caught:
-        bootstrap(wish, quiet())
+        init_model(wish, quiet())
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -60,7 +59,7 @@ def write_config(path: Path, **changes: object) -> Path:
 
 
 def test_the_command_makes_a_model_that_loads(world: Path, tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["bootstrap", "--out", str(tmp_path / "m"), "--world", str(world), "--dtype", "float32"])
+    done = CliRunner().invoke(app, ["init", "--out", str(tmp_path / "m"), "--world", str(world), "--dtype", "float32"])
     assert done.exit_code == 0, done.output
     loaded, tokens = load_model(tmp_path / "m"), load_tokenizer(tmp_path / "m")
     assert loaded.config.vocab_size == tokens.vocab_size <= 4096, "tiny: a row for each token"
@@ -71,9 +70,9 @@ def test_the_command_makes_a_model_that_loads(world: Path, tmp_path: Path) -> No
 
 
 def test_the_same_wish_gives_the_same_files(world: Path, model: Path, tmp_path: Path) -> None:
-    bootstrap(Wish(tmp_path / "again", world=world, vocabulary=500), quiet())
-    bootstrap(Wish(tmp_path / "copied", tokenizer=model, vocabulary=500), quiet())
-    bootstrap(Wish(tmp_path / "other", world=world, vocabulary=500, seed=1), quiet())
+    init_model(ModelInit(out=tmp_path / "again", world=world, vocab=500), quiet())
+    init_model(ModelInit(out=tmp_path / "copied", tokenizer=model, vocab=500), quiet())
+    init_model(ModelInit(out=tmp_path / "other", world=world, vocab=500, seed=1), quiet())
     for file in ("config.json", "tokenizer.json", "model.safetensors"):
         bytes_of = {
             name: (path / file).read_bytes() for name, path in [("", model), *((p.name, p) for p in tmp_path.iterdir())]
@@ -83,12 +82,12 @@ def test_the_same_wish_gives_the_same_files(world: Path, model: Path, tmp_path: 
 
 
 def test_any_qwen3_s_config_is_kept_but_for_its_tokens(model: Path, tmp_path: Path) -> None:
-    bootstrap(Wish(tmp_path / "m", config=write_config(tmp_path / "config.json"), tokenizer=model), quiet())
+    init_model(ModelInit(out=tmp_path / "m", size=str(write_config(tmp_path / "config.json")), tokenizer=model), quiet())
     made = load_model(tmp_path / "m").config
     assert (made.hidden_size, made.rms_norm_eps, made.rope_parameters["rope_theta"]) == (32, 1e-5, 5e6)
     assert (made.vocab_size, made.tie_word_embeddings, made.bos_token_id) == (600, False, None)
     assert json.loads((tmp_path / "m" / "config.json").read_text())["dtype"] == "bfloat16"
-    bootstrap(Wish(tmp_path / "larger", config=tmp_path, tokenizer=model, vocabulary=700), quiet())
+    init_model(ModelInit(out=tmp_path / "larger", size=str(tmp_path), tokenizer=model, vocab=700), quiet())
     assert load_model(tmp_path / "larger").config.vocab_size == 700
 
 
@@ -96,16 +95,16 @@ def test_of_a_quantised_model_s_config_comes_a_plain_one(model: Path, tmp_path: 
     config = write_config(
         tmp_path / "config.json", quantization_config={"quant_method": "fp8", "weight_block_size": [128, 128]}
     )
-    bootstrap(Wish(tmp_path / "m", config=config, tokenizer=model), quiet())
+    init_model(ModelInit(out=tmp_path / "m", size=str(config), tokenizer=model), quiet())
     assert "quantization_config" not in json.loads((tmp_path / "m" / "config.json").read_text())
 
 
 def test_a_config_is_refused_before_a_tokenizer_is_trained(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recipe, "train_tokenizer", lambda *_: pytest.fail("a tokenizer was trained"))
+    monkeypatch.setattr(random_model, "train_tokenizer", lambda *_: pytest.fail("a tokenizer was trained"))
     assert "rms_norm_eps" in refused(
-        Wish(tmp_path / "m", config=write_config(tmp_path / "c.json", rms_norm_eps="a"), world=world)
+        ModelInit(out=tmp_path / "m", size=str(write_config(tmp_path / "c.json", rms_norm_eps="a")), world=world)
     )
 
 
@@ -129,31 +128,29 @@ def test_a_config_is_refused_before_a_tokenizer_is_trained(
 )
 def test_a_config_that_cannot_be_made(changes: dict[str, object], sentence: str, model: Path, tmp_path: Path) -> None:
     config = write_config(tmp_path / "config.json", **changes)
-    assert sentence in refused(Wish(tmp_path / "m", config=config, tokenizer=model))
+    assert sentence in refused(ModelInit(out=tmp_path / "m", size=str(config), tokenizer=model))
     assert not (tmp_path / "m").exists()
 
 
 def test_wishes_that_say_too_much_or_too_little(world: Path, model: Path, tmp_path: Path) -> None:
     out = tmp_path / "m"
-    assert "give --world" in refused(Wish(out))
-    assert "give --world" in refused(Wish(out, world=world, tokenizer=model))
-    assert "give one of them" in refused(Wish(out, size="tiny", config=write_config(tmp_path / "config.json"), world=world))
-    assert "no size '7b': choose tiny, 0.6b" in refused(Wish(out, size="7b", world=world))
-    assert "choose float32 or bfloat16" in refused(Wish(out, world=world, dtype="float8"))
-    assert "too small for a tokenizer: give --vocab 267" in refused(Wish(out, world=world, vocabulary=100))
-    assert "The tokenizer has 500 tokens" in refused(Wish(out, tokenizer=model, vocabulary=300))
-    assert "no world at" in refused(Wish(out, world=tmp_path / "nowhere"))
-    assert "No tokenizer.json" in refused(Wish(out, tokenizer=tmp_path))
-    assert "cannot be read as a config.json" in refused(Wish(out, config=tmp_path / "nowhere.json", world=world))
+    assert "give --world" in refused(ModelInit(out=out))
+    assert "give --world" in refused(ModelInit(out=out, world=world, tokenizer=model))
+    assert "no size '7b': choose tiny, 0.6b" in refused(ModelInit(out=out, size="7b", world=world))
+    assert "too small for a tokenizer: give --vocab 267" in refused(ModelInit(out=out, world=world, vocab=100))
+    assert "The tokenizer has 500 tokens" in refused(ModelInit(out=out, tokenizer=model, vocab=300))
+    assert "no world at" in refused(ModelInit(out=out, world=tmp_path / "nowhere"))
+    assert "No tokenizer.json" in refused(ModelInit(out=out, tokenizer=tmp_path))
+    assert "cannot be read as a config.json" in refused(ModelInit(out=out, size=str(tmp_path / "nowhere.json"), world=world))
     assert not out.exists()
 
 
 def test_a_place_that_is_taken_is_left_alone(model: Path, tmp_path: Path) -> None:
     (tmp_path / "m").mkdir()
-    bootstrap(Wish(tmp_path / "m", tokenizer=model), quiet())
+    init_model(ModelInit(out=tmp_path / "m", tokenizer=model), quiet())
     before = (tmp_path / "m" / "model.safetensors").read_bytes()
-    assert "is not empty (it holds config.json)" in refused(Wish(tmp_path / "m", tokenizer=model, seed=1))
-    assert "is a file" in refused(Wish(tmp_path / "m" / "config.json", tokenizer=model))
+    assert "is not empty (it holds config.json)" in refused(ModelInit(out=tmp_path / "m", tokenizer=model, seed=1))
+    assert "is a file" in refused(ModelInit(out=tmp_path / "m" / "config.json", tokenizer=model))
     assert (tmp_path / "m" / "model.safetensors").read_bytes() == before
 
 
@@ -161,16 +158,20 @@ def test_a_disk_without_room_is_told_before_and_amid(model: Path, tmp_path: Path
     usage = namedtuple("usage", "total used free")
     with monkeypatch.context() as patched:
         patched.setattr(shutil, "disk_usage", lambda place: usage(10**12, 10**12 - 10**6, 10**6))
-        assert "The weights take 1.19 GB and the disk of" in refused(Wish(tmp_path / "m", "0.6b", tokenizer=model))
+        assert "The weights take 1.19 GB and the disk of" in refused(
+            ModelInit(out=tmp_path / "m", size="0.6b", tokenizer=model)
+        )
 
     def full(*_: object) -> None:
         raise SafetensorError("I/O error: No space left on device (os error 28)")
 
     with monkeypatch.context() as patched:
         patched.setattr(random_weights, "save_file", full)
-        assert "No space left on device (os error 28)): free some space" in refused(Wish(tmp_path / "m", tokenizer=model))
+        assert "No space left on device (os error 28)): free some space" in refused(
+            ModelInit(out=tmp_path / "m", tokenizer=model)
+        )
     assert list((tmp_path / "m").iterdir()) == []
-    bootstrap(Wish(tmp_path / "m", tokenizer=model), quiet())
+    init_model(ModelInit(out=tmp_path / "m", tokenizer=model), quiet())
 
 
 def test_what_a_kill_left_is_no_hindrance(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,8 +181,8 @@ def test_what_a_kill_left_is_no_hindrance(model: Path, tmp_path: Path, monkeypat
     with monkeypatch.context() as patched:
         patched.setattr(random_weights, "save_file", killed)
         with pytest.raises(KeyboardInterrupt):
-            bootstrap(Wish(tmp_path / "m", tokenizer=model), quiet())
+            init_model(ModelInit(out=tmp_path / "m", tokenizer=model), quiet())
     assert not (tmp_path / "m" / "config.json").exists()
-    bootstrap(Wish(tmp_path / "m", tokenizer=model), quiet())
+    init_model(ModelInit(out=tmp_path / "m", tokenizer=model), quiet())
     assert (tmp_path / "m" / "model.safetensors").read_bytes() == (model / "model.safetensors").read_bytes()
     assert not any(path.is_dir() for path in (tmp_path / "m").iterdir())

@@ -8,7 +8,7 @@ import torch
 from pydantic import ValidationError
 
 from sanderling.core.chat import Tokenizer
-from sanderling.train.bootstrap import (
+from sanderling.train.random_model import (
     CONTROL_TOKENS,
     IM_END,
     PARTIAL,
