@@ -20,10 +20,11 @@ from pathlib import Path
 from rich.console import Console
 
 from sanderling.core.chat import load_tokenizer
+from sanderling.data.pipeline import NUMBERS, run_data
+from sanderling.data.pipeline_config import RECIPES, DataRun, find_data_recipe
 from sanderling.data.resample import Schedule, resample
 from sanderling.data.similar import Asked, question_groups
-from sanderling.recipes.data.config import RECIPES, Layout, find_data_recipe
-from sanderling.recipes.data.pipeline import NUMBERS, run_data
+from sanderling.recipes.rows import rows_of_file
 from sanderling.recipes.tiny.layout import SHIPPED_BASE
 from sanderling.runs.progress import Report
 from sanderling.runs.provenance import machine, peak_memory_mb
@@ -41,7 +42,8 @@ def pipeline(recorded: Path, scratch: Path) -> dict[str, list[dict]]:
     found = {}
     for name in RECIPES:
         config = find_data_recipe(name, [f"tokenizer='{SHIPPED_BASE}'"])
-        run_data(Layout((recorded,), scratch / name, config), Report(Console(quiet=True)), "benchmarks/data.py")
+        run = DataRun((recorded,), scratch / name, config)
+        run_data(run, Report(Console(quiet=True)), "benchmarks/data.py", write_rows=rows_of_file)
         numbers = json.loads((scratch / name / NUMBERS).read_text())
         found[name] = [
             {key: step[key] for key in ("name", "came_in", "went_out", "told", "seconds")} for step in numbers["steps"]

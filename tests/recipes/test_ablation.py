@@ -187,7 +187,7 @@ def test_fresh_deletes_neither_the_start_nor_what_is_no_run(tmp_path: Path):
     from sanderling.cli.recipe import app
 
     run = tmp_path / "run"
-    run_stages([], run, {}, lambda stage, record: None)
+    run_stages([], run, {}, silent())
     base = write_given(run / "given") / "base"
     told = CliRunner().invoke(app, ["run", "ablation-tiny", "--quick", "--out", str(run), "--fresh", "--set", f"start={base}"])
     assert isinstance(told.exception, UserError) and "which --fresh empties" in str(told.exception)

@@ -1,5 +1,6 @@
 """Stages run once, resume after a kill of the real process, and never mix two runs."""
 
+import io
 import os
 import signal
 import subprocess
@@ -8,16 +9,21 @@ import time
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from sanderling.core.errors import UserError
 from sanderling.runs.locks import LOCK
+from sanderling.runs.progress import Report
 from sanderling.runs.run import DATABASE, Run
 from sanderling.runs.run_record import RunRecord
-from sanderling.runs.stages import STAGES, Stage, StageRecord, clear_run, is_done, read_record, run_stages
+from sanderling.runs.stages import STAGES, Stage, clear_run, is_done, read_record, run_stages
 
+SILENT = Report(Console(quiet=True))
 CHILD = """
 import os, sys, time
 from pathlib import Path
+from rich.console import Console
+from sanderling.runs.progress import Report
 from sanderling.runs.stages import Stage, run_stages
 out, kill_at = Path(sys.argv[1]), sys.argv[2]
 
@@ -34,7 +40,7 @@ def work(name):
         return {"units": 4}
     return run
 
-for record in run_stages([Stage(n, n, work(n)) for n in "abc"], out, {"steps": 1}, lambda stage, record: None):
+for record in run_stages([Stage(n, n, work(n)) for n in "abc"], out, {"steps": 1}, Report(Console(quiet=True))):
     print(record.name, record.resumed)
 """
 
@@ -44,7 +50,13 @@ class Log:
 
     def __init__(self) -> None:
         self.ran: list[str] = []
-        self.heard: list[tuple[str, bool]] = []
+        self.report = Report(Console(file=io.StringIO(), width=120))
+
+    def heard(self) -> list[tuple[str, bool]]:
+        """Each stage that was announced, and whether it was done before."""
+        assert isinstance(self.report.console.file, io.StringIO)
+        lines = self.report.console.file.getvalue().splitlines()
+        return [(line.split()[0].lower(), "(done before, " in line) for line in lines]
 
     def stage(self, name: str, fails: bool = False) -> Stage:
         def run() -> dict[str, object]:
@@ -54,9 +66,6 @@ class Log:
             return {"order": len(self.ran)}
 
         return Stage(name, name.title(), run)
-
-    def announce(self, stage: Stage, record: StageRecord | None) -> None:
-        self.heard.append((stage.name, record is not None))
 
 
 def forget(directory: Path, stage: str) -> None:
@@ -71,10 +80,10 @@ def start(directory: Path, kill_at: str) -> subprocess.Popen[str]:
 def test_each_stage_runs_once(tmp_path: Path) -> None:
     log = Log()
     stages = [log.stage("one"), log.stage("two")]
-    first = run_stages(stages, tmp_path, {"seed": 1}, log.announce)
-    again = run_stages(stages, tmp_path, {"seed": 1}, log.announce)
+    first = run_stages(stages, tmp_path, {"seed": 1}, log.report)
+    again = run_stages(stages, tmp_path, {"seed": 1}, log.report)
     assert log.ran == ["one", "two"]
-    assert log.heard == [("one", False), ("two", False), ("one", True), ("two", True)]
+    assert log.heard() == [("one", False), ("two", False), ("one", True), ("two", True)]
     assert again == first
     assert [(record.name, record.resumed, record.figures) for record in first] == [
         ("one", 0, {"order": 1}),
@@ -84,33 +93,33 @@ def test_each_stage_runs_once(tmp_path: Path) -> None:
 
 def test_a_stage_added_later_runs_alone(tmp_path: Path) -> None:
     log = Log()
-    run_stages([log.stage("one")], tmp_path, {"seed": 1}, log.announce)
-    run_stages([log.stage("one"), log.stage("two")], tmp_path, {"seed": 1}, log.announce)
+    run_stages([log.stage("one")], tmp_path, {"seed": 1}, log.report)
+    run_stages([log.stage("one"), log.stage("two")], tmp_path, {"seed": 1}, log.report)
     assert log.ran == ["one", "two"]
 
 
 def test_another_run_s_settings_are_refused_with_one_sentence(tmp_path: Path) -> None:
     log = Log()
-    run_stages([log.stage("one")], tmp_path, {"seed": 1}, log.announce)
+    run_stages([log.stage("one")], tmp_path, {"seed": 1}, log.report)
     with pytest.raises(UserError, match="other settings"):
-        run_stages([log.stage("one")], tmp_path, {"seed": 2}, log.announce)
+        run_stages([log.stage("one")], tmp_path, {"seed": 2}, log.report)
     assert log.ran == ["one"]
 
 
 def test_an_interrupted_stage_of_other_settings_is_refused(tmp_path: Path) -> None:
     log = Log()
     with pytest.raises(RuntimeError):
-        run_stages([log.stage("one", fails=True)], tmp_path, {"seed": 1}, log.announce)
+        run_stages([log.stage("one", fails=True)], tmp_path, {"seed": 1}, log.report)
     with pytest.raises(UserError, match="other settings"):
-        run_stages([log.stage("one")], tmp_path, {"seed": 2}, log.announce)
+        run_stages([log.stage("one")], tmp_path, {"seed": 2}, log.report)
     assert log.ran == ["one"]
 
 
 def test_a_stage_that_fails_stops_the_run_and_is_taken_up_again(tmp_path: Path) -> None:
     log = Log()
     with pytest.raises(RuntimeError):
-        run_stages([log.stage("one"), log.stage("two", fails=True), log.stage("three")], tmp_path, {"seed": 1}, log.announce)
-    records = run_stages([log.stage("one"), log.stage("two"), log.stage("three")], tmp_path, {"seed": 1}, log.announce)
+        run_stages([log.stage("one"), log.stage("two", fails=True), log.stage("three")], tmp_path, {"seed": 1}, log.report)
+    records = run_stages([log.stage("one"), log.stage("two"), log.stage("three")], tmp_path, {"seed": 1}, log.report)
     assert log.ran == ["one", "two", "two", "three"]
     assert [record.resumed for record in records] == [0, 1, 0]
 
@@ -131,13 +140,13 @@ def test_killed_twice_it_goes_on_from_the_last_finished_unit(tmp_path: Path) -> 
 
 def test_time_worked_before_a_kill_is_counted(tmp_path: Path) -> None:
     since = time.time() - 1_000_000
-    run_stages([], tmp_path, {"seed": 1}, lambda stage, record: None)
+    run_stages([], tmp_path, {"seed": 1}, SILENT)
     with Run(tmp_path) as run:
         run.table(STAGES).put("one", {"runs": 1, "seconds": 100.0, "since": since})
     (tmp_path / "work.txt").write_text("x")
     for path in tmp_path.iterdir():
         os.utime(path, (since + 40, since + 40))
-    (record,) = run_stages([Log().stage("one")], tmp_path, {"seed": 1}, lambda stage, record: None)
+    (record,) = run_stages([Log().stage("one")], tmp_path, {"seed": 1}, SILENT)
     assert record.resumed == 1 and 140 <= record.seconds < 200  # and not the time that it lay there
 
 
@@ -146,7 +155,7 @@ def test_time_worked_before_a_kill_is_counted(tmp_path: Path) -> None:
 
 def test_figures_are_the_same_at_once_and_later(tmp_path: Path) -> None:
     stage = Stage("one", "One", lambda: {"pair": (1, 2), "by_hops": {3: 0.5}, "nll": float("nan"), "path": Path("a")})
-    first, again = (run_stages([stage], tmp_path, {"seed": 1}, lambda stage, record: None) for _ in range(2))
+    first, again = (run_stages([stage], tmp_path, {"seed": 1}, SILENT) for _ in range(2))
     assert again == first == [read_record(tmp_path, "one")]
     assert first[0].peak_memory_mb > 1
     assert first[0].figures == {"pair": [1, 2], "by_hops": {"3": 0.5}, "nll": None, "path": "a"}
@@ -155,42 +164,42 @@ def test_figures_are_the_same_at_once_and_later(tmp_path: Path) -> None:
 def test_a_record_taken_away_runs_its_stage_and_the_later_ones_again(tmp_path: Path) -> None:
     log = Log()
     stages = [log.stage(name) for name in ("one", "two", "three")]
-    first = run_stages(stages, tmp_path, {"seed": 1}, log.announce)
+    first = run_stages(stages, tmp_path, {"seed": 1}, log.report)
     forget(tmp_path, "two")
-    records = run_stages(stages, tmp_path, {"seed": 1}, log.announce)
+    records = run_stages(stages, tmp_path, {"seed": 1}, log.report)
     assert log.ran == ["one", "two", "three", "two", "three"]
-    assert log.heard[3:] == [("one", True), ("two", False), ("three", False)]
+    assert log.heard()[3:] == [("one", True), ("two", False), ("three", False)]
     assert [record.resumed for record in records] == [0, 0, 1]
     assert first[2].seconds < records[2].seconds < first[2].seconds + 60
-    assert run_stages(stages, tmp_path, {"seed": 1}, log.announce) == records
+    assert run_stages(stages, tmp_path, {"seed": 1}, log.report) == records
 
 
 def test_later_stages_stay_undone_when_the_earlier_one_fails(tmp_path: Path) -> None:
     log = Log()
     names = ("one", "two", "three")
-    run_stages([log.stage(name) for name in names], tmp_path, {"seed": 1}, log.announce)
+    run_stages([log.stage(name) for name in names], tmp_path, {"seed": 1}, log.report)
     forget(tmp_path, "one")
     with pytest.raises(RuntimeError):
-        run_stages([log.stage(name, fails=name == "one") for name in names], tmp_path, {"seed": 1}, log.announce)
+        run_stages([log.stage(name, fails=name == "one") for name in names], tmp_path, {"seed": 1}, log.report)
     with pytest.raises(UserError, match="no finished stage 'three'"):
         read_record(tmp_path, "three")
-    run_stages([log.stage(name) for name in names], tmp_path, {"seed": 1}, log.announce)
+    run_stages([log.stage(name) for name in names], tmp_path, {"seed": 1}, log.report)
     assert log.ran == [*names, "one", *names]
 
 
 def test_a_stage_put_in_between_has_the_later_ones_run_again(tmp_path: Path) -> None:
     log = Log()
-    run_stages([log.stage("one"), log.stage("three")], tmp_path, {"seed": 1}, log.announce)
-    run_stages([log.stage(name) for name in ("one", "two", "three")], tmp_path, {"seed": 1}, log.announce)
+    run_stages([log.stage("one"), log.stage("three")], tmp_path, {"seed": 1}, log.report)
+    run_stages([log.stage(name) for name in ("one", "two", "three")], tmp_path, {"seed": 1}, log.report)
     assert log.ran == ["one", "three", "two", "three"]
 
 
 def test_a_later_stage_of_other_settings_is_refused_before_anything_runs(tmp_path: Path) -> None:
     log = Log()
-    run_stages([log.stage("one"), log.stage("two")], tmp_path, {"seed": 1}, log.announce)
+    run_stages([log.stage("one"), log.stage("two")], tmp_path, {"seed": 1}, log.report)
     forget(tmp_path, "one")
     with pytest.raises(UserError, match="other settings"):
-        run_stages([log.stage("one"), log.stage("two")], tmp_path, {"seed": 2}, log.announce)
+        run_stages([log.stage("one"), log.stage("two")], tmp_path, {"seed": 2}, log.report)
     assert log.ran == ["one", "two"]
 
 
@@ -199,10 +208,10 @@ def test_a_later_stage_of_other_settings_is_refused_before_anything_runs(tmp_pat
 
 def test_a_damaged_database_is_one_sentence(tmp_path: Path) -> None:
     log = Log()
-    run_stages([log.stage("one")], tmp_path, {"seed": 1}, log.announce)
+    run_stages([log.stage("one")], tmp_path, {"seed": 1}, log.report)
     (tmp_path / DATABASE).write_text("x" * 5000)
     with pytest.raises(UserError, match=f"{DATABASE} is damaged") as refused:
-        run_stages([log.stage("one")], tmp_path, {"seed": 1}, log.announce)
+        run_stages([log.stage("one")], tmp_path, {"seed": 1}, log.report)
     assert "\n" not in str(refused.value)
     assert log.ran == ["one"]
 
@@ -212,7 +221,7 @@ def test_a_database_whose_maker_was_killed_at_once_is_no_run_yet(tmp_path: Path)
     (tmp_path / "rank-1.db").touch()
     assert not is_done(tmp_path, "one") and not RunRecord(tmp_path, STAGES).is_begun
     RunRecord(tmp_path, STAGES, ("rank-",)).check_fresh([])
-    (record,) = run_stages([Log().stage("one")], tmp_path, {"seed": 1}, lambda stage, record: None)
+    (record,) = run_stages([Log().stage("one")], tmp_path, {"seed": 1}, SILENT)
     assert is_done(tmp_path, "one") and read_record(tmp_path, "one") == record
 
 
@@ -223,7 +232,7 @@ def test_a_directory_that_cannot_be_made_or_used_is_one_sentence(tmp_path: Path)
     (tmp_path / "lock-is-a-directory" / LOCK).mkdir(parents=True)
     for directory in (file, file / "below", tmp_path / "lock-is-a-directory"):
         with pytest.raises(UserError, match="Cannot use"):
-            run_stages([log.stage("one")], directory, {"seed": 1}, log.announce)
+            run_stages([log.stage("one")], directory, {"seed": 1}, log.report)
     assert log.ran == []
 
 
@@ -232,7 +241,7 @@ def test_what_a_stage_itself_cannot_open_is_no_business_of_the_directory_s(tmp_p
         raise FileNotFoundError("the stage's own")
 
     with pytest.raises(FileNotFoundError, match="the stage's own"):
-        run_stages([Stage("one", "One", run)], tmp_path, {"seed": 1}, lambda stage, record: None)
+        run_stages([Stage("one", "One", run)], tmp_path, {"seed": 1}, SILENT)
 
 
 # -- one process at a time -----------------------------------------------------------------------------------------------
@@ -244,7 +253,7 @@ def test_a_second_process_is_locked_out_until_the_first_is_gone(tmp_path: Path) 
     assert child.stdout is not None
     assert child.stdout.readline() == "ready\n"
     for attempt in (
-        lambda: run_stages([log.stage("a")], tmp_path, {"steps": 1}, log.announce),
+        lambda: run_stages([log.stage("a")], tmp_path, {"steps": 1}, log.report),
         lambda: clear_run(tmp_path, []),
     ):
         with pytest.raises(UserError, match="Another process is at work"):
@@ -253,15 +262,15 @@ def test_a_second_process_is_locked_out_until_the_first_is_gone(tmp_path: Path) 
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
     child.stdout.close()
-    run_stages([log.stage("a")], tmp_path, {"steps": 1}, log.announce)
-    assert log.heard == [("a", True)]
+    run_stages([log.stage("a")], tmp_path, {"steps": 1}, log.report)
+    assert log.heard() == [("a", True)]
 
 
 def test_the_lock_is_let_go_when_a_stage_fails(tmp_path: Path) -> None:
     log = Log()
     for _ in range(2):
         with pytest.raises(RuntimeError):
-            run_stages([log.stage("one", fails=True)], tmp_path, {"seed": 1}, log.announce)
+            run_stages([log.stage("one", fails=True)], tmp_path, {"seed": 1}, log.report)
 
 
 def test_a_cleared_run_begins_again_with_any_settings(tmp_path: Path) -> None:
@@ -270,14 +279,14 @@ def test_a_cleared_run_begins_again_with_any_settings(tmp_path: Path) -> None:
     other.mkdir()
     (other / "kept.txt").write_text("x")
     run = tmp_path / "run"
-    run_stages([log.stage("one")], run, {"seed": 1}, log.announce)
+    run_stages([log.stage("one")], run, {"seed": 1}, log.report)
     (run / "work").mkdir()
     (run / "work" / "unit.txt").write_text("x")
     (run / "link").symlink_to(other)
     clear_run(run, [])
     assert sorted(path.name for path in run.rglob("*")) == [LOCK]
     assert (other / "kept.txt").is_file()
-    run_stages([log.stage("one")], run, {"seed": 2}, log.announce)
+    run_stages([log.stage("one")], run, {"seed": 2}, log.report)
     assert log.ran == ["one", "one"]
 
 

@@ -1,4 +1,4 @@
-"""``sanderling data run``: raw files to supervised rows in one command. Thin: `recipes.data` does the work."""
+"""``sanderling data run``: raw files to supervised rows in one command. Thin: `data.pipeline` does the work."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
@@ -41,9 +41,10 @@ def run(
 
     Judges stand in the recipe: --set 'judge.judges=["contains", "http://host:port/v1#model"]' asks a model where a rule fails.
     """
+    from sanderling.data.pipeline import OpenVerdictsError, run_data
+    from sanderling.data.pipeline_config import DataRun, find_data_recipe
     from sanderling.policy.load import names_model
-    from sanderling.recipes.data.config import Layout, find_data_recipe
-    from sanderling.recipes.data.pipeline import OpenVerdictsError, run_data
+    from sanderling.recipes.rows import rows_of_file
     from sanderling.runs.progress import Report
     from sanderling.runs.provenance import command_line
     from sanderling.runs.stages import clear_run
@@ -51,8 +52,8 @@ def run(
     config = find_data_recipe(recipe, overrides or [])
     if tokenizer is not None:
         config = config.model_copy(update={"tokenizer": tokenizer})
-    layout = Layout(tuple(sources), out, config)
-    layout.check()
+    chosen = DataRun(tuple(sources), out, config)
+    chosen.check()
     read_prices(price or [], sum(map(names_model, config.judge.judges)), max_cost)
     if fresh:
         clear_run(out, sources)
@@ -63,7 +64,7 @@ def run(
         return opened_judge(specs, price or [], spending, concurrency=concurrency, console=console)
 
     try:
-        run_data(layout, Report(console), command_line(), opened, concurrency)
+        run_data(chosen, Report(console), command_line(), write_rows=rows_of_file, open_judges=opened, concurrency=concurrency)
     except OpenVerdictsError as error:
         Console(stderr=True).print(visible(str(error)), soft_wrap=True, highlight=False, markup=False)
         raise typer.Exit(exits.UNFINISHED) from None

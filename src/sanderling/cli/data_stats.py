@@ -25,8 +25,8 @@ def stats(
 
     from sanderling.core.chat import load_tokenizer
     from sanderling.data.importing import open_trajectories
+    from sanderling.data.page import data_page, figures_table
     from sanderling.data.stats import portray
-    from sanderling.evaluate.data_page import data_page, figures_table
     from sanderling.runs.files import check_places, replace_file
     from sanderling.runs.provenance import command_line
 

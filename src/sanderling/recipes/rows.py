@@ -12,10 +12,12 @@ from sanderling.train.row_source import RowCounts, left_out_file, write_rows
 
 
 def rows_of_file(
-    source: Path, out: Path, tokenizer: Path, profile: str, max_tokens: int | None, overlong: Overlong
+    source: Path, out: Path, tokenizer: Path, profile: str, max_tokens: int | None, overlong: Overlong | str
 ) -> RowCounts:
     """Write the rows of a file; without a limit, the profile's context is it. Raises UserError."""
     check_places([source, tokenizer], [out, left_out_file(out)])
     chosen = get_profile(profile)
     limit = chosen.budgets.max_context_tokens if max_tokens is None else max_tokens
-    return write_rows(out, open_trajectories(source), Encoding(load_tokenizer(tokenizer), chosen), Limit(limit, overlong))
+    return write_rows(
+        out, open_trajectories(source), Encoding(load_tokenizer(tokenizer), chosen), Limit(limit, Overlong(overlong))
+    )

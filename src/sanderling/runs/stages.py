@@ -1,4 +1,7 @@
-"""Stages of a recipe: each runs once, says what it made, and is skipped when it is done already.
+"""Stages of a long command: each runs once, leaves its figures in the run's database, and is skipped when it is done already.
+
+    stages = [Stage("worlds", "Worlds and questions", build), Stage("sft", "SFT", train, workers=2)]
+    worlds, sft = run_stages(stages, Path("runs/tiny"), config.model_dump(mode="json"), Report(Console()))
 
 A stage is done when the run's database has its record and every stage before it is done too; when an earlier one has to run,
 the later ones run again as well (each goes on from its own files). The record is written last and through to the disk, so a run
@@ -15,6 +18,7 @@ from typing import Any
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.runs.locks import LOCK, locked
+from sanderling.runs.progress import Report
 from sanderling.runs.provenance import peak_memory_mb
 from sanderling.runs.run import DATABASE, NoRunError, Run, Table, reading
 from sanderling.runs.run_record import RunRecord
@@ -37,17 +41,6 @@ class StageRecord(Frozen):
     figures: dict[str, Any]
 
 
-class _Begun(Frozen):
-    """What stands in place of the record until a stage is done."""
-
-    runs: int
-    """How often the stage was run."""
-    seconds: float
-    """Wall time of the runs before the last one."""
-    since: float | None
-    """When the last run began (seconds since 1970); None where its time is in ``seconds``."""
-
-
 @dataclass(frozen=True)
 class Stage:
     """A named piece of work. ``run`` returns figures for the report (JSON); it must be able to resume after a kill."""
@@ -59,30 +52,29 @@ class Stage:
     """Most child processes at once."""
 
 
-def run_stages(
-    stages: Sequence[Stage],
-    directory: Path,
-    settings: Mapping[str, Any],
-    announce: Callable[[Stage, StageRecord | None], None],
-) -> list[StageRecord]:
-    """Run the stages that are not done, in order; ``announce`` hears of each, with its record when it had been done before.
+def run_stages(stages: Sequence[Stage], directory: Path, settings: Mapping[str, Any], report: Report) -> list[StageRecord]:
+    """Run the stages that are not done, in order, each under its title.
 
     ``settings``: JSON, all that results depend on. Raises UserError when the directory holds a run with others, naming what
     differs, is in use by another process or cannot be written.
     """
+
+    def announce(title: str, done: str = "") -> None:
+        report.console.print(f"[bold]{title}[/bold][dim]{done}[/dim]", highlight=False)
+
     with Run(directory) as run:
         run.claim(settings, STAGES, _OTHER_PLACE)
         table = run.table(STAGES)
         found = [_record(table, stage.name) for stage in stages]
-        done = found[: found.index(None)] if None in found else found
+        done = [record for record in found[: found.index(None) if None in found else None] if record]
         for record in filter(None, found[len(done) :]):
-            _note(table, record.name, _Begun(runs=record.resumed + 1, seconds=record.seconds, since=None))
+            table.put(record.name, {"runs": record.resumed + 1, "seconds": record.seconds, "since": None})
         for stage, record in zip(stages, done, strict=False):
-            announce(stage, record)
+            announce(stage.title, f" (done before, {record.seconds:.0f} s)")
         for stage in stages[len(done) :]:
-            announce(stage, None)
-            done = [*done, _work(stage, table, directory)]
-        return [record for record in done if record is not None]
+            announce(stage.title)
+            done.append(_work(stage, table, directory))
+        return done
 
 
 def is_done(directory: Path, name: str) -> bool:
@@ -114,31 +106,29 @@ def clear_run(directory: Path, reads: Iterable[Path]) -> None:
 
 
 def _record(table: Table, name: str) -> StageRecord | None:
+    """The record of a finished stage; of one that was only begun, the table knows how often, how long and since when."""
     entry = table.get(name, {})
     return StageRecord(name=name, **entry) if "peak_memory_mb" in entry else None
 
 
-def _note(table: Table, name: str, what: StageRecord | _Begun) -> None:
-    table.put(name, what.model_dump(mode="json", exclude={"name"}))
-
-
 def _work(stage: Stage, table: Table, directory: Path) -> StageRecord:
     """Run a stage; its time counts from the first time that it was begun."""
-    entry = table.get(stage.name)
-    before = _Begun(**entry) if entry else _Begun(runs=0, seconds=0.0, since=None)
-    seconds = before.seconds
-    if before.since is not None:  # it was cut short: what it wrote last says when
+    before = table.get(stage.name) or {"runs": 0, "seconds": 0.0, "since": None}
+    seconds = before["seconds"]
+    if before["since"] is not None:  # it was cut short: what it wrote last says when
         held = {directory / LOCK, *directory.glob(f"{DATABASE}*")}  # which this process has just written
         written = (file.stat().st_mtime for file in directory.rglob("*") if file.is_file() and file not in held)
-        seconds += max(0.0, max(written, default=before.since) - before.since)
-    _note(table, stage.name, _Begun(runs=before.runs + 1, seconds=seconds, since=time.time()))
+        seconds += max(0.0, max(written, default=before["since"]) - before["since"])
+    table.put(stage.name, {"runs": before["runs"] + 1, "seconds": seconds, "since": time.time()})
     begin = time.monotonic()
     figures = stage.run()
     memory = round(peak_memory_mb(stage.workers), 1)
-    seconds += time.monotonic() - begin
-    _note(
-        table,
-        stage.name,
-        StageRecord(name=stage.name, seconds=seconds, resumed=before.runs, peak_memory_mb=memory, figures=figures),
+    record = StageRecord(
+        name=stage.name,
+        seconds=seconds + time.monotonic() - begin,
+        resumed=before["runs"],
+        peak_memory_mb=memory,
+        figures=figures,
     )
+    table.put(stage.name, record.model_dump(mode="json", exclude={"name"}))
     return StageRecord(name=stage.name, **table.get(stage.name))

@@ -19,7 +19,7 @@ from sanderling.recipes.ablation.units import run_unit
 from sanderling.recipes.tiny.data import build_worlds
 from sanderling.recipes.workers import Task, run_tasks
 from sanderling.runs.progress import Report
-from sanderling.runs.stages import Stage, StageRecord, is_done, read_record, run_stages
+from sanderling.runs.stages import Stage, is_done, read_record, run_stages
 
 _HOW = frozenset({"workers", "keep_rollouts", "title"})
 """Settings that only say how the work is done."""
@@ -40,11 +40,7 @@ def run_ablation(config: AblationConfig, directory: Path, report: Report, comman
         Stage("units", "Arms over seeds", lambda: _run_all(layout, command, report), config.workers),
     ]
 
-    def announce(stage: Stage, record: StageRecord | None) -> None:
-        done = f" (done before, {record.seconds:.0f} s)" if record else ""
-        report.console.print(f"[bold]{stage.title}[/bold][dim]{done}[/dim]", highlight=False)
-
-    run_stages(stages, layout.root, config.model_dump(mode="json", exclude=set(_HOW)), announce)
+    run_stages(stages, layout.root, config.model_dump(mode="json", exclude=set(_HOW)), report)
     page = write_ablation(layout, command)
     report.console.print(page.read_text(encoding="utf-8"), markup=False, highlight=False, soft_wrap=True)
     report.say(f"The report is {page}; what it is made of: {layout.root / 'units'}.")

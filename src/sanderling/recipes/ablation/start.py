@@ -46,5 +46,5 @@ def _made(layout: Layout, command: str, report: Report) -> tuple[Path, dict[str,
         stage("choose", "Which of them everything begins with", lambda: choose_arm(tiny, command, report)),
     ]
     settings = config.model_dump(mode="json", exclude={"workers"})
-    records = run_stages(stages, layout.start_root, settings, lambda stage, record: report.say(stage.title))
+    records = run_stages(stages, layout.start_root, settings, report)
     return tiny.model(records[-1].figures["chosen"]), records[-1].figures

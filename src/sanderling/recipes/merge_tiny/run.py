@@ -34,7 +34,7 @@ from sanderling.report.numbers import percent, span
 from sanderling.runs.files import replace_file
 from sanderling.runs.progress import Report
 from sanderling.runs.provenance import machine
-from sanderling.runs.stages import Stage, StageRecord, run_stages
+from sanderling.runs.stages import Stage, run_stages
 from sanderling.train.metrics import read_metrics
 
 FIGURES = "figures.json"
@@ -59,11 +59,7 @@ def run_merge_tiny(config: MergeTinyConfig, directory: Path, report: Report, com
         Stage("measure", "Every model on the held-out world", lambda: _measure(material, command, report), config.workers),
     ]
 
-    def announce(stage: Stage, record: StageRecord | None) -> None:
-        done = f" (done before, {record.seconds:.0f} s)" if record else ""
-        report.console.print(f"[bold]{stage.title}[/bold][dim]{done}[/dim]", highlight=False)
-
-    records = run_stages(stages, material.root, config.model_dump(mode="json"), announce)
+    records = run_stages(stages, material.root, config.model_dump(mode="json"), report)
     results = {name: _results(material, name) for name in model_names(material.skills)}
     compared = differences(results)
     sweep = SweepReport.load(material.root / "sweep" / "sweep.json")

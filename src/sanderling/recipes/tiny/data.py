@@ -6,9 +6,9 @@ from typing import Any
 
 from sanderling.agent.agent import Agent, Job
 from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.data.pipeline import bring_in, clean, judge
 from sanderling.data.questions import read_questions, write_questions
 from sanderling.judge.rules import exact_match, score_trajectory
-from sanderling.recipes.data.pipeline import bring_in, clean, judge
 from sanderling.recipes.tiny.layout import Layout, WorldPlan
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.progress import Advance, Report

@@ -7,8 +7,7 @@ from pathlib import Path
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.profiles import Profile, get_profile
 from sanderling.core.types import FixedClock
-from sanderling.recipes.data.config import Cleaning, DataConfig, Judging, Keep
-from sanderling.recipes.data.config import Layout as DataLayout
+from sanderling.data.pipeline_config import Cleaning, DataConfig, DataRun, Judging, Keep
 from sanderling.recipes.tiny.config import TinyConfig
 from sanderling.world.contract import World
 from sanderling.world.encyclopedia import Encyclopedia, Names, generate_encyclopedia
@@ -90,7 +89,7 @@ class Layout:
         return self.root / "teacher" / "trajectories.jsonl"
 
     @property
-    def data(self) -> DataLayout:
+    def data(self) -> DataRun:
         """The data pipeline over the teacher's trajectories: records of the loop are kept or dropped, never rewritten."""
         config = DataConfig(
             title="tiny",
@@ -98,7 +97,7 @@ class Layout:
             clean=Cleaning(recipe="minimal"),
             judge=Judging(judges=("exact",), keep=Keep.CORRECT),
         )
-        return DataLayout((self.teacher_store,), self.root / "data", config)
+        return DataRun((self.teacher_store,), self.root / "data", config)
 
     def model(self, stage: str) -> Path:
         """The model that a training stage ends with."""

@@ -13,7 +13,7 @@ from sanderling.recipes.tiny.reinforce import choose_arm, reinforce, stages_to_m
 from sanderling.recipes.tiny.report import NAMES, tiny_report
 from sanderling.recipes.tiny.supervised import ARMS, train_arms
 from sanderling.runs.progress import Report
-from sanderling.runs.stages import Stage, StageRecord, read_record, run_stages
+from sanderling.runs.stages import Stage, read_record, run_stages
 
 
 def run_tiny(config: TinyConfig, directory: Path, report: Report, command: str) -> None:
@@ -43,11 +43,7 @@ def run_tiny(config: TinyConfig, directory: Path, report: Report, command: str) 
         Stage("measure", "Every stage on the held-out world", measured, min(config.workers, len(NAMES))),
     ]
 
-    def announce(stage: Stage, record: StageRecord | None) -> None:
-        done = f" (done before, {record.seconds:.0f} s)" if record else ""
-        report.console.print(f"[bold]{stage.title}[/bold][dim]{done}[/dim]", highlight=False)
-
-    records = run_stages(stages, layout.root, config.model_dump(mode="json"), announce)
+    records = run_stages(stages, layout.root, config.model_dump(mode="json"), report)
     told = tiny_report(layout, records, command)
     page = write_report(told, layout.root)
     print_stages(report.console, told.stages, told.comparison, title=told.title)

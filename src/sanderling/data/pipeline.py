@@ -1,5 +1,8 @@
 """The data pipeline, whole: raw files to supervised rows, resumable step by step, one report with the numbers of each.
 
+    run = DataRun([Path("raw")], Path("runs/data"), find_data_recipe("dr-venus"))
+    run_data(run, Report(Console()), command_line(), write_rows=rows_of_file)
+
 Each step reads a file, writes the next one whole, and returns its figures: ``came_in``, ``went_out``, and ``told``, a sentence
 for people. What a step leaves out stands in a file of its own, with the reason; one list of all is gathered at the end.
 """
@@ -11,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
@@ -21,30 +24,31 @@ from sanderling.data.cleaning.files import DROPPED_KEY, clean_file
 from sanderling.data.contamination import check_file, kinds
 from sanderling.data.dedupe import Shares, dedupe_file, split_file
 from sanderling.data.importing import import_to, open_trajectories
+from sanderling.data.page import Step, data_page, figures_table
+from sanderling.data.pipeline_config import DataRun, Keep
 from sanderling.data.resample import resample_file
 from sanderling.data.stats import NOT_JUDGED, portray, ruling_of
-from sanderling.evaluate.data_page import Step, data_page, figures_table
 from sanderling.judge.book import JudgeReport, VerdictBook, judge_stream
 from sanderling.judge.rules import rule_judge
 from sanderling.judge.verdict import META_KEY, Judge, Ruling, in_order
 from sanderling.policy.load import names_model
-from sanderling.recipes.data.config import Keep, Layout
 from sanderling.runs.files import replace_file
 from sanderling.runs.jsonl import JsonlLog, Lines, write_lines
 from sanderling.runs.progress import Report
 from sanderling.runs.provenance import machine
 from sanderling.runs.run import Run, beside
-from sanderling.runs.stages import Stage, StageRecord, run_stages
-from sanderling.train.encoding import Encoding
-from sanderling.train.row_source import left_out_file, write_rows
+from sanderling.runs.stages import Stage, run_stages
 
 PAGE, NUMBERS = "report.html", "data.json"
-
 Figures = dict[str, Any]
 
 
 class OpenVerdictsError(UserError):
     """Verdicts are missing that the same command may still get."""
+
+
+OpenJudges = Callable[[Sequence[str], Path], AbstractAsyncContextManager[Judge]]
+"""Opens judges of these names as one; what they spend is written down beside the path."""
 
 
 @asynccontextmanager
@@ -56,67 +60,83 @@ async def open_rules(specs: Sequence[str], out: Path) -> AsyncIterator[Judge]:
     yield in_order([rule_judge(spec) for spec in specs])
 
 
-OpenJudges = Callable[[Sequence[str], Path], AbstractAsyncContextManager[Judge]]
-"""Opens judges of these names as one; what they spend is written down beside the path."""
+class RowCounts(Protocol):
+    """What became of the trajectories that rows were made of."""
+
+    trajectories: int
+    rows: int
+    tokens: int
+    trained_tokens: int
+
+    def left_out(self) -> dict[str, int]: ...
+
+    def as_json(self) -> dict[str, Any]: ...
 
 
-def run_data(layout: Layout, report: Report, command: str, open_judges: OpenJudges = open_rules, concurrency: int = 8) -> Path:
+WriteRows = Callable[[Path, Path, Path, str, int | None, str], RowCounts]
+"""Makes rows: source, output, directory of the tokenizer, profile, the longest row, and what becomes of a longer one."""
+
+
+def run_data(
+    run: DataRun,
+    report: Report,
+    command: str,
+    *,
+    write_rows: WriteRows,
+    open_judges: OpenJudges = open_rules,
+    concurrency: int = 8,
+) -> Path:
     """Run what is not done yet and write the report; returns its page. Raises UserError.
 
-    ``concurrency``: verdicts that are waited for at a time.
+    ``write_rows`` comes from whoever trains (`train`); ``concurrency``: verdicts that are waited for at a time.
     """
-    layout.check()
-    steps: dict[str, tuple[str, Callable[[Layout, Report], Figures]]] = {
+    run.check()
+    steps: dict[str, tuple[str, Callable[[DataRun, Report], Figures]]] = {
         "import": ("Raw files to records", bring_in),
         "clean": ("What may be imitated", clean),
         "judge": ("Who is right", partial(judge, open_judges=open_judges, concurrency=concurrency)),
         "dedupe": ("One for each question", dedupe),
-        "split": ("Parts that share no question", part),
-        "resample": ("Long ones more often", repeat),
-        "rows": ("Rows of tokens", make_rows),
+        "split": ("Parts that share no question", split),
+        "resample": ("Long ones more often", resample),
+        "rows": ("Rows of tokens", partial(make_rows, write_rows=write_rows)),
     }
-    workers = layout.config.workers
-    stages = [Stage(name, title, partial(step, layout, report), workers) for name, (title, step) in steps.items()]
-
-    def announce(stage: Stage, record: StageRecord | None) -> None:
-        done = f" (done before, {record.seconds:.0f} s)" if record else ""
-        report.console.print(f"[bold]{stage.title}[/bold][dim]{done}[/dim]", highlight=False)
-
-    records = run_stages(stages, layout.root, layout.inputs(), announce)
+    workers = run.config.workers
+    stages = [Stage(name, title, partial(step, run, report), workers) for name, (title, step) in steps.items()]
+    records = run_stages(stages, run.root, run.inputs(), report)
     sets = {
-        "imported": layout.imported,
-        "cleaned": layout.cleaned,
-        "judged": layout.judged,
-        "deduped": layout.deduped,
-        layout.parts[0]: layout.part(layout.parts[0]),
-        "resampled": layout.resampled,
+        "imported": run.imported,
+        "cleaned": run.cleaned,
+        "judged": run.judged,
+        "deduped": run.deduped,
+        run.parts[0]: run.part(run.parts[0]),
+        "resampled": run.resampled,
     }
-    tokenizer = layout.config.tokenizer and load_tokenizer(layout.config.tokenizer)
+    tokenizer = run.config.tokenizer and load_tokenizer(run.config.tokenizer)
     portraits = [portray(name, open_trajectories(path), tokenizer) for name, path in sets.items()]
     numbers = {
         "command": command,
         "machine": machine(),
-        "settings": layout.config.model_dump(mode="json"),
+        "settings": run.config.model_dump(mode="json"),
         "steps": [{"name": one.name, "seconds": round(one.seconds, 2), **one.figures} for one in records],
-        "left_out": write_lines(layout.all_left_out, map(encode_record, left_out(layout))),
+        "left_out": write_lines(run.all_left_out, map(encode_record, left_out(run))),
         "sets": [one.as_json() for one in portraits],
     }
-    replace_file(layout.root / NUMBERS, json.dumps(numbers, indent=1, ensure_ascii=False) + "\n")
+    replace_file(run.root / NUMBERS, json.dumps(numbers, indent=1, ensure_ascii=False) + "\n")
     way = [Step(one.name, one.figures["came_in"], one.figures["went_out"], one.figures["told"]) for one in records]
-    title = f"From raw files to rows: {layout.config.title}"
-    replace_file(layout.root / PAGE, data_page(title, portraits, command=command, steps=way))
+    title = f"From raw files to rows: {run.config.title}"
+    replace_file(run.root / PAGE, data_page(title, portraits, command=command, steps=way))
     report.console.print(figures_table([portraits[0], portraits[1], portraits[-1]]))
     for step in way:
         report.say(f"{step.name:<9} {step.came_in:>9,} → {step.went_out:>9,}  {step.told}")
-    report.say(f"{numbers['left_out']:,} were left out: {visible(str(layout.all_left_out))} says which and why.")
-    report.say(f"The report is {visible(str(layout.root / PAGE))}.")
-    return layout.root / PAGE
+    report.say(f"{numbers['left_out']:,} were left out: {visible(str(run.all_left_out))} says which and why.")
+    report.say(f"The report is {visible(str(run.root / PAGE))}.")
+    return run.root / PAGE
 
 
-def bring_in(layout: Layout, report: Report) -> Figures:
+def bring_in(run: DataRun, report: Report) -> Figures:
     """Raw files to records."""
     with report.task("Import", 1) as advance:
-        written = import_to(list(layout.sources), layout.imported, layout.questions, lambda *_: None)
+        written = import_to(list(run.sources), run.imported, run.questions, lambda *_: None)
         advance(1)
     found = written.report
     odd = f", {found.unread:,} entries unread (1-imported.jsonl.unread.jsonl)" if found.unread else ""
@@ -130,16 +150,16 @@ def bring_in(layout: Layout, report: Report) -> Figures:
     }
 
 
-def clean(layout: Layout, report: Report) -> Figures:
+def clean(run: DataRun, report: Report) -> Figures:
     """Records to what may be imitated."""
-    with report.task("Clean", count_lines(layout.imported)) as advance:
+    with report.task("Clean", count_lines(run.imported)) as advance:
         found = clean_file(
-            open_trajectories(layout.imported),
-            layout.cleaned,
-            layout.config.clean.resolved(),
-            layout.profile,
-            origin=layout.imported,
-            workers=layout.config.workers,
+            open_trajectories(run.imported),
+            run.cleaned,
+            run.config.clean.resolved(),
+            run.profile,
+            origin=run.imported,
+            workers=run.config.workers,
             advance=advance,
         ).report
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in found.reasons.items())
@@ -147,22 +167,22 @@ def clean(layout: Layout, report: Report) -> Figures:
     return {"came_in": found.came_in, "went_out": found.kept, "told": told, "report": found.model_dump(mode="json")}
 
 
-def judge(layout: Layout, report: Report, open_judges: OpenJudges = open_rules, concurrency: int = 8) -> Figures:
+def judge(run: DataRun, report: Report, open_judges: OpenJudges = open_rules, concurrency: int = 8) -> Figures:
     """Who is right: rules and models say, or the verdicts in the records.
 
     Verdicts outlive a kill. A verdict that another run may still get, because a server was not reached or the limit is spent,
     keeps the step open: its files are not written, and OpenVerdictsError is raised.
     """
-    settings = layout.config.judge
+    settings = run.config.judge
     found = dict.fromkeys((*Ruling, NOT_JUDGED), 0)
     with ExitStack() as stack:
-        kept, others = (stack.enter_context(Lines(path)) for path in (layout.judged, layout.left_out))
-        advance = stack.enter_context(report.task("Judge", count_lines(layout.cleaned)))
+        kept, others = (stack.enter_context(Lines(path)) for path in (run.judged, run.left_out))
+        advance = stack.enter_context(report.task("Judge", count_lines(run.cleaned)))
         counts = JudgeReport("the verdicts in the records")
-        trajectories = open_trajectories(layout.cleaned)
+        trajectories = open_trajectories(run.cleaned)
         if settings.judges:
-            opening = open_judges(settings.judges, beside(layout.judged))
-            trajectories = _judged(layout, trajectories, opening, concurrency, counts, stack)
+            opening = open_judges(settings.judges, beside(run.judged))
+            trajectories = _judged(run, trajectories, opening, concurrency, counts, stack)
         for trajectory in trajectories:
             ruling = ruling_of(trajectory)
             found[ruling or NOT_JUDGED] += 1
@@ -185,7 +205,7 @@ def judge(layout: Layout, report: Report, open_judges: OpenJudges = open_rules, 
 
 
 def _judged(
-    layout: Layout,
+    run: DataRun,
     trajectories: Iterable[Trajectory],
     opening: AbstractAsyncContextManager[Judge],
     concurrency: int,
@@ -197,21 +217,21 @@ def _judged(
     stack.callback(lambda: runner.run(connections.aclose()))
     chosen = runner.run(connections.enter_async_context(opening))
     counts.judge = chosen.name
-    book = VerdictBook(stack.enter_context(Run(beside(layout.judged))).table("verdicts"))
+    book = VerdictBook(stack.enter_context(Run(beside(run.judged))).table("verdicts"))
     stream = judge_stream(trajectories, chosen, book, concurrency=concurrency, runner=runner)
     for one in stack.enter_context(closing(stream)):
         counts.add(one, None)
         yield one.trajectory
 
 
-def dedupe(layout: Layout, report: Report) -> Figures:
+def dedupe(run: DataRun, report: Report) -> Figures:
     """One for each question, and none that a benchmark asks."""
-    settings = layout.config.dedupe
-    number = count_lines(layout.judged)
+    settings = run.config.dedupe
+    number = count_lines(run.judged)
     with report.task("Dedupe", 1) as advance:
         done, left = dedupe_file(
-            layout.judged,
-            layout.unlike,
+            run.judged,
+            run.unlike,
             threshold=settings.threshold,
             by_answers=settings.by_answers,
             keep=settings.keep or max(1, number),
@@ -219,8 +239,8 @@ def dedupe(layout: Layout, report: Report) -> Figures:
         )
         told, written = f"{done.questions:,} questions, at most {done.largest:,} of one", len(done.kept)
         same = [(one["id"], "same_question", f"{one['kept']} stays: {one['kept_question']}", one) for one in left]
-        if layout.config.against:
-            found = check_file(layout.unlike, layout.config.against, out=layout.benchmark_free)
+        if run.config.against:
+            found = check_file(run.unlike, run.config.against, out=run.benchmark_free)
             written = found.rows - len(found.hits)
             alike = ", ".join(f"{count:,} {kind}" for kind, count in kinds(found.hits).items()) or "none"
             told += f"; asked by benchmarks ({found.benchmarks:,} questions): {alike}"
@@ -230,16 +250,16 @@ def dedupe(layout: Layout, report: Report) -> Figures:
             ]
         advance(1)
     lines = ({"id": id, "reason": reason, "detail": detail, "found": one} for id, reason, detail, one in same)
-    write_lines(layout.same, map(encode_record, lines))
+    write_lines(run.same, map(encode_record, lines))
     return {"came_in": number, "went_out": written, "told": told}
 
 
-def part(layout: Layout, report: Report) -> Figures:
+def split(run: DataRun, report: Report) -> Figures:
     """Parts that share no question."""
-    settings = layout.config.split
+    settings = run.config.split
     shares = Shares.read(settings.shares)
     with report.task("Split", 1) as advance:
-        done = split_file(layout.deduped, layout.parted, shares, seed=settings.seed, by_answers=settings.by_answers)
+        done = split_file(run.deduped, run.parted, shares, seed=settings.seed, by_answers=settings.by_answers)
         advance(1)
     parts = {one.name: one.trajectories for one in done}
     told = ", ".join(f"{name} {count:,}" for name, count in parts.items())
@@ -247,12 +267,12 @@ def part(layout: Layout, report: Report) -> Figures:
     return {"came_in": total, "went_out": total, "told": told, "parts": parts}
 
 
-def repeat(layout: Layout, report: Report) -> Figures:
+def resample(run: DataRun, report: Report) -> Figures:
     """Long ones more often, in the first part."""
-    name, settings = layout.parts[0], layout.config.resample
+    name, settings = run.parts[0], run.config.resample
     schedule = settings.schedule()
     with report.task("Resample", 1) as advance:
-        done = resample_file(layout.part(name), layout.resampled, schedule, settings.seed)
+        done = resample_file(run.part(name), run.resampled, schedule, settings.seed)
         advance(1)
     buckets = zip(schedule.names(), schedule.weights, done.before, strict=True)
     told = f"{name}: " + ", ".join(f"{bucket} turns {before:,} ×{times}" for bucket, times, before in buckets)
@@ -266,28 +286,28 @@ def repeat(layout: Layout, report: Report) -> Figures:
     }
 
 
-def make_rows(layout: Layout, report: Report) -> Figures:
+def make_rows(run: DataRun, report: Report, write_rows: WriteRows) -> Figures:
     """Token rows of every part; the first from its resampled trajectories."""
-    if layout.config.tokenizer is None:
+    config = run.config
+    if config.tokenizer is None:
         return {"came_in": 0, "went_out": 0, "told": "none made: give --tokenizer DIRECTORY"}
-    encoding = Encoding(load_tokenizer(layout.config.tokenizer), layout.profile)
     told: list[str] = []
     parts: dict[str, Any] = {}
     came_in = went_out = 0
-    with report.task("Rows", len(layout.parts)) as advance:
-        for place, name in enumerate(layout.parts):
-            source = open_trajectories(layout.part(name) if place else layout.resampled)
-            counts = write_rows(layout.rows(name), source, encoding, layout.config.rows.limit())
-            parts[name] = counts.as_json()
-            came_in, went_out = came_in + counts.trajectories, went_out + counts.rows
-            tokens = f"{counts.tokens:,} tokens ({counts.trained_tokens:,} trained)"
-            missing = [f", {count:,} {reason.replace('_', ' ')}" for reason, count in counts.left_out().items() if count]
-            told.append(f"{name} {counts.rows:,} rows, {tokens}{''.join(missing)}")
+    with report.task("Rows", len(run.parts)) as advance:
+        for place, name in enumerate(run.parts):
+            source, limit = run.part(name) if place else run.resampled, config.rows
+            made = write_rows(source, run.rows(name), config.tokenizer, config.profile, limit.max_tokens, limit.overlong)
+            parts[name] = made.as_json()
+            came_in, went_out = came_in + made.trajectories, went_out + made.rows
+            tokens = f"{made.tokens:,} tokens ({made.trained_tokens:,} trained)"
+            missing = [f", {count:,} {reason.replace('_', ' ')}" for reason, count in made.left_out().items() if count]
+            told.append(f"{name} {made.rows:,} rows, {tokens}{''.join(missing)}")
             advance(1)
     return {"came_in": came_in, "went_out": went_out, "told": "; ".join(told), "parts": parts}
 
 
-def left_out(layout: Layout) -> Iterator[dict[str, Any]]:
+def left_out(run: DataRun) -> Iterator[dict[str, Any]]:
     """What a finished run left out, where and why, over all steps: gathered from what each of them keeps, so at any time anew.
 
     A line for each trajectory that came into a step and did not come out of it: ``step``, ``id``, ``reason`` (a code),
@@ -298,31 +318,32 @@ def left_out(layout: Layout) -> Iterator[dict[str, Any]]:
     """
 
     def line(step: str, file: Path, id: str, reason: str, detail: str, **more: Any) -> dict[str, Any]:
-        place = file.relative_to(layout.root).as_posix()
+        place = file.relative_to(run.root).as_posix()
         return {"step": step, "id": id, "reason": reason, "detail": detail, "file": place, **more}
 
-    for one in JsonlLog(layout.unread):
+    for one in JsonlLog(run.unread):
         several = {"entries": one["entries"]} if "entries" in one else {}
-        yield line("import", layout.unread, one["place"], one["code"], "", **several)
-    for one in json.loads(layout.import_report.read_bytes())["left_files"]:
-        yield line("import", layout.import_report, one["file"], "not_a_recording", one["reason"], entries=0)
-    for trajectory in open_trajectories(layout.dropped) if layout.dropped.exists() else ():
+        yield line("import", run.unread, one["place"], one["code"], "", **several)
+    for one in json.loads(run.import_report.read_bytes())["left_files"]:
+        yield line("import", run.import_report, one["file"], "not_a_recording", one["reason"], entries=0)
+    for trajectory in open_trajectories(run.dropped) if run.dropped.exists() else ():
         why = trajectory.meta[DROPPED_KEY]
-        yield line("clean", layout.dropped, trajectory.id, why["reason"], _joined(why["step"], why["detail"]))
-    for trajectory in open_trajectories(layout.left_out):
+        yield line("clean", run.dropped, trajectory.id, why["reason"], _joined(why["step"], why["detail"]))
+    for trajectory in open_trajectories(run.left_out):
         verdict = trajectory.meta.get(META_KEY) or {}
         ruling = ruling_of(trajectory) or NOT_JUDGED
-        yield line("judge", layout.left_out, trajectory.id, ruling, _joined(verdict.get("code"), verdict.get("reason")))
-    for one in JsonlLog(layout.same):
-        yield line("dedupe", layout.same, one["id"], one["reason"], one["detail"])
-    schedule = layout.config.resample.schedule()
-    file = layout.part(layout.parts[0])
+        yield line("judge", run.left_out, trajectory.id, ruling, _joined(verdict.get("code"), verdict.get("reason")))
+    for one in JsonlLog(run.same):
+        yield line("dedupe", run.same, one["id"], one["reason"], one["detail"])
+    schedule = run.config.resample.schedule()
+    file = run.part(run.parts[0])
     for trajectory in open_trajectories(file) if min(schedule.weights) == 0 else ():
         turns = sum(1 for _ in trajectory.turns())
         if not schedule.weight(turns):
             yield line("resample", file, trajectory.id, "weight_0", f"{turns:,} turns")
-    for name in layout.parts if layout.config.tokenizer is not None else ():
-        file = left_out_file(layout.rows(name))
+    for name in run.parts if run.config.tokenizer is not None else ():
+        rows = run.rows(name)
+        file = rows.with_name(f"{rows.name}.left-out.jsonl")
         for one in JsonlLog(file):
             yield line("rows", file, one["id"], one["reason"], one["detail"])
 

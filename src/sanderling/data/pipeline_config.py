@@ -1,12 +1,12 @@
-"""A run of the data pipeline before it begins: its settings, where its files are, whether all fits, and its fingerprint.
+"""A run of the data pipeline before it begins: its settings, where its files are, whether all fits, and what it reads.
 
-`recipes/data/*.toml` hold the settings of the three systems.
+``data/recipes/*.toml`` hold the settings of the three systems.
 """
 
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from pydantic import Field, field_validator
@@ -24,10 +24,9 @@ from sanderling.data.similar import LEAST_THRESHOLD, THRESHOLD
 from sanderling.judge.rules import rule_judge
 from sanderling.policy.load import check_model, is_endpoint, names_model, weights_of
 from sanderling.runs.run_record import content_hash
-from sanderling.train.encoding import Limit, Overlong
 
 RECIPES = ("dr-venus", "literesearcher", "agentcpm")
-"""The named recipes, each a file beside this one."""
+"""The named recipes, each a file in ``data/recipes``."""
 
 
 class Keep(StrEnum):
@@ -104,12 +103,8 @@ class Rows(Frozen):
     """What the trainer gets."""
 
     max_tokens: int = Field(default=200_000, ge=1)
-    overlong: Overlong = Overlong.DROP
+    overlong: Literal["drop", "cut", "split"] = "drop"
     """What becomes of longer ones; counted and named in any case."""
-
-    def limit(self) -> Limit:
-        """Both as rows are made with them."""
-        return Limit(self.max_tokens, self.overlong)
 
 
 class DataConfig(Frozen):
@@ -136,15 +131,12 @@ def find_data_recipe(name: str, overrides: Sequence[str] = ()) -> DataConfig:
         return read_config(DataConfig, Path(name), overrides)
     if name not in RECIPES:
         raise UserError(f"There is no data recipe {name!r}: choose {', '.join(RECIPES)}, or give a .toml file.")
-    text = (Path(__file__).parent / f"{name}.toml").read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
     return load_config(DataConfig, text, f"{name}.toml", overrides)
 
 
-class Layout:
-    """One run's sources, settings and directory, and where in it each step keeps what.
-
-    Example: ``layout = Layout([Path("raw")], Path("out"), find_data_recipe("dr-venus")); layout.check()``
-    """
+class DataRun:
+    """One run's sources, settings and directory: where each step keeps what, and whether all fits before it begins."""
 
     def __init__(self, sources: Sequence[Path], root: Path, config: DataConfig) -> None:
         self.sources = tuple(sources)
@@ -179,7 +171,7 @@ class Layout:
         return self.parted / f"{name}.jsonl"
 
     def rows(self, name: str) -> Path:
-        """Rows of a part."""
+        """Rows of a part; what makes none is named in a file beside it, ``….left-out.jsonl``."""
         return self.root / "rows" / f"{name}.parquet"
 
     @property
@@ -237,14 +229,14 @@ class Layout:
         return {
             "settings": config.model_dump(mode="json", exclude={"title", "workers", "tokenizer", "against", "judge"}),
             "keep": config.judge.keep.value,
-            "judges": [_judge(spec) for spec in config.judge.judges],
+            "judges": [_judge_identity(spec) for spec in config.judge.judges],
             "tokenizer": None if config.tokenizer is None else load_tokenizer(config.tokenizer).fingerprint,
             "sources": contents(find_places(self.sources).files),
             "against": [{"name": path.stem, "files": contents(files[path])} for path in config.against],
         }
 
 
-def _judge(spec: str) -> str:
+def _judge_identity(spec: str) -> str:
     """A rule by its name; a model in a directory by its files; one behind an address without what only concerns the asking."""
     if not names_model(spec):
         return spec

@@ -15,9 +15,10 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Ending, Role
 from sanderling.data.importing import open_trajectories
+from sanderling.data.pipeline import run_data
+from sanderling.data.pipeline_config import RECIPES, DataRun, find_data_recipe
 from sanderling.data.resample import resample_file
-from sanderling.recipes.data.config import RECIPES, Layout, find_data_recipe
-from sanderling.recipes.data.pipeline import run_data
+from sanderling.recipes.rows import rows_of_file
 from sanderling.recipes.tiny.config import TinyConfig
 from sanderling.recipes.tiny.data import curate, is_right
 from sanderling.recipes.tiny.layout import SHIPPED_BASE
@@ -132,7 +133,7 @@ def test_benchmarks_are_kept_out_and_recorded_verdicts_count(raw: Path, tmp_path
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_named_recipe_is_whole(name: str, raw: Path, tmp_path: Path) -> None:
-    layout = Layout((raw,), tmp_path / "out", find_data_recipe(name))
+    layout = DataRun((raw,), tmp_path / "out", find_data_recipe(name))
     layout.check()
     assert layout.parts[0] == "train" and layout.config.title == name
 
@@ -155,7 +156,7 @@ def test_bad_settings_are_refused(raw: Path, tmp_path: Path) -> None:
         ("tokenizer='none'", "No tokenizer.json at none"),
     ):
         with pytest.raises(UserError, match=told):
-            Layout((raw,), tmp_path / "out", find_data_recipe("dr-venus", [override])).check()
+            DataRun((raw,), tmp_path / "out", find_data_recipe("dr-venus", [override])).check()
     with pytest.raises(UserError, match=r"greater than or equal to 0\.5"):
         find_data_recipe("dr-venus", ["dedupe.threshold=0.4"])
 
@@ -196,8 +197,8 @@ def test_what_is_read_is_never_where_the_run_writes_or_empties(tmp_path):
     config = find_data_recipe("dr-venus", [])
     for sources, root in (((run / "mine.jsonl",), run), ((run,), run), ((tmp_path,), run), ((tmp_path / "none",), run)):
         with pytest.raises(UserError, match=r"own directory|lies in|There is no file"):
-            Layout(sources, root, config).check()
-    Layout((source,), run, config).check()
+            DataRun(sources, root, config).check()
+    DataRun((source,), run, config).check()
 
 
 def numbered(number: int, right: bool = True, searches: int = 2) -> dict:
@@ -219,12 +220,12 @@ def lamps(tmp_path: Path) -> Path:
     return folder
 
 
-def layout(lamps: Path, out: Path, *overrides: str) -> Layout:
-    return Layout((lamps,), out, find_data_recipe("dr-venus", overrides))
+def layout(lamps: Path, out: Path, *overrides: str) -> DataRun:
+    return DataRun((lamps,), out, find_data_recipe("dr-venus", overrides))
 
 
-def went(layout: Layout) -> dict:
-    run_data(layout, Report(Console(quiet=True)), "test")
+def went(layout: DataRun) -> dict:
+    run_data(layout, Report(Console(quiet=True)), "test", write_rows=rows_of_file)
     return json.loads((layout.root / "data.json").read_text())
 
 

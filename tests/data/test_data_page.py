@@ -4,8 +4,8 @@ import re
 
 from rich.console import Console
 
+from sanderling.data.page import Step, data_page, figures_table
 from sanderling.data.stats import Portrait
-from sanderling.evaluate.data_page import Step, data_page, figures_table
 
 
 def portrait(name: str, turns: list[int], tools: dict[str, int]) -> Portrait:

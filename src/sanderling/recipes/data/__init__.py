@@ -1,1 +1,0 @@
-"""From raw files to supervised rows in one command."""
