@@ -28,8 +28,7 @@ from information_gain import ANSWER, PROBE, SHAPE, model
 from sanderling.core.types import Sampling
 from sanderling.policy.contract import Delta, SampleKey
 from sanderling.policy.transformers_policy import TransformersPolicy
-from sanderling.rl.loss_config import PpoConfig
-from sanderling.rl.losses import build_loss
+from sanderling.rl.losses import PpoConfig, build_loss
 from sanderling.runs.provenance import command_line, machine
 from sanderling.train.config import TrainerConfig
 from sanderling.train.contract import Row, ScoreRequest

@@ -416,7 +416,7 @@ if __name__ == "__main__":
     from sanderling.rl.credit.table import TurnTable, TurnTool
     from sanderling.rl.denoise import DenoiseConfig
     from sanderling.rl.gain import GainAfter, GainAnswers, GainBaseline, GainConfig, GainForm, information_gains
-    from sanderling.rl.loss_config import (
+    from sanderling.rl.losses import (
         CispoConfig,
         CorrectionConfig,
         GspoConfig,
@@ -426,8 +426,9 @@ if __name__ == "__main__":
         PpoConfig,
         RatioTo,
         SignBounds,
+        Watching,
+        build_loss,
     )
-    from sanderling.rl.losses import Watching, build_loss
     from sanderling.rl.run import run_rl
     from sanderling.runs.jsonl import write_trajectories
     from sanderling.train.config import TrainerConfig

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from sanderling.rl.loss_config import CispoConfig, CorrectionConfig, GspoConfig, Level, PolicyLoss, PpoConfig, RatioTo
-from sanderling.rl.losses import build_loss
+from sanderling.rl.losses import CispoConfig, CorrectionConfig, GspoConfig, Level, PolicyLoss, PpoConfig, RatioTo, build_loss
 from sanderling.train.config import Aggregation
 from sanderling.train.contract import Row
 from sanderling.train.loss import LossInputs

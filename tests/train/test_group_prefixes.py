@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_qwen3 import VOCAB, tiny_model
 
-from sanderling.rl.loss_config import GspoConfig, PpoConfig
-from sanderling.rl.losses import build_loss
+from sanderling.rl.losses import GspoConfig, PpoConfig, build_loss
 from sanderling.train import logprobs
 from sanderling.train.attention import packed_attention
 from sanderling.train.config import Aggregation, Packing, TrainerConfig

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from sanderling.core.config import load_config, to_toml
 from sanderling.recipes.rl.config import RlRecipe
 from sanderling.recipes.rl.find import find_rl_recipe
-from sanderling.rl.loss_config import (
+from sanderling.rl.losses import (
     CispoConfig,
     CorrectionConfig,
     GspoConfig,
@@ -18,8 +18,8 @@ from sanderling.rl.loss_config import (
     PpoConfig,
     RatioTo,
     SignBounds,
+    build_loss,
 )
-from sanderling.rl.losses import build_loss
 from sanderling.train.loss import LossInputs
 
 KINDS = [PpoConfig, GspoConfig, CispoConfig, MinirlConfig]

@@ -7,8 +7,7 @@ import pytest
 import torch
 from tiny_qwen3 import random_rows, tiny_model
 
-from sanderling.rl.loss_config import CispoConfig, CorrectionConfig, GspoConfig, MinirlConfig, PpoConfig, SignBounds
-from sanderling.rl.losses import build_loss
+from sanderling.rl.losses import CispoConfig, CorrectionConfig, GspoConfig, MinirlConfig, PpoConfig, SignBounds, build_loss
 from sanderling.train.config import Packing, TrainerConfig
 from sanderling.train.contract import Row
 from sanderling.train.loss import LossInputs

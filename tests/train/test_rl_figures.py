@@ -23,8 +23,18 @@ from sanderling.rl.figures import (
     think_tokens,
     update_figures,
 )
-from sanderling.rl.loss_config import CispoConfig, CorrectionConfig, MinirlConfig, PpoConfig, RatioTo
-from sanderling.rl.losses import EDGES, Watching, build_loss, fresh_gap, ratio_bins
+from sanderling.rl.losses import (
+    EDGES,
+    CispoConfig,
+    CorrectionConfig,
+    MinirlConfig,
+    PpoConfig,
+    RatioTo,
+    Watching,
+    build_loss,
+    fresh_gap,
+    ratio_bins,
+)
 from sanderling.train.loss import LossInputs
 
 

@@ -23,7 +23,7 @@ from sanderling.core.record import Question
 from sanderling.rl.config import PipelineConfig, RlConfig
 from sanderling.rl.credit import IgpoConfig
 from sanderling.rl.gain import GainConfig, Probe
-from sanderling.rl.loss_config import PpoConfig, RatioTo
+from sanderling.rl.losses import PpoConfig, RatioTo
 from sanderling.train.config import Aggregation, Packing, TrainerConfig
 from sanderling.train.metrics import read_metrics
 from sanderling.train.packing import deal

@@ -129,6 +129,9 @@ def _check_numbers(value: Any, origin: str, path: tuple[str, ...]) -> None:
 
 def _section(field: FieldInfo, value: dict[str, Any]) -> type[BaseModel] | None:
     """The model of a field that is a section, or that of its kinds which ``value`` names; None for tables and lists."""
+    for mark in field.metadata:
+        if hasattr(mark, "section"):  # a `core.plugins.Choice`
+            return mark.section(value)
     annotation = field.annotation
     choices = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
     found = [choice for choice in choices if isinstance(choice, type) and issubclass(choice, BaseModel)]

@@ -4,15 +4,21 @@ import difflib
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
+from pydantic_core import CoreSchema, core_schema
+
+from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 
 Built = TypeVar("Built")
+_OUTSIDE = "sanderling_outside_"
 
 
 def resolve(name: str, builtins: Mapping[str, Built], kind: str) -> Built | Any:
@@ -58,7 +64,7 @@ def load_outside(name: str) -> Any:
 
 def _file_module(path: Path) -> ModuleType:
     """The module of a file, whose classes can be pickled and are the same however often it is named."""
-    name = f"sanderling_outside_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
+    name = f"{_OUTSIDE}{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None and spec.loader is not None
@@ -69,3 +75,78 @@ def _file_module(path: Path) -> ModuleType:
             del sys.modules[name]
             raise
     return sys.modules[name]
+
+
+class Chosen(Frozen):
+    """Settings of a function that is chosen by its name, whose further ones a subclass has."""
+
+    kind: str = ""
+    """A built-in's name, ``file.py:name`` or ``package.module:name``."""
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if not type(self).__module__.startswith(_OUTSIDE):
+            return super().__reduce_ex__(protocol)
+        return _again, (self.kind, self.model_dump(mode="json"))  # another process has to run the file first
+
+
+def _again(kind: str, values: dict[str, Any]) -> Chosen:
+    return settings_of(load_outside(kind), Chosen).model_validate(values)
+
+
+def settings_of(function: Callable[..., Any], base: type[Chosen]) -> type[Chosen]:
+    """The class that annotates a function's parameter ``config``; ``base`` where it has none."""
+    config = inspect.signature(function).parameters.get("config")
+    if config is None:
+        return base
+    found = config.annotation
+    if isinstance(found, str):  # from __future__ import annotations
+        found = getattr(function, "__globals__", {}).get(found)
+    if not (isinstance(found, type) and issubclass(found, base)):
+        raise ValueError(f"its parameter config has to be annotated with a class of settings made from {base.__name__}")
+    return found
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a section's ``kind`` may name: annotates the field of a model, and calls the function with its settings.
+
+    Example: ``estimator: Annotated[Estimating, Choice("estimator", ESTIMATORS, Estimating)] = GrpoConfig()``
+    """
+
+    what: str
+    builtins: Mapping[str, Callable[..., Any]]
+    base: type[Chosen]
+
+    def call(self, config: Chosen, *arguments: Any) -> Any:
+        """The chosen function of its arguments and its settings, if it takes any."""
+        function = resolve(config.kind, self.builtins, self.what)
+        takes = "config" in inspect.signature(function).parameters
+        return function(*arguments, config=config) if takes else function(*arguments)
+
+    def section(self, values: Mapping[str, Any]) -> type[Chosen] | None:
+        """The class of the settings that the ``kind`` among these has; None where that names nothing."""
+        try:
+            return self._settings(values.get("kind"))
+        except ValueError:
+            return None
+
+    def _settings(self, kind: Any) -> type[Chosen]:
+        if not isinstance(kind, str) or not kind:
+            raise ValueError("say which one is meant, with kind")
+        try:
+            function = resolve(kind, self.builtins, self.what)
+        except UserError as error:
+            raise ValueError(str(error).removesuffix(".")) from error
+        if not callable(function):
+            raise ValueError(f"{kind} is no function")
+        return settings_of(function, self.base)
+
+    def _read(self, value: Any) -> Chosen:
+        if isinstance(value, self.base):
+            return value
+        if not isinstance(value, Mapping):
+            raise ValueError("input should be a section of settings, not a single value")
+        return self._settings(value.get("kind")).model_validate(value)
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self._read)

@@ -11,7 +11,7 @@ from sanderling.rl.curriculum import CurriculumConfig
 from sanderling.rl.denoise import DenoiseConfig
 from sanderling.rl.gain import GainConfig
 from sanderling.rl.health import HealthConfig
-from sanderling.rl.loss_config import LossConfig, PpoConfig
+from sanderling.rl.losses import LossConfig, PpoConfig
 from sanderling.train.config import TrainerConfig
 
 

@@ -1,34 +1,31 @@
-"""Losses: per-token log-probabilities and weights to one scalar, and what was seen on the way.
+"""Losses of reinforcement learning: per-token log-probabilities and weights to one scalar, each beside its settings.
 
-A loss is a function of :class:`LossInputs` to a scalar to be minimised (the weighted sum of per-token losses) and per-token
-figures; :func:`build_loss` makes one from its settings. A loss knows neither models nor batches. Weights arrive normalised over
-the whole optimizer batch, so losses of micro-batches simply add up. What a policy loss is made of: a ratio to the policy that
-the settings name, its own formula, the correction for what sampler and trainer see differently, and a KL to a reference.
+A loss is a function ``(tokens, config)``; its settings are of the class that ``config`` is annotated with. One of your own goes
+wherever a built-in's name does, as ``file.py:name``. What a policy loss is made of: a ratio to the policy that the settings
+name, its own formula, the correction for what sampler and trainer see differently, and a KL to a reference. Weights arrive
+normalised over the whole optimizer batch, so losses of micro-batches simply add up; every figure is a per-token value, so that
+its mean over micro-batches, ranks and updates is what it should be.
 
-Every figure is a per-token value, so that its mean over micro-batches, ranks and updates is what it should be.
+Formulas, sources and the settings of published systems: docs/rl-credit.md. Importable without torch: tensors bring their
+methods.
 """
 
-from collections.abc import Callable
-from functools import partial
+import math
+from enum import StrEnum
+from functools import reduce
 from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Self
 
-import torch
-from torch import Tensor
+from pydantic import Field, field_validator, model_validator
 
+from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
-from sanderling.rl.loss_config import (
-    CispoConfig,
-    GspoConfig,
-    KlForm,
-    Level,
-    LossConfig,
-    MinirlConfig,
-    PolicyLoss,
-    PpoConfig,
-    RatioTo,
-    SignBounds,
-)
-from sanderling.train.loss import Loss, LossInputs, Metrics
+from sanderling.core.plugins import Choice, Chosen
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from sanderling.train.loss import Loss, LossInputs, Metrics
 
 LIMIT = 20.0
 """Log-ratios beyond this size enter with this size: exp(20) is 5e8, and float32 overflows at exp(88.7)."""
@@ -37,7 +34,126 @@ EDGES = (0.0, 0.5, 0.8, 0.95, 1.05, 1.25, 2.0, float("inf"))
 FAR = (0.5, 2.0)
 
 
-def ppo(tokens: LossInputs, config: PpoConfig) -> tuple[Tensor, Metrics]:
+# -- what every policy loss can be set ------------------------------------------------------------------------------------
+
+
+class RatioTo(StrEnum):
+    """Which policy a loss's ratio is taken to."""
+
+    SAMPLER = "sampler"
+    """The distribution that was sampled from."""
+    PROXIMAL = "proximal"
+    """The trainer's weights before the batch's first update; where rows bring none, the present ones (ratio 1). What lies
+    between them and the sampler is then a detached weight (decoupled PPO, arXiv 2110.00641, 2505.24298)."""
+
+
+class Level(StrEnum):
+    """Of what a trainer-to-sampler ratio is taken."""
+
+    TOKEN = "token"
+    SEQUENCE = "sequence"
+    """The product over a row's trained tokens."""
+
+
+class SignBounds(Frozen):
+    """AgentCPM-Explore's mask: a token is dropped when its ratio has gone too far in the direction its advantage asks for.
+
+    Dropped: ``r > 1 + high * cap * d`` with A > 0, and ``r < 1 - low * cap * d`` with A < 0.
+    """
+
+    low: float = Field(default=0.2, ge=0)
+    high: float = Field(default=0.3, ge=0)
+    cap: float = Field(default=4.0, gt=0)
+    strict: bool = False
+    """d = 1 / cap: the bounds are those of the clip."""
+    decay: float | None = Field(default=None, ge=0)
+    """d = exp(-decay * age), age in updates between the token's version and now. With neither, d = 1."""
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Self:
+        if self.strict and self.decay is not None:
+            raise ValueError("strict bounds do not decay: set strict or decay, not both")
+        return self
+
+
+class CorrectionConfig(Frozen):
+    """What is done about tokens that the sampler and the trainer see differently. All of it is without gradient."""
+
+    cap: float | None = Field(default=2.0, gt=0)
+    """Largest trainer-to-sampler weight (truncated importance sampling); None: no limit. The weight exists only with
+    ``ratio_to = proximal``: a ratio to the sampler is that weight already."""
+    floor: float | None = Field(default=None, ge=0)
+    """Smallest such weight."""
+    weigh: bool = True
+    """False: no such weight at all; masks and veto stay."""
+    low: float | None = Field(default=None, ge=0)
+    high: float | None = Field(default=None, gt=0)
+    """Tokens whose trainer-to-sampler ratio lies outside [low, high] are masked (IcePop)."""
+    level: Level = Level.TOKEN
+    """Of what cap, floor, low and high are."""
+    veto: float | None = Field(default=None, gt=0)
+    """A row with any token whose ratio is below this is masked whole (LiteResearcher: 1e-4)."""
+    bounds: SignBounds | None = None
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        for lower, upper in (("floor", "cap"), ("low", "high")):
+            below, above = getattr(self, lower), getattr(self, upper)
+            if below is not None and above is not None and below > above:
+                raise ValueError(f"{lower} is above {upper}: no ratio lies between them")
+        return self
+
+
+class KlForm(StrEnum):
+    """Estimates of KL(policy || reference) from sampled tokens, with d = log policy - log reference."""
+
+    K1 = "k1"
+    """d. In a loss its gradient has mean zero unless ``kl_weighted``."""
+    K2 = "k2"
+    """d²/2: on-policy, the gradient of the true KL."""
+    K3 = "k3"
+    """exp(-d) + d - 1: never negative; on-policy, the gradient of the reverse, KL(reference || policy)."""
+    K3_STRAIGHT = "k3_straight"
+    """The value of k3 with the gradient of k2."""
+
+
+class PolicyLoss(Chosen):
+    """What every policy-gradient loss can be set."""
+
+    ratio_to: RatioTo = RatioTo.SAMPLER
+    correction: CorrectionConfig = CorrectionConfig()
+    kl_coef: float = Field(default=0.0, ge=0)
+    """Weight of the KL to the reference model."""
+    kl_form: KlForm = KlForm.K3
+    kl_weighted: bool = False
+    """Multiply the KL by the loss's ratio, with its gradient: unbiased off-policy (TRL's ``use_bias_correction_kl``)."""
+
+    @property
+    def needs_proximal(self) -> bool:
+        """Whether rows of more than one update a batch need ``proximal_logprobs``."""
+        return self.ratio_to is RatioTo.PROXIMAL
+
+    @property
+    def needs_reference(self) -> bool:
+        """Whether rows need ``reference_logprobs``."""
+        return self.kl_coef > 0
+
+
+# -- the losses ----------------------------------------------------------------------------------------------------------
+
+
+class PpoConfig(PolicyLoss):
+    """The clipped policy gradient: PPO with its one-sided and dual clips; decoupled with ``ratio_to = proximal``."""
+
+    kind: str = "ppo"
+    clip_low: float = Field(default=0.2, ge=0, lt=1)
+    clip_high: float = Field(default=0.28, ge=0)
+    """Larger than ``clip_low``: clip-higher (DAPO, arXiv 2503.14476)."""
+    dual_clip: float | None = Field(default=None, gt=1)
+    """Bound on the loss of tokens with negative advantage, in units of the advantage (arXiv 1912.09729)."""
+
+
+def ppo(tokens: "LossInputs", config: PpoConfig) -> "tuple[Tensor, Metrics]":
     """The clipped policy gradient (PPO, arXiv 1707.06347), with clip-higher, dual clip, and decoupled from the sampler by name.
 
     Per token, with r the ratio to the chosen policy and A the advantage: ``-min(r A, clip(r, 1 - low, 1 + high) A)``; for A < 0
@@ -50,7 +166,16 @@ def ppo(tokens: LossInputs, config: PpoConfig) -> tuple[Tensor, Metrics]:
     return _reduced(tokens, config, loss, ratio, clipped)
 
 
-def gspo(tokens: LossInputs, config: GspoConfig) -> tuple[Tensor, Metrics]:
+class GspoConfig(PolicyLoss):
+    """One ratio for a whole row: the geometric mean of its tokens' ratios (GSPO, arXiv 2507.18071), clipped like PPO's."""
+
+    kind: str = "gspo"
+    clip_low: float = Field(default=3e-4, ge=0, lt=1)
+    clip_high: float = Field(default=4e-4, ge=0)
+    """Sequence ratios move far less than tokens' do: these are the paper's."""
+
+
+def gspo(tokens: "LossInputs", config: GspoConfig) -> "tuple[Tensor, Metrics]":
     """GSPO (arXiv 2507.18071), in its form for advantages of single tokens: one ratio for a row, clipped like PPO's.
 
     ``s = exp(mean over the row of log policy - log anchor)`` and, per token, ``s_t = sg(s) * exp(log p - sg(log p))``: its
@@ -64,62 +189,93 @@ def gspo(tokens: LossInputs, config: GspoConfig) -> tuple[Tensor, Metrics]:
     return _reduced(tokens, config, loss, ratio, clipped)
 
 
-def cispo(tokens: LossInputs, config: CispoConfig) -> tuple[Tensor, Metrics]:
+class CispoConfig(PolicyLoss):
+    """REINFORCE with a capped, detached importance weight (CISPO, arXiv 2506.13585): no token loses its gradient."""
+
+    kind: str = "cispo"
+    cap: float = Field(default=2.0, gt=0)
+    """Largest importance weight."""
+
+
+def cispo(tokens: "LossInputs", config: CispoConfig) -> "tuple[Tensor, Metrics]":
     """REINFORCE with a capped, detached importance weight (CISPO, arXiv 2506.13585): ``-min(r, cap) · A · log p``.
 
     Unlike a clipped ratio it never takes a token's gradient away, which matters for rare tokens at which behaviour branches.
     """
     ratio = bounded(log_ratio(tokens, config.ratio_to)).exp()
     loss = -ratio.detach().clamp(max=config.cap) * tokens.need("advantages") * tokens.logprobs
-    value, metrics = _reduced(tokens, config, loss, ratio, torch.zeros_like(loss.detach()))
+    value, metrics = _reduced(tokens, config, loss, ratio, ratio.new_zeros(ratio.shape))
     return value, {**metrics, "weight_capped": (ratio.detach() > config.cap).float()}
 
 
-def minirl(tokens: LossInputs, config: MinirlConfig) -> tuple[Tensor, Metrics]:
+class MinirlConfig(PolicyLoss):
+    """REINFORCE with the detached ratio as it is, and tokens dropped beyond bounds (AgentCPM-Explore's MINIRL)."""
+
+    kind: str = "minirl"
+    correction: CorrectionConfig = CorrectionConfig(bounds=SignBounds())
+    """Has these bounds also where only others of its fields are set. Without any
+    (``bounds=None``, which only Python can say) nothing caps the ratio."""
+
+    @field_validator("correction")
+    @classmethod
+    def _bounded(cls, correction: CorrectionConfig) -> CorrectionConfig:
+        said = "bounds" in correction.model_fields_set
+        return correction if said else correction.model_copy(update={"bounds": SignBounds()})
+
+
+def minirl(tokens: "LossInputs", config: MinirlConfig) -> "tuple[Tensor, Metrics]":
     """MINIRL (AgentCPM-Explore): ``-sg(r) · A · log p``, the policy gradient with its importance weight as it is.
 
     Nothing is clipped; tokens whose ratio has gone too far in their advantage's direction are dropped (:func:`correction`).
     """
     ratio = bounded(log_ratio(tokens, config.ratio_to)).exp()
     loss = -ratio.detach() * tokens.need("advantages") * tokens.logprobs
-    return _reduced(tokens, config, loss, ratio, torch.zeros_like(loss.detach()))
+    return _reduced(tokens, config, loss, ratio, ratio.new_zeros(ratio.shape))
 
 
-LOSSES: dict[type[PolicyLoss], Callable[..., tuple[Tensor, Metrics]]] = {
-    PpoConfig: ppo,
-    GspoConfig: gspo,
-    CispoConfig: cispo,
-    MinirlConfig: minirl,
-}
+LOSSES = {"ppo": ppo, "gspo": gspo, "cispo": cispo, "minirl": minirl}
+CHOICE = Choice("loss", LOSSES, PolicyLoss)
+LossConfig = Annotated[PolicyLoss, CHOICE]
+"""Settings of the loss that ``kind`` names."""
 
 
-def build_loss(config: LossConfig) -> Loss:
+def build_loss(config: PolicyLoss) -> "Loss":
     """The loss that a configuration describes.
 
     It raises ValueError for rows that lack what is asked for, UserError where whole rows are compared and are not there.
     """
-    return partial(LOSSES[type(config)], config=config)
+
+    def loss(tokens: "LossInputs") -> "tuple[Tensor, Metrics]":
+        found = CHOICE.call(config, tokens)
+        return found if isinstance(found, tuple) else ((tokens.weights * found).sum(), {})  # of a person's own, each token's
+
+    return loss
+
+
+# -- what they are made of -----------------------------------------------------------------------------------------------
 
 
 def clipped_surrogate(
-    ratio: Tensor, advantages: Tensor, low: float, high: float, dual: float | None = None
-) -> tuple[Tensor, Tensor]:
+    ratio: "Tensor", advantages: "Tensor", low: float, high: float, dual: float | None = None
+) -> "tuple[Tensor, Tensor]":
     """``-min(r A, clip(r, 1 - low, 1 + high) A)``, for A < 0 at most ``-dual A``; and 1.0 where that took the gradient away."""
     plain, clipped = -ratio * advantages, -ratio.clamp(1.0 - low, 1.0 + high) * advantages
-    loss = torch.maximum(plain, clipped)
+    loss = plain.maximum(clipped)
     is_clipped = clipped > plain
     if dual is not None:
         bound = -dual * advantages
         is_clipped = is_clipped | ((advantages < 0) & (loss > bound))
-        loss = torch.where(advantages < 0, torch.minimum(loss, bound), loss)
+        loss = loss.minimum(bound).where(advantages < 0, loss)
     return loss, is_clipped.float()
 
 
-def _reduced(tokens: LossInputs, config: PolicyLoss, loss: Tensor, ratio: Tensor, clipped: Tensor) -> tuple[Tensor, Metrics]:
+def _reduced(
+    tokens: "LossInputs", config: PolicyLoss, loss: "Tensor", ratio: "Tensor", clipped: "Tensor"
+) -> "tuple[Tensor, Metrics]":
     """The weighted sum of corrected losses and the KL, and what every policy loss reports; ``ratio`` with its gradient."""
     factor, seen = correction(tokens, config, ratio)
     # A masked token's loss may be anything: zero times infinity would not be zero.
-    loss = torch.where(factor > 0, loss, 0.0) * factor
+    loss = loss.where(factor > 0, 0.0) * factor
     metrics: Metrics = {"ratio": ratio.detach(), "clipped": clipped, **seen}
     if config.kl_coef > 0:
         kl = kl_estimate(tokens.logprobs - tokens.need("reference"), config.kl_form)
@@ -128,61 +284,7 @@ def _reduced(tokens: LossInputs, config: PolicyLoss, loss: Tensor, ratio: Tensor
     return (tokens.weights * loss).sum(), {**metrics, **sampler_gap(tokens)}
 
 
-def kl_estimate(gap: Tensor, form: KlForm) -> Tensor:
-    """Of KL(policy || reference), from ``gap`` = log policy - log reference of sampled tokens."""
-    gap = bounded(gap)
-    if form is KlForm.K1:
-        return gap
-    half_square = 0.5 * gap.square()
-    if form is KlForm.K2:
-        return half_square
-    k3 = (-gap).exp() + gap - 1.0
-    return k3 if form is KlForm.K3 else half_square + (k3 - half_square).detach()
-
-
-def sampler_gap(tokens: LossInputs) -> Metrics:
-    """How far the model is from the sampler: k3 of KL(sampler || model), absolute differences, tokens beyond the limit."""
-    if tokens.sampler is None:
-        return {}
-    gap = tokens.logprobs.detach() - tokens.sampler
-    near = bounded(gap)
-    return {"kl_sampler": near.exp() - near - 1.0, "sampler_gap": gap.abs(), "outlier": (gap.abs() > LIMIT).float()}
-
-
-def bounded(gap: Tensor) -> Tensor:
-    """The log-ratio within the limit. Its gradient passes: a clamp's would vanish exactly where the policy is furthest off."""
-    return gap + (gap.clamp(-LIMIT, LIMIT) - gap).detach()
-
-
-def log_ratio(tokens: LossInputs, to: RatioTo) -> Tensor:
-    """Log policy minus log of the policy that the configuration names, with gradient. Raises ValueError where rows lack it."""
-    return tokens.logprobs - _anchor(tokens, to)
-
-
-def _anchor(tokens: LossInputs, to: RatioTo) -> Tensor:
-    """Log-probabilities under the policy that ratios are taken to, without gradient."""
-    if to is RatioTo.SAMPLER:
-        return tokens.need("sampler")
-    return tokens.logprobs.detach() if tokens.proximal is None else tokens.proximal
-
-
-def row_sums(tokens: LossInputs, values: Tensor) -> tuple[Tensor, Tensor]:
-    """For each token the sum of ``values`` over its row's trained tokens, and their number.
-
-    Raises UserError where rows are not whole.
-    """
-    rows = tokens.sequence
-    if rows is None:
-        raise UserError(
-            "This loss compares whole rows, and here several devices share each row: set parallel.context to 1, or choose a "
-            "loss of single tokens without a veto."
-        )
-    count = int(rows.max()) + 1 if rows.numel() else 0
-    totals = torch.zeros(count, dtype=values.dtype, device=values.device).index_add(0, rows, values)
-    return totals[rows], torch.bincount(rows, minlength=count)[rows].to(values.dtype)
-
-
-def correction(tokens: LossInputs, config: PolicyLoss, ratio: Tensor) -> tuple[Tensor, Metrics]:
+def correction(tokens: "LossInputs", config: PolicyLoss, ratio: "Tensor") -> "tuple[Tensor, Metrics]":
     """What is done about tokens that the sampler and the trainer see differently, for every loss alike.
 
     With q the trainer-to-sampler ratio of a token (proximal / sampler; without a proximal policy, present / sampler), without
@@ -196,17 +298,17 @@ def correction(tokens: LossInputs, config: PolicyLoss, ratio: Tensor) -> tuple[T
     """
     settings, decoupled = config.correction, config.ratio_to is RatioTo.PROXIMAL
     ratio = ratio.detach()
-    kept, vetoed = torch.ones_like(ratio, dtype=torch.bool), torch.zeros_like(ratio, dtype=torch.bool)
+    kept, vetoed = ratio.new_ones(ratio.shape).bool(), ratio.new_zeros(ratio.shape).bool()
     weighs = decoupled and settings.weigh
     ranged = settings.low is not None or settings.high is not None
-    importance = torch.ones_like(ratio)
+    importance = ratio.new_ones(ratio.shape)
     if weighs or ranged or settings.veto is not None or (decoupled and settings.bounds is not None):
         gap = (_anchor(tokens, config.ratio_to) if decoupled else tokens.logprobs.detach()) - tokens.need("sampler")
         share = bounded(row_sums(tokens, gap)[0] if settings.level is Level.SEQUENCE else gap).exp()
         if weighs:
             importance = share.clamp(min=settings.floor or 0.0, max=settings.cap)
         if ranged:
-            kept &= (share >= (settings.low or 0.0)) & (share <= (torch.inf if settings.high is None else settings.high))
+            kept &= (share >= (settings.low or 0.0)) & (share <= (math.inf if settings.high is None else settings.high))
         if settings.veto is not None:
             vetoed = row_sums(tokens, (bounded(gap).exp() < settings.veto).float())[0] > 0
         if decoupled:
@@ -217,7 +319,7 @@ def correction(tokens: LossInputs, config: PolicyLoss, ratio: Tensor) -> tuple[T
     return weight, {"importance": importance, "masked": (~kept).float(), "vetoed": vetoed.float()}
 
 
-def _beyond(tokens: LossInputs, bounds: SignBounds, ratio: Tensor) -> Tensor:
+def _beyond(tokens: "LossInputs", bounds: SignBounds, ratio: "Tensor") -> "Tensor":
     """Tokens whose ratio to the sampler is beyond the bound on their advantage's side."""
     reach: Tensor | float = bounds.cap
     if bounds.strict:
@@ -229,21 +331,78 @@ def _beyond(tokens: LossInputs, bounds: SignBounds, ratio: Tensor) -> Tensor:
     return above | ((ratio < 1.0 - bounds.low * reach) & (advantages < 0))
 
 
+def kl_estimate(gap: "Tensor", form: KlForm) -> "Tensor":
+    """Of KL(policy || reference), from ``gap`` = log policy - log reference of sampled tokens."""
+    gap = bounded(gap)
+    if form is KlForm.K1:
+        return gap
+    half_square = 0.5 * gap.square()
+    if form is KlForm.K2:
+        return half_square
+    k3 = (-gap).exp() + gap - 1.0
+    return k3 if form is KlForm.K3 else half_square + (k3 - half_square).detach()
+
+
+def log_ratio(tokens: "LossInputs", to: RatioTo) -> "Tensor":
+    """Log policy minus log of the policy that the configuration names, with gradient. Raises ValueError where rows lack it."""
+    return tokens.logprobs - _anchor(tokens, to)
+
+
+def _anchor(tokens: "LossInputs", to: RatioTo) -> "Tensor":
+    """Log-probabilities under the policy that ratios are taken to, without gradient."""
+    if to is RatioTo.SAMPLER:
+        return tokens.need("sampler")
+    return tokens.logprobs.detach() if tokens.proximal is None else tokens.proximal
+
+
+def row_sums(tokens: "LossInputs", values: "Tensor") -> "tuple[Tensor, Tensor]":
+    """For each token the sum of ``values`` over its row's trained tokens, and their number.
+
+    Raises UserError where rows are not whole.
+    """
+    rows = tokens.sequence
+    if rows is None:
+        raise UserError(
+            "This loss compares whole rows, and here several devices share each row: set parallel.context to 1, or choose a "
+            "loss of single tokens without a veto."
+        )
+    count = int(rows.max()) + 1 if rows.numel() else 0
+    totals = values.new_zeros(count).index_add(0, rows, values)
+    return totals[rows], rows.bincount(minlength=count)[rows].to(values.dtype)
+
+
+def bounded(gap: "Tensor") -> "Tensor":
+    """The log-ratio within the limit. Its gradient passes: a clamp's would vanish exactly where the policy is furthest off."""
+    return gap + (gap.clamp(-LIMIT, LIMIT) - gap).detach()
+
+
+# -- what is watched beside the loss -------------------------------------------------------------------------------------
+
+
+def sampler_gap(tokens: "LossInputs") -> "Metrics":
+    """How far the model is from the sampler: k3 of KL(sampler || model), absolute differences, tokens beyond the limit."""
+    if tokens.sampler is None:
+        return {}
+    gap = tokens.logprobs.detach() - tokens.sampler
+    near = bounded(gap)
+    return {"kl_sampler": near.exp() - near - 1.0, "sampler_gap": gap.abs(), "outlier": (gap.abs() > LIMIT).float()}
+
+
 class Watching:
     """A loss that also reports how ratios are distributed, which tokens it stops, and fresh tokens' gap to the sampler."""
 
-    def __init__(self, loss: Loss) -> None:
+    def __init__(self, loss: "Loss") -> None:
         self.loss = loss
 
-    def __call__(self, tokens: LossInputs) -> tuple[Tensor, Metrics]:
+    def __call__(self, tokens: "LossInputs") -> "tuple[Tensor, Metrics]":
         """The loss itself, unchanged; ``stopped``: nothing was learnt from the token, whatever the loss calls it."""
         value, metrics = self.loss(tokens)
         found = [metrics[name] for name in ("clipped", "masked", "vetoed") if name in metrics]
-        stopped = {"stopped": torch.stack(found).amax(dim=0)} if found else {}
+        stopped = {"stopped": reduce(lambda one, other: one.maximum(other), found)} if found else {}
         return value, {**metrics, **ratio_bins(metrics), **stopped, **fresh_gap(tokens)}
 
 
-def ratio_bins(metrics: Metrics) -> Metrics:
+def ratio_bins(metrics: "Metrics") -> "Metrics":
     """Of the loss's ``ratio``: ``ratio_0.8_0.95`` and its like, lower edge included; ``ratio_far``: below 1/2 or above 2."""
     if "ratio" not in metrics:
         return {}
@@ -252,7 +411,7 @@ def ratio_bins(metrics: Metrics) -> Metrics:
     return {**bins, "ratio_far": ((ratio < FAR[0]) | (ratio > FAR[1])).float()}
 
 
-def fresh_gap(tokens: LossInputs) -> Metrics:
+def fresh_gap(tokens: "LossInputs") -> "Metrics":
     """``fresh``: the very weights that are updated sampled the token; ``fresh_gap``: its gap to the sampler then, else 0.
 
     Nor may any before it in its row be older: a sampler keeps their keys, which are then of other weights than the trainer's.
@@ -263,15 +422,16 @@ def fresh_gap(tokens: LossInputs) -> Metrics:
     return {"fresh": fresh, "fresh_gap": (tokens.logprobs.detach() - tokens.sampler).abs() * fresh}
 
 
-def _older_so_far(age: Tensor, sequence: Tensor | None) -> Tensor:
+def _older_so_far(age: "Tensor", sequence: "Tensor | None") -> "Tensor":
     """Tokens of the row, up to and with each, that older weights sampled; without rows each token is looked at alone."""
     if sequence is None or not len(age):
         return age > 0
-    order = torch.argsort(sequence, stable=True)
+    order = sequence.argsort(stable=True)
     counted = (age > 0)[order].cumsum(0)
-    _, sizes = torch.unique_consecutive(sequence[order], return_counts=True)
+    _, sizes = sequence[order].unique_consecutive(return_counts=True)
     last = counted[sizes.cumsum(0) - 1]
-    before = torch.cat([last.new_zeros(1), last[:-1]])
-    found = torch.empty_like(counted)
+    before = last.roll(1)
+    before[0] = 0
+    found = counted.clone()
     found[order] = counted - before.repeat_interleave(sizes, output_size=len(age))
     return found

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from pydantic import Field
 
-from sanderling.core.config import Frozen
+from sanderling.core.plugins import Chosen
 from sanderling.rl.credit.table import TurnTable
 from sanderling.train.contract import BoolArray, FloatArray, IntArray
 
@@ -19,8 +19,8 @@ FLAT = 1e-9
 """A spread below this is rounding: the values are taken as equal."""
 
 
-class Estimating(Frozen):
-    """What every estimator has."""
+class Estimating(Chosen):
+    """What every estimator can be set."""
 
     penalty_weight: float = Field(default=1.0, ge=0)
     """Weight of a turn's format penalty."""
@@ -88,7 +88,7 @@ def z_scores(values: FloatArray, ddof: int = 0) -> FloatArray:
 
 def outcome_credit(table: TurnTable, found: Outcomes, advantage: FloatArray, weight: float) -> Components:
     """Parts of an estimator that gives every turn its trajectory's ``advantage`` [N], and its own format penalty."""
-    return settled(table, Components(advantage[found.of_turn], np.zeros(len(table)), weight * table.penalty))
+    return Components(advantage[found.of_turn], np.zeros(len(table)), weight * table.penalty)
 
 
 def settled(table: TurnTable, parts: Components) -> Components:

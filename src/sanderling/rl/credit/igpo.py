@@ -26,12 +26,12 @@ which ends at the last turn. A turn's *place* is its number, or its segment's, b
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from sanderling.rl.credit.groups import EPS, Components, Estimating, Outcomes, differ, outcomes, settled, z_scores
+from sanderling.rl.credit.groups import EPS, Components, Estimating, Outcomes, differ, outcomes, z_scores
 from sanderling.rl.credit.table import TurnTable, TurnTool
 from sanderling.train.contract import BoolArray, FloatArray, IntArray
 
@@ -92,7 +92,7 @@ class PenaltyForm(StrEnum):
 class IgpoConfig(Estimating):
     """Information gain and outcome in the group, discounted backwards over turns (arXiv 2510.14967, 2604.19859)."""
 
-    kind: Literal["igpo"] = "igpo"
+    kind: str = "igpo"
     mode: IgpoMode = IgpoMode.RETURNS
     assignment: Assignment = Assignment.CODE
     discount: Discount = Discount.PER_TURN
@@ -157,7 +157,7 @@ def igpo(table: TurnTable, config: IgpoConfig) -> Components:
     outcome, parts = (gain_to_go if config.mode is IgpoMode.RETURNS else one_by_one)(rewards, config)
     parts = config.gain_weight * parts
     of_penalty = np.where(replaced[found.of_turn], outcome, 0.0)
-    return settled(table, Components(outcome - of_penalty, parts[:, GAIN], parts[:, PENALTY] + of_penalty + penalty))
+    return Components(outcome - of_penalty, parts[:, GAIN], parts[:, PENALTY] + of_penalty + penalty)
 
 
 def _as_released(rewards: Rewards, penalty: FloatArray) -> tuple[Rewards, BoolArray]:
