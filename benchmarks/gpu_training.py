@@ -18,10 +18,10 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen3Config
 from sanderling.train.adapters import add_adapter
 from sanderling.train.config import LoraConfig, MemoryConfig, Precision, Recompute, TrainerConfig
 from sanderling.train.contract import Row
+from sanderling.train.fit import Load, Shape, estimate, lora_parameters
 from sanderling.train.loss import sft
-from sanderling.train.plan import Load, Shape, estimate, lora_parameters
-from sanderling.train.sharding import Sharded
-from sanderling.train.team import SOLO
+from sanderling.train.parallel.sharding import Sharded
+from sanderling.train.parallel.team import SOLO
 from sanderling.train.trainer import Trainer
 
 PEAK = 989e12

@@ -49,8 +49,8 @@ from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
 from sanderling.train.contract import Row
 from sanderling.train.encoding import Encoding
-from sanderling.train.logprobs import TokenLogprobs
-from sanderling.train.scorer import ModelScorer
+from sanderling.train.packed.logprobs import TokenLogprobs
+from sanderling.train.packed.scorer import ModelScorer
 from sanderling.train.trainer import Trainer
 
 FILE = Path(__file__).parent / "results" / "group_sharing.json"

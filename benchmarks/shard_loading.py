@@ -52,9 +52,9 @@ def rank(number: int, meeting: Path, base: Path, case: tuple[int, str], each: bo
 
     from sanderling.train.checkpoint import open_model
     from sanderling.train.config import LoraConfig, SupervisedConfig, TrainerConfig
-    from sanderling.train.launch import Place, opened_team
-    from sanderling.train.sft_config import ParallelConfig
-    from sanderling.train.team import SOLO
+    from sanderling.train.parallel.launch import Place, opened_team
+    from sanderling.train.parallel.team import SOLO
+    from sanderling.train.sft.settings import ParallelConfig
     from sanderling.train.trainer import Trainer
 
     torch.set_num_threads(1)

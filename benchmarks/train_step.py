@@ -26,8 +26,8 @@ from rich.console import Console
 from rich.table import Table
 
 from sanderling.data.importing import open_trajectories
-from sanderling.recipes.sft.devices import peak_of
 from sanderling.runs.provenance import command_line, machine
+from sanderling.train.devices import peak_of
 
 HERE = Path(__file__).parent
 SHAPE = {

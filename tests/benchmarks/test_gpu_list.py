@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from sanderling.train.plan import Load
+from sanderling.train.fit import Load
 
 
 @pytest.fixture

@@ -435,8 +435,8 @@ if __name__ == "__main__":
     from sanderling.train.encoding import Encoding
     from sanderling.train.loss import LossInputs, sft
     from sanderling.train.metrics import read_metrics
-    from sanderling.train.scorer import ModelScorer
-    from sanderling.train.team import join_team
+    from sanderling.train.packed.scorer import ModelScorer
+    from sanderling.train.parallel.team import join_team
 
     torch.set_num_threads(1)
     place = Path(sys.argv[1])

@@ -13,7 +13,7 @@ from sanderling.core.errors import UserError
 from sanderling.recipes.rl.config import RlRecipe
 from sanderling.recipes.rl.find import find_rl_recipe
 from sanderling.recipes.rl.plan import RlPlan, plan_rl, taken
-from sanderling.recipes.sft.devices import Devices, described
+from sanderling.train.devices import Devices, described
 from sanderling.train.rl_plan import Sharing
 
 QWEN3_4B = {

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from sanderling.train.config import MemoryConfig, Precision, Recompute, TrainerConfig
-from sanderling.train.plan import MFU, Load, Shape, estimate
+from sanderling.train.fit import MFU, Load, Shape, estimate
 from sanderling.train.rl_plan import (
     DECODE_SHARE,
     PROBE_TOKENS,

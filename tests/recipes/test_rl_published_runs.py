@@ -37,7 +37,7 @@ from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.run import records
 from sanderling.runs.run_record import flat, unlike
 from sanderling.train.metrics import read_metrics
-from sanderling.train.supervised_plan import checkpoints
+from sanderling.train.sft.schedule import checkpoints
 
 GIVEN = {"model", "questions", "held_out", "worlds", "sampler.endpoint", "sampler.served", "date"}
 """What no recipe says: the command line does; the day is that of the beginning."""

@@ -20,9 +20,9 @@ from sanderling.recipes.rl.find import find_rl_recipe
 from sanderling.recipes.rl.places import directories, warn_of_others
 from sanderling.recipes.rl.prepare import Order, prepare
 from sanderling.recipes.rl.run import run_rl_command
-from sanderling.recipes.sft.devices import Devices, described
 from sanderling.runs.locks import LOCK
 from sanderling.runs.run import DATABASE
+from sanderling.train.devices import Devices, described
 
 PROCESSOR = Devices("processor", 1, 2**33, None, gpus=False)
 

@@ -11,12 +11,12 @@ from safetensors.torch import load_file
 from sft_runs import weights, write_base, write_data, write_settings
 
 from sanderling.core.errors import UserError
-from sanderling.recipes.sft.find import RECIPES, find_sft_recipe
-from sanderling.recipes.sft.prepare import Order
-from sanderling.recipes.sft.run import run_sft_command
+from sanderling.recipes.find import find_settings, recipe_names
 from sanderling.runs.progress import Report
 from sanderling.train.metrics import read_metrics
-from sanderling.train.sft_config import SftConfig
+from sanderling.train.sft.prepare import Order
+from sanderling.train.sft.run import run_sft_command
+from sanderling.train.sft.settings import SftConfig
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def config_of(given: Path, *overrides: str, data: str = "data.jsonl") -> SftConfig:
-    config = find_sft_recipe(str(given / "settings.toml"), overrides)
+    config = find_settings("sft", SftConfig, str(given / "settings.toml"), overrides)
     files = {"data": config.data.model_copy(update={"files": (given / data,)})}
     return config.model_copy(update={"model": given / "base", **files})
 
@@ -79,14 +79,14 @@ def test_rows_made_before_give_the_same_weights(given: Path, tmp_path: Path) -> 
     assert ours.keys() == theirs.keys() and all(np.array_equal(ours[name], theirs[name]) for name in ours)
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", recipe_names("sft"))
 def test_named_recipes_are_whole(name: str) -> None:
-    config = find_sft_recipe(name)
+    config = find_settings("sft", SftConfig, name)
     assert config.title == name and config.trainer.schedule == "cosine" and config.trainer.warmup_share > 0
 
 
 def test_a_wrong_key_and_a_wrong_name_are_told() -> None:
     with pytest.raises(UserError, match=r"did you mean lora\.rank"):
-        find_sft_recipe("lora-24gb", ["lora.rnk=3"])
-    with pytest.raises(UserError, match="choose lora-24gb"):
-        find_sft_recipe("lora")
+        find_settings("sft", SftConfig, "lora-24gb", ["lora.rnk=3"])
+    with pytest.raises(UserError, match=r"choose agentcpm-explore-4b.*lora-24gb"):
+        find_settings("sft", SftConfig, "lora")

@@ -12,13 +12,14 @@ from rich.console import Console
 from sft_runs import write_base, write_data, write_settings
 
 from sanderling.core.errors import UserError
-from sanderling.recipes.sft.devices import OVERHEAD, Devices, described
-from sanderling.recipes.sft.find import find_sft_recipe
-from sanderling.recipes.sft.plan import plan_run
-from sanderling.recipes.sft.prepare import Job, Order, prepare
-from sanderling.recipes.sft.run import run_sft_command
+from sanderling.recipes.find import find_settings
 from sanderling.runs.progress import Report
-from sanderling.train.plan import read_shape
+from sanderling.train.devices import OVERHEAD, Devices, described
+from sanderling.train.fit import read_shape
+from sanderling.train.sft.plan import plan_run
+from sanderling.train.sft.prepare import Job, Order, prepare
+from sanderling.train.sft.run import run_sft_command
+from sanderling.train.sft.settings import SftConfig
 
 MIB = 2**20
 
@@ -32,7 +33,7 @@ def given(tmp_path: Path) -> Path:
 
 
 def order(given: Path, *overrides: str, anyway: bool = False) -> Order:
-    config = find_sft_recipe(str(given / "settings.toml"), overrides)
+    config = find_settings("sft", SftConfig, str(given / "settings.toml"), overrides)
     files = config.data.model_copy(update={"files": (given / "data.jsonl",)})
     return Order(config.model_copy(update={"model": given / "base", "data": files}), given / "run", anyway=anyway)
 

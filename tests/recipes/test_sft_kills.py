@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sft_runs import RUN, command, weights, write_base, write_data, write_settings
 
-from sanderling.train.supervised_plan import checkpoints, last_step
+from sanderling.train.sft.schedule import checkpoints, last_step
 
 pytestmark = pytest.mark.slow
 

@@ -10,9 +10,10 @@ import pytest
 from test_rl_published import leaves
 
 from sanderling import recipes
-from sanderling.recipes.sft.devices import described
-from sanderling.recipes.sft.find import find_sft_recipe
-from sanderling.recipes.sft.plan import plan_run
+from sanderling.recipes.find import find_settings
+from sanderling.train.devices import described
+from sanderling.train.sft.plan import plan_run
+from sanderling.train.sft.settings import SftConfig
 
 HOME = Path(recipes.__file__).parent
 QWEN3_4B = {
@@ -96,7 +97,7 @@ OF_THE_PROJECT = {
 )  # fmt: skip
 def test_a_recipe_fits_the_papers_hardware_and_one_h200(tmp_path: Path, name: str, device: str, room: float, count: int):
     (tmp_path / "config.json").write_text(json.dumps(QWEN3_4B))
-    config = find_sft_recipe(name).model_copy(update={"model": tmp_path})
+    config = find_settings("sft", SftConfig, name).model_copy(update={"model": tmp_path})
     found = plan_run(config, described(device, room, count))
     assert found.verdict.fits, found.verdict.sentence
     assert found.verdict.estimate.total < room * 2**30

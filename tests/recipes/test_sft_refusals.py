@@ -18,13 +18,14 @@ from sft_runs import write_base, write_data, write_settings
 
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
-from sanderling.recipes.sft.find import find_sft_recipe
-from sanderling.recipes.sft.prepare import Order, prepare
-from sanderling.recipes.sft.record import record_of
-from sanderling.recipes.sft.run import run_sft_command
+from sanderling.recipes.find import find_settings
 from sanderling.runs.progress import Report
 from sanderling.runs.run import DATABASE
 from sanderling.train.row_source import SCHEMA
+from sanderling.train.sft.prepare import Order, prepare
+from sanderling.train.sft.record import record_of
+from sanderling.train.sft.run import run_sft_command
+from sanderling.train.sft.settings import SftConfig
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def given(tmp_path: Path) -> Path:
 
 
 def order(given: Path, *overrides: str, data: str = "data.jsonl", change: bool = False) -> Order:
-    config = find_sft_recipe(str(given / "settings.toml"), overrides)
+    config = find_settings("sft", SftConfig, str(given / "settings.toml"), overrides)
     files = config.data.model_copy(update={"files": (given / data,) if data else ()})
     return Order(config.model_copy(update={"model": given / "base", "data": files}), given / "run", change=change)
 

@@ -9,12 +9,12 @@ from typer.testing import CliRunner
 
 from sanderling.cli.train import app
 from sanderling.core.errors import UserError
-from sanderling.recipes.sft.devices import OVERHEAD, Devices, container_limits, described, devices_here, peak_of
-from sanderling.recipes.sft.find import find_sft_recipe
-from sanderling.recipes.sft.plan import plan_run, taken_here
+from sanderling.recipes.find import find_settings
 from sanderling.train.config import SupervisedConfig
-from sanderling.train.sft_config import SftConfig
-from sanderling.train.supervised_plan import batches
+from sanderling.train.devices import OVERHEAD, Devices, container_limits, described, devices_here, peak_of
+from sanderling.train.sft.plan import plan_run, taken_here
+from sanderling.train.sft.schedule import batches
+from sanderling.train.sft.settings import SftConfig
 
 QWEN3_4B = {
     "hidden_size": 2560, "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
@@ -29,7 +29,7 @@ def model(tmp_path: Path) -> Path:
 
 
 def test_a_lora_of_qwen3_4b_fits_a_card_of_24_gb(model: Path):
-    config = find_sft_recipe("lora-24gb").model_copy(update={"model": model})
+    config = find_settings("sft", SftConfig, "lora-24gb").model_copy(update={"model": model})
     found = plan_run(config, described("RTX 4090", 23.5, 1))
     assert found.verdict.fits, found.verdict.sentence
     assert found.load.lora_parameters == pytest.approx(33e6, rel=0.02)
@@ -37,7 +37,7 @@ def test_a_lora_of_qwen3_4b_fits_a_card_of_24_gb(model: Path):
 
 
 def test_the_recipe_of_dr_venus_on_eight_cards_and_on_one(model: Path):
-    config = find_sft_recipe("dr-venus-4b", ["data.profile='dr-venus-4b'"]).model_copy(update={"model": model})
+    config = find_settings("sft", SftConfig, "dr-venus-4b", ["data.profile='dr-venus-4b'"]).model_copy(update={"model": model})
     eight, one = (plan_run(config, described("A100", 79, count)) for count in (8, 1))
     assert eight.verdict.estimate.total < one.verdict.estimate.total
     assert eight.step_tokens == 32 * eight.load.row_tokens
@@ -52,7 +52,7 @@ def test_a_batch_of_tokens_is_closed_by_the_row_that_reaches_them(model: Path):
 
 
 def test_a_step_takes_no_less_than_its_longest_row(model: Path):
-    config = find_sft_recipe("dr-venus-4b", ["data.profile='dr-venus-4b'", "batch_trajectories=1"])
+    config = find_settings("sft", SftConfig, "dr-venus-4b", ["data.profile='dr-venus-4b'", "batch_trajectories=1"])
     one, eight = (plan_run(config.model_copy(update={"model": model}), described("A100", 79, n)) for n in (1, 8))
     shared = config.model_copy(update={"model": model, "parallel": config.parallel.model_copy(update={"context": 8})})
     assert one.step_seconds is not None
@@ -69,13 +69,13 @@ def test_devices_that_a_run_would_refuse_are_not_planned_for(model: Path):
 
 @pytest.mark.parametrize(("kind", "count"), [("none", 1), ("replicate", 8)])
 def test_of_several_gpus_that_are_here_a_run_in_one_process_takes_one(model: Path, kind: str, count: int):
-    config = find_sft_recipe("lora-24gb", [f"parallel.kind={kind}"]).model_copy(update={"model": model})
+    config = find_settings("sft", SftConfig, "lora-24gb", [f"parallel.kind={kind}"]).model_copy(update={"model": model})
     devices = taken_here(config, lambda: described("H200", 139, 8))
     assert plan_run(config, devices).load.ranks == count
 
 
 def test_a_gib_of_each_gpu_is_left_to_cuda(model: Path):
-    config = find_sft_recipe("lora-24gb").model_copy(update={"model": model})
+    config = find_settings("sft", SftConfig, "lora-24gb").model_copy(update={"model": model})
     total = plan_run(config, described("4090", 24, 1)).verdict.estimate.total
     for spare, fits in ((0, True), (-1, False)):
         assert plan_run(config, Devices("4090", 1, total + OVERHEAD + spare, None)).verdict.fits is fits
@@ -113,7 +113,7 @@ def test_the_command_prints_a_table_and_refuses_what_cannot_fit(model: Path):
 
 
 def test_without_a_length_nothing_is_guessed(model: Path):
-    config = find_sft_recipe("lora-24gb", ["data.max_tokens=0"]).model_copy(update={"model": model})
+    config = find_settings("sft", SftConfig, "lora-24gb", ["data.max_tokens=0"]).model_copy(update={"model": model})
     with pytest.raises(UserError, match="row-tokens"):
         plan_run(config, described("H200", 139, 1))
 
@@ -127,6 +127,6 @@ def test_this_machine_has_memory_and_a_speed():
 
 @pytest.mark.parametrize(("context", "count", "sentence"), [(4, 1, "there are 1"), (6, 6, "cannot share the model's 32 heads")])
 def test_devices_that_cannot_share_rows_are_told(model: Path, context: int, count: int, sentence: str):
-    sharing = find_sft_recipe("dr-venus-4b", ["data.profile='dr-venus-4b'", f"parallel.context={context}"])
+    sharing = find_settings("sft", SftConfig, "dr-venus-4b", ["data.profile='dr-venus-4b'", f"parallel.context={context}"])
     with pytest.raises(UserError, match=sentence):
         plan_run(sharing.model_copy(update={"model": model}), described("A100", 79, count))

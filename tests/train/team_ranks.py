@@ -27,7 +27,7 @@ from sanderling.rl.run import run_rl
 from sanderling.train.config import TrainerConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.loss import sft
-from sanderling.train.team import join_team, sum_gradients
+from sanderling.train.parallel.team import join_team, sum_gradients
 from sanderling.train.trainer import Trainer
 
 

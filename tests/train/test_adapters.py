@@ -15,7 +15,7 @@ from sanderling.train.adapters import add_adapter, has_adapter, load_adapter, me
 from sanderling.train.checkpoint import checkpoints
 from sanderling.train.config import LoraConfig, MemoryConfig, Packing, SupervisedConfig, TrainerConfig
 from sanderling.train.loss import sft
-from sanderling.train.sft import run_sft
+from sanderling.train.sft.loop import run_sft
 from sanderling.train.trainer import Trainer
 
 LORA = LoraConfig(rank=4, alpha=16)

@@ -7,7 +7,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.functional import scaled_dot_product_attention
 
-from sanderling.train import attention
+from sanderling.train.packed import attention
 
 
 def asked(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, rows: int, seen: int) -> list[tuple[int, Any, bool]]:

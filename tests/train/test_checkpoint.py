@@ -7,7 +7,7 @@ import torch
 
 from sanderling.core.errors import UserError
 from sanderling.train.checkpoint import load_state
-from sanderling.train.supervised_plan import STATE
+from sanderling.train.sft.schedule import STATE
 
 
 @pytest.mark.parametrize("left", [0, 4, 600])

@@ -14,13 +14,13 @@ from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import scaled_dot_product_attention
 
 from sanderling.core.errors import UserError
-from sanderling.train import attention
-from sanderling.train.attention import _causal
 from sanderling.train.config import Aggregation, MemoryConfig, Packing, Precision, TrainerConfig
-from sanderling.train.launch import check_parallel
 from sanderling.train.loss import sft
-from sanderling.train.sft_checks import check_context
-from sanderling.train.sft_config import ParallelConfig, SftConfig
+from sanderling.train.packed import attention
+from sanderling.train.packed.attention import _causal
+from sanderling.train.parallel.launch import check_parallel
+from sanderling.train.sft.checks import check_context
+from sanderling.train.sft.settings import ParallelConfig, SftConfig
 from sanderling.train.trainer import Trainer
 
 FORKS = STEADY.model_copy(update={"aggregation": Aggregation.TRAJECTORY_MEAN})

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from tiny_qwen3 import VOCAB, tiny_model
 
 from sanderling.rl.losses import GspoConfig, PpoConfig, build_loss
-from sanderling.train import logprobs
-from sanderling.train.attention import packed_attention
 from sanderling.train.config import Aggregation, Packing, TrainerConfig
 from sanderling.train.contract import Row
-from sanderling.train.logprobs import distinct, token_logprobs
-from sanderling.train.packing import collate, per_token
-from sanderling.train.prefixes import COPIES, Bundling, common, families, lay_out, neighbours
+from sanderling.train.packed import logprobs
+from sanderling.train.packed.attention import packed_attention
+from sanderling.train.packed.logprobs import distinct, token_logprobs
+from sanderling.train.packed.packing import collate, per_token
+from sanderling.train.packed.prefixes import COPIES, Bundling, common, families, lay_out, neighbours
 from sanderling.train.trainer import Trainer
 
 MODEL = tiny_model(seed=4).double()

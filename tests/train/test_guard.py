@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
 from sanderling.train.config import GuardConfig
-from sanderling.train.sft import DivergenceGuard
+from sanderling.train.sft.loop import DivergenceGuard
 
 
 def end(losses: list[float], config: GuardConfig | None = None) -> int | None:

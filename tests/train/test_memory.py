@@ -10,12 +10,12 @@ from tiny_qwen3 import random_rows, tiny_model
 from torch import nn
 
 from sanderling.core.errors import UserError
-from sanderling.train import memory as memory_module
-from sanderling.train.attention import packed_attention
 from sanderling.train.config import MemoryConfig, Packing
-from sanderling.train.logprobs import token_logprobs
-from sanderling.train.memory import decoder_layers, economise, on_host
-from sanderling.train.packing import collate
+from sanderling.train.packed import memory as memory_module
+from sanderling.train.packed.attention import packed_attention
+from sanderling.train.packed.logprobs import token_logprobs
+from sanderling.train.packed.memory import decoder_layers, economise, on_host
+from sanderling.train.packed.packing import collate
 
 SETTINGS = [
     MemoryConfig(recompute="full"),

@@ -15,7 +15,7 @@ from sanderling.core.errors import UserError
 from sanderling.policy.model_directory import load_empty, load_model
 from sanderling.train.checkpoint import checkpoints, open_model
 from sanderling.train.config import LoraConfig, Precision, SupervisedConfig, TrainerConfig
-from sanderling.train.plan import saved_bytes
+from sanderling.train.fit import saved_bytes
 
 STEADY = TrainerConfig(lr=1e-2, eps=1e-3, micro_batch_tokens=64)
 WHOLE = SupervisedConfig(trainer=STEADY, epochs=2, batch_tokens=80, save_every=2, keep=9, seed=5)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.train.config import Aggregation, MemoryConfig, Packing, Precision, TrainerConfig
-from sanderling.train.plan import Load, Shape, judge
+from sanderling.train.fit import Load, Shape, judge
 
 QWEN3_4B = Shape(hidden=2560, layers=36, heads=32, kv_heads=8, head_dim=128, intermediate=9728, vocab=151_936, tied=True)
 QWEN3_14B = Shape(hidden=5120, layers=40, heads=40, kv_heads=8, head_dim=128, intermediate=17_408, vocab=151_936, tied=False)

@@ -13,11 +13,11 @@ from torch.utils._pytree import tree_leaves
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from sanderling.train.adapters import add_adapter
-from sanderling.train.attention import Stretch, packed_attention
 from sanderling.train.config import LoraConfig, MemoryConfig, Precision, Recompute, TrainerConfig
-from sanderling.train.logprobs import hidden_states
-from sanderling.train.memory import economise
-from sanderling.train.plan import Load, Shape, estimate, lora_parameters
+from sanderling.train.fit import Load, Shape, estimate, lora_parameters
+from sanderling.train.packed.attention import Stretch, packed_attention
+from sanderling.train.packed.logprobs import hidden_states
+from sanderling.train.packed.memory import economise
 
 SHAPES = {
     "0.6B": Shape(1024, 2, 16, 8, 128, 3072, 64, tied=True),

@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_qwen3 import VOCAB, tiny_model
 
-from sanderling.train import attention
-from sanderling.train.attention import Stretch, _with_gradients, _without_gradients, packed_attention
 from sanderling.train.config import Aggregation, Packing, TrainerConfig
 from sanderling.train.contract import Row
-from sanderling.train.logprobs import token_logprobs
 from sanderling.train.loss import sft
-from sanderling.train.packing import collate
-from sanderling.train.prefixes import Bundling, families, lay_out
+from sanderling.train.packed import attention
+from sanderling.train.packed.attention import Stretch, _with_gradients, _without_gradients, packed_attention
+from sanderling.train.packed.logprobs import token_logprobs
+from sanderling.train.packed.packing import collate
+from sanderling.train.packed.prefixes import Bundling, families, lay_out
 from sanderling.train.trainer import Trainer
 
 
@@ -80,7 +80,7 @@ def test_a_long_branch_behind_a_prefix_needs_no_whole_mask(monkeypatch: pytest.M
     model = tiny_model()
     with packed_attention(model):
         whole = token_logprobs(model, collate(rows, Packing.VARLEN)).logprobs
-        monkeypatch.setattr("sanderling.train.attention._MASK_ROWS", 7)
+        monkeypatch.setattr("sanderling.train.packed.attention._MASK_ROWS", 7)
         blocks = token_logprobs(model, collate(rows, Packing.VARLEN)).logprobs
     torch.testing.assert_close(blocks, whole, atol=1e-5, rtol=1e-5)
 

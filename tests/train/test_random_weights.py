@@ -11,7 +11,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from sanderling.core.errors import UserError
 from sanderling.policy.model_directory import load_model
-from sanderling.train.plan import shape_of
+from sanderling.train.fit import shape_of
 from sanderling.train.random_model import SIZES, ModelShape, model_settings, settings_of
 from sanderling.train.random_weights import write_random_weights
 

@@ -8,8 +8,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from sanderling.train import attention as module
-from sanderling.train.attention import Continuing, attend, blockwise, partial_attention, rectangles
+from sanderling.train.packed import attention as module
+from sanderling.train.packed.attention import Continuing, attend, blockwise, partial_attention, rectangles
 
 
 @st.composite

@@ -24,8 +24,8 @@ from sanderling.rl.run import run_rl
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
 from sanderling.train.encoding import Encoding
-from sanderling.train.logprobs import TokenLogprobs
 from sanderling.train.metrics import read_metrics
+from sanderling.train.packed.logprobs import TokenLogprobs
 from sanderling.train.random_model import ModelShape, train_tokenizer, write_random_model
 from sanderling.train.trainer import row_logprobs
 

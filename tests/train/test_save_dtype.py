@@ -16,7 +16,7 @@ from sanderling.train import adapters
 from sanderling.train.adapters import merge_adapter
 from sanderling.train.checkpoint import checkpoints, final_dtype
 from sanderling.train.config import LoraConfig, SaveDtype, SupervisedConfig, TrainerConfig
-from sanderling.train.sft import run_sft
+from sanderling.train.sft.loop import run_sft
 
 CONFIG = SupervisedConfig(
     trainer=TrainerConfig(lr=1e-2, micro_batch_tokens=64), epochs=2, batch_tokens=80, save_every=2, keep=9, seed=5

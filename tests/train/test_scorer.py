@@ -11,13 +11,13 @@ from tiny_qwen3 import VOCAB, tiny_model
 from transformers import MistralConfig, MistralForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
 from sanderling.core.errors import UserError
-from sanderling.train.attention import packed_attention
 from sanderling.train.config import MemoryConfig, Packing, Precision, TrainerConfig
 from sanderling.train.contract import Row, ScoreRequest
-from sanderling.train.logprobs import TokenLogprobs, token_logprobs
-from sanderling.train.memory import economise
-from sanderling.train.packing import collate
-from sanderling.train.scorer import ModelScorer
+from sanderling.train.packed.attention import packed_attention
+from sanderling.train.packed.logprobs import TokenLogprobs, token_logprobs
+from sanderling.train.packed.memory import economise
+from sanderling.train.packed.packing import collate
+from sanderling.train.packed.scorer import ModelScorer
 from sanderling.train.trainer import row_logprobs
 
 
@@ -160,7 +160,7 @@ def test_nothing_to_score_is_no_forward():
 
 
 def test_keys_and_values_are_not_copied_for_a_boundary(monkeypatch: pytest.MonkeyPatch):
-    from sanderling.train import attention
+    from sanderling.train.packed import attention
 
     seen, real = [], attention.partial_attention
 

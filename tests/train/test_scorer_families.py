@@ -13,12 +13,12 @@ from tiny_qwen3 import VOCAB
 from train_records import WordTokenizer, record
 
 from sanderling.rl.gain import GainConfig, plan_gains
-from sanderling.train import logprobs
 from sanderling.train.config import TrainerConfig
 from sanderling.train.contract import Row, ScoreRequest
-from sanderling.train.logprobs import TokenLogprobs
-from sanderling.train.scorer import ModelScorer
-from sanderling.train.scorer_layout import asked, lay_out_requests, lines_of
+from sanderling.train.packed import logprobs
+from sanderling.train.packed.logprobs import TokenLogprobs
+from sanderling.train.packed.scorer import ModelScorer
+from sanderling.train.packed.scorer_layout import asked, lay_out_requests, lines_of
 from sanderling.train.trainer import row_logprobs
 
 tokens = st.integers(0, VOCAB - 1)

@@ -15,8 +15,8 @@ from sanderling.rl.gain import GainAnswers, GainBaseline, GainConfig, GainForm, 
 from sanderling.rl.rows import rl_rows
 from sanderling.train.config import TrainerConfig
 from sanderling.train.encoding import Encoding
-from sanderling.train.logprobs import TokenLogprobs
-from sanderling.train.scorer import ModelScorer
+from sanderling.train.packed.logprobs import TokenLogprobs
+from sanderling.train.packed.scorer import ModelScorer
 from sanderling.train.trainer import row_logprobs
 
 MODEL = tiny_model(seed=5).eval()

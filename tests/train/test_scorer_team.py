@@ -7,8 +7,8 @@ from test_team import alone, pair  # noqa: F401  # pair is a fixture
 from tiny_qwen3 import tiny_model
 
 from sanderling.train.contract import Scored
-from sanderling.train.logprobs import TokenLogprobs
-from sanderling.train.scorer import ModelScorer
+from sanderling.train.packed.logprobs import TokenLogprobs
+from sanderling.train.packed.scorer import ModelScorer
 from sanderling.train.trainer import row_logprobs
 
 

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from test_scorer_families import groups as request_groups
 from tiny_qwen3 import VOCAB, tiny_model
 
-from sanderling.train import scorer_layout
 from sanderling.train.config import Aggregation, Packing, TrainerConfig
 from sanderling.train.contract import Row, ScoreRequest
-from sanderling.train.logprobs import TokenLogprobs
-from sanderling.train.packing import bundled, deal
-from sanderling.train.prefixes import COPIES, Bundling
-from sanderling.train.scorer_layout import asked, lay_out_requests, lines_of
+from sanderling.train.packed import scorer_layout
+from sanderling.train.packed.logprobs import TokenLogprobs
+from sanderling.train.packed.packing import bundled, deal
+from sanderling.train.packed.prefixes import COPIES, Bundling
+from sanderling.train.packed.scorer_layout import asked, lay_out_requests, lines_of
 from sanderling.train.trainer import _plan, row_logprobs
 
 CONFIG = TrainerConfig(micro_batch_tokens=2048)

@@ -26,8 +26,8 @@ from sanderling.rl.gain import GainConfig, Probe
 from sanderling.rl.losses import PpoConfig, RatioTo
 from sanderling.train.config import Aggregation, Packing, TrainerConfig
 from sanderling.train.metrics import read_metrics
-from sanderling.train.packing import deal
-from sanderling.train.team import SOLO, Replicated, Solo, joined, share
+from sanderling.train.packed.packing import deal
+from sanderling.train.parallel.team import SOLO, Replicated, Solo, joined, share
 
 STEADY = TrainerConfig(lr=3e-3, eps=1e-3, entropy=True, micro_batch_tokens=60)
 """With a large eps Adam does not blow rounding errors up to steps of full size."""
@@ -51,7 +51,7 @@ OWN = {
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from sanderling.train.team import join_team
+from sanderling.train.parallel.team import join_team
 
 rank = int(sys.argv[1])
 with join_team(rank, 2, Path(sys.argv[2])) as team:
@@ -68,8 +68,8 @@ sys.path.append(sys.argv[4])
 from tiny_qwen3 import random_rows, tiny_model
 from sanderling.train.config import TrainerConfig
 from sanderling.train.loss import sft
-from sanderling.train.sharding import Sharded
-from sanderling.train.team import join_team
+from sanderling.train.parallel.sharding import Sharded
+from sanderling.train.parallel.team import join_team
 from sanderling.train.trainer import Trainer
 
 rank, shards = int(sys.argv[1]), sys.argv[3] == "shards"
@@ -269,6 +269,6 @@ def test_a_wait_without_end_is_told_from_a_process_that_is_gone(monkeypatch: pyt
         def lost(*_: object, text: str = text) -> None:
             raise RuntimeError(text)
 
-        monkeypatch.setattr("sanderling.train.team.dist.all_gather_object", lost)
+        monkeypatch.setattr("sanderling.train.parallel.team.dist.all_gather_object", lost)
         with pytest.raises(UserError, match=told):
             team.gather(1)

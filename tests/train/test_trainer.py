@@ -10,12 +10,12 @@ from tiny_qwen3 import random_rows, tiny_model
 from transformers import MistralConfig, MistralForCausalLM
 
 from sanderling.core.errors import UserError
-from sanderling.train.attention import packed_attention
 from sanderling.train.config import Aggregation, Packing, Schedule, TrainerConfig
 from sanderling.train.contract import Row
-from sanderling.train.logprobs import head_logprobs, token_logprobs
 from sanderling.train.loss import sft
-from sanderling.train.packing import collate, plan
+from sanderling.train.packed.attention import packed_attention
+from sanderling.train.packed.logprobs import head_logprobs, token_logprobs
+from sanderling.train.packed.packing import collate, plan
 from sanderling.train.trainer import Trainer, lr_at, row_weights
 
 

@@ -11,7 +11,7 @@ from sanderling.cli.train_plan_rl import Asked, check_described, duration, plan_
 from sanderling.core.errors import UserError
 
 if TYPE_CHECKING:
-    from sanderling.recipes.sft.plan import Plan
+    from sanderling.train.sft.plan import Plan
 
 
 def plan(
@@ -51,12 +51,13 @@ def plan(
     if decode_rate is not None:
         raise UserError("--decode-rate is for plans of RL: add --rl, or leave it out.")
     recipe = recipe or "lora-24gb"
-    from sanderling.recipes.sft.devices import described
-    from sanderling.recipes.sft.find import find_sft_recipe
-    from sanderling.recipes.sft.plan import plan_run, taken_here
+    from sanderling.recipes.find import find_settings
+    from sanderling.train.devices import described
+    from sanderling.train.sft.plan import plan_run, taken_here
+    from sanderling.train.sft.settings import SftConfig
 
     check_described(device, memory)
-    config = find_sft_recipe(recipe, overrides or []).model_copy(update={"model": model})
+    config = find_settings("sft", SftConfig, recipe, overrides or []).model_copy(update={"model": model})
     devices = taken_here(config) if device is None or memory is None else described(device, memory, count)
     found = plan_run(config, devices, row_tokens)
     _show(Console(highlight=False), config.title, found)
@@ -66,7 +67,7 @@ def plan(
 
 def _show(console: Console, title: str, found: "Plan") -> None:
     """A table of memory, and sentences on time and keys and values."""
-    from sanderling.recipes.sft.devices import OVERHEAD
+    from sanderling.train.devices import OVERHEAD
 
     estimate, shape, devices = found.verdict.estimate, found.shape, found.devices
     trained = "all" if found.load.lora_parameters is None else f"{found.load.lora_parameters / 1e6:,.1f} million"

@@ -47,7 +47,7 @@ def plan_of_rl(asked: Asked, decode: float | None) -> None:
     """Show the plan of each stage. Raises UserError when one does not fit."""
     from sanderling.recipes.rl.find import find_rl_recipe
     from sanderling.recipes.rl.plan import plan_rl, taken
-    from sanderling.recipes.sft.devices import described, devices_here
+    from sanderling.train.devices import described, devices_here
 
     check_described(asked.device, asked.memory)
     recipe = find_rl_recipe(asked.recipe, asked.overrides).model_copy(update={"model": asked.model})

@@ -98,8 +98,8 @@ def rl(
     from sanderling.recipes.rl.find import find_rl_recipe
     from sanderling.recipes.rl.prepare import Order
     from sanderling.recipes.rl.run import run_rl_command
-    from sanderling.recipes.sft.run import speaks
     from sanderling.runs.progress import Report
+    from sanderling.train.sft.run import speaks
 
     given: dict[str, Any] = {
         "questions": _each(questions),

@@ -51,12 +51,13 @@ def sft(
 
     Tokens are made and data and model are checked first. OUT then holds model/ or adapter/, metrics.jsonl and checkpoints/.
     """
-    from sanderling.recipes.sft.find import find_sft_recipe
-    from sanderling.recipes.sft.prepare import Order
-    from sanderling.recipes.sft.run import run_sft_command, speaks
+    from sanderling.recipes.find import find_settings
     from sanderling.runs.progress import Report
+    from sanderling.train.sft.prepare import Order
+    from sanderling.train.sft.run import run_sft_command, speaks
+    from sanderling.train.sft.settings import SftConfig
 
-    config = find_sft_recipe(recipe, overrides or [])
+    config = find_settings("sft", SftConfig, recipe, overrides or [])
     data = config.data.model_copy(
         update=({"files": tuple(files)} if files else {}) | ({"profile": profile} if profile is not None else {})
     )

@@ -30,9 +30,9 @@ from sanderling.rl.sifting import Sifted, left_out, sift
 from sanderling.train.checkpoint import load_model, load_state, reads_weights, save_checkpoint
 from sanderling.train.contract import FloatArray, Row
 from sanderling.train.encoding import Encoding
-from sanderling.train.logprobs import TokenLogprobs
+from sanderling.train.packed.logprobs import TokenLogprobs
+from sanderling.train.parallel.team import Team
 from sanderling.train.row_source import grouped
-from sanderling.train.team import Team
 from sanderling.train.trainer import Trainer
 
 

@@ -16,9 +16,9 @@ from sanderling.rl.rows import rl_rows
 from sanderling.rl.sifting import Sifted
 from sanderling.train.contract import FloatArray, Row
 from sanderling.train.encoding import Encoding
-from sanderling.train.logprobs import TokenLogprobs
-from sanderling.train.scorer import ModelScorer
-from sanderling.train.team import Team
+from sanderling.train.packed.logprobs import TokenLogprobs
+from sanderling.train.packed.scorer import ModelScorer
+from sanderling.train.parallel.team import Team
 from sanderling.train.trainer import Trainer, row_logprobs
 
 

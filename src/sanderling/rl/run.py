@@ -41,8 +41,8 @@ from sanderling.rl.sifting import fate
 from sanderling.train.checkpoint import checkpoints, load_state, save_model
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import MetricsLog, read_metrics
-from sanderling.train.sft import OnProgress, Progress, RunResult
-from sanderling.train.team import SOLO, Team, joined, share
+from sanderling.train.parallel.team import SOLO, Team, joined, share
+from sanderling.train.sft.loop import OnProgress, Progress, RunResult
 from sanderling.train.trainer import NotFiniteError
 
 METRICS, CHECKPOINTS, CREDIT = "metrics.jsonl", "checkpoints", "credit"

@@ -19,7 +19,7 @@ from sanderling.rl.rollouts import episode_seed, made
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.train.checkpoint import save_model
 from sanderling.train.metrics import MetricsLog, read_metrics
-from sanderling.train.team import share
+from sanderling.train.parallel.team import share
 
 BEST = "best"
 HELD_OUT = "held_out"

@@ -19,7 +19,7 @@ from transformers import PreTrainedModel
 from sanderling.core.errors import UserError
 from sanderling.policy.model_directory import load_model, stored_dtype
 from sanderling.train.config import LoraConfig
-from sanderling.train.supervised_plan import ADAPTER_WEIGHTS
+from sanderling.train.sft.schedule import ADAPTER_WEIGHTS
 
 _PREFIX = "base_model.model."
 """What peft writes before the names of a model's own tensors."""

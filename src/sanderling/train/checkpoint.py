@@ -5,7 +5,7 @@ A checkpoint ``step_00000120/`` holds ``model.safetensors``, ``config.json``, th
 kill at any moment leaves the checkpoint before it valid and this one either whole or absent.
 
 Where ranks hold shards, rank 0 alone reads weights. The others make the same modules on the meta device, which takes no memory,
-and :meth:`~sanderling.train.sharding.Sharded.prepare` hands them their parts.
+and :meth:`~sanderling.train.parallel.sharding.Sharded.prepare` hands them their parts.
 """
 
 import shutil
@@ -25,10 +25,10 @@ from sanderling.policy.model_directory import load_model as load_model
 from sanderling.runs.files import sync
 from sanderling.train.adapters import add_adapter, load_adapter
 from sanderling.train.config import Precision, SaveDtype, SupervisedConfig
-from sanderling.train.sft_checks import check_same_architecture
-from sanderling.train.supervised_plan import PARTIAL, PREFIX, STATE
-from sanderling.train.supervised_plan import checkpoints as checkpoints
-from sanderling.train.team import SOLO, Team
+from sanderling.train.parallel.team import SOLO, Team
+from sanderling.train.sft.checks import check_same_architecture
+from sanderling.train.sft.schedule import PARTIAL, PREFIX, STATE
+from sanderling.train.sft.schedule import checkpoints as checkpoints
 
 
 def final_dtype(wish: SaveDtype, base: Path) -> torch.dtype:

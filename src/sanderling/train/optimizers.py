@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 
 from sanderling.core.errors import UserError
 from sanderling.train.config import OptimizerKind, TrainerConfig
-from sanderling.train.sharding import load_optimizer_state, optimizer_state
+from sanderling.train.parallel.sharding import load_optimizer_state, optimizer_state
 
 
 class Muon(torch.optim.Muon):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sanderling.train.config import Precision, TrainerConfig
-from sanderling.train.plan import MFU, Load, Shape, estimate
+from sanderling.train.fit import MFU, Load, Shape, estimate
 
 PROBE_TOKENS = 64
 """About that long is what is teacher-forced at a turn's boundary: probe and answer."""

@@ -23,16 +23,16 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from sanderling.core.errors import UserError
-from sanderling.train.attention import packed_attention
 from sanderling.train.config import Aggregation, Packing, Precision, Schedule, TrainerConfig
 from sanderling.train.contract import PER_TOKEN, FloatArray, Row
-from sanderling.train.logprobs import TokenLogprobs, TokenScores
 from sanderling.train.loss import Loss, LossInputs
-from sanderling.train.memory import economise
 from sanderling.train.optimizers import Optimizers
-from sanderling.train.packing import MicroBatch, bundled, collate, deal, per_token, plan, portion
-from sanderling.train.sharding import whole, whole_weights
-from sanderling.train.team import SOLO, Team
+from sanderling.train.packed.attention import packed_attention
+from sanderling.train.packed.logprobs import TokenLogprobs, TokenScores
+from sanderling.train.packed.memory import economise
+from sanderling.train.packed.packing import MicroBatch, bundled, collate, deal, per_token, plan, portion
+from sanderling.train.parallel.sharding import whole, whole_weights
+from sanderling.train.parallel.team import SOLO, Team
 
 
 def row_weights(rows: Sequence[Row], aggregation: Aggregation, micro_batches: Sequence[Sequence[int]] = ()) -> list[float]:

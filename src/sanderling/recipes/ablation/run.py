@@ -17,7 +17,6 @@ from sanderling.recipes.ablation.report import write_ablation
 from sanderling.recipes.ablation.start import begin_with
 from sanderling.recipes.ablation.units import run_unit
 from sanderling.recipes.tiny.data import build_worlds
-from sanderling.recipes.workers import Task, run_tasks
 from sanderling.runs.progress import Report
 from sanderling.runs.stages import Stage, is_done, read_record, run_stages
 

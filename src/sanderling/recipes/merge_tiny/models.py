@@ -63,7 +63,7 @@ def train_both(material: Material) -> dict[str, Any]:
 
 def _train(material: Material, name: str, start: Path, skills: tuple[str, ...], config: SupervisedConfig) -> dict[str, Any]:
     from sanderling.train.encoding import Encoding, Limit, sft_rows
-    from sanderling.train.sft import run_sft
+    from sanderling.train.sft.loop import run_sft
 
     profile = material.layout.profile
     trajectories = [trajectory for skill in skills for trajectory in material.right(skill)]

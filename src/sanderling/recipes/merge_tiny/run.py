@@ -29,13 +29,13 @@ from sanderling.recipes.merge_tiny.models import (
     train_both,
     train_specialist,
 )
-from sanderling.recipes.workers import Task, run_tasks
 from sanderling.report.numbers import percent, span
 from sanderling.runs.files import replace_file
 from sanderling.runs.progress import Report
 from sanderling.runs.provenance import machine
 from sanderling.runs.stages import Stage, run_stages
 from sanderling.train.metrics import read_metrics
+from sanderling.train.parallel.workers import Task, run_tasks
 
 FIGURES = "figures.json"
 

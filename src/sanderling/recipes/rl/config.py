@@ -18,7 +18,7 @@ from sanderling.core.profiles import Profile, get_profile
 from sanderling.rl.config import RlConfig
 from sanderling.synth.difficulty import BandSettings
 from sanderling.train.config import Title
-from sanderling.train.sft_config import ParallelConfig, ParallelKind
+from sanderling.train.sft.settings import ParallelConfig, ParallelKind
 
 _NAME = re.compile("[a-z0-9][a-z0-9-]*")
 _TAKEN = frozenset({"checkpoints", "credit", "model", "stages"})

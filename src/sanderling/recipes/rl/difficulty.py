@@ -25,12 +25,12 @@ from sanderling.recipes.rl.acting import NAME, check_room, clock_of, opened_read
 from sanderling.recipes.rl.config import RlRecipe, Stage
 from sanderling.recipes.rl.judging import opened_judge
 from sanderling.recipes.rl.places import Dynamics, Places, directories
-from sanderling.recipes.workers import Task, run_tasks
 from sanderling.rl.config import Placement
 from sanderling.runs.files import replace_file
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.progress import Report
 from sanderling.synth.difficulty import Band, BandSettings, by_difficulty, try_of
+from sanderling.train.parallel.workers import Task, run_tasks
 
 DIRECTORY = "difficulty"
 _COUNT = "count"

@@ -11,13 +11,13 @@ from typing import Any
 
 from sanderling.core.errors import UserError
 from sanderling.recipes.rl.config import RlRecipe, Stage, stages_of
-from sanderling.recipes.sft.devices import Devices
 from sanderling.rl.config import Placement
 from sanderling.train.config import LOGIT_CHUNK, Packing, Precision, Recompute
-from sanderling.train.launch import check_parallel
-from sanderling.train.plan import Load, Shape, read_positions, read_shape
+from sanderling.train.devices import Devices
+from sanderling.train.fit import Load, Shape, read_positions, read_shape
+from sanderling.train.parallel.launch import check_parallel
 from sanderling.train.rl_plan import Episodes, RlEstimate, RlLoad, Sharing, Speeds, rl_estimate
-from sanderling.train.sft_config import ParallelKind
+from sanderling.train.sft.settings import ParallelKind
 
 BANDWIDTHS = {
     "B200": 8.0e12, "GH200": 4.0e12, "H200": 4.8e12, "H100": 3.35e12, "H20": 4.0e12, "A100": 2.0e12, "L40S": 0.864e12,

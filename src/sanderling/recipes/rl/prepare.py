@@ -21,13 +21,13 @@ from sanderling.recipes.rl.judging import check_answers, check_judges, check_rul
 from sanderling.recipes.rl.places import WORLD, Dynamics, Places, directories, fingerprints, read_all, warn_of_others
 from sanderling.recipes.rl.plan import check_placement, check_positions, plan_rl
 from sanderling.recipes.rl.record import check_same_run, inputs_of, record_of, started_with, write_record
-from sanderling.recipes.sft.devices import Devices, devices_here
 from sanderling.rl.checks import check_run
 from sanderling.rl.config import Placement
 from sanderling.train.config import Precision
+from sanderling.train.devices import Devices, devices_here
 from sanderling.train.encoding import Encoding
+from sanderling.train.fit import read_shape
 from sanderling.train.metrics import check_watchers
-from sanderling.train.plan import read_shape
 from sanderling.world.faults.profiles import PROFILES
 
 Look = Callable[[], Devices]

@@ -18,15 +18,15 @@ from sanderling.recipes.rl.acting import opened_acting
 from sanderling.recipes.rl.difficulty import band_of
 from sanderling.recipes.rl.prepare import Job, Look, Order, Prepared, look_here, prepare
 from sanderling.recipes.rl.shown import chosen, figures, told
-from sanderling.recipes.workers import run_team
 from sanderling.runs.locks import locked
 from sanderling.runs.progress import Report
 from sanderling.train.encoding import Encoding
-from sanderling.train.launch import Place, opened_team, torchrun_place
 from sanderling.train.metrics import open_watcher, read_metrics
+from sanderling.train.parallel.launch import Place, opened_team, torchrun_place
+from sanderling.train.parallel.workers import run_team
 
 if TYPE_CHECKING:
-    from sanderling.train.sft import Progress
+    from sanderling.train.sft.loop import Progress
 
 METRICS, MODEL, SELECTION = "metrics.jsonl", "model", "selection.jsonl"
 _LINGER_S = 60.0

@@ -24,10 +24,10 @@ from sanderling.judge.by_hand import ByHand
 from sanderling.judge.rules import RuleJudge, exact_match
 from sanderling.policy.contract import Policy
 from sanderling.recipes.tiny.layout import Layout, WorldPlan
-from sanderling.recipes.workers import Task, run_tasks
 from sanderling.runs.progress import Report
 from sanderling.tools.contract import Tool
 from sanderling.tools.world_tools import world_tools
+from sanderling.train.parallel.workers import Task, run_tasks
 from sanderling.world.contract import World
 
 JUDGE = RuleJudge("exact", exact_match)

@@ -17,11 +17,11 @@ from sanderling.data.questions import read_questions
 from sanderling.recipes.tiny.layout import Layout
 from sanderling.recipes.tiny.measure import agent_of, measure_all
 from sanderling.recipes.tiny.supervised import ARMS
-from sanderling.recipes.workers import run_team
 from sanderling.rl.contract import Actor, Ask
 from sanderling.runs.progress import Report
 from sanderling.tools.world_tools import world_tools
 from sanderling.train.metrics import read_metrics
+from sanderling.train.parallel.workers import run_team
 
 
 def choose_arm(layout: Layout, command: str, report: Report) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def reinforce_rank(rank: int, size: int, meeting: Path, layout: Layout, start: s
     """What each process of the RL stage does."""
     from sanderling.rl.run import run_rl
     from sanderling.train.encoding import Encoding
-    from sanderling.train.team import join_team
+    from sanderling.train.parallel.team import join_team
 
     settings, out = layout.config.rl, layout.root / "rl"
     with join_team(rank, size, meeting) as team:

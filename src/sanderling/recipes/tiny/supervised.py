@@ -9,10 +9,10 @@ from typing import Any
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.record import Trajectory
 from sanderling.recipes.tiny.layout import Layout
-from sanderling.recipes.workers import Task, run_tasks
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.progress import Report
 from sanderling.train.metrics import read_metrics
+from sanderling.train.parallel.workers import Task, run_tasks
 
 ARMS = ("sft-all", "sft-correct")
 """On everything the teacher wrote, and on what was judged right."""
@@ -45,7 +45,7 @@ def train_arms(layout: Layout, report: Report) -> dict[str, Any]:
 def train_arm(layout: Layout, arm: str) -> dict[str, Any]:
     """One arm, from its trajectories to a model directory; resumes where it was killed."""
     from sanderling.train.encoding import Encoding, Limit, sft_rows
-    from sanderling.train.sft import run_sft
+    from sanderling.train.sft.loop import run_sft
 
     trajectories = training_set(layout, arm)
     encoding = Encoding(load_tokenizer(layout.base), layout.profile)

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sanderling.core.errors import UserError
-from sanderling.recipes.sft.devices import Devices
-from sanderling.recipes.sft.plan import Plan, plan_run
 from sanderling.train.config import Packing
-from sanderling.train.plan import read_shape
+from sanderling.train.devices import Devices
+from sanderling.train.fit import read_shape
 from sanderling.train.row_source import RowIndex
-from sanderling.train.sft_config import SftConfig
-from sanderling.train.supervised_plan import schedule
+from sanderling.train.sft.plan import Plan, plan_run
+from sanderling.train.sft.schedule import schedule
+from sanderling.train.sft.settings import SftConfig
 
 
 def check_fit(config: SftConfig, index: RowIndex, processes: int, devices: Devices, *, anyway: bool) -> None:

@@ -13,10 +13,10 @@ from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
 from sanderling.core.errors import UserError
-from sanderling.train.attention import Stretch
 from sanderling.train.config import LOGIT_CHUNK
-from sanderling.train.context import Context
-from sanderling.train.packing import MicroBatch
+from sanderling.train.packed.attention import Stretch
+from sanderling.train.packed.packing import MicroBatch
+from sanderling.train.parallel.context import Context
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def token_logprobs(
 ) -> TokenScores:
     """Log-probabilities of a micro-batch's trained tokens, in its order.
 
-    A packed batch must run inside :func:`sanderling.train.attention.packed_attention`. ``logit_chunk`` bounds the number of
+    A packed batch must run inside `attention.packed_attention`. ``logit_chunk`` bounds the number of
     logits alive at once; beyond it chunks are recomputed in the backward pass.
     """
     hidden = hidden_states(model, batch.ids, batch.positions, batch.stretches, batch.context)

@@ -10,10 +10,10 @@ from typing import Any
 from sanderling.core.config import load_config
 from sanderling.core.errors import UserError
 from sanderling.data.importing import find_places
-from sanderling.recipes.sft.rows import ROWS
 from sanderling.runs.run_record import RunRecord, content_hash, flat, model_files, unlike
 from sanderling.train.config import Aggregation
-from sanderling.train.sft_config import SftConfig
+from sanderling.train.sft.rows import ROWS
+from sanderling.train.sft.settings import SftConfig
 
 _HANDS = "hands"
 """Where the inputs say into how many parts batches are dealt."""

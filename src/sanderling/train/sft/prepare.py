@@ -10,18 +10,18 @@ from pathlib import Path
 
 from sanderling.core.errors import UserError
 from sanderling.policy.model_directory import check_model
-from sanderling.recipes.sft.devices import Devices, devices_here
-from sanderling.recipes.sft.fit import check_fit
-from sanderling.recipes.sft.record import check_same_parts, check_same_run, record_of, write_record
-from sanderling.recipes.sft.rows import prepare_rows
 from sanderling.runs.progress import Report
 from sanderling.train.config import Precision
-from sanderling.train.launch import check_parallel
+from sanderling.train.devices import Devices, devices_here
 from sanderling.train.metrics import check_watchers
+from sanderling.train.parallel.launch import check_parallel
 from sanderling.train.row_source import RowIndex, index_rows
-from sanderling.train.sft_checks import check_context, check_rows
-from sanderling.train.sft_config import SftConfig
-from sanderling.train.supervised_plan import CHECKPOINTS, is_finished, last_step, schedule
+from sanderling.train.sft.checks import check_context, check_rows
+from sanderling.train.sft.fit import check_fit
+from sanderling.train.sft.record import check_same_parts, check_same_run, record_of, write_record
+from sanderling.train.sft.rows import prepare_rows
+from sanderling.train.sft.schedule import CHECKPOINTS, is_finished, last_step, schedule
+from sanderling.train.sft.settings import SftConfig
 
 Look = Callable[[], Devices]
 

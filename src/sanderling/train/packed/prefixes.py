@@ -12,8 +12,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from sanderling.train.attention import Span, Stretch
 from sanderling.train.contract import IntArray, Row
+from sanderling.train.packed.attention import Span, Stretch
 from sanderling.train.row_source import grouped
 
 COPIES = 4

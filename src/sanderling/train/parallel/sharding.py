@@ -25,9 +25,9 @@ from torch.distributed.tensor import DTensor
 from transformers import PreTrainedModel
 
 from sanderling.train.adapters import has_adapter
-from sanderling.train.logprobs import TokenLogprobs
-from sanderling.train.memory import decoder_layers
-from sanderling.train.team import Team
+from sanderling.train.packed.logprobs import TokenLogprobs
+from sanderling.train.packed.memory import decoder_layers
+from sanderling.train.parallel.team import Team
 
 T = TypeVar("T")
 _WHOLE = StateDictOptions(full_state_dict=True, cpu_offload=True)

@@ -13,7 +13,7 @@ from sanderling.data.importing import open_trajectories
 from sanderling.runs.progress import Report
 from sanderling.train.encoding import Encoding
 from sanderling.train.row_source import RowCounts, holds_rows, write_rows
-from sanderling.train.sft_config import SftConfig
+from sanderling.train.sft.settings import SftConfig
 
 ROWS = "rows.parquet"
 

@@ -26,8 +26,8 @@ from torch.nn import Parameter
 
 from sanderling.core.errors import UserError
 from sanderling.train.config import GRADIENT_BUCKET
-from sanderling.train.context import Context
-from sanderling.train.logprobs import TokenLogprobs
+from sanderling.train.packed.logprobs import TokenLogprobs
+from sanderling.train.parallel.context import Context
 
 T = TypeVar("T")
 _MEETING = timedelta(minutes=5)

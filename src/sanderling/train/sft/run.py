@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sanderling.core.errors import UserError
-from sanderling.recipes.sft.prepare import Job, Look, Order, look_here, prepare
-from sanderling.recipes.workers import run_team
 from sanderling.runs.locks import locked
 from sanderling.runs.progress import Report
-from sanderling.train.launch import Place, opened_team, torchrun_place
 from sanderling.train.metrics import read_metrics
+from sanderling.train.parallel.launch import Place, opened_team, torchrun_place
+from sanderling.train.parallel.workers import run_team
 from sanderling.train.row_source import ParquetSource
-from sanderling.train.supervised_plan import METRICS, MODEL, final_dir
+from sanderling.train.sft.prepare import Job, Look, Order, look_here, prepare
+from sanderling.train.sft.schedule import METRICS, MODEL, final_dir
 
 if TYPE_CHECKING:
-    from sanderling.train.sft import OnProgress, Progress
+    from sanderling.train.sft.loop import OnProgress, Progress
 
 _LINGER_S = 60.0
 """How long the others get when one of the processes has failed; on CUDA they would wait for it for hours."""
@@ -91,7 +91,7 @@ def _train(place: Place, meeting: Path | None, job: Job, watch: "OnProgress | No
 
 
 def _train_in(team: Any, device: Any, job: Job, watch: "OnProgress | None") -> None:
-    from sanderling.train.sft import run_sft
+    from sanderling.train.sft.loop import run_sft
 
     run_sft(job.order.config, ParquetSource(job.index), job.model, job.order.out, watch, team, device)
 

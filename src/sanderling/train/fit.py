@@ -24,7 +24,7 @@ from sanderling.train.config import (
     Recompute,
     TrainerConfig,
 )
-from sanderling.train.sft_config import ParallelKind
+from sanderling.train.sft.settings import ParallelKind
 
 MFU = 0.4
 """The share of a device's peak that a step is expected to reach; `benchmarks/train_step.py` measures it."""

@@ -15,14 +15,14 @@ import torch
 from transformers import PreTrainedModel
 
 from sanderling.core.errors import UserError
-from sanderling.train.attention import packed_attention
 from sanderling.train.config import LOGIT_CHUNK, Packing, Precision, TrainerConfig
 from sanderling.train.contract import FloatArray, Row, Scored, ScoreRequest
-from sanderling.train.logprobs import TokenLogprobs
-from sanderling.train.memory import in_tiles
-from sanderling.train.packing import deal, plan, portion
-from sanderling.train.scorer_layout import IDLE, Line, Part, asked, lines_of, one_pass
-from sanderling.train.team import SOLO, Team
+from sanderling.train.packed.attention import packed_attention
+from sanderling.train.packed.logprobs import TokenLogprobs
+from sanderling.train.packed.memory import in_tiles
+from sanderling.train.packed.packing import deal, plan, portion
+from sanderling.train.packed.scorer_layout import IDLE, Line, Part, asked, lines_of, one_pass
+from sanderling.train.parallel.team import SOLO, Team
 
 
 class ModelScorer:

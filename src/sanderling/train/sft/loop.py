@@ -33,10 +33,10 @@ from sanderling.train.config import GuardConfig, SupervisedConfig
 from sanderling.train.contract import Row
 from sanderling.train.loss import sft
 from sanderling.train.metrics import MetricsLog, open_watcher, read_metrics
+from sanderling.train.parallel.team import SOLO, Team
 from sanderling.train.row_source import ListSource, RowSource
-from sanderling.train.sft_checks import check_rows
-from sanderling.train.supervised_plan import CHECKPOINTS, METRICS, final_dir, is_finished, schedule
-from sanderling.train.team import SOLO, Team
+from sanderling.train.sft.checks import check_rows
+from sanderling.train.sft.schedule import CHECKPOINTS, METRICS, final_dir, is_finished, schedule
 from sanderling.train.trainer import Trainer
 
 RecordStep = Callable[[Sequence[Row], dict[str, float]], None]

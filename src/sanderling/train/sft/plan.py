@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
-from sanderling.recipes.sft.devices import Devices, devices_here
 from sanderling.train.config import Precision
-from sanderling.train.launch import check_parallel
-from sanderling.train.plan import Load, Shape, Verdict, judge, lora_parameters, read_shape
-from sanderling.train.sft_checks import check_context
-from sanderling.train.sft_config import ParallelKind, SftConfig
+from sanderling.train.devices import Devices, devices_here
+from sanderling.train.fit import Load, Shape, Verdict, judge, lora_parameters, read_shape
+from sanderling.train.parallel.launch import check_parallel
+from sanderling.train.sft.checks import check_context
+from sanderling.train.sft.settings import ParallelKind, SftConfig
 
 
 @dataclass(frozen=True)

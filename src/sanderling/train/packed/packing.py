@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
-from sanderling.train.attention import Stretch
 from sanderling.train.config import Packing
-from sanderling.train.context import Context
 from sanderling.train.contract import Row
-from sanderling.train.prefixes import Bundle, Bundling, lay_out, trajectories
+from sanderling.train.packed.attention import Stretch
+from sanderling.train.packed.prefixes import Bundle, Bundling, lay_out, trajectories
+from sanderling.train.parallel.context import Context
 
 T = TypeVar("T")
 _EVEN = 1.1

@@ -31,7 +31,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, PreTrainedModel
 
 from sanderling.core.errors import UserError
-from sanderling.train.context import Context
+from sanderling.train.parallel.context import Context
 
 Span = tuple[int, int]
 """First place and the place after the last one."""

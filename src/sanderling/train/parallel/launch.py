@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sanderling.core.errors import UserError
-from sanderling.train.sft_config import ParallelConfig, ParallelKind
+from sanderling.train.sft.settings import ParallelConfig, ParallelKind
 
 if TYPE_CHECKING:
     import torch
 
-    from sanderling.train.team import Team
+    from sanderling.train.parallel.team import Team
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def check_parallel(parallel: ParallelConfig, size: int) -> None:
 def opened_team(
     parallel: ParallelConfig, place: Place, meeting: Path | None, *, bfloat16: bool
 ) -> "Iterator[tuple[Team, torch.device]]":
-    """The team of a run and this process' device. ``meeting``: see :func:`~sanderling.train.team.join_team`; None: torchrun.
+    """The team of a run and this process' device. ``meeting``: see `team.join_team`; None: torchrun.
 
     One process in bfloat16 is a mesh of one: what layers hand on is then 16 bits wide; automatic mixed precision keeps 32.
 
@@ -68,8 +68,8 @@ def opened_team(
     from torch.distributed import HashStore  # pyright: ignore[reportPrivateImportUsage]
     from torch.distributed.rendezvous import rendezvous
 
-    from sanderling.train.sharding import Sharded
-    from sanderling.train.team import join_team, loopback, member
+    from sanderling.train.parallel.sharding import Sharded
+    from sanderling.train.parallel.team import join_team, loopback, member
 
     check_parallel(parallel, place.size)
     kind, context = parallel.kind, parallel.context

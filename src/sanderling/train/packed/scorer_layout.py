@@ -18,10 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from sanderling.train.attention import Span, Stretch
 from sanderling.train.contract import FloatArray, IntArray, Row, ScoreRequest
-from sanderling.train.packing import MicroBatch, evened
-from sanderling.train.prefixes import common, joined, neighbours, spans, trees
+from sanderling.train.packed.attention import Span, Stretch
+from sanderling.train.packed.packing import MicroBatch, evened
+from sanderling.train.packed.prefixes import common, joined, neighbours, spans, trees
 from sanderling.train.row_source import grouped
 
 Ids = tuple[int, ...]

@@ -1,0 +1,28 @@
+"""Recipes by name: each is a TOML file of settings in the folder of its kind, beside this file. Importable without torch."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from sanderling.core.config import load_config, read_config
+from sanderling.core.errors import UserError
+
+Config = TypeVar("Config", bound=BaseModel)
+
+
+def recipe_names(kind: str) -> list[str]:
+    """The recipes of a kind. Example: ``recipe_names("sft")``."""
+    return sorted(file.stem for file in (Path(__file__).parent / kind).glob("*.toml"))
+
+
+def find_settings(kind: str, model: type[Config], name: str, overrides: Sequence[str] = ()) -> Config:
+    """The settings of a named recipe, or of a TOML file, with overrides laid over them. Raises UserError."""
+    if name.endswith(".toml"):
+        return read_config(model, Path(name), overrides)
+    names = recipe_names(kind)
+    if name not in names:
+        raise UserError(f"There is no recipe {name!r} for {kind}: choose {', '.join(names)}, or give a .toml file.")
+    text = (Path(__file__).parent / kind / f"{name}.toml").read_text(encoding="utf-8")
+    return load_config(model, text, f"{name}.toml", overrides)

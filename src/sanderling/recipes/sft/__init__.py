@@ -1,1 +1,0 @@
-"""Supervised fine-tuning as a command: settings, rows, processes, the run and its result."""
