@@ -19,6 +19,7 @@ from sanderling.recipes.ablation.units import run_unit
 from sanderling.recipes.tiny.data import build_worlds
 from sanderling.runs.progress import Report
 from sanderling.runs.stages import Stage, is_done, read_record, run_stages
+from sanderling.train.parallel.workers import Task, run_tasks
 
 _HOW = frozenset({"workers", "keep_rollouts", "title"})
 """Settings that only say how the work is done."""
