@@ -12,8 +12,9 @@ from typer.testing import CliRunner, Result
 from sanderling.cli.evaluation import app
 from sanderling.core.errors import UserError
 from sanderling.data.questions import read_questions, write_questions
-from sanderling.evaluate.benchmarks.contract import Options
-from sanderling.evaluate.benchmarks.registry import get_benchmark
+from sanderling.evaluate.benchmark_files import load_benchmark
+from sanderling.evaluate.benchmark_rows import Options
+from sanderling.evaluate.benchmarks import get_benchmark
 from sanderling.evaluate.guarding import GuardCounts, guard_counts, guarding_of
 from sanderling.evaluate.run_directory import RunDirectory
 from sanderling.runs.jsonl import TrajectoryStore
@@ -118,7 +119,7 @@ def test_lists_that_cannot_be_used_are_refused(place: Path, tmp_path: Path) -> N
 
 
 def test_the_rules_of_a_benchmark(place: Path) -> None:
-    loaded = get_benchmark("jsonl").load(place / "q.jsonl", Options())
+    loaded = load_benchmark(get_benchmark("jsonl"), place / "q.jsonl", Options())
     on = guarding_of(get_benchmark("jsonl"), loaded, [])
     assert set(on.texts) == {question.id for question in loaded.questions}
     assert on.blocklist.blocks("https://any-mirror.example/datasets/gaia-benchmark/GAIA/viewer")
@@ -130,7 +131,7 @@ def test_the_rules_of_a_benchmark(place: Path) -> None:
 
 
 def test_a_log_of_something_else_is_told(tmp_path: Path) -> None:
-    assert guard_counts(tmp_path / "none.jsonl") == GuardCounts(dict.fromkeys(GuardKind, 0), 0)
+    assert guard_counts(tmp_path / "none.jsonl") == GuardCounts({})
     (tmp_path / "guard.jsonl").write_text('{"loss": 1}\n')
     with pytest.raises(UserError, match="is no log of a guard"):
         guard_counts(tmp_path / "guard.jsonl")

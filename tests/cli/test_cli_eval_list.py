@@ -11,7 +11,7 @@ import pytest
 
 from sanderling.cli import main as shell
 from sanderling.data.questions import read_questions
-from sanderling.evaluate.benchmarks.registry import BENCHMARKS
+from sanderling.evaluate.benchmarks import BENCHMARKS
 
 Call = Callable[..., tuple[int, str, str]]
 

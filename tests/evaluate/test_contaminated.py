@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Role, ToolCall
-from sanderling.evaluate.contaminated import _may_hold, read_its_question
+from sanderling.evaluate.guarding import _may_hold, read_its_question
 from sanderling.world.guard import Wording, as_words
 
 ASKED = (

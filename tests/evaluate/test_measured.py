@@ -13,8 +13,9 @@ from measured_runs import go, questions
 
 from sanderling.agent.journal import EPISODES
 from sanderling.core.errors import UserError
-from sanderling.evaluate.benchmarks.contract import Options
-from sanderling.evaluate.benchmarks.registry import get_benchmark
+from sanderling.evaluate.benchmark_files import load_benchmark
+from sanderling.evaluate.benchmark_rows import Options
+from sanderling.evaluate.benchmarks import get_benchmark
 from sanderling.evaluate.measured import prepared
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run_directory import About, RunDirectory, sha256_of_questions
@@ -131,7 +132,7 @@ def test_which_questions_and_which_judge(tmp_path: Path) -> None:
         "".join(json.dumps({"question": f"What is number {i}?", "answer": f"a{i}"}) + "\n" for i in range(9))
     )
     own = get_benchmark("jsonl")
-    loaded = own.load(tmp_path / "own.jsonl", Options())
+    loaded = load_benchmark(own, tmp_path / "own.jsonl", Options())
     first = prepared(own, loaded, ["exact"], 4, None, 0)
     drawn, again = (prepared(own, loaded, ["exact"], 4, 5, 0) for _ in range(2))
     assert [one.text for one in first.questions] == [f"What is number {i}?" for i in range(4)]

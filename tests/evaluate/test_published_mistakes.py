@@ -21,8 +21,9 @@ from sanderling.core.record import Trajectory
 from sanderling.core.types import FixedClock, Message
 from sanderling.data.importing import Import
 from sanderling.data.questions import write_questions
-from sanderling.evaluate.benchmarks.contract import Options
-from sanderling.evaluate.benchmarks.registry import get_benchmark
+from sanderling.evaluate.benchmark_files import load_benchmark
+from sanderling.evaluate.benchmark_rows import Options
+from sanderling.evaluate.benchmarks import get_benchmark
 from sanderling.evaluate.comparing.model import compared, open_runs
 from sanderling.evaluate.comparing.page import markdown
 from sanderling.evaluate.comparing.tables import tables
@@ -82,7 +83,7 @@ async def test_equal_words_under_two_ids_stay_apart_to_the_last_figure(tmp_path:
     rows = [{"id": "1", "question": "Which?", "answer": "x"}, {"id": "2", "question": "Which?", "answer": "y"}]
     (tmp_path / "two.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     own = get_benchmark("jsonl")
-    wanted = prepared(own, own.load(tmp_path / "two.jsonl", Options()), ["exact"], None, None, 0)
+    wanted = prepared(own, load_benchmark(own, tmp_path / "two.jsonl", Options()), ["exact"], None, None, 0)
     profile = get_profile("tiny")
 
     def reply(messages: Sequence[Message], key: SampleKey) -> str:

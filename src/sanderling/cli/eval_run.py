@@ -97,8 +97,9 @@ def run(
 
     from sanderling.cli.eval_shown import show_file, show_guard, show_result, show_unused
     from sanderling.data.fields import named_columns
-    from sanderling.evaluate.benchmarks.contract import Options
-    from sanderling.evaluate.benchmarks.registry import get_benchmark
+    from sanderling.evaluate.benchmark_files import load_benchmark
+    from sanderling.evaluate.benchmark_rows import Options
+    from sanderling.evaluate.benchmarks import get_benchmark
     from sanderling.evaluate.guarding import guarding_of
     from sanderling.evaluate.judging import booked, by_hand_of, unused_by_hand
     from sanderling.evaluate.measured import Measure, measured, prepared
@@ -107,7 +108,7 @@ def run(
     from sanderling.runs.provenance import command_line
 
     benchmark = get_benchmark(key)
-    loaded = benchmark.load(file, Options(split=split, columns=named_columns(columns), canary=canary))
+    loaded = load_benchmark(benchmark, file, Options(split=split, columns=named_columns(columns), canary=canary))
     guarding = guarding_of(benchmark, loaded, blocklist or [], on=guard)
     wanted = prepared(benchmark, loaded, judges or [], limit, sample_seed, seed, guarding.facts, unjudged=unjudged)
     directory = RunDirectory(out)

@@ -12,8 +12,8 @@ from sanderling.cli.asking import Cache, MaxCost, MaxTokens
 from sanderling.cli.judges import FormOfBenchmark, JudgePrices, SecondJudge, Verdicts
 
 if TYPE_CHECKING:
-    from sanderling.evaluate.benchmarks.benchmark import Benchmark
-    from sanderling.evaluate.benchmarks.contract import Loaded
+    from sanderling.evaluate.benchmark_files import Loaded
+    from sanderling.evaluate.benchmarks import Benchmark
 
 
 def score(
@@ -97,12 +97,13 @@ def _benchmark(
     """The benchmark and its questions; neither where the records' own are taken. Raises UserError."""
     from sanderling.core.errors import UserError
     from sanderling.data.fields import named_columns
-    from sanderling.evaluate.benchmarks.contract import Options
-    from sanderling.evaluate.benchmarks.registry import get_benchmark
+    from sanderling.evaluate.benchmark_files import load_benchmark
+    from sanderling.evaluate.benchmark_rows import Options
+    from sanderling.evaluate.benchmarks import get_benchmark
 
     if questions is None:
         if key != "jsonl" or split or columns or canary:
             raise UserError(f"Give the file of {key} with --questions: without it the records' own accepted answers are taken.")
         return None, None
     found = get_benchmark(key)
-    return found, found.load(questions, Options(split=split, columns=named_columns(columns), canary=canary))
+    return found, load_benchmark(found, questions, Options(split=split, columns=named_columns(columns), canary=canary))

@@ -13,9 +13,8 @@ from sanderling.cli import exits
 from sanderling.cli.eval_said import said_lines
 from sanderling.core.text import visible
 from sanderling.evaluate.attempts import Made
-from sanderling.evaluate.benchmarks.benchmark import Benchmark
-from sanderling.evaluate.benchmarks.checking import left_out, warnings
-from sanderling.evaluate.benchmarks.contract import Loaded
+from sanderling.evaluate.benchmark_files import Loaded, left_out, warnings
+from sanderling.evaluate.benchmarks import Benchmark
 from sanderling.evaluate.comparing.tables import tries
 from sanderling.evaluate.guarding import GuardFacts, guard_counts
 from sanderling.evaluate.judging import why_unscored

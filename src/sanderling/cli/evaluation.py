@@ -2,11 +2,8 @@
 
 import typer
 
-from sanderling.cli.eval_agree import agree
-from sanderling.cli.eval_check import check
-from sanderling.cli.eval_export import export
+from sanderling.cli.benchmarks import agree, check, export, list_
 from sanderling.cli.eval_judge import judge
-from sanderling.cli.eval_list import list_
 from sanderling.cli.eval_report import report
 from sanderling.cli.eval_run import run
 from sanderling.cli.eval_score import score

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sanderling.core.errors import UserError
-from sanderling.evaluate.benchmarks.registry import get_benchmark
+from sanderling.evaluate.benchmarks import get_benchmark
 from sanderling.evaluate.beside import Beside
 from sanderling.evaluate.guarding import guard_counts
 from sanderling.evaluate.judged import JudgedAttempt

@@ -10,7 +10,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Node, NodeKind, Trajectory
 from sanderling.core.types import Ending
-from sanderling.evaluate.contaminated import read_its_question
+from sanderling.evaluate.guarding import read_its_question
 from sanderling.judge.rules import answer_tokens
 from sanderling.judge.verdict import verdict_of
 from sanderling.rl.denoise import turn_violations

@@ -1,28 +1,32 @@
-"""The guard of a run: what it hides, as ``run.json`` says it, its log, and what came of it.
+"""The guard of a run: what it hides, its log and what came of it; and whether an attempt read its own question all the same.
 
 The blocklist is that of known leaks with what a person adds; by their words, pages are hidden for the benchmarks whose sources
-do not hold the questions themselves (`Benchmark.verbatim`). Knows no command line.
+do not hold the questions themselves (`Benchmark.verbatim`).
 """
 
+import re
+import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from html import unescape
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
-from sanderling.evaluate.benchmarks.benchmark import Benchmark
-from sanderling.evaluate.benchmarks.contract import Loaded
-from sanderling.evaluate.benchmarks.registry import leaks
-from sanderling.evaluate.result import Record
+from sanderling.core.record import Node, NodeKind, Trajectory
+from sanderling.core.types import ToolCall
+from sanderling.evaluate.benchmark_files import Loaded
+from sanderling.evaluate.benchmarks import Benchmark, leaks
 from sanderling.runs.jsonl import JsonlLog
 from sanderling.world.blocked import Blocklist
 from sanderling.world.filters import read_blocklist
-from sanderling.world.guard import Guard, GuardKind, GuardLine
+from sanderling.world.guard import Guard, GuardKind, GuardLine, Wording, as_words, without_echo
 
 
-class GuardFacts(Record):
+class GuardFacts(Frozen):
     """What a run's guard hides; runs that differ in it measure different things."""
 
     on: bool = False
@@ -57,11 +61,7 @@ class Guarding:
         if not self.on:
             return None
         lines = JsonlLog(log, durable=False)  # outlives the process; a loss of power may take the last lines
-
-        def write(line: GuardLine) -> None:
-            lines.append(line.model_dump(mode="json"))
-
-        return Guard(self.blocklist, self.texts, self.canaries, write)
+        return Guard(self.blocklist, self.texts, self.canaries, lambda line: lines.append(line.model_dump(mode="json")))
 
 
 def guarding_of(benchmark: Benchmark, loaded: Loaded, files: Sequence[Path], *, on: bool = True) -> Guarding:
@@ -83,9 +83,22 @@ def guarding_of(benchmark: Benchmark, loaded: Loaded, files: Sequence[Path], *, 
 class GuardCounts:
     """What a guard did; the same thing hidden twice from one attempt counts once."""
 
-    kinds: dict[GuardKind, int]
-    attempts: int
-    """That something was hidden from."""
+    by_attempt: dict[tuple[str, int], Counter[GuardKind]]
+    """By question and attempt."""
+
+    @property
+    def kinds(self) -> dict[GuardKind, int]:
+        return {kind: sum(counts[kind] for counts in self.by_attempt.values()) for kind in GuardKind}
+
+    @property
+    def hidden_from(self) -> set[tuple[str, int]]:
+        """Question and attempt of those that something was hidden from."""
+        return {key for key, counts in self.by_attempt.items() if set(counts) - {GuardKind.REPORTED}}
+
+    @property
+    def attempts(self) -> int:
+        """That something was hidden from."""
+        return len(self.hidden_from)
 
     @property
     def hidden(self) -> int:
@@ -94,37 +107,105 @@ class GuardCounts:
 
 def guard_counts(log: Path) -> GuardCounts:
     """What a log tells. Raises UserError for a line that is none of a guard's."""
-    lines = _lines(log)
-    kinds = Counter(kind for *_, kind in lines)
-    return GuardCounts({kind: kinds[kind] for kind in GuardKind}, len(_hidden(lines)))
-
-
-def hidden_from(log: Path) -> set[tuple[str, int]]:
-    """Question and attempt of those that something was hidden from. Raises UserError as :func:`guard_counts`."""
-    return _hidden(_lines(log))
-
-
-def guarded_attempts(log: Path) -> dict[tuple[str, int], Counter[GuardKind]]:
-    """What was written down of each attempt, by question and attempt. Raises UserError as :func:`guard_counts`."""
-    found: dict[tuple[str, int], Counter[GuardKind]] = {}
-    for question, attempt, _, _, kind in _lines(log):
-        found.setdefault((question, attempt), Counter())[kind] += 1
-    return found
-
-
-_Line = tuple[str, int, str, str, GuardKind]
-
-
-def _hidden(lines: set[_Line]) -> set[tuple[str, int]]:
-    return {(question, attempt) for question, attempt, _, _, kind in lines if kind is not GuardKind.REPORTED}
-
-
-def _lines(log: Path) -> set[_Line]:
     try:
-        return {_key(GuardLine.model_validate(line)) for line in JsonlLog(log)}
+        lines = [GuardLine.model_validate(line) for line in JsonlLog(log)]
     except ValidationError as error:
         raise UserError(f"{log} is no log of a guard: restore it, or choose another directory.") from error
+    found: dict[tuple[str, int], Counter[GuardKind]] = {}
+    for question, attempt, _, _, kind in dict.fromkeys((o.question, o.attempt, o.tool, o.url, o.kind) for o in lines):
+        found.setdefault((question, attempt), Counter())[kind] += 1
+    return GuardCounts(found)
 
 
-def _key(line: GuardLine) -> _Line:
-    return line.question, line.attempt, line.tool, line.url, line.kind
+# Did an attempt read its own question word for word? ------------------------------------------------------------------------
+#
+# Looked at after the fact, whatever a guard hid before, by the guard's rule (`world.guard`): a page that holds the whole
+# question, or half of its runs, repeats a benchmark; one that quotes a run of it may be the very source. What tools only say
+# back to the agent does not count: its queries, its goals, the addresses that it asked for. It costs a few milliseconds for a
+# million characters unless there is something to find.
+
+_URL = re.compile(r"https?://[^\s\"'<>)\]]+")
+_UNSEEN = re.compile(
+    "['.\u00ad\u034f\u0640\u061c\u115f\u1160\u180b-\u180f\u2018\u2019\u201b\u02bb\u02bc\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u20dd-\u20e4\ufe00-\ufe0f\ufeff]"
+)
+"""What may stand within a word without making another of it."""
+_TITLE_AND_FIRST_LINE = 2
+_SAID_BACK = " (?:q|query|(?:search|results|found) for|(?:user|the) goal)"
+"""What stands before the agent's own words in a tool's reply."""
+
+
+def read_its_question(trajectory: Trajectory) -> bool | None:
+    """Whether something that its tools returned on any branch repeats the question; None: the question is too short to tell."""
+    wording = Wording.of(trajectory.question.text)
+    if not wording.whole:
+        return None
+    return any(
+        _may_hold(node.text, wording) and _holds(node.text, wording, _asked_for(trajectory, node))
+        for node in trajectory.nodes
+        if node.kind is NodeKind.OBSERVATION
+    )
+
+
+def _asked_for(trajectory: Trajectory, node: Node) -> tuple[ToolCall, ...]:
+    """The calls that an observation answers: those of the turn before it."""
+    at = node.parent
+    while at is not None and trajectory.nodes[at].kind is not NodeKind.TURN:
+        at = trajectory.nodes[at].parent
+    return () if at is None else trajectory.nodes[at].calls
+
+
+def _may_hold(text: str, wording: Wording) -> bool:
+    """False only where no run of the question can be there: a word of each is missing. Cheap, and never wrong about that."""
+    if "&" in text:
+        text = unescape(text)
+    plain = _UNSEEN.sub("", text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold())
+    for run in wording.runs or (wording.whole,):
+        told = {word for word in run.split() if word.isascii() and word.isalpha()}  # words that are written in one way only
+        if all(word in plain for word in sorted(told, key=len, reverse=True)):
+            return True
+    return False
+
+
+def _holds(text: str, wording: Wording, calls: tuple[ToolCall, ...]) -> bool:
+    words = as_words(_without_page_echoes(_URL.sub(" ", text), wording, calls))
+    echoes: Counter[str] = Counter()
+    for call in calls:
+        for echo, times in _echoes(call, wording):
+            echoes[echo] += times
+    # The longest first: a part of a longer query is not another one.
+    for echo, times in sorted(echoes.items(), key=lambda one: -len(one[0])):
+        words = re.sub(f"({_SAID_BACK}) {re.escape(echo)}(?= )", r"\1 \n", words, count=times)
+    found = wording.found_in(words)
+    return found is not None and found[0] is GuardKind.VERBATIM
+
+
+def _echoes(call: ToolCall, wording: Wording) -> Iterator[tuple[str, int]]:
+    """What of a call holds some of the question, and how often an answer to it says that back: once for each thing asked."""
+    lists = [value for value in call.arguments.values() if isinstance(value, list)]
+    each = max([1, *map(len, lists)])
+    alone = [(value, each) for value in call.arguments.values() if isinstance(value, str)]
+    listed = [(value, 1) for values in lists for value in values if isinstance(value, str)]
+    for text, times in [*alone, *listed]:
+        words = as_words(text)
+        if wording.found_in(words) is not None:
+            yield words.strip(), times
+
+
+def _without_page_echoes(text: str, wording: Wording, calls: tuple[ToolCall, ...]) -> str:
+    """The text without lines in which the pages that were asked for say back what their addresses ask for."""
+    values = (value for call in calls for value in call.arguments.values())
+    urls = [url for value in values for url in (value if isinstance(value, list) else [value]) if isinstance(url, str)]
+    for url in urls:
+        if asked := wording.asked_by(url):
+            text = "\n".join(_lines_without(text.splitlines(), asked, url))
+    return text
+
+
+def _lines_without(lines: list[str], asked: list[str], url: str) -> Iterator[str]:
+    left = _TITLE_AND_FIRST_LINE
+    for line in lines:
+        words = as_words(line) if left else ""
+        kept = without_echo(words, asked, url) if left else ""
+        left -= kept != words
+        yield line if kept == words else kept

@@ -17,8 +17,8 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.evaluate.attempts import PATIENT, Attempts, Made, Retry, make_attempts
 from sanderling.evaluate.begun import JUDGE, require_begun_with
-from sanderling.evaluate.benchmarks.benchmark import Benchmark
-from sanderling.evaluate.benchmarks.contract import Loaded
+from sanderling.evaluate.benchmark_files import Loaded
+from sanderling.evaluate.benchmarks import Benchmark
 from sanderling.evaluate.guarding import NO_GUARD, GuardFacts
 from sanderling.evaluate.judged import read_judged
 from sanderling.evaluate.judging import Judges, concluded, info_of

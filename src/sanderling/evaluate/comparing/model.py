@@ -11,7 +11,7 @@ from typing import Any
 
 from sanderling.core.errors import UserError
 from sanderling.core.types import Ending
-from sanderling.evaluate.guarding import hidden_from
+from sanderling.evaluate.guarding import guard_counts
 from sanderling.evaluate.judged import JudgedAttempt, read_judged
 from sanderling.evaluate.peers.facts import notes_of
 from sanderling.evaluate.reading import Outcome, Reading, reading_of
@@ -280,7 +280,7 @@ def _open(place: Path, readings: int) -> Run:
     asked = {one.id for one in result.questions}
     rows = {row.key: row for row in directory.attempts.rows() if row.key[0] in asked and row.key[1] < result.attempts}
     judged = {one.key: one for one in read_judged(directory.judged_file)}
-    hidden = hidden_from(directory.guard_file)
+    hidden = guard_counts(directory.guard_file).hidden_from
     listed = [_attempted(rows[key], judged.get(key), result, was_hidden=key in hidden) for key in sorted(rows)]
     made_with = directory.made_with()
     profile = made_with.get("profile", {})

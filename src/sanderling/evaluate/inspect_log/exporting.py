@@ -16,7 +16,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile
 from sanderling.core.record import Trajectory
 from sanderling.core.types import Ending
-from sanderling.evaluate.guarding import guarded_attempts
+from sanderling.evaluate.guarding import guard_counts
 from sanderling.evaluate.inspect_log.archive import EvalArchive
 from sanderling.evaluate.inspect_log.header import header_of, log_id, reductions_of
 from sanderling.evaluate.inspect_log.sample import Json, sample_of, usage_of
@@ -81,7 +81,7 @@ class _Samples:
     def __init__(self, directory: RunDirectory, run: RunFile, result: EvalResult, texts: bool) -> None:
         self._directory, self._run, self._result, self._texts = directory, run, result, texts
         self._limits = limits_of(directory)
-        self._guarded = guarded_attempts(directory.guard_file)
+        self._guarded = guard_counts(directory.guard_file).by_attempt
         self._judged = {one.key: one for one in read_judged(directory.judged_file, self._result.judged_sha256)}
         self._log = log_id(run.about, result)
         self._usage: Counter[str] | None = Counter()

@@ -14,7 +14,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory
 from sanderling.core.types import Ending
 from sanderling.data.importing import Import
-from sanderling.evaluate.benchmarks.sources import sha256_of
+from sanderling.evaluate.benchmark_files import sha256_of
 from sanderling.evaluate.peers.contract import Found, Left, Lost, Sources
 from sanderling.evaluate.peers.folders import Attempt, attempts_in
 

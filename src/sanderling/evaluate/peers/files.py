@@ -12,7 +12,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.plugins import is_outside
 from sanderling.core.record import Trajectory
 from sanderling.data.importing import Import, find_places
-from sanderling.evaluate.benchmarks.sources import sha256_of
+from sanderling.evaluate.benchmark_files import sha256_of
 from sanderling.evaluate.peers.contract import Found, Left, Lost, Sources
 
 _TRAINING = "these are published as training data, which is chosen for being right"

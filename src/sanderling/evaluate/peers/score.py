@@ -11,8 +11,8 @@ from pathlib import Path
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.data.layouts import layout_named
-from sanderling.evaluate.benchmarks.contract import Loaded
-from sanderling.evaluate.benchmarks.named import is_private_name
+from sanderling.evaluate.benchmark_files import Loaded
+from sanderling.evaluate.benchmarks import is_private_name
 from sanderling.evaluate.peers.agenttoleap import LeapFolders
 from sanderling.evaluate.peers.contract import Records
 from sanderling.evaluate.peers.facts import PeerFacts

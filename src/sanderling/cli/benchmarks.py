@@ -1,0 +1,213 @@
+"""``sanderling eval list``, ``check``, ``agree`` and ``export``: what stands around a run. Thin: `evaluate` does the work."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from sanderling.core.errors import UserError
+from sanderling.core.text import visible
+from sanderling.report.numbers import MISSING, percent, span
+
+if TYPE_CHECKING:
+    from sanderling.evaluate.judged import JudgedAttempt
+    from sanderling.evaluate.judged_figures import Comparison
+
+_SHOWN = 10
+
+BenchmarkFile = Annotated[Path, typer.Argument(metavar="FILE", help="Its file, or the folder as it was downloaded.")]
+SplitName = Annotated[str, typer.Option("--split", help="The part that the file is, where its name does not say it.")]
+ColumnRoles = Annotated[
+    str,
+    typer.Option(
+        "--columns", help="Columns of unusual names, as question=Prompt,answer=Gold; also id, level, topic.", metavar="ROLES"
+    ),
+]
+Canary = Annotated[str, typer.Option("--canary", help="Decrypts a file that does not hold its own canary.")]
+
+
+def list_(
+    key: Annotated[str, typer.Argument(metavar="[KEY]", help="Tell everything that is known of this one.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the facts for machines.")] = False,
+) -> None:
+    """List the benchmarks: size, judge, licence; of one also where to get it, and what is not known."""
+    from sanderling.evaluate.benchmarks import BENCHMARKS, fact_lines, facts, get_benchmark
+
+    chosen = [get_benchmark(key)] if key else list(BENCHMARKS.values())
+    if as_json:
+        found = [facts(one) for one in chosen]
+        typer.echo(json.dumps(found[0] if key else found, indent=1, ensure_ascii=False))
+        return
+    console = Console(markup=False, highlight=False)
+    table = Table(box=None, show_header=not key, pad_edge=False, header_style="bold")
+    if key:
+        console.print(f"{chosen[0].title} ({chosen[0].key})", style="bold")
+        for name, text in fact_lines(chosen[0]):
+            table.add_row(name, text)
+        console.print(table)
+        return
+    for name in ("key", "questions", "judge", "hidden", "licence"):
+        table.add_column(name, justify="right" if name == "questions" else "left", no_wrap=name != "licence")
+    for one in chosen:
+        sizes = " / ".join(f"{split.questions:,}" for split in one.splits if split.questions)
+        judge = f"rule {one.own_rule}" if one.own_rule else f"model: {one.form}"
+        hidden = "encrypted" if one.cipher else "gated" if one.gated else "–"
+        table.add_row(one.key, sizes or "–", judge, hidden, one.licence.partition(";")[0])
+    console.print(table)
+    console.print("\nNothing is downloaded: eval list KEY says where to get the file, eval check KEY FILE reads it.")
+
+
+def check(
+    key: Annotated[
+        str, typer.Argument(metavar="KEY", help="Which benchmark (sanderling eval list), FILE.toml, or file.py:name.")
+    ],
+    file: BenchmarkFile,
+    split: SplitName = "",
+    columns: ColumnRoles = "",
+    canary: Canary = "",
+    with_attachments: Annotated[
+        bool, typer.Option("--with-attachments", help="Keep questions about a file or an image.")
+    ] = False,
+    show: Annotated[
+        bool, typer.Option("--show", help="Show private questions too, which are told by length otherwise.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write the questions (JSON lines); private ones for you only.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the counts for machines.")] = False,
+) -> None:
+    """Read a benchmark's file, decrypted where it is encrypted, and count; nothing is written but to --out."""
+    from sanderling.data.fields import named_columns
+    from sanderling.data.questions import write_questions
+    from sanderling.evaluate.benchmark_files import check_figures, check_lines, load_benchmark, sample_lines, warnings
+    from sanderling.evaluate.benchmark_rows import Options
+    from sanderling.evaluate.benchmarks import get_benchmark
+    from sanderling.runs.files import check_places
+
+    benchmark = get_benchmark(key)
+    check_places([file], [out] if out else [])
+    options = Options(split=split, columns=named_columns(columns), with_attachments=with_attachments, canary=canary)
+    loaded = load_benchmark(benchmark, file, options)
+    texts = show or not loaded.private
+    if as_json:
+        typer.echo(json.dumps(check_figures(loaded, texts=texts), indent=1, ensure_ascii=False))
+    else:
+        console = Console(markup=False, highlight=False, soft_wrap=True)
+        for line in check_lines(benchmark, loaded):
+            console.print(visible(line))
+        for line in warnings(benchmark, loaded):
+            console.print(visible(f"Note: {line}"), style="yellow")
+        for line in sample_lines(loaded, texts=texts):
+            console.print(visible(line))
+        if loaded.private and show:
+            console.print("These questions are not to be published: do not paste them where a crawler reads.", style="yellow")
+    if out is not None:
+        count = write_questions(out, loaded.questions, private=loaded.private)
+        private = ", readable for you only" if loaded.private else ""
+        typer.echo(visible(f"{count:,} questions are in {out}{private}."), err=as_json)
+
+
+def agree(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a run with a second judge or a person's verdicts.")],
+    show_texts: Annotated[
+        bool, typer.Option("--show-texts", help="Print judges' reasons of a benchmark that is not to be published, too.")
+    ] = False,
+    csv: Annotated[
+        Path | None,
+        typer.Option(
+            "--csv", help="Write what they differ on, to be settled by hand and given back with --verdicts.", metavar="FILE"
+        ),
+    ] = None,
+) -> None:
+    """Compare a run's judge with its second judge, and with a person: agreement, kappa, and each attempt they differ on.
+
+    Cohen's kappa is 1 for judges that always agree and 0 for such as agree no more than their habits would by chance.
+    """
+    from sanderling.evaluate.judged import read_judged
+    from sanderling.evaluate.judged_figures import comparisons
+    from sanderling.evaluate.judging import write_to_settle
+    from sanderling.evaluate.result import EvalResult
+    from sanderling.evaluate.run_directory import RunDirectory
+
+    directory = RunDirectory(run)
+    about = directory.require().about
+    result = EvalResult.load(directory.result_file)
+    judged = read_judged(directory.judged_file, result.judged_sha256)
+    found = comparisons(judged, result.judge, result.second_judge)
+    if not found:
+        raise UserError(f"{run} has one judge alone: run sanderling eval judge {run} with --second-judge, or with --verdicts.")
+    console = Console(highlight=False, soft_wrap=True, markup=False)
+    for comparison in found:
+        _print_comparison(console, comparison, reasons=show_texts or not about.private)
+    if csv is not None:
+        if csv.exists():
+            raise UserError(f"{csv} exists, and may hold verdicts: choose another file.")
+        rows = {row.key: row for row in directory.attempts.rows()}
+        differing = {one.key: one for comparison in found for one in comparison.differing}
+        count = write_to_settle(csv, list(differing.values()), rows)
+        console.print(visible(f"{count:,} answers to settle in {csv}: fill in the column correct with yes or no."))
+
+
+def _print_comparison(console: Console, comparison: "Comparison", *, reasons: bool) -> None:
+    """How often they agree, who is the milder, and the first few attempts that they differ on."""
+    from sanderling.evaluate.judged import PUBLISHED
+
+    found, counts = comparison.figures, comparison.figures.counts
+    first, second = visible(comparison.first), visible(comparison.second)
+    kappa = MISSING if found.kappa is None else f"{found.kappa:.2f}"
+    low_high = "" if found.kappa_interval is None else " (95% {:.2f} to {:.2f})".format(*found.kappa_interval)
+    console.print(f"{first} against {second}: {counts.scored:,} attempts at {found.questions:,} questions.")
+    console.print(f"  agree on {percent(found.agreed)} (95% {span(found.agreed_interval)}); kappa {kappa}{low_high}")
+    console.print(
+        f"  both right {counts.both:,}, both wrong {counts.neither:,}, right for the first alone {counts.first_only:,}, for "
+        f"the second alone {counts.second_only:,}; no verdict by the first {counts.first_unscored:,}, by the second alone "
+        f"{counts.second_unscored:,}"
+    )
+    console.print(
+        f"  avg of these attempts: {percent(found.first_average)} by the first, {percent(found.second_average)} by the second"
+    )
+    for one in comparison.differing[:_SHOWN]:
+        said = "right" if _first_said(one) else "wrong"
+        other = "" if comparison.second == PUBLISHED else f" | {one.second_reason}"
+        why = f" {one.before.get('reason') or one.reason}{other}" if reasons else ""
+        console.print(visible(f"  {one.id}: {said} for the first.{why}"))
+    if len(comparison.differing) > _SHOWN:
+        console.print(f"  and {len(comparison.differing) - _SHOWN:,} more; --csv FILE has them all.")
+
+
+def _first_said(one: "JudgedAttempt") -> bool:
+    from sanderling.judge.verdict import Code
+
+    return bool(one.overruled if one.code is Code.BY_HAND else one.correct)
+
+
+def export(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A directory that eval run has written.")],
+    out: Annotated[
+        Path,
+        typer.Option("--out", help="FILE.eval (a zip, written sample by sample) or FILE.json (held in memory as a whole)."),
+    ],
+    texts: Annotated[
+        bool | None,
+        typer.Option(
+            "--show-texts/--no-texts",
+            help="Put texts into it, or leave them out. By default they are in it unless they are not to be published.",
+        ),
+    ] = None,
+) -> None:
+    """Write a finished run as a log of Inspect (https://inspect.aisi.org.uk): needs the extra "inspect"."""
+    from sanderling.evaluate.inspect_log.exporting import export_run
+    from sanderling.evaluate.inspect_log.package import InspectLog
+
+    made = export_run(run, out, InspectLog(), texts=texts)
+    console = Console(highlight=False, soft_wrap=True, markup=False)
+    console.print(visible(f"{out}: {made.samples:,} attempts. To read it: inspect view --log-dir {out.parent}"))
+    if not made.texts:
+        console.print("Questions, answers and messages are left out; --show-texts puts them in.")
+    if not made.listed:
+        console.print("The viewer lists a .json only where its name begins with a time: 2026-01-31T12-00-00_gaia.json.")
+    if made.missing:
+        console.print(f"{made.missing:,} attempts that the result counts are not in the store, and not in the log.")

@@ -1,0 +1,313 @@
+"""How a row of a benchmark's file becomes a question: decrypted, read by its columns, or left out with the reason.
+
+The ciphers under which benchmarks are published, so that no crawler reads them, are base64 over XOR with a row's canary: its
+SHA-256, or its own bytes, repeated. Neither can prove that a canary was the right one: a wrong one mostly gives what is no
+UTF-8 or is full of control characters, and is refused, but a short text may come out as other letters. Nothing is decrypted on
+trial: that a file is decrypted already shows in its having no canary.
+"""
+
+import base64
+import binascii
+import hashlib
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, Protocol
+
+from pydantic import ValidationError
+
+from sanderling.core.plugins import resolve
+from sanderling.core.record import Question
+from sanderling.data.fields import (
+    ANSWER_KEYS,
+    QUESTION_KEYS,
+    Fields,
+    MissingColumnError,
+    answer_list,
+    masked_urls,
+    opened,
+    text_list,
+    written,
+    written_list,
+)
+from sanderling.evaluate.benchmarks import Benchmark, Cipher, Role
+
+
+class UnreadWhy(StrEnum):
+    """Why a row is no question of this run."""
+
+    BAD_ROW = "bad_row"
+    NO_QUESTION = "no_question"
+    UNDECODABLE = "undecodable"
+    NEEDS_FILE = "needs_file"
+    NEEDS_IMAGE = "needs_image"
+    UNANSWERABLE = "unanswerable"
+    """The publisher says that nothing answers it."""
+    OTHER_SET = "other_set"
+    """A row of another benchmark in a file that holds several: not missed."""
+    REPEATED_ID = "repeated_id"
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return _WORDS[self]
+
+
+_WORDS = {
+    UnreadWhy.BAD_ROW: "not readable as a row",
+    UnreadWhy.NO_QUESTION: "without a question",
+    UnreadWhy.UNDECODABLE: "not to be decrypted",
+    UnreadWhy.NEEDS_FILE: "about an attached file",
+    UnreadWhy.NEEDS_IMAGE: "about an image",
+    UnreadWhy.UNANSWERABLE: "marked as unanswerable",
+    UnreadWhy.OTHER_SET: "of another benchmark",
+    UnreadWhy.REPEATED_ID: "with an id that came before",
+}
+
+
+class RowError(ValueError):
+    """A row cannot be a question; a reader raises it, and it is counted."""
+
+    def __init__(self, why: UnreadWhy, about: str = "") -> None:
+        super().__init__(about or why.words)
+        self.why = why
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a person says about a file beside its place."""
+
+    split: str = ""
+    """Empty: the one that the file's name says, or the benchmark's first."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    with_attachments: bool = False
+    """Keep the questions that come with a file or an image, which no tool here can open."""
+    canary: str = ""
+    """Decrypts a file that does not carry its own; where given, it is used for every row."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One question as the file has it, decrypted."""
+
+    text: str
+    native_id: str = ""
+    """As the publisher counts; empty: the file has none, and the text's hash takes its place."""
+    answers: tuple[str, ...] = ()
+    """Accepted ones; empty: the publisher keeps them, or there are none."""
+    level: str = ""
+    topics: tuple[str, ...] = ()
+    canary: str = ""
+    masked_urls: tuple[str, ...] = ()
+    hops: int | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """More for `Question.meta`, JSON values only, under names that the loader does not use."""
+
+
+class Reader(Protocol):
+    """A row of the file as a question. Raises RowError for one that is none, MissingColumnError for another layout."""
+
+    def __call__(self, benchmark: Benchmark, found: Fields, options: Options) -> Row: ...
+
+
+def read_row(benchmark: Benchmark, found: Fields, options: Options) -> Row:
+    """A row by the benchmark's reader. Raises as `Reader`, and UserError for a reader that there is not."""
+    reader = benchmark.reader
+    chosen: Reader = resolve(reader, READERS, "reader of rows") if isinstance(reader, str) else reader
+    return chosen(benchmark, found, options)
+
+
+# Ciphers --------------------------------------------------------------------------------------------------------------------
+
+_MOST_CONTROLS = 0.1
+_BASE64 = re.compile(r"[A-Za-z0-9+/]{22,}={0,2}")
+
+
+def decrypted(text: str, canary: str, cipher: Cipher) -> str:
+    """What a text hides. Raises RowError where the canary does not open it."""
+    if not canary:
+        raise RowError(UnreadWhy.UNDECODABLE, "the canary is empty")
+    key = canary.encode("utf-8", "surrogatepass")
+    key = key if cipher == "bxor" else hashlib.sha256(key).digest()
+    try:
+        secret = base64.b64decode(text.encode("ascii"), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise RowError(UnreadWhy.UNDECODABLE, "no base64") from error
+    try:
+        plain = bytes(byte ^ key[at % len(key)] for at, byte in enumerate(secret)).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise RowError(UnreadWhy.UNDECODABLE, "the canary does not open it") from error
+    controls = sum(unicodedata.category(char) == "Cc" and char not in "\t\r\n" for char in plain)
+    if controls > _MOST_CONTROLS * len(plain):
+        raise RowError(UnreadWhy.UNDECODABLE, "the canary does not open it")
+    return plain
+
+
+def looks_encrypted(text: str) -> bool:
+    """Whether a text is 24 letters or more of base64 and nothing else, as no question is: it has blanks, or other letters."""
+    return len(text) % 4 == 0 and _BASE64.fullmatch(text) is not None
+
+
+# Readers --------------------------------------------------------------------------------------------------------------------
+
+_WITHHELD = ("?",)
+"""What GAIA's test split has in place of accepted answers."""
+_MARK = "question:"
+"""Case folded; what follows its last place in a template is the question."""
+_HOPS = re.compile(r"(\d)hop\d?__")
+"""MuSiQue's ids say how many steps a question takes."""
+
+
+def by_columns(benchmark: Benchmark, found: Fields, options: Options) -> Row:
+    """The columns that the benchmark names, decrypted where they are encrypted."""
+    columns = benchmark.columns
+    found.need("question", *columns.question)
+    found.need("answer", *columns.answer)
+    if benchmark.literal:
+        found = replace(found, values={**found.values, benchmark.literal: _literal(found.get(benchmark.literal))})
+    if benchmark.image and found.get(benchmark.image) and not options.with_attachments:
+        raise RowError(UnreadWhy.NEEDS_IMAGE)
+    canary = (options.canary if benchmark.cipher else "") or found.text("canary", "canary")
+    if benchmark.cipher and not canary and found.has("canary"):
+        raise RowError(UnreadWhy.UNDECODABLE, "its canary is empty")
+
+    def plain(role: Role, text: str) -> str:
+        return decrypted(text, canary, benchmark.cipher).strip() if canary and role in benchmark.encrypted else text
+
+    asked = plain("question", found.text("question", *columns.question))
+    answers, topics = (
+        tuple(filter(None, (plain(role, one) for one in found.texts(role, *names))))
+        for role, names in (("answer", columns.answer), ("topic", columns.topic))
+    )
+    if separator := benchmark.topic_separator:
+        topics = tuple(topic for text in topics for topic in map(str.strip, text.split(separator)) if topic)
+    extra: dict[str, Any] = {name: text for name, names in benchmark.extra.items() if (text := found.text(name, *names))}
+    lists = ((name, written_list(found.get(*names))) for name, names in benchmark.extra_lists.items())
+    row = Row(
+        native_id=found.text("id", *columns.id),
+        text=asked,
+        answers=() if answers == _WITHHELD else answers,
+        level=found.text("level", *columns.level),
+        topics=topics,
+        canary=canary,
+        extra=extra | {name: list(items) for name, items in lists if items},
+    )
+    if benchmark.attachment and (file := found.text("file", benchmark.attachment)) and not options.with_attachments:
+        raise RowError(UnreadWhy.NEEDS_FILE, file)
+    return row
+
+
+def _literal(value: Any) -> Any:
+    """A dict in Python's notation; where it cannot be read, what it would have said is lost, and the row is not."""
+    try:
+        return written(value)
+    except ValueError:
+        return None
+
+
+def open_qa(benchmark: Benchmark, found: Fields, options: Options) -> Row:
+    """Open-domain question sets in the layouts in use.
+
+    FlashRAG's ``golden_answers``; Search-R1's training rows, where the question stands at the end of a template; the lists of
+    ARPO, R1-Searcher and SimpleDeepSearcher; and the originals. A file that says by ``data_source`` that it holds several sets
+    gives the rows of the one that is asked for.
+    """
+    source = found.text("source", "data_source")
+    if source and source.casefold() not in benchmark.sources:
+        raise RowError(UnreadWhy.OTHER_SET, source)
+    if str(found.get("answerable")).casefold() == "false":
+        raise RowError(UnreadWhy.UNANSWERABLE)
+    columns = benchmark.columns
+    native = found.text("id", *columns.id)
+    hops = _HOPS.match(native)
+    return Row(
+        native_id=native,
+        text=_question_or_prompt(found, columns.question),
+        answers=_answers(found, columns.answer),
+        level=found.text("level", *columns.level) or (f"{hops[1]} hops" if hops else ""),
+        topics=found.texts("topic", *columns.topic),
+        hops=int(hops[1]) if hops else None,
+    )
+
+
+def _question_or_prompt(found: Fields, names: tuple[str, ...]) -> str:
+    text = found.text("question", *names)
+    if text or not found.has("prompt"):
+        found.need("question", *names)
+        return text
+    prompt = found.get("prompt")
+    if isinstance(prompt, list | tuple) and prompt and isinstance(prompt[-1], Mapping):
+        prompt = prompt[-1].get("content")
+    at = str(prompt or "").casefold().rfind(_MARK)
+    if at < 0:
+        raise RowError(UnreadWhy.NO_QUESTION, "its prompt has no part 'Question:'")
+    return str(prompt)[at + len(_MARK) :].strip()
+
+
+def _answers(found: Fields, lists: tuple[str, ...]) -> tuple[str, ...]:
+    """Of the first column of lists that is there, else of ``answer``, which may be TriviaQA's dict of value and aliases."""
+    for name in lists:
+        if found.role("answer", name) is not None:
+            return written_list(found.role("answer", name))
+    try:
+        answer: Any = opened(found.need("answer", "answer", "answers"), "{")
+    except MissingColumnError as error:
+        raise MissingColumnError("answer", ["golden_answers", *error.names]) from error
+    if isinstance(answer, Mapping):
+        inner = Fields(found.line, answer)
+        return text_list([*inner.texts("value", "Value"), *inner.texts("aliases", "Aliases")])
+    return text_list([*answer_list(answer), *answer_list(found.get("answer_aliases"))])
+
+
+def any_columns(benchmark: Benchmark, found: Fields, options: Options) -> Row:
+    """Any file of questions and answers, by the columns that a person names or the names that published files use."""
+    if not options.columns and {"id", "text", "answers"} <= set(found.values):
+        return own_questions(benchmark, found, options)
+    columns = benchmark.columns
+    names = (*QUESTION_KEYS, "text")
+    asked = found.need("question", *names)
+    if isinstance(asked, list) and asked and isinstance(asked[-1], dict):  # RL files hold it as a list of messages
+        text = str(asked[-1].get("content") or "")
+    else:
+        text = found.text("question", *names)
+    return Row(
+        native_id=found.text("id", *columns.id),
+        text=text,
+        answers=answer_list(found.need("answer", *ANSWER_KEYS)),
+        level=found.text("level", *columns.level),
+        topics=found.texts("topic", *columns.topic),
+        masked_urls=masked_urls(found.values),
+    )
+
+
+def own_questions(benchmark: Benchmark, found: Fields, options: Options) -> Row:
+    """Our own files of questions, whose ids, masks and hops are kept."""
+    if not {"id", "text"} <= set(found.values):
+        raise MissingColumnError("question", ["text"])
+    try:
+        question = Question.model_validate(dict(found.values))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise RowError(UnreadWhy.BAD_ROW, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    kind = question.meta.get("capability") or question.meta.get("kind")
+    return Row(
+        native_id=question.id,
+        text=question.text,
+        answers=question.answers,
+        level="" if question.hops is None else str(question.hops),
+        topics=(kind,) if isinstance(kind, str) else (),
+        masked_urls=question.masked_urls,
+        hops=question.hops,
+        canary=str(question.meta.get("canary") or ""),
+        extra=question.meta,
+    )
+
+
+READERS: dict[str, Reader] = {
+    "columns": by_columns,
+    "open-qa": open_qa,
+    "any-columns": any_columns,
+    "world": own_questions,
+}

@@ -1,0 +1,236 @@
+"""The table of benchmarks: what it says of each, benchmarks from outside, private names, known leaks."""
+
+import json
+import re
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from sanderling.cli.evaluation import app
+from sanderling.core.errors import UserError
+from sanderling.evaluate import benchmarks
+from sanderling.evaluate.benchmarks import BENCHMARKS, get_benchmark, is_private_name, leaks
+from sanderling.evaluate.result import EvalResult
+from sanderling.world.blocked import Blocklist
+from sanderling.world.contract import Page
+from sanderling.world.disk.store import build_world
+
+
+@pytest.mark.parametrize("key", BENCHMARKS)
+def test_every_fact_is_said_or_said_to_be_unknown(key: str) -> None:
+    found = get_benchmark(key)
+    assert found.key == key
+    for fact in (found.title, found.about, found.obtain, found.licence, found.source, found.published_judge):
+        assert fact.strip(), key
+    names = [split.name for split in found.splits]
+    assert len(set(names)) == len(names) and "" not in names
+    assert found.form in ("", "word", "browsecomp", "browsecomp-zh", "hle", "xbench", "simpleqa", "sets", "ours")
+    assert set(found.rules) <= {"exact", "contains", "f1", "numeric", "gaia", "squad_em", "squad_f1"}
+    assert found.form or found.rules, "something judges it"
+
+
+def test_a_misspelt_key_is_told_its_neighbours() -> None:
+    assert get_benchmark("GAIA_text_103").key == "gaia-text-103"
+    with pytest.raises(UserError, match=r"no benchmark 'giaa': did you mean 'gaia'"):
+        get_benchmark("giaa")
+    with pytest.raises(UserError, match="eval list"):
+        get_benchmark("zzz")
+
+
+def test_the_leaks_are_a_blocklist() -> None:
+    blocked = Blocklist.parse(leaks())
+    assert blocked.blocks("https://huggingface.co/datasets/someone/something")
+    assert blocked.blocks("https://github.com/openai/simple-evals/blob/main/x.py")
+    assert not blocked.blocks("https://huggingface.co/blog/x") and not blocked.blocks("https://github.com/openai/gym")
+    lines = [line for line in leaks().splitlines() if line and not line.startswith("#")]
+    repositories = [re.split(r"\s+#", line)[0].removeprefix("github.com/") for line in lines if line.startswith("github.com/")]
+    for repository in repositories:
+        assert f"raw.githubusercontent.com/{repository}" in lines and f"cdn.jsdelivr.net/gh/{repository}" in lines
+        assert f"*/{repository}" in lines or "/" not in repository
+    assert len(repositories) > 10
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://ghproxy.com/github.com/openai/simple-evals",
+        "https://cors-anywhere.herokuapp.com/huggingface.co/datasets/x",
+        "https://proxy.example/?url=huggingface.co/datasets/x",
+        "https://huggingface.co/%2564atasets/x",
+        "view-source:https://huggingface.co/datasets/x",
+        "https://uithub.com/openai/simple-evals",
+        "https://gitingest.com/PALIN2018/BrowseComp-ZH",
+        "https://deepwiki.com/openai/simple-evals",
+        "https://unheard-of.example/openai/simple-evals/blob/main/browsecomp_eval.py",
+        "https://deepwiki.com/MiroMindAI/any",
+    ],
+)
+def test_no_way_round_the_leaks_is_open(url: str) -> None:
+    assert Blocklist.parse(leaks()).blocks(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://en.wikipedia.org/wiki/Huggingface.co",
+        "https://en.wikipedia.org/wiki/OpenAI",
+        "https://openai.com/index/introducing-simpleqa/",
+        "https://whois.example/hf-mirror.com",
+        "https://search.example/?q=what+is+huggingface.co",
+        "https://deepwiki.com/openai/gym",
+    ],
+)
+def test_what_tells_of_the_leaks_sites_stays(url: str) -> None:
+    assert Blocklist.parse(leaks()).rule_for(url) == ""
+
+
+def test_the_table_holds_no_question_and_no_cipher() -> None:
+    encrypted = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{48,}={0,2}")
+    asked = re.compile(r"\"[^\"\n]{60,}[?？]\"")
+    for name in ("benchmarks.toml", "leaks.txt"):
+        text = Path(benchmarks.__file__).with_name(name).read_text(encoding="utf-8")
+        assert not encrypted.search(text) and not asked.search(text), name
+
+
+def test_the_page_of_the_docs_says_the_same() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text(encoding="utf-8")
+    rows = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
+    assert set(rows) == set(BENCHMARKS)
+    for key, found in BENCHMARKS.items():
+        for split in found.splits:
+            assert not split.questions or f"{split.questions:,}" in rows[key], key
+        assert (f"rule `{found.own_rule}`" if found.own_rule else f"form `{found.form}`") in rows[key], key
+        assert ("encrypted" in rows[key]) is bool(found.cipher) and ("gated" in rows[key]) is found.gated, key
+        assert found.licence.partition(";")[0] in rows[key], key
+
+
+# Benchmarks from outside ----------------------------------------------------------------------------------------------------
+
+MINE = """
+from sanderling.evaluate.benchmark_rows import Row
+from sanderling.evaluate.benchmarks import Benchmark, Columns
+
+RIVERS = Benchmark(
+    key="rivers", rules=("exact",), columns=Columns(question=("q",), answer=("found",), id=("nr",)), extra={"near": ("town",)}
+)
+
+def read(benchmark, found, options):
+    return Row(text=found.text("question", "q"), native_id=found.text("id", "nr"), answers=found.texts("answer", "found"))
+
+READ = RIVERS.model_copy(update={"reader": read})
+NO = "a text"
+"""
+TOML = """
+title = "Rivers"
+rules = ["exact"]
+reader = "columns"
+verbatim = false
+columns = {question = ["q"], answer = ["found"], id = ["nr"]}
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with questions in columns of a person's own, and benchmarks that describe them."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "rivers.toml").write_text(TOML)
+    (tmp_path / "likegaia.toml").write_text(
+        'like = "gaia"\ngated = false\ncolumns.question = ["q"]\ncolumns.answer = ["found"]\n'
+    )
+    rows = [{"nr": n, "q": f"Which river is number {n}?", "found": f"river {n}", "town": "Ulm"} for n in range(3)]
+    (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path
+
+
+class Answering(BaseHTTPRequestHandler):
+    """A chat server that knows two of three answers."""
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["messages"][-1]["content"]
+        number = int(asked.split("number ")[1][0])
+        text = f"<think>\nso\n</think>\n<answer>{f'river {number}' if number else 'nothing'}</answer>"
+        body = json.dumps({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.mark.parametrize("name", ["mine.py:RIVERS", "rivers.toml", "mine.py:READ"])
+def test_a_benchmark_from_outside_is_run(place: Path, name: str) -> None:
+    build_world(place / "world", [Page(url="https://r.example/", title="Rivers", text="Rivers.")], name="w", source="folder")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        model = f"http://127.0.0.1:{server.server_address[1]}/v1#m"
+        arguments = ["run", name, "q.jsonl", "--world", "world", "--model", model, "--profile", "tiny", "--out", "run"]
+        done = CliRunner().invoke(app, arguments)
+        server.shutdown()
+    assert done.exit_code == 0, f"{done.output}{done.exception}"
+    result = EvalResult.load(place / "run" / "result.json")
+    assert [(one.id, one.correct) for one in result.questions] == [("rivers/0", 0), ("rivers/1", 1), ("rivers/2", 1)]
+    assert result.judge == "exact"
+
+
+def test_one_like_another_takes_over_what_it_does_not_say(place: Path) -> None:
+    found = get_benchmark("likegaia.toml")
+    assert found.key == "likegaia" and found.own_rule == "gaia" and not found.private and found.columns.question == ("q",)
+    assert get_benchmark("mine.py:RIVERS").title == "rivers"
+    told = CliRunner().invoke(app, ["check", "mine.py:RIVERS", "q.jsonl", "--json"])
+    assert json.loads(told.output)["questions"] == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("mine.py:NO", "is a str and no"),
+        ("mine.py:RIVER", "did you mean 'RIVERS'"),
+        ("none.toml", "is no TOML file of a benchmark"),
+        ("bad.toml", "bad.toml has no setting colums: did you mean columns"),
+        ("reader.toml", "no reader of rows 'colums': did you mean 'columns'"),
+    ],
+)
+def test_what_is_no_benchmark_is_one_sentence(place: Path, name: str, said: str) -> None:
+    (place / "bad.toml").write_text("colums = {}\n")
+    (place / "reader.toml").write_text('reader = "colums"\n')
+    done = CliRunner().invoke(app, ["check", name, "q.jsonl"])
+    assert isinstance(done.exception, UserError) and said in str(done.exception)
+
+
+# Names that others write ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", BENCHMARKS)
+def test_keys_and_titles_say_what_the_benchmark_is(key: str) -> None:
+    one = BENCHMARKS[key]
+    spellings = [one.key, one.title, one.key.replace("-", "_"), one.key.upper(), one.key.replace("-", " "), f"{one.title} test"]
+    assert {is_private_name(name) for name in spellings} == {one.private}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "GAIA_text", "GAIAtext103", "gaia-validation", "Browse Comp", "browsecomp_en", "BC-ZH", "bc_en", "BCP", "HLE-500",
+        "hle_text", "Humanity’s Last Exam", "humanitys-last-exam", "xbench", "XBench-DS", "deep_xbench", "WebBrowseComp",
+    ],
+)  # fmt: skip
+def test_usual_spellings(name: str) -> None:
+    assert is_private_name(name)
+
+
+@pytest.mark.parametrize("name", ["", "Frame", "Seal0", "WebwalkerQA", "Mahle", "abc", "NQ", "?", "simple-qa"])
+def test_others_are_public(name: str) -> None:
+    assert not is_private_name(name)
+
+
+@given(st.text(), st.sampled_from([one.title for one in BENCHMARKS.values() if one.private]), st.text())
+def test_a_name_with_a_private_title_as_its_own_words_is_private(before: str, title: str, after: str) -> None:
+    assert is_private_name(f"{before} {title} {after}")
