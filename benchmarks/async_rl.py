@@ -56,9 +56,9 @@ from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.rl.config import PipelineConfig, RlConfig, Straggler
 from sanderling.rl.contract import Actor, Ask, Fate
 from sanderling.rl.denoise import DenoiseConfig
-from sanderling.rl.ledger import Ledger
+from sanderling.rl.queue import Ledger
 from sanderling.rl.run import run_rl
-from sanderling.rl.sifting import sift
+from sanderling.rl.step import sift
 from sanderling.runs.provenance import command_line, machine
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig

@@ -41,7 +41,7 @@ from sanderling.recipes.tiny.layout import Layout
 from sanderling.rl.credit.table import TurnTool
 from sanderling.rl.gain import GainConfig, plan_gains
 from sanderling.rl.losses import PpoConfig, build_loss
-from sanderling.rl.rows import rl_rows
+from sanderling.rl.step import rl_rows
 from sanderling.runs.progress import Report
 from sanderling.runs.provenance import command_line, machine
 from sanderling.tools.world_tools import world_tools

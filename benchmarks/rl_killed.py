@@ -30,7 +30,7 @@ from typing import Any
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.statistics import paired_difference
 from sanderling.rl.config import RlConfig
-from sanderling.rl.ledger import Ledger
+from sanderling.rl.queue import Ledger
 from sanderling.rl.run import CHECKPOINTS, METRICS
 from sanderling.runs.provenance import command_line, machine
 from sanderling.runs.run import DATABASE, reading

@@ -21,7 +21,7 @@ from sanderling.rl.curriculum import Curriculum, CurriculumConfig
 from sanderling.rl.denoise import DenoiseConfig, ExtremeConfig
 from sanderling.rl.gain import GainConfig, Probe
 from sanderling.rl.losses import CispoConfig, GspoConfig, MinirlConfig, PpoConfig, RatioTo
-from sanderling.rl.rollouts import episode_seed
+from sanderling.rl.queue import episode_seed
 from sanderling.rl.run import run_rl
 from sanderling.runs.run import records
 from sanderling.train.config import TrainerConfig

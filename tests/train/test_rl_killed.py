@@ -22,7 +22,7 @@ from test_rl_real_policy import base as base  # the fixture
 
 from sanderling.core.chat import load_tokenizer
 from sanderling.rl.contract import Actor, Fate
-from sanderling.rl.ledger import Ledger
+from sanderling.rl.queue import Ledger
 from sanderling.rl.run import CHECKPOINTS, run_rl
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics

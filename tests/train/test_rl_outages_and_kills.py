@@ -18,10 +18,9 @@ from sanderling.rl.config import PipelineConfig, SelectionConfig, Straggler
 from sanderling.rl.contract import Actor, Ask, Fate
 from sanderling.rl.denoise import DenoiseConfig, ExtremeConfig
 from sanderling.rl.health import Alarm, HealthConfig, HealthPause
-from sanderling.rl.learning import Learner, dealt
-from sanderling.rl.ledger import Ledger
-from sanderling.rl.rollouts import Rollouts
+from sanderling.rl.queue import Ledger, Rollouts
 from sanderling.rl.run import apart_from, run_rl
+from sanderling.rl.step import Learner, dealt
 from sanderling.runs.run import RECORDS, Run
 from sanderling.train.contract import Row
 from sanderling.train.encoding import Encoding

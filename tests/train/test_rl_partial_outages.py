@@ -19,9 +19,9 @@ from sanderling.rl.credit import IgpoConfig
 from sanderling.rl.credit.igpo import IgpoMode
 from sanderling.rl.denoise import DenoiseConfig, ExtremeConfig
 from sanderling.rl.gain import GainConfig
-from sanderling.rl.ledger import Ledger
+from sanderling.rl.queue import Ledger
 from sanderling.rl.run import run_rl
-from sanderling.rl.sifting import fate, sift
+from sanderling.rl.step import fate, sift
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
 

@@ -17,9 +17,9 @@ from sanderling.policy.weight_sync import copied, copy_into
 from sanderling.rl.config import PipelineConfig, RlConfig, SelectionConfig, Straggler
 from sanderling.rl.contract import Actor, Ask, Ended, Fate, Group, oldest_version
 from sanderling.rl.denoise import DenoiseConfig
-from sanderling.rl.ledger import Ledger
+from sanderling.rl.queue import Ledger
 from sanderling.rl.run import run_rl
-from sanderling.rl.sifting import STALE, fate, sift
+from sanderling.rl.step import STALE, fate, sift
 from sanderling.runs.run import DATABASE, records
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics

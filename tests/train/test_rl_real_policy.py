@@ -19,8 +19,8 @@ from sanderling.rl.config import RlConfig
 from sanderling.rl.contract import Actor, Ask
 from sanderling.rl.credit import GrpoConfig
 from sanderling.rl.gain import PROBES
-from sanderling.rl.rows import rl_rows
 from sanderling.rl.run import run_rl
+from sanderling.rl.step import rl_rows
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
 from sanderling.train.encoding import Encoding

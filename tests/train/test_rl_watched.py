@@ -15,8 +15,8 @@ from sanderling.rl.credit.table import Graded, build_table
 from sanderling.rl.curriculum import CurriculumConfig
 from sanderling.rl.denoise import DenoiseConfig, ExtremeConfig, FormatConfig, Place, sift, turn_penalties
 from sanderling.rl.health import Alarm, HealthConfig, HealthPause, rules
-from sanderling.rl.learning import credit_rows
 from sanderling.rl.run import HealthWarning
+from sanderling.rl.step import credit_rows
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
 
@@ -32,7 +32,7 @@ def credited(group: list[tuple[Trajectory, float | None]], config: DenoiseConfig
     ]
     table = build_table(batch)
     advantages = build_estimator(LeaveOneOutConfig(penalty_weight=0.0))(table)
-    rows = credit_rows(batch, table.trajectory, advantages, Encoding(WordTokenizer(), PROFILE), False)
+    rows = credit_rows(batch, table, advantages, Encoding(WordTokenizer(), PROFILE), False)
     return [advantages[table.trajectory == i] for i in range(len(batch))], [row.trajectory for row in rows]
 
 

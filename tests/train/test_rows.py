@@ -5,7 +5,7 @@ from train_records import PROFILE, WordTokenizer, record
 from sanderling.core.errors import UserError
 from sanderling.core.record import NodeKind, Trajectory
 from sanderling.rl.credit.table import Graded, TurnTool, build_table, turn_tools
-from sanderling.rl.rows import rl_rows
+from sanderling.rl.step import rl_rows
 from sanderling.train.contract import Row
 from sanderling.train.encoding import Encoding, Limit, TrainTurn, rows_of, sft_rows
 

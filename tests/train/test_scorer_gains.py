@@ -12,7 +12,7 @@ from sanderling.core.record import Node, NodeKind, ToolEvent, Trajectory, turn_i
 from sanderling.core.types import Role, ToolCall, ToolStatus
 from sanderling.rl.credit.table import TurnTool, turn_tools
 from sanderling.rl.gain import GainAnswers, GainBaseline, GainConfig, GainForm, Probe, gains_and_logprobs, information_gains
-from sanderling.rl.rows import rl_rows
+from sanderling.rl.step import rl_rows
 from sanderling.train.config import TrainerConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.packed.logprobs import TokenLogprobs

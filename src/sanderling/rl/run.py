@@ -30,14 +30,11 @@ from sanderling.judge.rules import OUTCOMES, score_trajectory
 from sanderling.rl.checks import check_placement, check_run
 from sanderling.rl.config import Placement, RlConfig
 from sanderling.rl.contract import Actor, Fate, Group
-from sanderling.rl.credit_lines import write_credit
 from sanderling.rl.curriculum import Curriculum
 from sanderling.rl.health import Health, Raised
-from sanderling.rl.learning import Learner, Source
-from sanderling.rl.ledger import Batch, Ledger, Settled, settled_numbers
-from sanderling.rl.rollouts import Rollouts
+from sanderling.rl.queue import Batch, Ledger, Rollouts, Settled, settled_numbers
 from sanderling.rl.selection import Selection
-from sanderling.rl.sifting import fate
+from sanderling.rl.step import Learner, Source, fate, write_credit
 from sanderling.train.checkpoint import checkpoints, load_state, save_model
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import MetricsLog, read_metrics

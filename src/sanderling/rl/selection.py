@@ -14,8 +14,8 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
 from sanderling.rl.config import RlConfig
 from sanderling.rl.contract import Actor, Ask, Ended, Score
-from sanderling.rl.learning import Learner
-from sanderling.rl.rollouts import episode_seed, made
+from sanderling.rl.queue import episode_seed, made
+from sanderling.rl.step import Learner
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.train.checkpoint import save_model
 from sanderling.train.metrics import MetricsLog, read_metrics
