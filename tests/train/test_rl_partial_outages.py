@@ -12,7 +12,7 @@ from train_records import PROFILE, WordTokenizer, record
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
-from sanderling.rl import rollouts
+from sanderling.rl import queue
 from sanderling.rl.config import PipelineConfig, RlConfig, SelectionConfig
 from sanderling.rl.contract import Actor, Ask, Ended, Fate, Group, ScorerAwayError
 from sanderling.rl.credit import IgpoConfig
@@ -66,7 +66,7 @@ def test_a_judge_that_goes_away_stops_the_run_and_nothing_is_learnt_from_whom_a_
 
 def test_a_judge_that_comes_back_is_waited_for(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """An asker that gave up asks once a minute only, so the few retries of an outage would be over too soon."""
-    monkeypatch.setattr(rollouts, "_FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(queue, "_FIRST_PAUSE_S", 0.01)
 
     class Returns(Judge):
         refused = 0
