@@ -116,7 +116,7 @@ def in_process(call: Callable[[int], object], count: int) -> list[float]:
 def start(directory: Path, core: int | None) -> tuple[subprocess.Popen[str], tuple[str, int]]:
     """A server, and where it listens."""
     code = "from sanderling.cli.main import main; main()"
-    command = [sys.executable, "-c", code, "world", "serve", str(directory), "--port", "0", "--threads", "1"]
+    command = [sys.executable, "-c", code, "world", "serve", str(directory), "--port", "0", "--set", "threads=1"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     if core is not None:
         os.sched_setaffinity(process.pid, {core})

@@ -44,8 +44,8 @@ def pages_file(tmp_path) -> Path:
 
 def test_from_json_lines_to_a_page(pages_file, tmp_path):
     world = tmp_path / "w"
-    assert "3" in run("build", "jsonl", pages_file, "--out", world)
-    assert "jsonl pages.jsonl" in run("info", world)
+    assert "3" in run("build", "from", pages_file, "--out", world)
+    assert "pages.jsonl" in run("info", world)
     found = run("search", world, "founded town", "--limit", 1)
     assert "Orlo [town]" in found and "https://w.example/Orlo_(town)" in found and "2020" in found
     assert "found nothing" in run("search", world, "zzzz")
@@ -55,7 +55,7 @@ def test_from_json_lines_to_a_page(pages_file, tmp_path):
 
 def test_a_profile_shows_what_its_agent_reads(pages_file, tmp_path):
     world = tmp_path / "w"
-    run("build", "jsonl", pages_file, "--out", world)
+    run("build", "from", pages_file, "--out", world)
     opened = open_world(world)
     for name, profile in PROFILES.items():
         tools, names = world_tools(opened, profile), profile.tools
@@ -74,7 +74,7 @@ def test_a_profile_shows_what_its_agent_reads(pages_file, tmp_path):
 
 def test_a_page_that_cannot_be_read_is_one_sentence_and_exit_status_1(pages_file, tmp_path):
     world = tmp_path / "w"
-    run("build", "jsonl", pages_file, "--out", world)
+    run("build", "from", pages_file, "--out", world)
     for url, shown in (("local://none[x]", "local://none[x]"), ("", "No address"), ("who founded Orlo?", "who founded Orlo?")):
         missed = CliRunner().invoke(app, ["visit", str(world), url], env={"COLUMNS": "200"})
         assert (missed.exit_code, missed.stdout) == (1, "")
@@ -85,7 +85,7 @@ def test_a_long_page_is_read_on(pages_file, tmp_path):
     text = "\n\n".join(f"Paragraph {n} of the chronicle has about ten words in it." for n in range(40))
     pages_file.write_text(json.dumps({"url": "https://w.example/c", "title": "C", "text": text}), encoding="utf-8")
     world = tmp_path / "w"
-    run("build", "jsonl", pages_file, "--out", world)
+    run("build", "from", pages_file, "--out", world)
     shown, address = run("visit", world, "https://w.example/c", "--words", 100), "https://w.example/c#page=2"
     read = []
     while "Next: " in shown:
@@ -104,7 +104,7 @@ def test_a_long_page_is_read_on(pages_file, tmp_path):
 
 def test_a_store_that_breaks_while_it_is_read_is_one_sentence(pages_file, tmp_path):
     world = tmp_path / "w"
-    run("build", "jsonl", pages_file, "--out", world)
+    run("build", "from", pages_file, "--out", world)
     store = bytearray((world / "pages-0.sqlite").read_bytes())
     store[4096:] = b"\xff" * (len(store) - 4096)  # the header says that all is well
     (world / "pages-0.sqlite").write_bytes(store)
@@ -115,7 +115,7 @@ def test_a_store_that_breaks_while_it_is_read_is_one_sentence(pages_file, tmp_pa
 
 
 def test_more_results_than_there_are_pages_are_all_of_them(pages_file, tmp_path):
-    run("build", "jsonl", pages_file, "--out", tmp_path / "w")
+    run("build", "from", pages_file, "--out", tmp_path / "w")
     assert run("search", tmp_path / "w", "herring", "--limit", 10**14).count("herring") == 2
 
 
@@ -144,7 +144,7 @@ def test_the_encyclopedia_is_built(tmp_path):
 
 def test_failures_are_one_sentence(pages_file, tmp_path):
     for arguments, message in (
-        (("build", "jsonl", tmp_path / "none", "--out", tmp_path / "w"), "There is no file"),
+        (("build", "from", tmp_path / "none", "--out", tmp_path / "w"), "There is no source"),
         (("build", "recorded", "--from", tmp_path / "none", "--out", tmp_path / "w"), "none"),
         (("info", tmp_path / "w"), "There is no world"),
     ):
@@ -162,7 +162,7 @@ def test_pages_cannot_reach_for_the_terminal(tmp_path):
         "text": "tidal \x1b]0;taken\x07 flat \x9b2J \u202e and many words beside these, so that it still is text " * 3,
     }
     file.write_text(json.dumps(page), encoding="utf-8")
-    told = run("build", "jsonl", file, "--out", tmp_path / "w", "--name", "n\x1b[2J")
+    told = run("build", "from", file, "--out", tmp_path / "w", "--name", "n\x1b[2J")
     told += run("search", tmp_path / "w", "tidal flat") + run("visit", tmp_path / "w", "https://w.example/x")
     assert "tidal" in told and not set(told) & set("\x1b\x07\x9b\u202e")
 
@@ -174,7 +174,7 @@ def test_a_line_that_is_no_page_is_named(tmp_path, line):
     file = tmp_path / "pages.jsonl"
     file.write_text(line + "\n", encoding="utf-8", errors="surrogateescape")
     with pytest.raises(UserError, match=r"would hold no page \(line 1 is not-a-page\)\.$"):
-        run("build", "jsonl", file, "--out", tmp_path / "w")
+        run("build", "from", file, "--out", tmp_path / "w")
     assert [path.name for path in tmp_path.iterdir()] == ["pages.jsonl"]
 
 

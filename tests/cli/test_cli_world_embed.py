@@ -39,15 +39,20 @@ def test_from_no_index_to_hybrid_results(world: Path) -> None:
     assert "3 pages as 6 passages, 64 dimensions by hashed-1:64 " in run("info", world)
     assert "Herring" in run("search", world, "herrings", "--search", "dense", "--limit", 1)
     assert "Orlo" in run("search", world, "founded poets", "--search", "hybrid", "--limit", 1)
-    assert "Orlo" in run("search", world, "founded by", "--search", "hybrid", "--profile", "tiny", "--dynamics", "web")
+    assert "Orlo" in run("search", world, "founded by", "--search", "hybrid", "--profile", "tiny", "--faults", "web")
     assert "found nothing" in run("search", world, "zzzz")
 
 
 def test_the_same_command_again_does_nothing_and_another_is_refused(world: Path) -> None:
-    first = run("embed", world, "--embedder", "hashed:64", "--chunks", 1, "--float32")
+    first = run("embed", world, "--embedder", "hashed:64", "--set", "chunking.most=1", "--set", "precision=float32")
     assert "3 pages as 3 passages" in first
     assert run("embed", world).splitlines()[-1] == run("embed", world, "--embedder", "hashed:64").splitlines()[-1]
-    for other in (["--embedder", "hashed:128"], ["--chunks", 2], ["--float16"], ["--query-prefix", "q: "]):
+    for other in (
+        ["--embedder", "hashed:128"],
+        ["--set", "chunking.most=2"],
+        ["--set", "precision=float16"],
+        ["--set", "prefixes.query=q: "],
+    ):
         with pytest.raises(UserError, match="remove it to embed again"):
             run("embed", world, *other)
 

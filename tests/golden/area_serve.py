@@ -255,7 +255,10 @@ def rankings(place: Path) -> dict[str, Any]:
     """Dense and hybrid lists over two embeddings of the encyclopedia."""
     cases = {}
     queries = ["a river in the north", "painter born in a small town", "founded by", "novle about the sea", "", "1950 treaty"]
-    for spec, more in (("hashed", ()), ("hashed:64", ("--chunks", 1, "--chunk-chars", 200, "--float32"))):
+    for spec, more in (
+        ("hashed", ()),
+        ("hashed:64", ("--set", "chunking.most=1", "--set", "chunking.chars=200", "--set", "precision=float32")),
+    ):
         world = place.parent / f"dense-{spec.replace(':', '-')}"
         run("build", "encyclopedia", "--out", world, "--size", 60, "--seed", 3)
         said = run("embed", world, "--embedder", spec, *more)
@@ -313,7 +316,7 @@ def fidelity(scratch: Path) -> dict[str, Any]:
             cases[f"fidelity by {unit}, {part['label']}"] = figures if unit == "question" else digest(figures)
             cases[f"counts by {unit}, {part['label']}"] = {k: v for k, v in part.items() if not isinstance(v, dict | list)}
         cases[f"report by {unit}"] = {k: v for k, v in report.items() if k not in ("run", "limits")}
-    run("fit-dynamics", "--from", against, "--out", scratch / "fitted.toml")
+    run("fit-faults", "--from", against, "--out", scratch / "fitted.toml")
     cases["fitted"] = (scratch / "fitted.toml").read_text()
     return cases
 

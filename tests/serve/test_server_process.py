@@ -126,7 +126,7 @@ def certificate(tmp_path_factory) -> Path:
 def test_programs_with_fixed_https_addresses_are_served(directory, certificate):
     """Their names resolve to this machine, their certificate is trusted, their key is the token: the code stays as it is."""
     key = certificate.with_name("key.pem")
-    arguments = ["--port", "0", "--certificate", str(certificate), "--key", str(key), "--token-env", "THE_KEY"]
+    arguments = ["--port", "0", "--set", f"certificate={certificate}", "--set", f"key={key}", "--token-env", "THE_KEY"]
     with server("world", "serve", str(directory), *arguments, THE_KEY="k") as (process, url):
         assert url.startswith("https://127.0.0.1:")
         trusted = ssl.create_default_context(cafile=str(certificate))
@@ -144,7 +144,7 @@ def test_what_is_no_certificate_is_told(directory, certificate, tmp_path):
     text = tmp_path / "text.pem"
     text.write_text("nothing")
     key = str(certificate.with_name("key.pem"))
-    for arguments in (["--certificate", str(text)], ["--certificate", str(tmp_path / "no")], ["--key", key]):
+    for arguments in (["--set", f"certificate={text}"], ["--set", f"certificate={tmp_path / 'no'}"], ["--set", f"key={key}"]):
         told = run("world", "serve", str(directory), "--port", "0", *arguments)
         assert told.returncode == 2 and "certificate" in told.stderr and "Traceback" not in told.stderr
 
@@ -230,7 +230,7 @@ def test_what_cannot_be_is_one_sentence(directory, tmp_path):
 
 
 def test_a_world_is_served_with_its_dynamics(directory):
-    arguments = ("world", "serve", str(directory), "--port", "0", "--dynamics", "hostile", "--world-seed", "3")
+    arguments = ("world", "serve", str(directory), "--port", "0", "--faults", "hostile", "--world-seed", "3")
     body = {"queries": [f"film {i}" for i in range(60)], "episode_seed": 5}
     with server(*arguments) as (_, url):
         replies = httpx.post(f"{url}/v1/search", json=body).json()["replies"]

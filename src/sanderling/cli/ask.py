@@ -23,8 +23,9 @@ from sanderling.cli import exits
 from sanderling.cli.backend import Backend, Place, ReaderUrl, SearchUrl, Web, closing
 from sanderling.cli.extractor import ExtractorCache, ExtractorChoice, ExtractorOutage, ExtractorSpec, opened_extractor
 from sanderling.cli.watch import Watcher, show_retry
-from sanderling.cli.world_dynamics import Dynamics, Inject, Pace, WorldSeed
-from sanderling.cli.world_embed import Search
+from sanderling.cli.world_options import Faults as Dynamics
+from sanderling.cli.world_options import Pace, Search, WorldSeed
+from sanderling.cli.world_options import PromptInjection as Inject
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import PROFILES, Profile, get_profile
 from sanderling.core.record import Question, Seeds, Trajectory

@@ -97,7 +97,7 @@ class Place:
             raise UserError("Name one place to search: a world with --world DIRECTORY, or the live web with --web.")
         if self.world is None:
             if self.dynamics is not None or self.pace is not None or self.injected or self.mode is not SearchMode.LEXICAL:
-                raise UserError("--dynamics, --inject, --pace and --search are a world's: leave them out with --web.")
+                raise UserError("--faults, --prompt-injection, --pace and --search are a world's: leave them out with --web.")
             return web_backend(profile, self.search_url, self.reader_url, guard)
         if self.search_url is not None or self.reader_url is not None:
             raise UserError("--search-url and --reader-url are the live web's: give --web with them, and no --world.")

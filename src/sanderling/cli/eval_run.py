@@ -28,8 +28,8 @@ from sanderling.cli.backend import Place, ReaderUrl, SearchUrl, Web
 from sanderling.cli.eval_progress import ShowProgress
 from sanderling.cli.extractor import ExtractorCache, ExtractorChoice, ExtractorOutage, ExtractorSpec
 from sanderling.cli.judges import FormOfBenchmark, JudgePrices, SecondJudge, Verdicts, form_for
-from sanderling.cli.world_dynamics import Dynamics, WorldSeed
-from sanderling.cli.world_embed import Search
+from sanderling.cli.world_options import Faults as Dynamics
+from sanderling.cli.world_options import Search, WorldSeed
 from sanderling.core.profiles import PROFILES
 from sanderling.evaluate.attempts import Made
 from sanderling.tools.page_reader import OnOutage

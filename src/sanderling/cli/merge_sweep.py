@@ -26,8 +26,8 @@ from sanderling.cli.merge_run import (
     Weights,
     merge_settings,
 )
-from sanderling.cli.world_dynamics import Dynamics, WorldSeed
-from sanderling.cli.world_embed import Search
+from sanderling.cli.world_options import Faults as Dynamics
+from sanderling.cli.world_options import Search, WorldSeed
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import PROFILES, Profile, get_profile
 from sanderling.core.text import visible

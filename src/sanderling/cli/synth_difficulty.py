@@ -27,8 +27,8 @@ from sanderling.cli.attempting import (
 from sanderling.cli.backend import Place, ReaderUrl, SearchUrl, Web
 from sanderling.cli.eval_progress import ShowProgress
 from sanderling.cli.judges import JudgePrices
-from sanderling.cli.world_dynamics import Dynamics, WorldSeed
-from sanderling.cli.world_embed import Search
+from sanderling.cli.world_options import Faults as Dynamics
+from sanderling.cli.world_options import Search, WorldSeed
 from sanderling.core.errors import UserError
 from sanderling.core.text import visible
 from sanderling.data.importing import open_trajectories

@@ -1,60 +1,170 @@
-"""``sanderling world``: build a world, look at it, search it, visit its pages. Thin: the work is done in ``world/``."""
+"""``sanderling world``: build a world, look at it, search it, visit its pages, serve it. Thin: `world` does the work."""
 
 import asyncio
+import os
+import time
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
+from sanderling.cli import exits
+from sanderling.cli.extractor import ExtractorCache, ExtractorChoice, ExtractorOutage, ExtractorSpec, opened_extractor
 from sanderling.cli.world_agents import agents
-from sanderling.cli.world_build import AGAIN, add, build_from
-from sanderling.cli.world_dynamics import Dynamics, WorldSeed, duplicates, fit_dynamics
-from sanderling.cli.world_embed import Search, dense_line, embed
-from sanderling.cli.world_fidelity import fidelity, read_recorded
-from sanderling.cli.world_links import links
-from sanderling.cli.world_obedience import obedience
-from sanderling.cli.world_progress import build_progress
-from sanderling.cli.world_push import push
-from sanderling.cli.world_serve import serve
-from sanderling.cli.world_shown import AsProfile, Where, changed, plain, readable
-from sanderling.cli.world_visit import visit
-from sanderling.core.profiles import ResultLayout, get_profile
+from sanderling.cli.world_fidelity import fidelity
+from sanderling.cli.world_options import Faults, Pace, PromptInjection, Search, WorldSeed
+from sanderling.core.config import load_config, to_toml
+from sanderling.core.errors import UserError
+from sanderling.core.profiles import PROFILES, ResultLayout, get_profile
 from sanderling.core.text import visible
 from sanderling.core.types import ToolStatus
-from sanderling.tools.contract import ToolContext
-from sanderling.tools.layouts import status_sentence
+from sanderling.runs.files import replace_file
+from sanderling.tools.contract import ToolContext, ToolOutageError
+from sanderling.tools.layouts import parts_note, status_sentence, visit_miss
+from sanderling.tools.page_reader import OnOutage, ReaderOutageError
 from sanderling.tools.world_tools import world_tools
-from sanderling.world.contract import answered
+from sanderling.world.contract import VisitReply
+from sanderling.world.dense.embedders import FORMS, CachedEmbedder, open_embedder, opens_socket
 from sanderling.world.dense.index import SearchMode
-from sanderling.world.disk.store import WorldInfo, build_world, read_manifest
+from sanderling.world.dense.vectors import DIRECTORY, DenseSettings, embed_world, read_info, settings_for
+from sanderling.world.disk.duplicates import THRESHOLD
+from sanderling.world.disk.pages import WorldCounts
+from sanderling.world.disk.store import (
+    SourceAccount,
+    WorldInfo,
+    add_to_world,
+    build_world,
+    compare_pages,
+    open_world,
+    read_manifest,
+)
+from sanderling.world.milvus.client import VectorIndex
+from sanderling.world.milvus.push import push_world
 from sanderling.world.opening import open_as_met
 from sanderling.world.recorded import REPLAY_FILE, Unit
+from sanderling.world.sources.base import HtmlExtractor, Limits
 from sanderling.world.sources.gathering import Gathering
-from sanderling.world.sources.kinds import open_source
+from sanderling.world.sources.kinds import SOURCES, open_source, open_sources, remember_sources
 
 app = typer.Typer(help="Offline worlds: build, look at, search, visit.", no_args_is_help=True)
 build = typer.Typer(help="Build a world from a source of pages.", no_args_is_help=True)
 app.add_typer(build, name="build")
-build.command("from")(build_from)
-app.command("add")(add)
 app.command("agents")(agents)
-app.command("duplicates")(duplicates)
-app.command("embed")(embed)
 app.command("fidelity")(fidelity)
-app.command("fit-dynamics")(fit_dynamics)
-app.command("links")(links)
-app.command("obedience")(obedience)
-app.command("push")(push)
-app.command("serve")(serve)
-app.command("visit")(visit)
 
-"""The replay table within the directory of a recorded world."""
-_NOTHING = "Interrupted: nothing was built, and nothing is left behind."
+Where = Annotated[Path, typer.Argument(metavar="WORLD", help="Directory of a world.")]
 Out = Annotated[Path, typer.Option("--out", help="Directory of the new world; must not exist.")]
+Settings = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Another setting; repeatable.")]
+AsProfile = Annotated[
+    str | None, typer.Option("--profile", help=f"Show what an agent of this profile reads: {', '.join(PROFILES)}.")
+]
+RecordedCalls = Annotated[
+    Path, typer.Option("--from", help="Directory of recorded trajectories, of any known layout, or a file of ask --record.")
+]
+Sources = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SOURCE...",
+        help="Folders (HTML, Markdown, text, PDF), WARC, ZIM, Wikipedia dumps, JSON lines, other worlds; or KIND:REST, such as "
+        "recorded:TRAJECTORIES or encyclopedia:SIZE/SEED.",
+    ),
+]
+BaseUrl = Annotated[
+    str, typer.Option(help="Address that the paths of folders, ZIM files and dumps stand below; local://NAME/ by default.")
+]
+Kind = Annotated[str, typer.Option(help=f"Kind of every source, told by name otherwise: {', '.join(SOURCES)}.")]
+Largest = Annotated[int, typer.Option(min=1, help="Megabytes of one document; larger ones are left out.")]
+Html = Annotated[
+    HtmlExtractor, typer.Option("--extractor", help="Who finds the main content of HTML; trafilatura: slower, for news.")
+]
+Workers = Annotated[int, typer.Option(min=1, help="Processes that read documents. More give the same world, sooner.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Start over, where an interrupted command left something to go on from.")]
+
+AGAIN = "Interrupted: the same command goes on from here."
+_NOTHING = "Interrupted: nothing was built, and nothing is left behind."
+_WORDS = 2_000
+_LONGEST_ADDRESS = 300
+_BAR_SECONDS = 0.2
+"""Between two moves of a bar: moving it at each page would cost more than the page."""
+
+
+# building
+
+
+@build.command("from")
+def build_from(
+    sources: Sources,
+    out: Out,
+    base_url: BaseUrl = "",
+    kind: Kind = "",
+    name: Annotated[str, typer.Option(help="The world's name, as trajectories record it; the first source's by default.")] = "",
+    largest: Largest = 16,
+    extractor: Html = HtmlExtractor.RESILIPARSE,
+    workers: Workers = 1,
+    fresh: Fresh = False,
+) -> None:
+    """Build a world from files: folders, archives, dumps, or several of these together.
+
+    Stopped or killed, the same command goes on.
+    """
+    opened = open_sources(sources, kind, base_url, Limits(document_bytes=largest << 20, extractor=extractor))
+    with _progress(AGAIN) as progress:
+        info = build_world(
+            out,
+            Gathering(opened, workers),
+            name=name or opened[0].name,
+            source=" + ".join(one.name for one in opened) + (f" below {base_url}" if base_url else ""),
+            progress=progress,
+            fresh=fresh,
+            finish=lambda place: remember_sources(place, opened),
+        )
+    _report_sources(f"world {info.name}", info.accounts, info.counts)
+    Console().print(
+        f"{_plain(str(out))} holds {info.page_count:,} pages; its manifest.json names the first of each reason. "
+        f"Links: {info.links.inside:,} to pages of it, {info.links.dead:,} dead, {info.links.outside:,} to other sites."
+    )
+
+
+@app.command("add")
+def add(
+    directory: Where,
+    sources: Sources,
+    base_url: BaseUrl = "",
+    kind: Kind = "",
+    largest: Largest = 16,
+    extractor: Html = HtmlExtractor.RESILIPARSE,
+    workers: Workers = 1,
+    fresh: Fresh = False,
+) -> None:
+    """Add pages to a world, without building it again.
+
+    Whoever reads the world meanwhile goes on reading it as it was. Stopped or killed, the same command goes on.
+    """
+    opened = open_sources(sources, kind, base_url, Limits(document_bytes=largest << 20, extractor=extractor))
+    feed = Gathering(opened, workers)
+    source = " + ".join(one.name for one in opened) + (f" below {base_url}" if base_url else "")
+    read_manifest(directory)
+    with _progress(AGAIN) as progress:
+        remember_sources(directory, opened)  # before the pages are there: one too many does no harm
+        info, counts = add_to_world(directory, feed, source=source, progress=progress, fresh=fresh)
+    _report_sources(f"added to {info.name}", feed.accounts(feed.mark()), counts)
+    Console().print(f"{_plain(str(directory))} holds {info.page_count:,} pages, {counts.kept:,} of them new.")
 
 
 @build.command("encyclopedia")
@@ -65,23 +175,15 @@ def build_encyclopedia(
 ) -> None:
     """Generate an encyclopedia of invented people, places, organisations, works and events."""
     feed = Gathering([open_source(f"encyclopedia:{size}/{seed}")])
-    with build_progress(AGAIN) as progress:
-        info = build_world(
-            out,
-            feed,
-            name=f"encyclopedia-{size}-{seed}",
-            source=f"encyclopedia --size {size} --seed {seed}",
-            seed=seed,
-            progress=progress,
-        )
-    _report(out, info)
+    name, source = f"encyclopedia-{size}-{seed}", f"encyclopedia --size {size} --seed {seed}"
+    with _progress(AGAIN) as progress:
+        built = build_world(out, feed, name=name, source=source, seed=seed, progress=progress)
+    _report(out, built)
 
 
 @build.command("recorded")
 def build_recorded(
-    source: Annotated[
-        Path, typer.Option("--from", help="Directory of recorded trajectories, of any known layout, or a file of ask --record.")
-    ],
+    source: RecordedCalls,
     out: Out,
     name: Annotated[str, typer.Option(help="The world's name, as trajectories record it.")] = "recorded",
     hold_out: Annotated[
@@ -97,6 +199,7 @@ def build_recorded(
     Their questions that have accepted answers are laid beside them, for sanderling eval run world.
     """
     from sanderling.data.questions import write_questions
+    from sanderling.data.recorded_source import read_recorded
     from sanderling.world.recorded import answerable_questions, built_from, pages_from_trajectories, split, write_built_from
 
     console = Console(stderr=True)
@@ -111,15 +214,10 @@ def build_recorded(
         write_questions(place / "questions.jsonl", answerable_questions(built))
         write_built_from(place, [built_from(built, held, hold_out, seed, hold_out_by)])
 
-    with build_progress(_NOTHING) as progress:
+    words = f"recorded {source.name}" + (f", {hold_out:g} held out by {hold_out_by.value}" if hold_out else "")
+    with _progress(_NOTHING) as progress:
         info = build_world(
-            out,
-            pages,
-            name=name,
-            source=f"recorded {source.name}" + (f", {hold_out:g} held out by {hold_out_by.value}" if hold_out else ""),
-            seed=seed if hold_out else None,
-            progress=progress,
-            finish=finish,
+            out, pages, name=name, source=words, seed=seed if hold_out else None, progress=progress, finish=finish
         )
     if recorded.report is not None:
         console.print(recorded.report)
@@ -139,15 +237,111 @@ def build_jsonl(
 ) -> None:
     """Build a world from a file of JSON lines; as ``build from``, which takes several sources."""
     feed = Gathering([open_source(file, "jsonl")])
-    with build_progress(AGAIN) as progress:
-        info = build_world(out, feed, name=name or file.stem, source=f"jsonl {file.name}", progress=progress)
-    _report(out, info)
+    with _progress(AGAIN) as progress:
+        built = build_world(out, feed, name=name or file.stem, source=f"jsonl {file.name}", progress=progress)
+    _report(out, built)
+
+
+@app.command("duplicates")
+def duplicates(
+    directory: Where,
+    threshold: Annotated[
+        float, typer.Option(min=0.5, max=1.0, help="Share of common word sequences from which two pages are near-duplicates.")
+    ] = THRESHOLD,
+) -> None:
+    """Find a world's near-duplicate pages, so that masking one masks them all."""
+    info = read_manifest(directory)
+    with Console(stderr=True).status(f"comparing {info.page_count:,} pages"):
+        groups, path = compare_pages(directory, info, threshold)
+    _say(f"{sum(map(len, groups)):,} of {info.page_count:,} pages are near-duplicates, in {len(groups):,} groups: {path}")
+
+
+@app.command("embed")
+def embed(
+    directory: Where,
+    embedder: Annotated[str | None, typer.Option("--embedder", help=f"{FORMS}; the index's own when it has been made.")] = None,
+    cache: Annotated[
+        Path | None, typer.Option(help="File that keeps every vector by its text, for the next world with the same pages.")
+    ] = None,
+    settings: Settings = None,
+) -> None:
+    """Embed a world's pages for dense and hybrid search; killed, it goes on, and pages that came since are added.
+
+    Settings: chunking.most (passages of a page), chunking.chars, prefixes.query and prefixes.document ("query: " and
+    "passage: " for E5), precision (float16 or float32).
+    """
+    info, world = read_info(directory / DIRECTORY), open_world(directory)
+    spec = embedder or (info.embedder if info else None)
+    if spec is None:
+        raise UserError(f"Name the embedder: --embedder with {FORMS}.")
+    opened = open_embedder(spec)
+    made = (info.settings if info else settings_for(opened)).model_copy(
+        update={"model": opened.model, "dimension": opened.dimension}
+    )
+    chosen = load_config(DenseSettings, to_toml(made), "--set", settings or [])
+    with _progress("Interrupted: the same command goes on after the last whole batch.") as progress:
+        done = embed_world(
+            directory,
+            world,
+            opened if cache is None else CachedEmbedder(opened, cache),
+            chosen,
+            spec=spec,
+            progress=lambda count: progress("pages", count, world.page_count),
+        )
+    _say(
+        f"{done.pages:,} pages as {done.rows:,} passages of {done.settings.dimension} dimensions by {done.settings.model} "
+        f"({done.vector_bytes / 1e6:,.1f} MB): {directory / DIRECTORY}"
+    )
+
+
+@app.command("push")
+def push(
+    directory: Where,
+    milvus: Annotated[
+        str,
+        typer.Option(
+            "--milvus", metavar="URI", help="http://host:19530, or a file for milvus-lite; MILVUS_TOKEN has the token."
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Directory that will stand for the pushed world.")],
+    collection: Annotated[str, typer.Option(help="How its name on the server begins; the world's fingerprint follows.")] = "",
+    vectors: Annotated[
+        VectorIndex, typer.Option(help="How passages are searched, if the world was embedded.")
+    ] = VectorIndex.HNSW,
+) -> None:
+    """Push a world to Milvus; --out then stands for it in every command. Killed, the same command goes on."""
+    world, dense = open_world(directory), read_info(directory / DIRECTORY)
+    total = world.page_count + (dense.rows if dense else 0)
+    with _progress("Interrupted: the same command goes on.") as progress:
+        done = push_world(
+            directory,
+            world,
+            milvus,
+            out,
+            collection=collection,
+            vector_index=vectors,
+            progress=lambda count: progress("pages, passages", count, total),
+        )
+    cut = f"; of {done.cut:,} long pages only the first words are searched" if done.cut else ""
+    _say(f"{done.pages:,} pages and {done.passages:,} passages are on {milvus}{cut}; {out} stands for them.")
+
+
+# looking
 
 
 @app.command("info")
 def info(directory: Where) -> None:
     """What a world holds and where it comes from."""
-    _report(directory, read_manifest(directory), dense_line(directory))
+    manifest, dense = read_manifest(directory), read_info(directory / DIRECTORY)
+    if dense is None:
+        words = "none (make it with sanderling world embed)"
+    else:
+        made = dense.settings
+        words = f"{dense.pages:,} pages as {dense.rows:,} passages, {made.dimension} dimensions by {made.model}"
+        words += "" if dense.world == manifest.fingerprint else "; not of the world as it is: embed again"
+        if opens_socket(dense.embedder):
+            words += f"; queries are sent to {dense.embedder}: the world is not closed"
+    _report(directory, manifest, words)
 
 
 @app.command("search")
@@ -156,29 +350,183 @@ def search(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="What to search for.")],
     limit: Annotated[int | None, typer.Option(min=1, help="Number of results; 10, or the profile's number.")] = None,
     profile: AsProfile = None,
-    dynamics: Dynamics = None,
+    faults: Faults = None,
     world_seed: WorldSeed = 0,
     mode: Search = SearchMode.LEXICAL,
 ) -> None:
     """Search a world and show the ranked results."""
-    if profile is not None:
-        chosen = changed(get_profile(profile), results_per_query=limit)
-        with readable(directory):
-            opened = open_as_met(directory, dynamics, world_seed, mode)
-            tool = world_tools(opened, chosen)[chosen.tools.search]
-            result = asyncio.run(tool({chosen.tools.search_query: [query]}, ToolContext()))
-            Console().print(Text(visible(result.text)), soft_wrap=True)
-        return
-    with readable(directory):
-        opened = open_as_met(directory, dynamics, world_seed, mode)
-        reply = answered(opened.search(query, limit=limit or 10))
     console = Console()
+    with _readable(directory):
+        world = open_as_met(directory, faults, world_seed, mode)
+        if profile is not None:
+            chosen = get_profile(profile)
+            if limit is not None:
+                chosen = chosen.model_copy(update={"results_per_query": limit})
+            tool = world_tools(world, chosen)[chosen.tools.search]
+            result = asyncio.run(tool({chosen.tools.search_query: [query]}, ToolContext()))
+            console.print(Text(visible(result.text)), soft_wrap=True)
+            return
+        reply = asyncio.run(world.search(query, limit=limit or 10))
     if reply.status is not ToolStatus.OK:
         console.print(status_sentence(reply.status, ResultLayout.MARKDOWN))
     for number, hit in enumerate(reply.hits, start=1):
-        date = f"  [dim]{plain(hit.date)}[/]" if hit.date else ""
-        console.print(f"[bold]{number:2}. {plain(hit.title)}[/]{date}  [dim]{hit.score:.4g}[/]")
-        console.print(f"    [cyan]{plain(hit.url)}[/]\n    {plain(hit.snippet)}\n", highlight=False, soft_wrap=True)
+        date = f"  [dim]{_plain(hit.date)}[/]" if hit.date else ""
+        console.print(f"[bold]{number:2}. {_plain(hit.title)}[/]{date}  [dim]{hit.score:.4g}[/]")
+        console.print(f"    [cyan]{_plain(hit.url)}[/]\n    {_plain(hit.snippet)}\n", highlight=False, soft_wrap=True)
+
+
+@app.command("visit")
+def visit(
+    directory: Where,
+    url: Annotated[str, typer.Argument(metavar="URL", help="Address of a page; URL#page=2: the second part of a long one.")],
+    goal: Annotated[str, typer.Option(help="What to look for; without one, the page from its top.")] = "",
+    words: Annotated[int | None, typer.Option(min=1, help="Most words shown; 2,000, or the profile's number.")] = None,
+    profile: AsProfile = None,
+    faults: Faults = None,
+    world_seed: WorldSeed = 0,
+    extractor: ExtractorSpec = None,
+    extractor_cache: ExtractorCache = None,
+    extractor_outage: ExtractorOutage = OnOutage.FALL_BACK,
+) -> None:
+    """Show the passages of a page that serve a goal, or a part of it. Exit status 1: the page cannot be read."""
+    choice = None if extractor is None else ExtractorChoice(extractor, extractor_cache, extractor_outage)
+
+    async def read() -> ToolStatus:
+        world = open_as_met(directory, faults, world_seed)
+        async with opened_extractor(choice, Console(stderr=True)) as reader:
+            if profile is not None:
+                chosen = get_profile(profile)
+                if words is not None:
+                    chosen = chosen.model_copy(update={"visit_words": words})
+                tool = world_tools(world, chosen, reader)[chosen.tools.visit]
+                result = await tool({chosen.tools.visit_url: [url], chosen.tools.visit_goal: goal}, ToolContext())
+                Console().print(Text(visible(result.text)), soft_wrap=True)
+                return result.status
+            reply = await world.visit(url, goal, max_words=words or _WORDS)
+            if reader is not None:
+
+                async def again(address: str, most: int) -> VisitReply:
+                    return await world.visit(address, goal, max_words=most)
+
+                (reply,) = await reader.read_visits(again, [(url, reply)], goal, words or _WORDS, None)
+            _show_page(url, reply)
+            return reply.status
+
+    with _readable(directory):
+        status = asyncio.run(read())
+    if status is not ToolStatus.OK:
+        raise typer.Exit(exits.NO_ANSWER)
+
+
+# faults and orders
+
+
+@app.command("fit-faults")
+def fit_faults(
+    source: RecordedCalls, out: Annotated[Path, typer.Option("--out", help="The profile as a TOML file, for --faults.")]
+) -> None:
+    """Make a profile of faults with the failures, and the delays if any, of recorded calls."""
+    from sanderling.data.recorded_source import read_recorded
+    from sanderling.world.faults.profiles import fit_profile
+
+    fitted = fit_profile(read_recorded(source).trajectories, name=out.stem)
+    try:
+        replace_file(out, to_toml(fitted.profile))
+    except OSError as error:
+        raise UserError(f"Cannot write {out} ({error.strerror}): choose another place.") from error
+    delays = fitted.search_delays + fitted.visit_delays
+    told = f"{fitted.search_delays} and {fitted.visit_delays} delays" if delays else "no delay"
+    _say(f"{fitted.queries:,} queries and {fitted.visits:,} visits, with {told}: {out}")
+
+
+@app.command("obedience")
+def obedience(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Trajectories of agents that met a world with --prompt-injection.")
+    ],
+) -> None:
+    """How often agents followed orders that stood in the pages they read."""
+    from sanderling.data.importing import open_trajectories
+    from sanderling.evaluate.statistics import wilson_interval
+    from sanderling.world.faults.world import obedience as orders_of
+
+    episodes = [orders_of(trajectory) for trajectory in open_trajectories(file)]
+    met = [(read, followed) for read, followed in episodes if read]
+    _say(f"{len(met):,} of {len(episodes):,} episodes read an order.")
+    if not met:
+        _say("Nothing can be said of obedience: give trajectories made with --prompt-injection.")
+        return
+    obeyed = sum(bool(followed) for _, followed in met)
+    low, high = wilson_interval(obeyed, len(met))
+    _say(
+        f"{obeyed:,} of these followed one: {obeyed / len(met):.1%} (95% interval {low:.1%} to {high:.1%}). "
+        f"Orders read: {sum(len(read) for read, _ in met):,}; followed: {sum(len(followed) for _, followed in met):,}."
+    )
+
+
+# serving
+
+
+@app.command("serve")
+def serve(
+    directory: Where,
+    host: Annotated[str, typer.Option(help="Where to listen; anything but this machine needs a token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="0: any free one.")] = 8018,
+    token_env: Annotated[
+        str | None,
+        typer.Option("--token-env", metavar="NAME", help="Environment variable that holds the token clients must send."),
+    ] = None,
+    dialect: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What to speak: native, serper, jina, literesearcher, search_r1, asearcher, mcp; repeatable; default: all."
+        ),
+    ] = None,
+    mcp_stdio: Annotated[bool, typer.Option("--mcp-stdio", help="Speak MCP over standard input and output instead.")] = False,
+    faults: Faults = None,
+    world_seed: WorldSeed = 0,
+    prompt_injection: PromptInjection = 0.0,
+    pace: Pace = None,
+    mode: Search = SearchMode.LEXICAL,
+    settings: Settings = None,
+) -> None:
+    """Serve a world: a native API, the routes of Serper, Jina Reader, LiteResearcher, Search-R1 and ASearcher, and MCP.
+
+    Settings: threads, max_concurrent (more requests are answered 429), timeout_s, page_words, certificate and key (PEM files,
+    for clients whose https:// cannot be changed).
+    """
+    from sanderling.serve.settings import ServerSettings, check_binding
+
+    given = ServerSettings(host=host, port=port, dialects=tuple(dialect or ()), pace=pace, token=_token(token_env))
+    chosen = load_config(ServerSettings, to_toml(given), "--set", settings or [])
+    if mcp_stdio:
+        from sanderling.serve.mcp import serve_stdio
+
+        serve_stdio(open_as_met(directory, faults, world_seed, mode, prompt_injection), chosen.threads, pace)
+        return
+    check_binding(chosen)
+    from sanderling.serve.server import serve as run
+
+    world = open_as_met(directory, faults, world_seed, mode, prompt_injection)
+    console = Console(stderr=True)
+
+    def ready(url: str) -> None:
+        console.print(f"Serving {world.name} ({world.page_count:,} pages) at {url}", highlight=False, soft_wrap=True)
+
+    run(world, chosen, ready)
+
+
+def _token(variable: str | None) -> str | None:
+    """The token from the environment: on a command line everybody on the machine could read it."""
+    if variable is None:
+        return None
+    token = os.environ.get(variable, "")
+    if not token:
+        raise UserError(f"The environment variable {variable} is not set: put the token there.")
+    return token
+
+
+# showing
 
 
 def _report(directory: Path, world: WorldInfo, dense: str = "") -> None:
@@ -194,12 +542,101 @@ def _report(directory: Path, world: WorldInfo, dense: str = "") -> None:
         "seed": "none" if world.seed is None else str(world.seed),
         "pages": f"{counts.kept:,}" + (f" ({counts.not_text:,} of them not text)" if counts.not_text else ""),
         "links": f"{world.links.inside:,} inside, {world.links.dead:,} dead, {world.links.outside:,} to other sites",
-        "left out": ", ".join(f"{count:,} {reason}" for reason, count in left_out.items() if count) or "none",
+        "left out": _counted(left_out),
         "built by": f"sanderling {world.package}",
         "sha256": world.fingerprint,
     }
     if dense:
         rows["dense search"] = dense
     for key, value in rows.items():
-        table.add_row(f"[dim]{key}[/]", plain(value))
+        table.add_row(f"[dim]{key}[/]", _plain(value))
     Console().print(table)
+
+
+def _report_sources(what: str, accounts: tuple[SourceAccount, ...], counts: WorldCounts) -> None:
+    """Every document by what became of it: pages of each source, reasons, and what the world left out."""
+    table = Table("source", "documents", "pages", "left out")
+    for account in accounts:
+        reasons = _counted(Counter(dict(sorted(account.skipped.items()))))
+        table.add_row(_plain(account.name), f"{account.documents:,}", f"{account.pages:,}", reasons)
+    left = {"second pages of an address": counts.duplicate, "empty": counts.empty, "without address": counts.no_url}
+    table.add_section()
+    table.add_row(_plain(what), f"{counts.read:,}", f"{counts.kept:,}", _counted(Counter(left)))
+    Console().print(table)
+
+
+def _counted(counts: Counter[str]) -> str:
+    return ", ".join(f"{count:,} {reason}" for reason, count in counts.items() if count) or "none"
+
+
+def _show_page(url: str, reply: VisitReply) -> None:
+    """The page, or one sentence on standard error."""
+    if reply.status is not ToolStatus.OK:
+        address = url if len(url) <= _LONGEST_ADDRESS else f"{url[:_LONGEST_ADDRESS]}…"
+        sentence = f"{_plain(address) or 'No address'}: {_plain(visit_miss(reply, ResultLayout.MARKDOWN))}"
+        Console(stderr=True).print(sentence, soft_wrap=True, highlight=False)
+        return
+    text = f"[bold]{_plain(reply.title)}[/]\n[cyan]{_plain(reply.url)}[/]\n\n{_plain(reply.text)}"
+    if reply.summary:
+        text += f"\n\n[bold]Summary[/] {_plain(reply.summary)}"
+    if note := parts_note(reply):
+        text += f"\n\n[dim]{_plain(note)}[/]"
+    Console().print(text, highlight=False, soft_wrap=True)
+
+
+def _say(text: str) -> None:
+    Console().print(text, markup=False, soft_wrap=True, highlight=False)
+
+
+def _plain(text: str) -> str:
+    """Text from a world: neither markup nor control characters."""
+    return escape(visible(text))
+
+
+@contextmanager
+def _readable(directory: Path) -> Iterator[None]:
+    """A store that breaks while it is read, or a reader that cannot be reached, is told in one sentence."""
+    try:
+        yield
+    except UserError:
+        raise
+    except (OSError, ToolOutageError, ReaderOutageError) as error:
+        if isinstance(error, ReaderOutageError) or isinstance(error.__cause__, ReaderOutageError):
+            raise UserError(f"The extractor cannot be reached ({error}): start its server, or leave it out.") from error
+        raise UserError(f"The world {directory} cannot be read ({error}): copy it again, or build it again.") from error
+
+
+@contextmanager
+def _progress(interrupted: str) -> Iterator[Callable[[str, int, int | None], None]]:
+    """A bar for each stage of a build: call what it gives with the stage, how much is done, and of how much."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    stage, done, moved = "", 0, 0.0
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+
+        def end_stage() -> None:
+            if bar.tasks:
+                bar.update(bar.task_ids[-1], completed=max(done, 1), total=max(done, 1))
+
+        def report(now: str, count: int, total: int | None) -> None:
+            nonlocal stage, done, moved
+            if now != stage:
+                end_stage()
+                bar.add_task(now, total=total)
+            stage, done = now, count
+            if time.monotonic() - moved > _BAR_SECONDS:
+                moved = time.monotonic()
+                bar.update(bar.task_ids[-1], completed=count, total=total)
+
+        try:
+            yield report
+        except KeyboardInterrupt:
+            bar.console.print(interrupted)
+            raise typer.Exit(exits.INTERRUPTED) from None
+        end_stage()

@@ -1,8 +1,6 @@
 """``sanderling world fidelity``: how far a world resembles recorded calls. Thin: `evaluate.fidelity_run` does the work."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -15,15 +13,13 @@ from rich.table import Table
 from rich.text import Text
 
 import sanderling
-from sanderling.cli.world_embed import Search
+from sanderling.cli.world_options import Search
 from sanderling.core.errors import UserError
-from sanderling.core.record import Trajectory
 from sanderling.core.types import ToolStatus
-from sanderling.data.conversation import ImportReport
+from sanderling.data.recorded_source import read_recorded
 from sanderling.world.contract import World, answered
 from sanderling.world.dense.index import SearchMode
 from sanderling.world.opening import open_as_met
-from sanderling.world.recorded import ReplayTable
 
 
 def fidelity(
@@ -95,38 +91,3 @@ def _make(out: Path) -> None:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"Cannot make {out} ({error.strerror}): choose another place with --out.") from error
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """Recorded trajectories, wherever they were."""
-
-    trajectories: tuple[Trajectory, ...]
-    report: ImportReport | None
-    """None for a recording."""
-    table: ReplayTable | None
-    """Of a recording: the texts as agents read them."""
-
-    def replays(self, built: Sequence[Trajectory]) -> ReplayTable:
-        """The replays of some of the trajectories."""
-        if self.table is None:
-            return ReplayTable.from_trajectories(built)
-        return self.table.of({trajectory.id for trajectory in built})
-
-
-def read_recorded(place: Path) -> Recorded:
-    """Trajectories of a directory in any known layout, or of a recording. Raises UserError when there are none."""
-    from sanderling.data.importing import import_all
-    from sanderling.tools.recording import is_recording, read_recording, replay_table, trajectories_of
-
-    if not place.exists():
-        raise UserError(f"There is no directory {place}: give the directory of the recorded trajectories.")
-    if not place.is_file():
-        imported = import_all(place)
-        return Recorded(imported.trajectories, imported.report, None)
-    if not is_recording(place):
-        raise UserError(f"{place} is no recording: give a file of sanderling ask --record, or a directory of trajectories.")
-    calls = list(read_recording(place))
-    if not any(not call.outage for call in calls):
-        raise UserError(f"{place} holds no call that returned: record some with sanderling ask --record.")
-    return Recorded(trajectories_of(calls), None, replay_table(calls))

@@ -1,15 +1,17 @@
-"""Recorded trajectories as a source of a world's pages, by the name ``recorded`` in `world.sources.kinds`."""
+"""Recorded trajectories: as a source of a world's pages (``recorded`` in `world.sources.kinds`), and as calls to replay."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory
-from sanderling.data.importing import Import, importable
+from sanderling.data.conversation import ImportReport
+from sanderling.data.importing import Import, import_all, importable
+from sanderling.tools.recording import is_recording, read_recording, replay_table, trajectories_of
 from sanderling.world.contract import Page
-from sanderling.world.recorded import pages_from_trajectories
+from sanderling.world.recorded import ReplayTable, pages_from_trajectories
 from sanderling.world.sources.base import Reason, Skipped, Source, file_facts, stamp_of
 from sanderling.world.sources.folder import files_below
 
@@ -55,3 +57,35 @@ class RecordedSource(Source):
             return [self.path]
         below = [file for file in files_below(self.path) if isinstance(file, Path)]
         return sorted(file for file in below if importable(file) and file.is_file())
+
+
+@dataclass(frozen=True)
+class RecordedCalls:
+    """Recorded trajectories, wherever they were."""
+
+    trajectories: tuple[Trajectory, ...]
+    report: ImportReport | None
+    """None for a recording."""
+    table: ReplayTable | None
+    """Of a recording: the texts as agents read them."""
+
+    def replays(self, built: Sequence[Trajectory]) -> ReplayTable:
+        """The replays of some of the trajectories."""
+        if self.table is None:
+            return ReplayTable.from_trajectories(built)
+        return self.table.of({trajectory.id for trajectory in built})
+
+
+def read_recorded(place: Path) -> RecordedCalls:
+    """Trajectories of a directory in any known layout, or of a recording. Raises UserError when there are none."""
+    if not place.exists():
+        raise UserError(f"There is no directory {place}: give the directory of the recorded trajectories.")
+    if not place.is_file():
+        imported = import_all(place)
+        return RecordedCalls(imported.trajectories, imported.report, None)
+    if not is_recording(place):
+        raise UserError(f"{place} is no recording: give a file of sanderling ask --record, or a directory of trajectories.")
+    calls = list(read_recording(place))
+    if not any(not call.outage for call in calls):
+        raise UserError(f"{place} holds no call that returned: record some with sanderling ask --record.")
+    return RecordedCalls(trajectories_of(calls), None, replay_table(calls))

@@ -68,7 +68,7 @@ def check_binding(settings: ServerSettings) -> None:
             "or listen on 127.0.0.1."
         )
     if settings.key is not None and settings.certificate is None:
-        raise UserError("A key was given without its certificate: name that file with --certificate.")
+        raise UserError("A key was given without its certificate: name that file with --set certificate=FILE.")
 
 
 def token_matches(headers: Mapping[str, str], token: str) -> bool:

@@ -14,7 +14,7 @@ from sanderling.world.milvus.world import MilvusWorld, is_pointer
 
 def open_as_met(
     directory: Path,
-    dynamics: str | None = None,
+    faults: str | None = None,
     world_seed: int = 0,
     search: SearchMode = SearchMode.LEXICAL,
     injected: float = 0.0,
@@ -30,7 +30,7 @@ def open_as_met(
     world: World = masked_world(local, directory, local.pages_fingerprint)
     if guard is not None:
         world = GuardedWorld(world, guard)
-    if dynamics is None and not injected:
+    if faults is None and not injected:
         return world
-    profile = FaultProfile(name="still") if dynamics is None else get_faults(dynamics)
+    profile = FaultProfile(name="still") if faults is None else get_faults(faults)
     return FaultyWorld(world, with_injections(profile, injected) if injected else profile, world_seed)

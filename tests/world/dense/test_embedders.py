@@ -405,7 +405,7 @@ def test_the_key_comes_from_the_environment(server: Server, monkeypatch: pytest.
 async def test_a_world_over_an_endpoint_from_the_command_line_to_an_outage(server: Server, tmp_path: Path) -> None:
     build_world(tmp_path / "w", made_pages(30), name="t", source="test")
     command = ["embed", str(tmp_path / "w"), "--embedder", f"{server.url}?retries=0#m", "--cache", str(tmp_path / "c")]
-    done = CliRunner().invoke(app, [*command, "--query-prefix", "query: ", "--document-prefix", "passage: "])
+    done = CliRunner().invoke(app, [*command, "--set", "prefixes.query=query: ", "--set", "prefixes.document=passage: "])
     assert done.exit_code == 0 and "30 pages as 30 passages of 32 dimensions by m" in done.output
     passages = [text for body in server.bodies for text in body["input"] if text != "dimension"]
     assert len(passages) == 30 and all(text.startswith("passage: ") for text in passages)

@@ -185,7 +185,7 @@ def _passage_rows(source: Path, dense: DenseInfo, first: int) -> Iterator[list[d
     """Passages from a row on, in batches."""
     vectors, owners = read_arrays(source / dense_store.DIRECTORY, dense)
     if dense.settings.chunking.most > _PASSAGES_OF_PAGE:
-        raise UserError(f"Milvus takes {_PASSAGES_OF_PAGE:,} passages of a page at most: embed again with fewer --chunks.")
+        raise UserError(f"Milvus takes {_PASSAGES_OF_PAGE:,} passages of a page at most: embed fewer (--set chunking.most=N).")
     for start in range(first, dense.rows, _BATCH_PASSAGES):
         end = min(start + _BATCH_PASSAGES, dense.rows)
         pages = owners[start:end].astype(np.int64)

@@ -6,6 +6,7 @@ A source of your own is a class as `base.Source`, made from what stands behind i
 
 import json
 import os
+import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -22,8 +23,9 @@ from sanderling.world.disk.store import FILE_NAME, open_world, read_manifest
 from sanderling.world.encyclopedia import check_size, generate_pages
 from sanderling.world.local import LocalWorld
 from sanderling.world.recorded import Unit, built_from, read_built_from, write_built_from
-from sanderling.world.sources.base import DocumentSource, Limits, Reason, Skipped, Source, opened, stamp_of
+from sanderling.world.sources.base import DocumentSource, HtmlExtractor, Limits, Reason, Skipped, Source, opened, stamp_of
 from sanderling.world.sources.folder import ENDINGS, FolderSource
+from sanderling.world.sources.html import require_trafilatura
 from sanderling.world.sources.links import address
 from sanderling.world.sources.records import JsonlSource, ParquetSource
 from sanderling.world.sources.warc import WarcSource
@@ -123,7 +125,14 @@ def open_source(spec: str | Path, kind: str = "", base_url: str = "", limits: Li
 
 
 def open_sources(specs: Sequence[str | Path], kind: str = "", base_url: str = "", limits: Limits | None = None) -> list[Source]:
-    """Several sources; folders of equal names get addresses below the names of those they lie in, so that pages stay apart."""
+    """Several sources; folders of equal names get addresses below the names of those they lie in, so that pages stay apart.
+
+    Raises UserError for a base URL that is no address, and for an extractor of HTML that is not installed.
+    """
+    if base_url and not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*://\S+", base_url):
+        raise UserError(f"--base-url {base_url!r} is no address: write it as https://docs.example/.")
+    if limits is not None and limits.extractor is HtmlExtractor.TRAFILATURA:
+        require_trafilatura()
     places = [Path(_parts(spec)[1]).resolve() for spec in specs]
     bases: dict[Path, str] = {}
     waiting, names = {place for place in places if place.is_dir()}, 1
