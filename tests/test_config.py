@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sanderling.core.config import load_config, read_config, to_toml
+from sanderling.core.config import describe, load_config, read_config, to_toml
 from sanderling.core.errors import UserError
 
 
@@ -151,6 +151,51 @@ def test_a_wrong_key_of_a_section_with_kinds_gets_the_nearest_of_its_kind() -> N
         load_config(Drawing, 'shape = { kind = "oval", radus = 2.0 }', "my.toml")
 
 
+def test_all_wrong_settings_are_told_at_once() -> None:
+    toml = "titel = 'x'\n[train]\nsteps = 0\nbetas = [nan]\n[extra]\nrate = 'fast'\n[[rows]]\ncolor = 'Red'"
+    with pytest.raises(UserError) as caught:
+        load_config(Settings, toml, "my.toml", ["train", "by_name.x.rat=1"], {"train.shuffle": "maybe", "title": None})
+    assert str(caught.value).splitlines() == [
+        "8 settings are wrong:",
+        "  'train' is no override: write section.key=value.",
+        "  my.toml has no setting titel: did you mean title?",
+        "  In my.toml, train.betas.0: input should be a finite number.",
+        "  my.toml has no setting rows.0.color: did you mean rows.0.colour?",
+        "  my.toml has no setting by_name.x.rat: did you mean by_name.x.rate?",
+        "  In my.toml, train.steps: input should be greater than or equal to 1.",
+        "  In my.toml, train.shuffle: input should be a valid boolean, unable to interpret input.",
+        "  In my.toml, extra.rate: input should be a valid number, unable to parse string as a number.",
+    ]
+
+
+def test_options_go_before_overrides_and_overrides_before_the_file() -> None:
+    given = {"train.steps": 3, "extra.rate": 2.0, "title": None}
+    found = load_config(Settings, "title = 'a'\n[train]\nsteps = 1", "my.toml", ["train.steps=2", "title=b"], given)
+    assert found == Settings(title="b", train=Train(steps=3), extra=Deep(rate=2.0))
+
+
+def test_another_kind_of_a_section_leaves_out_settings_of_the_former_one_and_says_so() -> None:
+    toml = "shape = { kind = 'round', radius = 2.0 }"
+    with pytest.warns(UserWarning, match=r"shape is of the kind 'square' now: radius of my.toml, .* is left out"):
+        assert load_config(Drawing, toml, "my.toml", ["shape.kind=square"]).shape == Square()
+    with pytest.raises(UserError, match=r"no setting shape\.radius"):  # asked for together with the new kind
+        load_config(Drawing, toml, "my.toml", ["shape.kind=square", "shape.radius=3.0"])
+    with pytest.raises(UserError, match=r"In my.toml, shape.side: input should be a valid number"):
+        load_config(Drawing, toml, "my.toml", ["shape={kind = 'square', side = 'long'}"])
+
+
+class Either(Frozen):
+    size: int | Literal["auto"] = 1  # how large
+    needed: str
+
+
+def test_what_a_setting_of_several_kinds_may_be_is_told_once() -> None:
+    with pytest.raises(
+        UserError, match=r"^2 settings are wrong:\n  In a, size: input should be .* or be 'auto'\.\n  In a, needed: field"
+    ):
+        load_config(Either, "size = 'large'", "a")
+
+
 def test_a_missing_file_a_directory_and_a_binary_file_are_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "noise.toml").write_bytes(b"\xff\xfe\x00\x80")
     for path in (tmp_path / "none.toml", tmp_path, tmp_path / "noise.toml"):
@@ -191,6 +236,11 @@ def test_resolved_settings_read_back_as_they_were(config: Settings) -> None:
     text = to_toml(config)
     assert load_config(Settings, text, "back") == config
     assert to_toml(load_config(Settings, text, "back")) == text
+
+
+def test_the_description_of_settings_is_a_file_of_them() -> None:
+    assert load_config(Settings, describe(Settings), "back") == Settings(extra=Deep())  # a section shows its defaults
+    assert describe(Either) == "# how large\nsize = 1\n# needed =\n"
 
 
 def test_none_is_left_out() -> None:

@@ -7,13 +7,17 @@ import sys
 import types
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import typer
+from pydantic import Field
 
 from sanderling import __version__
 from sanderling.cli import main as shell
-from sanderling.core.errors import UserError
+from sanderling.cli.options import ConfigFile, Set, settings, show, table
+from sanderling.core.config import Frozen
+from sanderling.core.errors import EXTRAS, UserError, need
 
 
 @pytest.fixture
@@ -162,6 +166,66 @@ def test_warnings_are_short(monkeypatch: pytest.MonkeyPatch, call: Callable[...,
 
     plug(monkeypatch, "warn", command)
     assert call("warn") == (0, "", "warning: the torn last line is left out\n")
+
+
+def test_several_wrong_settings_are_lines_of_one_error(
+    monkeypatch: pytest.MonkeyPatch, call: Callable[..., tuple[int, str, str]]
+) -> None:
+    plug(monkeypatch, "boom", failing(UserError("2 settings are wrong:\n  one\x1b.\n  two.")))
+    assert call("boom")[2] == "error: 2 settings are wrong:\n  one␛.\n  two.\n"
+
+
+class Tide(Frozen):
+    place: str
+    days: int = Field(default=7, ge=1)
+    """So many."""
+
+
+def tide(place: str, days: int | None = None, file: ConfigFile = None, sets: Set = None) -> None:
+    found = table("place", ">days")
+    config = settings(Tide, file, sets, {"place": place, "days": days})
+    found.add_row(config.place, str(config.days))
+    show(found, f"in {config.place}[/]")
+
+
+def test_a_command_lays_file_overrides_and_options_over_a_model(
+    monkeypatch: pytest.MonkeyPatch, call: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    plug(monkeypatch, "tide", tide)
+    (tmp_path / "tide.toml").write_text("days = 3")
+    read = [
+        call("tide", "Kent", *given)[1].split("Kent")[1].split()[0] for given in ([], ["--config", str(tmp_path / "tide.toml")])
+    ]
+    read += [call("tide", "Kent", "--set", "days=4", *given)[1].split("Kent")[1].split()[0] for given in ([], ["--days", "5"])]
+    assert read == ["7", "3", "4", "5"]
+    assert call("tide", "Kent")[1].endswith("in Kent[/]\n")
+    assert call("tide", "Kent", "--set", "help") == (0, "# place =\n# So many.\ndays = 7\n", "")
+    status, _, err = call("tide", "Kent", "--set", "day=4", "--days", "0")
+    assert (status, err) == (
+        2,
+        "error: 2 settings are wrong:\n  the command has no setting day: did you mean days?\n"
+        "  In the command, days: input should be greater than or equal to 1.\n",
+    )
+
+
+def test_help_has_a_short_name_everywhere_and_a_group_for_each_kind_of_option(
+    monkeypatch: pytest.MonkeyPatch, call: Callable[..., tuple[int, str, str]]
+) -> None:
+    plug(monkeypatch, "tide", tide)
+    assert call("-h")[1] == call("--help")[1]
+    assert "Every other setting" in call("tide", "-h")[1]
+
+
+def test_an_extra_that_is_missing_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    need("local")
+    monkeypatch.setitem(EXTRAS, "train", ("torch", "no_such_package"))
+    with pytest.raises(UserError, match=r"needs no_such_package: run pip install '\.\[train\]'"):
+        need("train")
+
+
+def test_the_package_runs_as_a_module() -> None:
+    done = subprocess.run([sys.executable, "-m", "sanderling", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"sanderling {__version__}\n"
 
 
 def test_an_unknown_command_is_refused(call: Callable[..., tuple[int, str, str]]) -> None:

@@ -18,7 +18,7 @@ import typer
 
 from sanderling import __version__
 from sanderling.cli import exits
-from sanderling.core.errors import UserError
+from sanderling.core.errors import UserError, extra_with
 
 
 @dataclass(frozen=True)
@@ -29,40 +29,26 @@ class Command:
     attribute: str
     """A typer.Typer (a group of commands) or a function (one command)."""
     help: str
+    panel: str = "More"
+    """The group under which ``--help`` lists it."""
 
 
+_ASK, _MAKE, _MEASURE = "Ask", "Make", "Measure"
 COMMANDS = {
-    "ask": Command("sanderling.cli.ask", "ask", "Research one question and watch the turns."),
-    "data": Command(
-        "sanderling.cli.data", "app", "Turn raw trajectories into supervision: import, clean, judge, resample, stats."
+    "ask": Command("sanderling.cli.ask", "ask", "Research one question and watch the turns.", _ASK),
+    "show": Command("sanderling.cli.show", "show", "Print a stored or recorded trajectory readably.", _ASK),
+    "world": Command("sanderling.cli.world", "app", "Build an offline web, search it, visit its pages.", _MAKE),
+    "synth": Command("sanderling.cli.synth", "app", "Questions from a world: make, verify, find out how hard they are.", _MAKE),
+    "data": Command("sanderling.cli.data", "app", "Raw trajectories into supervision: import, clean, judge, resample.", _MAKE),
+    "model": Command("sanderling.cli.model", "app", "Make a randomly initialised model, for tests and benchmarks.", _MAKE),
+    "train": Command("sanderling.cli.train", "app", "Fine-tune a model: SFT or RL, whole or LoRA, one device or many.", _MAKE),
+    "merge": Command("sanderling.cli.merge", "app", "Merge models of one base, and sweep the coefficients.", _MAKE),
+    "recipe": Command("sanderling.cli.recipe", "app", "Run a whole recipe: worlds, data, SFT, RL, evaluation, report.", _MAKE),
+    "eval": Command(
+        "sanderling.cli.evaluation", "app", "Measure agents on public benchmarks, whose files you bring.", _MEASURE
     ),
-    "eval": Command("sanderling.cli.evaluation", "app", "Measure agents on public benchmarks, whose files you bring."),
-    "merge": Command(
-        "sanderling.cli.merge", "app", "Merge models that were trained from one base, and sweep the coefficients."
-    ),
-    "model": Command("sanderling.cli.model", "app", "Make a randomly initialised model, for tests and benchmarks."),
-    "recipe": Command(
-        "sanderling.cli.recipe",
-        "app",
-        "Run a whole recipe (worlds, data, SFT, RL, evaluation, report), or make its base model.",
-    ),
-    "show": Command("sanderling.cli.show", "show", "Print a stored or recorded trajectory readably."),
-    "synth": Command("sanderling.cli.synth", "app", "Make questions from a world, verify them, measure how hard they are."),
-    "train": Command("sanderling.cli.train", "app", "Fine-tune a model on trajectories: whole or LoRA, on one device or many."),
-    "world": Command("sanderling.cli.world", "app", "Build an offline web, search it, visit its pages."),
 }
 
-_EXTRA_OF = {
-    "peft": "train",
-    "torch": "local",
-    "transformers": "local",
-    "safetensors": "local",
-    "starlette": "serve",
-    "uvicorn": "serve",
-    "mcp": "serve",
-    "inspect_ai": "inspect",
-}
-"""Which extra brings a package that the core does without."""
 _PLACES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS})
 """Full disks and closed doors: never a bug, wherever they are met."""
 
@@ -70,15 +56,20 @@ _PLACES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errn
 def build_app(chosen: str | None = None) -> typer.Typer:
     """The application with the real sub-command ``chosen``; the others are there by name and help only."""
     app = typer.Typer(
-        name="sanderling", add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich"
+        name="sanderling",
+        add_completion=False,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},  # every command below inherits them
     )
     app.callback()(_root)
     for name, command in COMMANDS.items():
         target = _load(name, command) if name == chosen else _placeholder
         if isinstance(target, typer.Typer):
-            app.add_typer(target, name=name, help=command.help)
+            app.add_typer(target, name=name, help=command.help, rich_help_panel=command.panel)
         else:
-            app.command(name, help=command.help)(target)
+            app.command(name, help=command.help, rich_help_panel=command.panel)(target)
     return app
 
 
@@ -97,7 +88,7 @@ def main() -> None:
             raise
         fail(str(error))
     except ModuleNotFoundError as error:
-        extra = _EXTRA_OF.get((error.name or "").partition(".")[0])
+        extra = extra_with((error.name or "").partition(".")[0])
         if extra is None:
             raise
         fail(f"This command needs {error.name}: run pip install '.[{extra}]' in sanderling's own folder.")
@@ -167,4 +158,5 @@ def _say(label: str, style: str, message: str) -> None:
 
     from sanderling.core.text import visible
 
-    Console(stderr=True).print(Text.assemble((label, style), " ", visible(message)), soft_wrap=True)
+    shown = "\n".join(map(visible, message.split("\n")))
+    Console(stderr=True).print(Text.assemble((label, style), " ", shown), soft_wrap=True)

@@ -1,20 +1,27 @@
 """Settings from a TOML file with dotted overrides, checked by a frozen pydantic model.
 
-A wrong key is refused with the nearest right one; a wrong value with the field's name and what is wrong with it.
+A wrong key is refused with the nearest right one; a wrong value with the field's name and what is wrong with it. All that is
+wrong is told at once.
 """
 
+import ast
+import copy
 import difflib
+import inspect
 import json
 import re
+import textwrap
 import tomllib
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
-from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin
+from types import MappingProxyType, UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails, to_json
 
 from sanderling.core.errors import UserError
 from sanderling.core.lenient import without_surrogates
@@ -28,6 +35,7 @@ _PLAIN = (
     | {"path_type": "input should be a path, in quotes"}
 )
 """Kinds of pydantic's errors whose own words speak of Python."""
+_NO_SETTING = "no setting: "
 _BARE_KEY = re.compile("[A-Za-z0-9_-]+")
 
 
@@ -37,113 +45,250 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-def load_config(model: type[Config], toml: str, origin: str, overrides: Sequence[str] = ()) -> Config:
-    """The settings in ``toml`` with ``overrides`` (``"rl.steps=20"``) laid over them.
+def load_config(
+    model: type[Config], toml: str, origin: str, overrides: Sequence[str] = (), given: Mapping[str, Any] = MappingProxyType({})
+) -> Config:
+    """The settings in ``toml``, over them ``overrides`` (``"rl.steps=20"``), and over these what is ``given`` and not None.
 
-    Values of overrides are TOML, or else plain strings. ``origin`` names the text in errors. Raises UserError.
+    Values of overrides are TOML, or else plain strings; keys of ``given`` are dotted, too. Where another kind of a section is
+    chosen, settings of the former kind in ``toml`` are left out, with a warning. ``origin`` names the text in errors. Raises
+    UserError, which tells all wrong settings at once.
+
+    Example: ``load_config(EvalConfig, text, "my.toml", ["judge.prompt=hle"], {"agent.seed": seed})``
     """
     try:
         values = tomllib.loads(toml)
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{origin} is not valid TOML ({error}): mend that line.") from error
+    before, wrong = copy.deepcopy(values), list[str]()
     for override in overrides:
         key, equals, text = override.partition("=")
-        *parents, last = [part.strip() for part in key.split(".")]
-        if not (equals and last and all(parents)):
-            raise UserError(f"{override!r} is no override: write section.key=value.")
-        if without_surrogates(override) != override:
-            raise UserError(f"{override!r} is not text in UTF-8: write it in the terminal's encoding.")
-        section = values
-        for part in parents:
-            section = section.setdefault(part, {})
-            if not isinstance(section, dict):
-                raise UserError(f"{override!r} reaches into {part}, which is a value and not a section.")
-        try:
-            section[last] = tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
-            section[last] = text
-    return check_config(model, values, origin)
+        parts = [part.strip() for part in key.split(".")]
+        if not (equals and all(parts)):
+            wrong.append(f"{override!r} is no override: write section.key=value.")
+        elif without_surrogates(override) != override:
+            wrong.append(f"{override!r} is not text in UTF-8: write it in the terminal's encoding.")
+        elif blocked := _put(values, parts, _read(text)):
+            wrong.append(f"{override!r} reaches into {blocked}, which is a value and not a section.")
+    for key, value in given.items():
+        if value is not None:
+            _put(values, key.split("."), value)
+    _drop_former_kinds(model, before, values, origin, ())
+    return check_config(model, values, origin, wrong)
 
 
-def check_config(model: type[Config], values: dict[str, Any], origin: str) -> Config:
-    """Values from ``origin`` as settings. Raises UserError."""
-    _check_keys(model, values, origin, ())
-    _check_numbers(values, origin, ())
-    try:
-        return model.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        context = first.get("ctx", {})
-        where = ".".join(str(part) for part in first["loc"])
-        what = _PLAIN.get(first["type"]) or first["msg"].removeprefix("Value error, ")
-        kind = str(context.get("discriminator", "")).strip("'")
-        if first["type"] == "union_tag_not_found":
-            what = f"say which one is meant, with {kind}"
-        elif first["type"] == "union_tag_invalid":
-            kinds = re.findall("'([^']*)'", context["expected_tags"])
-            near = difflib.get_close_matches(context["tag"], kinds, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(kinds)}"
-            what = f"there is no {kind} {context['tag']!r}: {hint}"
-        end = "" if what.endswith("?") else "."
-        raise UserError(f"In {origin}, {where or 'the settings'}: {what[:1].lower()}{what[1:]}{end}") from error
-
-
-def read_config(model: type[Config], path: Path, overrides: Sequence[str] = ()) -> Config:
+def read_config(
+    model: type[Config], path: Path, overrides: Sequence[str] = (), given: Mapping[str, Any] = MappingProxyType({})
+) -> Config:
     """As :func:`load_config`, from a file."""
     try:
-        return load_config(model, path.read_text(encoding="utf-8"), str(path), overrides)
+        return load_config(model, path.read_text(encoding="utf-8"), str(path), overrides, given)
     except OSError as error:
         raise UserError(f"Cannot read {path} ({error.strerror}): give a recipe's name or a TOML file.") from error
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8 text: give a recipe's name or a TOML file.") from error
 
 
-def _check_keys(model: type[BaseModel], values: dict[str, Any], origin: str, path: tuple[str, ...]) -> None:
-    """Refuse the first key that the model lacks, here or in a section below."""
+def check_config(model: type[Config], values: dict[str, Any], origin: str, wrong: Sequence[str] = ()) -> Config:
+    """Values from ``origin`` as settings. Raises UserError, which tells all that is wrong; ``wrong``: found already."""
+    told = dict[str, list[str]]()  # what is wrong, by setting
+    known = _known_settings(model, values, (), told)
+    found = None
+    try:
+        found = model.model_validate(known)
+    except ValidationError as error:
+        already = {where for where, reasons in told.items() if reasons}
+        for one in error.errors():
+            where = _place(one, known)
+            if where not in already and not (where in told and one["type"] == "missing"):
+                told.setdefault(where, []).append(_reason(one))
+    sentences = [*wrong, *(_sentence(where, reasons, origin) for where, reasons in told.items() if reasons)]
+    if found is not None and not sentences:
+        return found
+    if len(sentences) == 1:
+        raise UserError(sentences[0])
+    raise UserError("\n  ".join([f"{len(sentences)} settings are wrong:", *sentences]))
+
+
+def _read(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _put(values: dict[str, Any], key: Sequence[str], value: Any) -> str:
+    """Put a value at a place, making its sections; the part that is no section, where there is one."""
+    *parents, last = key
+    for part in parents:
+        values = values.setdefault(part, {})
+        if not isinstance(values, dict):
+            return part
+    values[last] = value
+    return ""
+
+
+def _drop_former_kinds(
+    model: type[BaseModel], before: dict[str, Any], values: dict[str, Any], origin: str, path: tuple[str, ...]
+) -> None:
+    """Leave out what ``before`` says of a kind that ``values`` no longer name, where the new kind has no such setting."""
+    for key, field in model.model_fields.items():
+        was, now = before.get(key), values.get(key)
+        if not (isinstance(was, dict) and isinstance(now, dict)):
+            continue
+        marks = [field, *field.metadata]
+        below, tag = _section(field.annotation, now, marks), _tag(marks)
+        if below is None:
+            continue
+        if tag is not None and was.get(tag) != now.get(tag):
+            gone = [name for name in was if name not in below.model_fields and now.get(name) == was[name]]
+            for name in gone:
+                del now[name]
+            if gone:
+                where = ".".join((*path, key))
+                warnings.warn(
+                    f"{where} is of the kind {now.get(tag)!r} now: {', '.join(gone)} of {origin}, which it does not have, "
+                    f"{'are' if len(gone) > 1 else 'is'} left out.",
+                    stacklevel=4,
+                )
+        _drop_former_kinds(below, was, now, origin, (*path, key))
+
+
+def _known_settings(model: type[BaseModel], values: dict[str, Any], path: tuple[str, ...], told: dict[str, list[str]]) -> Any:
+    """The values without the keys that the model lacks; these are told, and with them infinities and NaN."""
+    known: dict[str, Any] = {}
     for key, value in values.items():
         field = model.model_fields.get(key)
-        if field is None:
-            near = difflib.get_close_matches(key, model.model_fields, n=1)
-            hint = f"did you mean {'.'.join((*path, near[0]))}?" if near else f"choose from {', '.join(model.model_fields)}."
-            raise UserError(f"{origin} has no setting {'.'.join((*path, key))}: {hint}")
-        if not isinstance(value, dict):
+        if field is not None:
+            known[key] = _known(field.annotation, value, [field, *field.metadata], (*path, key), told)
             continue
-        below = _section(field, value)
-        if below is not None:
-            _check_keys(below, value, origin, (*path, key))
-        choices = get_args(field.annotation) if get_origin(field.annotation) is dict else ()
-        if len(choices) == 2 and isinstance(choices[1], type) and issubclass(choices[1], BaseModel):
-            for name, section in value.items():  # sections by names of a person's choice
-                if isinstance(section, dict):
-                    _check_keys(choices[1], section, origin, (*path, key, name))
+        near = difflib.get_close_matches(key, model.model_fields, n=1)
+        hint = f"did you mean {'.'.join((*path, near[0]))}?" if near else f"choose from {', '.join(model.model_fields)}."
+        told[".".join((*path, key))] = [f"{_NO_SETTING}{hint}"]
+        if near:
+            told.setdefault(".".join((*path, near[0])), [])  # that it is missing is not told on top
+    return known
 
 
-def _check_numbers(value: Any, origin: str, path: tuple[str, ...]) -> None:
-    """Refuse infinities and NaN, wherever they stand: no setting means anything with them."""
-    if isinstance(value, float) and not isfinite(value):
-        raise UserError(f"In {origin}, {'.'.join(path)}: input should be a finite number.")
-    below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, item in below:
-        _check_numbers(item, origin, (*path, str(key)))
+def _known(kind: Any, value: Any, marks: Sequence[Any], path: tuple[str, ...], told: dict[str, list[str]]) -> Any:
+    """:func:`_known_settings` of a value of some annotation, in sections, tables and lists below it."""
+    if get_origin(kind) is Annotated:
+        kind, *marks = get_args(kind)
+    if isinstance(value, float) and not isfinite(value):  # no setting means anything with them
+        told[".".join(path)] = ["input should be a finite number"]
+    elif isinstance(value, dict) and (below := _section(kind, value, marks)) is not None:
+        return _known_settings(below, value, path, told)
+    elif isinstance(value, dict):  # a table by names of a person's choice
+        each = get_args(kind)[1] if get_origin(kind) is dict else None
+        return {name: _known(each, item, (), (*path, name), told) for name, item in value.items()}
+    elif isinstance(value, list):
+        each = next(iter(get_args(kind)), None) if get_origin(kind) in (list, tuple) else None
+        return [_known(each, item, (), (*path, str(at)), told) for at, item in enumerate(value)]
+    return value
 
 
-def _section(field: FieldInfo, value: dict[str, Any]) -> type[BaseModel] | None:
-    """The model of a field that is a section, or that of its kinds which ``value`` names; None for tables and lists."""
-    for mark in field.metadata:
+def _section(kind: Any, value: dict[str, Any], marks: Sequence[Any]) -> type[BaseModel] | None:
+    """The model of an annotation that is a section, or that of its kinds which ``value`` names; None for tables and lists."""
+    for mark in marks:
         if hasattr(mark, "section"):  # a `core.plugins.Choice`
             return mark.section(value)
-    annotation = field.annotation
-    choices = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    choices = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     found = [choice for choice in choices if isinstance(choice, type) and issubclass(choice, BaseModel)]
-    if len(found) < 2 or not isinstance(field.discriminator, str):
+    tag = _tag(marks)
+    if len(found) < 2 or tag is None:
         return found[0] if len(found) == 1 else None
-    tag = value.get(field.discriminator)
-    return next((choice for choice in found if choice.model_fields[field.discriminator].default == tag), None)
+    return next((choice for choice in found if choice.model_fields[tag].default == value.get(tag)), None)
+
+
+def _tag(marks: Sequence[Any]) -> str | None:
+    """The key by which a section says of which kind it is."""
+    for mark in marks:
+        if hasattr(mark, "section"):
+            return "kind"
+        if isinstance(mark, FieldInfo) and isinstance(mark.discriminator, str):
+            return mark.discriminator
+    return None
+
+
+def _place(error: ErrorDetails, values: Any) -> str:
+    """The setting that an error of pydantic is about; names of kinds, which stand in its place too, are no part of that."""
+    path: list[str] = []
+    for number, part in enumerate(error["loc"], start=1):
+        is_there = part in values if isinstance(values, dict) else isinstance(values, list) and part in range(len(values))
+        if is_there:
+            values = values[part]  # pyright: ignore[reportArgumentType, reportCallIssue]
+        elif error["type"] != "missing" or number < len(error["loc"]):
+            continue
+        path.append(str(part))
+    return ".".join(path)
+
+
+def _reason(error: ErrorDetails) -> str:
+    context = error.get("ctx", {})
+    kind = str(context.get("discriminator", "")).strip("'")
+    if error["type"] == "union_tag_not_found":
+        return f"say which one is meant, with {kind}"
+    if error["type"] == "union_tag_invalid":
+        kinds = re.findall("'([^']*)'", context["expected_tags"])
+        near = difflib.get_close_matches(context["tag"], kinds, n=1)
+        return f"there is no {kind} {context['tag']!r}: " + (
+            f"did you mean {near[0]}?" if near else f"choose from {', '.join(kinds)}"
+        )
+    what = _PLAIN.get(error["type"]) or error["msg"].removeprefix("Value error, ")
+    return what[:1].lower() + what[1:]
+
+
+def _sentence(where: str, reasons: Sequence[str], origin: str) -> str:
+    first, *others = reasons
+    if first.startswith(_NO_SETTING):
+        return f"{origin} has no setting {where}: {first.removeprefix(_NO_SETTING)}"
+    text = f"In {origin}, {where or 'the settings'}: {first}"
+    text += "".join(f", or {other.removeprefix('input should ')}" for other in dict.fromkeys(others))  # of a union, each kind's
+    return text if text.endswith("?") else f"{text}."
 
 
 def to_toml(config: BaseModel) -> str:
     """The resolved settings as TOML, which reads back as the same; None, which TOML lacks, reads back as the default."""
     return "\n".join(_lines(config.model_dump(mode="json"), ())).strip() + "\n"
+
+
+def describe(model: type[BaseModel], path: tuple[str, ...] = ()) -> str:
+    """All settings with their defaults and what they are for, as a TOML file; those without a default are commented out."""
+    docs, own, below = _docs(model), "", ""
+    for key, field in model.model_fields.items():
+        kinds = [kind for kind in get_args(field.annotation) or (field.annotation,) if isinstance(kind, type)]
+        sections = [kind for kind in kinds if issubclass(kind, BaseModel)]
+        default = field.get_default(call_default_factory=True, validated_data={})
+        about = "".join(f"# {line}\n" for line in textwrap.wrap(docs.get(key, ""), 76))
+        if sections and get_origin(field.annotation) in (None, Union, UnionType):
+            chosen = type(default) if isinstance(default, BaseModel) else sections[0]
+            below += f"\n{about}[{'.'.join((*path, key))}]\n{describe(chosen, (*path, key))}"
+            continue
+        if not isinstance(default, str | bool | int | float | list | tuple | dict | Path):
+            own += f"{about}# {key} =\n"
+            continue
+        value = json.loads(to_json({key: default}))[key]
+        own += f"{about}{key} = {_literal(value)}\n"
+    return own + below
+
+
+def _docs(model: type[BaseModel]) -> dict[str, str]:
+    """What stands under each field of a model, as a string or behind it as a comment, its bases' first."""
+    found: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        if not issubclass(base, BaseModel) or base is BaseModel:
+            continue
+        source = textwrap.dedent(inspect.getsource(base))
+        lines, (tree,) = source.splitlines(), ast.parse(source).body
+        assert isinstance(tree, ast.ClassDef)
+        for node, after in zip(tree.body, [*tree.body[1:], None], strict=True):
+            if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)):
+                continue
+            comment = re.search(r"  # (.*)$", lines[(node.end_lineno or node.lineno) - 1])
+            found[node.target.id] = comment[1] if comment else ""
+            if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and isinstance(after.value.value, str):
+                found[node.target.id] = " ".join(after.value.value.split())
+    return found
 
 
 def _lines(values: dict[str, Any], path: tuple[str, ...]) -> Iterator[str]:

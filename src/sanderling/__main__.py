@@ -1,0 +1,5 @@
+"""``python -m sanderling``."""
+
+from sanderling.cli.main import main
+
+main()
