@@ -15,11 +15,11 @@ from transformers import PreTrainedModel
 
 from sanderling.train.config import MemoryConfig, Packing, Recompute
 from sanderling.train.contract import Row
-from sanderling.train.fit import Shape
 from sanderling.train.packed.attention import packed_attention
 from sanderling.train.packed.logprobs import TokenLogprobs, head_logprobs
 from sanderling.train.packed.memory import economise
 from sanderling.train.packed.packing import collate
+from sanderling.train.shape import Shape
 
 CHUNKS = (16_000_000, 64_000_000, LOGIT_CHUNK, 1_600_000_000, 10**12)
 """Logits at once; the last: all."""

@@ -18,10 +18,11 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen3Config
 from sanderling.train.adapters import add_adapter
 from sanderling.train.config import LoraConfig, MemoryConfig, Precision, Recompute, TrainerConfig
 from sanderling.train.contract import Row
-from sanderling.train.fit import Load, Shape, estimate, lora_parameters
+from sanderling.train.fit import Load, estimate
 from sanderling.train.loss import sft
 from sanderling.train.parallel.sharding import Sharded
 from sanderling.train.parallel.team import SOLO
+from sanderling.train.shape import Shape, lora_parameters
 from sanderling.train.trainer import Trainer
 
 PEAK = 989e12

@@ -27,7 +27,7 @@ from rich.table import Table
 
 from sanderling.data.importing import open_trajectories
 from sanderling.runs.provenance import command_line, machine
-from sanderling.train.devices import peak_of
+from sanderling.train.fit import described
 
 HERE = Path(__file__).parent
 SHAPE = {
@@ -60,8 +60,8 @@ def scaled(lengths: list[int]) -> list[int]:
 def peak_flops(device: str, threads: int) -> float:
     """FLOPs a second that MFU is a share of: as a GPU's maker publishes them; a processor's large products are measured."""
     torch.set_num_threads(threads)
-    if device == "cuda" and (known := peak_of(torch.cuda.get_device_name())):
-        return known
+    if device == "cuda" and (known := described(torch.cuda.get_device_name(), 0, 1).speeds):
+        return known[0]
     one, product = torch.rand(2_048, 2_048, device=device), torch.empty(2_048, 2_048, device=device)
     seconds = []
     for _ in range(8):

@@ -12,9 +12,9 @@ from sanderling.core.config import load_config
 from sanderling.core.errors import UserError
 from sanderling.recipes.rl.config import RlRecipe
 from sanderling.recipes.rl.find import find_rl_recipe
-from sanderling.recipes.rl.plan import RlPlan, plan_rl, taken
-from sanderling.train.devices import Devices, described
-from sanderling.train.rl_plan import Sharing
+from sanderling.recipes.rl.plan import RlPlan, plan_rl
+from sanderling.rl.fit import Sharing
+from sanderling.train.fit import Devices, described, taken
 
 QWEN3_4B = {
     "hidden_size": 2560, "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
@@ -146,12 +146,12 @@ def test_what_it_says_to_set_does_it(model: Path, name: str, device: str, memory
 def test_a_tiny_run_on_a_processor_is_planned_with_its_cache():
     tiny = Path(__file__).parents[2] / "src" / "sanderling" / "recipes" / "assets" / "tiny-base"
     recipe = load_config(RlRecipe, "profile = 'tiny'\n[rl]\nquestions_per_step = 4\ngroup_size = 4\n", "a.toml")
-    devices = Devices("processor", 1, 2**31, 1e11, gpus=False)
+    devices = Devices("processor", 1, 2**31, gpus=False)
     found = plan_rl(recipe.model_copy(update={"model": tiny}), devices, decode=500.0)
     assert not found.sentence
     (stage,) = found.stages
     assert stage.load.sharing is Sharing.MODULE and stage.load.under_way == 16
-    small = plan_rl(recipe.model_copy(update={"model": tiny}), Devices("processor", 1, 2**27, None, gpus=False))
+    small = plan_rl(recipe.model_copy(update={"model": tiny}), Devices("processor", 1, 2**27, gpus=False))
     assert "rl.trainer." in small.sentence or "most_under_way" in small.sentence
 
 
@@ -160,7 +160,7 @@ def test_groups_at_once_are_of_all_processes_together_and_one_in_each_at_least(m
     tiny = Path(__file__).parents[2] / "src" / "sanderling" / "recipes" / "assets" / "tiny-base"
     settings = f"profile = 'tiny'\n[rl]\nquestions_per_step = 16\ngroup_size = 4\npipeline.most_under_way = {most}\n"
     recipe = load_config(RlRecipe, f"{settings}\n[parallel]\nkind = 'replicate'\n" if count > 1 else settings, "a.toml")
-    found = plan_rl(recipe.model_copy(update={"model": tiny}), Devices("processor", count, 2**31, None, gpus=False))
+    found = plan_rl(recipe.model_copy(update={"model": tiny}), Devices("processor", count, 2**31, gpus=False))
     assert found.stages[0].load.under_way == groups * 4
 
 
@@ -177,8 +177,8 @@ def test_shards_that_would_sample_are_refused(model: Path):
 
 def test_one_process_takes_one_of_the_gpus_that_are_here():
     recipe = find_rl_recipe("dr-venus-4b", ["parallel.kind=none"])
-    assert taken(recipe, described("H200", 139, 8)).count == 1
-    assert taken(find_rl_recipe("dr-venus-4b"), described("H200", 139, 8)).count == 8
+    assert taken(described("H200", 139, 8), recipe.parallel).count == 1
+    assert taken(described("H200", 139, 8), find_rl_recipe("dr-venus-4b").parallel).count == 8
 
 
 def test_the_command_shows_every_stage_and_refuses_what_cannot_fit(model: Path):

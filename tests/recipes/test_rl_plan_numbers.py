@@ -4,9 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from sanderling.train.config import MemoryConfig, Precision, Recompute, TrainerConfig
-from sanderling.train.fit import MFU, Load, Shape, estimate
-from sanderling.train.rl_plan import (
+from sanderling.rl.fit import (
     DECODE_SHARE,
     PROBE_TOKENS,
     Episodes,
@@ -18,6 +16,9 @@ from sanderling.train.rl_plan import (
     scoring_bytes,
     slots,
 )
+from sanderling.train.config import MemoryConfig, Precision, Recompute, TrainerConfig
+from sanderling.train.fit import MFU, Load, estimate
+from sanderling.train.shape import Shape
 
 SHAPE = Shape(hidden=8, layers=2, heads=4, kv_heads=2, head_dim=4, intermediate=16, vocab=100, tied=True)
 PARAMETERS = 2 * (8 * 4 * (8 + 4) + 3 * 8 * 16) + 100 * 8 + 2 * (16 + 8) + 8

@@ -22,9 +22,9 @@ from sanderling.recipes.rl.prepare import Order, prepare
 from sanderling.recipes.rl.run import run_rl_command
 from sanderling.runs.locks import LOCK
 from sanderling.runs.run import DATABASE
-from sanderling.train.devices import Devices, described
+from sanderling.train.fit import Devices, described
 
-PROCESSOR = Devices("processor", 1, 2**33, None, gpus=False)
+PROCESSOR = Devices("processor", 1, 2**33, gpus=False)
 
 
 @pytest.fixture(scope="module")

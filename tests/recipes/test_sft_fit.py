@@ -14,12 +14,11 @@ from sft_runs import write_base, write_data, write_settings
 from sanderling.core.errors import UserError
 from sanderling.recipes.find import find_settings
 from sanderling.runs.progress import Report
-from sanderling.train.devices import OVERHEAD, Devices, described
-from sanderling.train.fit import read_shape
-from sanderling.train.sft.plan import plan_run
+from sanderling.train.fit import OVERHEAD, Devices, described, plan_sft
 from sanderling.train.sft.prepare import Job, Order, prepare
 from sanderling.train.sft.run import run_sft_command
 from sanderling.train.sft.settings import SftConfig
+from sanderling.train.shape import read_shape
 
 MIB = 2**20
 
@@ -58,9 +57,7 @@ def need(given: Path, *overrides: str, processes: int = 1) -> float:
     for file in (given / "run").iterdir():
         file.unlink()
     devices = described("a card", 1e6, processes)
-    return (
-        plan_run(config.model_copy(update={"trainer": trainer}), devices, job.index.survey.longest).verdict.estimate.total / MIB
-    )
+    return plan_sft(config.model_copy(update={"trainer": trainer}), devices, job.index.survey.longest).estimate.total / MIB
 
 
 def parameters(given: Path) -> int:
@@ -90,7 +87,7 @@ def test_anyway_tries_it_with_a_warning(given: Path) -> None:
 
 def test_rows_count_as_long_as_they_are_not_as_they_might_be(given: Path) -> None:
     limits = ("data.max_tokens=2048", "trainer.micro_batch_tokens=100000")
-    planned = plan_run(order(given, *limits).config, described("a card", 1, 1)).verdict.estimate.total / MIB
+    planned = plan_sft(order(given, *limits).config, described("a card", 1, 1)).estimate.total / MIB
     assert planned > 3 * need(given, *limits)
     assert begin(order(given, *limits), card(need(given, *limits) + 0.1)) is not None
 

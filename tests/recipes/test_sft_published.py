@@ -11,8 +11,7 @@ from test_rl_published import leaves
 
 from sanderling import recipes
 from sanderling.recipes.find import find_settings
-from sanderling.train.devices import described
-from sanderling.train.sft.plan import plan_run
+from sanderling.train.fit import described, plan_sft
 from sanderling.train.sft.settings import SftConfig
 
 HOME = Path(recipes.__file__).parent
@@ -98,6 +97,6 @@ OF_THE_PROJECT = {
 def test_a_recipe_fits_the_papers_hardware_and_one_h200(tmp_path: Path, name: str, device: str, room: float, count: int):
     (tmp_path / "config.json").write_text(json.dumps(QWEN3_4B))
     config = find_settings("sft", SftConfig, name).model_copy(update={"model": tmp_path})
-    found = plan_run(config, described(device, room, count))
-    assert found.verdict.fits, found.verdict.sentence
-    assert found.verdict.estimate.total < room * 2**30
+    found = plan_sft(config, described(device, room, count))
+    assert found.fits, found.sentence
+    assert found.estimate.total < room * 2**30

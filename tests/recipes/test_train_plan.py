@@ -11,8 +11,7 @@ from sanderling.cli.train import app
 from sanderling.core.errors import UserError
 from sanderling.recipes.find import find_settings
 from sanderling.train.config import SupervisedConfig
-from sanderling.train.devices import OVERHEAD, Devices, container_limits, described, devices_here, peak_of
-from sanderling.train.sft.plan import plan_run, taken_here
+from sanderling.train.fit import OVERHEAD, Devices, described, devices_here, plan_sft, taken
 from sanderling.train.sft.schedule import batches
 from sanderling.train.sft.settings import SftConfig
 
@@ -30,16 +29,16 @@ def model(tmp_path: Path) -> Path:
 
 def test_a_lora_of_qwen3_4b_fits_a_card_of_24_gb(model: Path):
     config = find_settings("sft", SftConfig, "lora-24gb").model_copy(update={"model": model})
-    found = plan_run(config, described("RTX 4090", 23.5, 1))
-    assert found.verdict.fits, found.verdict.sentence
+    found = plan_sft(config, described("RTX 4090", 23.5, 1))
+    assert found.fits, found.sentence
     assert found.load.lora_parameters == pytest.approx(33e6, rel=0.02)
     assert found.step_seconds is not None and found.step_seconds > 0
 
 
 def test_the_recipe_of_dr_venus_on_eight_cards_and_on_one(model: Path):
     config = find_settings("sft", SftConfig, "dr-venus-4b", ["data.profile='dr-venus-4b'"]).model_copy(update={"model": model})
-    eight, one = (plan_run(config, described("A100", 79, count)) for count in (8, 1))
-    assert eight.verdict.estimate.total < one.verdict.estimate.total
+    eight, one = (plan_sft(config, described("A100", 79, count)) for count in (8, 1))
+    assert eight.estimate.total < one.estimate.total
     assert eight.step_tokens == 32 * eight.load.row_tokens
 
 
@@ -47,17 +46,17 @@ def test_a_batch_of_tokens_is_closed_by_the_row_that_reaches_them(model: Path):
     settings = SupervisedConfig(batch_tokens=32_768, shuffle=False)
     largest = batches(np.array([32_767, 32_768, 5]), settings, 0)[0]
     config = SftConfig.model_validate(settings.model_dump() | {"model": model})
-    assert plan_run(config, described("H200", 139, 1), 32_768).step_tokens == 32_767 + 32_768
+    assert plan_sft(config, described("H200", 139, 1), 32_768).step_tokens == 32_767 + 32_768
     assert largest == [0, 1], "as large as that"
 
 
 def test_a_step_takes_no_less_than_its_longest_row(model: Path):
     config = find_settings("sft", SftConfig, "dr-venus-4b", ["data.profile='dr-venus-4b'", "batch_trajectories=1"])
-    one, eight = (plan_run(config.model_copy(update={"model": model}), described("A100", 79, n)) for n in (1, 8))
+    one, eight = (plan_sft(config.model_copy(update={"model": model}), described("A100", 79, n)) for n in (1, 8))
     shared = config.model_copy(update={"model": model, "parallel": config.parallel.model_copy(update={"context": 8})})
     assert one.step_seconds is not None
     assert eight.step_seconds == pytest.approx(one.step_seconds), "seven have nothing to do"
-    assert plan_run(shared, described("A100", 79, 8)).step_seconds == pytest.approx(one.step_seconds / 8)
+    assert plan_sft(shared, described("A100", 79, 8)).step_seconds == pytest.approx(one.step_seconds / 8)
 
 
 def test_devices_that_a_run_would_refuse_are_not_planned_for(model: Path):
@@ -70,34 +69,16 @@ def test_devices_that_a_run_would_refuse_are_not_planned_for(model: Path):
 @pytest.mark.parametrize(("kind", "count"), [("none", 1), ("replicate", 8)])
 def test_of_several_gpus_that_are_here_a_run_in_one_process_takes_one(model: Path, kind: str, count: int):
     config = find_settings("sft", SftConfig, "lora-24gb", [f"parallel.kind={kind}"]).model_copy(update={"model": model})
-    devices = taken_here(config, lambda: described("H200", 139, 8))
-    assert plan_run(config, devices).load.ranks == count
+    devices = taken(described("H200", 139, 8), config.parallel)
+    assert plan_sft(config, devices).load.ranks == count
 
 
 def test_a_gib_of_each_gpu_is_left_to_cuda(model: Path):
     config = find_settings("sft", SftConfig, "lora-24gb").model_copy(update={"model": model})
-    total = plan_run(config, described("4090", 24, 1)).verdict.estimate.total
+    total = plan_sft(config, described("4090", 24, 1)).estimate.total
     for spare, fits in ((0, True), (-1, False)):
-        assert plan_run(config, Devices("4090", 1, total + OVERHEAD + spare, None)).verdict.fits is fits
-    assert Devices("processor", 1, 100, None, gpus=False).room == 100
-
-
-def test_the_limits_of_control_groups_are_those_of_the_own_group_and_of_all_around_it(tmp_path: Path):
-    told, root = tmp_path / "cgroup", tmp_path / "root"
-
-    def write(place: str, value: str) -> None:
-        (root / place).parent.mkdir(parents=True, exist_ok=True)
-        (root / place).write_text(value)
-
-    assert list(container_limits(told, root)) == []
-    told.write_text("9:cpu,memory:/jobs/mine\n3:cpu:/jobs\n0::/jobs/mine\n")
-    assert list(container_limits(told, root)) == []
-    write("memory/jobs/mine/memory.limit_in_bytes", "3000\n")
-    write("jobs/mine/memory.max", "max\n")
-    write("jobs/memory.max", "2000\n")
-    write("memory/memory.limit_in_bytes", "4000\n")
-    write("jobs/other/memory.max", "1\n")
-    assert sorted(container_limits(told, root)) == [2000, 3000, 4000]
+        assert plan_sft(config, Devices("4090", 1, total + OVERHEAD + spare)).fits is fits
+    assert Devices("processor", 1, 100, gpus=False).room == 100
 
 
 def test_the_command_prints_a_table_and_refuses_what_cannot_fit(model: Path):
@@ -115,18 +96,18 @@ def test_the_command_prints_a_table_and_refuses_what_cannot_fit(model: Path):
 def test_without_a_length_nothing_is_guessed(model: Path):
     config = find_settings("sft", SftConfig, "lora-24gb", ["data.max_tokens=0"]).model_copy(update={"model": model})
     with pytest.raises(UserError, match="row-tokens"):
-        plan_run(config, described("H200", 139, 1))
+        plan_sft(config, described("H200", 139, 1))
 
 
-def test_this_machine_has_memory_and_a_speed():
+def test_this_machine_has_memory_and_known_devices_have_a_speed():
     here = devices_here()
     assert here.bytes > 2**30 and here.count >= 1
-    assert here.peak_flops is None or here.peak_flops > 1e8
-    assert peak_of("NVIDIA H100 80GB HBM3") == 989e12 and peak_of("an abacus") is None
+    assert described("NVIDIA H100 80GB HBM3", 80, 1).speeds == (989e12, 3.35e12)
+    assert described("an abacus", 1, 1).speeds is None
 
 
 @pytest.mark.parametrize(("context", "count", "sentence"), [(4, 1, "there are 1"), (6, 6, "cannot share the model's 32 heads")])
 def test_devices_that_cannot_share_rows_are_told(model: Path, context: int, count: int, sentence: str):
     sharing = find_settings("sft", SftConfig, "dr-venus-4b", ["data.profile='dr-venus-4b'", f"parallel.context={context}"])
     with pytest.raises(UserError, match=sentence):
-        plan_run(sharing.model_copy(update={"model": model}), described("A100", 79, count))
+        plan_sft(sharing.model_copy(update={"model": model}), described("A100", 79, count))

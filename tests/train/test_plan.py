@@ -16,12 +16,13 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from sanderling.core.errors import UserError
 from sanderling.train.config import GRADIENT_BUCKET, MemoryConfig, Packing, Precision, TrainerConfig
-from sanderling.train.fit import Load, Shape, estimate, kept_bytes, read_shape, shape_of
+from sanderling.train.fit import Load, estimate, kept_bytes
 from sanderling.train.packed import memory as memory_module
 from sanderling.train.packed.attention import packed_attention
 from sanderling.train.packed.logprobs import hidden_states
 from sanderling.train.packed.memory import economise
 from sanderling.train.packed.packing import collate
+from sanderling.train.shape import Shape, read_shape, shape_of
 
 QWEN3_4B = Shape(hidden=2560, layers=36, heads=32, kv_heads=8, head_dim=128, intermediate=9728, vocab=151_936, tied=True)
 

@@ -14,10 +14,11 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from sanderling.train.adapters import add_adapter
 from sanderling.train.config import LoraConfig, MemoryConfig, Precision, Recompute, TrainerConfig
-from sanderling.train.fit import Load, Shape, estimate, lora_parameters
+from sanderling.train.fit import Load, estimate
 from sanderling.train.packed.attention import Stretch, packed_attention
 from sanderling.train.packed.logprobs import hidden_states
 from sanderling.train.packed.memory import economise
+from sanderling.train.shape import Shape, lora_parameters
 
 SHAPES = {
     "0.6B": Shape(1024, 2, 16, 8, 128, 3072, 64, tied=True),

@@ -11,9 +11,9 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from sanderling.core.errors import UserError
 from sanderling.policy.model_directory import load_model
-from sanderling.train.fit import shape_of
 from sanderling.train.random_model import SIZES, ModelShape, model_settings, settings_of
 from sanderling.train.random_weights import write_random_weights
+from sanderling.train.shape import shape_of
 
 PARAMETERS = {
     "0.6b": 596_049_920, "1.7b": 1_720_574_976, "4b": 4_022_468_096, "4b-2507": 4_022_468_096, "8b": 8_190_735_360,

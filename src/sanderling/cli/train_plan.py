@@ -11,7 +11,7 @@ from sanderling.cli.train_plan_rl import Asked, check_described, duration, plan_
 from sanderling.core.errors import UserError
 
 if TYPE_CHECKING:
-    from sanderling.train.sft.plan import Plan
+    from sanderling.train.fit import Plan
 
 
 def plan(
@@ -52,24 +52,23 @@ def plan(
         raise UserError("--decode-rate is for plans of RL: add --rl, or leave it out.")
     recipe = recipe or "lora-24gb"
     from sanderling.recipes.find import find_settings
-    from sanderling.train.devices import described
-    from sanderling.train.sft.plan import plan_run, taken_here
+    from sanderling.train.fit import described, devices_here, plan_sft, taken
     from sanderling.train.sft.settings import SftConfig
 
     check_described(device, memory)
     config = find_settings("sft", SftConfig, recipe, overrides or []).model_copy(update={"model": model})
-    devices = taken_here(config) if device is None or memory is None else described(device, memory, count)
-    found = plan_run(config, devices, row_tokens)
+    devices = taken(devices_here(), config.parallel) if device is None or memory is None else described(device, memory, count)
+    found = plan_sft(config, devices, row_tokens)
     _show(Console(highlight=False), config.title, found)
-    if not found.verdict.fits:
-        raise UserError(found.verdict.sentence)
+    if not found.fits:
+        raise UserError(found.sentence)
 
 
 def _show(console: Console, title: str, found: "Plan") -> None:
     """A table of memory, and sentences on time and keys and values."""
-    from sanderling.train.devices import OVERHEAD
+    from sanderling.train.fit import OVERHEAD
 
-    estimate, shape, devices = found.verdict.estimate, found.shape, found.devices
+    estimate, shape, devices = found.estimate, found.shape, found.devices
     trained = "all" if found.load.lora_parameters is None else f"{found.load.lora_parameters / 1e6:,.1f} million"
     console.print(f"{title}: {shape.parameters / 1e9:.3g} billion parameters, {trained} trained", markup=False)
     table = Table(f"on each of {devices.count} × {devices.name}", "GiB")

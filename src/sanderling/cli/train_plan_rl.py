@@ -46,13 +46,13 @@ def check_described(device: str | None, memory: float | None) -> None:
 def plan_of_rl(asked: Asked, decode: float | None) -> None:
     """Show the plan of each stage. Raises UserError when one does not fit."""
     from sanderling.recipes.rl.find import find_rl_recipe
-    from sanderling.recipes.rl.plan import plan_rl, taken
-    from sanderling.train.devices import described, devices_here
+    from sanderling.recipes.rl.plan import plan_rl
+    from sanderling.train.fit import described, devices_here, taken
 
     check_described(asked.device, asked.memory)
     recipe = find_rl_recipe(asked.recipe, asked.overrides).model_copy(update={"model": asked.model})
     if asked.device is None or asked.memory is None:
-        devices = taken(recipe, devices_here())
+        devices = taken(devices_here(), recipe.parallel)
     else:
         devices = described(asked.device, asked.memory, asked.count)
     found = plan_rl(recipe, devices, asked.row_tokens, decode)

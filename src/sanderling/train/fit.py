@@ -1,85 +1,113 @@
-"""What a training step will take, from configurations alone, and the mildest settings under which it fits a device.
+"""Does a run fit, how long does a step take, and which setting would make it fit: answered before anything is loaded.
 
-Pure arithmetic, importable without torch. Figures are in bytes, per rank, for the longest pass. What is kept between forward
-and backward is counted as `memory` keeps it (a test measures it); what is alive within a layer is fitted to counts, and lies up
-to 3% under them. Settings are tried from mild to costly and kept, until the step fits; those that turn out not to be needed are
-dropped again.
+Arithmetic over configurations, importable without torch (which is asked only what devices there are). Figures are in bytes, per
+rank, for the longest pass. What is kept between forward and backward is counted as `packed.memory` keeps it (a test measures
+it); what is alive within a layer is fitted to counts, and lies up to 3% under them. Settings are tried from mild to costly and
+kept, until the step fits; those that turn out not to be needed are dropped again.
+
+Example: ``plan_sft(config, described("H200", 139, 8)).sentence`` is empty where the run fits, and else says what to set.
 """
 
 import json
-from collections.abc import Iterator
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
 
 from sanderling.core.errors import UserError
-from sanderling.policy.model_directory import positions_of, read_model_config
+from sanderling.core.profiles import get_profile
 from sanderling.train.config import (
     GRADIENT_BUCKET,
     Aggregation,
-    LoraConfig,
     MemoryConfig,
     Packing,
     Precision,
     Recompute,
     TrainerConfig,
 )
-from sanderling.train.sft.settings import ParallelKind
+from sanderling.train.parallel.launch import check_parallel
+from sanderling.train.row_source import RowIndex
+from sanderling.train.sft.checks import check_context
+from sanderling.train.sft.schedule import schedule
+from sanderling.train.sft.settings import ParallelConfig, ParallelKind, SftConfig
+from sanderling.train.shape import Shape, lora_parameters, read_shape
 
 MFU = 0.4
 """The share of a device's peak that a step is expected to reach; `benchmarks/train_step.py` measures it."""
-_NEEDED = (
-    "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "intermediate_size", "vocab_size",
-)  # fmt: skip
-_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
-_MEMORY = "trainer.memory."
+SPEEDS = {
+    "B200": (2250e12, 8.0e12), "GH200": (989e12, 4.0e12), "H200": (989e12, 4.8e12), "H100": (989e12, 3.35e12),
+    "H20": (148e12, 4.0e12), "A100": (312e12, 2.0e12), "L40S": (362e12, 0.864e12), "L40": (181e12, 0.864e12),
+    "A6000": (155e12, 0.768e12), "RTX 6000 Ada": (364e12, 0.96e12), "4090": (165e12, 1.008e12), "3090": (71e12, 0.936e12),
+    "A10": (125e12, 0.6e12), "L4": (121e12, 0.3e12), "T4": (65e12, 0.32e12),
+}  # fmt: skip
+"""Dense bfloat16 FLOPs (float32 sums) and bytes of memory a second by a part of the device's name, as their makers publish."""
+OVERHEAD = 2**30
+"""Bytes of a GPU that no plan counts: CUDA's context, libraries' workspaces, fragments. About; it differs by GPU and driver."""
 Changes = dict[str, Any]
 """Settings by dotted name."""
+Settings = TypeVar("Settings", bound=BaseModel)
+
+
+# -- devices -----------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Shape:
-    """A decoder's sizes, as its ``config.json`` has them."""
+class Devices:
+    """What a run will have: alike devices, one for each process."""
 
-    hidden: int
-    layers: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    intermediate: int
-    vocab: int
-    tied: bool
-
-    @property
-    def layer_parameters(self) -> int:
-        """Matrices of one layer: attention and a gated MLP; norms are left to the total."""
-        attention = self.hidden * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
-        return attention + 3 * self.hidden * self.intermediate
+    name: str
+    count: int
+    bytes: int
+    """Memory of each; of a processor the machine's, for all processes together."""
+    gpus: bool = True
+    host: int | None = None
+    """Memory of the machine that GPUs are in; None: not known."""
 
     @property
-    def parameters(self) -> int:
-        """All of them, norms included."""
-        norms = self.layers * (2 * self.hidden + 2 * self.head_dim) + self.hidden
-        return self.layers * self.layer_parameters + self.vocab * self.hidden * (1 if self.tied else 2) + norms
+    def room(self) -> int:
+        """What a plan may fill of each."""
+        return max(0, self.bytes - OVERHEAD) if self.gpus else self.bytes
 
-    def shared_by(self, ranks: int) -> bool:
-        """Whether so many ranks can share a row (`context`): each needs as many heads, and a head of keys at least."""
-        return self.heads % ranks == 0 and (self.kv_heads % ranks == 0 or ranks % self.kv_heads == 0)
+    @property
+    def speeds(self) -> tuple[float, float] | None:
+        """FLOPs and bytes of memory a second, of each, where the name says which device it is."""
+        return next((speeds for part, speeds in SPEEDS.items() if part.lower() in self.name.lower()), None)
 
-    def flops(self, tokens: int, row_tokens: int, predicted: int | None = None, *, frozen: bool = False) -> float:
-        """Model FLOPs of one forward and backward pass, attention causal, nothing counted twice for recomputation.
 
-        6 per parameter and token (4 where it is ``frozen``: no gradient is made for it), and 12 per token, seen token, head and
-        head size, halved because a token sees the ones before it only. The head's are those of ``predicted`` tokens (None:
-        all), since it is applied to no others; embeddings look up.
-        """
-        each = 4.0 if frozen else 6.0
-        per_token = self.layers * (each * self.layer_parameters + 6.0 * self.heads * self.head_dim * row_tokens)
-        return tokens * per_token + each * self.vocab * self.hidden * (tokens if predicted is None else predicted)
+def devices_here() -> Devices:
+    """The GPUs of this machine, or its processor.
 
-    def kv_bytes(self, tokens: int, width: int = 2) -> int:
-        """Keys and values of one session."""
-        return 2 * self.layers * self.kv_heads * self.head_dim * width * tokens
+    Of unlike GPUs the smallest stands for all. What other programs hold of them is not looked at: to ask CUDA would take about
+    half a GB of each for as long as the asking process lives.
+    """
+    import torch
+
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for limit in (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")):
+        if limit.is_file() and (value := limit.read_text().strip()).isdigit():  # a container's
+            memory = min(memory, int(value))
+    if torch.cuda.is_available():
+        found = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+        least = min(found, key=lambda one: one.total_memory)
+        return Devices(least.name, len(found), least.total_memory, host=memory)
+    return Devices("processor", 1, memory, gpus=False)
+
+
+def described(name: str, gibibytes: float, count: int) -> Devices:
+    """Devices that are not here, in a person's words."""
+    return Devices(name, count, int(gibibytes * 2**30))
+
+
+def taken(devices: Devices, parallel: ParallelConfig) -> Devices:
+    """Those of a machine that a run can take: of several GPUs one, where it is one process."""
+    return replace(devices, count=1) if parallel.kind is ParallelKind.NONE else devices
+
+
+# -- what a step needs -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -118,50 +146,6 @@ class Estimate:
     def seconds(self, peak_flops: float) -> float:
         """A pass's expected time on a device of that many FLOPs a second."""
         return self.flops / (peak_flops * MFU)
-
-
-def read_shape(model_dir: Path) -> Shape:
-    """The sizes of the model in a directory. Raises UserError when its ``config.json`` does not say them."""
-    return shape_of(read_model_config(model_dir), str(model_dir / "config.json"))
-
-
-def read_positions(model_dir: Path) -> int | None:
-    """:func:`positions_of` the model in a directory. Raises UserError when it has no ``config.json``."""
-    return positions_of(read_model_config(model_dir))
-
-
-def shape_of(told: object, origin: str) -> Shape:
-    """The sizes that a ``config.json`` tells. Raises UserError, naming ``origin``, when they are not all there."""
-    sizes: dict[str, Any] = told.get("text_config", told) if isinstance(told, dict) else {}
-    missing = [name for name in _NEEDED if not isinstance(sizes.get(name), int)]
-    if missing:
-        raise UserError(f"{origin} does not say {', '.join(missing)}: only decoders' sizes are understood.")
-    for name in _EXPERTS:
-        experts = sizes.get(name)
-        if isinstance(experts, int) and experts > 1:
-            raise UserError(f"{origin} is of a mixture of {experts} experts ({name}): only dense models' sizes are understood.")
-    heads = sizes["num_attention_heads"]
-    return Shape(
-        hidden=sizes["hidden_size"],
-        layers=sizes["num_hidden_layers"],
-        heads=heads,
-        kv_heads=sizes["num_key_value_heads"],
-        head_dim=sizes.get("head_dim") or sizes["hidden_size"] // heads,
-        intermediate=sizes["intermediate_size"],
-        vocab=sizes["vocab_size"],
-        tied=bool(sizes.get("tie_word_embeddings", False)),
-    )
-
-
-def lora_parameters(shape: Shape, config: LoraConfig) -> int:
-    """Parameters of adapters on every layer: rank times both ends of each target."""
-    heads, pairs = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-    ends = {
-        "q_proj": shape.hidden + heads, "k_proj": shape.hidden + pairs, "v_proj": shape.hidden + pairs,
-        "o_proj": heads + shape.hidden, "gate_proj": shape.hidden + shape.intermediate,
-        "up_proj": shape.hidden + shape.intermediate, "down_proj": shape.intermediate + shape.hidden,
-    }  # fmt: skip
-    return config.rank * shape.layers * sum(ends.get(name, 0) for name in config.targets)
 
 
 def estimate(shape: Shape, trainer: TrainerConfig, load: Load) -> Estimate:
@@ -275,84 +259,202 @@ def _head_peak(shape: Shape, chunk: int, load: Load, tokens: int, width: int) ->
     return logits + shape.vocab * shape.hidden * (several if tokens * shape.vocab > chunk else width)
 
 
-_RECOMPUTE, _TILE, _OFFLOAD = f"{_MEMORY}recompute", f"{_MEMORY}mlp_tile", f"{_MEMORY}offload"
-_MICRO_BATCH, _KIND, _CONTEXT = "trainer.micro_batch_tokens", "parallel.kind", "parallel.context"
+# -- what would make it fit --------------------------------------------------------------------------------------------------
+
+
+def mildest(knobs: Iterable[Changes], fits: Callable[[Changes], bool]) -> Changes | None:
+    """Of settings from mild to costly the first that make it fit together, without those that need not be; None: none do."""
+    changes: Changes = {}
+    for knob in knobs:
+        changes |= knob
+        if fits(changes):
+            for name in reversed(list(changes)):
+                fewer = {key: value for key, value in changes.items() if key != name}
+                if fits(fewer):
+                    changes = fewer
+            return changes
+    return None
+
+
+def with_changes(settings: Settings, changes: Changes) -> Settings:
+    """The settings with some changed by dotted name. Raises ValueError for those that do not go together."""
+    values: dict[str, Any] = settings.model_dump()
+    for name, value in changes.items():
+        *sections, last = name.split(".")
+        section = values
+        for one in sections:
+            section = section.setdefault(one, {})
+        section[last] = value
+    return type(settings).model_validate(values)
+
+
+def context_knobs(shape: Shape, packing: Packing, load: Load) -> Iterator[Changes]:
+    """Ever more ranks that share each row."""
+    for ranks in range(load.context + 1, load.ranks + 1):
+        if packing is Packing.VARLEN and load.ranks % ranks == 0 and shape.shared_by(ranks):
+            yield {"parallel.context": ranks}
+
+
+# -- a supervised run --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Whether it fits, and what would make it."""
+class Plan:
+    """A supervised run's needs, what they were reckoned from, and what would make it fit."""
 
-    fits: bool
+    shape: Shape
+    load: Load
+    devices: Devices
     estimate: Estimate
+    batch: str
+    """An optimizer step's size, in words."""
+    step_tokens: int
+    """Most tokens of an optimizer step where every trajectory has one row; nothing says how many rows a forked one has."""
     sentence: str = ""
+    """What is missing and what to set; empty where it fits."""
     changed: Changes = field(default_factory=dict)
     """Settings under which it fits; empty when it does, or when nothing helps."""
 
+    @property
+    def fits(self) -> bool:
+        return not self.sentence
 
-def judge(shape: Shape, trainer: TrainerConfig, load: Load, device_bytes: int) -> Verdict:
-    """Whether a step fits a device, and otherwise the changes that make it."""
-    first = estimate(shape, trainer, load)
-    if first.total <= device_bytes:
-        return Verdict(True, first)
-    need = f"It needs {first.total / 2**30:,.1f} GiB on each rank and there are {device_bytes / 2**30:,.1f}"
-
-    def needed(changed: Changes) -> int:
-        return estimate(shape, *_under(trainer, load, changed)).total
-
-    changed: Changes = {}
-    for name, value in _knobs(shape, trainer, load):
-        changed[name] = value
-        if needed(changed) <= device_bytes:
-            for other in reversed(list(changed)):
-                fewer = {key: new for key, new in changed.items() if key != other}
-                if _coherent(trainer.memory, fewer) and needed(fewer) <= device_bytes:
-                    changed = fewer
-            told = " and ".join(f"{key} = {json.dumps(new)}" for key, new in changed.items())
-            lost = ", and rows that begin alike share less or nothing" if _MICRO_BATCH in changed else ""
-            return Verdict(False, first, f"{need}: set {told}, and it needs {needed(changed) / 2**30:,.1f}{lost}.", changed)
-    return Verdict(False, first, f"{need}: {_last_resort(load)}.")
+    @property
+    def step_seconds(self) -> float | None:
+        """About that of such a step, over all devices; None where their speed is not known."""
+        if self.devices.speeds is None:
+            return None
+        per_token = self.estimate.seconds(self.devices.speeds[0]) / self.estimate.tokens
+        hands = self.load.ranks // self.load.context
+        return per_token * max(self.step_tokens / hands, self.load.row_tokens) / self.load.context
 
 
-def _knobs(shape: Shape, trainer: TrainerConfig, load: Load) -> Iterator[tuple[str, Any]]:
+def plan_sft(config: SftConfig, devices: Devices, row_tokens: int | None = None) -> Plan:
+    """What a run of these settings takes. ``row_tokens``: the longest row; None: the limit in the settings.
+
+    Raises UserError when no model is named, nothing says how long rows are, or `train sft` would refuse so many devices.
+    """
+    if config.model is None:
+        raise UserError("There is no model to plan for: give --model, a directory with config.json.")
+    shape = read_shape(config.model)
+    check_parallel(config.parallel, devices.count)
+    check_context(config, config.model)
+    longest = row_tokens or config.data.max_tokens
+    if not longest and not config.data.profile:
+        raise UserError("Nothing says how long rows are: give --row-tokens, --profile, or data.max_tokens.")
+    return judge(config, shape, devices, longest or get_profile(config.data.profile).budgets.max_context_tokens)
+
+
+def judge(config: SftConfig, shape: Shape, devices: Devices, longest: int) -> Plan:
+    """Whether a step of such rows fits the devices, and otherwise the changes that make it."""
+    load = _load(config, shape, devices.count, longest)
+    first = estimate(shape, config.trainer, load)
+    # A batch is closed by the trajectory that reaches its tokens.
+    tokens = longest * config.batch_trajectories if config.batch_trajectories else config.batch_tokens - 1 + longest
+    batch = f"{config.batch_trajectories} trajectories" if config.batch_trajectories else f"{config.batch_tokens:,} tokens"
+    plan = Plan(shape, load, devices, first, batch, tokens)
+    if first.total <= devices.room:
+        return plan
+
+    def needed(changes: Changes) -> int:
+        tried = with_changes(config, changes)
+        return estimate(shape, tried.trainer, _load(tried, shape, devices.count, longest)).total
+
+    def fits(changes: Changes) -> bool:
+        try:
+            return needed(changes) <= devices.room
+        except ValueError:  # nothing is moved to the host where nothing is computed again
+            return False
+
+    need = f"It needs {_gib(first.total)} GiB on each rank and there are {_gib(devices.room)}"
+    found = mildest(_knobs(config, shape, load), fits)
+    if found is None:
+        return replace(plan, sentence=f"{need}: {_last_resort(load)}.")
+    told = " and ".join(f"{key} = {json.dumps(value)}" for key, value in found.items())
+    lost = ", and rows that begin alike share less or nothing" if "trainer.micro_batch_tokens" in found else ""
+    return replace(plan, sentence=f"{need}: set {told}, and it needs {_gib(needed(found))}{lost}.", changed=found)
+
+
+def _load(config: SftConfig, shape: Shape, ranks: int, longest: int) -> Load:
+    alone = config.trainer.precision is Precision.BFLOAT16  # then one process is a mesh of one
+    sharded = config.parallel.kind is ParallelKind.FSDP and (ranks > 1 or alone)
+    adapters = lora_parameters(shape, config.lora) if config.lora.rank else None
+    return Load(longest, ranks, sharded, config.parallel.context, adapters)
+
+
+def _knobs(config: SftConfig, shape: Shape, load: Load) -> Iterator[Changes]:
     """Settings from mild to costly, those that are not set yet. None changes what is learnt."""
-    memory = trainer.memory
+    trainer, memory = config.trainer, config.trainer.memory
     if memory.recompute is Recompute.NONE:
-        yield _RECOMPUTE, Recompute.SELECTIVE.value
+        yield {"trainer.memory.recompute": "selective"}
     if memory.mlp_tile is None:
-        yield _TILE, 8192
+        yield {"trainer.memory.mlp_tile": 8192}
     if memory.recompute is not Recompute.FULL:
-        yield _RECOMPUTE, Recompute.FULL.value
+        yield {"trainer.memory.recompute": "full"}
     if not memory.offload:
-        yield _OFFLOAD, True
+        yield {"trainer.memory.offload": True}
     # In a pass of one row nothing is shared between rows that begin alike: the same is computed several times.
     if load.row_tokens < trainer.micro_batch_tokens and trainer.aggregation is not Aggregation.MICRO_BATCH_MEAN:
-        yield _MICRO_BATCH, load.row_tokens
+        yield {"trainer.micro_batch_tokens": load.row_tokens}
     if load.ranks > 1 and not load.sharded:
-        yield _KIND, ParallelKind.FSDP.value
-    if trainer.packing is Packing.VARLEN:
-        for ranks in range(load.context + 1, load.ranks + 1):
-            if load.ranks % ranks == 0 and shape.shared_by(ranks):
-                yield _CONTEXT, ranks
-
-
-def _coherent(memory: MemoryConfig, changed: Changes) -> bool:
-    """Whether the settings are allowed together: nothing is moved to the host where nothing is computed again."""
-    return not changed.get(_OFFLOAD) or changed.get(_RECOMPUTE, memory.recompute) != Recompute.NONE
-
-
-def _under(trainer: TrainerConfig, load: Load, changed: Changes) -> tuple[TrainerConfig, Load]:
-    """The step with the settings changed."""
-    update = {name.removeprefix(_MEMORY): new for name, new in changed.items() if name.startswith(_MEMORY)}
-    memory = MemoryConfig.model_validate({**trainer.memory.model_dump(), **update})
-    tokens = changed.get(_MICRO_BATCH, trainer.micro_batch_tokens)
-    return (
-        trainer.model_copy(update={"memory": memory, "micro_batch_tokens": tokens}),
-        replace(load, sharded=load.sharded or _KIND in changed, context=changed.get(_CONTEXT, load.context)),
-    )
+        yield {"parallel.kind": "fsdp"}
+    yield from context_knobs(shape, trainer.packing, load)
 
 
 def _last_resort(load: Load) -> str:
     if load.lora_parameters is None and (load.ranks == 1 or not load.sharded):
         return 'train a LoRA (set lora.rank), or shard over more devices (parallel.kind = "fsdp")'
     return 'use more devices (parallel.kind = "fsdp"), or shorter rows (data.max_tokens)'
+
+
+def _gib(size: float) -> str:
+    return f"{size / 2**30:,.1f}"
+
+
+def check_fit(config: SftConfig, index: RowIndex, processes: int, devices: Devices, *, anyway: bool) -> None:
+    """Raises UserError with what would help when the longest row is too much for a GPU; ``anyway``: warns of it.
+
+    A plan is an estimate, so a person may overrule it; memory of the machine, which other programs share and which may be
+    swapped, is only warned of. A model whose sizes are not known may still be trained.
+    """
+    try:
+        if config.model is None or not read_shape(config.model).parameters:
+            return
+    except UserError:
+        return
+    if config.trainer.packing is Packing.VARLEN:  # a pass is no larger than the largest batch
+        largest = max(int(index.lengths[batch].sum()) for batch in schedule(index.lengths, config))
+        config = with_changes(config, {"trainer.micro_batch_tokens": min(config.trainer.micro_batch_tokens, largest)})
+    found = plan_sft(config, replace(devices, count=processes), index.survey.longest)
+    if devices.gpus and not found.fits:
+        said = found.sentence.removesuffix(".")
+        if not anyway:
+            raise UserError(
+                f"{said}; --anyway tries it, since this is reckoned (longest row: {index.survey.longest:,} tokens)."
+            )
+        warnings.warn(f"{said}; going on all the same.", stacklevel=2)
+    there = devices.host if devices.gpus else devices.bytes
+    here = min(processes, devices.count) if devices.gpus else processes
+    for need, knob in [] if there is None else _of_the_machine(found, here, there):
+        if there is not None and need > there:
+            warnings.warn(
+                f"By the plan this takes {_gib(need)} GiB of the machine's memory and there are {_gib(there)}: "
+                f"if it is killed, try {knob}.",
+                stacklevel=2,
+            )
+            return
+
+
+def _of_the_machine(found: Plan, here: int, there: int) -> Iterator[tuple[int, str]]:
+    """Bytes of the machine's memory at the times when they are most, and what makes them fewer.
+
+    Beside GPUs: while the model is read, and while what waits for the backward pass lies beside what is saved.
+    """
+    needs, sharded = found.estimate, found.load.sharded
+    if not found.devices.gpus:
+        yield here * (needs.total + needs.host), "a smaller trainer.micro_batch_tokens or shorter rows"
+        return
+    less = "a smaller model" if sharded or here == 1 else "parallel.kind=fsdp, where one process reads the model"
+    yield needs.read * (1 if sharded else here), less
+    less = "trainer.memory.offload=false" if needs.gathered <= there else "a LoRA (lora.rank), which gathers less to save"
+    yield here * needs.host + needs.gathered, less

@@ -26,7 +26,7 @@ from sanderling.policy.model_directory import TOKENIZER_FILES, quiet
 from sanderling.runs.files import sync
 from sanderling.runs.progress import Report
 from sanderling.train.config import Precision
-from sanderling.train.fit import Shape, shape_of
+from sanderling.train.shape import Shape, shape_of
 from sanderling.world.disk.store import open_world
 
 PUBLISHED_VOCABULARY = 151_936

@@ -1,34 +1,27 @@
 """``sanderling train plan --rl``: what a run of reinforcement learning takes on the devices that are here, or on others.
 
-All arithmetic is in `train.rl_plan`; here settings become its questions, stage by stage, and where a stage does not fit,
+All arithmetic is in `rl.fit`; here settings become its questions, stage by stage, and where a stage does not fit,
 settings are tried from mild to costly until it does. Importable without torch.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sanderling.core.errors import UserError
+from sanderling.policy.model_directory import positions_of, read_model_config
 from sanderling.recipes.rl.config import RlRecipe, Stage, stages_of
 from sanderling.rl.config import Placement
-from sanderling.train.config import LOGIT_CHUNK, Packing, Precision, Recompute
-from sanderling.train.devices import Devices
-from sanderling.train.fit import Load, Shape, read_positions, read_shape
+from sanderling.rl.fit import Episodes, RlEstimate, RlLoad, Sharing, Speeds, rl_estimate
+from sanderling.train.config import LOGIT_CHUNK, Precision, Recompute
+from sanderling.train.fit import Changes, Devices, Load, context_knobs, mildest, with_changes
 from sanderling.train.parallel.launch import check_parallel
-from sanderling.train.rl_plan import Episodes, RlEstimate, RlLoad, Sharing, Speeds, rl_estimate
 from sanderling.train.sft.settings import ParallelKind
+from sanderling.train.shape import Shape, read_shape
 
-BANDWIDTHS = {
-    "B200": 8.0e12, "GH200": 4.0e12, "H200": 4.8e12, "H100": 3.35e12, "H20": 4.0e12, "A100": 2.0e12, "L40S": 0.864e12,
-    "L40": 0.864e12, "A6000": 0.768e12, "RTX 6000 Ada": 0.96e12, "4090": 1.008e12, "3090": 0.936e12, "A10": 0.6e12,
-    "L4": 0.3e12, "T4": 0.32e12,
-}  # fmt: skip
-"""Bytes a second by a part of the device's name, as their makers publish them."""
 _GRAIN = 1024
 _MICRO_BATCH = "rl.trainer.micro_batch_tokens"
-Changes = dict[str, Any]
-"""Settings by dotted name."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +88,7 @@ def check_placement(recipe: RlRecipe, processes: int) -> None:
 
 def check_positions(stage: Stage, model: Path, longest: int | None = None) -> None:
     """Raises UserError where rollouts may grow longer than the model reads: they would be cut where it ends, without a word."""
-    positions, most = read_positions(model), longest or stage.profile.budgets.max_context_tokens
+    positions, most = positions_of(read_model_config(model)), longest or stage.profile.budgets.max_context_tokens
     setting = context_name(stage) if longest is None else "--row-tokens"
     if positions is not None and most > positions:
         raise UserError(
@@ -171,10 +164,7 @@ def _sharing(recipe: RlRecipe, count: int) -> Sharing:
 
 
 def _speeds(devices: Devices, decode: float | None) -> Speeds | None:
-    bandwidth = next((value for part, value in BANDWIDTHS.items() if part.lower() in devices.name.lower()), None)
-    if devices.peak_flops is None or (bandwidth is None and decode is None):
-        return None
-    return Speeds(devices.peak_flops, bandwidth or 0.0, decode)
+    return None if devices.speeds is None else Speeds(*devices.speeds, decode)
 
 
 # -- what would make it fit ------------------------------------------------------------------------------------------------
@@ -195,23 +185,15 @@ def _mended(recipe: RlRecipe, plan: StagePlan, devices: Devices, longest: int | 
 
     def fits(changed: Changes) -> bool:
         try:
-            plans = _plans(_under(recipe, changed), devices, longest, None)
+            plans = _plans(with_changes(recipe, changed), devices, longest, None)
         except (UserError, ValueError):  # settings that do not go together
             return False
         return not next(one for one in plans if one.stage.name == plan.stage.name).lacks
 
-    changed: Changes = {}
-    for knob in _knobs(recipe, plan):
-        changed |= knob
-        if fits(changed):
-            break
-    else:
-        return _shorter(plan, fits, changed) if longest is None else {}
-    for name in reversed(list(changed)):
-        fewer = {key: value for key, value in changed.items() if key != name}
-        if fits(fewer):
-            changed = fewer
-    return changed
+    found = mildest(_knobs(recipe, plan), fits)
+    if found is None and longest is None:
+        return _shorter(recipe, plan, fits)
+    return found or {}
 
 
 def _knobs(recipe: RlRecipe, plan: StagePlan) -> Iterator[Changes]:
@@ -240,48 +222,31 @@ def _knobs(recipe: RlRecipe, plan: StagePlan) -> Iterator[Changes]:
             yield {"rl.pipeline.placement": "served", "sampler.sleeps": True}
     if load.trainer.ranks > 1 and not load.trainer.sharded and plan.devices.gpus:
         yield {"parallel.kind": "fsdp"}
-    if trainer.packing is Packing.VARLEN:
-        for ranks in range(load.trainer.context + 1, load.trainer.ranks + 1):
-            if load.trainer.ranks % ranks == 0 and plan.shape.shared_by(ranks):
-                yield {"parallel.context": ranks}
+    yield from context_knobs(plan.shape, trainer.packing, load.trainer)
 
 
-def _shorter(plan: StagePlan, fits: Any, changed: Changes) -> Changes:
+def _shorter(recipe: RlRecipe, plan: StagePlan, fits: Callable[[Changes], bool]) -> Changes:
     """The longest rollouts that fit with everything else set, in whole thousands; empty where none do."""
     name = context_name(plan.stage)
-    most = plan.load.episodes.longest // _GRAIN
-    fitting, failing = 0, most + 1
+    every: Changes = {}
+    for knob in _knobs(recipe, plan):
+        every |= knob
+    fitting, failing = 0, plan.load.episodes.longest // _GRAIN + 1
     while failing - fitting > 1:
         middle = (fitting + failing) // 2
-        if fits({**changed, name: middle * _GRAIN}):
+        if fits({**every, name: middle * _GRAIN}):
             fitting = middle
         else:
             failing = middle
     if not fitting:
         return {}
-    found = {**changed, name: fitting * _GRAIN}
-    for key in changed:
+    found = {**every, name: fitting * _GRAIN}
+    for key in every:
         fewer = {one: value for one, value in found.items() if one != key}
         if fits(fewer):
             found = fewer
     return found
 
 
-def _under(recipe: RlRecipe, changed: Changes) -> RlRecipe:
-    values: dict[str, Any] = recipe.model_dump(mode="json", exclude_none=True)
-    for name, value in changed.items():
-        *sections, last = name.split(".")
-        below = values
-        for section in sections:
-            below = below.setdefault(section, {})
-        below[last] = value
-    return RlRecipe.model_validate(values)
-
-
 def _said(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def taken(recipe: RlRecipe, devices: Devices) -> Devices:
-    """Those of this machine that a run of these settings can take: of several GPUs one, where it is one process."""
-    return replace(devices, count=1) if recipe.parallel.kind is ParallelKind.NONE else devices

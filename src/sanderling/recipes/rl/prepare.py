@@ -24,10 +24,10 @@ from sanderling.recipes.rl.record import check_same_run, inputs_of, record_of, s
 from sanderling.rl.checks import check_run
 from sanderling.rl.config import Placement
 from sanderling.train.config import Precision
-from sanderling.train.devices import Devices, devices_here
 from sanderling.train.encoding import Encoding
-from sanderling.train.fit import read_shape
+from sanderling.train.fit import Devices, devices_here
 from sanderling.train.metrics import check_watchers
+from sanderling.train.shape import read_shape
 from sanderling.world.faults.profiles import PROFILES
 
 Look = Callable[[], Devices]
@@ -35,7 +35,7 @@ Look = Callable[[], Devices]
 
 def look_here() -> Devices:
     """The devices of the machine; how fast they are is not asked."""
-    return devices_here(measured=False)
+    return devices_here()
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
 from sanderling.policy.model_directory import check_model, positions_of, read_model_config
 from sanderling.train.config import Packing
-from sanderling.train.fit import read_shape
 from sanderling.train.row_source import Survey
 from sanderling.train.sft.settings import SftConfig
+from sanderling.train.shape import read_shape
 
 _SHAPE = (
     "model_type", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim",

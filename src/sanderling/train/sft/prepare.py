@@ -12,12 +12,11 @@ from sanderling.core.errors import UserError
 from sanderling.policy.model_directory import check_model
 from sanderling.runs.progress import Report
 from sanderling.train.config import Precision
-from sanderling.train.devices import Devices, devices_here
+from sanderling.train.fit import Devices, check_fit, devices_here
 from sanderling.train.metrics import check_watchers
 from sanderling.train.parallel.launch import check_parallel
 from sanderling.train.row_source import RowIndex, index_rows
 from sanderling.train.sft.checks import check_context, check_rows
-from sanderling.train.sft.fit import check_fit
 from sanderling.train.sft.record import check_same_parts, check_same_run, record_of, write_record
 from sanderling.train.sft.rows import prepare_rows
 from sanderling.train.sft.schedule import CHECKPOINTS, is_finished, last_step, schedule
@@ -28,7 +27,7 @@ Look = Callable[[], Devices]
 
 def look_here() -> Devices:
     """The devices of the machine; how fast they are is not asked."""
-    return devices_here(measured=False)
+    return devices_here()
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sanderling.train.config import Precision, TrainerConfig
-from sanderling.train.fit import MFU, Load, Shape, estimate
+from sanderling.train.fit import MFU, Load, estimate
+from sanderling.train.shape import Shape
 
 PROBE_TOKENS = 64
 """About that long is what is teacher-forced at a turn's boundary: probe and answer."""
