@@ -58,7 +58,7 @@ def test_dedupe_prints_no_question_of_a_hundred_pages(tmp_path: Path) -> None:
 
 
 def test_split_keeps_near_duplicates_together(file: Path, tmp_path: Path) -> None:
-    run("split", file, "--out", tmp_path / "parts", "--share", "one=0.5,two=0.5", "--by", "question")
+    run("split", file, "--out", tmp_path / "parts", "--share", "one=0.5,two=0.5")
     sides = {t.id: name for name in ("one", "two") for t in open_trajectories(tmp_path / "parts" / f"{name}.jsonl")}
     assert set(sides) == set("abcd") and sides["a"] == sides["b"] == sides["d"]
 

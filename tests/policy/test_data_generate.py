@@ -15,7 +15,7 @@ from billing_server import billing
 from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
 from sanderling.cli import exits
-from sanderling.cli.data_generate import generate_
+from sanderling.cli.data import generate as generate_
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile, get_profile
 from sanderling.core.record import NodeKind, Question, Trajectory

@@ -16,7 +16,7 @@ from billing_server import billing
 from scripted_server import hang_up, plain, serve
 
 from sanderling.cli import exits
-from sanderling.cli.data_judge import judge
+from sanderling.cli.data import judge
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending

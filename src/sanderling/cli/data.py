@@ -1,35 +1,612 @@
-"""``sanderling data``: trajectories from raw files to supervision. Thin: each command has a file of its own."""
+"""``sanderling data``: raw trajectories to supervision, step by step or in one run. Thin: the work is done in ``data/``."""
+
+import asyncio
+import difflib
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
 
 import typer
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
 
-from sanderling.cli.data_clean import clean
-from sanderling.cli.data_contamination import contamination
-from sanderling.cli.data_dedupe import dedupe
-from sanderling.cli.data_generate import generate_
-from sanderling.cli.data_import import import_
-from sanderling.cli.data_judge import judge
-from sanderling.cli.data_resample import resample
-from sanderling.cli.data_rows import rows
-from sanderling.cli.data_run import run
-from sanderling.cli.data_split import split
-from sanderling.cli.data_stats import stats
+from sanderling.cli import exits
+from sanderling.cli.asking import Cache, MaxCost, MaxTokens, Spending, read_prices, spent_line
+from sanderling.cli.attempting import (
+    MODEL_HELP,
+    AgentPrice,
+    Attempting,
+    Budget,
+    Concurrency,
+    Each,
+    ProfileName,
+    Seed,
+    WorldDirectory,
+    generated,
+)
+from sanderling.cli.backend import Place, ReaderUrl, SearchUrl, Web
+from sanderling.cli.eval_progress import ShowProgress
+from sanderling.cli.judges import FormKey, JudgePrices, JudgeSpecs, Verdicts, opened_judge
+from sanderling.cli.world_options import Faults, Search, WorldSeed
+from sanderling.core.config import load_config, read_config, to_toml
+from sanderling.core.errors import UserError
+from sanderling.core.profiles import get_profile
+from sanderling.core.record import Trajectory
+from sanderling.core.text import visible
+from sanderling.data.cleaning import CleaningRecipe, CleanReport, Reason, get_recipe
+from sanderling.data.dedupe import Prefer
+from sanderling.data.importing import open_trajectories
+from sanderling.data.similar import LEAST_THRESHOLD, THRESHOLD
+from sanderling.judge.book import JudgeReport, Keep
+from sanderling.judge.prompts import DEFAULT_PROMPT
+from sanderling.judge.verdict import Judge, Ruling
+from sanderling.recipes.rows import Overlong
+from sanderling.runs.files import check_places, replace_file
+from sanderling.world.dense.index import SearchMode
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True, help="Turn raw trajectories into supervision.")
+
+File = Annotated[
+    Path, typer.Argument(metavar="FILE", help="Trajectories: a store (.jsonl), Parquet, or recorded files or a folder of them.")
+]
+Out = Annotated[Path, typer.Option("--out", help="Where to write: .jsonl or .parquet.")]
+Threshold = Annotated[
+    float, typer.Option("--threshold", min=LEAST_THRESHOLD, max=1.0, help="Least similarity of a near-duplicate.")
+]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting, such as judge.keep=all; repeatable.")
+]
+ReportFile = Annotated[Path | None, typer.Option("--report", help="Write everything that was found, with both texts, as JSON.")]
+
+_BAR_SECONDS = 0.2
+_EXAMPLES = 8
+_LONGEST = 300
+_CELL = 110
 
 
-@app.callback()
-def data() -> None:
-    """Turn raw trajectories into supervision."""
+@app.command("import")
+def import_(
+    sources: Annotated[
+        list[Path],
+        typer.Argument(metavar="SOURCE...", help="Files (.json, .jsonl, .parquet; also .gz, .bz2, .zst) or folders of them."),
+    ],
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Trajectories go here: .jsonl or .parquet.")] = None,
+    questions: Annotated[
+        Path | None, typer.Option("--questions", metavar="FILE", help="Question sets go here: .jsonl.")
+    ] = None,
+    layout: Annotated[
+        str, typer.Option("--layout", metavar="NAME", help="Tried before all other layouts; file.py:name for one of your own.")
+    ] = "",
+) -> None:
+    """Bring recorded trajectories and question sets into the record; layouts are recognised, none is asked for.
+
+    Messages nobody can classify are kept raw and counted. Beside the output stand FILE.import.json (the report) and, for
+    entries that could not be read at all, FILE.unread.jsonl. Files appear whole or not at all; a killed import starts over.
+    """
+    from sanderling.data.importing import import_to
+
+    with _reading_bar() as progress:
+        written = import_to(sources, out, questions, progress, layout)
+    found = written.report
+    Console().print(found)
+    if found.questions and questions is None:
+        _say(f"{found.questions:,} questions were met and not written: give --questions FILE to keep them.")
+    if found.trajectories and out is None:
+        _say(f"{found.trajectories:,} trajectories were met and not written: give --out FILE to keep them.")
+    if written.unread_file is not None:
+        _say(f"{found.unread:,} entries could not be read; they are in {written.unread_file}.")
+    if written.left_files:
+        _say(f"{len(written.left_files):,} files are no recordings and were left: the report names each.")
+    _say(f"Report: {written.report_file}")
 
 
-app.command("import")(import_)
-app.command("clean")(clean)
-app.command("contamination")(contamination)
-app.command("dedupe")(dedupe)
-app.command("resample")(resample)
-app.command("rows")(rows)
-app.command("run")(run)
-app.command("split")(split)
-app.command("stats")(stats)
-app.command("judge")(judge)
-app.command("generate")(generate_)
+@app.command("clean")
+def clean(
+    file: File,
+    out: Annotated[Path | None, typer.Option("--out", help="Where kept ones go: .jsonl or .parquet.")] = None,
+    recipe: Annotated[
+        str, typer.Option("--recipe", help="dr-venus, literesearcher, agentcpm, minimal, or a TOML file.")
+    ] = "dr-venus",
+    profile: Annotated[str, typer.Option("--profile", help="The agent to clean for; the recipe's own by default.")] = "",
+    settings: Settings = None,
+    explained: Annotated[
+        str | None, typer.Option("--explain", metavar="ID", help="Show one trajectory step by step, and write nothing.")
+    ] = None,
+    workers: Annotated[
+        int,
+        typer.Option(
+            "--workers", min=1, help="Processes that clean, beside the one that reads; more than free cores gain nothing."
+        ),
+    ] = 1,
+    examples: Annotated[bool, typer.Option("--examples", help="Print an example of everything that was done.")] = False,
+) -> None:
+    """Clean trajectories by a recipe; every dropped one is kept beside them with its reason."""
+    from sanderling.data.cleaning.explain import explain
+    from sanderling.data.cleaning.files import clean_file
+
+    chosen = (
+        read_config(CleaningRecipe, Path(recipe), settings or [])
+        if recipe.endswith(".toml")
+        else load_config(CleaningRecipe, to_toml(get_recipe(recipe)), f"the recipe {recipe}", settings or [])
+    )
+    target = get_profile(profile or chosen.profile)
+    if explained is not None:
+        Console().print(explain(_find(file, explained), chosen, target))
+        return
+    if out is None:
+        raise UserError("Name the file that kept trajectories go to with --out, or one trajectory with --explain.")
+    count = 0
+    with _counting("cleaning", "Interrupted: nothing was written.") as show:
+
+        def advance(done: int) -> None:
+            nonlocal count
+            count += done
+            show(f"cleaning: {count:,} trajectories")
+
+        done = clean_file(open_trajectories(file), out, chosen, target, origin=file, workers=workers, advance=advance)
+    report = done.report
+    _print_steps(report)
+    if examples:
+        _print_examples(report)
+    left = f", {report.dropped:,} dropped ({done.dropped})" if report.dropped else ", none dropped"
+    _say(
+        f"{report.came_in:,} came in, {report.kept:,} kept ({done.out}; {report.changed:,} changed){left}. "
+        f"Report: {done.report_file}"
+    )
+    if silent := report.reasons.get(Reason.NO_REASONING.value, 0):
+        _say(
+            f"{silent:,} were dropped because their turns show no reasoning, which the profile's agents are trained to write: "
+            "use a teacher that shows it, or keep them as they are with --recipe minimal."
+        )
+
+
+def _find(file: Path, id: str) -> Trajectory:
+    ids: list[str] = []
+    for trajectory in open_trajectories(file):
+        if trajectory.id == id:
+            return trajectory
+        ids.append(trajectory.id)
+    near = difflib.get_close_matches(id, ids, n=1, cutoff=0.0)
+    hint = f"did you mean {near[0]!r}?" if near else "it holds none at all."
+    raise UserError(f"{file} holds no trajectory {id!r}: {hint}")
+
+
+def _print_steps(report: CleanReport) -> None:
+    table = Table("step", "in", "out", "changed", "what was done")
+    for column in table.columns[1:4]:
+        column.justify = "right"
+    for step in report.steps:
+        dropped = (f"[red]dropped {count.number:,} {code}[/red]" for code, count in step.dropped.items())
+        done = (f"{count.number:,} {code} in {count.trajectories:,}" for code, count in step.notes.items())
+        table.add_row(step.step, f"{step.came_in:,}", f"{step.went_out:,}", f"{step.changed:,}", "\n".join((*dropped, *done)))
+    Console().print(table)
+
+
+def _print_examples(report: CleanReport) -> None:
+    table = Table("step", "code", "trajectory", "before", "after", show_lines=True)
+    for step in report.steps:
+        for code, count in (*step.dropped.items(), *step.notes.items()):
+            one = count.example
+            if one is not None and (one["before"] or one["after"]):
+                shown = (one["trajectory"], one["before"][:_CELL], one["after"][:_CELL])
+                table.add_row(step.step, code, *(escape(visible(text)) for text in shown))
+    Console().print(table)
+
+
+@app.command("judge")
+def judge(
+    file: File,
+    out: Out,
+    judges: JudgeSpecs,
+    keep: Annotated[Keep, typer.Option("--keep", help="Write all, each with its verdict, or the correct ones.")] = Keep.ALL,
+    verdicts: Verdicts = None,
+    concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Replies waited for at the same time.")] = 8,
+    price: JudgePrices = None,
+    max_tokens: MaxTokens = None,
+    max_cost: MaxCost = None,
+    cache: Cache = None,
+    form: FormKey = DEFAULT_PROMPT,
+) -> None:
+    """Say of every trajectory whether its own answer is right; what cannot be told is unscored, with a reason.
+
+    Killed or stopped, the same command goes on and asks for nothing twice. Exit status: 3 when the budget was spent or a judge
+    was not reached.
+    """
+    from sanderling.judge.book import judge_file
+    from sanderling.judge.by_hand import ByHand
+    from sanderling.runs.run import beside
+
+    check_places([file, *([verdicts] if verdicts is not None else [])], [out, out.with_name(f"{out.name}.judge.json")])
+    by_hand = ByHand.read(verdicts) if verdicts else ByHand()
+    source, spending = open_trajectories(file), Spending(beside(out), max_tokens, max_cost, cache)
+    with (
+        _counting("judging", "Stopped. The same command goes on: verdicts so far are kept.") as show,
+        asyncio.Runner() as runner,
+    ):
+
+        def progress(report: JudgeReport) -> None:
+            if report.trajectories % 50 == 1 or report.asked:
+                show(f"{report.trajectories:,} judged: {_rulings(report)}")
+
+        opening = opened_judge(judges, price or [], spending, concurrency=concurrency, console=Console(stderr=True), form=form)
+        stack = AsyncExitStack()
+        chosen = runner.run(stack.enter_async_context(opening))
+        try:
+            report = judge_file(
+                source, out, chosen, keep=keep, by_hand=by_hand, concurrency=concurrency, on_progress=progress, runner=runner
+            )
+        finally:
+            runner.run(stack.aclose())
+    _print_verdicts(report, out)
+    if spending.ledger.spent.calls:
+        _say(spent_line(spending))
+    if report.unused_by_hand:
+        few = ", ".join(report.unused_by_hand[:3])
+        _say(f"{len(report.unused_by_hand):,} lines of --verdicts are about no trajectory (such as {few}).")
+    if report.open:
+        _say(f"{report.open:,} are still open: run the same command again (with a larger limit, if that was reached).")
+        raise typer.Exit(exits.UNFINISHED)
+
+
+def _print_verdicts(report: JudgeReport, out: Path) -> None:
+    _say(f"{report.trajectories:,} trajectories by {report.judge}: {_rulings(report)}")
+    if report.grades:
+        _say("  grades: " + ", ".join(f"{count:,} {grade}" for grade, count in sorted(report.grades.items())))
+    if report.is_graded:
+        _say(f"  mean score: {report.mean_score:.3f}")
+    for code, ids in sorted(report.examples.items()):
+        _say(f"  {code.value}: {report.codes[code]:,} (such as {', '.join(ids)})")
+    _say(f"{report.written:,} written to {out}; report: {out.name}.judge.json")
+
+
+def _rulings(report: JudgeReport) -> str:
+    return ", ".join(f"{report.rulings[ruling]:,} {ruling.value}" for ruling in Ruling)
+
+
+@app.command("dedupe")
+def dedupe(
+    file: File,
+    out: Out,
+    keep: Annotated[int, typer.Option("--keep", min=1, help="Most trajectories of one question.")] = 1,
+    prefer: Annotated[Prefer, typer.Option("--prefer", help="Which of those that are equally right.")] = Prefer.SHORTEST,
+    threshold: Threshold = THRESHOLD,
+    by_answers: Annotated[
+        bool, typer.Option("--by-answers/--by-text", help="Whether questions whose known answers differ are different ones.")
+    ] = True,
+    report: ReportFile = None,
+) -> None:
+    """Keep the best trajectory of each question and of its near-duplicates: judged right, answered, then by length."""
+    from sanderling.data.dedupe import dedupe_file
+
+    check_places([file], [place for place in (out, report) if place is not None])
+    done, left_out = dedupe_file(file, out, threshold=threshold, by_answers=by_answers, keep=keep, prefer=prefer)
+    _say(
+        f"{len(done.kept) + len(left_out):,} trajectories of {done.questions:,} questions: {len(done.kept):,} kept, "
+        f"{len(left_out):,} left out; at most {done.largest:,} of one question."
+    )
+    for one in [one for one in left_out if one["question"] != one["kept_question"]][:_EXAMPLES]:
+        _say(f"  {one['id']} asks {one['question'][:_LONGEST]!r}")
+        _say(f"    as {one['kept']}: {one['kept_question'][:_LONGEST]!r}")
+    if report is not None:
+        replace_file(report, json.dumps(left_out, indent=1) + "\n")
+
+
+@app.command("contamination")
+def contamination(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Trajectories or questions, in any layout that can be imported.")
+    ],
+    against: Annotated[list[Path], typer.Option("--against", metavar="FILE", help="A benchmark's questions; repeatable.")],
+    out: Annotated[Path | None, typer.Option("--out", help="Write what was not recognised: .jsonl.")] = None,
+    report: ReportFile = None,
+    read: Annotated[
+        bool, typer.Option("--read", help="Look for the benchmarks' questions in what the agents read, too.")
+    ] = False,
+    threshold: Threshold = THRESHOLD,
+) -> None:
+    """Find questions that benchmarks ask as well: the same words, nearly, contained, or alike with the same answer."""
+    from sanderling.data.contamination import check_file, kinds
+
+    check_places([file, *against], [place for place in (out, report) if place is not None])
+    if out is not None and out.suffix != ".jsonl":
+        raise UserError(f"{out} is written as JSON lines: end its name in .jsonl.")
+    done = check_file(file, against, threshold=threshold, read=read, out=out)
+    found = ", ".join(f"{count:,} {kind}" for kind, count in kinds(done.hits).items())
+    _say(
+        f"{done.rows:,} checked against {done.benchmarks:,} questions: {len(done.hits):,} recognised"
+        f"{f' ({found})' if found else ''}."
+    )
+    for hit in done.hits[:_EXAMPLES]:
+        alike = f" {hit.similarity:.2f}" if hit.similarity is not None else ""
+        answer = {True: ", the same answer", False: ", another answer", None: ""}[hit.same_answer]
+        _say(f"{hit.kind.value}{alike}{answer}")
+        for id, text in ((hit.id, hit.question), (hit.benchmark, hit.benchmark_question)):
+            _say(f"  {id}: {text[:_LONGEST]}")
+    if len(done.hits) > _EXAMPLES:
+        _say(f"… and {len(done.hits) - _EXAMPLES:,} more: --report FILE writes all of them.")
+    if report is not None:
+        replace_file(report, json.dumps([asdict(hit) for hit in done.hits], indent=1) + "\n")
+
+
+@app.command("split")
+def split(
+    file: File,
+    out: Annotated[Path, typer.Option("--out", help="Directory of the parts, NAME.jsonl each.")],
+    share: Annotated[str, typer.Option("--share", help="Names and shares of questions.")] = "train=0.95,validation=0.05",
+    seed: Annotated[int, typer.Option("--seed", help="Of the hash that decides.")] = 0,
+    threshold: Threshold = THRESHOLD,
+    by_answers: Annotated[
+        bool,
+        typer.Option(
+            "--by-answers/--by-text", help="Whether near-duplicates with different answers may be apart: for templates."
+        ),
+    ] = False,
+) -> None:
+    """Share out trajectories so that no question stands in two parts; adding rows later moves no other."""
+    from sanderling.data.dedupe import Shares, split_file
+
+    done = split_file(file, out, Shares.read(share), seed=seed, threshold=threshold, by_answers=by_answers)
+    rows, asked = sum(part.trajectories for part in done), sum(part.questions for part in done)
+    table = _figures("part", "trajectories", "share", "questions", "share")
+    for name, count, questions in done:
+        table.add_row(name, f"{count:,}", _percent(count, rows), f"{questions:,}", _percent(questions, asked))
+    Console().print(table)
+
+
+@app.command("resample")
+def resample(
+    file: File,
+    out: Out,
+    thresholds: Annotated[
+        str, typer.Option("--thresholds", help="Turns at which a bucket ends, ascending; so many are still in it.")
+    ] = "50,100",
+    weights: Annotated[str, typer.Option("--weights", help="Copies in each bucket, one more than thresholds.")] = "1,2,5",
+    seed: Annotated[int, typer.Option("--seed", help="Of the order.")] = 0,
+) -> None:
+    """Repeat trajectories by their turns, shuffled, copies of one never side by side where that is possible."""
+    from sanderling.data.resample import Schedule, resample_file
+
+    check_places([file], [out])
+    schedule = Schedule(_numbers(thresholds, "--thresholds"), _numbers(weights, "--weights"))
+    result = resample_file(file, out, schedule, seed)
+    came_in, written = sum(result.before), len(result.rows)
+    table = _figures("turns", "copies", "before", "share", "after", "share")
+    for name, weight, before, after in zip(schedule.names(), schedule.weights, result.before, result.after, strict=True):
+        table.add_row(name, str(weight), f"{before:,}", _percent(before, came_in), f"{after:,}", _percent(after, written))
+    table.add_section()
+    table.add_row("all", "", f"{came_in:,}", "", f"{written:,}", "")
+    Console().print(table)
+    if result.like_copies:
+        _say(
+            f"{result.like_copies:,} ids end as those of copies do: if this file was resampled before, "
+            "resample the one it was made from instead."
+        )
+    if result.neighbours:
+        _say(f"{result.neighbours} copies stand side by side: too few other trajectories to keep them apart.")
+
+
+def _numbers(text: str, option: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(",") if part.strip())
+    except ValueError as error:
+        raise UserError(f"{option} is {text!r}: give whole numbers with commas between them, such as 50,100.") from error
+
+
+@app.command("rows")
+def rows(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Cleaned trajectories.")],
+    tokenizer: Annotated[Path, typer.Option("--tokenizer", help="A directory with tokenizer.json.")],
+    profile: Annotated[str, typer.Option("--profile", help="How messages become tokens, such as dr-venus-4b.")],
+    out: Annotated[Path, typer.Option("--out", metavar="ROWS.parquet", help="Where to write.")],
+    max_tokens: Annotated[int | None, typer.Option("--max-tokens", min=1, help="A row's limit; the profile's context.")] = None,
+    overlong: Annotated[
+        Overlong, typer.Option("--overlong", help="Beyond it: drop; cut observations in their middle; split at turns.")
+    ] = Overlong.DROP,
+) -> None:
+    """Turn trajectories into rows of tokens with their loss mask; what makes no row is counted with its reason."""
+    from sanderling.recipes.rows import rows_of_file
+
+    counts = rows_of_file(file, out, tokenizer, profile, max_tokens, overlong)
+    share = f" ({counts.trained_tokens / counts.tokens:.0%} trained)" if counts.tokens else ""
+    _say(
+        f"{counts.trajectories:,} trajectories: {counts.rows:,} rows of {counts.tokens:,} tokens{share}; "
+        f"the longest has {counts.longest:,}."
+    )
+    if counts.split:
+        _say(f"  {counts.split:,} too long and split into several rows")
+    if counts.turns_left_out:
+        _say(f"  {counts.turns_left_out:,} turns are in no row")
+    left = {reason: count for reason, count in counts.left_out().items() if count}
+    for reason, count in left.items():
+        _say(f"  {count:,} {reason.replace('_', ' ')}, such as {counts.examples[reason]}")
+    if left:
+        _say(f"  which and why: {out.name}.left-out.jsonl")
+
+
+@app.command("stats")
+def stats(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Trajectories; several are shown side by side.")],
+    out: Annotated[Path | None, typer.Option("--out", metavar="PAGE.html", help="Write a page with plots.")] = None,
+    json_out: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures for machines.")] = None,
+    tokenizer: Annotated[
+        Path | None, typer.Option("--tokenizer", help="A directory with tokenizer.json: lengths in its tokens, else in words.")
+    ] = None,
+    title: Annotated[str, typer.Option("--title", help="Of the page.")] = "Trajectories",
+) -> None:
+    """Count turns, lengths, tools, endings, scripts and verdicts, in a table and on a page with plots."""
+    from sanderling.core.chat import load_tokenizer
+    from sanderling.data.page import data_page, figures_table
+    from sanderling.data.stats import portray
+    from sanderling.runs.provenance import command_line
+
+    check_places([*files, *([tokenizer] if tokenizer is not None else [])], [place for place in (out, json_out) if place])
+    console = Console()
+    counted = tokenizer and load_tokenizer(tokenizer)
+    names = Counter(file.stem for file in files)
+    portraits = []
+    for file in files:
+        name = file.stem if names[file.stem] == 1 else f"{file.resolve().parent.name}/{file.stem}"
+        with console.status(f"reading {escape(visible(name))}"):
+            portraits.append(portray(name, open_trajectories(file), counted))
+    console.print(figures_table(portraits))
+    if json_out is not None:
+        replace_file(json_out, json.dumps([one.as_json() for one in portraits], indent=1, ensure_ascii=False) + "\n")
+    if out is not None:
+        replace_file(out, data_page(title, portraits, command=command_line()))
+        _say(f"The page is {out}.")
+
+
+@app.command("run")
+def run(
+    sources: Annotated[list[Path], typer.Argument(metavar="SOURCES...", help="Raw files or folders of them, in any layout.")],
+    out: Annotated[Path, typer.Option("--out", help="Directory of the run.")],
+    recipe: Annotated[
+        str, typer.Option("--recipe", help="dr-venus, literesearcher, agentcpm, or a TOML file with other settings.")
+    ] = "dr-venus",
+    tokenizer: Annotated[
+        Path | None, typer.Option("--tokenizer", help="A directory with tokenizer.json; without it no rows are made.")
+    ] = None,
+    settings: Settings = None,
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", min=1, help="A judging model's replies waited for at a time.")
+    ] = 8,
+    price: JudgePrices = None,
+    max_tokens: MaxTokens = None,
+    max_cost: MaxCost = None,
+    cache: Cache = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Delete what the directory holds and begin again.")] = False,
+) -> None:
+    """Import, clean, judge, dedupe, split, resample, make rows, and report; steps that are done are skipped.
+
+    Judges stand in the recipe: --set 'judge.judges=["contains", "http://host:port/v1#model"]' asks a model where a rule fails.
+    """
+    from sanderling.data.pipeline import OpenVerdictsError, run_data
+    from sanderling.data.pipeline_config import DataRun, find_data_recipe
+    from sanderling.policy.load import names_model
+    from sanderling.recipes.rows import rows_of_file
+    from sanderling.runs.progress import Report
+    from sanderling.runs.provenance import command_line
+    from sanderling.runs.stages import clear_run
+
+    config = find_data_recipe(recipe, settings or [])
+    if tokenizer is not None:
+        config = config.model_copy(update={"tokenizer": tokenizer})
+    chosen = DataRun(tuple(sources), out, config)
+    chosen.check()
+    read_prices(price or [], sum(map(names_model, config.judge.judges)), max_cost)
+    if fresh:
+        clear_run(out, sources)
+    console = Console()
+
+    def opened(specs: Sequence[str], run: Path) -> AbstractAsyncContextManager[Judge]:
+        spending = Spending(run, max_tokens, max_cost, cache)
+        return opened_judge(specs, price or [], spending, concurrency=concurrency, console=console)
+
+    try:
+        run_data(chosen, Report(console), command_line(), write_rows=rows_of_file, open_judges=opened, concurrency=concurrency)
+    except OpenVerdictsError as error:
+        _say(str(error), stderr=True)
+        raise typer.Exit(exits.UNFINISHED) from None
+    except KeyboardInterrupt:
+        _say("Interrupted: the same command goes on where it stopped.", stderr=True)
+        raise typer.Exit(exits.INTERRUPTED) from None
+
+
+@app.command("generate")
+def generate(
+    questions: Annotated[Path, typer.Argument(metavar="QUESTIONS", help="A file of questions with their answers (.jsonl).")],
+    out: Annotated[Path, typer.Option("--out", help="The store of trajectories (.jsonl); the same one goes on.")],
+    model: Annotated[str, typer.Option("--model", help=f"The teacher: {MODEL_HELP}")],
+    judges: JudgeSpecs,
+    world: WorldDirectory = None,
+    profile: ProfileName = "tiny",
+    attempts: Each = 1,
+    seed: Seed = 0,
+    concurrency: Concurrency = 8,
+    price: AgentPrice = None,
+    judge_price: JudgePrices = None,
+    max_tokens: MaxTokens = None,
+    max_cost: MaxCost = None,
+    cache: Cache = None,
+    faults: Faults = None,
+    world_seed: WorldSeed = 0,
+    mode: Search = SearchMode.LEXICAL,
+    web: Web = False,
+    search_url: SearchUrl = None,
+    reader_url: ReaderUrl = None,
+    progress: ShowProgress = True,
+) -> None:
+    """Let a teacher research questions, several times each, and keep every judged trajectory.
+
+    Killed, stopped or out of budget, the same command goes on and repeats nothing, unfinished episodes included. Exit status: 3
+    when a budget was spent or attempts met outages, 130 after Ctrl-C; a second Ctrl-C interrupts at once.
+    """
+    place = Place(world, web, search_url, reader_url, faults, world_seed, mode)
+    budget = Budget(price, judge_price, max_tokens, max_cost, cache)
+    attempting = Attempting(out, model, judges, place, profile, attempts, concurrency, budget, progress=progress)
+    generated(attempting, questions, seed)
+
+
+@contextmanager
+def _counting(title: str, interrupted: str) -> Iterator[Callable[[str], None]]:
+    """A line that counts; ``interrupted`` is printed when the person stops it."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=None)
+        try:
+            yield lambda text: bar.update(task, description=text)
+        except KeyboardInterrupt:
+            bar.console.print(interrupted)
+            raise typer.Exit(exits.INTERRUPTED) from None
+
+
+@contextmanager
+def _reading_bar() -> Iterator[Callable[[int, int, int], None]]:
+    """A bar over the bytes of all sources, with the records that were met."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("reading"),
+        BarColumn(),
+        DownloadColumn(),
+        TextColumn("{task.fields[records]:,} records"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    moved, met = 0.0, 0
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading", total=None, records=0)
+
+        def report(done: int, total: int, records: int) -> None:
+            nonlocal moved, met
+            now, met = time.monotonic(), max(met, records)
+            if done >= total or now - moved >= _BAR_SECONDS:
+                moved = now
+                bar.update(task, completed=done, total=total, records=met)
+
+        yield report
+
+
+def _figures(first: str, *others: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(first, no_wrap=True)
+    for head in others:
+        table.add_column(head, justify="right", no_wrap=True)
+    return table
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{part / whole:.1%}" if whole else "–"
+
+
+def _say(text: str, stderr: bool = False) -> None:
+    """One line; of what others wrote, neither markup nor control characters."""
+    Console(stderr=stderr).print(Text(visible(text)), soft_wrap=True)
