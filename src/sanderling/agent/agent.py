@@ -19,6 +19,18 @@ from sanderling.core.types import Clock, Ending, Role, SystemClock
 from sanderling.policy.contract import Policy, PolicyOutageError
 from sanderling.tools.contract import Tool
 
+WORLD = "world"
+"""Where a question's ``meta`` says which of several worlds it is about."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A world, or the live web, with the tools that ask it."""
+
+    name: str
+    fingerprint: str  # with its faults and who ranks its pages
+    tools: Mapping[str, Tool]
+
 
 @dataclass(frozen=True)
 class Job:
@@ -44,6 +56,8 @@ class Agent:
     fingerprint: str = ""  # the world's, with its dynamics and who ranks its pages
     place: str = ""  # tells the model from others of its name; see `core.asking.Asker`
     reader: Any = None  # the model that reads its pages, as `core.asking.placed` gives it; None: pages are read without one
+    places: Mapping[str, Place] = field(default_factory=dict[str, Place])
+    """Of several worlds: each by the name that its questions have in ``meta.world``; tools and world above are the first's."""
 
     def as_json(self) -> dict[str, Any]:
         """All that its episodes depend on."""
@@ -55,6 +69,7 @@ class Agent:
             "tools": sorted(self.tools),
             "profile": self.profile.model_dump(mode="json", exclude={"source"}),
             "world": {"name": self.world, "fingerprint": self.fingerprint},
+            **({"worlds": {name: one.fingerprint for name, one in self.places.items()}} if self.places else {}),
             **({} if self.reader is None else {"reader": self.reader}),
         }
 
@@ -81,13 +96,16 @@ class Agent:
         """
         seeds = seeds or Seeds()
         id = id or attempt_id(question, seeds.attempt)
+        here = Place(self.world, self.fingerprint, self.tools)
+        if self.places:
+            here = self.places[str(question.meta.get(WORLD) or "")]
         if journal is None:
             replaying = nullcontext(Replay(self.policy, self.clock))
         else:
-            replaying = journal.episode(id, self.policy, self.clock, f"{self.profile.name} over {self.world}")
+            replaying = journal.episode(id, self.policy, self.clock, f"{self.profile.name} over {here.name}")
         with replaying as replay:
-            episode = Episode(question, seeds, replay, self.tools, self.profile, on_event, texts, cancel, finish_early)
-            record = partial(episode.record, id=id, world=self.world)
+            episode = Episode(question, seeds, replay, here.tools, self.profile, on_event, texts, cancel, finish_early)
+            record = partial(episode.record, id=id, world=here.name)
             try:
                 end = await episode.run()
             except PolicyOutageError as error:

@@ -5,13 +5,20 @@ under way, or was cancelled, counts in full, since a server may have billed it; 
 counts no tokens is charged what its texts may have taken at most: an estimate, marked as one.
 """
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Self
+
+from pydantic import Field
 
 from sanderling.core.asking import BudgetSpentError
+from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.types import Sampling
 from sanderling.policy.contract import Completion, Delta, Finish, OnText, Policy, SampleKey, Session, WrappedPolicy
-from sanderling.runs.run import Table
+from sanderling.runs.run import Run, Table
 
 _ROUNDING = 1e-9  # sums of prices may differ by this much and still be equal
 _SCAFFOLD = 16  # most tokens that a chat template puts around one message
@@ -28,6 +35,19 @@ class Prices:
     def of(self, prompt_tokens: int, sampled_tokens: int) -> float:
         """The cost of a call."""
         return (prompt_tokens * self.prompt + sampled_tokens * self.sampled) / 1_000_000
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """The prices in ``PROMPT,SAMPLED``. Raises UserError."""
+        try:
+            prompt, sampled = (float(part) for part in text.split(","))
+        except ValueError:
+            prompt = sampled = -1.0
+        if not (0 <= prompt < 1e9 and 0 <= sampled < 1e9):
+            raise UserError(
+                f"{text!r} is no price: write what a million prompt and sampled tokens cost, for example 0.15,0.60."
+            )
+        return cls(prompt, sampled)
 
 
 @dataclass(frozen=True)
@@ -98,6 +118,65 @@ class Ledger:
     def _keep(self, number: int, spent: Spent) -> None:
         if self._kept is not None:
             self._kept.put(str(number), [spent.tokens, spent.cost, spent.estimated], durable=False)
+
+
+class BudgetConfig(Frozen):
+    """What all models of a run may take together, over all processes that work at it, and where their replies are kept."""
+
+    max_tokens: int | None = Field(default=None, ge=1)
+    """Most tokens, prompts included."""
+    max_cost: float | None = Field(default=None, ge=0.0)
+    """Most money; needs the price of every model."""
+    cache: Path | None = None
+    """Where replies are kept; in the user's cache directory by default."""
+
+
+class Spending:
+    """What a run may spend, and has spent: its ledger, kept in the run's database."""
+
+    def __init__(
+        self, run: Path, config: BudgetConfig | None = None, *, private: bool = False, rank: int = 0, locked: bool = False
+    ) -> None:
+        """``run``: its directory; ``rank``, ``locked``: see `runs.run.Run`. ``private``: replies are for their owner alone."""
+        self.run, self.config, self.private, self._rank, self._locked = run, config or BudgetConfig(), private, rank, locked
+        self.ledger = Ledger(tokens=self.config.max_tokens, cost=self.config.max_cost)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Open the account, and keep other processes from it: each would count without the other. Raises UserError."""
+        with Run(self.run, private=self.private, rank=self._rank, locked=self._locked) as run:
+            self.ledger.keep_in(run.table("spent"))
+            yield
+
+    def prices(self, texts: Sequence[str], models: int) -> list[Prices]:
+        """A price for each model; a limit of money is none without them. Raises UserError."""
+        return read_prices(texts, models, self.config.max_cost)
+
+    def __str__(self) -> str:
+        """One line on what models took."""
+        here, everything = self.ledger.here, self.ledger.spent
+        line = f"models: {here.calls:,} calls, {here.tokens:,} tokens, cost {here.cost:.4g}"
+        if here.estimated:
+            line += f" ({here.estimated:,} calls estimated at the most they may have taken: the server reports no usage)"
+        if here == everything:
+            return line
+        return f"{line}; with earlier runs {everything.tokens:,} tokens, cost {everything.cost:.4g}"
+
+
+def read_prices(texts: Sequence[str], models: int, max_cost: float | None = None) -> list[Prices]:
+    """A price for each model; a limit of money is none without them. Raises UserError."""
+    if max_cost is not None and models and not texts:
+        raise UserError(
+            "--max-cost needs the price of every model that is asked: give --price or --judge-price, 0,0 for a free one."
+        )
+    found = [Prices.read(text) for text in texts]
+    if not found:
+        return [Prices()] * models
+    if len(found) == 1:
+        return found * models
+    if len(found) != models:
+        raise UserError(f"{len(found)} prices were given for {models} models: give one for all, or one for each.")
+    return found
 
 
 def sampled_tokens(completion: Completion) -> int:

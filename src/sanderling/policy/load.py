@@ -3,6 +3,7 @@
 - a directory: a local Hugging Face model, in this process
 - ``http(s)://host:port/v1#model``: a chat endpoint
 - ``http(s)://host:port/v1?tokenizer=DIRECTORY#model``: vLLM token by token, with the served model's tokenizer
+- ``file.py:name`` or ``package.module:name``: a policy, or a function from messages and key to the text of the next turn
 
 Options of an endpoint: ``key_env`` (environment variable with the API key; otherwise ``OPENAI_API_KEY``, if set), ``context``
 (most tokens the model sees), ``tokenizer``, ``timeout`` (longest silence, in seconds) and ``retries`` (further attempts).
@@ -18,8 +19,8 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
-from sanderling.core.plugins import is_outside
-from sanderling.policy.contract import Policy
+from sanderling.core.plugins import is_outside, load_outside
+from sanderling.policy.contract import Policy, ScriptedPolicy
 from sanderling.policy.endpoint import ChatEndpointPolicy, CompletionEndpointPolicy, HttpClient
 
 _OPTIONS = ("key_env", "context", "tokenizer", "timeout", "retries")
@@ -45,6 +46,8 @@ def check_model(spec: str) -> None:
     """Raise UserError now for what :func:`open_policy` would refuse, as far as can be told without loading or asking."""
     if is_endpoint(spec):
         _endpoint(spec, None)
+    elif is_outside(spec):
+        load_outside(spec)
     elif not Path(spec).is_dir() or not (Path(spec) / "config.json").is_file():
         raise UserError(
             f"There is no model at {spec!r}: give a model directory with its config.json, or an endpoint as "
@@ -56,6 +59,9 @@ def open_policy(spec: str, *, on_retry: Callable[[str], None] | None = None, **h
     """Open what a specification names: a server (``on_retry``: see `HttpClient`), or a model (`TransformersPolicy.load`)."""
     if is_endpoint(spec):
         return _endpoint(spec, on_retry)
+    if is_outside(spec):
+        found = load_outside(spec)
+        return found if hasattr(found, "open") else ScriptedPolicy(found, name=spec)
     if not Path(spec).exists():
         raise UserError(f"There is no model at {spec!r}: give a model directory, or an endpoint as http://host:port/v1#model.")
     try:
@@ -69,7 +75,7 @@ def open_policy(spec: str, *, on_retry: Callable[[str], None] | None = None, **h
 
 def weights_of(spec: str) -> str:
     """What tells a model from others of its name: a directory's place and its files' sizes and times; an endpoint's address."""
-    if is_endpoint(spec):
+    if is_endpoint(spec) or is_outside(spec):
         return spec
     root = Path(spec).resolve()
     stats = {file.name: file.stat() for file in sorted(root.iterdir()) if file.is_file()}
@@ -78,6 +84,8 @@ def weights_of(spec: str) -> str:
 
 def place_of(spec: str) -> str:
     """Where a model is, to be written down: without an endpoint's options and credentials, a directory as it is now."""
+    if is_outside(spec):
+        return spec
     if not is_endpoint(spec):
         return f"{Path(spec).resolve()} as of {hashlib.sha256(weights_of(spec).encode()).hexdigest()[:12]}"
     parts = _split(spec)

@@ -7,9 +7,10 @@ nothing and is the same. Retries are the policy's own.
 import asyncio
 import hashlib
 import json
+import os
 import time
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -20,9 +21,10 @@ from sanderling.core.chat import conversation_ids
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.types import Message, Sampling
-from sanderling.policy.budget import Ledger, MeteredPolicy, Prices
+from sanderling.policy.budget import Ledger, MeteredPolicy, Prices, Spending
 from sanderling.policy.contract import Delta, Finish, Policy, PolicyOutageError, SampleKey
 from sanderling.policy.endpoint import RefusedError
+from sanderling.policy.load import close_policy, open_policy, place_of
 from sanderling.runs.files import close_directory
 from sanderling.runs.run import Database, Table
 
@@ -149,6 +151,43 @@ class RequestClient:
             cut=done.finish is Finish.LENGTH,
             estimated=session.is_estimated,
         )
+
+
+@asynccontextmanager
+async def opened_clients(
+    specs: Sequence[str],
+    prices: Sequence[str],
+    spending: Spending,
+    *,
+    concurrency: int = 8,
+    on_retry: Callable[[str], None] | None = None,
+) -> AsyncIterator[list[RequestClient]]:
+    """Models as clients on the account of a run; at the end their connections are closed. Raises UserError.
+
+    ``prices``: one for all, or one for each. ``on_retry`` hears when a server is asked again.
+    """
+    each = spending.prices(prices, len(specs))
+    if not specs:
+        yield []
+        return
+    cache = ReplyCache(spending.config.cache or user_cache("replies"), private=spending.private)
+    async with AsyncExitStack() as stack:
+        stack.enter_context(spending.alone())
+        clients: list[RequestClient] = []
+        for spec, price in zip(specs, each, strict=True):
+            policy = open_policy(spec, on_retry=on_retry)
+            stack.push_async_callback(close_policy, policy)
+            client = RequestClient(
+                policy, ledger=spending.ledger, prices=price, cache=cache, concurrency=concurrency, place=place_of(spec)
+            )
+            clients.append(client)
+        yield clients
+
+
+def user_cache(kind: str) -> Path:
+    """Where this user's replies of one kind are kept, where nobody names another place."""
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "sanderling" / kind
 
 
 def without_reasoning(text: str) -> str:

@@ -13,7 +13,7 @@ import asyncio
 import copy
 import json
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -26,7 +26,16 @@ from sanderling.core.record import Question
 from sanderling.core.types import Sampling
 from sanderling.policy.contract import Completion, Delta, Finish, SampleKey
 from sanderling.synth.questions import Path
-from sanderling.world.encyclopedia import BY_NAME, Encyclopedia, EncyclopediaPage, Entity, Site, url_of
+from sanderling.world.encyclopedia import (
+    BY_NAME,
+    Encyclopedia,
+    EncyclopediaPage,
+    Entity,
+    Site,
+    generate_encyclopedia,
+    url_of,
+)
+from sanderling.world.sources.kinds import EncyclopediaSource
 
 COMPARE = "Compare the results. The atlas page is right."
 FIRST = "The first result will do."
@@ -237,6 +246,13 @@ class TeacherSession:
 
     def close(self) -> None:
         self._marks.clear()
+
+
+def scripted(size_and_seed: str, questions: Sequence[Question]) -> "TeacherPolicy":
+    """The teacher of questions about ``encyclopedia:SIZE/SEED``. Raises UserError."""
+    source = EncyclopediaSource(size_and_seed)
+    world = generate_encyclopedia(source.size, source.seed)
+    return TeacherPolicy(world, {question.id: question for question in questions}, ModeShares())
 
 
 class TeacherPolicy:

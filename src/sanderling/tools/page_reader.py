@@ -116,6 +116,14 @@ class Counts:
     dropped: int = 0
     fallbacks: Counter[Fallback] = field(default_factory=Counter)
 
+    def __str__(self) -> str:
+        """One line for the person who watches."""
+        fallbacks = ", ".join(f"{count} {reason.value}" for reason, count in sorted(self.fallbacks.items()))
+        return (
+            f"page reader: {self.pages} pages, {self.asked} replies asked for and {self.remembered} remembered, {self.kept} "
+            f"quotes kept and {self.dropped} dropped; read without it: {fallbacks or 'none'}"
+        )
+
 
 class Report(NamedTuple):
     """A model's reply, read."""

@@ -1,0 +1,337 @@
+"""Who researches, and where: the one section of settings from which every stage opens its agent.
+
+    class EvalConfig(Frozen):
+        agent: AgentConfig
+
+    async with opened_agent(config.agent, questions) as agent:
+        trajectory = await agent.run(question)
+
+A model is a directory, an endpoint, or a script; a place is one world, several that questions name in ``meta.world``, or the
+live web. Nothing here loads torch unless a model is opened in this process.
+"""
+
+import os
+import warnings
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from inspect import isclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic import Field, field_validator, model_validator
+
+from sanderling.agent.agent import WORLD, Agent, Place
+from sanderling.core.asking import placed
+from sanderling.core.config import Frozen
+from sanderling.core.errors import UserError
+from sanderling.core.plugins import load_outside
+from sanderling.core.profiles import PROFILES, TINY, Profile, get_profile
+from sanderling.core.record import Question
+from sanderling.core.types import Clock, SystemClock
+from sanderling.policy.budget import MeteredPolicy, Prices, Spending
+from sanderling.policy.contract import Policy
+from sanderling.policy.load import close_policy, is_endpoint, open_policy, place_of, weights_of
+from sanderling.tools.contract import Tool
+from sanderling.tools.page_reader import OnOutage, PageReader, reader_over
+from sanderling.tools.world_tools import PacedTool, world_tools
+from sanderling.world.contract import World
+from sanderling.world.dense.index import SearchMode
+from sanderling.world.disk.store import read_manifest
+from sanderling.world.filters import filtered
+from sanderling.world.opening import open_as_met
+
+if TYPE_CHECKING:
+    from sanderling.world.guard import Guard
+
+SCRIPTS = {"teacher": "sanderling.synth.teacher:scripted"}
+"""Models that need none, by the word before a colon: what makes one of the rest of its name and of the questions."""
+Notice = Callable[[str], None]
+"""Hears one line for the person who watches."""
+
+
+class ReaderConfig(Frozen):
+    """A model that reads visited pages for the agent (see `tools.page_reader`)."""
+
+    model: str = ""
+    """``http://host:port/v1#model``; empty: pages are cut without a model."""
+    cache: Path | None = None
+    """Where its replies are kept; in the user's cache directory by default."""
+    on_outage: OnOutage | None = None
+    """When it cannot be reached: do without it (``fall-back``, so ``ask``), or end the episode unscored (``refuse``)."""
+
+    @field_validator("model")
+    @classmethod
+    def _is_endpoint(cls, model: str) -> str:
+        if model and not is_endpoint(model):
+            raise ValueError(f"a page reader is no endpoint at {model!r}: write http://host:port/v1#model")
+        return model
+
+
+class PlaceConfig(Frozen):
+    """Where an agent searches and reads, and how the place behaves."""
+
+    worlds: tuple[Path, ...] = ()
+    """The directory of a world, or of several whose names questions have in ``meta.world``."""
+    web: bool = False
+    """Ask the live web instead, through Serper and Jina Reader."""
+    search_url: str = ""
+    """Of the live web: another service that answers as Serper does (SERPER_API_KEY)."""
+    reader_url: str = ""
+    """Of the live web: another service that answers as Jina Reader does (JINA_API_KEY)."""
+    search: SearchMode = SearchMode.LEXICAL
+    """How a world ranks: by words, by nearness, or by both fused; the last two want ``world embed``."""
+    faults: str = ""
+    """Delays and failures of a world: a profile's name or a TOML file; empty: none."""
+    world_seed: int = 0
+    """Equal seeds give equal delays and failures."""
+    prompt_injection: float = Field(default=0.0, ge=0.0, le=1.0)
+    """Share of a world's pages that order their reader about."""
+    pace: float | None = Field(default=None, gt=0.0)
+    """Sleep a world's delays for real, this many virtual seconds to a real one."""
+    tools: tuple[str, ...] = ()
+    """Further tools beside search and visit: ``file.py:name`` or ``package.module:name``."""
+    reader: ReaderConfig = ReaderConfig()
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> "PlaceConfig":
+        if self.web and self.worlds:
+            raise ValueError("name one place to search: a world with --world DIRECTORY, or the live web with --web")
+        if self.web and (self.faults or self.pace or self.prompt_injection or self.search is not SearchMode.LEXICAL):
+            raise ValueError("faults, prompt injection, pace and ranking are a world's: leave them out with --web")
+        if not self.web and (self.search_url or self.reader_url):
+            raise ValueError("search_url and reader_url are the live web's: give --web with them, and no --world")
+        return self
+
+
+class AgentConfig(PlaceConfig):
+    """Who researches, and where."""
+
+    model: str
+    """A model's directory, ``http://host:port/v1#model``, ``file.py:name``, or ``teacher:SIZE/SEED`` for questions of the
+    generated ``encyclopedia:SIZE/SEED``."""
+    profile: str = ""
+    """Prompt, tools and budgets that the model was trained with; empty: ``tiny``, but not for an endpoint."""
+    max_turns: int | None = Field(default=None, ge=1)
+    """Most turns, instead of the profile's number."""
+    max_context: int | None = Field(default=None, ge=1)
+    """Most tokens of context, instead of the profile's number."""
+    seed: int = 0
+    """Equal seeds give equal episodes."""
+    concurrency: int = Field(default=8, ge=1)
+    """Episodes at the same time."""
+    price: str = ""
+    """What a million prompt and sampled tokens cost: ``0.15,0.60``."""
+    device: str = "cpu"
+    """Where a model of this process runs: ``cpu`` or ``cuda``."""
+    dtype: str = "float32"
+    """What it computes in: ``float32`` or ``bfloat16``."""
+
+    @field_validator("price")
+    @classmethod
+    def _is_price(cls, price: str) -> str:
+        try:
+            Prices.read(price or "0,0")
+        except UserError as error:
+            raise ValueError(str(error).removesuffix(".")) from error
+        return price
+
+
+def profile_of(config: AgentConfig) -> Profile:
+    """The profile that an agent speaks, with its budgets. Raises UserError, also where an endpoint has none."""
+    if not config.profile and is_endpoint(config.model):
+        raise UserError(f"Name the profile that {config.model} was trained with: --profile with one of {', '.join(PROFILES)}.")
+    profile = get_profile(config.profile or TINY.name)
+    asked = {"max_turns": config.max_turns, "max_context_tokens": config.max_context}
+    budgets = profile.budgets.model_copy(update={name: most for name, most in asked.items() if most is not None})
+    if budgets.max_context_tokens <= budgets.answer_reserve_tokens:
+        raise UserError(
+            f"A context of {budgets.max_context_tokens} tokens leaves no room: {profile.name} keeps "
+            f"{budgets.answer_reserve_tokens} for an answer, so give more than that with --max-context."
+        )
+    return profile.model_copy(update={"budgets": budgets})
+
+
+@asynccontextmanager
+async def opened_agent(
+    config: AgentConfig,
+    questions: Sequence[Question] = (),
+    *,
+    spending: Spending | None = None,
+    policy: Policy | None = None,
+    clock: Clock | None = None,
+    guard: "Guard | None" = None,
+    private: bool = False,
+    on_outage: OnOutage = OnOutage.REFUSE,
+    on_retry: Notice | None = None,
+    on_close: Notice | None = None,
+) -> AsyncIterator[Agent]:
+    """The agent of a section of settings; at the end its connections are closed. Raises UserError.
+
+    ``questions``: what it will be asked, where worlds or a script depend on it. ``spending``: the run's account, from which its
+    tokens are paid. ``policy``: instead of the settings' model, closed by whoever opened it. ``guard`` hides what gives a
+    question away; what is read for ``private`` questions is kept for its owner alone. ``on_outage``: of the page reader, where
+    the settings leave it open. ``on_retry`` hears when a server is asked again, ``on_close`` what the page reader did.
+    """
+    profile = profile_of(config)
+    price = Prices() if spending is None else spending.prices([config.price] if config.price else [], 1)[0]
+    async with AsyncExitStack() as stack:
+        reader = opened_reader(config.reader, private=private, on_outage=on_outage, on_retry=on_retry, on_close=on_close)
+        reading = await stack.enter_async_context(reader)
+        places = await stack.enter_async_context(opened_places(config, profile, questions, reader=reading, guard=guard))
+        scripted = config.model.partition(":")[0] in SCRIPTS
+        if policy is None and scripted:
+            script, _, rest = config.model.partition(":")
+            policy, price = load_outside(SCRIPTS[script])(rest, questions), Prices()
+        if policy is None:
+            policy = open_policy(config.model, on_retry=on_retry, device=config.device, dtype=config.dtype)
+            stack.push_async_callback(close_policy, policy)
+        if spending is not None:
+            stack.enter_context(spending.alone())
+            policy = MeteredPolicy(policy, spending.ledger, price)
+        first = next(iter(places.values()))
+        yield Agent(
+            policy,
+            first.tools,
+            profile,
+            clock or SystemClock(),
+            first.name,
+            first.fingerprint,
+            config.model if scripted else place_of(config.model),
+            reader_identity(config.reader, on_outage),
+            places if len(places) > 1 else {},
+        )
+
+
+def weights(config: AgentConfig, agent: Agent) -> str:
+    """What episodes depend on and no record shows, for a `Journal`: which weights answer, over which pages, read by whom."""
+    model = config.model if config.model.partition(":")[0] in SCRIPTS else weights_of(config.model)
+    over = " ".join(place.fingerprint for place in agent.places.values()) or agent.fingerprint
+    return f"{model} over {over}" + (f" read by {config.reader.model}" if config.reader.model else "")
+
+
+def reader_identity(config: ReaderConfig, on_outage: OnOutage = OnOutage.REFUSE) -> Any:
+    """The page reader as records name it; None: there is none."""
+    if not config.model:
+        return None
+    name = f"{config.model.rpartition('#')[2]}, {(config.on_outage or on_outage).value}"
+    return placed(name, [place_of(config.model)])
+
+
+@asynccontextmanager
+async def opened_reader(
+    config: ReaderConfig,
+    *,
+    private: bool = False,
+    on_outage: OnOutage = OnOutage.REFUSE,
+    on_retry: Notice | None = None,
+    on_close: Notice | None = None,
+) -> AsyncIterator[PageReader | None]:
+    """The model that reads pages, if there is one; see :func:`opened_agent`. Raises UserError."""
+    if not config.model:
+        yield None
+        return
+    from sanderling.policy.request_client import ReplyCache, user_cache
+
+    policy = open_policy(config.model, on_retry=on_retry)
+    try:
+        cache = ReplyCache(config.cache or user_cache("extracts"), private=private)
+        reader = reader_over(policy, cache, config.on_outage or on_outage)
+        try:
+            yield reader
+        finally:
+            if on_close is not None:
+                on_close(str(reader.counts))
+    finally:
+        await close_policy(policy)
+
+
+@asynccontextmanager
+async def opened_places(
+    config: PlaceConfig,
+    profile: Profile,
+    questions: Iterable[Question] = (),
+    *,
+    reader: PageReader | None = None,
+    guard: "Guard | None" = None,
+) -> AsyncIterator[Mapping[str, Place]]:
+    """Where an agent searches, by the names that questions have in ``meta.world``; of one place for all, under an empty name.
+
+    Each world is opened once. Raises UserError.
+    """
+    further = [_outside_tool(name) for name in config.tools]
+
+    def place(world: World) -> Place:
+        tools = world_tools(world, profile, reader)
+        if config.pace is not None:
+            tools = {name: PacedTool(tool, config.pace) for name, tool in tools.items()}
+        return Place(world.name, world.fingerprint, {**tools, **{tool.spec.name: tool for tool in further}})
+
+    if config.web:
+        from sanderling.world.live import READER_URL, SEARCH_URL, LiveWeb, web_settings
+
+        asked = web_settings(config.search_url or SEARCH_URL, config.reader_url or READER_URL, env=os.environ)
+        async with LiveWeb(asked) as web:
+            yield {"": place(filtered(web, guard=guard))}
+        return
+    found = world_directories(config.worlds, questions)
+    if not found:
+        raise UserError("Name one place to search: a world with --world DIRECTORY, or the live web with --web.")
+    how = config.faults or None, config.world_seed, config.search, config.prompt_injection, guard
+    opened = {path: place(open_as_met(path, *how)) for path in dict.fromkeys(found.values())}
+    yield {name: opened[path] for name, path in found.items()}
+
+
+def world_directories(worlds: Sequence[Path], questions: Iterable[Question]) -> dict[str, Path]:
+    """Each question's world by the name that its ``meta`` has; a single given world is everybody's, under an empty name.
+
+    Raises UserError for a question without a world, a world that is not there, and two worlds of one name; warns where the only
+    world that is given is not the one that questions name.
+    """
+    if len(worlds) == 1:
+        _warn_of_others(worlds[0], questions)
+        return {"": worlds[0]}
+    known: dict[str, Path] = {}
+    for world in worlds:
+        name = read_manifest(world).name
+        if name in known:
+            raise UserError(
+                f"{known[name]} and {world} are both worlds named {name!r}, and questions cannot tell them apart: leave one "
+                "out, or build it under another name."
+            )
+        known[name] = world
+    found: dict[str, Path] = {}
+    for question in questions:
+        name = str(question.meta.get(WORLD) or "")
+        path = known.get(name) or (Path(name) if name else None)
+        if path is None:
+            told = "give one alone with --world" if known else "give one with --world"
+            raise UserError(f"Question {question.id!r} names no world: {told}, or name it in meta.{WORLD}.")
+        if name not in known and not path.is_dir():
+            told = f"the worlds given are {', '.join(known)}; give it with --world, too" if known else "give it with --world"
+            raise UserError(f"Question {question.id!r} is about the world {name!r}, which is not there: {told}.")
+        found[name] = path
+    return found
+
+
+def _warn_of_others(world: Path, questions: Iterable[Question]) -> None:
+    """Warn where questions name another world than the only one that is given: they are asked there all the same."""
+    about = [str(question.meta[WORLD]) for question in questions if question.meta.get(WORLD)]
+    own = read_manifest(world).name if about else ""
+    others = [name for name in about if name != own and Path(name).resolve() != world.resolve()]
+    if others:
+        found = list(dict.fromkeys(others))
+        names = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+        warnings.warn(
+            f"{len(others):,} questions name another world in meta.{WORLD} ({names}) than the one that is given ({own}), and "
+            "are asked there, where their answers may be missing: give every world with a --world of its own.",
+            stacklevel=2,
+        )
+
+
+def _outside_tool(name: str) -> Tool:
+    """A tool from outside, as it is, or made where it is a class without arguments. Raises UserError."""
+    found = load_outside(name)
+    tool = found() if isclass(found) else found
+    if not (callable(tool) and hasattr(tool, "spec")):
+        raise UserError(f"{name} is no tool: give a function under @tool, or an object after tools/contract.py.")
+    return cast(Tool, tool)

@@ -1,0 +1,121 @@
+"""The settings from which every stage opens its agent: what goes together, several worlds, a tool and a model of one's own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sanderling.agent.opening import AgentConfig, opened_agent, profile_of, weights
+from sanderling.core.config import check_config
+from sanderling.core.errors import UserError
+from sanderling.core.record import NodeKind, Question
+from sanderling.core.types import Ending
+from sanderling.policy.budget import BudgetConfig, Spending
+from sanderling.world.contract import Page
+from sanderling.world.disk.store import build_world
+
+MINE = """
+from sanderling.core.types import ToolSpec
+from sanderling.tools.contract import ToolResult
+
+class Tides:
+    spec = ToolSpec(name="tides", description="When the sand is dry.", parameters={"type": "object", "properties": {}})
+
+    async def __call__(self, arguments, context):
+        return ToolResult(text="at noon")
+
+def model(messages, key):
+    if key.turn == 0:
+        return '<think>So.</think><tool_call>{"name": "tides", "arguments": {}}</tool_call>'
+    if key.turn == 1:
+        return '<think>Look.</think><tool_call>{"name": "search", "arguments": {"query": ["river"]}}</tool_call>'
+    return "<think>Done.</think><answer>" + messages[-1].content.split("river ")[1].split()[0] + "</answer>"
+"""
+
+
+@pytest.fixture
+def worlds(tmp_path: Path) -> dict[str, Path]:
+    found = {}
+    for name, river in (("north", "Kent"), ("south", "Eden")):
+        page = Page(url=f"https://w.example/{river}", title=river, text=f"# {river}\nThe river {river} is long.")
+        build_world(tmp_path / name, [page], name=name, source="x")
+        found[name] = tmp_path / name
+    (tmp_path / "mine.py").write_text(MINE)
+    return found
+
+
+async def test_each_question_is_asked_in_its_world_by_a_model_with_a_tool_of_ones_own(worlds: dict[str, Path]) -> None:
+    mine = worlds["north"].parent / "mine.py"
+    config = AgentConfig(model=f"{mine}:model", worlds=tuple(worlds.values()), tools=(f"{mine}:Tides",), profile="dr-venus-4b")
+    questions = [Question(id=name, text="Which?", meta={"world": name}) for name in worlds]
+    async with opened_agent(config, questions) as agent:
+        done = [await agent.run(question) for question in questions]
+        assert agent.as_json()["worlds"].keys() == worlds.keys()
+        assert str(mine) in weights(config, agent) and agent.places["south"].fingerprint in weights(config, agent)
+    assert [(one.ending, one.world, one.answer) for one in done] == [
+        (Ending.ANSWERED, "north", "Kent"),
+        (Ending.ANSWERED, "south", "Eden"),
+    ]
+    system, observed = done[0].nodes[0], [node.text for node in done[0].nodes if node.kind is NodeKind.OBSERVATION]
+    assert "When the sand is dry." in system.text and "at noon" in observed[0]
+    with pytest.raises(UserError, match="'q' names no world: give one alone with --world"):
+        async with opened_agent(config, [Question(id="q", text="Which?")]):
+            pass
+
+
+async def test_one_world_is_everybodys_and_its_account_is_kept(worlds: dict[str, Path]) -> None:
+    mine = worlds["north"].parent / "mine.py"
+    config = AgentConfig(model=f"{mine}:model", worlds=(worlds["north"],), tools=(f"{mine}:Tides",), price="1,2")
+    spending = Spending(worlds["north"].parent / "run", BudgetConfig(max_tokens=10_000_000))
+    question = Question(id="q", text="Which?", meta={"world": "south"})
+    with pytest.warns(UserWarning, match="1 questions name another world"):
+        async with opened_agent(config, [question], spending=spending) as agent:
+            assert (await agent.run(question)).answer == "Kent"
+    assert spending.ledger.here.calls == 3 and spending.ledger.here.cost > 0 and "3 calls" in str(spending)
+
+
+async def test_the_scripted_teacher_is_a_model(worlds: dict[str, Path]) -> None:
+    async with opened_agent(AgentConfig(model="teacher:40/7", worlds=(worlds["north"],))) as agent:
+        assert agent.policy.name == "scripted-teacher" and agent.place == "teacher:40/7"
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"web": True, "worlds": ["w"]}, "name one place to search"),
+        ({"web": True, "faults": "flaky"}, "are a world's: leave them out with --web"),
+        ({"worlds": ["w"], "search_url": "https://x"}, "are the live web's"),
+        ({"price": "free"}, "is no price"),
+        ({"reader": {"model": "some/where"}}, "a page reader is no endpoint"),
+        ({"max_turns": 0}, "greater than or equal to 1"),
+    ],
+)
+def test_what_does_not_go_together_is_told(values: dict[str, object], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        check_config(AgentConfig, {"model": "m", **values}, "the command")
+
+
+async def test_a_place_is_needed_and_an_endpoint_needs_a_profile() -> None:
+    with pytest.raises(UserError, match="Name one place to search"):
+        async with opened_agent(AgentConfig(model="m")):
+            pass
+    with pytest.raises(UserError, match="Name the profile that http://h/v1#m was trained with"):
+        profile_of(AgentConfig(model="http://h/v1#m"))
+
+
+def test_budgets_of_the_profile_are_replaced() -> None:
+    assert profile_of(AgentConfig(model="m")).name == "tiny"
+    budgets = profile_of(AgentConfig(model="m", profile="dr-venus-4b", max_turns=3, max_context=40_000)).budgets
+    assert (budgets.max_turns, budgets.max_context_tokens) == (3, 40_000)
+    with pytest.raises(UserError, match="leaves no room: dr-venus-4b keeps 32144 for an answer"):
+        profile_of(AgentConfig(model="m", profile="dr-venus-4b", max_context=32_144))
+
+
+def test_opening_an_agent_loads_no_torch() -> None:
+
+    code = (
+        "import sys, sanderling.agent.opening, sanderling.judge.opening; print('torch' in sys.modules, 'httpx' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("False")
