@@ -163,9 +163,10 @@ def clean(
         f"Report: {done.report_file}"
     )
     if silent := report.reasons.get(Reason.NO_REASONING.value, 0):
-        _say(
+        Console().print(
             f"{silent:,} were dropped because their turns show no reasoning, which the profile's agents are trained to write: "
-            "use a teacher that shows it, or keep them as they are with --recipe minimal."
+            "use a teacher that shows it, or keep them as they are with --recipe minimal.",
+            highlight=False,
         )
 
 
