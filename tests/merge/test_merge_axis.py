@@ -9,41 +9,54 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
-from sanderling.merge.axis import Axis, at, best, check_axis, mean_over_skills
+from sanderling.merge.report import mean_over_skills
 from sanderling.merge.settings import MergeSettings
+from sanderling.merge.sweep import Axis, best, sweep_points
 
 A, B, C = Path("a"), Path("b"), Path("c")
 LINEAR = MergeSettings.model_validate({"method": "linear", "models": [A, B]})
 TIES = MergeSettings.model_validate({"method": "ties", "models": [A, B], "base": C, "weights": [0.4, 0.6]})
-MEANS = st.dictionaries(st.floats(0, 1), st.one_of(st.none(), st.sampled_from([0.2, 0.5, 0.7])), min_size=1, max_size=8)
+MEANS = st.dictionaries(
+    st.tuples(st.floats(0, 1)), st.one_of(st.none(), st.sampled_from([0.2, 0.5, 0.7])), min_size=1, max_size=8
+)
+
+
+def line(means: dict[float, float | None]) -> dict[tuple[float, ...], float | None]:
+    return {(value,): mean for value, mean in means.items()}
 
 
 def test_the_best_is_the_highest_mean() -> None:
-    assert best({0.0: 0.5, 0.5: 0.4, 1.0: 0.6}) == 1.0
+    assert best(line({0.0: 0.5, 0.5: 0.4, 1.0: 0.6})) == (1.0,)
 
 
 def test_ties_go_to_the_middle_and_then_to_the_smaller() -> None:
-    assert best({0.0: 0.5, 0.4: 0.5, 1.0: 0.5}) == 0.4
-    assert best({0.0: 0.1, 0.25: 0.5, 0.75: 0.5, 1.0: 0.1}) == 0.25
+    assert best(line({0.0: 0.5, 0.4: 0.5, 1.0: 0.5})) == (0.4,)
+    assert best(line({0.0: 0.1, 0.25: 0.5, 0.75: 0.5, 1.0: 0.1})) == (0.25,)
+    assert best({(1.0, 0.0, 0.0): 0.5, (0.5, 0.5, 0.0): 0.5, (0.0, 0.0, 1.0): 0.4}) == (0.5, 0.5, 0.0)
 
 
 def test_a_point_without_a_mean_is_never_the_best() -> None:
-    assert best({0.0: 0.1, 0.5: None, 1.0: 0.05}) == 0.0
-    assert best({0.5: None}) is None and best({}) is None
+    assert best(line({0.0: 0.1, 0.5: None, 1.0: 0.05})) == (0.0,)
+    assert best(line({0.5: None})) is None and best({}) is None
 
 
 @given(MEANS)
-def test_the_best_has_no_better_and_no_equal_nearer_to_the_middle(means: dict[float, float | None]) -> None:
-    told = {value: mean for value, mean in means.items() if mean is not None}
+def test_the_best_has_no_better_and_no_equal_nearer_to_the_middle(means: dict[tuple[float, ...], float | None]) -> None:
+    known = {at[0]: mean for at, mean in means.items() if mean is not None}
     found = best(means)
-    assert (found is None) == (not told)
+    assert (found is None) == (not known)
     if found is not None:
-        middle = (min(means) + max(means)) / 2
-        assert told[found] == max(told.values())
-        assert all(abs(found - middle) <= abs(v - middle) for v, mean in told.items() if mean == told[found])
+        middle = (min(means)[0] + max(means)[0]) / 2
+        assert known[found[0]] == max(known.values())
+        assert all(abs(found[0] - middle) <= abs(v - middle) for v, mean in known.items() if mean == known[found[0]])
 
 
 def test_each_axis_changes_its_own_coefficient() -> None:
+    def at(settings: MergeSettings, axis: Axis, value: float) -> MergeSettings:
+        (point,) = sweep_points(settings, axis, [value])
+        assert point.at == (value,) and point.name == f"{value:g}"
+        return point.settings
+
     assert at(LINEAR, Axis.WEIGHT, 0.25).weights == (0.75, 0.25)
     slerp = MergeSettings.model_validate({"method": "slerp", "models": [A, B]})
     assert at(slerp, Axis.WEIGHT, 0.25).t == 0.25 and at(slerp, Axis.WEIGHT, 0.25).weights == ()
@@ -51,10 +64,22 @@ def test_each_axis_changes_its_own_coefficient() -> None:
     assert at(TIES, Axis.DENSITY, 0.5).density == 0.5
 
 
+def test_shares_of_three_models_are_swept_over_the_simplex() -> None:
+    three = MergeSettings.model_validate({"method": "linear", "models": [A, B, C]})
+    points = sweep_points(three, Axis.WEIGHT, (0, 0.2, 0.4, 0.6, 0.8, 1))
+    assert len(points) == 21 and len({point.name for point in points}) == 21
+    assert all(sum(point.settings.weights) == pytest.approx(1) and min(point.settings.weights) >= 0 for point in points)
+    assert {"1:0:0", "0:1:0", "0:0:1", "0.2:0.4:0.4"} < {point.name for point in points}
+    with pytest.raises(UserError, match="leaves the first model a share"):
+        sweep_points(three, Axis.WEIGHT, (0.6, 0.8))
+    with pytest.raises(UserError, match="from 0 to 1"):
+        sweep_points(three, Axis.WEIGHT, (-0.5, 0.5))
+
+
 @pytest.mark.parametrize(
     ("settings", "axis", "values", "told"),
     [
-        ({"method": "linear", "models": [A, B, C]}, Axis.WEIGHT, (0.5,), "between two models, and 3"),
+        ({"method": "ties", "models": [A], "base": B}, Axis.WEIGHT, (0.5,), "between models, and one"),
         ({"method": "linear", "models": [A, B], "weights": [1, 2]}, Axis.WEIGHT, (0.5,), "leave --weight out"),
         ({"method": "linear", "models": [A, B]}, Axis.SCALE, (0.5,), "linear has no scale"),
         ({"method": "task-arithmetic", "models": [A], "base": B}, Axis.DENSITY, (0.5,), "has no density"),
@@ -67,7 +92,7 @@ def test_each_axis_changes_its_own_coefficient() -> None:
 )
 def test_a_sweep_that_is_none_is_refused(settings: dict[str, Any], axis: Axis, values: tuple[float, ...], told: str) -> None:
     with pytest.raises(UserError, match=told):
-        check_axis(MergeSettings.model_validate(settings), axis, values)
+        sweep_points(MergeSettings.model_validate(settings), axis, values)
 
 
 def test_the_mean_over_skills_weighs_skills_alike_and_its_interval_is_the_normal_one() -> None:

@@ -19,13 +19,10 @@ from sanderling.core.record import Question
 from sanderling.core.types import FixedClock, Message
 from sanderling.judge.rules import RuleJudge, exact_match
 from sanderling.judge.verdict import Judge
-from sanderling.merge.axis import Axis
-from sanderling.merge.measuring import Measuring, Skill
-from sanderling.merge.page import render, terminal_table, told
-from sanderling.merge.report import SweepReport
+from sanderling.merge.report import SweepReport, page, sentences, terminal_table
 from sanderling.merge.run import read_merge
 from sanderling.merge.settings import MergeSettings
-from sanderling.merge.sweep import Sweep, run_sweep
+from sanderling.merge.sweep import Axis, Skill, Sweep, run_sweep
 from sanderling.policy.contract import PolicyOutageError, SampleKey, ScriptedPolicy
 from sanderling.runs.locks import locked
 
@@ -67,11 +64,19 @@ class Lab:
         async def judge() -> AsyncIterator[Judge]:
             yield RuleJudge("exact", exact_match)
 
-        how = Measuring(
-            get_profile("tiny"), FixedClock(datetime.date(2026, 1, 1)), self.open_policy, judge, concurrency=2, seed=3
+        return Sweep(
+            MergeSettings.model_validate({"method": "linear", "models": self.models}),
+            Axis.WEIGHT,
+            values,
+            (skill("old"), skill("new")),
+            get_profile("tiny"),
+            FixedClock(datetime.date(2026, 1, 1)),
+            self.open_policy,
+            judge,
+            "exact",
+            concurrency=2,
+            seed=3,
         )
-        settings = MergeSettings.model_validate({"method": "linear", "models": self.models})
-        return Sweep(settings, Axis.WEIGHT, values, (skill("old"), skill("new")), how, "exact")
 
 
 def skill(name: str, count: int = COUNT) -> Skill:
@@ -79,15 +84,19 @@ def skill(name: str, count: int = COUNT) -> Skill:
     return Skill(name, questions, {}, "nowhere", "0" * 64)
 
 
-@pytest.fixture
-def lab(tmp_path: Path) -> Lab:
+def change_norm(model: Path, value: float) -> None:
     from safetensors.torch import load_file, save_file
 
+    weights = load_file(model / "model.safetensors")
+    weights[NORM][:] = value
+    save_file(weights, model / "model.safetensors", metadata={"format": "pt"})
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
     models = save_models(tmp_path, 2)
     for place, model in enumerate(models):
-        weights = load_file(model / "model.safetensors")
-        weights[NORM][:] = float(place)
-        save_file(weights, model / "model.safetensors", metadata={"format": "pt"})
+        change_norm(model, float(place))
     return Lab(models)
 
 
@@ -96,14 +105,28 @@ def test_the_sweep_finds_the_merge_that_keeps_both(lab: Lab, tmp_path: Path) -> 
     report = run_sweep(lab.sweep(), out, "a test")
     figures = {point.name: (point.skills["old"].value, point.skills["new"].value) for point in report.points}
     assert figures == {"0": (1.0, 0.0), "0.25": (1.0, 0.75), "0.5": (1.0, 1.0), "0.75": (0.75, 1.0), "1": (0.0, 1.0)}
-    assert report.best == 0.5 and report.chosen is not None and report.chosen.mean is not None
+    assert report.best == (0.5,) and report.chosen is not None and report.chosen.mean is not None
     assert report.chosen.mean.value == 1.0
     assert report.gain is not None and report.gain.difference == pytest.approx(0.5) and report.gain.interval.low > 0
-    assert SweepReport.load(out / "sweep.json") == report
+    assert SweepReport.model_validate_json((out / "sweep.json").read_bytes()) == report
     assert read_merge(out / "best").sha256 == report.chosen.sha256
     assert float(weights_of(out / "best")[NORM][0]) == 0.5
     assert not (out / "model").exists(), "other merged models are gone"
     assert [item.name for item in report.inputs] == [str(model) for model in lab.models]
+
+
+def test_shares_of_three_models_are_swept_and_shown(lab: Lab, tmp_path: Path) -> None:
+    third = save_models(tmp_path / "more", 1)[0]  # as the first, so the second's share alone decides
+    sweep = lab.sweep((0.0, 0.5, 1.0))
+    settings = MergeSettings.model_validate({"method": "linear", "models": [*lab.models, third]})
+    change_norm(third, 0.0)
+    report = run_sweep(replace(sweep, settings=settings), tmp_path / "sweep", "a test")
+    means = {point.name: point.mean_value for point in report.points}
+    assert set(means) == {"1:0:0", "0.5:0:0.5", "0:0:1", "0.5:0.5:0", "0:0.5:0.5", "0:1:0"}
+    assert report.best in {(0.5, 0.5, 0.0), (0.0, 0.5, 0.5)} and means["0.5:0.5:0"] == means["0:0.5:0.5"] == 1.0
+    html = (tmp_path / "sweep" / "sweep.html").read_text()
+    assert "by the models&#39; shares" in html or "by the models' shares" in html
+    assert all(name in html for name in means)
 
 
 def test_equal_weights_are_measured_once(lab: Lab, tmp_path: Path) -> None:
@@ -131,25 +154,25 @@ def test_a_finished_sweep_does_nothing_again_and_takes_further_values(lab: Lab, 
     run_sweep(lab.sweep((0.0, 1.0)), tmp_path / "sweep", "a test")
     assert dict(lab.asked) == asked
     report = run_sweep(lab.sweep((0.0, 0.4, 1.0)), tmp_path / "sweep", "a test")
-    assert report.best == 0.4 and len(lab.asked) == len(asked) + 2 * COUNT
+    assert report.best == (0.4,) and len(lab.asked) == len(asked) + 2 * COUNT
 
 
 def test_another_sweep_is_not_mixed_with_this_one(lab: Lab, tmp_path: Path) -> None:
     run_sweep(lab.sweep((0.0, 1.0)), tmp_path / "sweep", "a test")
     sweep = lab.sweep((0.0, 1.0))
-    with pytest.raises(UserError, match="other models, questions or settings"):
-        run_sweep(replace(sweep, how=replace(sweep.how, seed=4)), tmp_path / "sweep", "a test")
-    with pytest.raises(UserError, match="other models, questions or settings"):
+    with pytest.raises(UserError, match="made with other settings"):
+        run_sweep(replace(sweep, seed=4), tmp_path / "sweep", "a test")
+    with pytest.raises(UserError, match="made with other settings"):
         run_sweep(replace(sweep, skills=(skill("old", 3), skill("new"))), tmp_path / "sweep", "a test")
     other_search = replace(sweep, skills=(replace(skill("old"), search="dense"), skill("new")))
     others = [
         other_search,
-        *(replace(sweep, how=replace(sweep.how, **it)) for it in ({"dtype": "bfloat16"}, {"device": "cuda"})),
+        *(replace(sweep, **it) for it in ({"dtype": "bfloat16"}, {"device": "cuda"})),
     ]
     for other in others:
-        with pytest.raises(UserError, match="other models, questions or settings"):
+        with pytest.raises(UserError, match="made with other settings"):
             run_sweep(other, tmp_path / "sweep", "a test")
-    with pytest.raises(UserError, match="no sweep"):
+    with pytest.raises(UserError, match="holds other things"):
         run_sweep(sweep, lab.models[0], "a test")
 
 
@@ -165,40 +188,40 @@ def test_the_page_and_the_table_hold_every_figure_and_load_nothing(lab: Lab, tmp
     from rich.console import Console
 
     report = run_sweep(lab.sweep(), tmp_path / "sweep", "sanderling <merge> sweep")
-    page = render(report)
-    assert page == render(report) and "&lt;merge&gt;" in page
-    assert "models in float32 on cpu; search: old lexical, new lexical" in " ".join(page.split())
-    assert "default-src 'none'" in page and not any(word in page for word in ('src="', 'href="', "@import", "url("))
+    html = page(report)
+    assert html == page(report) and "&lt;merge&gt;" in html
+    assert "models in float32 on cpu; search: old lexical, new lexical" in " ".join(html.split())
+    assert "default-src 'none'" in html and not any(word in html for word in ('src="', 'href="', "@import", "url("))
     for point in report.points:
-        assert f"<td>{point.name}" in page
-    assert page.count("100.0%") >= 6 and "Best at weight 0.5" in page and "old · weight 0.5" in page
-    assert str(tmp_path) not in "".join(told(report)), "inputs have short names where they are read"
+        assert f"<td>{point.name}" in html
+    assert html.count("100.0%") >= 6 and "Best at weight 0.5" in html and "old · weight 0.5" in html
+    assert str(tmp_path) not in "".join(sentences(report)), "inputs have short names where they are read"
     console = Console(width=100, record=True)
     console.print(terminal_table(report))
     text = console.export_text()
     assert "0.5 (best)" in text and "old" in text and "mean" in text
-    assert any("above it" in line for line in told(report))
+    assert any("above it" in line for line in sentences(report))
 
 
 def test_of_two_sweeps_in_one_directory_the_second_is_refused(lab: Lab, tmp_path: Path) -> None:
     out = tmp_path / "sweep"
     with locked(out), pytest.raises(UserError, match="Another process is at work in"):
         run_sweep(lab.sweep((0.5,)), out, "a test")
-    assert run_sweep(lab.sweep((0.5,)), out, "a test").best == 0.5, "what the other one's lock left is no hindrance"
+    assert run_sweep(lab.sweep((0.5,)), out, "a test").best == (0.5,), "what the other one's lock left is no hindrance"
 
 
 def test_that_no_merge_was_better_is_said(lab: Lab, tmp_path: Path) -> None:
     report = run_sweep(lab.sweep((0.0, 1.0)), tmp_path / "sweep", "a test")
-    assert any("It is an input itself" in line for line in told(report))
+    assert any("It is an input itself" in line for line in sentences(report))
 
 
 def test_where_no_point_could_be_measured_no_older_best_is_left(lab: Lab, tmp_path: Path) -> None:
     out = tmp_path / "sweep"
-    assert run_sweep(lab.sweep((0.0,)), out, "a test").model == "best" and (out / "best").is_dir()
+    assert run_sweep(lab.sweep((0.0,)), out, "a test").best == (0.0,) and (out / "best").is_dir()
     lab.outage_from = 0.5
     report = run_sweep(lab.sweep((0.5, 0.6)), out, "a test")
-    assert report.best is None and report.model == "" and not (out / "best").exists()
-    assert told(report) == ["No point could be measured: too many attempts ended in outages."]
+    assert report.best is None and not (out / "best").exists()
+    assert sentences(report) == ["No point could be measured: too many attempts ended in outages."]
 
 
 def small_world(place: Path) -> None:
@@ -249,9 +272,9 @@ def command(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
 
 def test_the_command_records_what_models_computed_in(command: Command, tmp_path: Path) -> None:
     assert f"the best model {tmp_path / 'out/best'}." in command(tmp_path / "out", "--run-dtype", "bfloat16")
-    report = SweepReport.load(tmp_path / "out/sweep.json")
-    assert (report.run_dtype, report.device, report.search) == ("bfloat16", "cpu", {"old": "lexical"})
-    assert "other models, questions or settings" in command(tmp_path / "out", "--run-dtype", "float32")
+    how = SweepReport.model_validate_json((tmp_path / "out/sweep.json").read_bytes()).how
+    assert (how["dtype"], how["device"], how["worlds"]["old"][1]) == ("bfloat16", "cpu", "lexical")
+    assert 'dtype was "bfloat16" and is "float32"' in command(tmp_path / "out", "--run-dtype", "float32")
 
 
 def test_the_command_names_no_best_model_where_there_is_none(command: Command, tmp_path: Path) -> None:

@@ -14,13 +14,14 @@ The methods are mergekit's. With θ0 the base, τi = θi − θ0 and wi the weig
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from math import isfinite
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from sanderling.core.config import Frozen
 
 
 class Method(StrEnum):
@@ -44,16 +45,13 @@ class Dtype(StrEnum):
     FLOAT16 = "float16"
 
 
-@dataclass(frozen=True)
-class Traits:
+class Traits(NamedTuple):
     """What a method takes."""
 
     base: bool
     """Whether it works on differences from a base."""
     density: bool = False
     epsilon: bool = False
-    random: bool = False
-    """Whether the seed matters."""
     normalizes: bool | None = False
     """Whether weights are divided by their sum unless told otherwise; None: it has no weights."""
 
@@ -63,27 +61,25 @@ TRAITS: dict[Method, Traits] = {
     Method.SLERP: Traits(base=False, normalizes=None),
     Method.TASK_ARITHMETIC: Traits(base=True),
     Method.TIES: Traits(base=True, density=True, normalizes=True),
-    Method.DARE_LINEAR: Traits(base=True, density=True, random=True),
-    Method.DARE_TIES: Traits(base=True, density=True, random=True),
-    Method.DELLA: Traits(base=True, density=True, epsilon=True, random=True, normalizes=True),
-    Method.DELLA_LINEAR: Traits(base=True, density=True, epsilon=True, random=True),
+    Method.DARE_LINEAR: Traits(base=True, density=True),
+    Method.DARE_TIES: Traits(base=True, density=True),
+    Method.DELLA: Traits(base=True, density=True, epsilon=True, normalizes=True),
+    Method.DELLA_LINEAR: Traits(base=True, density=True, epsilon=True),
 }
 """Each method, with mergekit's defaults."""
 _FAR = 2.0
 """A sum of weights times scale above this goes more than twice as far from the base as one model did: most likely a slip."""
 
 
-class MergeSettings(BaseModel):
+class MergeSettings(Frozen):
     """One merge, resolved."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     method: Method
     models: tuple[Path, ...]
     weights: tuple[float, ...] = ()
     """One for each model; none: equal ones that sum to 1. Not for slerp."""
     base: Path | None = None
-    scale: float = 1.0
+    scale: float = Field(default=1.0, allow_inf_nan=False)
     """λ: what the sum of differences from the base is multiplied by."""
     t: float = Field(default=0.5, ge=0, le=1)
     """Slerp: 0 is the first model, 1 the second."""
@@ -94,6 +90,7 @@ class MergeSettings(BaseModel):
     normalize: bool | None = None
     """Whether weights are divided by their sum; None: as is usual for the method."""
     seed: int = Field(default=0, ge=0, lt=2**32)
+    """Of DARE and DELLA: equal seeds give equal models."""
     dtype: Dtype | None = None
     """None: as the base, or the first model, is stored."""
     tokenizer: Path | None = None
@@ -102,18 +99,6 @@ class MergeSettings(BaseModel):
     @property
     def traits(self) -> Traits:
         return TRAITS[self.method]
-
-    def idle(self) -> list[str]:
-        """Settings that were given though the method has no use for them."""
-        traits = self.traits
-        useless = {
-            "scale": not traits.base,
-            "t": self.method is not Method.SLERP,
-            "density": not traits.density,
-            "epsilon": not traits.epsilon,
-            "normalize": traits.normalizes is None,
-        }
-        return [name for name, idle in useless.items() if idle and name in self.model_fields_set]
 
     @property
     def directories(self) -> tuple[Path, ...]:
@@ -132,50 +117,59 @@ class MergeSettings(BaseModel):
 
     @model_validator(mode="after")
     def _goes_together(self) -> Self:
-        for problem in _problems(self):
+        for problem in self._problems():
             raise ValueError(problem)
         return self
+
+    def _problems(self) -> Iterator[str]:
+        """Why the settings do not go together, each as a clause for a sentence that names where they come from."""
+        method, traits, count = self.method, self.traits, len(self.models)
+        if method is Method.SLERP and count != 2:
+            yield f"slerp lies between two models and {count} were given: give two, or take linear"
+        if count < (1 if traits.base else 2):
+            yield f"{method} needs {'one model and a base' if traits.base else 'two models'} at least: give their directories"
+        if traits.base and self.base is None:
+            yield f"{method} works on differences from a base: give the model that the others were trained from"
+        if not traits.base and self.base is not None:
+            yield f"{method} knows no base: leave it out, or give it as one of the models"
+        if traits.normalizes is None and self.weights:
+            yield f"{method} takes t and no weights: 0 is the first model, 1 the second"
+        if self.weights and len(self.weights) != count:
+            yield f"{len(self.weights)} weights were given for {count} models: give one for each"
+        places = [path.resolve() for path in self.directories]
+        twice = next((path for path in places if places.count(path) > 1), None)
+        if twice is not None:
+            yield f"{twice} is given twice: give each model once, with the sum of its weights"
+        if not all(isfinite(weight) for weight in self.weights):
+            yield "every weight must be a finite number"
+        if self.normalized and abs(sum(self.shares)) < 1e-9:
+            yield "the weights sum to 0 and would be divided by that: give others, or do not normalize"
+        low, high = self.density - self.epsilon, self.density + self.epsilon
+        if traits.epsilon and self.density < 1 and not (low > 0 and high < 1):
+            yield f"chances from {low:g} to {high:g} are none: density less and plus epsilon must lie between 0 and 1"
+
+    def idle(self) -> list[str]:
+        """Settings that were given though the method has no use for them."""
+        traits = self.traits
+        useless = {
+            "scale": not traits.base,
+            "t": self.method is not Method.SLERP,
+            "density": not traits.density,
+            "epsilon": not traits.epsilon,
+            "normalize": traits.normalizes is None,
+        }
+        return [name for name, is_idle in useless.items() if is_idle and name in self.model_fields_set]
 
     def doubts(self) -> list[str]:
         """What is allowed and most likely not meant, a sentence each."""
         total = sum(self.shares)
-        if self.method is Method.LINEAR:
-            if abs(total - 1) > 1e-6 and not self.normalized:
-                return [f"The weights sum to {total:g} and are not normalized: the merged model is scaled as a whole."]
-            if abs(total - 1) > 1e-6 and self.weights:
+        if self.method is Method.LINEAR and abs(total - 1) > 1e-6:
+            if self.normalized:
                 return [f"The weights sum to {total:g}: each is divided by that."]
-            return []
+            return [f"The weights sum to {total:g} and are not normalized: the merged model is scaled as a whole."]
         if self.traits.base and not self.normalized and not 0 < total * self.scale <= _FAR and self.scale:
             return [
                 f"Weights and scale come to {total * self.scale:g}: the usual is above 0 and at most {_FAR:g}, where 1 goes as "
                 "far from the base as one model did."
             ]
         return []
-
-
-def _problems(settings: MergeSettings) -> Iterator[str]:
-    """Why the settings do not go together, each as a clause for a sentence that names where they come from."""
-    method, traits, count = settings.method, settings.traits, len(settings.models)
-    if method is Method.SLERP and count != 2:
-        yield f"slerp lies between two models and {count} were given: give two, or take linear"
-    if count < (1 if traits.base else 2):
-        yield f"{method} needs {'one model and a base' if traits.base else 'two models'} at least: give their directories"
-    if traits.base and settings.base is None:
-        yield f"{method} works on differences from a base: give the model that the others were trained from"
-    if not traits.base and settings.base is not None:
-        yield f"{method} knows no base: leave it out, or give it as one of the models"
-    if traits.normalizes is None and settings.weights:
-        yield f"{method} takes t and no weights: 0 is the first model, 1 the second"
-    if settings.weights and len(settings.weights) != count:
-        yield f"{len(settings.weights)} weights were given for {count} models: give one for each"
-    places = [path.resolve() for path in settings.directories]
-    twice = next((path for path in places if places.count(path) > 1), None)
-    if twice is not None:
-        yield f"{twice} is given twice: give each model once, with the sum of its weights"
-    if settings.normalized and abs(sum(settings.shares)) < 1e-9:
-        yield "the weights sum to 0 and would be divided by that: give others, or do not normalize"
-    low, high = settings.density - settings.epsilon, settings.density + settings.epsilon
-    if traits.epsilon and settings.density < 1 and not (low > 0 and high < 1):
-        yield f"chances from {low:g} to {high:g} are none: density less and plus epsilon must lie between 0 and 1"
-    if not all(isfinite(weight) for weight in settings.weights):
-        yield "every weight must be a finite number"

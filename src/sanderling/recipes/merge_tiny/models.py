@@ -2,10 +2,11 @@
 
 The ancestor was trained on both skills. A specialist goes on from it with one skill only, and `BOTH` with the two at once.
 
-Each function here runs in a worker process of one thread. Measuring is `merge.measuring`'s, for the sweep and for the
+Each function here runs in a worker process of one thread. Measuring is `merge.sweep`'s, for the sweep and for the
 held-out world alike.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,10 +17,10 @@ from sanderling.data.questions import read_questions
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import Progress
 from sanderling.judge.verdict import Judge
-from sanderling.merge.axis import Axis
-from sanderling.merge.measuring import Measuring, Skill, measure
+from sanderling.merge.models import fingerprint
 from sanderling.merge.report import SweepReport
 from sanderling.merge.settings import TRAITS, MergeSettings
+from sanderling.merge.sweep import Axis, Skill, Sweep, measure, run_sweep
 from sanderling.policy.contract import Policy
 from sanderling.recipes.merge_tiny.material import Material
 from sanderling.recipes.tiny.layout import WorldPlan
@@ -75,48 +76,34 @@ def _train(material: Material, name: str, start: Path, skills: tuple[str, ...], 
 
 def sweep_models(material: Material, command: str) -> SweepReport:
     """The merges of the specialists, measured on the validation world; the best one is kept."""
-    from sanderling.merge.page import write_page
-    from sanderling.merge.sweep import Sweep, run_sweep
-
-    wanted = material.config.sweep
-    settings = MergeSettings(
-        method=wanted.method,
-        models=tuple(model_of(material, specialist(skill)) for skill in material.skills),
-        base=model_of(material, ANCESTOR) if TRAITS[wanted.method].base else None,
-    )
-    skills = tuple(_skill(material, material.layout.validation, name) for name in material.skills)
-    out = material.root / "sweep"
 
     def note(model: str, skill: str, progress: Progress) -> None:
         (material.root / "sweep.count").write_text(f"{model} · {skill} {progress.done}/{progress.total}", encoding="utf-8")
 
-    sweep = Sweep(settings, Axis.WEIGHT, wanted.values, skills, _how(material), JUDGE.name)
-    report = run_sweep(sweep, out, command, note)
-    write_page(report, out)
-    return report
+    return run_sweep(_sweep(material, material.layout.validation), material.root / "sweep", command, note)
 
 
 def measure_model(material: Material, name: str, command: str) -> dict[str, EvalResult]:
     """A model on both skills of the held-out world."""
-    how, plan = _how(material), material.layout.held_out
-    policy = how.open_policy(model_of(material, name))
-    place = material.root / "held-out" / name
+    how, model = _sweep(material, material.layout.held_out), model_of(material, name)
+    policy = how.open_policy(model)
     results: dict[str, EvalResult] = {}
-    for skill in material.skills:
-        results[skill] = measure(how, policy, _skill(material, plan, skill), place, name, command)
+    for skill in how.skills:
+        place = material.root / "held-out" / name / skill.name
+        file = place.with_name(f"{skill.name}.json")
+        if not file.is_file():
+            place.mkdir(parents=True, exist_ok=True)
+            asyncio.run(measure(how, policy, skill, place, fingerprint(model), command, lambda _: None)).save(file)
+        results[skill.name] = EvalResult.load(file)
     return results
 
 
-def _skill(material: Material, plan: WorldPlan, name: str) -> Skill:
-    world = material.layout.open_world(plan)
-    questions = tuple(read_questions(material.questions_file(plan, name)))
-    return Skill(name, questions, world_tools(world, material.layout.profile), world.name, world.fingerprint)
-
-
-def _how(material: Material) -> Measuring:
+def _sweep(material: Material, plan: WorldPlan) -> Sweep:
+    """Merges of the specialists, and how every model is measured on the questions of a world."""
     from sanderling.policy.transformers_policy import TransformersPolicy
 
-    settings = material.config.evaluation
+    layout, config = material.layout, material.config
+    method, settings = config.sweep.method, config.evaluation
 
     @asynccontextmanager
     async def judge() -> AsyncIterator[Judge]:
@@ -125,5 +112,26 @@ def _how(material: Material) -> Measuring:
     def open_policy(path: Path) -> Policy:
         return TransformersPolicy.load(path, max_batch=settings.concurrency)
 
-    layout = material.layout
-    return Measuring(layout.profile, layout.clock(), open_policy, judge, settings.attempts, settings.seed, settings.concurrency)
+    def skill(name: str) -> Skill:
+        world = layout.open_world(plan)
+        questions = tuple(read_questions(material.questions_file(plan, name)))
+        return Skill(name, questions, world_tools(world, layout.profile), world.name, world.fingerprint)
+
+    return Sweep(
+        MergeSettings(
+            method=method,
+            models=tuple(model_of(material, specialist(name)) for name in material.skills),
+            base=model_of(material, ANCESTOR) if TRAITS[method].base else None,
+        ),
+        Axis.WEIGHT,
+        config.sweep.values,
+        tuple(skill(name) for name in material.skills),
+        layout.profile,
+        layout.clock(),
+        open_policy,
+        judge,
+        JUDGE.name,
+        settings.attempts,
+        settings.seed,
+        settings.concurrency,
+    )

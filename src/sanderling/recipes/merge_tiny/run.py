@@ -12,8 +12,8 @@ from rich.text import Text
 
 from sanderling import __version__
 from sanderling.evaluate.result import EvalResult
-from sanderling.merge.extra import require_mergekit
 from sanderling.merge.report import SweepReport
+from sanderling.merge.run import require_mergekit
 from sanderling.recipes.merge_tiny.config import MergeTinyConfig
 from sanderling.recipes.merge_tiny.figures import Figures, cells, differences, judged, shown
 from sanderling.recipes.merge_tiny.material import Material, build, teach
@@ -62,7 +62,7 @@ def run_merge_tiny(config: MergeTinyConfig, directory: Path, report: Report, com
     records = run_stages(stages, material.root, config.model_dump(mode="json"), report)
     results = {name: _results(material, name) for name in model_names(material.skills)}
     compared = differences(results)
-    sweep = SweepReport.load(material.root / "sweep" / "sweep.json")
+    sweep = SweepReport.model_validate_json((material.root / "sweep" / "sweep.json").read_bytes())
     found = Figures(
         command=command,
         version=__version__,
@@ -72,7 +72,7 @@ def run_merge_tiny(config: MergeTinyConfig, directory: Path, report: Report, com
         settings=config.model_dump(mode="json"),
         stages={record.name: round(record.seconds, 1) for record in records},
         method=config.sweep.method.value,
-        weight=sweep.best,
+        weight=sweep.best[0] if sweep.best else None,
         validation={
             point.name: {name: f"{percent(score.value)} ({span(score.interval)})" for name, score in point.skills.items()}
             for point in sweep.points
