@@ -17,7 +17,7 @@ from sanderling.cli.evaluation import app
 from sanderling.core.errors import UserError
 from sanderling.core.types import Ending
 from sanderling.evaluate.judged import JudgedAttempt, read_judged
-from sanderling.evaluate.peers.facts import PeerFacts, notes_of
+from sanderling.evaluate.peers import PeerFacts, notes_of
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run_directory import Kind, RunDirectory
 from sanderling.judge.verdict import Code

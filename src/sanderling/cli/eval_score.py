@@ -67,7 +67,7 @@ def score(
     from sanderling.cli.judges import form_for, required
     from sanderling.evaluate.judging import booked, by_hand_of
     from sanderling.evaluate.measured import judges_or_own
-    from sanderling.evaluate.peers.score import prepared, written
+    from sanderling.evaluate.peer_files import read_peers, write_peers
     from sanderling.evaluate.run_directory import RunDirectory
     from sanderling.runs.files import check_places
     from sanderling.runs.provenance import command_line
@@ -81,9 +81,9 @@ def score(
     console = Console(highlight=False, soft_wrap=True)
     judging = Judging(directory, named, second or (), chosen, price, spending, concurrency, unscored_limit)
     with directory.alone():
-        scored = prepared(files, layout, loaded, public=public)
+        scored = read_peers(files, layout, loaded, public=public)
         spending.private = scored.about.private
-        directory.finish(written(directory, scored, command_line()))
+        directory.finish(write_peers(directory, scored, command_line()))
         by_hand = by_hand_of(directory, verdicts)
         result = judging.judged(lambda first, other: booked(directory, required(first), other, by_hand))
     show_peers(console, scored.about, result)

@@ -19,7 +19,7 @@ from sanderling.evaluate.comparing.tables import tries
 from sanderling.evaluate.guarding import GuardFacts, guard_counts
 from sanderling.evaluate.judging import why_unscored
 from sanderling.evaluate.measured import Measure
-from sanderling.evaluate.peers.facts import notes_of
+from sanderling.evaluate.peers import notes_of
 from sanderling.evaluate.recorded_calls import share_told
 from sanderling.evaluate.result import Estimate, EvalResult
 from sanderling.evaluate.run_directory import About

@@ -27,7 +27,7 @@ from sanderling.data.questions import read_questions, write_questions
 from sanderling.evaluate.attempt_stores import IndexedRecords
 from sanderling.evaluate.begun import ATTEMPTS
 from sanderling.evaluate.guarding import NO_GUARD, GuardFacts
-from sanderling.evaluate.peers.facts import PeerFacts
+from sanderling.evaluate.peers import PeerFacts
 from sanderling.evaluate.result import Record
 from sanderling.policy.budget import Prices
 from sanderling.runs.files import close_directory, replace_file

@@ -13,7 +13,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.types import Ending
 from sanderling.evaluate.guarding import guard_counts
 from sanderling.evaluate.judged import JudgedAttempt, read_judged
-from sanderling.evaluate.peers.facts import notes_of
+from sanderling.evaluate.peers import notes_of
 from sanderling.evaluate.reading import Outcome, Reading, reading_of
 from sanderling.evaluate.recorded_calls import share_told
 from sanderling.evaluate.result import EvalResult

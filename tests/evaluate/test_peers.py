@@ -1,0 +1,371 @@
+"""Others' records: AgentToLeaP's folders, which question of a benchmark a record asks, and which attempt each becomes."""
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from peer_files import benchmark, copy_judged, save_attempt
+
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question, Trajectory, question_id
+from sanderling.core.types import Ending
+from sanderling.evaluate.peer_files import FAILED, LeapFolders, RecordedFiles
+from sanderling.evaluate.peers import NUMBER, UNMATCHED, Found, Joiner, Lost, planned, rewritten
+
+
+def read(*sources: Path, tasks: frozenset[str] = frozenset()) -> list[Found | Lost]:
+    return list(LeapFolders(sources, tasks))
+
+
+def names(found: list[Found | Lost]) -> list[tuple[str, int | None]]:
+    return [(one.task, one.number) for one in found]
+
+
+def raw_of(tmp_path: Path, tasks: dict[str, int]) -> Path:
+    raw = tmp_path / "_temp_raw_outputs" / "b_m"
+    for task, attempts in tasks.items():
+        for number in range(attempts):
+            save_attempt(raw / task / f"traj_{number}", task, f"What is {task}?", f"{task}{number}")
+    return raw
+
+
+def test_a_folder_for_each_attempt_of_a_task(tmp_path: Path) -> None:
+    raw = raw_of(tmp_path, {"t2": 2, "t10": 1, "t1_run_2": 1})
+    found = read(raw)
+    assert names(found) == [("t10", 0), ("t1_run_2", 0), ("t2", 0), ("t2", 1)], "a task's name may end as a run's"
+    last = found[-1]
+    assert isinstance(last, Found) and last.trajectory.answer == "t21" and last.trajectory.model == "agent-4b"
+    assert last.published is None and not last.chosen
+    assert names(read(tmp_path)) == names(read(raw / "t2", raw / "t10", raw / "t1_run_2")) == names(found)
+
+
+def test_numbers_are_those_of_the_folders_not_of_the_order(tmp_path: Path) -> None:
+    raw = raw_of(tmp_path, {"t": 12})
+    shutil.rmtree(raw / "t" / "traj_0")
+    assert names(read(raw)) == [("t", number) for number in range(1, 12)]
+
+
+def test_runs_behind_the_name_and_no_number_at_all(tmp_path: Path) -> None:
+    for number in (0, 2):
+        save_attempt(tmp_path / f"7_run_{number}", f"7_run_{number}", "seven?", "7")
+    save_attempt(tmp_path / "8", "8", "eight?", "8")
+    save_attempt(tmp_path / "9_run_2", "9_run_2", "nine?", "9")
+    save_attempt(tmp_path / "10_run_3", "10", "ten?", "10")
+    assert names(read(tmp_path)) == [("7", 0), ("7", 2), ("8", 0), ("10", 3), ("9_run_2", 0)]
+    known = read(tmp_path, tasks=frozenset({"9", "7_run_2"}))
+    assert names(known) == [("7", 0), ("8", 0), ("9", 2), ("10", 3), ("7_run_2", 0)], "the benchmark's ids decide"
+
+
+def test_a_plain_folder_beside_numbered_ones_gets_a_free_number(tmp_path: Path) -> None:
+    save_attempt(tmp_path / "a_run_0", "a", "a?", "x")
+    save_attempt(tmp_path / "a", "a", "a?", "y")
+    found = read(tmp_path)
+    assert names(found) == [("a", 0), ("a", 1)] and isinstance(found[1], Found) and found[1].trajectory.answer == "y"
+
+
+def test_two_attempts_of_one_name_are_refused(tmp_path: Path) -> None:
+    save_attempt(tmp_path / "a_run_1", "a", "a?", "x")
+    save_attempt(tmp_path / "a" / "traj_1", "a", "a?", "y")
+    with pytest.raises(UserError, match="both attempt 1 of 'a'"):
+        read(tmp_path)
+
+
+def test_parts_of_a_context_are_no_attempts(tmp_path: Path) -> None:
+    raw = raw_of(tmp_path, {"t": 1})
+    for number in (1, 2):
+        part = raw / f"t-context-{number}"
+        part.mkdir()
+        (part / "dialog.json").write_text("[]")
+    save_attempt(raw / "u-context-1" / "traj_0", "u-context-1", "a task of that name?", "x")
+    folders = LeapFolders([raw])
+    assert names(list(folders)) == [("t", 0), ("u-context-1", 0)] and folders.left["parts"] == 2
+
+
+def test_copies_of_judged_attempts_are_verdicts(tmp_path: Path) -> None:
+    raw = raw_of(tmp_path, {"t": 2, "u": 1})
+    judged = tmp_path / "b" / "m"
+    copy_judged(raw, judged, "t", 0, 2, right=False)
+    copy_judged(raw, judged, "t", 1, 2, right=True)
+    copy_judged(raw, judged, "u", 0, 1, right=True)
+    folders = LeapFolders([tmp_path])
+    found = list(folders)
+    assert names(found) == [("t", 0), ("t", 1), ("u", 0)] and folders.left["copies"] == 3
+    assert [one.published for one in found if isinstance(one, Found)] == [False, True, True]
+    alone = read(judged)
+    assert names(alone) == names(found) and not any(one.chosen for one in alone if isinstance(one, Found))
+    right = read(judged / "success")
+    assert names(right) == [("t", 1), ("u", 0)] and all(isinstance(one, Found) and one.chosen for one in right)
+
+
+def test_verdicts_behind_a_gap_are_left_out(tmp_path: Path) -> None:
+    """The harness numbers what it could read, so that its second verdict stands at what was its third attempt."""
+    raw = raw_of(tmp_path, {"t": 3})
+    judged = tmp_path / "b" / "m"
+    copy_judged(raw, judged, "t", 0, 2, right=True)
+    copy_judged(raw, judged, "t", 2, 2, right=False)
+    (raw / "t" / "traj_1" / "result.json").write_text('{"task_id": "t", "conversation_hist')
+    folders = LeapFolders([tmp_path])
+    found = list(folders)
+    assert [one.published if isinstance(one, Found) else one.why for one in found] == [
+        True,
+        "its record is cut off, or none",
+        None,
+    ]
+    assert folders.left["unsure"] == 1
+
+
+def test_an_attempt_both_right_and_wrong_has_no_verdict(tmp_path: Path) -> None:
+    raw = raw_of(tmp_path, {"t": 1})
+    for right in (True, False):
+        copy_judged(raw, tmp_path / "b" / "m", "t", 0, 1, right=right)
+    folders = LeapFolders([tmp_path])
+    (one,) = list(folders)
+    assert isinstance(one, Found) and one.published is None and folders.left["contradictions"] == 1
+
+
+def test_copies_of_another_run_are_refused(tmp_path: Path) -> None:
+    raw = raw_of(tmp_path, {"t": 1})
+    target = copy_judged(raw, tmp_path / "b" / "m", "t", 0, 1, right=True)
+    save_attempt(target, "t", "What is t?", "another answer")
+    with pytest.raises(UserError, match="differ and have one name"):
+        read(tmp_path)
+
+
+def test_attempts_that_were_killed_are_lost_not_gone(tmp_path: Path) -> None:
+    raw = raw_of(tmp_path, {"t": 2})
+    begun = raw / "t" / "traj_2"
+    begun.mkdir()
+    (begun / "trace.json").write_text("[]")
+    alone = raw / "v"
+    alone.mkdir()
+    (alone / "meta_config.json").write_text("{}")
+    text = (raw / "t" / "traj_1" / "result.json").read_text()
+    (raw / "t" / "traj_1" / "result.json").write_text(text[: len(text) // 2])
+    found = read(raw)
+    assert names(found) == [("t", 0), ("t", 1), ("t", 2), ("v", 0)]
+    assert [type(one) for one in found] == [Found, Lost, Lost, Lost]
+    assert [one.why for one in found if isinstance(one, Lost)][1:] == ["begun, and not ended"] * 2
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", "null", "[" * 100_000, '{"task_id": "t"}', '{"messages": [{"role": "user"}]}']
+)
+def test_a_record_that_is_none_is_lost(tmp_path: Path, text: str) -> None:
+    raw = raw_of(tmp_path, {"t": 1, "u": 1})
+    (raw / "t" / "traj_0" / "result.json").write_text(text)
+    assert [type(one) for one in read(raw)] == [Lost, Found]
+
+
+def test_nothing_that_can_be_read(tmp_path: Path) -> None:
+    raw = raw_of(tmp_path, {"t": 1})
+    (raw / "t" / "traj_0" / "result.json").write_text("{")
+    with pytest.raises(UserError, match="None of the 1 results"):
+        read(raw)
+
+
+def test_results_of_several_runs_are_refused(tmp_path: Path) -> None:
+    for name in ("gaia_text_m", "frames_m"):
+        save_attempt(tmp_path / "_temp_raw_outputs" / name / "1" / "traj_0", "1", "q?", "a")
+    with pytest.raises(UserError, match=r"several runs \(frames_m, gaia_text_m\)"):
+        read(tmp_path)
+    assert names(read(tmp_path / "_temp_raw_outputs" / "frames_m")) == [("1", 0)]
+
+
+def test_workers_of_one_run_are_one_run(tmp_path: Path) -> None:
+    for worker in (0, 1):
+        save_attempt(tmp_path / "out" / f"worker_{worker}" / f"t{worker}" / "traj_0", f"t{worker}", "q?", "a")
+    assert names(read(tmp_path / "out")) == [("t0", 0), ("t1", 0)]
+
+
+def test_a_failed_run_is_an_outage_even_with_an_answer(tmp_path: Path) -> None:
+    save_attempt(tmp_path / "t" / "traj_0", "t", "q?", "a", success=False, error="connection refused")
+    (one,) = read(tmp_path)
+    assert isinstance(one, Found) and one.trajectory.ending is Ending.POLICY_OUTAGE and one.trajectory.detail == FAILED
+
+
+@pytest.mark.parametrize("config", ["", "{", "[]", '{"model": 3}', None])
+def test_a_model_that_is_not_recorded_is_not_known(tmp_path: Path, config: str | None) -> None:
+    folder = save_attempt(tmp_path / "t" / "traj_0", "t", "q?", "a")
+    if config is None:
+        (folder / "meta_config.json").unlink()
+    else:
+        (folder / "meta_config.json").write_text(config)
+    (one,) = read(tmp_path)
+    assert isinstance(one, Found) and one.trajectory.model == ""
+
+
+def test_reading_twice_gives_the_same(tmp_path: Path) -> None:
+    raw = raw_of(tmp_path, {"t": 2, "u": 1})
+    folders = LeapFolders([raw])
+    assert list(folders) == list(folders)
+
+
+# Joining --------------------------------------------------------------------------------------------------------------
+
+ASKED = benchmark(
+    ("1", "Who wrote the hymn of Lund?", "Ada"),
+    ("2", "Which river crosses Umeå?", "Ume"),
+    ("3", "Which river crosses Umeå?", "Vindel"),
+    ("x/y", "谁写了这本书？", "某人"),
+)
+
+
+SEVERAL, NONE = "asked by several questions of the benchmark", "asked by no question of the benchmark"
+
+
+def found(joiner: Joiner, text: str, task: str = "") -> tuple[str, str]:
+    one, how = joiner.find(text, task)
+    return (one.id if one else "", how)
+
+
+@pytest.mark.parametrize(
+    ("text", "task", "expected"),
+    [
+        ("Who wrote the hymn of Lund?", "1", ("b/1", "by task")),
+        ("Answer this. Who wrote the hymn of Lund? Be short.", "1", ("b/1", "by task")),
+        ("Who wrote the hymn of Lund", "", ("b/1", "by text")),
+        ("  Who wrote the\nhymn of Lund??  ", "", ("b/1", "by text")),
+        ("who WROTE the hymn, of Lund", "", ("b/1", "by words")),
+        ("谁写了这本书", "", ("b/x/y", "by text")),
+        ("谁写了这本书？", "x/y", ("b/x/y", "by task")),
+        ("Which river crosses Umeå?", "3", ("b/3", "by task")),
+        ("Which river crosses Umeå?", "", ("", SEVERAL)),
+        ("which river crosses umeå", "", ("", SEVERAL)),
+        ("Which river crosses Umeå?", "17", ("", SEVERAL)),
+        ("Who wrote the hymn of Malmö?", "", ("", NONE)),
+        ("Who wrote the hymn of Malmö?", "1", ("", NONE)),
+        ("Who wrote the hymn of Lund?", "2", ("b/1", "by text")),
+        ("", "", ("", NONE)),
+        ("", "2", ("b/2", "by task")),
+        ("?", "", ("", NONE)),
+    ],
+)
+def test_a_record_finds_its_question_or_none(text: str, task: str, expected: object) -> None:
+    assert found(Joiner(ASKED), text, task) == expected
+
+
+def test_a_question_without_words_is_still_found_by_its_text() -> None:
+    joiner = Joiner([Question(id="b/1", text="!!"), Question(id="b/2", text="…")])
+    assert found(joiner, "!!") == ("b/1", "by text") and found(joiner, "…!") == ("", NONE)
+    assert found(joiner, "…", "1") == ("b/2", "by text"), "the id alone proves nothing"
+
+
+@given(st.lists(st.text(max_size=12), min_size=1, max_size=6), st.data())
+def test_a_questions_own_text_finds_it_unless_another_asks_it_too(texts: list[str], data: st.DataObject) -> None:
+    asked = [Question(id=f"b/{number}", text=text) for number, text in enumerate(texts)]
+    text = data.draw(st.sampled_from(texts))
+    alike = [one for one in asked if " ".join(one.text.split()).rstrip("?？ ") == " ".join(text.split()).rstrip("?？ ")]
+    assert found(Joiner(asked), text) == ((alike[0].id, "by text") if len(alike) == 1 else ("", SEVERAL))
+
+
+# Attempts -------------------------------------------------------------------------------------------------------------
+
+ROWS = benchmark(("1", "Who?", "Ada"), ("2", "Where?", "Lund"), ("3", "When?", ""))
+TEXTS = st.sampled_from(["Who?", "Where", "WHEN", "Why?", "", "?"])
+
+
+def recorded(text: str, answers: tuple[str, ...] = (), number: int = 0) -> Trajectory:
+    asked = Question(id=question_id(text), text=text, answers=answers)
+    return Trajectory(id=f"file#{number}", question=asked, nodes=(), leaf=None, ending=None, answer="x")
+
+
+@given(
+    st.lists(st.tuples(TEXTS, st.sampled_from([(), ("a",), ("b",)])), min_size=1, max_size=12),
+    st.lists(st.sampled_from(["1", "3", "9"]), max_size=3),
+    st.booleans(),
+)
+def test_every_record_is_one_attempt(asked: list[tuple[str, tuple[str, ...]]], lost: list[str], joins: bool) -> None:
+    records: list[Found | Lost] = [
+        Found(recorded(text, answers, number), "sharegpt") for number, (text, answers) in enumerate(asked)
+    ]
+    records += [Lost(task, 100 + number, "gone") for number, task in enumerate(lost)]
+    plan = planned(records, Joiner(ROWS) if joins else None)
+    stored = list(rewritten(records, plan))
+    assert len(stored) == len({one.id for one in stored}) == len(asked) + len(plan.lost)
+    assert len(plan.lost) + plan.unplaced == len(lost), "an attempt without a record is placed, or counted as unread"
+    assert {one.question.id for one in stored} == plan.questions.keys(), "no question without an attempt"
+    assert all(one.id == f"{one.question.id}-{one.seeds.attempt}" and one.seeds.attempt < plan.attempts for one in stored)
+    for question in plan.questions:
+        found = sorted(one.seeds.attempt for one in stored if one.question.id == question)
+        assert found == list(range(len(found)))
+    if joins:
+        assert sum(plan.joined.values()) + sum(plan.unmatched.values()) == len(asked)
+        assert all(not one.question.answers for one in stored if one.question.id.startswith(UNMATCHED))
+    else:
+        kept = [(one.question.text, one.question.answers) for one in stored if one.detail != "gone"]
+        assert kept == asked, "each is judged by its own accepted answers"
+
+
+def test_lost_attempts_are_unscored_and_say_why() -> None:
+    records = [
+        Found(recorded("Who?"), "agenttoleap", "1", 0),
+        Lost("1", 1, "cut off"),
+        Lost("2", 0, "begun"),
+        Lost("8", 0, "x"),
+    ]
+    plan = planned(records, Joiner(ROWS))
+    stored = {one.id: one for one in rewritten(records, plan)}
+    assert stored.keys() == {"b/1-0", "b/1-1", "b/2-0"} and plan.unplaced == 1
+    assert (stored["b/1-1"].ending, stored["b/1-1"].detail) == (Ending.CANCELLED, "cut off")
+
+
+@given(st.lists(st.tuples(st.sampled_from(["Who?", "Where?"]), st.integers(0, 10**12)), min_size=1, unique=True), st.booleans())
+def test_attempts_are_counted_not_numbered(asked: list[tuple[str, int]], last_is_lost: bool) -> None:
+    """Folders may begin at 1, lack one, or have a number that no table could hold."""
+    records: list[Found | Lost] = [Found(recorded(text), "agenttoleap", text, number, published=True) for text, number in asked]
+    if last_is_lost and len(asked) > 1:
+        records[-1] = Lost(*asked[-1], "gone")
+    plan = planned(records, None)
+    stored = list(rewritten(records, plan))
+    made = Counter(one.question.text for one in stored)
+    assert plan.attempts == max(made.values())
+    for text, count in made.items():
+        numbers = sorted((one.seeds.attempt, one.meta[NUMBER]) for one in stored if one.question.text == text)
+        assert [attempt for attempt, _ in numbers] == list(range(count))
+        assert [number for _, number in numbers] == sorted(number for of, number in asked if of == text)
+    assert set(plan.published) == {one.id for one in stored if one.detail != "gone"}
+
+
+def test_verdicts_go_with_their_attempts() -> None:
+    said = [True, None, False, True]
+    records = [Found(recorded("Who?", number=n), "sharegpt", published=one) for n, one in enumerate(said)]
+    plan = planned(records, Joiner(ROWS))
+    assert plan.published == {"b/1-0": True, "b/1-2": False, "b/1-3": True}
+    assert [place.id for place in plan.places] == [f"b/1-{number}" for number in range(4)]
+
+
+def case(verdict: object, correct: object) -> dict[str, object]:
+    steps = [{"type": "question", "content": "q"}, {"type": "assistant", "think": "t", "tool_calls": [], "answer": "42"}]
+    return {"question": "What?", "reference_answer": "42", "judge_verdict": verdict, "judge_correct": correct, "steps": steps}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "correct", "expected"),
+    [
+        ("CORRECT", None, True),
+        (" incorrect ", True, False),
+        ("NOT_ATTEMPTED", None, None),
+        ("C", True, True),
+        (None, False, False),
+        (None, None, None),
+        (1, "yes", None),
+        (None, 1, None),
+    ],
+)
+def test_literesearchers_verdict(tmp_path: Path, verdict: object, correct: object, expected: bool | None) -> None:
+    path = tmp_path / "cases.json"
+    path.write_text(json.dumps({"benchmark": "B", "cases": [case(verdict, correct)]}))
+    (one,) = RecordedFiles([path])
+    assert isinstance(one, Found) and one.published is expected
+
+
+def test_cases_that_are_not_all_right_are_no_hand_picked_ones(tmp_path: Path) -> None:
+    path = tmp_path / "cases.json"
+    path.write_text(json.dumps({"cases": [case("CORRECT", True), case("CORRECT", True)]}))
+    assert "picked by hand" in planned(RecordedFiles([path]), None).selections[0]
+    path.write_text(json.dumps({"cases": [case("CORRECT", True), case("INCORRECT", False)]}))
+    assert planned(RecordedFiles([path]), None).selections == ()
