@@ -17,13 +17,10 @@ from sanderling.cli.synth import app
 from sanderling.core.errors import UserError
 from sanderling.data.questions import read_questions
 from sanderling.runs.locks import locked
-from sanderling.synth.facts.candidates import WRITER
-from sanderling.synth.facts.rubric import JUDGE, POINTS
-from sanderling.synth.growing.grow import QUERIES
-from sanderling.synth.reading.extraction import READER
-from sanderling.synth.reading.rewording import COMPARER, REWRITER
-from sanderling.synth.verify.closed_book import FROM_MEMORY
-from sanderling.synth.verify.rivals import RIVAL
+from sanderling.synth.facts import JUDGE, POINTS, WRITER
+from sanderling.synth.grow import QUERIES
+from sanderling.synth.reading import COMPARER, READER, REWRITER
+from sanderling.synth.verify import FROM_MEMORY, RIVAL
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import build_world, open_world
 
@@ -192,7 +189,6 @@ def test_a_world_that_never_grew_has_no_last_addition(directory, tmp_path):
     ("command", "options", "sentence"),
     [
         ("verify", ("--check", "unique"), "asks a model"),
-        ("verify", ("--check", "open-world"), "synth difficulty"),
         ("verify", ("--judge", "perhaps"), "perhaps"),
         ("verify", ("--max-cost", "1", "--model", "http://127.0.0.1:9/v1#m"), "price"),
     ],

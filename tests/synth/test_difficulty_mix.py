@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.synth.difficulty import META, Band, BandSettings, Try, by_difficulty, difficulty, length_band
-from sanderling.synth.mix import Mix, Part, Stage, _shared_out, mix
+from sanderling.synth.mix import Mix, Part, Stage, mix, shared_out
 
 EIGHT = BandSettings()
 
@@ -38,7 +38,7 @@ def tries(right: int, wrong: int, unscored: int = 0, length: int = 20_000) -> li
 def test_bands(right, wrong, unscored, band):
     found = difficulty(tries(right, wrong, unscored), EIGHT)
     assert (found.band, found.scored, found.right) == (band, right + wrong, right)
-    assert found.length_band == ("16k-32k" if right else "")
+    assert found.length == ("16k-32k" if right else "")
 
 
 @given(st.integers(0, 8), st.integers(0, 8), st.lists(st.booleans(), max_size=8))
@@ -133,7 +133,7 @@ def test_every_part_has_its_share_whenever_some_way_gives_it(hops, wanted, count
     shares = [part.share / sum(part.share for part in parts) for part in parts]
     stage = Stage(name="one", count=count, parts=parts)
     made = [Question(id=str(number), text="?", hops=one) for number, one in enumerate(hops)]
-    whole = _shared_out(count, shares)
+    whole = shared_out(count, shares)
     rounded_up = [[ceil(size * share - 1e-9) for share in shares] for size in range(count)]
     sizes = [size for size, wanted in enumerate(rounded_up) if can_be_given(hops, parts, wanted)]
     is_whole = can_be_given(hops, parts, whole)
@@ -142,7 +142,7 @@ def test_every_part_has_its_share_whenever_some_way_gives_it(hops, wanted, count
             mix(made, Mix(stages=(stage,), seed=seed))
         return
     (one,) = mix(made, Mix(stages=(stage,), seed=seed))
-    assert list(one.by_part) == (whole if is_whole else _shared_out(max(sizes), shares))
+    assert list(one.by_part) == (whole if is_whole else shared_out(max(sizes), shares))
     assert bool(one.short) is not is_whole
     assert can_be_given([question.hops for question in one.questions], parts, one.by_part)
 

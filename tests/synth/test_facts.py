@@ -14,12 +14,24 @@ from sanderling.core.errors import UserError
 from sanderling.data.questions import read_questions
 from sanderling.runs.run import Run
 from sanderling.runs.settings import MovedModelWarning
-from sanderling.synth.facts.candidates import WRITER, Candidate, page_material, read_candidates
-from sanderling.synth.facts.checks import Bounds, Problem, holds, leans_on_the_page, problem_of
-from sanderling.synth.facts.page import UNREADABLE_REPLY, UNSCORED, FactsSettings, made_with, questions_of
-from sanderling.synth.facts.rubric import JUDGE, POINTS, read_marks
-from sanderling.synth.from_pages import REPEATED, make_questions
-from sanderling.synth.models import Models
+from sanderling.synth.facts import (
+    JUDGE,
+    MAKER,
+    POINTS,
+    WRITER,
+    Candidate,
+    FactsSettings,
+    Problem,
+    holds,
+    leans_on_the_page,
+    page_material,
+    problem_of,
+    questions_of,
+    read_candidates,
+    read_marks,
+)
+from sanderling.synth.pages import REPEATED, make_questions, sample_pages
+from sanderling.synth.prompt import Models, made_with
 from sanderling.tools.quotes import PageText
 from sanderling.world.contract import Page
 
@@ -79,13 +91,13 @@ def failing(point: str) -> str:
     ],
 )
 def test_rules(changes, problem):
-    assert problem_of(candidate(**changes), PageText(TEXT), Bounds()) == problem
+    assert problem_of(candidate(**changes), PageText(TEXT), FactsSettings()) == problem
 
 
 def test_unspaced_scripts_are_held_to_the_same_rules():
     asked = "京都タワーは何年に完成しましたか"
     quote = "京都タワーは1964年に完成した。"
-    found = problem_of(Candidate(asked, "1964年", (), quote), PageText(TEXT), Bounds())
+    found = problem_of(Candidate(asked, "1964年", (), quote), PageText(TEXT), FactsSettings())
     assert found is None
     assert holds(quote, "1964年") and not holds(quote, "1965年")
 
@@ -159,7 +171,7 @@ def test_no_reply_breaks_a_reader(reply):
 
 def test_marks_need_every_point():
     marks = read_marks(failing("time"))
-    assert marks is not None and marks.failed == ("time",)
+    assert marks is not None and [point for point, (passed, _) in marks.items() if not passed] == ["time"]
     told = json.loads(PASSED)
     assert read_marks(json.dumps(dict.fromkeys(POINTS, True))) is not None
     for point in POINTS:
@@ -207,10 +219,10 @@ def test_one_failed_point_is_enough(point):
 def test_what_cannot_be_read_is_unscored_and_asked_again_a_bounded_number_of_times():
     asker = scripted([GOOD], "I like it.")
     result = of_page(asker, FactsSettings(tries=3))
-    assert result.questions == [] and [one["reason"] for one in result.rejected] == [UNSCORED]
+    assert result.questions == [] and [one["reason"] for one in result.rejected] == [Problem.UNSCORED]
     assert sum(system == JUDGE.system for system, _ in asker.asked) == 3
     nonsense = ScriptedAsker(lambda *_: "nonsense")
-    assert [one["reason"] for one in of_page(nonsense).rejected] == [UNREADABLE_REPLY] and len(nonsense.asked) == 2
+    assert [one["reason"] for one in of_page(nonsense).rejected] == [Problem.UNREADABLE_REPLY] and len(nonsense.asked) == 2
 
 
 def test_a_second_model_is_asked_where_the_first_cannot_be_read():
@@ -241,7 +253,9 @@ def run(asker, out, count=6, **more):
     async def make(page):
         return await questions_of(page, models, settings, origin)
 
-    return asyncio.run(make_questions(pages(count), make, made_with(models, settings, origin), out, **more))
+    return asyncio.run(
+        make_questions(pages(count), make, made_with(MAKER, (WRITER, JUDGE), models, settings, origin), out, **more)
+    )
 
 
 def test_a_run_that_was_cut_short_goes_on_and_asks_nothing_twice(tmp_path):
@@ -332,3 +346,21 @@ def test_a_bug_stops_the_run_and_loses_nothing(tmp_path):
     rest = ScriptedAsker(per_page)
     run(rest, tmp_path / "q.jsonl")
     assert len(rest.asked) == 6
+
+
+def numbered(number: int, words: int = 100) -> Page:
+    return Page(url=f"https://w.example/{number}", title="t", text="word " * words)
+
+
+@given(st.permutations(range(30)), st.integers(0, 9), st.integers(0, 40))
+def test_which_pages_are_drawn_follows_from_seed_and_address_alone(order, seed, count):
+    whole = sample_pages(map(numbered, range(30)), 30, seed)
+    assert sample_pages([numbered(number) for number in order], count, seed) == whole[:count]
+    grown = sample_pages(map(numbered, range(40)), 40, seed)
+    assert [one for one in grown if one in whole] == whole
+    assert sample_pages(map(numbered, range(30)), 30, seed + 1) != whole
+
+
+def test_pages_of_odd_lengths_are_not_drawn():
+    pages = [numbered(0, 10), numbered(1, 100), numbered(2, 90_000), numbered(3, 200)]
+    assert {one.url for one in sample_pages(pages, 9, 0)} == {pages[1].url, pages[3].url}

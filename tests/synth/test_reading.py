@@ -9,10 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.core.asking import AskingOutageError
-from sanderling.synth.graph.contract import Fact
-from sanderling.synth.reading.crawl import CrawlSettings, crawl
-from sanderling.synth.reading.extraction import PageFacts, ReadEntity, ReadFact, Unused, read_page
-from sanderling.synth.reading.merge import merged
+from sanderling.synth.graph.graph import Entity, Fact
+from sanderling.synth.reading import PageFacts, ReadingSettings, Unused, crawl, merged, read_page
 from sanderling.world.contract import Page
 from sanderling.world.local import LocalWorld
 
@@ -56,14 +54,14 @@ def by_page(system: str, material: str, sample: int) -> str:
 
 def read(page: Page, reply: object) -> PageFacts:
     said = reply if isinstance(reply, str) else json.dumps(reply)
-    return asyncio.run(read_page(page, [ScriptedAsker(lambda *_: said)]))
+    return asyncio.run(read_page(page, [ScriptedAsker(lambda *_: said)], ReadingSettings()))
 
 
 def test_facts_come_with_their_words():
     found = read(ORLO, SAYS[ORLO.url])
-    assert found.entities[0] == ReadEntity("Orlo", "town", ())
+    assert found.entities[0] == Entity("Orlo", "Orlo", "town")
     quote = "Its tower was built by Asta Brandt in 1412."
-    assert found.facts[0] == ReadFact("Tower of Orlo", "builder", "Asta Brandt", quote)
+    assert found.facts[0] == Fact("Tower of Orlo", "builder", "Asta Brandt", False, ORLO.url, quote)
     assert found.facts[1].object == "1412" and not found.unused
     assert found.provenance["prompt"] == "facts-reader"
 
@@ -105,10 +103,9 @@ def test_an_unreadable_reply_is_told():
 
 
 def test_one_name_is_one_thing_and_its_own_page_comes_first():
-    pages = [(page, read(page, SAYS[page.url])) for page in (ORLO, BRANDT)]
-    graph = merged(pages)
+    graph = merged([read(page, SAYS[page.url]) for page in (ORLO, BRANDT)])
     brandt = next(entity for entity in graph.entities.values() if entity.name == "Asta Brandt")
-    assert brandt.kind == "mason" and brandt.aliases == ("Meister Brandt",) and brandt.pages == (BRANDT.url,)
+    assert brandt.kind == "mason" and brandt.aliases == ("Meister Brandt",)
     (built,) = graph.incoming[brandt.id]
     (pupil,) = graph.outgoing[brandt.id]
     assert (built.relation, built.url, pupil.relation, pupil.url) == ("builder", ORLO.url, "teacher", BRANDT.url)
@@ -120,11 +117,10 @@ def test_one_name_is_one_thing_and_its_own_page_comes_first():
 
 
 def test_things_of_different_kinds_stay_two():
-    one = PageFacts("u1", [ReadEntity("Mercury", "planet", ())])
-    two = PageFacts("u2", [ReadEntity("mercury", "element", ())])
-    three = PageFacts("u3", [ReadEntity("The Mercury", "planet", ())])
-    pages = [Page(url=f"https://w.example/{n}", title="", text="x") for n in range(3)]
-    graph = merged(list(zip(pages, (one, two, three), strict=True)))
+    one = PageFacts("u1", [Entity("Mercury", "Mercury", "planet")])
+    two = PageFacts("u2", [Entity("mercury", "mercury", "element")])
+    three = PageFacts("u3", [Entity("The Mercury", "The Mercury", "planet")])
+    graph = merged([one, two, three])
     assert [(entity.name, entity.aliases) for entity in graph.entities.values()] == [
         ("Mercury", ("The Mercury",)),
         ("mercury", ()),
@@ -133,22 +129,21 @@ def test_things_of_different_kinds_stay_two():
 
 def test_names_that_differ_by_a_sign_are_two_things():
     names = ["C", "C++", "C#", "Orbit -5", "Orbit 5", "Part 1.5", "Part 15", "Area 10²", "Area 102"]
-    facts = PageFacts("u", [ReadEntity(name, "", ()) for name in names])
-    again = PageFacts("v", [ReadEntity(f"the {name.lower()}", "", ()) for name in names])
-    pages = [Page(url=f"https://w.example/{n}", title="", text="x") for n in range(2)]
-    graph = merged(list(zip(pages, (facts, again), strict=True)))
+    facts = PageFacts("u", [Entity(name, name) for name in names])
+    again = PageFacts("v", [Entity(f"the {name.lower()}", f"the {name.lower()}") for name in names])
+    graph = merged([facts, again])
     assert [entity.name for entity in graph.entities.values()] == names
 
 
 def test_a_crawl_reads_on_from_what_it_found():
     world = LocalWorld.in_memory([OHM, ORLO, BRANDT], name="w")
     asker = ScriptedAsker(by_page)
-    found = asyncio.run(crawl(world, ORLO, [asker], CrawlSettings(per_entity=1)))
-    assert found.urls[0] == ORLO.url and set(found.urls) == {ORLO.url, BRANDT.url, OHM.url}
-    assert len(asker.asked) == 3 == len(found.provenance)
-    assert {fact.relation for fact in found.graph.facts} == {"builder", "year of building", "teacher"}
-    two = asyncio.run(crawl(world, ORLO, [ScriptedAsker(by_page)], CrawlSettings(pages=2, per_entity=1)))
-    assert two.urls == found.urls[:2]
+    found = asyncio.run(crawl(world, ORLO, [asker], ReadingSettings(per_entity=1)))
+    assert found[0].url == ORLO.url and {page.url for page in found} == {ORLO.url, BRANDT.url, OHM.url}
+    assert len(asker.asked) == 3
+    assert {fact.relation for fact in merged(found).facts} == {"builder", "year of building", "teacher"}
+    two = asyncio.run(crawl(world, ORLO, [ScriptedAsker(by_page)], ReadingSettings(pages=2, per_entity=1)))
+    assert two == found[:2]
 
 
 def test_pages_in_scripts_without_blanks_are_read_on_from():
@@ -158,10 +153,10 @@ def test_pages_in_scripts_without_blanks_are_read_on_from():
     ]
     said = json.dumps({"entities": [{"name": "奥洛", "kind": "town"}], "facts": []})
     world = LocalWorld.in_memory(pages, name="w")
-    found = asyncio.run(crawl(world, pages[0], [ScriptedAsker(lambda *_: said)], CrawlSettings()))
-    assert len(found.urls) == 2
+    found = asyncio.run(crawl(world, pages[0], [ScriptedAsker(lambda *_: said)], ReadingSettings()))
+    assert len(found) == 2
 
 
 def test_an_outage_is_not_a_page_without_facts():
     with pytest.raises(AskingOutageError):
-        asyncio.run(crawl(LocalWorld.in_memory([ORLO], name="w"), ORLO, [ScriptedAsker(lambda *_: None)], CrawlSettings()))
+        asyncio.run(crawl(LocalWorld.in_memory([ORLO], name="w"), ORLO, [ScriptedAsker(lambda *_: None)], ReadingSettings()))

@@ -1,4 +1,4 @@
-"""Questions from read graphs: drafts by exact search, a model's words, what a rewording must not do, and rivals."""
+"""Questions from read graphs: drafts by exact search, a model's words, and what a rewording must not do."""
 
 import asyncio
 import json
@@ -6,15 +6,11 @@ import json
 import pytest
 from askers import ScriptedAsker
 
-from sanderling.core.record import Question
-from sanderling.synth.graph.contract import Capability, Uniqueness
-from sanderling.synth.models import Models
-from sanderling.synth.reading.crawl import CrawlSettings
-from sanderling.synth.reading.extraction import READER
-from sanderling.synth.reading.questions import NO_DRAFT, ReadingSettings, questions_around
-from sanderling.synth.reading.rewording import COMPARER, REWRITER, Unfit, reword
-from sanderling.synth.verify.contract import Finding
-from sanderling.synth.verify.rivals import Rivals
+from sanderling.synth.graph.capabilities import Range
+from sanderling.synth.graph.graph import Uniqueness
+from sanderling.synth.graph.making import GraphSettings
+from sanderling.synth.prompt import Models
+from sanderling.synth.reading import COMPARER, READER, REWRITER, ReadingSettings, Unfit, questions_around, reword
 from sanderling.world.contract import Page
 from sanderling.world.local import LocalWorld
 
@@ -69,10 +65,11 @@ def model(system: str, material: str, sample: int) -> str:
     return json.dumps({"same": True, "reason": "word for word"})
 
 
-def around(say=model, settings: ReadingSettings | None = None):
+def around(say=model):
     world = LocalWorld.in_memory(PAGES, name="w")
     asker = ScriptedAsker(say)
-    chosen = settings or ReadingSettings(crawl=CrawlSettings(pages=5, per_entity=1), sizes=(3, 6), hops=(2, 4), per_page=4)
+    wanted = GraphSettings(count=4, size=Range(3, 6), hops=Range(2, 4), capabilities=ReadingSettings().graph.capabilities)
+    chosen = ReadingSettings(pages=5, per_entity=1, graph=wanted)
     return asyncio.run(questions_around(world, PAGES[0], Models([asker], [asker]), chosen, {"world": "w"}))
 
 
@@ -88,14 +85,13 @@ def test_questions_have_drafts_evidence_and_one_answer_over_what_was_read():
             page = next(page for page in PAGES if page.url == fact["url"])
             assert fact["quote"] in page.text
         assert not any(answer in question.text.split() for answer in question.answers)
-    assert {question.meta["capability"] for question in result.questions} <= {c.value for c in Capability}
     assert result.figures["things read"] >= 6 and result.figures["facts read"] == 10
     assert len(result.steps) == 5 + 2 * 4
 
 
 def test_a_page_that_leads_nowhere_says_so():
     result = around(lambda *_: json.dumps({"entities": [], "facts": []}))
-    assert result.questions == [] and [one["reason"] for one in result.rejected] == [NO_DRAFT]
+    assert result.questions == [] and [one["reason"] for one in result.rejected] == [Unfit.NO_DRAFT]
 
 
 def reworded(text: object, same: str = '{"same": true}', **more):
@@ -133,52 +129,3 @@ def test_rewordings(said, same, unfit):
     judged = any(system == COMPARER.system for system, _ in asker.asked)
     assert judged is (unfit not in (*by_rule, Unfit.UNREADABLE_REPLY))
     assert (found.detail == "bridge") is (unfit is Unfit.NOT_THE_SAME)
-
-
-QUESTION = Question(
-    id="q", text="Which mason was born in Kello?", answers=("Brandt",),
-    meta={"facts": [{"url": PAGES[2].url, "quote": "Brandt was born in Kello."}]},
-)  # fmt: skip
-
-
-def rivals(say, question: Question = QUESTION):
-    asker = ScriptedAsker(lambda _, material, __: say(material))
-    return asyncio.run(Rivals(LocalWorld.in_memory(PAGES, name="w"), [asker])(question)), asker
-
-
-def test_a_second_answer_with_its_words_is_a_rival():
-    def honest(material: str) -> str:
-        found = "Ohm was born in Kello." in material
-        return json.dumps({"other": "Ohm" if found else None, "quote": "Ohm was born in Kello." if found else ""})
-
-    found, asker = rivals(honest)
-    assert found.finding is Finding.FAILED and found.meta["other"] == "Ohm" and found.meta["url"] == PAGES[4].url
-    assert not any("Brandt was born in Kello." in material for _, material in asker.asked)
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        {"other": None},
-        {"other": "", "quote": ""},
-        {"other": "the Brandt", "quote": "Ohm was born in Kello."},
-        {"other": "Falk", "quote": "Falk was born in Kello."},
-    ],
-)
-def test_none_the_same_or_invented_words_are_no_rival(said):
-    found, _ = rivals(lambda _: json.dumps(said))
-    assert found.finding is Finding.PASSED and found.meta["uniqueness"] == Uniqueness.SUPPORTED
-
-
-def test_what_cannot_be_read_leaves_it_open_and_a_proof_needs_nobody():
-    found, asker = rivals(lambda _: "Perhaps.")
-    assert found.finding is Finding.UNSCORED and len(asker.asked) % 2 == 0
-    proven = QUESTION.model_copy(update={"meta": {"uniqueness": "proven"}})
-    found, asker = rivals(lambda _: "Perhaps.", proven)
-    assert found.finding is Finding.PASSED and asker.asked == []
-
-
-def test_where_nothing_else_is_found_nothing_is_supported():
-    alone = QUESTION.model_copy(update={"masked_urls": tuple(page.url for page in PAGES)})
-    found, asker = rivals(lambda _: "Perhaps.", alone)
-    assert found.finding is Finding.PASSED and found.meta["uniqueness"] == Uniqueness.UNCHECKED and asker.asked == []

@@ -1,26 +1,20 @@
 """Checks of questions: what each finds, what stays untold, and what a run keeps."""
 
 import asyncio
-from collections.abc import Mapping
+import json
 
 import pytest
 from askers import ScriptedAsker
 
 from sanderling.core.asking import AskingOutageError, AskingRefusedError
 from sanderling.core.errors import UserError
-from sanderling.core.record import Question, Seeds, Trajectory
-from sanderling.core.types import Ending
+from sanderling.core.record import Question, Trajectory
 from sanderling.data.questions import read_questions
 from sanderling.judge.rules import RuleJudge, exact_match
-from sanderling.judge.verdict import Ruling, Verdict
-from sanderling.synth.verify.closed_book import ClosedBook
-from sanderling.synth.verify.contract import Check, Checker, Finding, Result
-from sanderling.synth.verify.evidence import Evidence
-from sanderling.synth.verify.giveaway import Giveaway
-from sanderling.synth.verify.open_world import OpenWorld
-from sanderling.synth.verify.run import META, verify
-from sanderling.synth.verify.snippets import Snippets
-from sanderling.world.contract import Page
+from sanderling.judge.verdict import Judge, Ruling, Verdict
+from sanderling.synth.graph.graph import Uniqueness
+from sanderling.synth.verify import CHECKS, META, Check, Finding, Means, Result, VerifySettings, verify
+from sanderling.world.contract import Page, World
 from sanderling.world.filters import MaskedWorld
 from sanderling.world.local import LocalWorld
 
@@ -39,6 +33,7 @@ class Unsure:
     """A judge that cannot tell."""
 
     name = "unsure"
+    places = ()
 
     async def __call__(self, trajectory: Trajectory) -> Verdict:
         return Verdict(Ruling.UNSCORED, None, "the server is down")
@@ -54,12 +49,15 @@ def question(**changes: object) -> Question:
     return Question.model_validate(asked | changes)
 
 
-def world() -> LocalWorld:
-    return LocalWorld.in_memory(PAGES, name="orlo")
+def means(
+    *askers: ScriptedAsker, judge: Judge = EXACT, world: World | None = None, pages: list[Page] = PAGES, **settings: object
+) -> Means:
+    here = LocalWorld.in_memory(pages, name="orlo")
+    return Means(world or here, here.page, askers, judge, VerifySettings.model_validate(settings))
 
 
-def run(checker: Checker, asked: Question) -> Result:
-    return asyncio.run(checker(asked))  # type: ignore[arg-type]
+def run(check: Check, asked: Question, with_: Means | None = None) -> Result:
+    return asyncio.run(CHECKS[check](asked, with_ or means()))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -71,96 +69,126 @@ def run(checker: Checker, asked: Question) -> Result:
         ("Which Brandt built it?", ("Asta Brandt",), Finding.PASSED),
         ("When, 14120 or 1413, was it?", ("1412",), Finding.PASSED),
         ("京都タワーはいつ完成しましたか", ("京都",), Finding.FAILED),
-        ("Who?", (), Finding.UNSCORED),
     ],
 )
 def test_giveaways(text, answers, finding):
-    assert run(Giveaway(), question(text=text, answers=answers)).finding is finding
+    assert run(Check.GIVEAWAY, question(text=text, answers=answers)).finding is finding
 
 
 def test_evidence_is_the_page_it_came_from_where_that_is_visible():
-    here = world()
-    found = run(Evidence(here, here.page), question())
+    found = run(Check.EVIDENCE, question())
     assert found.finding is Finding.PASSED and found.meta["way"] == "facts"
     gone = question(meta={"facts": [{"url": SOURCE, "quote": "Words that stand nowhere at all."}]}, answers=("Nobody Else",))
-    assert run(Evidence(here, here.page), gone).finding is Finding.FAILED
+    assert run(Check.EVIDENCE, gone).finding is Finding.FAILED
+    assert run(Check.EVIDENCE, question(meta={"facts": [{"url": "https://w.example/none"}]})).meta["way"] == "search"
 
 
 def test_evidence_of_a_masked_source_is_another_page_and_never_its_copy():
-    plain = world()
-    masked = MaskedWorld(plain, [[SOURCE, "https://w.example/copy"]])
-    found = run(Evidence(masked, plain.page), question(masked_urls=(SOURCE,)))
+    masked = MaskedWorld(LocalWorld.in_memory(PAGES, name="orlo"), [[SOURCE, "https://w.example/copy"]])
+    found = run(Check.EVIDENCE, question(masked_urls=(SOURCE,)), means(world=masked))
     assert found.finding is Finding.PASSED and found.meta == {"way": "search", "urls": ["https://w.example/brandt"]}
     nothing = question(masked_urls=(SOURCE, "https://w.example/brandt"))
-    assert run(Evidence(masked, plain.page), nothing).finding is Finding.FAILED
+    assert run(Check.EVIDENCE, nothing, means(world=masked)).finding is Finding.FAILED
 
 
 def test_snippets_by_rule():
-    found = run(Snippets(world()), question())
+    found = run(Check.SNIPPETS, question())
     assert found.finding is Finding.FAILED and found.meta["rank"] == 1
-    assert run(Snippets(world()), question(answers=("Salt Council",))).finding is Finding.PASSED
+    assert run(Check.SNIPPETS, question(answers=("Salt Council",))).finding is Finding.PASSED
     hidden = question(masked_urls=tuple(page.url for page in PAGES[:3]))
-    assert run(Snippets(world()), hidden).finding is Finding.PASSED
+    assert run(Check.SNIPPETS, hidden).finding is Finding.PASSED
 
 
 @pytest.mark.parametrize(
-    ("says", "finding"), [("Asta Brandt", Finding.FAILED), ("Unknown.", Finding.PASSED), ("Arno", Finding.PASSED)]
+    ("says", "finding"),
+    [
+        ("Asta Brandt", Finding.FAILED),
+        ("Unknown.", Finding.PASSED),
+        ("Arno", Finding.PASSED),
+        ("", Finding.UNSCORED),
+        ("<think>I wonder</think>", Finding.UNSCORED),
+    ],
 )
 def test_snippets_with_a_model_fail_only_where_it_sees_the_answer(says, finding):
+    """And one that says nothing is not one that does not know."""
     asker = ScriptedAsker(lambda *_: says)
-    assert run(Snippets(world(), [asker], EXACT), question()).finding is finding
+    assert run(Check.SNIPPETS, question(), means(asker)).finding is finding
     assert "Brandt" in asker.asked[0][1] and len(asker.asked) == 1
+    if finding is Finding.UNSCORED:
+        assert run(Check.CLOSED_BOOK, question(), means(asker)).finding is finding
 
 
 def test_a_judge_that_cannot_tell_leaves_it_open():
-    asker = ScriptedAsker(lambda *_: "Asta Brandt")
-    assert run(Snippets(world(), [asker], Unsure()), question()).finding is Finding.UNSCORED
-    assert run(ClosedBook([asker], Unsure()), question()).finding is Finding.UNSCORED
+    unsure = means(ScriptedAsker(lambda *_: "Asta Brandt"), judge=Unsure())
+    assert run(Check.SNIPPETS, question(), unsure).finding is Finding.UNSCORED
+    assert run(Check.CLOSED_BOOK, question(), unsure).finding is Finding.UNSCORED
 
 
 def test_closed_book_asks_several_times_and_one_right_answer_is_enough():
     lucky = ScriptedAsker(lambda _, __, sample: "Asta Brandt" if sample == 2 else "unknown")
-    found = run(ClosedBook([lucky], EXACT, samples=3), question())
+    found = run(Check.CLOSED_BOOK, question(), means(lucky, samples=3))
     assert found.finding is Finding.FAILED and found.meta["answers"] == ["", "", "Asta Brandt"]
-    assert run(ClosedBook([lucky], EXACT, samples=2), question()).finding is Finding.PASSED
-    assert len(run(ClosedBook([lucky], EXACT, samples=2), question()).meta["provenance"]) == 2
-
-
-@pytest.mark.parametrize("says", ["", "<think>I wonder</think>", " \n"])
-def test_a_model_that_says_nothing_is_not_one_that_does_not_know(says):
-    asker = ScriptedAsker(lambda *_: says)
-    assert asyncio.run(ClosedBook([asker], EXACT)(question())).finding is Finding.UNSCORED
-    found = asyncio.run(Snippets(world(), [asker], EXACT, snippet_words=60)(question()))
-    assert found.finding is Finding.UNSCORED
+    found = run(Check.CLOSED_BOOK, question(), means(lucky, samples=2))
+    assert found.finding is Finding.PASSED and len(found.meta["provenance"]) == 2
 
 
 def test_an_unreachable_model_says_nothing():
     with pytest.raises(AskingOutageError):
-        run(ClosedBook([ScriptedAsker(lambda *_: None)], EXACT), question())
+        run(Check.CLOSED_BOOK, question(), means(ScriptedAsker(lambda *_: None)))
 
 
-def attempts(answers: Mapping[int, str | None]):
-    async def attempt(asked: Question, number: int) -> Trajectory:
-        answer = answers[number]
-        ending = Ending.POLICY_OUTAGE if answer is None else Ending.ANSWERED
-        seeds = Seeds(attempt=number)
-        return Trajectory(id="t", question=asked, nodes=(), leaf=None, ending=ending, answer=answer, seeds=seeds)
+FILLER = "The council met on Monday to speak of nets, salt and the weather. " * 6
+MASONS = [
+    Page(url=f"https://w.example/{name.lower()}", title=name, text=f"# {name}\n\n{name} was born in {home}.\n\n{FILLER}")
+    for name, home in (("Brandt", "Kello"), ("Lund", "Tarn"), ("Ohm", "Kello"))
+]
+BORN = question(
+    text="Which mason was born in Kello?",
+    answers=("Brandt",),
+    meta={"facts": [{"url": MASONS[0].url, "quote": "Brandt was born in Kello."}]},
+)
 
-    return attempt
+
+def rivals(say, asked: Question = BORN) -> tuple[Result, ScriptedAsker]:
+    asker = ScriptedAsker(lambda _, material, __: say(material))
+    return run(Check.UNIQUE, asked, means(asker, pages=MASONS)), asker
+
+
+def test_a_second_answer_with_its_words_is_a_rival():
+    def honest(material: str) -> str:
+        found = "Ohm was born in Kello." in material
+        return json.dumps({"other": "Ohm" if found else None, "quote": "Ohm was born in Kello." if found else ""})
+
+    found, asker = rivals(honest)
+    assert found.finding is Finding.FAILED and found.meta["other"] == "Ohm" and found.meta["url"] == MASONS[2].url
+    assert not any("Brandt was born in Kello." in material for _, material in asker.asked)
 
 
 @pytest.mark.parametrize(
-    ("answers", "finding"),
+    "said",
     [
-        ({0: "Asta Brandt"}, Finding.PASSED),
-        ({0: "no", 1: "no", 2: "Asta Brandt"}, Finding.PASSED),
-        ({0: "no", 1: "no", 2: "no"}, Finding.FAILED),
-        ({0: "no", 1: None, 2: "no"}, Finding.UNSCORED),
-        ({0: None, 1: None, 2: "Asta Brandt"}, Finding.PASSED),
+        {"other": None},
+        {"other": "", "quote": ""},
+        {"other": "the Brandt", "quote": "Ohm was born in Kello."},
+        {"other": "Falk", "quote": "Falk was born in Kello."},
     ],
 )
-def test_open_world(answers, finding):
-    assert run(OpenWorld(attempts(answers), EXACT, {"model": "m"}), question()).finding is finding
+def test_none_the_same_or_invented_words_are_no_rival(said):
+    found, _ = rivals(lambda _: json.dumps(said))
+    assert found.finding is Finding.PASSED and found.meta["uniqueness"] == Uniqueness.SUPPORTED
+
+
+def test_what_cannot_be_read_leaves_it_open_and_a_proof_needs_nobody():
+    found, asker = rivals(lambda _: "Perhaps.")
+    assert found.finding is Finding.UNSCORED and len(asker.asked) % 2 == 0
+    found, asker = rivals(lambda _: "Perhaps.", BORN.model_copy(update={"meta": {"uniqueness": "proven"}}))
+    assert found.finding is Finding.PASSED and asker.asked == []
+
+
+def test_where_nothing_else_is_found_nothing_is_supported():
+    alone = BORN.model_copy(update={"masked_urls": tuple(page.url for page in MASONS)})
+    found, asker = rivals(lambda _: "Perhaps.", alone)
+    assert found.finding is Finding.PASSED and found.meta["uniqueness"] == Uniqueness.UNCHECKED and asker.asked == []
 
 
 def many() -> list[Question]:
@@ -171,10 +199,9 @@ def many() -> list[Question]:
     ]
 
 
-def checked(out, asker: ScriptedAsker | None = None, questions: list[Question] | None = None):
-    closed = [] if asker is None else [ClosedBook([asker], EXACT, samples=1)]
-    checkers = [Giveaway(), Snippets(world()), *closed]
-    return asyncio.run(verify(questions or many(), checkers, out))  # type: ignore[arg-type]
+def checked(out, *askers: ScriptedAsker, questions: list[Question] | None = None):
+    checks = [Check.SNIPPETS, Check.GIVEAWAY, *([Check.CLOSED_BOOK] if askers else [])]
+    return asyncio.run(verify(questions or many(), checks, means(*askers, samples=1), out))
 
 
 def test_a_run_keeps_what_passed_all_and_counts_the_rest(tmp_path):
@@ -183,42 +210,37 @@ def test_a_run_keeps_what_passed_all_and_counts_the_rest(tmp_path):
     assert report.kept == 1 and report.failed == {Check.GIVEAWAY: 1, Check.SNIPPETS: 1}
     (kept,) = read_questions(out)
     assert kept.id == "good" and [one["finding"] for one in kept.meta[META]] == ["passed", "passed"]
+    assert [one["check"] for one in kept.meta[META]] == ["giveaway", "snippets"]
     assert "Asta Brandt" in report.examples[Check.GIVEAWAY]
 
 
 def test_an_outage_is_taken_up_again_and_the_rest_is_not_asked_twice(tmp_path):
+    def say(answer: str | None) -> ScriptedAsker:
+        return ScriptedAsker(lambda system, *_: answer if "from what you know" in system else "unknown")
+
     out = tmp_path / "q.jsonl"
-    down = checked(out, ScriptedAsker(lambda *_: None))
-    assert (down.outages, down.kept, sum(down.failed.values())) == (1, 0, 2) and read_questions(out) == []
-    asker = ScriptedAsker(lambda *_: "unknown")
-    assert checked(out, asker).kept == 1 and len(asker.asked) == 1
+    down = checked(out, say(None))
+    assert (down.outages, down.kept, sum(down.failed.values())) == (2, 0, 1) and read_questions(out) == []
+    asker = say("unknown")
+    assert checked(out, asker).kept == 2
+    assert sum("from what you know" in system for system, _ in asker.asked) == 2
     asker.asked.clear()
-    assert checked(out, asker).kept == 1 and asker.asked == []
+    assert checked(out, asker).kept == 2 and asker.asked == []
 
 
-def test_what_could_not_be_told_is_written_apart_and_checked_anew(tmp_path):
+def test_without_an_accepted_answer_nothing_can_be_told_and_that_is_written_apart_and_checked_anew(tmp_path):
     out = tmp_path / "q.jsonl"
-    nothing = question(answers=())
-    report = checked(out, questions=[nothing])
-    assert report.unscored == {Check.GIVEAWAY: 1} and report.kept == 0
-    assert [one.id for one in read_questions(tmp_path / "q.unscored.jsonl")] == ["q"]
-    assert checked(out, questions=[question(answers=("Salt Council",))]).kept == 1
-
-
-def test_without_an_accepted_answer_nothing_can_be_told(tmp_path):
-    """Nor does it stop the others."""
-    questions = [question(id="a", answers=()), question(id="b", answers=("Salt Council",), meta={})]
-    report = asyncio.run(verify(questions, [Snippets(world())], tmp_path / "out.jsonl"))
-    assert (report.kept, report.unscored[Check.SNIPPETS]) == (1, 1)
-    assert [q.id for q in read_questions(tmp_path / "out.unscored.jsonl")] == ["a"]
+    report = checked(out, questions=[question(id="a", answers=()), question(id="b", answers=("Salt Council",), meta={})])
+    assert report.unscored == {Check.GIVEAWAY: 1} and report.kept == 1
+    assert [one.id for one in read_questions(tmp_path / "q.unscored.jsonl")] == ["a"]
+    assert checked(out, questions=[question(id="a", answers=("Salt Council",))]).kept == 1
 
 
 def test_a_question_that_every_model_refuses_is_unscored_and_not_waited_for(tmp_path):
     def refuse(*_: object) -> str:
         raise AskingRefusedError("too long")
 
-    checker = ClosedBook([ScriptedAsker(refuse)], EXACT)
-    report = asyncio.run(verify([question()], [checker], tmp_path / "out.jsonl"))
+    report = asyncio.run(verify([question()], [Check.CLOSED_BOOK], means(ScriptedAsker(refuse)), tmp_path / "out.jsonl"))
     assert (report.outages, report.unscored[Check.CLOSED_BOOK]) == (0, 1)
 
 
@@ -226,7 +248,7 @@ def test_bad_input_is_one_sentence(tmp_path):
     with pytest.raises(UserError, match="2 questions have the id"):
         checked(tmp_path / "q.jsonl", questions=[question(), question()])
     with pytest.raises(UserError, match="no check"):
-        asyncio.run(verify(many(), [], tmp_path / "q.jsonl"))
+        asyncio.run(verify(many(), [], means(), tmp_path / "q.jsonl"))
     checked(tmp_path / "q.jsonl")
     with pytest.raises(UserError, match="other settings"):
-        asyncio.run(verify(many(), [Giveaway()], tmp_path / "q.jsonl"))
+        asyncio.run(verify(many(), [Check.GIVEAWAY], means(), tmp_path / "q.jsonl"))

@@ -18,14 +18,14 @@ from sanderling.cli.synth_making import (
     Prices,
     Seed,
     World,
-    drawn_pages,
     page_progress,
     run_work,
     tell,
 )
 from sanderling.runs.run import beside
-from sanderling.synth.facts.page import FactsSettings, made_with, questions_of
-from sanderling.synth.from_pages import MakingReport, PageResult, make_questions
+from sanderling.synth.facts import JUDGE, MAKER, WRITER, FactsSettings, questions_of
+from sanderling.synth.pages import MakingReport, PageResult, draw_pages, make_questions
+from sanderling.synth.prompt import made_with
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import open_world
 
@@ -51,7 +51,7 @@ def facts(
     Killed or stopped, the same command goes on and asks for nothing twice.
     """
     world = open_world(directory)
-    drawn = drawn_pages(world, pages, seed, directory, added=added)
+    drawn = draw_pages(directory, pages, seed, added=added)
     settings = FactsSettings(per_page=per_page)
     origin = {"world": world.name, "fingerprint": world.fingerprint, "seed": seed}
     spending = Spending(beside(out), max_tokens, max_cost, cache)
@@ -65,7 +65,7 @@ def facts(
                 return await questions_of(page, asked, settings, origin)
 
             with page_progress(console, len(drawn)) as show:
-                given = made_with(asked, settings, origin)
+                given = made_with(MAKER, (WRITER, JUDGE), asked, settings, origin)
                 return await make_questions(drawn, make, given, out, concurrency=concurrency, on_page=show)
 
     tell(run_work(run(), console), spending, out)

@@ -17,13 +17,11 @@ from sanderling.core.errors import UserError
 from sanderling.core.text import visible
 from sanderling.data.questions import write_questions
 from sanderling.runs.run import beside
-from sanderling.synth.graph.contract import Capability
-from sanderling.synth.graph.draft import Range
-from sanderling.synth.graph.making import Made, Wish, make
-from sanderling.synth.graph.opening import open_ground
-from sanderling.synth.graph.records import question_of
-from sanderling.synth.reading.crawl import CrawlSettings
-from sanderling.synth.reading.questions import OF_WHAT_IS_READ, ReadingSettings
+from sanderling.synth.graph.capabilities import Capability, Range
+from sanderling.synth.graph.encyclopedia import open_graph
+from sanderling.synth.graph.making import GraphSettings, Made, make, question_of
+from sanderling.synth.reading import ReadingSettings
+from sanderling.world.disk.store import read_manifest
 
 
 def graph(
@@ -56,43 +54,37 @@ def graph(
     """
     sizes, lengths = _range(size, "--size", 2), _range(hops, "--hops", 1)
     if models:
-        settings = ReadingSettings(
-            crawl=CrawlSettings(pages=read),
-            per_page=per_start,
-            sizes=(sizes.least, sizes.most),
-            hops=(lengths.least, lengths.most),
-            seed=seed,
-            capabilities=tuple(dict.fromkeys(capability or OF_WHAT_IS_READ)),
-        )
+        wanted = tuple(capability or ReadingSettings().graph.capabilities)
+        wish = GraphSettings(count=per_start, size=sizes, hops=lengths, capabilities=wanted, seed=seed)
+        settings = ReadingSettings(pages=read, graph=wish)
         choice = ModelChoice(models, judges, price, judge_price)
         spending = Spending(beside(out), max_tokens, max_cost, cache)
         ReadingCommand(directory, out, choice, settings, starts, seed, concurrency, spending).run()
         return
-    wish = Wish(count, sizes, lengths, tuple(dict.fromkeys(capability or Capability)), seed)
-    if wish.sizes.most <= wish.hops.least:
-        raise UserError(f"A question of {wish.hops.least} hops needs a part of {wish.hops.least + 1} things: raise --size.")
-    _from_facts(directory, out, wish)
+    if sizes.most <= lengths.least:
+        raise UserError(f"A question of {lengths.least} hops needs a part of {lengths.least + 1} things: raise --size.")
+    wanted = tuple(capability or Capability)
+    _from_facts(directory, out, GraphSettings(count=count, size=sizes, hops=lengths, capabilities=wanted, seed=seed))
 
 
-def _from_facts(directory: Path, out: Path, wish: Wish) -> None:
+def _from_facts(directory: Path, out: Path, wish: GraphSettings) -> None:
     """Make the questions without a model, and say what came of it. Raises UserError when there is none."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        opened = open_ground(directory)
+        facts, info = open_graph(directory), read_manifest(directory)
         asking = bar.add_task("asking", total=wish.count)
-        made = make(opened.ground, wish, lambda done: bar.update(asking, completed=done))
+        made = make(facts, wish, lambda done: bar.update(asking, completed=done))
     if not made.drafts:
         raise UserError(f"{directory} gave no question in {made.drawn.total():,} draws: try other --hops or --size.")
     write_questions(
         out,
         (
-            question_of(opened.ground, *each, world=opened.name, fingerprint=opened.fingerprint, seed=wish.seed, number=number)
-            for number, each in enumerate(made.drafts)
+            question_of(facts, draft, world=info.name, fingerprint=info.fingerprint, seed=wish.seed, number=number)
+            for number, draft in enumerate(made.drafts)
         ),
     )
-    graph = opened.ground.graph
     console = Console()
-    console.print(f"{len(graph.entities):,} things and {len(graph.facts):,} facts in {visible(opened.name)}.", markup=False)
+    console.print(f"{len(facts.entities):,} things and {len(facts.facts):,} facts in {visible(info.name)}.", markup=False)
     console.print(_table(made))
     console.print(_summary(made, wish, out), markup=False)
 
@@ -118,13 +110,12 @@ def _table(made: Made) -> Table:
     return table
 
 
-def _summary(made: Made, wish: Wish, out: Path) -> str:
-    hops = Counter(draft.hops for draft, _ in made.drafts)
-    sure = Counter(uniqueness.value for _, uniqueness in made.drafts)
+def _summary(made: Made, wish: GraphSettings, out: Path) -> str:
+    hops = Counter(draft.hops for draft in made.drafts)
     lines = [
         f"{len(made.drafts):,} questions in {visible(str(out))}; capabilities: {len(made.kept)} of {len(Capability)}.",
         "Hops: " + ", ".join(f"{number:,} with {size}" for size, number in sorted(hops.items())) + ".",
-        "Uniqueness: " + ", ".join(f"{number:,} {name}" for name, number in sorted(sure.items())) + ".",
+        f"Uniqueness: {len(made.drafts):,} proven.",
     ]
     if len(made.drafts) < wish.count:
         lines.append(

@@ -13,9 +13,8 @@ from sanderling.cli.backend import ReaderUrl, SearchUrl, Web
 from sanderling.cli.synth_making import ModelPrices, asked_questions, run_work, tell_open, work_bar
 from sanderling.core.errors import UserError
 from sanderling.core.text import visible
-from sanderling.synth.growing.finder import Finder, WebFinder, WorldFinder
-from sanderling.synth.growing.grow import GrowthReport, GrowthSettings
-from sanderling.synth.growing.grow import grow as grow_world
+from sanderling.synth.grow import Finder, GrowthReport, GrowthSettings, WorldFinder
+from sanderling.synth.grow import grow as grow_world
 from sanderling.world.disk.store import open_world
 
 
@@ -78,7 +77,7 @@ async def _finder(stack: AsyncExitStack, source: Path | None, search_url: str | 
     from sanderling.world.live import READER_URL, SEARCH_URL, LiveWeb, web_settings
 
     settings = web_settings(search_url or SEARCH_URL, reader_url or READER_URL, env=os.environ)
-    return WebFinder(await stack.enter_async_context(LiveWeb(settings)))
+    return WorldFinder(await stack.enter_async_context(LiveWeb(settings)))
 
 
 def _tell(report: GrowthReport, spending: Spending, directory: Path) -> None:

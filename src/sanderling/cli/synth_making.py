@@ -19,12 +19,8 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.core.text import visible
 from sanderling.data.questions import read_questions
-from sanderling.synth.from_pages import MakingReport
-from sanderling.synth.models import Models
-from sanderling.synth.pages import sample_pages
-from sanderling.world.contract import Page
-from sanderling.world.disk.store import read_manifest
-from sanderling.world.local import LocalWorld
+from sanderling.synth.pages import MakingReport
+from sanderling.synth.prompt import Models
 
 Report = TypeVar("Report")
 
@@ -67,21 +63,6 @@ class ModelChoice:
             opened_askers(self.judges, self.judge_prices, spending, concurrency=concurrency, console=console) as judging,
         ):
             yield Models(writing, judging or writing)
-
-
-def drawn_pages(world: LocalWorld, count: int, seed: int, directory: Path, *, added: bool = False) -> list[Page]:
-    """The pages to begin from; ``added``: those of the last addition alone. Raises UserError when none has a fitting length."""
-    parts = read_manifest(directory).parts
-    if added and len(parts) == 1:
-        raise UserError(f"Nothing was added to {directory} since it was built: leave --added out.")
-    first = world.page_count - parts[-1].pages if added else 0
-    pages = sample_pages(world.all_pages(first), count, seed)
-    if not pages:
-        what = "last addition" if added else "pages"
-        raise UserError(
-            f"The {what} of {directory} have no page long enough for questions (80 words): draw from another world."
-        )
-    return pages
 
 
 @contextmanager

@@ -8,9 +8,10 @@ import typer
 from rich.console import Console
 
 from sanderling.cli.asking import Spending
-from sanderling.cli.synth_making import ModelChoice, drawn_pages, page_progress, run_work, tell
-from sanderling.synth.from_pages import MakingReport, PageResult, make_questions
-from sanderling.synth.reading.questions import ReadingSettings, made_with, questions_around
+from sanderling.cli.synth_making import ModelChoice, page_progress, run_work, tell
+from sanderling.synth.pages import MakingReport, PageResult, draw_pages, make_questions
+from sanderling.synth.prompt import made_with
+from sanderling.synth.reading import COMPARER, MAKER, READER, REWRITER, ReadingSettings, questions_around
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import open_world
 
@@ -39,7 +40,7 @@ class ReadingCommand:
     def run(self) -> None:
         """Make the questions and say what came of it. Raises UserError; exits with status 3 where something is left."""
         world = open_world(self.directory)
-        drawn = drawn_pages(world, self.starts, self.seed, self.directory)
+        drawn = draw_pages(self.directory, self.starts, self.seed)
         origin = {"world": world.name, "fingerprint": world.fingerprint, "seed": self.seed}
         console = Console(stderr=True)
 
@@ -50,7 +51,7 @@ class ReadingCommand:
                     return await questions_around(world, page, asked, self.settings, origin)
 
                 with page_progress(console, len(drawn)) as show:
-                    given = made_with(asked, self.settings, origin)
+                    given = made_with(MAKER, (READER, REWRITER, COMPARER), asked, self.settings, origin)
                     return await make_questions(drawn, make, given, self.out, concurrency=self.concurrency, on_page=show)
 
         tell(run_work(work(), console), self.spending, self.out)

@@ -17,19 +17,11 @@ from rich.table import Table
 from sanderling.cli.asking import Cache, MaxCost, MaxTokens, Spending, opened_askers, spent_line
 from sanderling.cli.judges import JudgePrices, opened_judge
 from sanderling.cli.synth_making import ModelPrices, asked_questions, run_work, tell_open, work_bar
-from sanderling.core.asking import Asker
 from sanderling.core.errors import UserError
 from sanderling.core.text import visible
-from sanderling.judge.verdict import Judge
 from sanderling.runs.run import beside
-from sanderling.synth.verify.closed_book import ClosedBook
-from sanderling.synth.verify.contract import Check, Checker
-from sanderling.synth.verify.evidence import Evidence
-from sanderling.synth.verify.giveaway import Giveaway
-from sanderling.synth.verify.rivals import Rivals
-from sanderling.synth.verify.run import VerifyReport
-from sanderling.synth.verify.run import verify as verify_questions
-from sanderling.synth.verify.snippets import Snippets
+from sanderling.synth.verify import WITH_MODEL, Check, Means, VerifyReport, VerifySettings
+from sanderling.synth.verify import verify as verify_questions
 from sanderling.world.disk.store import open_world
 from sanderling.world.opening import open_as_met
 
@@ -44,9 +36,6 @@ AnswerJudges = Annotated[
         help="Who says whether a model's answer is right (see data judge); contains by default: a sentence may do.",
     ),
 ]
-
-BY_RULE = (Check.GIVEAWAY, Check.EVIDENCE, Check.SNIPPETS)
-_WITH_MODEL = (Check.CLOSED_BOOK, Check.UNIQUE)
 
 
 def verify(
@@ -77,7 +66,8 @@ def verify(
     if file.resolve() in (out.resolve(), out.with_name(f"{out.stem}.unscored.jsonl").resolve()):
         raise UserError(f"{file} is read and written: choose another place for the output.")
     questions = asked_questions(file)
-    chosen = [check for check in Check if check in _chosen(checks, models)]
+    chosen = _chosen(checks, models)
+    settings = VerifySettings(samples=samples, results=results)
     spending = Spending(beside(out), max_tokens, max_cost, cache)
     console = Console(stderr=True)
 
@@ -87,38 +77,20 @@ def verify(
             askers = await stack.enter_async_context(asking)
             judging = opened_judge(judges or ["contains"], judge_price, spending, concurrency=concurrency, console=console)
             judge = await stack.enter_async_context(judging)
-            checkers = _checkers(chosen, directory, askers, judge, samples, results)
+            means = Means(open_as_met(directory), open_world(directory).page, askers, judge, settings)
             show = _Show(stack.enter_context(work_bar(console)), len(questions))
-            return await verify_questions(questions, checkers, out, concurrency=concurrency, on_done=show)
+            return await verify_questions(questions, chosen, means, out, concurrency=concurrency, on_done=show)
 
     _tell(run_work(run(), console, "questions that were checked are kept"), spending, out)
 
 
 def _chosen(checks: Sequence[Check] | None, models: Sequence[str] | None) -> tuple[Check, ...]:
     """What to check. Raises UserError for what cannot be checked here."""
-    wanted = tuple(checks or (*BY_RULE, *(_WITH_MODEL if models else ())))
-    if Check.OPEN_WORLD in wanted:
-        raise UserError(
-            "Whether an agent finds the answer is measured by sanderling synth difficulty: leave open-world out here."
-        )
-    lacking = [check.value for check in wanted if check in _WITH_MODEL and not models]
+    wanted = tuple(checks or (check for check in Check if models or check not in WITH_MODEL))
+    lacking = [check.value for check in wanted if check in WITH_MODEL and not models]
     if lacking:
         raise UserError(f"--check {lacking[0]} asks a model: give --model http://host:port/v1#model.")
     return wanted
-
-
-def _checkers(
-    chosen: Sequence[Check], directory: Path, askers: Sequence[Asker], judge: Judge, samples: int, results: int
-) -> list[Checker]:
-    world, pages = open_as_met(directory), open_world(directory)
-    made: dict[Check, Checker] = {
-        Check.GIVEAWAY: Giveaway(),
-        Check.EVIDENCE: Evidence(world, pages.page, results),
-        Check.SNIPPETS: Snippets(world, askers, judge, results),
-        Check.UNIQUE: Rivals(world, askers),
-        Check.CLOSED_BOOK: ClosedBook(askers, judge, samples),
-    }
-    return [made[check] for check in chosen]
 
 
 class _Show:

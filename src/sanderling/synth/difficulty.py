@@ -1,18 +1,18 @@
 """How hard questions are for a given agent: its share of right attempts and how long they were, as bands. Pure.
 
-Source: LiteResearcher (arXiv 2604.17931) keeps a question when 1 to 7 of 8 rollouts are right, and sorts by length: below 16K,
-32K, 48K and 64K tokens. An attempt that could not be scored is none: a question with fewer scored attempts than were wanted is
-untold, neither kept nor dropped, until its missing attempts have been made.
+LiteResearcher (arXiv 2604.17931) keeps a question when 1 to 7 of 8 rollouts are right, and sorts by length: below 16K, 32K, 48K
+and 64K tokens. An attempt that could not be scored is none: a question with fewer scored attempts than were wanted is untold,
+neither kept nor dropped, until its missing attempts have been made or could not change its band.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from sanderling.core.config import Frozen
 from sanderling.core.record import Question, Trajectory
 from sanderling.judge.verdict import verdict_of
 
@@ -29,10 +29,8 @@ class Band(StrEnum):
     UNTOLD = "untold"
 
 
-class BandSettings(BaseModel):
+class BandSettings(Frozen):
     """Which questions are kept."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     attempts: int = Field(default=8, ge=1)
     least_right: int = Field(default=1, ge=0)
@@ -78,14 +76,10 @@ class Difficulty:
     band: Band
     scored: int
     right: int
-    length_band: str
-    """Such as "lt16k" or "16k-32k"; empty where no attempt was right."""
-    mean_turns: float
-
-    def as_meta(self, agent: str, attempts: int) -> dict[str, Any]:
-        """For the question's ``meta``."""
-        figures = {"scored": self.scored, "right": self.right, "length": self.length_band, "turns": self.mean_turns}
-        return {"agent": agent, "attempts": attempts, "band": self.band.value, **figures}
+    length: str
+    """The band of the longest right attempt, such as "lt16k" or "16k-32k"; empty where no attempt was right."""
+    turns: float
+    """The mean of scored attempts."""
 
 
 def difficulty(tries: Sequence[Try], settings: BandSettings) -> Difficulty:
@@ -93,8 +87,7 @@ def difficulty(tries: Sequence[Try], settings: BandSettings) -> Difficulty:
     scored = [one for one in tries if one.correct is not None]
     right = [one for one in scored if one.correct]
     turns = sum(one.turns for one in scored) / len(scored) if scored else 0.0
-    longest = max((one.length for one in right), default=None)
-    length = "" if longest is None else length_band(longest, settings.lengths)
+    length = length_band(max(one.length for one in right), settings.lengths) if right else ""
     return Difficulty(_band(len(scored), len(right), settings), len(scored), len(right), length, turns)
 
 
@@ -134,6 +127,14 @@ def by_difficulty(
     for question in questions:
         found = difficulty(of[question.id], settings)
         rates[f"{found.right}/{found.scored}"] += 1
-        meta = {**question.meta, META: found.as_meta(agent, settings.attempts)}
-        bands[found.band].append(question.model_copy(update={"meta": meta}))
+        measured = {
+            "agent": agent,
+            "attempts": settings.attempts,
+            "band": found.band.value,
+            "scored": found.scored,
+            "right": found.right,
+            "length": found.length,
+            "turns": found.turns,
+        }
+        bands[found.band].append(question.model_copy(update={"meta": {**question.meta, META: measured}}))
     return bands, rates

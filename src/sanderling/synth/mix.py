@@ -2,36 +2,34 @@
 
 A stage names what it takes by fields of the questions (how they were made, capability, hops, length band) and the share of each
 part. Where a part runs short the stage is made smaller, never filled up with something else: shares are kept. What several
-parts take goes to whichever needs it (`sharing`), so a part runs short only where no way of giving questions out would do. A
-question is in one stage only, the first that draws it.
+parts take goes to whichever needs it, so a part runs short only where no way of giving questions out would do. A question is in
+one stage only, the first that draws it.
 """
 
 import hashlib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.data.questions import require_distinct
 from sanderling.synth.difficulty import META
-from sanderling.synth.sharing import Takers, give_out
 
 _SLACK = 1e-9
 """Sums of shares may fall short of whole numbers by rounding."""
 
 
-class Part(BaseModel):
+class Part(Frozen):
     """Some kind of questions, and their share of a stage. An empty tuple takes any."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     share: float = Field(gt=0)
     maker: tuple[str, ...] = ()
-    """As ``meta.maker`` says: "facts", "graph"."""
+    """As ``meta.maker`` says: "facts", "graph", "reading"."""
     capability: tuple[str, ...] = ()
     hops: tuple[int, ...] = ()
     length: tuple[str, ...] = ()
@@ -39,22 +37,19 @@ class Part(BaseModel):
 
     def takes(self, question: Question) -> bool:
         """Whether a question is of this kind."""
-        meta = question.meta
-        told = meta.get(META)
-        length = told.get("length", "") if isinstance(told, Mapping) else ""
+        measured = question.meta.get(META)
+        length = measured.get("length", "") if isinstance(measured, Mapping) else ""
         pairs = (
-            (self.maker, meta.get("maker")),
-            (self.capability, meta.get("capability")),
+            (self.maker, question.meta.get("maker")),
+            (self.capability, question.meta.get("capability")),
             (self.hops, question.hops),
             (self.length, length),
         )
         return all(not wanted or found in wanted for wanted, found in pairs)
 
 
-class Stage(BaseModel):
+class Stage(Frozen):
     """One stage."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(pattern=r"^[\w][\w.-]*$")
     """Also of its file."""
@@ -62,10 +57,8 @@ class Stage(BaseModel):
     parts: tuple[Part, ...] = Field(default=(Part(share=1.0),), min_length=1)
 
 
-class Mix(BaseModel):
+class Mix(Frozen):
     """The stages, in their order."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     stages: tuple[Stage, ...] = Field(min_length=1)
     seed: int = 0
@@ -79,7 +72,7 @@ class Mixed:
     questions: tuple[Question, ...]
     by_part: tuple[int, ...]
     short: str = ""
-    """Which part ran short, in one sentence; empty: none."""
+    """That a part ran short, in one sentence; empty: none did."""
 
 
 def mix(questions: Iterable[Question], plan: Mix) -> list[Mixed]:
@@ -92,53 +85,55 @@ def mix(questions: Iterable[Question], plan: Mix) -> list[Mixed]:
     left = sorted(questions, key=lambda question: (_place(plan.seed, question.id), question.id))
     found: list[Mixed] = []
     for stage in plan.stages:
-        taken = _stage(stage, left)
-        gone = {question.id for question in taken.questions}
+        found.append(_draw_stage(stage, left))
+        gone = {question.id for question in found[-1].questions}
         left = [question for question in left if question.id not in gone]
-        found.append(taken)
     return found
 
 
-def _stage(stage: Stage, left: Sequence[Question]) -> Mixed:
+def _draw_stage(stage: Stage, left: Sequence[Question]) -> Mixed:
     """Draw a stage, as large as its parts' shares allow."""
-    takers = [Takers(place for place, part in enumerate(stage.parts) if part.takes(question)) for question in left]
+    takers = [frozenset(place for place, part in enumerate(stage.parts) if part.takes(question)) for question in left]
     found = frozenset().union(*takers)
     for place, part in enumerate(stage.parts):
         if place not in found:
-            raise UserError(f"Stage {stage.name!r} finds no question for its part {_told(part)}: leave it out or make some.")
-    drawn = [[left[place] for place in places] for places in _given_out(stage, takers)]
-    size = sum(map(len, drawn))
+            given = ", ".join(f"{name}={value}" for name, value in part.model_dump(exclude_defaults=True).items())
+            raise UserError(f"Stage {stage.name!r} finds no question for its part {given}: leave it out or make some.")
+    places = _largest(stage, takers)
+    size = sum(map(len, places))
     if not size:
         raise UserError(
             f"Stage {stage.name!r} has too few questions for its parts, which take the same ones: leave a part out."
         )
-    order = sorted(
-        (question for pool in drawn for question in pool), key=lambda question: (_place(0, f"order:{question.id}"), question.id)
-    )
+    drawn = (left[place] for part in places for place in part)
+    order = sorted(drawn, key=lambda question: (_place(0, f"order:{question.id}"), question.id))
     short = "" if size == stage.count else f"{size} of {stage.count}: a part ran short"
-    return Mixed(stage, tuple(order), tuple(map(len, drawn)), short)
+    return Mixed(stage, tuple(order), tuple(map(len, places)), short)
 
 
-def _given_out(stage: Stage, takers: Sequence[Takers]) -> list[list[int]]:
+def _largest(stage: Stage, takers: Sequence[frozenset[int]]) -> list[list[int]]:
     """The places of each part's questions: the whole stage's where they can be had; none where no size can.
 
-    Else the size is the largest of which every part can have its share rounded up.
+    Otherwise the size is the largest of which every part can have its share rounded up.
     """
     total = sum(part.share for part in stage.parts)
     shares = [part.share / total for part in stage.parts]
     fits, breaks = 0, stage.count
-    found = give_out(takers, _shared_out(stage.count, shares))
+    found = _give_out(takers, shared_out(stage.count, shares))
     while found is None and breaks - fits > 1:
         size = (fits + breaks) // 2
-        if give_out(takers, [ceil(size * share - _SLACK) for share in shares]) is None:
+        if _give_out(takers, [ceil(size * share - _SLACK) for share in shares]) is None:
             breaks = size
         else:
             fits = size
-    return found or give_out(takers, _shared_out(fits, shares)) or []
+    return found or _give_out(takers, shared_out(fits, shares)) or []
 
 
-def _shared_out(size: int, shares: Sequence[float]) -> list[int]:
-    """Whole numbers that sum to ``size``, as near to the shares as can be (largest remainders)."""
+def shared_out(size: int, shares: Sequence[float]) -> list[int]:
+    """Whole numbers that sum to ``size``, as near to the shares as can be (largest remainders).
+
+    Example: ``shared_out(10, [0.75, 0.25]) == [8, 2]``
+    """
     exact = [size * share for share in shares]
     counts = [int(number + _SLACK) for number in exact]
     missing = size - sum(counts)
@@ -147,9 +142,48 @@ def _shared_out(size: int, shares: Sequence[float]) -> list[int]:
     return counts
 
 
-def _told(part: Part) -> str:
-    given = part.model_dump(exclude_defaults=True)
-    return ", ".join(f"{name}={value}" for name, value in given.items())
+def _give_out(candidates: Sequence[frozenset[int]], wanted: Sequence[int]) -> list[list[int]] | None:
+    """The places of each part's candidates, in order; None where the parts cannot all have so many as they want.
+
+    A candidate is the set of the parts that take it, and goes to one of them. Parts take in their order, the first candidates
+    first. One that then falls short takes over from another part what that one can replace, along as many parts as it needs
+    (augmenting paths). Candidates that the same parts take are alike, so that a path is found over kinds, not candidates.
+    """
+    free: dict[frozenset[int], deque[int]] = {kind: deque() for kind in candidates}
+    held: dict[tuple[int, frozenset[int]], list[int]] = {(part, kind): [] for kind in free for part in kind}
+    owners: dict[int, int] = {}
+    for part, number in enumerate(wanted):
+        mine = [place for place, kind in enumerate(candidates) if part in kind and place not in owners]
+        owners.update(dict.fromkeys(mine[:number], part))
+    for place, kind in enumerate(candidates):
+        (held[(owners[place], kind)] if place in owners else free[kind]).append(place)
+
+    def take_over(part: int) -> bool:
+        """Give a part one more, while no other has less; False when that cannot be."""
+        came: dict[int, tuple[int, frozenset[int]] | None] = {part: None}
+        queue = [part]
+        for at in queue:
+            for kind in (kind for kind in free if at in kind):
+                if free[kind]:
+                    held[(at, kind)].append(free[kind].popleft())
+                    while (step := came[at]) is not None:
+                        before, given = step
+                        held[(before, given)].append(held[(at, given)].pop())
+                        at = before
+                    return True
+                for other in sorted(kind):
+                    if other not in came and held[(other, kind)]:
+                        came[other] = (at, kind)
+                        queue.append(other)
+        return False
+
+    for part, number in enumerate(wanted):
+        while sum(len(places) for (owner, _), places in held.items() if owner == part) < number:
+            if not take_over(part):
+                return None
+    return [
+        sorted(place for (owner, _), places in held.items() if owner == part for place in places) for part in range(len(wanted))
+    ]
 
 
 def _place(seed: int, id: str) -> int:

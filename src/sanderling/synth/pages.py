@@ -1,38 +1,151 @@
-"""Which pages of a world questions are made of: a sample by a seed, the same whatever the order and the number that is wanted.
+"""Questions made page by page with a model: which pages are drawn, and what came of each, kept as it is done.
 
-A page's place in the sample follows from the seed and its address alone, so a longer sample begins with the shorter one, and a
-world that grew keeps its pages' places. Knows no maker of questions.
+A page's place in the draw follows from the seed and its address alone, so a longer draw begins with the shorter one, and a
+world that grew keeps its pages' places.
 """
 
 import hashlib
 import heapq
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
+from sanderling.core.asking import AskingRefusedError
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question
+from sanderling.data.questions import write_questions
+from sanderling.runs.run import Run, beside
+from sanderling.runs.work import WAY_OUT, work_through
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
+from sanderling.world.disk.store import open_world, read_manifest
 from sanderling.world.text import word_count
 
+REFUSED = "refused_by_the_model"
+"""No model's server takes the page, most likely because it is too long."""
+REPEATED = "repeated"
+"""An earlier page's question has the same words."""
+_FEWEST_WORDS, _MOST_WORDS = 80, 60_000
 
-def sample_pages(
-    pages: Iterable[Page], count: int, seed: int, *, words: tuple[int, int] = (80, 60_000), leave_out: Collection[str] = ()
-) -> list[Page]:
-    """At most ``count`` pages of a length within ``words``, in the order of their places.
 
-    ``leave_out``: canonical addresses of pages that are not wanted. Memory holds ``count`` pages, time is one pass.
-    """
+def draw_pages(directory: Path, count: int, seed: int, *, added: bool = False) -> list[Page]:
+    """The pages of a world to begin from; ``added``: those of its last addition alone. Raises UserError when there are none."""
+    world, parts = open_world(directory), read_manifest(directory).parts
+    if added and len(parts) == 1:
+        raise UserError(f"Nothing was added to {directory} since it was built: leave --added out.")
+    pages = sample_pages(world.all_pages(world.page_count - parts[-1].pages if added else 0), count, seed)
+    if not pages:
+        what = "last addition" if added else "pages"
+        raise UserError(
+            f"The {what} of {directory} have no page long enough for questions ({_FEWEST_WORDS} words): "
+            "draw from another world."
+        )
+    return pages
+
+
+def sample_pages(pages: Iterable[Page], count: int, seed: int) -> list[Page]:
+    """At most ``count`` pages of a fitting length, in the order of their places. Memory holds that many, time is one pass."""
     chosen: list[tuple[int, str, Page]] = []
-    if count < 1:
-        return []
     for page in pages:
         key = canonical_url(page.url)
-        place = -_place(seed, key)
-        if (len(chosen) == count and place < chosen[0][0]) or key in leave_out:
+        place = -int.from_bytes(hashlib.sha256(f"{seed}\0{key}".encode("utf-8", "surrogatepass")).digest()[:8], "big")
+        if len(chosen) == count and (not chosen or place < chosen[0][0]):
             continue
-        if not words[0] <= word_count(page.text) <= words[1]:
-            continue
-        (heapq.heappush if len(chosen) < count else heapq.heappushpop)(chosen, (place, key, page))
+        if _FEWEST_WORDS <= word_count(page.text) <= _MOST_WORDS:
+            (heapq.heappush if len(chosen) < count else heapq.heappushpop)(chosen, (place, key, page))
     return [page for _, _, page in sorted(chosen, key=lambda item: (-item[0], item[1]))]
 
 
-def _place(seed: int, key: str) -> int:
-    return int.from_bytes(hashlib.sha256(f"{seed}\0{key}".encode("utf-8", "surrogatepass")).digest()[:8], "big")
+@dataclass
+class PageResult:
+    """What came of one page."""
+
+    url: str
+    questions: list[Question] = field(default_factory=list)
+    rejected: list[dict[str, Any]] = field(default_factory=list)
+    """``{"reason", "question", "answer", "detail"}`` each."""
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    """Provenance of every conversation."""
+    figures: dict[str, int] = field(default_factory=dict)
+    """Further counts, by the maker's own names."""
+
+    def reject(self, reason: str, question: str = "", answer: str = "", detail: str = "") -> None:
+        """Keep a candidate apart that is no question."""
+        self.rejected.append({"reason": str(reason), "question": question, "answer": answer, "detail": detail})
+
+
+@dataclass
+class MakingReport:
+    """What came of all pages. ``kept`` and the rejected candidates are all that were proposed."""
+
+    pages: int = 0
+    kept: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+    """Reason to the first question that was rejected for it."""
+    outages: int = 0
+    """Pages that are still to be done: no model could be reached."""
+    stopped: str = ""
+    """Why the run ended before its last page; empty: it did not."""
+    cost: float = 0.0
+    tokens: int = 0
+    figures: Counter[str] = field(default_factory=Counter)
+
+    def add(self, result: PageResult) -> None:
+        """Count a page."""
+        self.pages += 1
+        self.kept += len(result.questions)
+        self.figures.update(result.figures)
+        for rejection in result.rejected:
+            self.reject(rejection["reason"], rejection["question"])
+        self.cost += sum(step["cost"] for step in result.steps)
+        self.tokens += sum(step["prompt_tokens"] + step["sampled_tokens"] for step in result.steps)
+
+    def reject(self, reason: str, question: str) -> None:
+        """Count a candidate that was not kept."""
+        self.rejected[reason] += 1
+        self.examples.setdefault(reason, question)
+
+
+async def make_questions(
+    pages: Sequence[Page],
+    make: Callable[[Page], Awaitable[PageResult]],
+    made_with: Mapping[str, Any],
+    out: Path,
+    *,
+    concurrency: int = 8,
+    on_page: Callable[[MakingReport], None] = lambda _: None,
+) -> MakingReport:
+    """Make the questions of these pages, or go on with it, and write them to ``out``, in the order of the pages.
+
+    ``make`` raises AskingOutageError when a page has to wait for a better time. Pages that are done stand in the run beside
+    ``out``. ``made_with``: JSON, all that the questions depend on. Raises UserError when that run was made with something else.
+    """
+    report = MakingReport()
+
+    def count(result: PageResult) -> None:
+        report.add(result)
+        on_page(report)
+
+    async def do(page: Page) -> PageResult:
+        try:
+            return await make(page)
+        except AskingRefusedError as error:
+            result = PageResult(page.url)
+            result.reject(REFUSED, detail=str(error))
+            return result
+
+    items = {page.url: page for page in pages}
+    with Run(beside(out)) as run:
+        run.claim(made_with, "questions", WAY_OUT)
+        worked = await work_through(items, do, PageResult, run.table("pages"), concurrency=concurrency, on_done=count)
+    report.outages, report.stopped = worked.outages, worked.stopped
+    found: dict[str, Question] = {}
+    for question in (question for page in pages if page.url in worked.done for question in worked.done[page.url].questions):
+        if found.setdefault(question.id, question) is not question:
+            report.kept -= 1
+            report.reject(REPEATED, question.text)
+    write_questions(out, list(found.values()))
+    return report

@@ -1,32 +1,54 @@
-"""A prompt as data: a name, the words, and a version that follows from the words. Knows no model and no reply."""
+"""Prompts as data, and the models they are put to."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from sanderling.core.asking import Reply
+from sanderling.core.asking import Asker, Reply, first_readable
+from sanderling.core.config import Frozen
 from sanderling.core.types import Message, Role
+from sanderling.runs.settings import all_placed
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """What a model is told before it gets its material."""
+    """What a model is told before it gets its material; the version changes with every letter of the words."""
 
     name: str
     system: str
 
     @property
     def version(self) -> str:
-        """Changes with every letter of the words."""
         return hashlib.sha256(self.system.encode()).hexdigest()[:12]
 
     def messages(self, material: str) -> tuple[Message, ...]:
         """The conversation about some material."""
         return (Message(role=Role.SYSTEM, content=self.system), Message(role=Role.USER, content=material))
 
-    def provenance(self, replies: Sequence[Reply]) -> dict[str, Any]:
-        """Who answered this prompt, in which version, and at what cost (``estimated``: at most), for ``meta``."""
+    async def ask(
+        self,
+        askers: Sequence[Asker],
+        material: str,
+        read: Callable[[str], T | None],
+        *,
+        tries: int = 1,
+        max_tokens: int = 1_024,
+        temperature: float = 0.0,
+    ) -> tuple[T | None, dict[str, Any]]:
+        """What the first readable reply says (None: none could be read), and the provenance of all replies.
+
+        One asker after the other is asked, each up to ``tries`` times. Raises AskingOutageError.
+        """
+        found = await first_readable(
+            askers, self.messages(material), read, tries=tries, max_tokens=max_tokens, temperature=temperature
+        )
+        return found.value, self.provenance(*found.replies)
+
+    def provenance(self, *replies: Reply) -> dict[str, Any]:
+        """Who answered, to which version, and at what cost (``estimated``: at most), for a question's ``meta``."""
         estimated = {"estimated": True} if any(reply.usage.is_estimated for reply in replies) else {}
         return {
             "prompt": self.name,
@@ -40,6 +62,35 @@ class Prompt:
         }
 
 
+@dataclass(frozen=True)
+class Models:
+    """Whom a maker of questions asks: of each list, one after the other until a reply can be read."""
+
+    writers: Sequence[Asker]
+    judges: Sequence[Asker]
+
+
+def made_with(
+    maker: str, prompts: Sequence[Prompt], models: Models, settings: Frozen, origin: Mapping[str, Any]
+) -> dict[str, Any]:
+    """All that a maker's questions depend on beside their pages, as JSON."""
+    return {
+        "maker": maker,
+        "settings": settings.model_dump(mode="json"),
+        "origin": dict(origin),
+        "prompts": [prompt.version for prompt in prompts],
+        "models": [all_placed(models.writers), all_placed(models.judges)],
+    }
+
+
 def fenced(tag: str, text: str) -> str:
     """Material between tags that nothing in it can close."""
     return f"<{tag}>\n{text.replace(f'</{tag}', f'< /{tag}')}\n</{tag}>"
+
+
+def one_line(value: Any, longest: int | None = None) -> str:
+    """A value from a model's reply as text on one line, a number too; empty for anything else, and for what is too long."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = str(value)
+    line = " ".join(value.split()) if isinstance(value, str) else ""
+    return line if longest is None or len(line) <= longest else ""

@@ -12,8 +12,7 @@ from sanderling.core.asking import AskingOutageError
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.core.types import ToolStatus
-from sanderling.synth.growing.finder import Opened, WebFinder, WorldFinder
-from sanderling.synth.growing.grow import IN_WORLD, NOT_TEXT, SHORT, GrowthReport, GrowthSettings, grow
+from sanderling.synth.grow import IN_WORLD, NOT_TEXT, SHORT, GrowthReport, GrowthSettings, Opened, WorldFinder, grow
 from sanderling.world.contract import Page, answered
 from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.live import LiveWeb, web_settings
@@ -90,7 +89,7 @@ def test_every_address_is_a_page_a_copy_or_has_a_reason(directory):
 def test_noise_is_no_page(directory):
     class Noisy(CountingFinder):
         async def open(self, url: str) -> Opened:
-            return Opened(WEB[4].model_copy(update={"url": url}))
+            return WEB[4].model_copy(update={"url": url})
 
     assert run(directory, Noisy()).left_out[NOT_TEXT] > 0
 
@@ -133,14 +132,25 @@ def test_the_live_web_is_asked_as_its_services_want_it():
         if request.url.path == "/search":
             hits = [{"title": "t", "link": "https://w.example/a", "snippet": "s"}]
             return httpx.Response(200, json={"organic": hits})
+        if b"gone" in request.content:
+            return httpx.Response(404)
+        if b"down" in request.content:
+            return httpx.Response(401)
         return httpx.Response(200, json={"data": {"title": "A", "url": "https://w.example/b", "content": "# text"}})
 
-    async def both() -> tuple[list[str], Opened]:
+    async def all_of_it() -> tuple[list[str], Opened, Opened]:
         settings = web_settings("https://search.example", "https://read.example", env={"SERPER_API_KEY": "x"})
         async with LiveWeb(settings, transport=httpx.MockTransport(reply)) as web:
-            finder = WebFinder(web)
-            return await finder.search("a", 5), await finder.open("https://w.example/a")
+            finder = WorldFinder(web)
+            with pytest.raises(AskingOutageError):
+                await finder.open("https://w.example/down")
+            urls = await finder.search("a", 5)
+            return urls, await finder.open("https://w.example/a"), await finder.open("https://w.example/gone")
 
-    urls, opened = asyncio.run(both())
+    urls, opened, gone = asyncio.run(all_of_it())
     assert urls == ["https://w.example/a"]
-    assert opened.page == Page(url="https://w.example/b", title="A", text="# text", source="live web")
+    assert (
+        gone is not ToolStatus.OK
+        and not isinstance(gone, Page)
+        and opened == Page(url="https://w.example/b", title="A", text="# text", source="live web")
+    )

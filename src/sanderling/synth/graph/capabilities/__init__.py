@@ -1,1 +1,0 @@
-"""One generator for each capability; the registry has them all."""

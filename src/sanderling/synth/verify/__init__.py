@@ -1,1 +1,0 @@
-"""Whether a question is worth asking: it can be answered, and not without research."""

@@ -1,0 +1,387 @@
+"""Questions from a graph of facts: one answer each by trying everything, evidence on pages, nothing by chance."""
+
+import itertools
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sanderling.judge.rules import exact_match
+from sanderling.synth.graph.capabilities import Capability, Draft, Range, list_answers
+from sanderling.synth.graph.drawing import draw_join, draw_way
+from sanderling.synth.graph.encyclopedia import encyclopedia_graph, encyclopedia_of
+from sanderling.synth.graph.graph import Entity, Fact, FactGraph, Node, Uniqueness
+from sanderling.synth.graph.making import GraphSettings, Made, make, question_of
+from sanderling.synth.graph.relations import RelationBook, claim_of, plain_words
+from sanderling.synth.graph.tree import Clause, Spot, answers, chain_of, constraints, is_followable
+from sanderling.synth.graph.wording import Speaker
+from sanderling.world.disk.store import build_world
+from sanderling.world.encyclopedia import Encyclopedia, Site, generate_encyclopedia
+
+SETTINGS = GraphSettings(count=300, hops=Range(1, 6), seed=4)
+Constraints = tuple[tuple[object, ...], ...]
+"""(relation, subject, object) each; a number is a variable, 0 the answer."""
+
+
+def satisfying(facts: tuple[Fact, ...], wanted: Constraints, asked: int = 0) -> set[Node]:
+    """Answers by joining whole relations one after another, all bindings at a time; shares no code with the search."""
+    tables = [dict[object, Node]()]
+    for relation, *ends in wanted:
+        pairs = {(Node(f.subject), Node(f.object, f.is_literal)) for f in facts if f.relation == relation}
+        grown = []
+        for bound in tables:
+            for pair in pairs:
+                trial = dict(bound)
+                if all(
+                    term == node if isinstance(term, Node) else trial.setdefault(term, node) == node
+                    for term, node in zip(ends, pair, strict=True)
+                ):
+                    grown.append(trial)
+        tables = [dict(items) for items in {tuple(sorted(trial.items(), key=repr)) for trial in grown}]
+    return {bound[asked] for bound in tables}
+
+
+# the exact search
+
+THINGS, VALUES, RELATIONS = tuple(f"t{number}" for number in range(5)), ("1900", "t1"), ("likes", "made")
+some_facts = st.lists(
+    st.one_of(
+        st.builds(Fact, st.sampled_from(THINGS), st.sampled_from(RELATIONS), st.sampled_from(THINGS)),
+        st.builds(Fact, st.sampled_from(THINGS), st.sampled_from(RELATIONS), st.sampled_from(VALUES), st.just(True)),
+    ),
+    min_size=1,
+    max_size=14,
+)
+
+
+@given(some_facts, st.randoms(use_true_random=False))
+def test_a_tree_s_answers_are_those_of_trying_everything(facts: list[Fact], rng: random.Random) -> None:
+    graph = FactGraph({id: Entity(id, id) for id in THINGS}, facts)
+    universe = [Node(id) for id in THINGS] + [Node(value, True) for value in VALUES]
+
+    def grow(node: Node, depth: int) -> Spot:
+        near = [(fact, other) for fact in facts for node_, other in ((fact.head, fact.tail), (fact.tail, fact.head))
+                if node_ == node and other != node]  # fmt: skip
+        if depth == 0 or not near:
+            return Spot(node, is_named=True)
+        return Spot(node, tuple(Clause(fact, grow(other, depth - 1)) for fact, other in rng.sample(near, min(len(near), 2))))
+
+    root = grow(rng.choice(universe), 2)
+    if root.is_named:
+        return
+    wanted = constraints(root)
+    count = 1 + max(term for _, *ends in wanted for term in ends if isinstance(term, int))
+    true = {(fact.relation, fact.head, fact.tail) for fact in facts}
+    tried = itertools.product(universe, repeat=count) if count < 5 else ()
+    found = {v[0] for v in tried if all((r, *(v[t] if isinstance(t, int) else t for t in ends)) in true for r, *ends in wanted)}
+    assert answers(graph, root) == satisfying(tuple(facts), wanted)
+    assert count > 4 or found == answers(graph, root)
+    assert root.node in answers(graph, root)
+
+
+def test_a_value_is_not_the_thing_of_the_same_name() -> None:
+    graph = FactGraph({id: Entity(id, id) for id in THINGS}, [fact := Fact("t0", "likes", "t1", True)])
+    assert answers(graph, chain_of([Node("t0"), Node("t1", True)], [fact])) == {Node("t0")}
+    assert answers(graph, Spot(Node("t0"), (Clause(fact, Spot(Node("t1"), is_named=True)),))) == set()
+    with pytest.raises(ValueError, match="clause"):
+        answers(graph, Spot(Node("t0")))
+
+
+# a generated encyclopedia
+
+
+@pytest.fixture(scope="module")
+def world() -> Encyclopedia:
+    return generate_encyclopedia(120, 5)
+
+
+@pytest.fixture(scope="module")
+def graph(world: Encyclopedia) -> FactGraph:
+    return encyclopedia_graph(world)
+
+
+@pytest.fixture(scope="module")
+def made(graph: FactGraph) -> Made:
+    return make(graph, SETTINGS)
+
+
+def test_every_capability_and_every_number_of_hops_is_there(graph: FactGraph, made: Made) -> None:
+    assert set(made.kept) == set(Capability) and graph.uniqueness is Uniqueness.PROVEN
+    assert set(Counter(draft.hops for draft in made.drafts)) == {1, 2, 3, 4, 5, 6}
+
+
+def test_no_question_has_a_second_answer(graph: FactGraph, made: Made) -> None:
+    """Of trees: the one thing that fits. Of lists and counts: exactly the members."""
+    trees = 0
+    for draft in made.drafts:
+        for root in draft.roots:
+            found = satisfying(graph.facts, constraints(root))
+            if "items" in draft.extra:
+                members = sorted(list(graph.answers(node)) for node in found)
+                assert members == sorted(draft.extra["items"]), draft.text
+            elif draft.form in ("chain", "tree", "quarrel"):
+                trees += 1
+                assert [graph.answers(node) for node in found] == [draft.answers], draft.text
+            else:
+                assert len(found) == 1, draft.text
+    assert trees > 100
+
+
+def test_facts_stand_on_their_pages_and_a_question_needs_several_and_does_not_tell_its_answer(
+    world: Encyclopedia, made: Made
+) -> None:
+    text = {item.page.url: item.page.text for item in world.pages}
+    for draft in made.drafts:
+        assert all(fact.quote and fact.quote.casefold() in text[fact.url].casefold() for fact in draft.facts)
+        assert not any(f" {answer.casefold()} " in f" {draft.text.casefold().rstrip('.?')} " for answer in draft.answers)
+        assert draft.hops == 1 or len({fact.url for fact in draft.facts}) > 1
+
+
+def test_sums_and_counts_are_right(made: Made) -> None:
+    forms = Counter(draft.form for draft in made.drafts)
+    assert {"count", "difference", "list"} <= set(forms) and {"earliest", "latest"} & set(forms)
+    for draft in made.drafts:
+        years = [int(fact.object) for fact in draft.facts if fact.relation in ("opened", "printed")]
+        if draft.form == "count":
+            assert draft.answers[0] == str(len(draft.extra["items"]))
+        elif draft.form == "difference":
+            first, second = (int(value) for value in draft.extra["values"])
+            assert draft.answers == (str(abs(first - second)),)
+        elif draft.form in ("earliest", "latest"):
+            numbers = years[-len(draft.extra["items"]) :]
+            assert draft.answers == (str({"earliest": min, "latest": max}[draft.form](numbers)),)
+
+
+def test_no_constraint_could_be_left_out(graph: FactGraph, made: Made) -> None:
+    """Of chains and trees: without any name that is given of a thing told by several facts, more things fit."""
+    checked = 0
+    for draft in made.drafts:
+        wanted = constraints(draft.roots[0]) if draft.form in ("chain", "tree") else ()
+        for leaf in wanted:
+            told = next((term for term in leaf[1:] if isinstance(term, int)), 0)
+            others = tuple(one for one in wanted if one is not leaf)
+            is_leaf = any(isinstance(term, Node) for term in leaf[1:])
+            if is_leaf and sum(told in one[1:] for one in others) >= (1 if told == 0 else 2):
+                assert len(satisfying(graph.facts, others)) > 1, draft.text
+                checked += 1
+    assert checked > 10
+
+
+def told_by(world: Encyclopedia) -> tuple[Fact, ...]:
+    """All that the pages of a world tell, read from the pages' own account and not from a graph."""
+    found: list[Fact] = []
+    for item in world.pages:
+        site = "" if item.site is Site.ATLAS else f"@{item.site.name.lower()}"
+        claims = {**item.claims, **({"occupation": job} if (job := world.facts.entities[item.entity].occupation) else {})}
+        for relation, value in claims.items():
+            found.append(Fact(str(item.entity), f"{relation}{site}", str(value), isinstance(value, str)))
+    return tuple(found)
+
+
+def test_cross_verification_asks_what_the_atlas_has_of_the_one_thing_that_a_site_claims_it_of(
+    world: Encyclopedia, graph: FactGraph
+) -> None:
+    settings = GraphSettings(count=60, hops=Range(2, 4), capabilities=(Capability.CROSS_VERIFICATION,), seed=2)
+    quarrels = make(graph, settings).drafts
+    assert len(quarrels) == 60
+    told = told_by(world)
+    for draft in quarrels:
+        assert draft.facts[0].url.startswith(Site.ATLAS.value) and draft.extra["claimed"] != draft.facts[0].object
+        assert not draft.extra["claimed_by"].startswith(Site.ATLAS.value)
+        thing = draft.roots[0].clauses[0].other  # the first fact asks the thing's own page; the others tell the thing
+        assert len(satisfying(told, constraints(thing))) == 1, draft.text
+
+
+def test_the_graph_has_all_that_the_pages_tell_but_what_they_state_of_both_alike(world: Encyclopedia, graph: FactGraph) -> None:
+    told = {(f.subject, f.relation, f.object) for f in told_by(world) if f.relation.partition("@")[0] not in ("spouse", "twin")}
+    assert {(f.subject, f.relation, f.object) for f in graph.facts} == told
+    text = {item.page.url: item.page.text for item in world.pages}
+    assert all(fact.quote and fact.quote in text[fact.url] for fact in graph.facts)
+
+
+def texts(made: Made) -> list[str]:
+    return [draft.text for draft in made.drafts]
+
+
+def test_equal_seeds_give_equal_questions_and_others_others(graph: FactGraph, made: Made) -> None:
+    assert texts(make(graph, SETTINGS)) == texts(made)
+    assert texts(make(graph, SETTINGS.model_copy(update={"seed": 5}))) != texts(made)
+    assert len(set(texts(made))) == len(made.drafts)
+
+
+def test_a_record_carries_what_it_rests_on(graph: FactGraph, made: Made) -> None:
+    draft = made.drafts[0]
+    question = question_of(graph, draft, world="w", fingerprint="f", seed=4, number=0)
+    assert (question.text, question.answers, question.masked_urls) == (draft.text, draft.answers, ())
+    assert question.meta["uniqueness"] == "proven"
+    assert [fact["url"] for fact in question.meta["facts"]] == [fact.url for fact in draft.facts]
+    assert question.meta["path"][-1] == draft.answers[0] or draft.form not in ("chain", "tree")
+
+
+def test_a_world_too_small_for_the_wish_gives_what_there_is(graph: FactGraph) -> None:
+    settings = GraphSettings(count=10_000, size=Range(2, 2), hops=Range(1, 1), capabilities=(Capability.DIRECT,), seed=1)
+    found: list[Draft] = make(graph, settings).drafts
+    assert 0 < len(found) < 10_000 and {draft.hops for draft in found} == {1}
+
+
+def test_an_encyclopedia_is_known_by_its_pages_not_by_its_name(tmp_path: Path, world: Encyclopedia) -> None:
+    pages = [item.page for item in world.pages]
+    made_from = "encyclopedia --size 120 --seed 5"
+    build_world(tmp_path / "whole", pages, name="encyclopedia-120-5", source=made_from, seed=5)
+    build_world(tmp_path / "part", pages[:-1], name="encyclopedia-120-5", source=made_from, seed=5)
+    build_world(tmp_path / "other", pages[:3], name="notes", source="folder")
+    build_world(tmp_path / "tiny", pages[:3], name="notes", source="encyclopedia --size 1 --seed 5")
+    found = encyclopedia_of(tmp_path / "whole")
+    assert found is not None and found.facts == world.facts
+    assert [encyclopedia_of(tmp_path / name) for name in ("part", "other", "tiny")] == [None] * 3
+
+
+def test_lists_are_right_in_any_order_and_long_ones_in_alphabetical_order(made: Made) -> None:
+    short = list_answers(["Orlo", "Venn", "Kello"])
+    assert short[0] == "Orlo, Venn, Kello" and len(short) == 12 and len(list_answers(["a", "b", "c", "d"])) == 48
+    for said in ("Kello, Orlo and Venn", "Venn; Orlo; Kello", "kello venn orlo"):
+        assert max(exact_match(said, answer) for answer in short) == 1.0
+    assert max(exact_match("Orlo, Venn", answer) for answer in short) == 0.0
+    assert list_answers(["os_fork", "Venn", "os.walk", "Kello", "orlo"]) == (
+        "Kello, orlo, os.walk, os_fork, Venn",
+        "Kello, orlo, os_fork, os.walk, Venn",
+        "Kello, orlo, os.walk, os_fork and Venn",
+        "Kello, orlo, os_fork, os.walk and Venn",
+    )
+    lists = [draft for draft in made.drafts if draft.form == "list"]
+    assert {len(draft.extra["items"]) for draft in lists} == {2, 3, 4, 5}
+    assert all(("in alphabetical order" in draft.text) is (len(draft.extra["items"]) > 4) for draft in lists)
+
+
+def test_two_differences_of_named_things_are_two_questions(graph: FactGraph) -> None:
+    settings = GraphSettings(count=40, hops=Range(2, 2), capabilities=(Capability.AGGREGATION,))
+    found = [draft for draft in make(graph, settings).drafts if draft.form == "difference"]
+    assert len(found) > 1
+    assert not any(value in draft.text.split() for draft in found for value in draft.extra["values"])
+
+
+@pytest.mark.parametrize("wrong", [{"size": (6, 5)}, {"hops": (0, 2)}, {"size": (2, 2), "hops": (4, 4)}, {"count": 0}])
+def test_settings_that_make_no_sense_are_refused(wrong: dict) -> None:
+    with pytest.raises(ValueError, match=r"does not go upwards|raise size|greater than"):
+        GraphSettings(**wrong)
+
+
+# a graph that is not all there is
+
+
+def manual(size: int) -> FactGraph:
+    """So many modules with two functions each: their authors, what they raise, what they are like, who contributed them."""
+    kinds = {"m": "module", "f": "function", "p": "person", "e": "exception"}
+    entities: dict[str, Entity] = {}
+    facts: list[Fact] = []
+
+    def add(subject: str, relation: str, object: str, page: str, *, is_literal: bool = False) -> None:
+        for id in (subject,) if is_literal else (subject, object):
+            entities.setdefault(id, Entity(id, f"{kinds[id[0]]} {id}", kinds[id[0]]))
+        facts.append(Fact(subject, relation, object, is_literal, page))
+
+    for number in range(size):
+        module = f"m{number}"
+        add(module, "source file", f"lib/{number}", module, is_literal=True)
+        add(module, "author", f"p{number}", module)
+        for part in ("a", "b"):
+            add(f"f{number}{part}", "module", module, module)
+            add(f"f{number}{part}", "exception", f"e{number}{part}", module)
+            add(f"f{number}{part}", "release", f"r{number % 3}", "releases", is_literal=True)
+        add(f"f{number}a", "maintainer", f"p{number % 4}", "people")
+        add(f"f{number}a", "like", f"f{(number + 1) % size}b", f"news{number}")
+        add(f"f{number}b", "contributor", f"p{(number + 3) % size}", f"news{number}")
+    return FactGraph(entities, facts)
+
+
+def test_ways_have_two_facts_each_of_another_relation_and_things_that_are_told_apart() -> None:
+    graph = manual(12)
+    drawn = [draw_way(graph, hops, random.Random(seed)) for seed in range(100) for hops in (2, 3, 4)]
+    ways = [way for way in drawn if way is not None]
+    assert len(ways) > 150
+    for way in ways:
+        relations = [fact.relation for fact in way.facts()]
+        assert len(set(relations)) == len(relations) >= 2
+        assert is_followable(graph, way)
+        assert not frozenset.intersection(*map(graph.pages_with, way.facts()))
+
+
+def test_joins_leave_one_answer_that_neither_branch_leaves_alone() -> None:
+    graph = manual(12)
+    joins = [join for seed in range(200) if (join := draw_join(graph, 3, random.Random(seed))) is not None]
+    assert joins
+    for join in joins:
+        first, second = join.clauses
+        assert len(answers(graph, Spot(join.node, (first,)))) > 1 and len(answers(graph, Spot(join.node, (second,)))) > 1
+
+
+@pytest.mark.parametrize(("relations", "is_fine"), [(("like", "author"), True), (("uses", "uses"), False)])
+def test_a_chain_says_nothing_twice(relations: tuple[str, str], is_fine: bool) -> None:
+    things = {id: Entity(id, f"thing {id}", "class") for id in "abc"}
+    facts = (Fact("b", relations[0], "a", False, "x"), Fact("c", relations[1], "b", False, "y"))
+    chain = chain_of([Node("a"), Node("b"), Node("c")], facts)
+    assert is_followable(FactGraph(things, facts), chain) == is_fine
+
+
+def test_what_has_in_its_name_what_is_hidden_is_not_told() -> None:
+    things = {id: Entity(id, name, "module") for id, name in (("a", "os"), ("b", "os.fork()"), ("c", "boats"))}
+    facts = (Fact("b", "module", "a", False, "x"), Fact("a", "author", "c", False, "y"))
+    hidden = chain_of([Node("c"), Node("a"), Node("b")], (facts[1], facts[0]))
+    assert not is_followable(FactGraph(things, facts), hidden)
+
+
+def test_from_what_was_read_questions_are_many_sided_and_the_same_each_time() -> None:
+    graph = manual(20)
+    runs = [make(graph, GraphSettings(count=20, seed=3)) for _ in range(2)]
+    assert texts(runs[0]) == texts(runs[1]) and len(runs[0].drafts) == 20
+    assert set(runs[0].kept) == {Capability.DIRECT, Capability.AGGREGATION}, "only a whole graph can be counted"
+    assert max(Counter(fact for draft in runs[0].drafts for fact in draft.facts).values()) == 2
+    assert len({(draft.form, *sorted(fact.relation for fact in draft.facts)) for draft in runs[0].drafts}) > 6
+
+
+# words
+
+
+NAMES = st.text("ab{}_- s0!:.", min_size=1).filter(lambda name: name.strip("_- "))
+
+
+@given(NAMES, NAMES)
+def test_any_name_of_a_relation_stands_in_its_words_as_it_is(name: str, site: str) -> None:
+    words = plain_words(name)
+    label = " ".join(name.replace("_", " ").replace("-", " ").split()).lower()
+    assert words.value == label
+    assert words.subject[0].format(o="{o}") == f"whose {label} is {{o}}"
+    assert words.object[0].format(s="{s}") == f"that is the {label} of {{s}}"
+    assert words.noun[0].format(s="x") == f"the {label} of x"
+    assert words.inquiry[0].format(s="x") == f"What is the {label} of x?"
+    said = RelationBook()[claim_of("depth", site)]
+    assert said.subject[0].format(o="9") == f"whose depth is 9 (according to the {site})"
+
+
+def test_braces_in_kinds_values_and_relations_are_told_as_they_are() -> None:
+    things = {name: Entity(name, f"{{{name}}}", "{basin}") for name in ("orlo", "venn")}
+    depth, outlet = Fact("orlo", "{s} depth", "{9} m", is_literal=True), Fact("orlo", "{0} outlet", "venn")
+    graph = FactGraph(things, (depth, outlet))
+
+    def told(spot: Spot) -> set[str]:
+        return {Speaker(graph, random.Random(seed)).question(spot) for seed in range(40)}
+
+    assert told(chain_of([Node("orlo"), Node("{9} m", is_literal=True)], [depth])) == {
+        "What is the {basin} whose {s} depth is {9} m?",
+        "Find the {basin} whose {s} depth is {9} m.",
+        "Name the {basin} whose {s} depth is {9} m.",
+    }
+    assert "Which {basin} is the {0} outlet of {orlo}?" in told(chain_of([Node("venn"), Node("orlo")], [outlet]))
+    assert told(chain_of([Node("{9} m", is_literal=True), Node("orlo")], [depth])) == {"What is the {s} depth of {orlo}?"}
+
+
+def test_a_quarrel_over_things_with_braces_is_told() -> None:
+    things = {name: Entity(name, name.title(), "{basin}") for name in ("orlo", "venn", "kello")}
+    truth = Fact("orlo", "{0} outlet", "venn", url="https://w.example/orlo")
+    claim = Fact("orlo", claim_of("{0} outlet", "{log}"), "kello", url="https://w.example/log")
+    settings = GraphSettings(count=1, size=Range(3, 3), hops=Range(2, 2), capabilities=(Capability.CROSS_VERIFICATION,))
+    (draft,) = make(FactGraph(things, (truth, claim)), settings).drafts
+    assert "(according to the {log})" in draft.text and "the {0} outlet of that {basin}" in draft.text
