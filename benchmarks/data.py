@@ -24,10 +24,10 @@ from sanderling.data.pipeline import NUMBERS, run_data
 from sanderling.data.pipeline_config import RECIPES, DataRun, find_data_recipe
 from sanderling.data.resample import Schedule, resample
 from sanderling.data.similar import Asked, question_groups
-from sanderling.recipes.rows import rows_of_file
 from sanderling.recipes.tiny.layout import SHIPPED_BASE
 from sanderling.runs.progress import Report
 from sanderling.runs.provenance import machine, peak_memory_mb
+from sanderling.train.row_source import rows_of_file
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "data.md"

@@ -51,10 +51,9 @@ def rank(number: int, meeting: Path, base: Path, case: tuple[int, str], each: bo
     from transformers.models.qwen3 import modeling_qwen3  # noqa: F401
 
     from sanderling.train.checkpoint import open_model
-    from sanderling.train.config import LoraConfig, SupervisedConfig, TrainerConfig
+    from sanderling.train.config import LoraConfig, ParallelConfig, SupervisedConfig, TrainerConfig
     from sanderling.train.parallel.launch import Place, opened_team
     from sanderling.train.parallel.team import SOLO
-    from sanderling.train.sft.settings import ParallelConfig
     from sanderling.train.trainer import Trainer
 
     torch.set_num_threads(1)

@@ -18,7 +18,6 @@ from sanderling.data.importing import open_trajectories
 from sanderling.data.pipeline import run_data
 from sanderling.data.pipeline_config import RECIPES, DataRun, find_data_recipe
 from sanderling.data.resample import resample_file
-from sanderling.recipes.rows import rows_of_file
 from sanderling.recipes.tiny.config import TinyConfig
 from sanderling.recipes.tiny.data import curate, is_right
 from sanderling.recipes.tiny.layout import SHIPPED_BASE
@@ -30,7 +29,7 @@ from sanderling.runs.progress import Report
 from sanderling.runs.run import Run
 from sanderling.runs.run_record import content_hash
 from sanderling.runs.stages import STAGES
-from sanderling.train.row_source import read_rows
+from sanderling.train.row_source import read_rows, rows_of_file
 
 
 def conversation(question: str, gt: str, answer: str, searches: int) -> dict:

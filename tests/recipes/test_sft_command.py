@@ -1,22 +1,19 @@
 """`sanderling train sft` from trajectories to a model, in this process."""
 
 import io
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.console import Console
-from safetensors.torch import load_file
 from sft_runs import weights, write_base, write_data, write_settings
 
 from sanderling.core.errors import UserError
 from sanderling.recipes.find import find_settings, recipe_names
 from sanderling.runs.progress import Report
+from sanderling.train.config import SftConfig
 from sanderling.train.metrics import read_metrics
-from sanderling.train.sft.prepare import Order
-from sanderling.train.sft.run import run_sft_command
-from sanderling.train.sft.settings import SftConfig
+from sanderling.train.sft.run import Order, run_sft_command
 
 
 @pytest.fixture(scope="module")
@@ -52,22 +49,6 @@ def test_a_run_ends_in_a_model_and_a_second_one_does_nothing(given: Path, tmp_pa
     again = run(config_of(given), tmp_path / "run")
     assert "finished before" in again and "was written in" not in again
     assert (tmp_path / "run" / "model" / "model.safetensors").stat().st_mtime_ns == before
-
-
-@pytest.mark.parametrize(
-    ("lora", "again"), [(0, "train the steps after the last checkpoint once more and write"), (2, "merge")]
-)
-def test_a_finished_run_asked_for_other_weights_says_how_to_have_them(
-    given: Path, tmp_path: Path, lora: int, again: str
-) -> None:
-    settings, model = (f"lora.rank={lora}", "merge=true"), tmp_path / "run" / "model"
-    run(config_of(given, *settings, "save_dtype=bfloat16"), tmp_path / "run")
-    single = config_of(given, *settings, "save_dtype=float32")
-    said = " ".join(run(single, tmp_path / "run").split())
-    assert f"{model} was written in bfloat16, and stays so: remove it and run again to {again} it in float32." in said
-    shutil.rmtree(model)
-    assert "was written in" not in run(single, tmp_path / "run")
-    assert {str(tensor.dtype) for tensor in load_file(model / "model.safetensors").values()} == {"torch.float32"}
 
 
 def test_rows_made_before_give_the_same_weights(given: Path, tmp_path: Path) -> None:

@@ -14,10 +14,9 @@ from sft_runs import write_base, write_data, write_settings
 from sanderling.core.errors import UserError
 from sanderling.recipes.find import find_settings
 from sanderling.runs.progress import Report
+from sanderling.train.config import SftConfig
 from sanderling.train.fit import OVERHEAD, Devices, described, plan_sft
-from sanderling.train.sft.prepare import Job, Order, prepare
-from sanderling.train.sft.run import run_sft_command
-from sanderling.train.sft.settings import SftConfig
+from sanderling.train.sft.run import Job, Order, prepare, run_sft_command
 from sanderling.train.shape import read_shape
 
 MIB = 2**20

@@ -11,8 +11,8 @@ from test_rl_published import leaves
 
 from sanderling import recipes
 from sanderling.recipes.find import find_settings
+from sanderling.train.config import SftConfig
 from sanderling.train.fit import described, plan_sft
-from sanderling.train.sft.settings import SftConfig
 
 HOME = Path(recipes.__file__).parent
 QWEN3_4B = {

@@ -21,11 +21,9 @@ from sanderling.core.errors import UserError
 from sanderling.recipes.find import find_settings
 from sanderling.runs.progress import Report
 from sanderling.runs.run import DATABASE
+from sanderling.train.config import SftConfig
 from sanderling.train.row_source import SCHEMA
-from sanderling.train.sft.prepare import Order, prepare
-from sanderling.train.sft.record import record_of
-from sanderling.train.sft.run import run_sft_command
-from sanderling.train.sft.settings import SftConfig
+from sanderling.train.sft.run import Order, prepare, record_of, run_sft_command
 
 
 @pytest.fixture

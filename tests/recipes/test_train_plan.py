@@ -10,10 +10,9 @@ from typer.testing import CliRunner
 from sanderling.cli.train import app
 from sanderling.core.errors import UserError
 from sanderling.recipes.find import find_settings
-from sanderling.train.config import SupervisedConfig
+from sanderling.train.config import SftConfig, SupervisedConfig
 from sanderling.train.fit import OVERHEAD, Devices, described, devices_here, plan_sft, taken
 from sanderling.train.sft.schedule import batches
-from sanderling.train.sft.settings import SftConfig
 
 QWEN3_4B = {
     "hidden_size": 2560, "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,

@@ -18,14 +18,13 @@ from sanderling.rl.config import RlConfig
 from sanderling.rl.contract import Actor
 from sanderling.rl.run import run_rl
 from sanderling.train.checkpoint import checkpoints, load_model, load_state, open_model, save_checkpoint
-from sanderling.train.config import Precision, SupervisedConfig, TrainerConfig
+from sanderling.train.config import ParallelConfig, Precision, SupervisedConfig, TrainerConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.loss import LossInputs, Metrics, sft
 from sanderling.train.parallel.launch import Place, opened_team
 from sanderling.train.parallel.sharding import Sharded
 from sanderling.train.parallel.team import join_team
 from sanderling.train.sft.loop import run_sft
-from sanderling.train.sft.settings import ParallelConfig
 from sanderling.train.trainer import Trainer
 
 

@@ -14,13 +14,12 @@ from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import scaled_dot_product_attention
 
 from sanderling.core.errors import UserError
-from sanderling.train.config import Aggregation, MemoryConfig, Packing, Precision, TrainerConfig
+from sanderling.train.config import Aggregation, MemoryConfig, Packing, ParallelConfig, Precision, SftConfig, TrainerConfig
 from sanderling.train.loss import sft
 from sanderling.train.packed import attention
 from sanderling.train.packed.attention import _causal
 from sanderling.train.parallel.launch import check_parallel
-from sanderling.train.sft.checks import check_context
-from sanderling.train.sft.settings import ParallelConfig, SftConfig
+from sanderling.train.sft.schedule import check_context
 from sanderling.train.trainer import Trainer
 
 FORKS = STEADY.model_copy(update={"aggregation": Aggregation.TRAJECTORY_MEAN})

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from sanderling.core.errors import UserError
+from sanderling.train.config import ParallelConfig
 from sanderling.train.parallel.launch import Place, opened_team
-from sanderling.train.sft.settings import ParallelConfig
 
 
 @pytest.mark.parametrize("rank", [0, 3])

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.train.config import Aggregation, MemoryConfig, Packing, Precision, TrainerConfig
+from sanderling.train.config import Aggregation, MemoryConfig, Packing, Precision, SftConfig, TrainerConfig
 from sanderling.train.fit import OVERHEAD, Devices, Plan, judge, with_changes
-from sanderling.train.sft.settings import SftConfig
 from sanderling.train.shape import Shape
 
 QWEN3_4B = Shape(hidden=2560, layers=36, heads=32, kv_heads=8, head_dim=128, intermediate=9728, vocab=151_936, tied=True)

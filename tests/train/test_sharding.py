@@ -12,10 +12,9 @@ from test_team import RL, STEADY, alone, pair, same_figures  # noqa: F401  # pai
 from tiny_qwen3 import random_rows, save_tiny, tiny_model
 
 from sanderling.rl.config import PipelineConfig, Placement
-from sanderling.train.config import Aggregation, MemoryConfig, Packing, Precision, TrainerConfig
+from sanderling.train.config import Aggregation, MemoryConfig, Packing, ParallelConfig, ParallelKind, Precision, TrainerConfig
 from sanderling.train.loss import sft
 from sanderling.train.parallel.launch import Place, opened_team
-from sanderling.train.sft.settings import ParallelConfig, ParallelKind
 from sanderling.train.trainer import NotFiniteError, Trainer
 
 SETTINGS = {

@@ -14,13 +14,12 @@ from transformers import Qwen3Config
 from transformers.models.qwen3.modeling_qwen3 import Qwen3MLP
 
 from sanderling.train.adapters import add_adapter
-from sanderling.train.config import LoraConfig, MemoryConfig, Packing
+from sanderling.train.config import LoraConfig, MemoryConfig, Packing, ParallelConfig
 from sanderling.train.packed.attention import packed_attention
 from sanderling.train.packed.logprobs import TokenLogprobs
 from sanderling.train.packed.memory import decoder_layers, economise, tiled
 from sanderling.train.packed.packing import collate
 from sanderling.train.parallel.launch import Place, opened_team
-from sanderling.train.sft.settings import ParallelConfig
 
 TOKENS, HIDDEN = 32 * 48, 64
 Gradients = list[Tensor]

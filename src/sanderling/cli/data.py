@@ -49,8 +49,8 @@ from sanderling.data.similar import LEAST_THRESHOLD, THRESHOLD
 from sanderling.judge.book import JudgeReport, Keep
 from sanderling.judge.prompts import DEFAULT_PROMPT
 from sanderling.judge.verdict import Judge, Ruling
-from sanderling.recipes.rows import Overlong
 from sanderling.runs.files import check_places, replace_file
+from sanderling.train.row_source import Overlong
 from sanderling.world.dense.index import SearchMode
 
 app = typer.Typer(no_args_is_help=True, help="Turn raw trajectories into supervision.")
@@ -414,7 +414,7 @@ def rows(
     ] = Overlong.DROP,
 ) -> None:
     """Turn trajectories into rows of tokens with their loss mask; what makes no row is counted with its reason."""
-    from sanderling.recipes.rows import rows_of_file
+    from sanderling.train.row_source import rows_of_file
 
     counts = rows_of_file(file, out, tokenizer, profile, max_tokens, overlong)
     share = f" ({counts.trained_tokens / counts.tokens:.0%} trained)" if counts.tokens else ""
@@ -493,10 +493,10 @@ def run(
     from sanderling.data.pipeline import OpenVerdictsError, run_data
     from sanderling.data.pipeline_config import DataRun, find_data_recipe
     from sanderling.policy.load import names_model
-    from sanderling.recipes.rows import rows_of_file
     from sanderling.runs.progress import Report
     from sanderling.runs.provenance import command_line
     from sanderling.runs.stages import clear_run
+    from sanderling.train.row_source import rows_of_file
 
     config = find_data_recipe(recipe, settings or [])
     if tokenizer is not None:

@@ -4,19 +4,29 @@ A command reads a config model, calls one function of its room, and prints; docs
 twelve options of its own, and everything else is a field of the model.
 """
 
-from collections.abc import Mapping, Sequence
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, RenderableType
 from rich.table import Table
 
+from sanderling.cli import exits
 from sanderling.core.config import Frozen, describe, load_config, read_config
+from sanderling.core.errors import UserError
 from sanderling.core.text import visible
 
+if TYPE_CHECKING:
+    from sanderling.runs.progress import Report
+
 Config = TypeVar("Config", bound=Frozen)
+_LAST_WORDS_S = 5
+"""torchrun ends all processes as soon as one has failed: the first gets so long to say why."""
 
 AGENT, PLACE, JUDGING, BUDGET, RUN = "Who researches", "Where", "Who judges", "What it may cost", "The run"
 MORE = "Every other setting"
@@ -42,12 +52,18 @@ def settings(
     ``given``: options by the dotted key of their setting; None was not given. ``--set help`` prints a file of all settings and
     ends the command. Raises UserError, which tells all wrong settings at once.
     """
+    sets = asked(model, sets)
+    if file is not None:
+        return read_config(model, file, sets, given or {})
+    return load_config(model, "", "the command", sets, given or {})
+
+
+def asked(model: type[Frozen], sets: Sequence[str] | None) -> Sequence[str]:
+    """What ``--set`` says; ``--set help`` prints a file of all the model's settings and ends the command."""
     if sets and "help" in sets:
         typer.echo(describe(model), nl=False)
         raise typer.Exit
-    if file is not None:
-        return read_config(model, file, sets or (), given or {})
-    return load_config(model, "", "the command", sets or (), given or {})
+    return sets or ()
 
 
 def table(*columns: str, title: str | None = None) -> Table:
@@ -70,3 +86,25 @@ def show(*things: RenderableType, error: bool = False) -> None:
             console.print(visible(thing), markup=False, soft_wrap=True)
         else:
             console.print(thing)
+
+
+@contextmanager
+def one_voice() -> "Iterator[Report]":
+    """A run in one process, or as one of torchrun's, of which the first alone speaks: through the report, and in errors."""
+    from sanderling.runs.progress import Report
+    from sanderling.train.parallel.launch import speaks
+
+    first = speaks()
+    if not first:
+        warnings.simplefilter("ignore")
+    try:
+        yield Report(Console(quiet=not first))
+    except UserError:
+        if first:
+            raise
+        time.sleep(_LAST_WORDS_S)
+        raise typer.Exit(exits.USER_ERROR) from None
+    except KeyboardInterrupt:
+        if first:
+            show("Interrupted: the same command without --fresh goes on where it stopped.", error=True)
+        raise typer.Exit(exits.INTERRUPTED) from None

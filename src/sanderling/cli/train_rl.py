@@ -99,7 +99,7 @@ def rl(
     from sanderling.recipes.rl.prepare import Order
     from sanderling.recipes.rl.run import run_rl_command
     from sanderling.runs.progress import Report
-    from sanderling.train.sft.run import speaks
+    from sanderling.train.parallel.launch import speaks
 
     given: dict[str, Any] = {
         "questions": _each(questions),

@@ -26,8 +26,7 @@ from sanderling.runs.files import sync
 from sanderling.train.adapters import add_adapter, load_adapter
 from sanderling.train.config import Precision, SaveDtype, SupervisedConfig
 from sanderling.train.parallel.team import SOLO, Team
-from sanderling.train.sft.checks import check_same_architecture
-from sanderling.train.sft.schedule import PARTIAL, PREFIX, STATE
+from sanderling.train.sft.schedule import PARTIAL, PREFIX, STATE, check_same_architecture
 from sanderling.train.sft.schedule import checkpoints as checkpoints
 
 

@@ -25,15 +25,16 @@ from sanderling.train.config import (
     Aggregation,
     MemoryConfig,
     Packing,
+    ParallelConfig,
+    ParallelKind,
     Precision,
     Recompute,
+    SftConfig,
     TrainerConfig,
 )
 from sanderling.train.parallel.launch import check_parallel
 from sanderling.train.row_source import RowIndex
-from sanderling.train.sft.checks import check_context
-from sanderling.train.sft.schedule import schedule
-from sanderling.train.sft.settings import ParallelConfig, ParallelKind, SftConfig
+from sanderling.train.sft.schedule import check_context, schedule
 from sanderling.train.shape import Shape, lora_parameters, read_shape
 
 MFU = 0.4

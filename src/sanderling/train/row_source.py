@@ -18,13 +18,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
 from sanderling.core.lenient import without_surrogates
+from sanderling.core.profiles import get_profile
 from sanderling.core.record import Trajectory, encode_record
-from sanderling.runs.files import refuse_device
+from sanderling.data.importing import open_trajectories
+from sanderling.runs.files import check_places, refuse_device
 from sanderling.runs.jsonl import Lines
 from sanderling.train.contract import IntArray, Row
-from sanderling.train.encoding import Encoding, Limit, Made, rows_of
+from sanderling.train.encoding import Encoding, Limit, Made, Overlong, rows_of
 
 SCHEMA = pa.schema(
     [
@@ -87,6 +90,18 @@ def write_rows(path: Path, trajectories: Iterable[Trajectory], encoding: Encodin
     with Lines(left_out_file(path), keep_empty=False) as left_out:
         _write_file(path, _rows(trajectories, encoding, limit, counts, left_out), _described(encoding, limit))
     return counts
+
+
+def rows_of_file(
+    source: Path, out: Path, tokenizer: Path, profile: str, max_tokens: int | None, overlong: Overlong | str
+) -> RowCounts:
+    """Write the rows of a file; without a limit, the profile's context is it. Raises UserError."""
+    check_places([source, tokenizer], [out, left_out_file(out)])
+    chosen = get_profile(profile)
+    limit = chosen.budgets.max_context_tokens if max_tokens is None else max_tokens
+    return write_rows(
+        out, open_trajectories(source), Encoding(load_tokenizer(tokenizer), chosen), Limit(limit, Overlong(overlong))
+    )
 
 
 def _write_file(path: Path, rows: Iterator[Row], schema: pa.Schema) -> None:

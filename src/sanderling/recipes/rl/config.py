@@ -17,8 +17,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile, get_profile
 from sanderling.rl.config import RlConfig
 from sanderling.synth.difficulty import BandSettings
-from sanderling.train.config import Title
-from sanderling.train.sft.settings import ParallelConfig, ParallelKind
+from sanderling.train.config import ParallelConfig, ParallelKind, Title
 
 _NAME = re.compile("[a-z0-9][a-z0-9-]*")
 _TAKEN = frozenset({"checkpoints", "credit", "model", "stages"})

@@ -14,10 +14,9 @@ from sanderling.policy.model_directory import positions_of, read_model_config
 from sanderling.recipes.rl.config import RlRecipe, Stage, stages_of
 from sanderling.rl.config import Placement
 from sanderling.rl.fit import Episodes, RlEstimate, RlLoad, Sharing, Speeds, rl_estimate
-from sanderling.train.config import LOGIT_CHUNK, Precision, Recompute
+from sanderling.train.config import LOGIT_CHUNK, ParallelKind, Precision, Recompute
 from sanderling.train.fit import Changes, Devices, Load, context_knobs, mildest, with_changes
 from sanderling.train.parallel.launch import check_parallel
-from sanderling.train.sft.settings import ParallelKind
 from sanderling.train.shape import Shape, read_shape
 
 _GRAIN = 1024

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sanderling.core.errors import UserError
-from sanderling.train.sft.settings import ParallelConfig, ParallelKind
+from sanderling.train.config import ParallelConfig, ParallelKind
 
 if TYPE_CHECKING:
     import torch
@@ -42,6 +42,12 @@ def torchrun_place() -> Place | None:
         raise UserError(
             "WORLD_SIZE is set, but not RANK and LOCAL_RANK: start the command with torchrun, or unset it."
         ) from error
+
+
+def speaks() -> bool:
+    """Whether this process may print: it is alone, or the first of torchrun's."""
+    place = torchrun_place()
+    return place is None or place.rank == 0
 
 
 def check_parallel(parallel: ParallelConfig, size: int) -> None:

@@ -35,8 +35,16 @@ from sanderling.train.loss import sft
 from sanderling.train.metrics import MetricsLog, open_watcher, read_metrics
 from sanderling.train.parallel.team import SOLO, Team
 from sanderling.train.row_source import ListSource, RowSource
-from sanderling.train.sft.checks import check_rows
-from sanderling.train.sft.schedule import CHECKPOINTS, METRICS, final_dir, is_finished, schedule
+from sanderling.train.sft.schedule import (
+    CHECKPOINTS,
+    METRICS,
+    OnProgress,
+    Progress,
+    check_rows,
+    final_dir,
+    is_finished,
+    schedule,
+)
 from sanderling.train.trainer import Trainer
 
 RecordStep = Callable[[Sequence[Row], dict[str, float]], None]
@@ -75,18 +83,6 @@ class DivergenceGuard:
 
 
 @dataclass(frozen=True)
-class Progress:
-    """What a step reports to whoever watches."""
-
-    step: int
-    total_steps: int
-    metrics: dict[str, float]
-
-
-OnProgress = Callable[[Progress], None]
-
-
-@dataclass(frozen=True)
 class RunResult:
     """Where a run ended."""
 
@@ -97,9 +93,9 @@ class RunResult:
     """False when the run had been finished before and nothing was done."""
 
 
-def run_supervised(
+def run_sft(
     config: SupervisedConfig,
-    source: RowSource,
+    rows: Sequence[Row] | RowSource,
     model_dir: Path,
     out_dir: Path,
     progress: OnProgress | None = None,
@@ -111,8 +107,9 @@ def run_supervised(
     Killed and called again with the same arguments, it continues from the last checkpoint; once finished, it does nothing.
     Raises UserError when there are no rows, no model, or a step is not finite.
     """
-    if len(source.lengths) == 0:
-        raise UserError("There are no rows to train on: check the data and the length limit that rows were made with.")
+    source = ListSource(rows) if isinstance(rows, Sequence) else rows
+    if reads_weights(team):
+        check_rows(source.survey, model_dir)
     plan = schedule(source.lengths, config)
     final, root = final_dir(config, out_dir), out_dir / CHECKPOINTS
     finished, last = team.gather((is_finished(config, out_dir), next(reversed(checkpoints(root)), None)))[0]
@@ -127,9 +124,9 @@ def run_supervised(
         trainer.load_state(load_state(last))
     with _record(config, out_dir, trainer) as record:
         while trainer.steps < len(plan):
-            rows = _rows(source, plan[trainer.steps])
-            metrics = trainer.step(rows, sft)
-            record(rows, metrics)
+            batch = [row for index in plan[trainer.steps] for row in source[index]]
+            metrics = trainer.step(batch, sft)
+            record(batch, metrics)
             if progress is not None:
                 progress(Progress(trainer.steps, len(plan), metrics))
             if trainer.steps % config.save_every == 0 and trainer.steps < len(plan):
@@ -166,23 +163,3 @@ def _record(config: SupervisedConfig, out_dir: Path, trainer: Trainer) -> Iterat
             guard.check(trainer.steps, metrics["loss"], [row.trajectory for row in rows])
 
         yield record
-
-
-def _rows(source: RowSource, indices: Sequence[int]) -> list[Row]:
-    return [row for index in indices for row in source[index]]
-
-
-def run_sft(
-    config: SupervisedConfig,
-    rows: Sequence[Row] | RowSource,
-    model_dir: Path,
-    out_dir: Path,
-    progress: OnProgress | None = None,
-    team: Team = SOLO,
-    device: torch.device | str = "cpu",
-) -> RunResult:
-    """Train on rows; see :func:`run_supervised` for files, resuming and errors."""
-    source = ListSource(rows) if isinstance(rows, Sequence) else rows
-    if reads_weights(team):
-        check_rows(source.survey, model_dir)
-    return run_supervised(config, source, model_dir, out_dir, progress, team, device)
