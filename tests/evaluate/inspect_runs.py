@@ -9,10 +9,10 @@ from sanderling.core.profiles import get_profile
 from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
 from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
 from sanderling.evaluate.episodes import episode_of
-from sanderling.evaluate.inspect_log.archive import encoded
+from sanderling.evaluate.judged import JudgedAttempt, JudgedBy, write_judged
 from sanderling.evaluate.run_directory import About, RunDirectory, sha256_of_questions
 from sanderling.evaluate.summary import RunInfo, summarise
-from sanderling.judge.verdict import META_KEY
+from sanderling.judge.verdict import META_KEY, Code
 
 JUDGE = "exact"
 Json = dict[str, Any]
@@ -94,6 +94,13 @@ def plain(**more: Any) -> Trajectory:
     return episode(nodes, **more)
 
 
+def judged(one: Trajectory, **more: Any) -> JudgedAttempt:
+    """What the judge said of an attempt: its record's own verdict."""
+    verdict = one.meta.get(META_KEY, {"judge": JUDGE, "correct": None, "code": Code.NOT_ENDED})
+    about = {"question": one.question.id, "attempt": one.seeds.attempt, "id": one.id, "ending": one.ending}
+    return JudgedAttempt(**{**about, **verdict, **more})
+
+
 def make_run(root: Path, stored: Sequence[Trajectory], attempts: int, *, private: bool = False) -> RunDirectory:
     """A finished run of these attempts, stored in this order; of an attempt the last counts."""
     directory = RunDirectory(root)
@@ -112,23 +119,11 @@ def make_run(root: Path, stored: Sequence[Trajectory], attempts: int, *, private
     for one in stored:
         directory.store.append(one)
     directory.table("about").put("attempts", {"profile": get_profile("tiny").model_dump(mode="json")})
+    said = [judged(one) for one in last.values()]
+    written = write_judged(directory.judged_file, said, JudgedBy(JUDGE))
     info = RunInfo("sanderling eval run", 3, "0.1.0", "2026-01-02T03:04:05+00:00", 60.0, 0, judge=JUDGE)
-    summarise([episode_of(one, JUDGE) for one in last.values()], questions, attempts, info).save(directory.result_file)
+    summarise([episode_of(one, JUDGE) for one in last.values()], questions, attempts, info).model_copy(
+        update={"judged_sha256": written}
+    ).save(directory.result_file)
     directory.finish(run)
     return directory
-
-
-class PlainTypes:
-    """In place of Inspect's types: takes everything as it is, so that the file can be tested without the package."""
-
-    def sample(self, found: Json) -> tuple[bytes, bytes]:
-        return encoded(found), encoded({"id": found["id"], "epoch": found["epoch"]})
-
-    def header(self, found: Json) -> bytes:
-        return encoded(found)
-
-    def reductions(self, found: list[Json]) -> bytes:
-        return encoded(found)
-
-    def write_json(self, path: Path, header: Json, samples: list[Json], reductions: list[Json]) -> None:
-        path.write_bytes(encoded({**header, "samples": samples, "reductions": reductions}))

@@ -11,8 +11,7 @@ from inspect_runs import answering, calling, episode, make_run, plain, question_
 from measured_runs import go
 
 from sanderling.core.types import Ending, ToolStatus
-from sanderling.evaluate.inspect_log.exporting import export_run
-from sanderling.evaluate.inspect_log.package import InspectLog
+from sanderling.evaluate.inspect_log import export_run
 
 pytest.importorskip("inspect_ai", reason="the extra [inspect] is not installed: it wants an environment of its own")
 
@@ -41,7 +40,7 @@ def odd_run(root: Path) -> None:
 def test_odd_attempts_are_read_back(tmp_path: Path, suffix: str) -> None:
     odd_run(tmp_path / "run")
     out = tmp_path / f"log{suffix}"
-    assert export_run(tmp_path / "run", out, InspectLog()).samples == len(IDS)
+    assert export_run(tmp_path / "run", out).samples == len(IDS)
     log: Any = import_module("inspect_ai.log")
     whole = log.read_eval_log(str(out))
     found = {sample.id: sample for sample in whole.samples}
@@ -71,7 +70,7 @@ def test_both_formats_say_the_same(tmp_path: Path) -> None:
     log: Any = import_module("inspect_ai.log")
     read = []
     for name in ("a.eval", "a.json"):
-        export_run(tmp_path / "run", tmp_path / name, InspectLog())
+        export_run(tmp_path / "run", tmp_path / name)
         read.append(log.read_eval_log(str(tmp_path / name)).model_dump_json())
     assert read[0] == read[1]
 
@@ -79,7 +78,7 @@ def test_both_formats_say_the_same(tmp_path: Path) -> None:
 def test_inspect_finds_the_same_figures(tmp_path: Path) -> None:
     """Its own metrics over the samples: accuracy over the means of the epochs, what is unscored left out."""
     _, result = asyncio.run(go(tmp_path / "run", 20, 3))
-    export_run(tmp_path / "run", tmp_path / "a.eval", InspectLog())
+    export_run(tmp_path / "run", tmp_path / "a.eval")
     log: Any = import_module("inspect_ai.log")
     whole = log.read_eval_log(str(tmp_path / "a.eval"))
     told = whole.results.scores[0]
@@ -98,12 +97,12 @@ def test_the_viewer_lists_what_we_say_it_lists(tmp_path: Path) -> None:
     make_run(tmp_path / "run", [plain()], 1)
     log: Any = import_module("inspect_ai.log")
     names = ["a.json", "a.eval", "2026-01-31T12-00-00_a.json"]
-    told = {name for name in names if export_run(tmp_path / "run", tmp_path / "logs" / name, InspectLog()).listed}
+    told = {name for name in names if export_run(tmp_path / "run", tmp_path / "logs" / name).listed}
     assert {Path(one.name).name for one in log.list_eval_logs(str(tmp_path / "logs"))} == told
 
 
 def test_private_texts_are_not_in_it(tmp_path: Path) -> None:
     make_run(tmp_path / "run", [plain()], 1, private=True)
-    export_run(tmp_path / "run", tmp_path / "a.json", InspectLog())
+    export_run(tmp_path / "run", tmp_path / "a.json")
     inside = (tmp_path / "a.json").read_text(encoding="utf-8")
     assert "Vumhum" not in inside and "Which town" not in inside and '"C"' in inside

@@ -198,11 +198,10 @@ def export(
         ),
     ] = None,
 ) -> None:
-    """Write a finished run as a log of Inspect (https://inspect.aisi.org.uk): needs the extra "inspect"."""
-    from sanderling.evaluate.inspect_log.exporting import export_run
-    from sanderling.evaluate.inspect_log.package import InspectLog
+    """Write a finished run as a log of Inspect (https://inspect.aisi.org.uk), whose viewer then opens it."""
+    from sanderling.evaluate.inspect_log import export_run
 
-    made = export_run(run, out, InspectLog(), texts=texts)
+    made = export_run(run, out, texts=texts)
     console = Console(highlight=False, soft_wrap=True, markup=False)
     console.print(visible(f"{out}: {made.samples:,} attempts. To read it: inspect view --log-dir {out.parent}"))
     if not made.texts:
