@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
-from sanderling.synth.questions import Path, chain_questions, names_its_answer, split_by_hops
+from sanderling.synth.questions import Path, chain_questions, names_its_answer
 from sanderling.world.encyclopedia import RELATIONS, Encyclopedia, Kind, Names, generate_encyclopedia
 
 MIX = {1: 0.3, 2: 0.4, 3: 0.3}
@@ -63,13 +63,10 @@ def test_questions_name_their_start_and_nobody_else_on_the_path(world: Encyclope
         assert not any(entity.mention in question.text for entity in through if entity.kind is Kind.PERSON)
 
 
-def test_no_chain_comes_back_to_where_it_was(questions: list[Question]) -> None:
+def test_questions_differ_and_no_chain_comes_back_to_where_it_was(questions: list[Question]) -> None:
     for question in questions:
         path = Path.of(question)
         assert len({path.start, *path.objects}) == len(path.objects) + 1
-
-
-def test_questions_differ_in_path_and_name(questions: list[Question]) -> None:
     assert len({(Path.of(q).start, Path.of(q).relations) for q in questions}) == len(questions)
     assert len({question.id for question in questions}) == len(questions)
 
@@ -110,11 +107,6 @@ def test_shares_of_hops_are_kept(mix: dict[int, float]) -> None:
         assert abs(counts[hops] / 1200 - share / sum(mix.values())) < 0.045  # more than three standard errors
 
 
-def test_a_share_of_nothing_is_never_drawn(world: Encyclopedia) -> None:
-    only = chain_questions(world, 50, 2, {3: 1.0, 1: 0.0})
-    assert {question.hops for question in only} == {3}
-
-
 def test_same_seed_same_questions(world: Encyclopedia, questions: list[Question]) -> None:
     again = chain_questions(generate_encyclopedia(200, 3), 300, 1, MIX)
     assert again == questions
@@ -144,10 +136,3 @@ def test_shares_that_cannot_be_drawn_from_are_one_sentence(world: Encyclopedia, 
 def test_a_question_without_a_path_is_refused_by_name() -> None:
     with pytest.raises(UserError, match="q77"):
         Path.of(Question(id="q77", text="Who?", answers=("me",)))
-
-
-def test_questions_by_hops(questions: list[Question]) -> None:
-    found = split_by_hops([*questions, Question(id="none", text="Who?")])
-    assert list(found) == [0, 1, 2, 3]
-    assert sum(map(len, found.values())) == len(questions) + 1
-    assert all(question.hops == hops for hops, group in found.items() for question in group if hops)

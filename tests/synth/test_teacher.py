@@ -11,7 +11,7 @@ from sanderling.agent.agent import Agent, Job
 from sanderling.core.errors import UserError
 from sanderling.core.grammar import check_turn
 from sanderling.core.profiles import Profile, get_profile
-from sanderling.core.record import Node, NodeKind, Question, Seeds, Trajectory
+from sanderling.core.record import NodeKind, Question, Seeds, Trajectory
 from sanderling.core.types import Ending, FixedClock, Message, Role, Sampling
 from sanderling.policy.contract import Delta, SampleKey
 from sanderling.synth import teacher as said
@@ -76,9 +76,6 @@ def visited(trajectory: Trajectory) -> list[str]:
     return [url for node in trajectory.turns() for call in node.calls if call.name == "visit" for url in call.arguments["url"]]
 
 
-# -- without faults -----------------------------------------------------------------------------------------------------
-
-
 async def test_a_faultless_teacher_is_right(world: Encyclopedia, local: LocalWorld, questions: list[Question]) -> None:
     found = await teach(world, local, questions, shares())
     assert right(found) == 1.0
@@ -99,9 +96,6 @@ async def test_it_says_nothing_it_has_not_read(world: Encyclopedia, local: Local
                 read += node.text.casefold()
             elif node.kind is NodeKind.TURN and node.answer is not None:
                 assert node.answer.casefold() in read
-
-
-# -- each fault ---------------------------------------------------------------------------------------------------------
 
 
 async def test_trusting_snippets_shows_and_opens_nothing(
@@ -150,15 +144,6 @@ async def test_a_snippet_untrusted_leaves_the_first_result_its_full_share(
         assert abs(counts[said.FIRST] / (counts[said.FIRST] + counts[said.COMPARE]) - 0.5) < 0.12
 
 
-async def test_a_first_result_about_something_else_is_left_for_the_right_page(
-    world: Encyclopedia, local: LocalWorld, questions: list[Question]
-) -> None:
-    modes = shares(first_result=1.0)
-    all_thoughts = [text for t in await teach(world, local, questions, modes) for text in thoughts(t)]
-    elsewhere = [text for text in all_thoughts if text.startswith(said.ELSEWHERE)]
-    assert all(Site.ATLAS in text for text in elsewhere)
-
-
 async def test_stopping_early_shows_and_answers_after_the_first_hop(
     world: Encyclopedia, local: LocalWorld, questions: list[Question]
 ) -> None:
@@ -200,19 +185,6 @@ async def test_a_slip_is_malformed_and_the_next_turn_mends_it(
         assert trajectory.answer in trajectory.question.answers
 
 
-async def test_modes_come_about_as_often_as_they_should(
-    world: Encyclopedia, local: LocalWorld, questions: list[Question]
-) -> None:
-    found = [t for a in range(4) for t in await teach(world, local, questions, ModeShares(), attempt=a)]
-    after_search: list[Node] = []
-    for trajectory in found:
-        branch = trajectory.branch()
-        after_search += [b for a, b in pairwise(branch) if a.events and a.events[0].role == "search"]
-    compare = sum(node.text.startswith(f"<think>\n{said.COMPARE}") for node in after_search)
-    assert 0.4 < compare / len(after_search) < 0.6
-    assert 0.5 < right(found) < 0.85
-
-
 @pytest.mark.parametrize("turns", [1, 2, 3])
 async def test_told_to_answer_it_answers_with_what_it_read(
     world: Encyclopedia, local: LocalWorld, questions: list[Question], turns: int
@@ -240,9 +212,6 @@ async def test_a_page_cut_from_sight_is_not_believed(world: Encyclopedia, local:
         assert last.answer == start.name or last.answer in observation.text
 
 
-# -- belief and repeatability -------------------------------------------------------------------------------------------
-
-
 def test_it_believes_the_page_it_opened_and_only_if_it_opened(world: Encyclopedia, questions: list[Question]) -> None:
     pages = {item.page.url: item for item in world.pages}
     stale, policy_path = next(
@@ -258,21 +227,6 @@ def test_it_believes_the_page_it_opened_and_only_if_it_opened(world: Encyclopedi
         assert expected in turn
         if expected == "<answer>":
             assert world.facts.answer_text(stale.claims[policy_path.relations[0]]) in turn
-
-
-async def test_same_seed_same_trajectory_another_attempt_another(
-    world: Encyclopedia, local: LocalWorld, questions: list[Question]
-) -> None:
-    runs = [await teach(world, local, questions, ModeShares(), attempt=attempt) for attempt in (0, 0, 1)]
-    texts = [[[node.text for node in trajectory.nodes] for trajectory in run] for run in runs]
-    assert texts[0] == texts[1]
-    assert texts[0] != texts[2]
-
-
-async def test_order_and_company_change_nothing(world: Encyclopedia, local: LocalWorld, questions: list[Question]) -> None:
-    together = await teach(world, local, questions[:8], ModeShares())
-    alone = [(await teach(world, local, [question], ModeShares()))[0] for question in reversed(questions[:8])]
-    assert [t.messages() for t in together] == [t.messages() for t in reversed(alone)]
 
 
 async def test_rewind_puts_the_whole_head_back(world: Encyclopedia, local: LocalWorld, questions: list[Question]) -> None:

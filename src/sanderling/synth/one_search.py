@@ -11,8 +11,8 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from sanderling.core.types import Message
 from sanderling.policy.contract import SampleKey, ScriptedPolicy
@@ -52,6 +52,8 @@ _MENTIONS: dict[Kind, str] = {
 }
 """How pages and questions speak of a thing of each kind."""
 _TRUST = tuple(site.value for site in (Site.ATLAS, Site.ARCHIVE, Site.GAZETTE))
+_ENTRY = re.compile(r"^\[\d+\] (.+)\n(https://\S+)\n(.*)$", re.MULTILINE)
+"""A result in a list: title, address, snippet."""
 _PARTING = {Kind.YEAR: YEARS[len(YEARS) // 2], Kind.GOODS: GOODS[0]}
 """Guesses when nothing of the kind is shown."""
 
@@ -65,25 +67,19 @@ class Query(StrEnum):
     """The entity that the question names."""
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A question taken apart."""
+class Asked(NamedTuple):
+    """A question taken apart: how it mentions the named entity, and the relations from there outwards."""
 
     start: str
-    """Mention of the named entity."""
     relations: tuple[Relation, ...]
-    """From the named entity outwards."""
 
 
-@dataclass(frozen=True)
-class Shown:
-    """One sentence of a result, read."""
+class Shown(NamedTuple):
+    """One sentence of a result, read: the page's entity as pages mention it, and what it says of it."""
 
     subject: str
-    """Mention of the page's entity."""
     relation: str
     value: str
-    """Mention of an entity, or a literal."""
 
 
 def take_apart(text: str) -> Asked | None:
@@ -104,13 +100,13 @@ def take_apart(text: str) -> Asked | None:
 
 def read_results(observation: str) -> list[Shown]:
     """What the list of results says in so many words, the most trustworthy site first."""
-    entries = re.findall(r"^\[\d+\] (.+)\n(https://\S+)\n(.*)$", observation, flags=re.MULTILINE)
-    ranked = sorted(
-        entries, key=lambda entry: next((i for i, site in enumerate(_TRUST) if entry[1].startswith(site)), len(_TRUST))
-    )
+
+    def rank(url: str) -> int:
+        return next((place for place, site in enumerate(_TRUST) if url.startswith(site)), len(_TRUST))
+
     return [
         Shown(mention_of(title), relation.name, value)
-        for title, _, snippet in ranked
+        for title, _, snippet in sorted(_ENTRY.findall(observation), key=lambda entry: rank(entry[1]))
         for sentence in re.split(r"(?<=\.) ", snippet)
         for relation in RELATIONS
         for wording in relation.pages
@@ -185,8 +181,7 @@ def _object(wording: str, kind: Kind, sentence: str) -> str | None:
 
 def _candidates(kind: Kind, observation: str, passed: Sequence[str]) -> list[str]:
     """Everything of this kind that titles and snippets show, in order, the question's own entity apart."""
-    entries = re.findall(r"^\[\d+\] (.+)\nhttps://\S+\n(.*)$", observation, flags=re.MULTILINE)
-    texts = [text for title, snippet in entries for text in (mention_of(title), snippet)]
+    texts = [text for title, _, snippet in _ENTRY.findall(observation) for text in (mention_of(title), snippet)]
     if kind is Kind.PLACE:  # a name word that stands alone, and is not a longer name cut short
         longer = [
             pattern.removeprefix("[Tt]he ") for other, pattern in _MENTIONS.items() if other in SHARES and other is not kind

@@ -8,11 +8,10 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
-from sanderling.world.encyclopedia import BY_NAME, BY_SUBJECT, QUESTION_FORMS, Encyclopedia, Facts, Relation
+from sanderling.world.encyclopedia import BY_NAME, BY_SUBJECT, QUESTION_FORMS, Encyclopedia, Facts
 
 HopShares = Mapping[int, float]
 """Number of hops to its share. A chain that ran into a literal or a circle is drawn again with as many: shares are kept."""
@@ -38,8 +37,8 @@ class Path:
 def chain_questions(world: Encyclopedia, count: int, seed: int, hops: HopShares) -> list[Question]:
     """``count`` different questions, drawn with the given shares of hops. Deterministic.
 
-    None of them names its answer, which a namesake or a shared word could bring about (:func:`names_its_answer`). Raises
-    UserError when the world is too small for that many, and for shares that cannot be drawn from.
+    None of them names its answer, which a namesake or a shared word could bring about (`names_its_answer`). Raises UserError
+    when the world is too small for that many, and for shares that cannot be drawn from.
     """
     if not hops or min(hops) < 1 or min(hops.values()) < 0 or sum(hops.values()) <= 0:
         raise UserError(f"Hop shares {dict(hops)} cannot be drawn from: give numbers of hops from 1, with shares above 0.")
@@ -84,24 +83,17 @@ def _draw_path(facts: Facts, hops: int, rng: random.Random) -> Path | None:
 def _question(world: Encyclopedia, path: Path, name: str, rng: random.Random) -> Question:
     facts = world.facts
     phrase = facts.entities[path.start].mention
-    relation: Relation | None = None
-    for relation_name in path.relations:
-        relation = BY_NAME[relation_name]
-        phrase = rng.choice(relation.questions).format(x=phrase)
-    if relation is None:
-        raise ValueError("a path has at least one relation")
-    text = rng.choice(QUESTION_FORMS[relation.object]).format(np=phrase)
-    meta: dict[str, Any] = {"start": path.start, "relations": list(path.relations), "objects": list(path.objects)}
-    answers = _accepted(facts, path.objects[-1])
-    return Question(id=name, text=text, answers=answers, hops=len(path.relations), meta={**meta, "world": world.name})
-
-
-def _accepted(facts: Facts, value: int | str) -> tuple[str, ...]:
-    """The bare name first; the full title and the mention are right as well."""
-    if isinstance(value, str):
-        return (value,)
-    entity = facts.entities[value]
-    return tuple(dict.fromkeys((entity.name, entity.title, entity.mention)))
+    for relation in path.relations:
+        phrase = rng.choice(BY_NAME[relation].questions).format(x=phrase)
+    end = path.objects[-1]
+    if isinstance(end, str):
+        answers: tuple[str, ...] = (end,)
+    else:  # the bare name first; the full title and the mention are right as well
+        entity = facts.entities[end]
+        answers = tuple(dict.fromkeys((entity.name, entity.title, entity.mention)))
+    meta = {"start": path.start, "relations": list(path.relations), "objects": list(path.objects), "world": world.name}
+    text = rng.choice(QUESTION_FORMS[BY_NAME[path.relations[-1]].object]).format(np=phrase)
+    return Question(id=name, text=text, answers=answers, hops=len(path.relations), meta=meta)
 
 
 def names_its_answer(question: Question) -> bool:

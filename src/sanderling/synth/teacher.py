@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import TINY
 from sanderling.core.record import Question
@@ -54,10 +55,8 @@ CLOSING = TINY.force_hint
 """What it reads when it has to answer at once."""
 
 
-class ModeShares(BaseModel):
+class ModeShares(Frozen):
     """How often the teacher falls into each fault, per decision."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     first_result: float = Field(default=0.35, ge=0, le=1)
     """At a list of results, no snippet trusted: open the first one, whatever it is."""
@@ -122,28 +121,22 @@ class TeacherState:
     def _search(self) -> str:
         self.step = Step.CHOOSE
         plan = THEN.join(self.path.relations[self.hop :])
-        think = self.said + (NEED if self.hop == 0 else NEXT).format(plan=plan, name=self.at.mention)
-        return self._call(think, "search", {"query": [self._query()]})
-
-    def _query(self) -> str:
-        return f"{self.at.name} {self.at.occupation}".strip()
+        return self._call_search(self.said + (NEED if self.hop == 0 else NEXT).format(plan=plan, name=self.at.mention))
 
     def _choose(self, observation: str) -> str:
+        """At a list of results: trust a snippet, take the first one, or compare; perhaps search once more before."""
         if not self.repeated and self.rng.random() < self.shares.repeat_call:
             self.repeated = True
-            return self._call(AGAIN, "search", {"query": [self._query()]})
+            return self._call_search(AGAIN)
         self.repeated = False
         found = [line for line in observation.splitlines() if line in self.pages]
         claim = self._claim_in(observation, found)
         if claim is not None and self.rng.random() < self.shares.trust_snippet:
             return self._conclude(SNIPPET, claim)
-        right = url_of(Site.ATLAS, self.at.title)
-        if found and self.rng.random() < self.shares.first_result:
-            think, self.visiting = FIRST, found[0]
-        else:
-            think, self.visiting = COMPARE, right
         self.step = Step.READ
-        return self._call(think, "visit", {"url": [self.visiting], "goal": self.relation})
+        if found and self.rng.random() < self.shares.first_result:
+            return self._call_visit(FIRST, found[0])
+        return self._call_visit(COMPARE, url_of(Site.ATLAS, self.at.title))
 
     def _claim_in(self, observation: str, found: list[str]) -> int | str | None:
         """What the snippets seem to say: the relation itself if one is shown, or else anything of the right kind."""
@@ -161,8 +154,7 @@ class TeacherState:
         """Believe what the page says, if it opened and speaks of the relation; else try the right page."""
         claim = self._shown(observation)
         if claim is None:
-            self.visiting = url_of(Site.ATLAS, self.at.title)
-            return self._call(ELSEWHERE, "visit", {"url": [self.visiting], "goal": self.relation})
+            return self._call_visit(ELSEWHERE, url_of(Site.ATLAS, self.at.title))
         return self._conclude("", claim)
 
     def _shown(self, observation: str) -> int | str | None:
@@ -194,18 +186,18 @@ class TeacherState:
             return self._answer(known.rstrip(), facts.answer_text(value))
         if self.rng.random() < self.shares.stop_early:
             return self._answer(known + EARLY, facts.answer_text(value))
-        self.at = facts.entities[int(value)]
-        if not self._can_go_on():
-            return self._answer(known.rstrip(), facts.answer_text(value))
-        self.step, self.said = Step.SEARCH, known
+        self.at, self.said = facts.entities[int(value)], known
         return self._search()
-
-    def _can_go_on(self) -> bool:
-        """Whether the next relation exists for what it believes it found (a wrong belief keeps its kind, so it does)."""
-        return (self.at.id, self.relation) in self.world.facts.objects
 
     def _answer(self, think: str, answer: str) -> str:
         return f"<think>\n{think}\n</think>\n<answer>{answer}</answer>"
+
+    def _call_search(self, think: str) -> str:
+        return self._call(think, "search", {"query": [f"{self.at.name} {self.at.occupation}".strip()]})
+
+    def _call_visit(self, think: str, url: str) -> str:
+        self.visiting = url
+        return self._call(think, "visit", {"url": [url], "goal": self.relation})
 
     def _call(self, think: str, name: str, arguments: dict[str, object]) -> str:
         body = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
@@ -256,30 +248,18 @@ def scripted(size_and_seed: str, questions: Sequence[Question]) -> "TeacherPolic
 
 
 class TeacherPolicy:
-    """The teacher for one world and its questions."""
+    """The teacher for one world and its questions: text-level, without a tokenizer.
+
+    Example: ``TeacherPolicy(world, {question.id: question for question in questions}, ModeShares())``
+    """
+
+    name, tokenizer, context_length, version = "scripted-teacher", None, None, 0
 
     def __init__(self, world: Encyclopedia, questions: Mapping[str, Question], shares: ModeShares) -> None:
         self._world = world
         self._questions = questions
         self._shares = shares
         self._pages = {item.page.url: item for item in world.pages}
-
-    @property
-    def name(self) -> str:
-        return "scripted-teacher"
-
-    @property
-    def tokenizer(self) -> None:
-        """None: text-level."""
-        return
-
-    @property
-    def context_length(self) -> int | None:
-        return None
-
-    @property
-    def version(self) -> int:
-        return 0
 
     def open(self, key: SampleKey) -> TeacherSession:
         """A fresh head for one attempt at one question. Raises UserError for a question that is not of this world."""
