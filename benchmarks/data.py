@@ -23,7 +23,7 @@ from sanderling.core.chat import load_tokenizer
 from sanderling.data.pipeline import NUMBERS, run_data
 from sanderling.data.pipeline_config import RECIPES, DataRun, find_data_recipe
 from sanderling.data.resample import Schedule, resample
-from sanderling.data.similar import Asked, question_groups
+from sanderling.data.similar import QA, question_groups
 from sanderling.recipes.tiny.layout import SHIPPED_BASE
 from sanderling.runs.progress import Report
 from sanderling.runs.provenance import machine, peak_memory_mb
@@ -65,10 +65,8 @@ def speeds() -> dict[str, float]:
     """Rows a second of what holds an index of all rows."""
     rng = random.Random(0)
     words = [f"w{number}" for number in range(20_000)]
-    asked = [Asked(" ".join(rng.choices(words, k=25)), (str(number),)) for number in range(50_000)]
-    template = [
-        Asked(f"Who is the mayor of the home town of the potter {rng.choice(words)}?", (str(n),)) for n in range(20_000)
-    ]
+    asked = [QA(" ".join(rng.choices(words, k=25)), (str(number),)) for number in range(50_000)]
+    template = [QA(f"Who is the mayor of the home town of the potter {rng.choice(words)}?", (str(n),)) for n in range(20_000)]
     found = {}
     for name, questions, by_answers in (("questions", asked, False), ("one template, with answers", template, True)):
         begin = time.perf_counter()

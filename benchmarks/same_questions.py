@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sanderling.data.questions import read_questions
-from sanderling.data.similar import THRESHOLD, Asked, question_groups
+from sanderling.data.similar import QA, THRESHOLD, question_groups
 from sanderling.runs.provenance import machine
 
 HERE = Path(__file__).parent
@@ -73,12 +73,12 @@ def caught(texts: list[str], change: Change) -> dict[str, float | int]:
     rng = random.Random(0)
     pairs = [(text, changed) for text in texts if (changed := change(text, rng)) is not None]
     long = [len(one.split()) >= 20 for one, _ in pairs]
-    together = [question_groups([Asked(one), Asked(other)]) == [0, 0] for one, other in pairs]
+    together = [question_groups([QA(one), QA(other)]) == [0, 0] for one, other in pairs]
     of_long = sum(both for both, is_long in zip(together, long, strict=True) if is_long)
     return {"n": len(pairs), "grouped": sum(together), "n of 20 words and more": sum(long), "of these grouped": of_long}
 
 
-def dropped(asked: list[Asked], *, by_answers: bool) -> int:
+def dropped(asked: list[QA], *, by_answers: bool) -> int:
     """How many are not the first of their group."""
     groups = question_groups(asked, by_answers=by_answers)
     return len(asked) - len(set(groups))
@@ -89,7 +89,7 @@ def main() -> None:
     if len(sys.argv) != 2 or not Path(sys.argv[1]).is_file():
         sys.exit("Give the file of questions that sanderling synth graph wrote.")
     questions = list(read_questions(Path(sys.argv[1])))
-    asked = [Asked(question.text, question.answers) for question in questions]
+    asked = [QA(question.text, question.answers) for question in questions]
     texts = [question.text for question in questions]
     result = {
         "command": "OMP_NUM_THREADS=1 python benchmarks/same_questions.py SCRATCH/q.jsonl",
@@ -104,7 +104,7 @@ def main() -> None:
             "n": len(asked),
             "wrongly dropped": dropped(asked, by_answers=True),
             "wrongly dropped, by text": dropped(asked, by_answers=False),
-            "wrongly dropped, by text in small letters": dropped([Asked(text.lower()) for text in texts], by_answers=False),
+            "wrongly dropped, by text in small letters": dropped([QA(text.lower()) for text in texts], by_answers=False),
         },
         "the same, changed": {name: caught(texts, change) for name, change in SAME.items()},
         "another, by one word": {name: caught(texts, change) for name, change in OTHER.items()},

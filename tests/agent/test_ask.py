@@ -17,7 +17,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from sanderling.agent.journal import JournalWarning
-from sanderling.cli.ask import ask, limited, research, stop_on_interrupt
+from sanderling.cli.ask import ask, research, stop_on_interrupt
 from sanderling.cli.backend import world_backend
 from sanderling.cli.watch import Reasoning
 from sanderling.cli.world import REPLAY_FILE, app
@@ -40,7 +40,6 @@ PAGES = [
 ]
 WORLD = LocalWorld.in_memory(PAGES, name="rivers")
 RIVERS = world_backend(WORLD, fake_profile())
-SEARCH = "<think>" + call("river Kendal", think="Let me look for the river.")
 ANSWER = "<think>It is [red]known[/red].</think>\n<answer>The Kent</answer>"
 
 
@@ -51,26 +50,12 @@ async def shown(turns: Sequence[str]) -> tuple[str, Trajectory]:
     return out.getvalue(), done
 
 
-async def test_turns_are_shown_as_they_come() -> None:
-    text, done = await shown([SEARCH, ANSWER])
-    assert done.ending is Ending.ANSWERED and done.world == "rivers"
-    order = ["turn 1", "Let me look for the river.", "→ search  query: river Kendal", "← search: ok", "https://w.example/kent"]
-    places = [text.index(piece) for piece in [*order, "turn 2", "It is [red]known[/red].", "The Kent", "answered · 2 turns"]]
-    assert places == sorted(places)
-    assert "<think>" not in text and "tool_call" not in text and "</answer>" not in text
-
-
 async def test_nothing_from_outside_controls_the_terminal() -> None:
     evil = "\\u001b[2J\\u0007"
     search = f'<think>\x1b[31mred</think><tool_call>{{"name": "x{evil}", "arguments": {{"{evil}": "{evil}"}}}}</tool_call>'
     text, done = await shown([search, "<think>x</think><answer>\x1b]0;title\x07 Kent</answer>"])
     assert "\x1b" in next(done.turns()).calls[0].name and done.answer == "\x1b]0;title\x07 Kent"  # on record as it was
     assert "\x1b" not in text and "\x07" not in text and "Kent" in text
-
-
-async def test_an_outage_is_shown_as_what_it_is() -> None:
-    text, done = await shown([SEARCH])
-    assert done.ending is Ending.POLICY_OUTAGE and "No answer." in text and "policy outage" in text and done.detail in text
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
@@ -117,20 +102,6 @@ async def test_a_cancellation_that_nobody_pressed_stays_one() -> None:
         await task
 
 
-async def test_the_same_question_and_seed_have_the_same_name() -> None:
-    (_, first), (_, second) = await shown([SEARCH, ANSWER]), await shown([SEARCH, ANSWER])
-    assert first.id == second.id and first.question.id == second.question.id
-
-
-def test_a_store_that_cannot_be_written_is_told_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    build_world(tmp_path / "world", PAGES, name="rivers", source="test")
-    asked: list[str] = []
-    monkeypatch.setattr("sanderling.policy.load.open_policy", asked.append)
-    with pytest.raises(UserError, match="Cannot open"):
-        ask("Which river?", world=tmp_path / "world", model="m", out=tmp_path)
-    assert asked == []
-
-
 def test_the_same_command_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Met by an outage, then interrupted: turns that were said are shown again, and not asked for again by the same weights."""
     build_world(tmp_path / "world", PAGES, name="rivers", source="test")
@@ -168,10 +139,6 @@ def test_the_same_command_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert said == ([0, 1, 0, 1, 2] if trained_again else [0, 1, 2]) and not journal.exists()
     endings = [done.ending for done in TrajectoryStore(tmp_path / "asked.jsonl")]
     assert endings == [Ending.POLICY_OUTAGE, Ending.ANSWERED] * 2
-
-
-def test_max_turns_replaces_the_profiles() -> None:
-    assert limited(fake_profile(), 3).budgets.max_turns == 3 and limited(fake_profile(), None) == fake_profile()
 
 
 def chunks(text: str, cut: Callable[[int], int]) -> list[str]:

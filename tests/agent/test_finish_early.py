@@ -52,25 +52,11 @@ async def test_earlier_reasoning_stays_in_the_context() -> None:
     assert "because of tides" not in ByteTokenizer().decode(policy.calls[-1][0].token_ids)
 
 
-async def test_set_from_the_start_the_question_is_answered_at_once() -> None:
-    early = asyncio.Event()
-    early.set()
-    done = await play([answer("guess")], finish_early=early)
-    assert (done.ending, done.answer, len(list(done.turns()))) == (Ending.ANSWERED_AT_BUDGET, "guess", 1)
-
-
 async def test_a_forced_turn_without_an_answer_is_no_answer() -> None:
     early = asyncio.Event()
     policy = TokenPolicy([call("a"), call("b"), answer()])
     done = await play(policy, setting(early, 0), finish_early=early)
     assert done.ending is Ending.NO_ANSWER and "early" in done.detail and len(policy.calls) == 2
-
-
-async def test_where_answers_are_not_forced_it_ends() -> None:
-    early = asyncio.Event()
-    policy = TokenPolicy([call("a"), answer()])
-    done = await play(policy, setting(early, 0), finish_early=early, profile=fake_profile(budgets={"force_answer": False}))
-    assert done.ending is Ending.TIME_LIMIT and done.ending.scored and len(policy.calls) == 1
 
 
 async def test_unset_it_changes_nothing() -> None:

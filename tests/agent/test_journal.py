@@ -18,7 +18,6 @@ from journal_fakes import GUARDS, PLAIN, PROFILE, TWO, Killed, Life, Script, Spe
 from loop_fakes import BOTH, CLOCK_DAY, LOOP, NEITHER, FakeTool, answer, call, fake_profile
 
 from sanderling.agent.agent import Agent, Job
-from sanderling.agent.events import TextDelta
 from sanderling.agent.journal import Journal, JournalWarning
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
@@ -85,12 +84,6 @@ async def test_a_fresh_session_hears_everything_at_once_with_the_sampled_ids(tmp
         await live(policy, journal)
     # a border before that: the rejected attempts are rewound as ever
     assert [delta.token_ids for delta in policy.deltas[1:4]] == [done.nodes[5].token_ids] * 3
-
-
-async def test_recorded_text_is_streamed_at_once(tmp_path: Path) -> None:
-    done, lived = await lives(PLAIN, [21], tmp_path / "j")
-    streamed = [event.text for event in lived[1].events if isinstance(event, TextDelta)]
-    assert streamed == [node.text for node in done.nodes if node.kind == "turn"] and len(lived[1].said) < 6
 
 
 @pytest.mark.parametrize(

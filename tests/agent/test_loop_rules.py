@@ -389,12 +389,6 @@ async def test_a_watcher_without_texts_hears_all_else_and_nothing_is_streamed() 
     assert [(e.prompt_tokens, e.sampled_tokens) for e in sampled] == [(n.prompt_tokens, len(n.token_ids or ())) for n in said]
 
 
-async def test_the_forced_turn_is_told_like_any_other() -> None:
-    events: list[Event] = []
-    await play([call("a"), answer()], profile=fake_profile(budgets={"max_turns": 1}), on_event=events.append)
-    assert [event.turn for event in events if isinstance(event, TurnSampled)] == [0, 1]
-
-
 # -- The loop at a spent budget: rules 9 to 11 of ``test_loop_rules.py`` ---------------------------------------------
 
 

@@ -25,40 +25,10 @@ def codes(text: str, *, think_open: bool = False) -> set[str]:
 
 
 class TestWellFormed:
-    def test_a_call(self) -> None:
-        turn = parse_turn(f"<think>\nLook it up.\n</think>\n{call(SEARCH)}")
-        assert turn.think == "Look it up."
-        assert turn.calls == (ToolCall(name="search", arguments=QUERY, raw=f"\n{SEARCH}\n"),)
-        assert turn.answer is None
-        assert turn.problems == ()
-        assert turn.actionable
-
-    def test_an_answer(self) -> None:
-        turn = parse_turn("<think>Sure.</think>\n<answer>\nLisbon\n</answer>")
-        assert (turn.think, turn.calls, turn.answer, turn.problems) == ("Sure.", (), "Lisbon", ())
-
-    def test_a_turn_that_begins_inside_reasoning(self) -> None:
-        turn = parse_turn(f"Look it up.\n</think>\n{call(SEARCH)}", think_open=True)
-        assert turn.think == "Look it up."
-        assert turn.calls[0].arguments == QUERY
-        assert turn.problems == ()
-
-    def test_chinese(self) -> None:
-        body = '{"name": "search", "arguments": {"query": ["潮间带 生态", "弗罗茨瓦夫"]}}'
-        turn = parse_turn(f"<think>先搜索“潮间带”。</think>{call(body)}")
-        assert turn.think == "先搜索“潮间带”。"
-        assert turn.calls[0].arguments == {"query": ["潮间带 生态", "弗罗茨瓦夫"]}
-        assert turn.problems == ()
-
     def test_tags_within_json_strings_do_not_end_the_call(self) -> None:
         queries = ["what does </tool_call> mean", "the <answer> tag", "<think>"]
         turn = parse_turn(f"<think>a</think>{call(json.dumps({'name': 'search', 'arguments': {'query': queries}}))}")
         assert turn.calls[0].arguments == {"query": queries}
-        assert turn.problems == ()
-
-    def test_an_unknown_tool_is_kept(self) -> None:
-        turn = parse_turn("<think>a</think>" + call('{"name": "teleport", "arguments": {"to": 3}}'))
-        assert turn.calls[0].name == "teleport"
         assert turn.problems == ()
 
 
@@ -81,11 +51,6 @@ class TestThink:
         assert [found.arguments for found in turn.calls] == [QUERY]
         assert problem in turn.problems
 
-    def test_a_repeated_opening_tag_after_an_open_prompt(self) -> None:
-        turn = parse_turn(f"<think>\nI look.</think>{call(SEARCH)}", think_open=True)
-        assert turn.think == "I look."
-        assert turn.problems == (ParseProblem.DOUBLED_THINK,)
-
     def test_a_call_in_unclosed_reasoning_is_taken_and_flagged(self) -> None:
         turn = parse_turn(f"I might use <tool_call> soon. {call(SEARCH)}", think_open=True)
         assert [found.arguments for found in turn.calls] == [QUERY]
@@ -103,10 +68,6 @@ class TestThink:
         assert not turn.actionable
         assert {"answer_in_think", "unclosed_think", "no_action"} <= set(turn.problems)
         assert "reasoning" in explain(turn.problems)
-
-    def test_reasoning_after_the_action_does_not_hide_it(self) -> None:
-        turn = parse_turn(f"<think>a</think>{call(SEARCH)}<think>b {call(VISIT)}")
-        assert [found.name for found in turn.calls] == ["search"]
 
 
 class TestCalls:
@@ -127,11 +88,6 @@ class TestCalls:
         assert [(found.name, found.arguments) for found in turn.calls] == [("search", QUERY)]
         assert turn.problems == (ParseProblem.LENIENT_CALL,)
 
-    def test_raw_newlines_within_strings(self) -> None:
-        turn = parse_turn('<think>a</think><tool_call>{"name": "x", "arguments": {"t": "a\nb"}}</tool_call>')
-        assert turn.calls[0].arguments == {"t": "a\nb"}
-        assert turn.problems == (ParseProblem.LENIENT_CALL,)
-
     @pytest.mark.parametrize(
         "body", ["", "search tidal flats", "[1, 2]", '"search"', '{"name": 3, "arguments": {}}', "{}", "{"]
     )
@@ -141,39 +97,16 @@ class TestCalls:
         assert {"unreadable_call", "no_action"} <= set(turn.problems)
         assert "JSON" in explain(turn.problems)
 
-    def test_arguments_that_are_no_object(self) -> None:
-        turn = parse_turn("<think>a</think>" + call('{"name": "search", "arguments": ["a"]}'))
-        assert [(found.name, found.arguments) for found in turn.calls] == [("search", {})]
-        assert turn.problems == (ParseProblem.BAD_ARGUMENTS,)
-
     def test_several_calls_in_order(self) -> None:
         turn = parse_turn(f"<think>a</think>{call(SEARCH)}\n{call(VISIT)}")
         assert [found.name for found in turn.calls] == ["search", "visit"]
         assert turn.problems == (ParseProblem.SEVERAL_CALLS,)
-
-    def test_a_list_of_calls_in_one_tag(self) -> None:
-        turn = parse_turn(f"<think>a</think>{call(f'[{SEARCH}, {VISIT}]')}")
-        assert [found.name for found in turn.calls] == ["search", "visit"]
-
-    @pytest.mark.parametrize("tail", ["", "\n", f"\n<tool_call>\n{VISIT}\n</tool_call>"])
-    def test_a_missing_close_tag(self, tail: str) -> None:
-        turn = parse_turn(f"<think>a</think><tool_call>\n{SEARCH}{tail}")
-        assert turn.calls[0].arguments == QUERY
-        assert len(turn.calls) == (2 if tail.strip() else 1)
-        assert "unclosed_call" in turn.problems
-
-    def test_a_missing_close_tag_after_json5(self) -> None:
-        turn = parse_turn(f"<think>a</think><tool_call>{{name: 'a', arguments: {{}}}}{call(SEARCH)}")
-        assert [found.name for found in turn.calls] == ["a", "search"]
 
     def test_too_many_calls(self) -> None:
         turn = parse_turn("<think>a</think>" + call(SEARCH) * 100)
         assert len(turn.calls) == 32
         assert "too_many_calls" in turn.problems
         assert len(parse_turn("<think>a</think>" + call("[" + ",".join([SEARCH] * 100) + "]")).calls) == 32
-
-    def test_text_after_the_call(self) -> None:
-        assert codes(f"<think>a</think>{call(SEARCH)} Now I wait.") == {"trailing_text"}
 
     def test_an_invented_observation_is_cut(self) -> None:
         text = f"<think>a</think>{call(SEARCH)}\n<tool_response>\nfake\n</tool_response>\n<answer>Porto</answer>"
@@ -198,14 +131,6 @@ class TestCode:
         assert [(found.name, found.arguments) for found in turn.calls] == [("PythonInterpreter", {"code": 'print("</b>")'})]
         assert "trailing_text" not in turn.problems
 
-    def test_the_documented_form_is_no_problem(self) -> None:
-        text = '<tool_call>\n{"name": "PythonInterpreter", "arguments": {}}\n<code>\nx = {"a": 1}\n</code>\n</tool_call>'
-        assert codes(f"<think>a</think>{text}") == set()
-
-    def test_an_argument_named_code_wins(self) -> None:
-        text = '<tool_call>{"name": "python", "arguments": {"code": "1"}}<code>2</code></tool_call>'
-        assert parse_turn(text).calls[0].arguments == {"code": "1"}
-
 
 class TestAnswer:
     @pytest.mark.parametrize(
@@ -223,13 +148,6 @@ class TestAnswer:
         turn = parse_turn(f"<think>a</think>{text}")
         assert turn.answer == answer
         assert problem in turn.problems
-
-    def test_a_call_and_an_answer_are_both_returned(self) -> None:
-        for text in (f"{call(SEARCH)}<answer>Lisbon</answer>", f"<answer>Lisbon</answer>{call(SEARCH)}"):
-            turn = parse_turn(f"<think>a</think>{text}")
-            assert turn.calls[0].arguments == QUERY
-            assert turn.answer == "Lisbon"
-            assert turn.problems == (ParseProblem.BOTH,)
 
     def test_nothing_at_all(self) -> None:
         turn = parse_turn("")
@@ -257,11 +175,6 @@ class TestArguments:
         after = normalise_arguments(before, names)
         assert after == ToolCall(name=name, arguments=wanted, raw="r")
         assert normalise_arguments(after, names) == after
-
-    def test_parsing_with_names(self) -> None:
-        text = "<think>a</think>" + call('{"name": "search", "arguments": {"queries": "x"}}')
-        assert parse_turn(text).calls[0].arguments == {"queries": "x"}
-        assert parse_turn(text, names=ToolNames()).calls[0].arguments == {"query": ["x"]}
 
 
 class TestHostile:

@@ -12,11 +12,6 @@ from sanderling.core.plugins import is_outside, resolve
 BUILTINS = {"exact": 1, "contains": 2}
 
 
-def test_built_ins_come_first() -> None:
-    assert resolve("exact", BUILTINS, "judge") == 1
-    assert resolve("a:b", {"a:b": 3}, "judge") == 3
-
-
 def test_names_in_packages_and_files(tmp_path: Path) -> None:
     assert resolve("math:tau", BUILTINS, "judge") is math.tau
     assert resolve("os.path:join", BUILTINS, "judge")("a", "b") == "a/b"

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from sanderling.core.errors import UserError
-from sanderling.core.parse import ParseProblem, explain
 from sanderling.core.profiles import PROFILES, Profile, ResultLayout, ToolNames, get_profile
 from sanderling.core.prompts import (
     default_specs,
@@ -16,7 +15,7 @@ from sanderling.core.prompts import (
     render_question,
     render_system,
 )
-from sanderling.core.types import Clock, FixedClock, SystemClock, ToolSpec
+from sanderling.core.types import Clock, FixedClock, SystemClock
 
 CLOCK = FixedClock(datetime.date(2026, 3, 1))
 
@@ -59,17 +58,6 @@ def test_published_values() -> None:
     assert {profile.think_prefix for profile in PROFILES.values()} == {"<think>\n"}
 
 
-def test_the_tiny_profile_is_short() -> None:
-    tiny = get_profile("tiny")
-    wanted = "You are a research agent. Tools: search, visit. Think, then call one tool or answer."
-    assert render_system(tiny, default_specs(tiny), CLOCK) == wanted
-    assert (tiny.results, tiny.results_per_query, tiny.visit_words) == (ResultLayout.COMPACT, 3, 60)
-    assert (tiny.sampling.temperature, tiny.sampling.max_tokens) == (0.6, 96)
-    assert (tiny.budgets.max_turns, tiny.budgets.max_context_tokens, tiny.budgets.answer_reserve_tokens) == (12, 1_536, 64)
-    assert (tiny.guards.max_retries, tiny.guards.max_malformed, tiny.guards.max_repeated_calls) == (0, 3, 4)
-    assert render_malformed(tiny, "No action.") == "Malformed turn: No action."
-
-
 def test_the_tool_block_holds_one_json_line_per_tool() -> None:
     names = ToolNames(visit="fetch_url", visit_goal="purpose")
     profile = get_profile("dr-venus-4b").model_copy(update={"tools": names, "system_prompt": "{tools}"})
@@ -80,15 +68,6 @@ def test_the_tool_block_holds_one_json_line_per_tool() -> None:
     assert functions[0]["parameters"]["properties"]["query"]["type"] == "array"
     assert functions[1]["parameters"]["required"] == ["url", "purpose"]
     assert block.endswith('<tool_call>\n{"name": <function-name>, "arguments": <args-json-object>}\n</tool_call>')
-
-
-def test_the_date_comes_from_the_clock_and_slots_in_specs_stay() -> None:
-    venus = get_profile("dr-venus-4b")
-    spec = ToolSpec(name="calendar", description="Shows {date} and {tools}.", parameters={"type": "object"})
-    prompt = render_system(venus, [spec], CLOCK)
-    assert "Current date: 2026-03-01" in prompt
-    assert "Shows {date} and {tools}." in prompt
-    assert prompt.count("<tools>\n") == 1
 
 
 def test_an_unknown_profile_gets_the_nearest_name() -> None:
@@ -106,12 +85,6 @@ def test_clocks() -> None:
     assert fixed.monotonic() == 2.5
     system: Clock = SystemClock()
     assert system.monotonic() <= system.monotonic()
-
-
-def test_explanations_are_one_sentence() -> None:
-    for problem in ParseProblem:
-        assert explain([problem]).endswith(".")
-    assert "answer" in explain([ParseProblem.NO_ACTION, ParseProblem.EMPTY_ANSWER])
 
 
 def test_a_profile_of_ones_own(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cleaning_makers import ANY, answer, call_text, chain, clean, message, results, search, seen, step, talk
+from cleaning_makers import ANY, answer, call_text, clean, results, search, seen, step, talk
 from hypothesis import given
 from hypothesis import strategies as st
 from recordings import ROOT, needs_recordings
@@ -23,8 +23,7 @@ from sanderling.core.grammar import check_final, check_turn
 from sanderling.core.observations import read_observation
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import NodeKind, Trajectory, decode_record, decode_trajectory, encode_trajectory
-from sanderling.core.types import Ending
-from sanderling.data.cleaning import RECIPES, STEPS, Cleaner, CleaningRecipe, CleanReport, Reason, get_recipe
+from sanderling.data.cleaning import RECIPES, STEPS, Cleaner, CleaningRecipe, CleanReport, get_recipe
 from sanderling.data.cleaning.explain import explain
 from sanderling.data.cleaning.files import CleanedFile, clean_file
 from sanderling.data.importing import open_trajectories
@@ -82,11 +81,6 @@ def test_the_registry_is_complete() -> None:
     assert settings <= set(STEPS)
 
 
-def test_a_recipe_names_each_step_once() -> None:
-    with pytest.raises(ValueError, match="named twice"):
-        CleaningRecipe(steps=("names", "names"))
-
-
 def test_a_step_of_ones_own(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text("def short(draft, *, most=1):\n    draft.rounds = draft.rounds[-most:]\n    draft.note('turns_removed')\n")
@@ -95,59 +89,6 @@ def test_a_step_of_ones_own(tmp_path: Path) -> None:
     assert [node.text for node in kept.turns()] == [answer()] and report.steps[0].notes["turns_removed"].number == 1
     with pytest.raises(UserError, match="defines no 'long'"):
         Cleaner(CleaningRecipe(steps=(f"{file}:long",)), DR_VENUS)
-
-
-def test_an_unknown_recipe_is_told_the_nearest() -> None:
-    with pytest.raises(UserError, match="did you mean 'dr-venus'"):
-        get_recipe("dr-vens")
-
-
-def test_reports_of_two_halves_add_up() -> None:
-    found = [
-        talk(search("a"), seen(results("a")), answer()),
-        talk(search("a"), seen(results("a")), search("a")),
-        talk(answer()),
-    ] * 2
-    recipe = RECIPES["literesearcher"]
-    whole = clean(found, recipe)[2]
-    halves = CleanReport()
-    for half in (found[:3], found[3:]):
-        halves.add(clean(half, recipe)[2])
-    assert halves == whole
-
-
-def test_a_dropped_one_is_told_with_its_step_and_reason() -> None:
-    given_ = talk(call_text(("browse", {"url": "https://a.example/"})), "gone")
-    kept, (dropped,), report = clean([given_], RECIPES["dr-venus"])
-    assert kept == []
-    assert (dropped.step, dropped.reason) == ("validate", Reason.NO_ANSWER)
-    assert report.steps[-1].dropped["no_answer"].example is not None
-
-
-class TestMinimal:
-    """What the tiny recipe trains on: whole, answered, nothing rewritten."""
-
-    @pytest.mark.parametrize(
-        ("change", "reason"),
-        [
-            ({"ending": Ending.TOOL_OUTAGE}, Reason.OUTAGE),
-            ({"ending": Ending.CANCELLED}, Reason.OUTAGE),
-            ({"answer": None}, Reason.NO_ANSWER),
-            ({"nodes": (), "leaf": None}, Reason.EMPTY),
-        ],
-    )
-    def test_reasons(self, change: dict, reason: Reason) -> None:
-        found = talk(search("a"), "nothing", answer()).model_copy(update=change)
-        assert [one.reason for one in clean([found], RECIPES["minimal"])[1]] == [reason]
-
-    def test_an_unreadable_message(self) -> None:
-        found = chain(message(NodeKind.RAW, "?"), message(NodeKind.TURN, answer()))
-        assert clean([found], RECIPES["minimal"])[1][0].reason is Reason.UNREADABLE
-
-    def test_nothing_is_rewritten(self) -> None:
-        found = talk("reasoning</think><tool_call>{}</tool_call>", "nothing", answer())
-        (kept,), _, _ = clean([found], RECIPES["minimal"])
-        assert kept is found
 
 
 @lru_cache(maxsize=1)
@@ -206,28 +147,6 @@ def run(*arguments: object) -> str:
     return result.output
 
 
-def test_every_trajectory_stands_in_one_of_the_two_files(tmp_path: Path) -> None:
-    done = into(tmp_path / "kept.jsonl", [GOOD, BAD])
-    (kept,) = TrajectoryStore(done.out)
-    (dropped,) = TrajectoryStore(done.dropped)
-    assert kept.id == "good"
-    assert dropped.meta.pop("dropped") == {"step": "validate", "reason": "no_answer", "detail": BAD.nodes[-1].text}
-    assert dropped == BAD
-    told = json.loads(done.report_file.read_text())
-    assert (told["came_in"], told["kept"], told["dropped"], told["reasons"]) == (2, 1, 1, {"no_answer": 1})
-    assert (told["origin"], told["profile"], told["recipe"]["repeats"]["with_goal"]) == ("raw.jsonl", "dr-venus-4b", False)
-    pruned = next(step for step in told["steps"] if step["step"] == "prune")["notes"]["calls_disallowed"]
-    assert pruned["number"] == pruned["trajectories"] == 1
-    assert pruned["example"]["trajectory"] == "good"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept.clean.json", "kept.dropped.jsonl", "kept.jsonl"]
-
-
-def test_an_earlier_runs_dropped_ones_do_not_stay(tmp_path: Path) -> None:
-    for found in ([GOOD, BAD], [GOOD]):
-        done = into(tmp_path / "kept.jsonl", found)
-    assert not done.dropped.exists()
-
-
 def test_several_processes_write_the_same(tmp_path: Path) -> None:
     advanced: list[int] = []
     for workers in (1, 2):
@@ -278,37 +197,14 @@ class TestExplain:
         console.print(explain(found, get_recipe("dr-venus"), DR_VENUS))
         return console.export_text()
 
-    def test_each_step_says_what_it_did(self) -> None:
-        text = self.shown(GOOD)
-        assert "prune: changed" in text
-        assert "1 calls_disallowed, 1 turns_removed" in text
-        assert '- {"name": "PythonInterpreter", "arguments": {}}' in text
-        assert "repeats: nothing to do" in text
-        assert "kept: 5 messages, 2 turns" in text
-
-    def test_a_drop_names_its_reason_and_no_text_is_taken_for_markup(self) -> None:
-        text = self.shown(BAD)
-        assert "validate: dropped" in text
-        assert "no_answer: I give up. [red]␛[31m" in text
-
     @given(ANY, st.sampled_from(list(RECIPES)))
     def test_any_trajectory_can_be_explained(self, found: Trajectory, name: str) -> None:
         told = io.StringIO()
         Console(width=100, file=told).print(explain(found, RECIPES[name], DR_VENUS))
         assert ("dropped by" in told.getvalue()) != ("kept:" in told.getvalue())
 
-    def test_a_trajectory_without_anything(self) -> None:
-        assert "dropped by validate" in self.shown(talk().model_copy(update={"nodes": (), "leaf": None}))
-
 
 class TestCommand:
-    def test_from_a_store_to_a_report(self, tmp_path: Path) -> None:
-        raw = store(tmp_path / "raw.jsonl", [GOOD, BAD])
-        out = run("clean", raw, "--out", tmp_path / "kept.jsonl", "--examples")
-        assert "2 came in, 1 kept" in out
-        assert "dropped 1 no_answer" in out
-        assert [one.id for one in TrajectoryStore(tmp_path / "kept.jsonl")] == ["good"]
-
     def test_settings_profiles_and_recipes(self, tmp_path: Path) -> None:
         raw, kept = store(tmp_path / "raw.jsonl", [GOOD]), tmp_path / "kept.jsonl"
         run(
@@ -326,26 +222,6 @@ class TestCommand:
         recipe = tmp_path / "mine.toml"
         recipe.write_text('steps = ["min_calls"]\n[min_calls]\nleast = 3\n')
         assert "dropped 1 too_few_calls" in run("clean", raw, "--out", kept, "--recipe", recipe)
-
-    def test_what_an_earlier_run_dropped_can_be_cleaned_again_and_is_never_written_over(self, tmp_path: Path) -> None:
-        dropped = store(tmp_path / "kept.dropped.jsonl", [GOOD])
-        with pytest.raises(UserError, match=r"kept.dropped.jsonl is read and would be written"):
-            run("clean", dropped, "--out", tmp_path / "kept.jsonl")
-        assert [one.id for one in TrajectoryStore(dropped)] == ["good"]
-
-    def test_turns_without_reasoning_are_told_with_what_to_do(self, tmp_path: Path) -> None:
-        silent = '<tool_call>{"name": "search", "arguments": {"query": ["a"]}}</tool_call>'
-        raw = store(
-            tmp_path / "raw.jsonl", [talk(silent, seen("x"), answer()), talk(search("a"), seen("x"), "<answer>b</answer>")]
-        )
-        out = run("clean", raw, "--out", tmp_path / "kept.jsonl")
-        assert "2 were dropped because their turns show no reasoning" in out and "--recipe minimal" in out
-        assert "2 kept" in run("clean", raw, "--out", tmp_path / "kept.jsonl", "--recipe", "minimal")
-
-    def test_explain(self, tmp_path: Path) -> None:
-        raw = store(tmp_path / "raw.jsonl", [GOOD, BAD])
-        assert "prune: changed" in run("clean", raw, "--explain", "good")
-        assert [path.name for path in tmp_path.iterdir()] == ["raw.jsonl"]
 
     @pytest.mark.parametrize(
         ("arguments", "told"),

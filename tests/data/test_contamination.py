@@ -1,19 +1,12 @@
 """Benchmarks' questions in training data: what is recognised, as what, and what is left in peace."""
 
-import json
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from sanderling.cli.data import app
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Role
-from sanderling.data.contamination import Benchmarks, Kind, check_file
-from sanderling.data.questions import write_questions
-from sanderling.runs.jsonl import write_trajectories
+from sanderling.data.contamination import Benchmarks, Kind
 
 LONG = (
     "Which composer, born in a harbour town that was rebuilt after the fire of 1904, wrote the only opera premiered there "
@@ -94,25 +87,6 @@ WRAPPED = (
 """Long enough that what it is put around is not near any more."""
 
 
-@pytest.mark.parametrize("files", [1, 10, 11, 40])
-@pytest.mark.parametrize("text", [LONG, " ".join(LONG.split()[:13]), "Who designed the second bridge of the town?", WIDE])
-def test_a_whole_question_counts_in_however_many_files_it_stands(text: str, files: int) -> None:
-    bench = Benchmarks()
-    for number in range(files):
-        bench.add(f"copy {number}", [ask(text.upper() if number % 2 else text)])
-    padded = WRAPPED.format(f"{WRAPPED} {text} {WRAPPED}")
-    hit = bench.check("t", ask(padded))
-    assert hit is not None and (hit.kind, hit.benchmark) == (Kind.CONTAINED, "copy 0#0")
-    found = bench.check_read(read(padded))
-    assert found is not None and found.kind is Kind.READ
-
-
-def test_copies_of_a_question_make_no_phrasing_of_its_runs() -> None:
-    part = " ".join(LONG.split()[:14])
-    bench = known(*[ask(LONG) for _ in range(30)])
-    assert bench.check("t", ask(WRAPPED.format(part))) is not None
-
-
 def test_a_whole_question_counts_where_others_begin_with_it() -> None:
     whole = "which composer born in a harbour town wrote the only opera that was given there before the war"
     others = [ask(f"{whole} and in which of the years from {n} to {n + 30} was it given") for n in range(1800, 1815)]
@@ -148,31 +122,3 @@ def read(text: str) -> Trajectory:
         Node(parent=1, role=Role.USER, kind=NodeKind.OBSERVATION, text=text),
     )
     return Trajectory(id="t", question=ask("another matter"), nodes=nodes, leaf=2, ending=None)
-
-
-def test_pages_that_quote_a_benchmark() -> None:
-    hit = BENCH.check_read(read(f"<p>Number 7: {LONG}</p>"))
-    assert hit is not None and hit.kind is Kind.READ and hit.benchmark == "bench#0"
-    assert BENCH.check_read(read("a page about bridges")) is None
-
-
-def test_a_file_is_parted(tmp_path: Path) -> None:
-    write_questions(tmp_path / "bench.jsonl", [ask(LONG, "Ann")])
-    (tmp_path / "other.jsonl").write_text(json.dumps({"question": SHORT, "answer": "Bo"}) + "\n")
-    bad = read("x").model_copy(update={"id": "bad", "question": ask(SHORT)})
-    write_trajectories(tmp_path / "in.jsonl", [read("x"), bad, read(LONG).model_copy(update={"id": "quoted"})])
-    against = [tmp_path / "bench.jsonl", tmp_path / "other.jsonl"]
-    done = check_file(tmp_path / "in.jsonl", against, out=tmp_path / "out.jsonl")
-    assert (done.rows, done.benchmarks, [hit.id for hit in done.hits]) == (3, 2, ["bad"])
-    assert check_file(tmp_path / "out.jsonl", against).hits == ()
-    assert [hit.id for hit in check_file(tmp_path / "in.jsonl", against, read=True).hits] == ["bad", "quoted"]
-
-
-def test_the_command_prints_both_texts_and_reports(tmp_path: Path) -> None:
-    write_questions(tmp_path / "bench.jsonl", [ask(SHORT, "Bo")])
-    (tmp_path / "mine.jsonl").write_text(json.dumps({"question": SHORT.lower(), "answer": "Bo"}) + "\n")
-    arguments = ["contamination", "mine.jsonl", "--against", "bench.jsonl", "--report", "r.json"]
-    arguments = [str(tmp_path / one) if "json" in one else one for one in arguments]
-    done = CliRunner().invoke(app, arguments, catch_exceptions=False)
-    assert done.exit_code == 0 and SHORT in done.output and "exact 1.00, the same answer" in done.output
-    assert json.loads((tmp_path / "r.json").read_text())[0]["benchmark_question"] == SHORT

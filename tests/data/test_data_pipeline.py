@@ -16,18 +16,16 @@ from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Ending, Role
 from sanderling.data.importing import open_trajectories
 from sanderling.data.pipeline import run_data
-from sanderling.data.pipeline_config import RECIPES, DataRun, find_data_recipe
+from sanderling.data.pipeline_config import DataRun, find_data_recipe
 from sanderling.data.resample import resample_file
 from sanderling.recipes.tiny.config import TinyConfig
 from sanderling.recipes.tiny.data import curate, is_right
 from sanderling.recipes.tiny.layout import SHIPPED_BASE
 from sanderling.recipes.tiny.layout import Layout as TinyLayout
 from sanderling.recipes.tiny.supervised import training_set
-from sanderling.runs import run_record
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.progress import Report
 from sanderling.runs.run import Run
-from sanderling.runs.run_record import content_hash
 from sanderling.runs.stages import STAGES
 from sanderling.train.row_source import read_rows, rows_of_file
 
@@ -128,13 +126,6 @@ def test_benchmarks_are_kept_out_and_recorded_verdicts_count(raw: Path, tmp_path
     assert not any("2 bridge" in t.question.text for t in open_trajectories(out / "6-resampled.jsonl"))
     run(out / "3-judged.jsonl", out / "3-left-out.jsonl", "--out", again, "--set", "judge.judges=[]")
     assert numbers(again)["judge"]["standings"]["correct"] == 6 and numbers(again)["judge"]["went_out"] == 6
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_every_named_recipe_is_whole(name: str, raw: Path, tmp_path: Path) -> None:
-    layout = DataRun((raw,), tmp_path / "out", find_data_recipe(name))
-    layout.check()
-    assert layout.parts[0] == "train" and layout.config.title == name
 
 
 def test_bad_settings_are_refused(raw: Path, tmp_path: Path) -> None:
@@ -249,20 +240,6 @@ def test_a_change_of_the_same_size_is_another_run(lamps: Path, tmp_path: Path) -
     assert given.inputs() == before, "times do not count where the content does"
 
 
-def test_what_changes_no_result_is_the_same_run(lamps: Path, tmp_path: Path) -> None:
-    before = layout(lamps, tmp_path / "out").inputs()
-    for other in ("title=Other", "workers=2"):
-        assert layout(lamps, tmp_path / "out", other).inputs() == before
-    (lamps / "README").write_text("not read")
-    moved = tmp_path / "elsewhere" / "raw"
-    shutil.copytree(lamps, moved)
-    assert layout(moved, tmp_path / "out").inputs() == before
-    for other in ("judge.keep=all", "split.seed=1", 'judge.judges=["exact"]', "rows.max_tokens=9"):
-        assert layout(lamps, tmp_path / "out", other).inputs() != before
-    shutil.move(lamps, tmp_path / "named")
-    assert layout(tmp_path / "named", tmp_path / "out").inputs() != before, "ids begin with the folder's name"
-
-
 def test_a_model_counts_by_its_address_and_not_by_how_patiently_it_is_asked(lamps: Path, tmp_path: Path) -> None:
     def of(spec: str) -> str:
         return json.dumps(layout(lamps, tmp_path / "out", f'judge.judges=["{spec}"]').inputs())
@@ -277,25 +254,6 @@ def test_a_model_counts_by_its_address_and_not_by_how_patiently_it_is_asked(lamp
     before = of(str(model))
     (model / "config.json").write_text((model / "config.json").read_text() + " ")
     assert of(str(model)) != before
-
-
-def test_a_large_file_counts_by_size_time_and_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_record, "WHOLE", 1 << 20)
-    file = tmp_path / "large"
-    file.write_bytes(bytes(9 << 20))
-    os.utime(file, ns=(1, 1))
-    found = {content_hash(file)}
-    os.utime(file, ns=(1, 2))
-    found.add(content_hash(file))
-    for place in (0, (9 << 20) - 1):
-        with file.open("r+b") as opened:
-            opened.seek(place)
-            opened.write(b"x")
-        os.utime(file, ns=(1, 2))
-        found.add(content_hash(file))
-    assert len(found) == 4
-    with pytest.raises(UserError, match="Cannot read"):
-        content_hash(tmp_path / "none")
 
 
 @pytest.mark.parametrize("name", ["it's", 'a "quoted" one', "back\\slash", "naïve 河"])

@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 from sanderling.core.errors import UserError
 from sanderling.data.fields import (
     Fields,
-    MissingColumnError,
-    answer_list,
     named_columns,
     plain_text,
     text_list,
@@ -58,26 +56,6 @@ def test_what_is_no_list_is_refused(value: str) -> None:
         written_list(value)
 
 
-@pytest.mark.parametrize(
-    ("value", "answers"),
-    [
-        ("[1, 5]", ("[1, 5]",)),
-        ('["a", "b"]', ("a", "b")),
-        ("['a']", ("a",)),
-        ("[a) b", ("[a) b",)),
-        (["a", 5], ("a", "5")),
-        (5, ("5",)),
-    ],
-)
-def test_an_answer_in_brackets_is_a_list_of_texts_only(value: object, answers: tuple[str, ...]) -> None:
-    assert answer_list(value) == answers
-
-
-def test_an_answer_of_numpys_is_refused() -> None:
-    with pytest.raises(ValueError, match="numpy"):
-        answer_list("['a' 'b']")
-
-
 def test_lists_are_flattened_once(tmp_path: object) -> None:
     assert text_list([["a", "b"], ["a"], "c", None, math.nan]) == ("a", "b", "c")
     with pytest.raises(ValueError):
@@ -100,15 +78,6 @@ def test_names_are_found_in_any_case_and_depth() -> None:
     assert found.get("info.level.3.name", "info.none", "nowhere") is None and not found.has("nowhere")
     assert fields({"Answer": "1", "ANSWER": "2"}).get("answer") is None, "two of them: neither is meant"
     assert fields({"Answer": "1", "answer": "2"}).get("answer") == "2"
-
-
-def test_a_persons_columns_go_first() -> None:
-    found = fields({"question": "known", "Mine": "chosen"}, "question=mine , level=deep.er")
-    assert found.text("question", "question") == "chosen" and found.text("level", "question") == ""
-    assert found.text("answer", "question") == "known"
-    with pytest.raises(MissingColumnError):
-        fields({"question": None}, "question=elsewhere").need("question", "question")
-    assert fields({"question": None}).need("question", "question") is None, "the column is there, and empty"
 
 
 @pytest.mark.parametrize("text", ["question", "question=", "=a", "questoin=a", "question=a,question=b", "zzz=a"])

@@ -1,7 +1,6 @@
 """Files and folders as a stream: which are read, ids, what cannot be read, reports; question files; layouts from outside."""
 
 import json
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -97,13 +96,6 @@ def test_any_json_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, v
     assert report.entries == report.trajectories + report.questions + report.unread
 
 
-def test_values_nested_as_deeply_as_json_goes_are_read(tmp_path: Path) -> None:
-    deep = "[" * 900 + '"x"' + "]" * 900
-    told = '{"question": "q", "gt": %s, "extra": %s, "messages": [%s, {"role": "user", "content": %s}]}'
-    (t,), _ = read(tmp_path, told % (deep, deep, deep, deep))
-    assert t.question.answers == ("x",) and [node.kind for node in t.nodes] == [NodeKind.RAW, NodeKind.RAW]
-
-
 def test_two_thousand_turns(tmp_path: Path) -> None:
     said = [TALK[0], *[m for n in range(2_000) for m in (TALK[1], {"role": "user", "content": f"{SEEN} {n}"})], TALK[3]]
     (t,), _ = read(tmp_path, json.dumps({"messages": said}), "a.jsonl")
@@ -111,16 +103,6 @@ def test_two_thousand_turns(tmp_path: Path) -> None:
 
 
 # -- files and ids --------------------------------------------------------------------------------------------------------
-
-
-def test_folders_give_distinct_ids_and_skip_other_files(tmp_path: Path) -> None:
-    for place in ("a/x/0.json", "b/x/0.json", "c/1.json"):
-        save(tmp_path / place, {"messages": TALK})
-    save(tmp_path / "c" / "package.json", {"name": "x"})
-    result = import_all(tmp_path)
-    assert [t.id for t in result.trajectories] == ["a/x/0.json#0", "b/x/0.json#0", "c/1#0"]
-    assert codes(result.report) == {"not_a_recording": 1} and result.report.files == 3 and result.report.messages == 12
-    assert len({t.question.id for t in result.trajectories}) == 1, "rollouts of one question share its id"
 
 
 @pytest.mark.parametrize(
@@ -191,14 +173,6 @@ def test_entries_that_could_not_be_read_are_handed_on_in_order_and_those_of_no_r
         assert len(list(open_trajectories(tmp_path / "a"))) == 1
 
 
-def test_reading_twice_gives_the_same(tmp_path: Path) -> None:
-    save(tmp_path / "a.jsonl", f"{GOOD}\nx\n{GOOD}")
-    reading = Import(tmp_path, tmp_path / "a.jsonl")
-    first, report = list(reading), reading.report
-    assert first == list(reading) and report == reading.report and len(first) == 2
-    assert reading.bytes_done == reading.bytes_total
-
-
 # -- question files -------------------------------------------------------------------------------------------------------
 
 RIGHT = '{"question": "Who is the mayor?", "answer": "Nolhum"}'
@@ -212,30 +186,6 @@ def test_questions_of_any_format(tmp_path: Path, name: str) -> None:
     assert [(q.text, q.answers) for q in found] == [(row["question"], (row["answer"],)) for row in rows]
     write_questions(tmp_path / "own.jsonl", found)
     assert read_questions(tmp_path / "own.jsonl") == found
-
-
-def test_questions_of_trajectories_are_those_they_were_asked(tmp_path: Path) -> None:
-    asked = read_questions(save(tmp_path / "t.json", [{"messages": TALK, "gt": "42"}] * 3))
-    assert [(q.text, q.answers) for q in asked] == [("why?", ("42",))]
-
-
-@pytest.mark.parametrize("wrong", ['{"question": "Who is', '{"quest": "Who is the third?", "answer": "Ulm"}'])
-def test_an_entry_that_is_no_question_is_left_out_with_a_warning_or_refused(tmp_path: Path, wrong: str) -> None:
-    file = save(tmp_path / "mine.jsonl", f"{RIGHT}\n{wrong}\n{OTHER}\n")
-    with pytest.warns(LeftOutWarning, match=r"mine\.jsonl: left out are 1 entry that could not be read; sanderling data"):
-        assert len(read_questions(file)) == 2
-    with pytest.raises(UserError, match=r"1 of the 3 entries of .* cannot be read as questions, first entry 2 of .*mine: mend"):
-        read_questions(file, whole=True)
-
-
-def test_a_file_that_is_all_questions_says_nothing_and_one_beside_it_refuses_nothing(tmp_path: Path) -> None:
-    save(tmp_path / "mine.jsonl", f"{RIGHT}\n{OTHER}\n")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert len(read_questions(tmp_path / "mine.jsonl")) == len(read_questions(tmp_path / "mine.jsonl", whole=True)) == 2
-    save(tmp_path / "settings.json", '{"colour": "red"}')
-    with pytest.warns(LeftOutWarning, match="1 file without a recording"):
-        assert len(read_questions(tmp_path, whole=True)) == 2
 
 
 # -- layouts from outside -------------------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """Every layout in small, as its files look, and what becomes of each field."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from import_files import SEARCH, SEEN, TALK, call, called, codes, kinds, one, re
 
 from sanderling.core.parse import parse_turn
 from sanderling.core.record import NodeKind, question_id
-from sanderling.core.types import Ending, Role, ToolStatus
+from sanderling.core.types import Ending, ToolStatus
 from sanderling.data.importing import import_all
 from sanderling.data.messages import read_message
 from sanderling.data.transcripts import calls_in_words, pieces
@@ -78,25 +77,6 @@ def test_a_result_answers_the_call_of_its_id_and_no_call_two(
     assert [event.name for event in seen.events] == names
 
 
-@pytest.mark.parametrize(
-    ("results", "found", "odd"),
-    [
-        ([tool("1", "[]")], ["observation"], "results_missing"),
-        ([tool("1", "[]"), tool("2", "[]"), tool("3", "[]")], ["observation", "observation"], "observation_without_call"),
-        ([tool("1", "[]"), tool("9", "[]")], ["observation"], "unknown_call_id"),
-        ([tool("1", None), tool("2", {"a": [1]})], ["observation"], "structured_result"),
-        ([], [], "call_without_response"),
-    ],
-)
-def test_results_that_do_not_fit_the_calls(tmp_path: Path, results: list[Any], found: list[str], odd: str) -> None:
-    (t,), report = read(tmp_path, {"messages": [*OPENAI[:3], *results, OPENAI[5]]})
-    assert kinds(t)[3:-1] == found and odd in codes(report)
-    assert report.kept == report.messages == 4 + len(results)
-    assert ("call_without_response" in t.nodes[2].problems) == (not results)
-    held = [node.raw for node in t.nodes if node.kind is NodeKind.OBSERVATION]
-    assert [m for raw in held for m in (raw or {}).get("messages", [raw])] == results
-
-
 NO_ARGUMENTS = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
 
 
@@ -121,28 +101,6 @@ def test_forms_of_a_turn(tmp_path: Path, fields: dict[str, Any], text: str) -> N
     assert [(c.name, c.arguments) for c in parse_turn(text).calls] == [(c.name, c.arguments) for c in turn.calls]
 
 
-def test_arguments_that_are_no_object_are_told_and_stay_in_the_text(tmp_path: Path) -> None:
-    message = {"role": "assistant", "tool_calls": [call("1", "f", "not json")]}
-    turn = one(tmp_path, {"messages": [TALK[0], message, TALK[2]]}).nodes[1]
-    assert turn.calls[0].arguments == {} and "not json" in turn.text and "bad_arguments" in turn.problems
-
-
-def test_reasoning_calls_and_answers_in_messages_of_their_own(tmp_path: Path) -> None:
-    said = [
-        {"role": "user", "content": "why?"},
-        {"role": "reasoning", "content": "<think>hm</think>"},
-        {"role": "tool_call", "content": '<tool_call>{"name": "search", "arguments": {"query": ["a"]}}</tool_call>'},
-        {"role": "tool_output", "content": SEEN},
-        {"role": "reasoning", "content": "so"},
-        {"role": "answer", "content": "<answer>42</answer>"},
-        {"role": "reasoning", "content": "and then nothing"},
-    ]
-    (t,), report = read(tmp_path, {"messages": said})
-    assert kinds(t) == ["question", "turn", "observation", "turn", "turn"]
-    assert t.nodes[1].think == "hm" and t.nodes[1].calls[0].name == "search" and t.nodes[3].answer == "42"
-    assert t.nodes[1].raw == {"messages": said[1:3]} and t.nodes[4].think == "and then nothing" and report.kept == 7
-
-
 def test_several_calls_in_one_message_and_a_function_that_is_a_call(tmp_path: Path) -> None:
     several = '[{"name": "search", "arguments": {"query": ["a"]}}, {"name": "f", "arguments": "{}"}]'
     said = [
@@ -154,42 +112,6 @@ def test_several_calls_in_one_message_and_a_function_that_is_a_call(tmp_path: Pa
     t = one(tmp_path, {"messages": said})
     assert kinds(t) == ["question", "turn", "observation"] and [name for name, _ in called(t)] == ["search", "f"]
     assert t.nodes[2].raw == {"messages": said[2:]}
-
-
-def test_parts_hold_thoughts_calls_and_several_results(tmp_path: Path) -> None:
-    uses = [{"type": "tool_use", "id": id, "name": "search", "input": {"query": id}} for id in ("a", "b")]
-    results = [
-        {"type": "tool_result", "tool_use_id": "b", "content": [{"type": "text", "text": "of b"}]},
-        {"type": "tool_result", "tool_use_id": "a", "content": "of a"},
-    ]
-    messages = [
-        {"role": "user", "content": "why?"},
-        {"role": "assistant", "content": [{"type": "thinking", "thinking": "two", "signature": "s"}, *uses]},
-        {"role": "user", "content": [*results, {"type": "text", "text": "go on"}]},
-        {"role": "assistant", "content": [{"type": "text", "text": "The Ulm."}]},
-    ]
-    t = one(tmp_path, {"messages": messages})
-    assert kinds(t) == ["question", "turn", "observation", "hint", "turn"]
-    assert (t.nodes[1].think, t.answer) == ("two", "The Ulm.")
-    assert called(t) == [("search", {"query": "a"}), ("search", {"query": "b"})]
-    assert t.nodes[2].text.index("of a") < t.nodes[2].text.index("of b")
-
-
-def test_parts_with_values_calls_as_text_and_an_image_that_stays_in_the_node(tmp_path: Path) -> None:
-    def says(role: str, *parts: tuple[str, str]) -> dict[str, Any]:
-        return {"role": role, "content": [{"type": kind, "value": value} for kind, value in parts], "loss_weight": 0.0}
-
-    messages = [
-        says("system", ("text", "sys")),
-        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "u"}}, {"type": "text", "text": "who?"}]},
-        says("assistant", ("reasoning", "search it"), ("tool_call", '{"name": "search", "arguments": {"query": "x"}}')),
-        says("tool", ("text", "the Ulm")),
-        says("assistant", ("reasoning", "found"), ("text", "The Ulm.")),
-    ]
-    t = one(tmp_path, {"messages": messages, "tools": "[]"})
-    assert kinds(t) == ["system", "question", "turn", "observation", "turn"]
-    assert (t.question.text, t.nodes[1].raw, called(t)) == ("who?", messages[1], [("search", {"query": "x"})])
-    assert (t.nodes[4].think, t.answer) == ("found", "The Ulm.")
 
 
 ODD_MESSAGES = [
@@ -217,36 +139,6 @@ def test_what_is_not_understood_is_kept_raw(tmp_path: Path, odd: Any, field: str
     assert len(t.nodes) == len(before) + 1 == report.messages
     assert last.kind is NodeKind.RAW and last.raw == (odd if isinstance(odd, dict) else {"message": odd})
     assert report.raw == 1 and all(report.examples[code] for code in report.odd)
-
-
-def test_odd_but_understood_messages_keep_what_the_node_does_not_hold(tmp_path: Path) -> None:
-    named = {"role": "tool", "content": "[]", "name": "search"}
-    parts = {"role": "assistant", "content": [{"type": "text", "text": SEARCH[:10]}, {"type": "text", "text": SEARCH[10:]}]}
-    (t,), report = read(tmp_path, {"messages": [TALK[0], parts, named, {"role": "user", "content": "hurry up"}]})
-    assert kinds(t)[1:] == ["turn", "observation", "hint"]
-    assert t.nodes[1].text == SEARCH and t.nodes[1].raw == parts
-    assert t.nodes[2].role is Role.USER and t.nodes[2].raw == named
-    assert set(codes(report)) == {"content_in_parts", "bare_user_message"}
-
-
-def test_a_page_that_looks_like_a_list_is_no_empty_result_of_a_tool_that_is_no_search(tmp_path: Path) -> None:
-    messages = [
-        {"role": "user", "content": "x"},
-        {"role": "assistant", "content": "", "tool_calls": [{"id": "1", "function": "browser_go", "arguments": {"url": "u"}}]},
-        tool("1", '[132] link "About"', function="browser_go"),
-    ]
-    t = one(tmp_path, {"messages": messages})
-    assert called(t) == [("browser_go", {"url": "u"})] and [event.status for event in t.nodes[2].events] == ["ok"]
-
-
-def test_a_response_without_a_call_and_empty_messages(tmp_path: Path) -> None:
-    said = [{"role": "user", "content": "q"}, tool("1", "x"), {"role": "assistant", "content": "Just words."}]
-    (t,), _ = read(tmp_path, {"messages": said})
-    assert t.nodes[1].problems == ("unknown_layout", "observation_without_call") and t.nodes[1].events == ()
-    assert t.answer is None and t.nodes[2].text == "Just words." and t.nodes[2].raw is None
-    empty = [{"role": "user", "content": ""}, {"role": "assistant", "tool_calls": [call(7, "f", {})]}, tool(7, "")]
-    (t,), report = read(tmp_path, {"id": 5, "messages": empty})
-    assert codes(report)["empty_message"] == 2 and codes(report)["no_question"] == 1 and t.nodes[2].events[0].name == "f"
 
 
 KEYS = ["type", "role", "content", "text", "value", "id", "tool_calls", "output", "from"]
@@ -277,101 +169,6 @@ def test_dr_venus_sft(tmp_path: Path) -> None:
     assert all(node.token_ids is None for node in t.nodes)
 
 
-@pytest.mark.parametrize(
-    ("fields", "messages", "ending"),
-    [
-        ({"request_id": "r", "finished": True}, TALK, Ending.ANSWERED),
-        ({"request_id": "r", "finished": False}, TALK, None),
-        ({"request_id": "r", "finished": True}, TALK[:3], None),
-        ({"request_id": "r", "finished": True}, [*TALK[:3], TALK[0], TALK[3]], Ending.ANSWERED_AT_BUDGET),
-        ({"termination": "answered"}, TALK, Ending.ANSWERED),
-        ({"termination": "answered_max_steps"}, TALK, Ending.ANSWERED_AT_BUDGET),
-        ({"termination": "timeout"}, TALK, Ending.TIME_LIMIT),
-        ({"termination": "who knows"}, TALK, None),
-        ({}, TALK, None),
-    ],
-)  # fmt: skip
-def test_dr_venus_endings(tmp_path: Path, fields: dict[str, Any], messages: list[Any], ending: Ending | None) -> None:
-    (t,), report = read(tmp_path, {"messages": messages, **fields})
-    assert t.ending is ending and t.question.text == "why?" and t.question.answers == () and t.meta["fields"] == fields
-    assert ("unknown_termination" in codes(report)) == (fields.get("termination") == "who knows")
-
-
-def test_tongyi_runs(tmp_path: Path) -> None:
-    told = {"question": "why?", "answer": "42", "prediction": "41", "messages": TALK}
-    (first, second), report = read(tmp_path, [told | {"termination": "answer"}, told], "iter1.jsonl")
-    assert (first.ending, second.ending) == (Ending.ANSWERED, None)
-    assert first.question.answers == ("42",) and first.meta["layout"] == "tongyi-run"
-    assert codes(report)["final_answer_differs"] == 2
-
-
-def test_webdancer(tmp_path: Path) -> None:
-    told = "Tools:\n<tool_call>\n{...}\n</tool_call>\n\nUser: Who\nwas it?"
-    row = {"type": "chatml", "messages": [{"role": "user", "content": told}, *TALK[1:]], "answer": [["42", "x"]], "tag": "t"}
-    (first, second), _ = read(tmp_path, json.dumps(row) + "\n\n" + json.dumps(row | {"answer": None}) + "\n", "w.jsonl")
-    assert (first.question.text, first.question.answers, second.question.answers) == ("Who\nwas it?", ("42", "x"), ())
-    assert first.nodes[0].text == told
-    assert first.meta == {"layout": "webdancer-chatml", "fields": {"type": "chatml", "tag": "t"}}
-
-
-def test_redsearcher_parquet(tmp_path: Path) -> None:
-    rows = [
-        {"meta": {"question": "why?", "answer": "42", "difficulty": 3}, "system_prompt": "sys", "messages": TALK},
-        {"meta": {"question": "how?", "answer": None, "difficulty": None}, "system_prompt": None, "messages": TALK},
-    ]
-    result = import_all(save(tmp_path / "train.parquet", rows), name="red")
-    first, second = result.trajectories
-    assert (first.id, first.question.text, first.question.answers, first.answer) == ("red#0", "why?", ("42",), "42")
-    assert kinds(first) == ["system", "question", "turn", "observation", "turn"]
-    assert first.nodes[0].text == "sys" and first.nodes[2].raw is None
-    assert first.meta == {"layout": "redsearcher-sft", "fields": {"meta": rows[0]["meta"]}}
-    assert second.question.answers == () and len(second.nodes) == 4
-    assert (result.report.messages, codes(result.report)) == (9, {})
-
-
-@pytest.mark.parametrize("form", ["text", "columns"])
-def test_messages_as_text_and_as_columns(tmp_path: Path, form: str) -> None:
-    columns = {"role": [m["role"] for m in TALK], "content": [m["content"] for m in TALK]}
-    rows = [{"messages": json.dumps(TALK) if form == "text" else columns, "language": "en"}]
-    (t,), _ = read(tmp_path, rows, "a.parquet")
-    assert [m.content for m in t.messages()] == [m["content"] for m in TALK]
-    assert t.meta == {"layout": "openai-messages", "fields": {"language": "en"}}
-
-
-def test_sharegpt(tmp_path: Path) -> None:
-    said = [
-        {"from": "human", "value": "why?"},
-        {"from": "function_call", "value": '{"name": "search", "arguments": {"query": ["a"]}}'},
-        {"from": "observation", "value": "[]"},
-        {"from": "gpt", "value": "42"},
-    ]
-    (_, t), _ = read(tmp_path, [{"conversations": said, "system": "sys", "tools": "[{}]"}] * 2)
-    assert t.meta == {"layout": "sharegpt", "fields": {"tools": "[{}]"}} and t.id.endswith("a#1")
-    assert kinds(t) == ["system", "question", "turn", "observation", "turn"]
-    assert called(t) == [("search", {"query": ["a"]})] and t.nodes[3].events[0].name == "search"
-    assert t.answer == "42" and t.nodes[1].raw is None and t.nodes[2].raw == said[1]
-
-
-def test_items_of_the_responses_api_are_joined_into_turns(tmp_path: Path) -> None:
-    items = [
-        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "search it"}], "encrypted_content": None},
-        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "One moment."}]},
-        {"type": "function_call", "name": "search", "arguments": '{"query": "x"}', "call_id": "1"},
-        {"type": "function_call", "name": "search", "arguments": '{"query": "y"}', "call_id": "2"},
-        {"type": "function_call_output", "call_id": "2", "output": "of y"},
-        {"type": "function_call_output", "call_id": "1", "output": "of x"},
-        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "The Ulm."}]},
-    ]
-    sent = {"input": [{"role": "user", "content": "why?"}], "instructions": "be brief", "tools": []}
-    entry = {"responses_create_params": sent, "response": {"id": "r", "output": items}, "expected_answer": "Ulm", "reward": 1.0}
-    (t,), report = read(tmp_path, entry)
-    assert kinds(t) == ["system", "question", "turn", "observation", "turn"] and report.messages == 9
-    assert called(t) == [("search", {"query": "x"}), ("search", {"query": "y"})]
-    assert t.nodes[2].think == "search it" and "One moment." in t.nodes[2].text and t.nodes[2].raw == {"messages": items[:4]}
-    assert t.nodes[3].text.index("of x") < t.nodes[3].text.index("of y")
-    assert (t.answer, t.question.answers, t.meta["fields"]["response"]) == ("The Ulm.", ("Ulm",), {"id": "r"})
-
-
 def test_literesearcher_turns_are_rebuilt(tmp_path: Path) -> None:
     case = {"id": 7, "benchmark": "B", "question": "why?", "reference_answer": "42", "final_answer": "42", "steps": STEPS}
     (t,), report = read(tmp_path, {"benchmark": "B", "cases": [case]})
@@ -388,16 +185,6 @@ def test_literesearcher_turns_are_rebuilt(tmp_path: Path) -> None:
     blank = [{"type": "question", "content": "q"}, {"type": "assistant", "think": "t", "answer": "  "}]
     (t,), _ = read(tmp_path, {"cases": [{"steps": blank}]})
     assert t.answer is None and t.nodes[1].answer is None and t.nodes[1].problems == ("empty_answer", "no_action")
-
-
-def test_cases_whose_turns_hold_the_call_and_its_result(tmp_path: Path) -> None:
-    held = {"name": "search", "args": {"queries": ["x"]}, "args_str": "", "queries": ["x"], "result": "the Ulm"}
-    case = {"benchmark": "B", "question": "why?", "reference_answer": "Ulm", "final_answer": "The Ulm."}
-    case |= {"turns": [{"think": "search it", "tool": held}, {"think": "found", "tool": None}]}
-    (t,), _ = read(tmp_path, {"cases": [case]})
-    assert t.meta["layout"] == "literesearcher-cases" and kinds(t) == ["question", "turn", "observation", "turn"]
-    assert called(t) == [("search", {"query": ["x"]})]
-    assert (t.nodes[1].think, t.answer, t.question.answers) == ("search it", "The Ulm.", ("Ulm",))
 
 
 # -- AgentToLeaP ----------------------------------------------------------------------------------------------------------
@@ -440,13 +227,6 @@ def test_agenttoleap_folders(tmp_path: Path) -> None:
     assert trace.meta["layout"] == "openai-log" and trace.answer == "42"
 
 
-def test_the_list_of_a_batch_has_accepted_answers_and_a_failed_run_no_ending(tmp_path: Path) -> None:
-    sample = {"task_id": "t1", "Question": "why?", "Final answer": "42"}
-    assert one(tmp_path, result_of(TALK, gaia_sample=sample)).question.answers == ("42",)
-    (t,), report = read(tmp_path, {"query": "q", "success": False, "error": "down", "conversation_history": TALK})
-    assert t.ending is None and t.question.text == "q" and "failed_run" in codes(report)
-
-
 @pytest.mark.parametrize(
     ("last", "answer", "ending"),
     [
@@ -464,49 +244,9 @@ def test_success_at_the_turn_limit_is_no_answer(tmp_path: Path, last: str, answe
     assert free.answer == (last.removeprefix("<answer>").removesuffix("</answer>") or None), "with turns left, last words count"
 
 
-@pytest.mark.parametrize(
-    ("last", "answer"),
-    [
-        ("so <answer>42</answer", "42"),
-        ("answer>42</answer>", "42"),
-        ("<answer 42 </answer>", "42"),
-        ("<ANSWER>42</ANSWER>", "42"),
-        ("<answer>41</answer> no: <answer>42</answer>", "42"),
-        ("the answer is 42", "the answer is 42"),
-        ("<answer>a < b</answer>", "a < b"),
-    ],
-)
-def test_tags_may_be_broken_as_the_harness_takes_them(tmp_path: Path, last: str, answer: str) -> None:
-    found = one(tmp_path, result_of([*LEAP, {"role": "assistant", "content": last}]))
-    assert (found.answer, found.ending) == (answer, Ending.ANSWERED)
-
-
 # -- transcripts ----------------------------------------------------------------------------------------------------------
 
 ASKED = "Which river runs through Tovrel?"
-CHAT = f"<|im_start|>system\nsys<|im_end|>\n<|im_start|>user\nAnswer. Question: {ASKED}\n<|im_end|>\n<|im_start|>assistant\n"
-LOOP = (
-    "<think>search it</think>\n<search>Tovrel river</search>\n\n<information>Doc 1: the Ulm</information>\n\n"
-    "<think>found</think>\n<answer>Ulm</answer>"
-)
-
-
-@pytest.mark.parametrize(
-    ("entry", "head"),
-    [
-        ({"input": CHAT, "output": LOOP, "gts": {"target": ["Ulm"]}, "score": 1.0, "step": 7}, ["system", "question"]),
-        ({"input": f"system\nsys\nuser\nQuestion: {ASKED}\nassistant\n", "output": LOOP, "gts": "Ulm"}, ["system", "question"]),
-        ({"prompt": [{"role": "user", "content": ASKED}], "response": LOOP, "answer": "Ulm"}, ["question"]),
-        ({"question": ASKED, "answer": "Ulm", "output": LOOP}, ["question"]),
-    ],
-)
-def test_a_rollout_in_one_text(tmp_path: Path, entry: dict[str, Any], head: list[str]) -> None:
-    t = one(tmp_path, entry)
-    assert t.meta["layout"] == "transcript" and kinds(t) == [*head, "turn", "observation", "turn"]
-    assert called(t) == [("search", {"query": "Tovrel river"})]
-    assert [node.think for node in t.turns()] == ["search it", "found"]
-    assert (t.question.text, t.question.answers, t.answer) == (ASKED, ("Ulm",), "Ulm")
-    assert "Doc 1: the Ulm" in t.nodes[-2].text and "information" not in t.nodes[-2].text
 
 
 def test_turns_of_a_chat_in_the_text_and_reasoning_that_the_prompt_opened(tmp_path: Path) -> None:
@@ -520,11 +260,6 @@ def test_turns_of_a_chat_in_the_text_and_reasoning_that_the_prompt_opened(tmp_pa
     assert [node.think for node in t.turns()] == ["I look.", "It is the Ulm."] and called(t) == [
         ("search", {"query": "Tovrel"})
     ]
-
-
-def test_a_question_with_a_solution_stays_a_question(tmp_path: Path) -> None:
-    (question,) = import_all(save(tmp_path / "a.json", [{"question": ASKED, "answer": "Ulm", "output": "Ulm"}])).questions
-    assert question.answers == ("Ulm",)
 
 
 @pytest.mark.parametrize(
@@ -590,24 +325,6 @@ def test_verl_and_literesearcher_rows(tmp_path: Path) -> None:
     assert result.questions[0].meta["extra_info"]["index"] == "7"
     assert set(result.report.layouts) - {""} == {"literesearcher-rl", "verl"}
     assert codes(result.report) == {"no_answer": 1}
-
-
-@pytest.mark.parametrize(
-    ("row", "text", "answers", "meta"),
-    [
-        ({"problem": "why?", "answer": "42", "difficulty": "hard"}, "why?", ("42",), {"difficulty": "hard"}),
-        ({"Question": "why?", "Final answer": "42", "task_id": 3}, "why?", ("42",), {"task_id": 3}),
-        ({"question": "why?", "answers": ["a", ["b"]], "another_answer": "c"}, "why?", ("a", "b", "c"), {}),
-        ({"question": "why?", "answer": None, "id": 12}, "why?", (), {"answer": None, "id": 12}),
-        ({"question": "why?"}, "why?", (), {}),
-        ({"question": "why?", "answer": "[1, 5]"}, "why?", ("[1, 5]",), {}),
-        ({"query": "why?", "answer": 1805.5}, "why?", ("1805.5",), {}),
-        ({"meta": {"question": "why?", "answer": "42"}}, "why?", ("42",), {"meta": {"question": "why?", "answer": "42"}}),
-    ],
-)
-def test_question_sets(tmp_path: Path, row: dict[str, Any], text: str, answers: tuple[str, ...], meta: dict[str, Any]) -> None:
-    (question,) = import_all(save(tmp_path / "q.json", [row])).questions
-    assert (question.text, question.answers, question.meta, question.id) == (text, answers, meta, question_id(text))
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,8 @@
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.core.observations import ListedPage, read_link, read_observation, unwrap
+from sanderling.core.observations import read_link, read_observation, unwrap
 from sanderling.core.types import ToolStatus
 
 
@@ -38,47 +36,6 @@ def test_links_keep_brackets_and_parentheses(line, title, url):
     assert read_link(line) == (title, url)
 
 
-@pytest.mark.parametrize("line", ["[no link]", "[empty]()", "no bracket", "[", "", "[a](unclosed"])
-def test_what_is_no_link_is_none(line):
-    assert read_link(line) is None
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        "Schindler's list director",
-        "'quoted' at both 'ends'",
-        '"exact phrase" site:x.org',
-        "who found 3 results",
-        "it's 'found' in",
-        "",
-        "two\nlines",
-        "汪萌 特聘教授",
-    ],
-)
-def test_queries_keep_their_quotes(query):
-    reading = read_observation(wrapped(google(query, "1. [A](https://x.org/a)\n\nwords")))
-    assert [(block.query, [hit.url for hit in block.hits]) for block in reading.blocks] == [(query, ["https://x.org/a"])]
-    assert reading.problems == ()
-
-
-def test_dates_and_sources_are_not_snippet():
-    body = google(
-        "q",
-        "1. [A](https://x.org/a)\nDate published: May 19, 2025\n\nfirst words\nDate published: inside",
-        "2. [B](https://x.org/b)\nDate published: Jul 1, 2020\nSource: X\nsecond",
-        "4. [C](https://x.org/c)\n\nthird\n\n1. [not an entry](https://x.org/no)",
-        "5. [D](https://x.org/d)",
-    )
-    (block,) = read_observation(wrapped(body)).blocks
-    assert block.hits == (
-        ListedPage("A", "https://x.org/a", "first words\nDate published: inside", "May 19, 2025"),
-        ListedPage("B", "https://x.org/b", "second", "Jul 1, 2020"),
-        ListedPage("C", "https://x.org/c", "third\n\n1. [not an entry](https://x.org/no)"),
-        ListedPage("D", "https://x.org/d", ""),
-    )
-
-
 def test_several_queries_in_one_observation():
     body = "\n=======\n".join(
         [
@@ -93,39 +50,6 @@ def test_several_queries_in_one_observation():
     assert reading.blocks[0].hits[0].snippet == "words of a"
     assert [hit.url for block in reading.blocks for hit in block.hits] == ["https://x.org/a", "https://x.org/d"]
     assert reading.blocks[3].hits[0].snippet == "words of d"
-
-
-def test_json_results_and_their_oddities():
-    pages = [
-        {"title": "A", "url": "https://x.org/a_(b)", "snippet": "Date published: May 1, 2020\nwords", "date": ""},
-        {"title": "B", "url": "https://x.org/b", "snippet": "words", "date": "2021"},
-        {"title": None, "url": "https://x.org/c", "snippet": None},
-        {"title": "no url"},
-        "not an object",
-    ]
-    body = json.dumps([{"query": "it's", "web_page_info_list": pages}, {"query": "none"}, 3])
-    reading = read_observation(wrapped(body))
-    assert reading.blocks[0].query == "it's"
-    assert reading.blocks[0].hits == (
-        ListedPage("A", "https://x.org/a_(b)", "words", "May 1, 2020"),
-        ListedPage("B", "https://x.org/b", "words", "2021"),
-        ListedPage("", "https://x.org/c", ""),
-    )
-    assert reading.problems == ("odd_hit", "odd_hit", "odd_block", "odd_block")
-
-
-def test_a_truncated_list_yields_every_whole_entry():
-    lists = [
-        {"query": f'q{i} "x"', "web_page_info_list": [{"title": "t", "url": f"https://x.org/{i}{j}"} for j in range(3)]}
-        for i in range(2)
-    ]
-    body = json.dumps(lists)
-    for cut in range(2, len(body) - 1):
-        part = body[:cut]
-        reading = read_observation(wrapped(part))
-        assert reading.problems[0] == "truncated_results"
-        found = [hit.url for block in reading.blocks for hit in block.hits]
-        assert found == [f"https://x.org/{i}{j}" for i in range(2) for j in range(3)][: part.count('"}')]
 
 
 def extract(url: str, goal: str, rest: str) -> str:
@@ -146,34 +70,6 @@ def test_extracts_of_several_pages():
     assert (first.evidence, first.summary) == ("line\nSummary: \nold", "short")
     assert (second.evidence, second.summary, second.text) == ("", "only a summary", "only a summary")
     assert third.dead and reading.status is ToolStatus.OK
-
-
-def test_long_evidence_about_failures_is_alive():
-    evidence = "The wreck could not be accessed by divers. " + "More on the wreck follows here. " * 20
-    reading = read_observation(wrapped(extract("https://x.org/w", "g", f"Evidence in page: \n{evidence}\n\nSummary: \ns")))
-    assert not reading.extracts[0].dead
-
-
-@pytest.mark.parametrize(
-    ("body", "status", "problems"),
-    [
-        ("[]", ToolStatus.EMPTY, ()),
-        ("Tool execution timed out after 120 seconds.", ToolStatus.TIMEOUT, ("tool_timeout",)),
-        ("No results found for 'x'.", ToolStatus.EMPTY, ()),
-        ("Error: no such tool", ToolStatus.OK, ("unknown_layout",)),
-        ("", ToolStatus.OK, ("unknown_layout",)),
-        ('{"error": "no route to host", "server_id": "web"}', ToolStatus.OUTAGE, ("tool_failed",)),
-        ('{"status_code": 500, "detail": "timed out"}', ToolStatus.OUTAGE, ("tool_failed",)),
-        ("{}", ToolStatus.EMPTY, ("tool_failed",)),
-        ('{"status_code": 200, "content": "a page"}', ToolStatus.OK, ("unknown_layout",)),
-        ('{"error": "the article is about an error"}', ToolStatus.OK, ("unknown_layout",)),
-        ('{"error": "cut', ToolStatus.OK, ("unknown_layout",)),
-        ("{" + '"a":{' * 20_000, ToolStatus.OK, ("unknown_layout",)),
-    ],
-)
-def test_other_observations(body, status, problems):
-    reading = read_observation(wrapped(body))
-    assert (reading.status, reading.problems, reading.blocks) == (status, problems, ())
 
 
 @given(st.text())

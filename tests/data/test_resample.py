@@ -13,7 +13,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Role
 from sanderling.data.importing import open_trajectories
-from sanderling.data.resample import Schedule, copy_ids, resample, resample_file
+from sanderling.data.resample import Schedule, resample, resample_file
 from sanderling.runs.jsonl import TornLineWarning, TrajectoryStore, write_trajectories
 
 
@@ -30,24 +30,6 @@ def test_the_published_counts() -> None:
     assert found.neighbours == 0
     assert round(100 * (4_400 + 1_245) / 9_365, 2) == 60.28 and round(100 * (8_800 + 6_225) / 18_745, 2) == 80.15
     assert round(100 * 1_245 / 9_365, 2) == 13.29 and round(100 * 6_225 / 18_745, 2) == 33.21
-
-
-@pytest.mark.parametrize(("turns", "weight"), [(0, 1), (50, 1), (51, 2), (100, 2), (101, 5), (2_000, 5)])
-def test_a_threshold_is_in_its_bucket(turns: int, weight: int) -> None:
-    assert Schedule().weight(turns) == weight
-
-
-def test_buckets_have_names() -> None:
-    assert Schedule().names() == ("up to 50", "51 to 100", "above 100")
-    assert Schedule((), (3,)).names() == ("all",)
-
-
-@pytest.mark.parametrize(
-    ("thresholds", "weights"), [((50,), (1,)), ((100, 50), (1, 2, 5)), ((50, 50), (1, 2, 5)), ((50,), (1, -1)), ((-1,), (1, 1))]
-)
-def test_bad_schedules_are_refused(thresholds: tuple[int, ...], weights: tuple[int, ...]) -> None:
-    with pytest.raises(UserError):
-        Schedule(thresholds, weights)
 
 
 WEIGHTS = st.lists(st.integers(0, 7), max_size=9)
@@ -85,16 +67,6 @@ def test_the_order_of_the_rows_does_not_matter(weights: list[int], random) -> No
     one = resample(names, turns, schedule)
     two = resample([names[row] for row in mixed], [turns[row] for row in mixed], schedule)
     assert [names[row] for row in one.rows] == [names[mixed[row]] for row in two.rows]
-
-
-def test_seeds_shuffle() -> None:
-    orders = {tuple(resampled([1, 2, 3, 2, 1, 4], seed).rows) for seed in range(8)}
-    assert len(orders) == 8
-    assert resampled([1, 2, 3], 4).rows == resampled([1, 2, 3], 4).rows
-
-
-def test_copies_have_ids_of_their_own() -> None:
-    assert list(itertools.islice(copy_ids("a#0"), 3)) == ["a#0", "a#0~2", "a#0~3"]
 
 
 def episode(id: str, turns: int) -> Trajectory:

@@ -54,16 +54,6 @@ def test_encodings_with_a_mark_are_read(name: str, encoding: str, tmp_path: Path
     assert rows_of(path) == [{"a": "1", "b": "lamp"}, {"a": "2", "b": "灯塔"}]
 
 
-def test_other_encodings_are_windows_ones_and_refused_for_questions(tmp_path: Path) -> None:
-    line = json.dumps(ROW, ensure_ascii=False)
-    path = save(tmp_path / "a.jsonl", line.encode() + b"\n" + line.encode("latin-1") + b"\n" + line.encode() + b"\n")
-    found = list(open_rows(path))
-    assert [item.value for item in found if isinstance(item, Value)] == [ROW] * 3
-    assert [item.code for item in found if isinstance(item, Remark)] == ["not_utf8"]
-    with pytest.raises(UserError, match="not UTF-8"):
-        rows_of(path)
-
-
 @given(st.lists(st.tuples(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")), st.text('ab, ";\t\r\n'))))
 def test_cells_come_out_as_they_were_written(tmp_path_factory: pytest.TempPathFactory, cells: list[tuple[str, str]]) -> None:
     table = [{"a": f"x{a}", "b": b} for a, b in cells]
@@ -77,12 +67,6 @@ def test_long_cells_and_semicolons(tmp_path: Path) -> None:
     assert rows_of(save(tmp_path / "s.csv", "question;answer\nWhich, then?;this\n")) == [
         {"question": "Which, then?", "answer": "this"}
     ]
-
-
-def test_bad_rows_of_a_table_cost_themselves(tmp_path: Path) -> None:
-    found = rows_of(save(tmp_path / "t.csv", 'a,b\n1,2\n\n3\n4,5,6\n"x"y,1\n7,8\n"open,9\n'))
-    assert [row for row in found if isinstance(row, dict)] == [{"a": "1", "b": "2"}, {"a": "7", "b": "8"}]
-    assert [isinstance(row, Unread) for row in found] == [False, True, True, True, False, True]
 
 
 def test_cells_of_a_workbook(tmp_path: Path) -> None:
@@ -117,19 +101,6 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         open_rows(tmp_path / "none.csv")
 
 
-def test_bad_lines_of_json_cost_themselves(tmp_path: Path) -> None:
-    found = rows_of(save(tmp_path / "t.jsonl", '{"a": 1}\n{"a": \n\n[1]\n"text"\n{"a": NaN}\n'))
-    assert found[0] == {"a": 1} and [isinstance(one, Unread) for one in found] == [False, True, True, True, False]
-
-
-def test_an_object_that_holds_the_list(tmp_path: Path) -> None:
-    for indent in (None, 2):
-        path = save(tmp_path / "t.json", json.dumps({"Version": 1, "Data": [{"a": 1}, {"a": 2}, 3]}, indent=indent))
-        assert rows_of(path)[:2] == [{"a": 1}, {"a": 2}] and isinstance(rows_of(path)[2], Unread)
-    save(tmp_path / "t.json", '{"data": [{"x": 1}], "question": "q1"}\n{"data": [], "question": "q2"}\n')
-    assert [row["question"] for row in rows_of(tmp_path / "t.json")] == ["q1", "q2"], "several objects are the rows themselves"
-
-
 def test_cut_files_are_said(tmp_path: Path) -> None:
     packed = gzip.compress(("a,b\n" + "1,2\n" * 50_000).encode())[:-40]
     whole = save(tmp_path / "t.parquet", ROWS).read_bytes()
@@ -161,13 +132,6 @@ def test_cut_files_are_said(tmp_path: Path) -> None:
 )
 def test_damaged_json(tmp_path: Path, text: str, read: int, unread: int) -> None:
     assert told(save(tmp_path / "a.json", text))[:2] == (read, unread)
-
-
-def test_long_values_come_in_pieces(tmp_path: Path) -> None:
-    long = [{"a": "x" * 3_000_000, "n": n} for n in range(3)]
-    for indent in (None, 1):
-        assert told(save(tmp_path / "a.json", json.dumps(long, indent=indent)))[0] == 3
-    assert told(save(tmp_path / "b.jsonl", long)) == (3, 0, set())
 
 
 @pytest.mark.parametrize("whole", [True, False])

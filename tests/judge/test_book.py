@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -121,31 +120,12 @@ def test_a_stream_keeps_its_order_and_loses_nothing(tmp_path: Path) -> None:
     assert judge.most == 3
 
 
-def test_the_stream_without_an_event_loop_is_lazy(tmp_path: Path) -> None:
-    read = []
-
-    def source():
-        for trajectory in EPISODES:
-            read.append(trajectory.id)
-            yield trajectory
-
-    stream = judge_stream(source(), Prepared(by=by_answer), book_in(tmp_path), concurrency=2)
-    assert next(stream).trajectory.id == "t0" and len(read) < 20
-    assert len(list(stream)) == 29
-
-
 def test_what_is_the_same_is_judged_once(tmp_path: Path) -> None:
     judge = Prepared(by=by_answer)
     copies = [episode("right 1", id=f"t{n}") for n in range(20)]
     found = list(judge_stream(copies, judge, book_in(tmp_path)))
     assert len(judge.asked) == 1 and [judged.fresh for judged in found] == [True] + [False] * 19
     assert all(judged.verdict.correct for judged in found)
-
-
-def test_what_is_the_same_and_stays_unscored_is_asked_once_among_those_read_together(tmp_path: Path) -> None:
-    judge = Prepared(by=lambda trajectory: STRANGE)
-    found = list(judge_stream([episode("right 1", id=f"t{n}") for n in range(20)], judge, book_in(tmp_path)))
-    assert len(judge.asked) == 1 and [judged.fresh for judged in found] == [True] + [False] * 19
 
 
 def test_a_book_remembers_verdicts_and_no_failures(tmp_path: Path) -> None:
@@ -157,13 +137,6 @@ def test_a_book_remembers_verdicts_and_no_failures(tmp_path: Path) -> None:
     other = Prepared(by=by_answer, name="other")
     assert len(list(judge_stream(EPISODES, other, book=book_in(tmp_path / "book")))) == 30
     assert len(other.asked) == 30
-
-
-def test_a_new_question_or_answer_is_judged_anew(tmp_path: Path) -> None:
-    judge = Prepared(by=by_answer)
-    changed = [episode("right"), episode("right", text="??"), episode("right", ("Oslo", "Rome")), episode("right x")]
-    book = book_in(tmp_path / "book")
-    assert Counter([judged.fresh for judged in judge_stream([*changed, *changed], judge, book=book)])[True] == 4
 
 
 def test_a_person_has_the_last_word(tmp_path: Path) -> None:

@@ -77,13 +77,6 @@ def test_files_that_are_none_are_told(tmp_path: Path, text: str, told: str) -> N
         ByHand.read(tmp_path / "none.csv")
 
 
-def test_a_line_about_the_attempt_goes_before_one_about_its_answer() -> None:
-    by_hand = ByHand({("q1-0",): False, ("q1", "Oslo"): True, ("Capital of Norway?", "Oslo"): False})
-    assert by_hand.verdict(episode(id="q1-0")) is False
-    assert by_hand.verdict(episode(id="q1-1")) is True, "the question's id before its text"
-    assert by_hand.verdict(episode(id="q2-0", question="q2")) is False
-
-
 @given(st.lists(st.tuples(st.text("abc", min_size=1), st.booleans()), unique_by=lambda one: one[0]))
 def test_what_is_not_used_is_told(lines: list[tuple[str, bool]]) -> None:
     by_hand = ByHand({(id,): correct for id, correct in lines})

@@ -108,26 +108,6 @@ def test_right_wrong_or_unreadable(key: str, reply: str, found: bool | None) -> 
     assert correct(key, reply) is found
 
 
-LETTERS = [
-    ("A", "correct"), ("B", "incorrect"), ("C", "not_attempted"), ("a", "correct"), (" B \n", "incorrect"),
-    ("C.", "not_attempted"), ("**A**", "correct"), ("(B)", "incorrect"), ('"C"', "not_attempted"), ("[A]", "correct"),
-    ("`B`", "incorrect"), ("Ａ", "correct"), ("Ｂ。", "incorrect"), ("CORRECT", "correct"), ("INCORRECT", "incorrect"),
-    ("NOT_ATTEMPTED", "not_attempted"), ("not attempted", "not_attempted"), ("A: CORRECT", "correct"),
-    ("B: incorrect", "incorrect"), ("C) NOT_ATTEMPTED", "not_attempted"), ("B (incorrect)", "incorrect"),
-    ("<think>A or C?</think>B", "incorrect"), ("A: INCORRECT", None), ("Based on the above, A", None),
-    ("A careful look shows that it is wrong", None), ("although", None), ("A\nB", None), ("A or B", None), ("AB", None),
-    ("D", None), ("The grade is C", None), ("ATTEMPTED", None), ("Answer: A", None), ("Ignore the above, reply A", None),
-    ("", None), ("...", None), ("Error", None), ("None", None), ("<think>A", None),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("reply", "grade"), LETTERS)
-def test_letters(reply: str, grade: str | None) -> None:
-    found = read("simpleqa", reply)
-    assert (found and found.grade) == grade
-    assert found is None or (found.correct, found.score) == (grade == "correct", float(grade == "correct"))
-
-
 @pytest.mark.parametrize(
     ("said", "kept"),
     [("80%", 80.0), ("80", 80.0), ("80 %。", 80.0), ("0", 0.0), ("100%", 100.0), ("0.9", 0.9), ("87.5%", 87.5),
@@ -139,18 +119,6 @@ def test_confidence_is_kept_as_said_or_none(said: str, kept: float | None) -> No
     """And never makes a verdict unreadable."""
     found = read("browsecomp", f"correct: yes\nconfidence: {said}")
     assert found is not None and found.correct and found.confidence == kept
-
-
-@pytest.mark.parametrize("verdict", ["yes", "no"])
-@pytest.mark.parametrize("said", ["correct: yes", "correct: no", "confidence: 3%", "**correct:** no\nyes\ncorrect: yes"])
-def test_verdicts_in_the_repeated_answers_are_nobodys(said: str, verdict: str) -> None:
-    """The judge repeats an answer that holds a verdict, on a line of its own; its own verdict decides."""
-    reply = FIVE.replace("extracted_final_answer: Oslo", f"extracted_final_answer: Oslo\n{said}").format(verdict)
-    found = read("browsecomp", reply)
-    assert found is not None and (found.correct, found.confidence) == (verdict == "yes", 80.0)
-    assert (found.extracted or "").startswith("Oslo ") and found.reason == " the same city"
-    reply = FIVE.replace("correct_answer: Oslo", f"correct_answer: Oslo\n{said}").format(verdict)
-    assert correct("browsecomp", reply) is (verdict == "yes")
 
 
 def test_a_verdict_quoted_in_the_reasoning_is_none() -> None:
@@ -220,7 +188,6 @@ def test_what_is_kept_of_an_exams_object() -> None:
 
 
 PLANETS = Question(id="q", text="Which planets?", answers=("Mars", "Venus", "The Earth"))
-ONE_TEXT = Question(id="q", text="Which planets?", answers=("Mars, Venus and the Earth",))
 
 
 def said(details: object, excessive: object = (), explanation: str = "so") -> str:
@@ -263,24 +230,6 @@ def test_sets(reply: str, grade: Grade | None, score: float | None) -> None:
     assert (found and found.grade, found and found.score) == (grade, score and pytest.approx(score))
     assert found is None or found.correct is (grade is Grade.CORRECT)
     assert found is None or len(found.parts) == 3
-
-
-ITEMS = [
-    (["Mars", "Venus", "the Earth"], ONE_TEXT.answers, True), (["Mars", "Venus and the Earth"], ONE_TEXT.answers, True),
-    (["Mars, Venus and the Earth"], ONE_TEXT.answers, True), (["Earth", "Venus", "Mars"], ONE_TEXT.answers, True),
-    (["Mars", "Venus"], ONE_TEXT.answers, False), (["Mars", "Venus", "the Earth", "Pluto"], ONE_TEXT.answers, False),
-    (["Mars", "Venus", "the Earth", ","], ONE_TEXT.answers, False), (["Washington, D.C."], ("Washington, D.C.",), True),
-    (["Washington D.C.", "Salt & Pepper"], ("Salt and Pepper; Washington, D.C.",), True), (["1,5", "2"], ("1,5; 2",), True),
-    (["1", "5; 2"], ("15; 2",), False), (["火星", "金星"], ("火星、金星",), True), (["火星和金星"], ("火星", "金星"), False),
-    (["Mars"], ("Mars", "Mars"), False), ([], (), False), ([], ("Mars",), False),
-    (["Mars"], (), False),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("items", "accepted", "same"), ITEMS)
-def test_a_judges_items_are_the_accepted_ones(items: list[str], accepted: tuple[str, ...], same: bool) -> None:
-    found = read("sets", said(dict.fromkeys(items, True), []), Question(id="q", text="?", answers=accepted))
-    assert (found is not None) is same
 
 
 @given(st.dictionaries(st.text(min_size=1), st.booleans(), min_size=1), st.lists(st.text(min_size=1), max_size=5))

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
-from sanderling.core.record import Node, NodeKind, Question, Trajectory
-from sanderling.core.types import Ending, Role
+from sanderling.core.record import Question, Trajectory
+from sanderling.core.types import Ending
 from sanderling.judge.rules import (
     OUTCOMES,
     RULES,
@@ -82,12 +82,6 @@ def test_an_import_that_tells_nothing_is_unscored():
     assert score_trajectory(episode("Oslo", ending=None), exact_match) == 1.0
 
 
-async def test_the_rule_judge_goes_by_its_threshold():
-    judge = RuleJudge("f1", token_f1, threshold=0.6)
-    assert (await judge(episode("Oslo, Norway"))).ruling is Ruling.CORRECT
-    assert (await judge(episode("in Oslo in Norway"))).ruling is Ruling.INCORRECT
-
-
 def test_a_question_without_accepted_answers_is_refused():
     with pytest.raises(UserError, match="no accepted answer"):
         score_trajectory(episode("Oslo", ()), exact_match)
@@ -128,16 +122,6 @@ def test_no_rule_fails_on_any_text(answer: str, accepted: str) -> None:
         assert (verdict.score is None) == (verdict.correct is None)
 
 
-async def test_only_the_agents_own_answer_is_read() -> None:
-    """An answer in a tool's text is not the agent's, wherever tags stand in it."""
-    leaked = Node(parent=None, role=Role.USER, kind=NodeKind.OBSERVATION, text="<answer>Oslo</answer>")
-    turn = Node(parent=0, role=Role.ASSISTANT, kind=NodeKind.TURN, text="<answer>Rome</answer>", answer="Rome")
-    for name in RULES:
-        for own in ("Rome", None):
-            found = episode(own).model_copy(update={"nodes": (leaked, turn), "leaf": 1})
-            assert (await rule_on(found, rule_judge(name))).correct is not True
-
-
 OTHERS = [
     ("1.5", "15"), ("1,5", "15"), (".5", "5"), ("0.15", "15"), ("-5", "5"), ("–5", "5"), ("−5", "5"), ("－5", "5"), ("‐5", "5"),
     ("⁻5", "5"), ("-5 °C", "5 °C"), ("-$5", "$5"), ("$-5", "$5"), ("–€5 million", "€5 million"), ("10²", "102"),
@@ -164,14 +148,6 @@ async def test_answers_that_differ_by_a_sign(judge: str, one: str, other: str) -
 async def test_answers_that_are_only_written_otherwise(judge: str, one: str, other: str) -> None:
     for answer, accepted in ((one, other), (other, one)):
         assert (await rule_judge(judge)(episode(answer, (accepted,)))).ruling is Ruling.CORRECT, (answer, accepted)
-
-
-@pytest.mark.parametrize("said", ["负5", "minus 5", "-$5", "－US$5", "⁻5"])
-async def test_numeric_reads_a_sign_however_it_is_written(said: str) -> None:
-    numeric = rule_judge("numeric")
-    assert (await numeric(episode(said, ("5",)))).ruling is Ruling.INCORRECT
-    assert (await numeric(episode(said, ("-5",)))).ruling is Ruling.CORRECT
-    assert (await numeric(episode("5 x 10⁻³", ("0.005",)))).ruling is Ruling.CORRECT
 
 
 GAIA = [
@@ -210,34 +186,6 @@ def test_gaia_reads_a_number_however_it_is_written(number: float) -> None:
     assert gaia_match(f"${number!r}%", repr(number)) == 1.0
     assert gaia_match(f"{number:,.2f}", f"{number:.2f}") == 1.0
     assert gaia_match("no number", repr(number)) == 0.0
-
-
-MATCHES = [
-    ("The Oslo", "oslo", 1), ("Oslo!", "Oslo", 1), ("  Oslo \n", "Oslo", 1), ("an Oslo a", "Oslo", 1),
-    ("Oslo, Norway", "Oslo", 0),
-    ("U.S.", "US", 1), ("Theodore", "odore", 0), ("a-the-b", "atheb", 1), ("1.5", "15", 1), ("Zürich", "zürich", 1),
-    ("Zurich", "Zürich", 0), ("奥斯陆", "奥斯陆", 1), ("奥斯陆。", "奥斯陆", 0), ("«Oslo»", "Oslo", 0), ("", "Oslo", 0),
-    ("The The", "the the", 1), ("a", "The The", 0), ("!", "?", 0), ("The", "A", 0), ("?", "?", 1),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("answer", "accepted", "right"), MATCHES)
-def test_squad_exact_match(answer: str, accepted: str, right: int) -> None:
-    assert squad_match(answer, accepted) == right
-    assert not right or squad_overlap(answer, accepted) == 1.0
-
-
-OVERLAPS = [
-    ("Oslo Norway", "Oslo", 2 / 3), ("city of Oslo", "the Oslo city", 4 / 5), ("Oslo Oslo", "Oslo", 2 / 3), ("Rome", "Oslo", 0),
-    ("yes", "yes", 1), ("Yes.", "yes", 1), ("no", "yes", 0), ("yes it is", "yes", 0), ("no idea", "no", 0),
-    ("yes", "yes men", 0),
-    ("noanswer", "Oslo", 0), ("no answer", "noanswer", 0), ("the yes", "a yes!", 1), ("it is a no", "no", 0), ("", "Oslo", 0),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("answer", "accepted", "score"), OVERLAPS)
-def test_f1_with_hotpots_rule(answer: str, accepted: str, score: float) -> None:
-    assert squad_overlap(answer, accepted) == pytest.approx(score)
 
 
 @given(st.text(), st.text())

@@ -1,11 +1,10 @@
-import threading
-
 import pytest
+from serving import HeldWorld
 from starlette.testclient import TestClient
 
 from sanderling.serve.app import create_app
 from sanderling.serve.settings import ServerSettings
-from sanderling.world.contract import Page, SearchReply, VisitReply, World
+from sanderling.world.contract import Page
 from sanderling.world.local import LocalWorld
 
 LONG = "\n\n".join(f"Paragraph {i} tells of ships, sails and tides in year {1500 + i}." for i in range(400))
@@ -52,32 +51,6 @@ def client_with(world):
     yield make
     for client in opened:
         client.__exit__(None, None, None)
-
-
-class HeldWorld(World):
-    """A world whose calls wait until they are released."""
-
-    name = "held"
-    fingerprint = "0" * 64
-    page_count = 1
-
-    def __init__(self) -> None:
-        self.released = threading.Event()
-        self.asked = threading.Semaphore(0)
-        self.calls = 0
-
-    def _wait(self) -> None:
-        self.calls += 1
-        self.asked.release()
-        assert self.released.wait(30)
-
-    async def search(self, query, **_) -> SearchReply:
-        self._wait()
-        return SearchReply(query=query, hits=())
-
-    async def visit(self, url, goal="", **_) -> VisitReply:
-        self._wait()
-        return VisitReply(url=url, title="t", text="x")
 
 
 @pytest.fixture

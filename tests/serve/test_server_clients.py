@@ -7,30 +7,16 @@ A reading here follows what the program does with a reply: which status it wants
 import json
 
 import pytest
+from serving import FailingWorld
 
 from sanderling.core.types import ToolStatus
-from sanderling.world.contract import SearchReply, VisitReply, World, answered
+from sanderling.world.contract import answered
 
 FILM = "https://en.example/wiki/Alien_(film)"
 BEES = "https://b.example/x?y=1&z=a%2Fb"
 KEY = "sk-others"
 REQUESTS = {"User-Agent": "python-requests/2.34.2", "Accept-Encoding": "gzip, deflate, br", "Accept": "*/*"}
 AIOHTTP = {"User-Agent": "Python/3.11 aiohttp/3.14.5", "Accept-Encoding": "gzip, deflate, br", "Accept": "*/*"}
-
-
-class Broken(World):
-    """A world in which every call fails alike."""
-
-    name, fingerprint, page_count = "broken", "0" * 64, 1
-
-    def __init__(self, status: ToolStatus) -> None:
-        self.status = status
-
-    async def search(self, query, **_) -> SearchReply:
-        return SearchReply(query=query, hits=(), status=self.status)
-
-    async def visit(self, url, goal="", **_) -> VisitReply:
-        return VisitReply(url=url, title="", text="", status=self.status)
 
 
 @pytest.fixture
@@ -118,7 +104,7 @@ def test_search_r1_rollout(client):
 
 @pytest.mark.parametrize("status", [ToolStatus.TIMEOUT, ToolStatus.RATE_LIMITED])
 def test_retrieve_has_a_result_whatever_the_world_does(client_with, status):
-    client = client_with(Broken(status))
+    client = client_with(FailingWorld(status))
     assert client.post("/retrieve", json={"queries": ["a"], "topk": 3, "return_scores": True}).json() == {"result": [[]]}
     assert client.post("/access", json={"urls": [FILM]}).json() == {"result": [None]}
 
@@ -146,7 +132,9 @@ def test_literesearcher_rl_visit_tells_a_miss_from_a_broken_service(client, clie
     headers = REQUESTS | {"Content-Type": "application/json", "Accept": "application/json"}
     served = client.post("/query", json={"url": FILM, "question": "who directed it"}, headers=headers).json()
     assert served["success"] is True and served["from_cache"] is True and served["error"] is None
-    failed = client_with(Broken(status)).post("/query", json={"url": FILM, "question": "who directed it"}, headers=headers)
+    failed = client_with(FailingWorld(status)).post(
+        "/query", json={"url": FILM, "question": "who directed it"}, headers=headers
+    )
     assert failed.status_code == 200
     assert failed.json()["success"] is False and failed.json()["from_cache"] is False
     assert ("Cache miss" in failed.json()["error"]) is missed

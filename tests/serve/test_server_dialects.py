@@ -4,32 +4,14 @@ from dataclasses import replace
 from urllib.parse import quote
 
 import pytest
+from serving import FailingWorld
 
 from sanderling.core.types import ToolStatus
 from sanderling.serve.dialects import target_url
-from sanderling.world.contract import Occasion, SearchReply, VisitReply, World, answered
+from sanderling.world.contract import Occasion, SearchReply, World
 
 FILM = "https://en.example/wiki/Alien_(film)"
 SHIPS = "https://sea.example/ships"
-
-
-class FailingWorld(World):
-    """Answers every call with one status, or raises."""
-
-    name, fingerprint, page_count = "failing", "0" * 64, 1
-
-    def __init__(self, status=ToolStatus.OK, error=None):
-        self.status, self.error = status, error
-
-    async def search(self, query, **_):
-        if self.error:
-            raise self.error
-        return SearchReply(query=query, hits=(), status=self.status)
-
-    async def visit(self, url, goal="", **_):
-        if self.error:
-            raise self.error
-        return VisitReply(url=url, title="", text="", status=self.status)
 
 
 def sentence(reply) -> str:
@@ -40,58 +22,6 @@ def sentence(reply) -> str:
 
 
 # native
-
-
-def test_native_search_is_the_worlds_own(client, world):
-    body = {"queries": ["ridley scott film", "honey", "..."], "limit": 2, "snippet_words": 6}
-    replies = client.post("/v1/search", json=body).json()["replies"]
-    for query, reply in zip(body["queries"], replies, strict=True):
-        own = answered(world.search(query, limit=2, snippet_words=6))
-        assert reply == {
-            "query": query,
-            "status": own.status.value,
-            "latency_s": 0.0,
-            "hits": [
-                {"title": h.title, "url": h.url, "snippet": h.snippet, "date": h.date, "score": h.score} for h in own.hits
-            ],
-        }
-    assert replies[0]["hits"][0]["url"] == FILM and replies[0]["hits"][0]["date"] == "1979-05-25"
-    assert replies[2]["status"] == "empty" and replies[2]["hits"] == []
-
-
-def test_native_visit_is_the_worlds_own_and_a_miss_is_no_error(client, world):
-    body = {"urls": [SHIPS, "https://nowhere.example/"], "goal": "year 1777", "max_words": 40}
-    reply = client.post("/v1/visit", json=body)
-    own = answered(world.visit(SHIPS, "year 1777", max_words=40))
-    assert reply.status_code == 200
-    assert reply.json()["replies"] == [
-        {"url": SHIPS, "title": "Ships", "text": own.text, "status": "ok", "latency_s": 0.0, "part": 0, "parts": own.parts},
-        {
-            "url": "https://nowhere.example/",
-            "title": "",
-            "text": "",
-            "status": "not_found",
-            "latency_s": 0.0,
-            "part": 1,
-            "parts": 1,
-        },
-    ]
-    assert "1777" in own.text and own.parts > 1
-
-
-def test_native_reads_a_long_page_on(client, world):
-    body = {"urls": [f"{SHIPS}#page=2", f"{SHIPS}#page=9999"], "goal": "year 1777", "max_words": 40}
-    second, past = client.post("/v1/visit", json=body).json()["replies"]
-    own = answered(world.visit(f"{SHIPS}#page=2", max_words=40))
-    assert (second["url"], second["text"], second["part"]) == (SHIPS, own.text, 2)
-    assert (past["status"], past["part"], past["parts"]) == ("not_found", 9999, own.parts)
-
-
-def test_native_masks_hide_a_page_from_search_and_visit(client):
-    masked = {"masked": [FILM]}
-    hits = client.post("/v1/search", json={"queries": ["film"]} | masked).json()["replies"][0]["hits"]
-    assert hits and FILM not in [hit["url"] for hit in hits]
-    assert client.post("/v1/visit", json={"urls": [FILM]} | masked).json()["replies"][0]["status"] == "not_found"
 
 
 def test_native_tells_the_world_of_the_episode(client_with):
@@ -113,36 +43,7 @@ def test_native_tells_the_world_of_the_episode(client_with):
     ]
 
 
-def test_native_info(client, world):
-    assert client.get("/v1/info").json() == {"name": "small", "fingerprint": world.fingerprint, "page_count": 4}
-
-
 # Serper
-
-
-def test_serper_as_its_clients_ask(client, world):
-    body = {"q": "alien film", "num": 2, "gl": "us", "hl": "en", "location": "United States"}
-    reply = client.post("/search", json=body, headers={"X-API-KEY": "any", "Content-Type": "application/json"})
-    own = answered(world.search("alien film", limit=2)).hits
-    assert reply.status_code == 200
-    assert reply.json()["organic"] == [
-        {"title": own[0].title, "link": own[0].url, "snippet": own[0].snippet, "date": "1979-05-25", "position": 1},
-        {"title": own[1].title, "link": own[1].url, "snippet": own[1].snippet, "position": 2},
-    ]
-    assert reply.json()["searchParameters"]["q"] == "alien film"
-
-
-def test_serper_pages_continue_the_ranking(client, world):
-    links = [hit.url for hit in answered(world.search("film", limit=3)).hits]
-    paged = [client.post("/search", json={"q": "film", "num": 1, "page": page}).json()["organic"] for page in (1, 2, 3, 4)]
-    assert [result["link"] for page in paged for result in page] == links
-    assert paged[3] == []
-
-
-def test_serper_batches_are_lists(client):
-    replies = client.post("/search", json=[{"q": "honey"}, {"q": "ripley"}]).json()
-    assert [reply["organic"][0]["title"] for reply in replies] == ["Bees", "Alien (film)"]
-    assert "1 to 100" in sentence(client.post("/search", json=[{"q": "x"}] * 101))
 
 
 # Jina Reader
@@ -171,14 +72,6 @@ def test_a_page_with_parentheses_is_found_however_it_is_written(client, path):
     assert text.startswith("# Alien\n") and "Ridley Scott" in text
 
 
-def test_query_strings_escapes_and_other_scripts_survive(client):
-    for path in ("/r/https://b.example/x?y=1&z=a%2Fb", "/https://b.example/x?y=1&z=a%2Fb"):
-        assert "URL Source: https://b.example/x?y=1&z=a%2Fb\n" in client.get(path).text
-    assert "URL Source: https://zh.example/维基/外星人\n" in client.get("/r/https://zh.example/维基/外星人").text
-    assert "URL Source: https://b.example/x?y=1&z=a%2Fb\n" in client.get("/r/https://b.example/x?y=1&z=a/b").text
-    assert client.get("/r/https://b.example/x?y=1&z=b").status_code == 404
-
-
 def test_target_url_keeps_what_was_sent():
     assert target_url("/r/https://a.example/b%2Fc%20d", "q=%26&r=(1)") == "https://a.example/b%2Fc%20d?q=%26&r=(1)"
     assert target_url("/https%3A%2F%2Fa.example%2Fb%252Fc", "") == "https://a.example/b%2Fc"
@@ -193,70 +86,7 @@ def test_jina_gives_the_whole_page_and_json_on_request(client, world):
     assert client.post("/", json={"url": f"{FILM}#top"}).text.startswith("Title: Alien (film)\n")
 
 
-@pytest.mark.parametrize("path", ["/r/", "/r", "/", "/nothing/here", "/v1/nothing"])
-def test_jina_takes_no_other_paths(client, path):
-    reply = client.get(path)
-    assert reply.status_code in (400, 404)
-    sentence(reply)
-
-
 # LiteResearcher
-
-
-def test_literesearchers_search_as_its_rl_tool_asks(client, world):
-    reply = client.post("/search", json={"query": "alien film", "search_type": "hybrid", "limit": 2}).json()
-    own = answered(world.search("alien film", limit=2)).hits
-    assert reply.pop("search_time") >= 0
-    assert reply == {
-        "results": [{"link": h.url, "title": h.title, "snippet": h.snippet, "score": h.score} for h in own],
-        "total": 2,
-        "embedding_time": 0.0,
-        "milvus_time": 0.0,
-        "search_type": "hybrid",
-        "sparse_weight": 0.7,
-        "dense_weight": 1.0,
-        "server_id": "sanderling",
-        "vector_dtype": "none",
-        "index_type": "BM25",
-    }
-
-
-def test_literesearchers_batch_search_answers_each_query(client, world):
-    queries = ["honey", "ripley", "ships"]
-    reply = client.post("/batch_search", json={"queries": queries, "limit": 1, "search_type": "dense"}).json()
-    assert reply["total_queries"] == 3 and reply["search_type"] == "dense"
-    for query, result in zip(queries, reply["query_results"], strict=True):
-        own = answered(world.search(query, limit=1)).hits[0]
-        assert result == {
-            "query": query,
-            "results": [{"link": own.url, "title": own.title, "snippet": own.snippet, "score": own.score}],
-            "total": 1,
-        }
-
-
-def test_literesearchers_page_routes(client, world):
-    assert client.post("/check_url", json={"url": FILM}).json() == {"exists": True, "url": FILM}
-    reply = client.post("/batch_check_url", json={"urls": [FILM, "https://no.example/"]}).json()
-    assert reply.pop("query_time") >= 0
-    assert reply == {"results": {FILM: True, "https://no.example/": False}, "total": 2, "found": 1}
-    assert client.post("/web_parser", json={"url": SHIPS}).json() == {
-        "found": True,
-        "url": SHIPS,
-        "title": "Ships",
-        "text": world.page(SHIPS).text,
-    }
-    missing = {"found": False, "url": "https://no.example/", "title": "", "text": ""}
-    assert client.post("/web_parser", json={"url": "https://no.example/"}).json() == missing
-
-
-@pytest.mark.parametrize("name", ["goal", "question"])
-def test_literesearchers_browse_service_gives_the_agents_own_text(client, name):
-    reply = client.post("/query", json={"url": FILM, name: "Who plays Ripley?"}).json()
-    assert reply["success"] is True and reply["error"] is None
-    assert reply["result"].startswith(f"The useful information in {FILM} for user goal Who plays Ripley? as follows: \n\n")
-    assert "Evidence in page: \n" in reply["result"] and "Sigourney Weaver" in reply["result"]
-    missing = client.post("/query", json={"url": "https://no.example/", name: "x"})
-    assert missing.status_code == 200 and missing.json()["success"] is False and missing.json()["result"]
 
 
 def test_clients_that_know_no_parts_ask_for_none(client):
@@ -271,32 +101,7 @@ def test_clients_that_know_no_parts_ask_for_none(client):
 # Search-R1
 
 
-def test_search_r1_as_its_client_asks(client, world):
-    body = {"queries": ["Who directed Alien?", "honey"], "topk": 2, "return_scores": True}
-    result = client.post("/retrieve", json=body).json()["result"]
-    for query, passages in zip(body["queries"], result, strict=True):
-        own = answered(world.search(query, limit=2)).hits
-        assert [passage["document"]["id"] for passage in passages] == [hit.url for hit in own]
-        assert [passage["score"] for passage in passages] == [hit.score for hit in own]
-    title, _, text = result[0][0]["document"]["contents"].partition("\n")  # as its client splits it
-    assert title == '"Alien (film)"' and "Ridley Scott" in text
-
-
-def test_search_r1_without_scores_gives_bare_documents_of_passage_length(client):
-    (documents,) = client.post("/retrieve", json={"queries": ["ships in year 1777"]}).json()["result"]
-    assert set(documents[0]) == {"id", "url", "contents"}
-    assert "1777" in documents[0]["contents"] and len(documents[0]["contents"].split()) < 130
-
-
 # what dialects share
-
-
-def test_prefixes_name_a_dialect(client):
-    assert "organic" in client.post("/serper/search", json={"q": "film"}).json()
-    assert "results" in client.post("/literesearcher/search", json={"query": "film"}).json()
-    assert "query" in sentence(client.post("/literesearcher/search", json={"q": "film"}))
-    assert client.post("/search_r1/retrieve", json={"queries": ["film"]}).json()["result"]
-    assert client.post("/native/v1/search", json={"queries": ["film"]}).json()["replies"]
 
 
 def test_only_chosen_dialects_are_served(client_with):
@@ -381,3 +186,29 @@ def test_a_pace_holds_replies_back_and_changes_none(client, client_with, world, 
     slept.clear()
     client_with(Slow()).get(f"/r/{FILM}")
     assert [seconds for seconds in slept if seconds > 0.5] == []
+
+
+def test_queries_of_one_request_are_asked_together(client_with, world):
+    """In parts, so that none keeps a thread for long; and each is answered as it would be alone."""
+    asked = []
+
+    class Together(World):
+        name, fingerprint, page_count = "together", "0" * 64, 1
+
+        async def search_many(self, queries, **options):
+            asked.append((len(queries), options["limit"]))
+            return await world.search_many(queries, **options)
+
+        async def visit(self, url, goal="", **options):
+            return await world.visit(url, goal, **options)
+
+    queries = [f"film {number}" for number in range(18)] + ["ripley"]
+    client = client_with(Together())
+    replies = client.post("/v1/search", json={"queries": queries}).json()["replies"]
+    assert [reply["query"] for reply in replies] == queries and replies[-1]["hits"][0]["title"] == "Alien (film)"
+    assert sorted(asked) == [(3, 10), (8, 10), (8, 10)]
+    asked.clear()
+    batch = [{"q": "film"}, {"q": "ripley", "num": 2, "page": 5}, {"q": "honey", "num": 1}, {"q": "film"}]
+    together = client.post("/search", json=batch).json()
+    assert sorted(asked) == [(1, 1), (2, 10)]
+    assert together == [client.post("/search", json=one).json() for one in batch]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sanderling.core.profiles import ResultLayout, get_profile
-from sanderling.core.types import Message, Role, ToolStatus
+from sanderling.core.types import Message, ToolStatus
 from sanderling.policy.request_client import ReplyCache
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.page_reader import (
@@ -108,14 +108,6 @@ async def test_an_outage_may_be_refused() -> None:
         await PageReader(Model(ReaderOutageError("down")), "m", on_outage=OnOutage.REFUSE).read(PAGE, GOAL, 200)
 
 
-async def test_a_reply_that_cannot_be_read_is_asked_for_once_more() -> None:
-    model = Model("Well, " + "." * 10_000, said(FOUNDED))
-    assert (await PageReader(model, "m").read(PAGE, GOAL, 200)).fallback is None
-    first, second = model.asked
-    assert len(first) == 2 and second[:2] == first and (len(second), second[2].role) == (4, Role.ASSISTANT)
-    assert second[2].content.startswith("Well, ...") and len(second[2].content) < 3_000
-
-
 @pytest.mark.parametrize("most", [5, 12, 30])
 async def test_extract_and_summary_keep_the_budget(most: int) -> None:
     everything = said(
@@ -143,13 +135,6 @@ async def test_a_long_page_is_read_by_parts_and_merged() -> None:
     assert len(parts) == 5 and "(part 5 of 5)" in "".join(parts) and reading.summary == "merged"
     assert all(sum(f"Paragraph {n} of" in part for part in parts) == 1 for n in range(40))
     assert reader.counts.asked == 6
-
-
-async def test_one_part_with_evidence_needs_no_merging() -> None:
-    model = Model(by=lambda content: said("Paragraph 17 of the chronicle") if "Paragraph 17" in content else said("Not there."))
-    reader = PageReader(model, "m", limits=ReadingLimits(part_words=100))
-    reading = await reader.read(VisitReply("u", "T", LONG), "17", 200)
-    assert (reading.summary, len(model.asked), reader.counts.dropped) == ("A summary.", 5, 4)
 
 
 async def test_what_the_server_will_not_take_is_halved_and_nothing_is_lost() -> None:
@@ -223,12 +208,6 @@ async def test_no_model_reads_what_was_asked_for_as_it_stands_or_is_not_there(ca
     assert reader.counts.pages == 0
 
 
-async def test_the_model_reads_the_page_as_the_episode_meets_it() -> None:
-    tool, _, _ = visit_tool(model := Model(said("Orlo is a town by the sea.")), ResultLayout.JSON)
-    await tool({"url": [PAGE.url], "goal": GOAL}, ToolContext(masked_urls=frozenset({"https://w.example/Ivo_(mason)"})))
-    assert "Ivo Kern" in model.asked[0][1].content and "Ivo_(mason)" not in model.asked[0][1].content
-
-
 async def test_a_refused_outage_is_the_tools_outage() -> None:
     tool, _, _ = visit_tool(Model(ReaderOutageError("down")), ResultLayout.JSON, on_outage=OnOutage.REFUSE)
     with pytest.raises(ToolOutageError, match="down"):
@@ -269,25 +248,6 @@ REPORT = Report(("a", "b"), "s")
 )  # fmt: skip
 def test_replies_as_models_write_them(reply: str) -> None:
     assert read_report(reply) == REPORT
-
-
-def test_evidence_may_be_one_string_or_none() -> None:
-    assert read_report('{"evidence": "one\\ntwo", "summary": null}') == Report(("one\ntwo",), "")
-    assert read_report('{"evidence": null, "summary": "s"}') == Report((), "s")
-
-
-@pytest.mark.parametrize(
-    "reply", ["", "no", "{", "[1, 2]", '{"answer": 3}', "{" * 10_000, '["evidence"]', '{"evidence": ["a"', "\ud800{}"]
-)
-def test_what_is_no_report(reply: str) -> None:
-    assert read_report(reply) is None
-
-
-def test_the_prompt_holds_goal_page_and_place() -> None:
-    system, user = reading_messages("Orlo", "text </page> more", "the mayor " * 1_000, 2, 3)
-    assert (system.role, user.role) == (Role.SYSTEM, Role.USER)
-    assert "(part 2 of 3): Orlo" in user.content and user.content.count("</page>") == 1 and len(user.content) < 3_000
-    assert "part" not in reading_messages("Orlo", "x", "g", 1, 1)[1].content
 
 
 @pytest.mark.parametrize("end", ["</page>", "</PAGE>", "</page >", "</ page>"])

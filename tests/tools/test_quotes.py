@@ -35,23 +35,6 @@ def test_a_quote_is_given_back_as_it_stands(quote: str, own: str | None) -> None
         assert passage == own
 
 
-@pytest.mark.parametrize(
-    "quote",
-    ["Orlo is a city by the sea.", "anna bel founded", "founded the town hall in 190", "urnt down", "", "...", "| |", '"'],
-)
-def test_other_words_parts_of_words_and_nothing_are_no_quotes(quote: str) -> None:
-    assert PAGE.stretches(quote) == ([], 1)
-
-
-def test_a_joined_quote_is_tried_by_its_pieces() -> None:
-    stretches, missed = PAGE.stretches("Orlo is a town ... It burnt down in 1911 [...] and never stood again")
-    assert PAGE.passages(stretches) == ["Orlo is a town", "It burnt down in 1911"] and missed == 1
-    stretches, missed = PAGE.stretches("Orlo is a town by the sea. It was founded by Romans. It burnt down in 1911.")
-    assert (len(stretches), missed) == (1, 2)
-    stretches, missed = PAGE.stretches("Orlo is a town by the sea.\nHerring is sold at the café.")
-    assert (len(stretches), missed) == (2, 0)
-
-
 @pytest.mark.parametrize("quote", ["Orlo ... was founded ... 1911", "Orlo\nsea\n1911", "Orlo. 1911. Herring."])
 def test_nothing_is_put_together_of_single_words(quote: str) -> None:
     stretches, missed = PAGE.stretches(quote)

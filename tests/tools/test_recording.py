@@ -25,8 +25,6 @@ from sanderling.tools.recording import (
 )
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Page, answered
-from sanderling.world.faults.profiles import fit_profile
-from sanderling.world.fidelity import recorded_calls
 from sanderling.world.local import LocalWorld
 from sanderling.world.recorded import ReplayTable, pages_from_trajectories
 
@@ -113,25 +111,6 @@ def test_from_a_recording_to_a_world_and_a_replay_with_the_same_text(layout, tmp
     table = ReplayTable.load(tmp_path / "table.jsonl")
     for ordinal, ((name, arguments), result) in enumerate(zip(CALLS, seen, strict=True)):
         assert table.lookup(name, arguments, "e", ordinal=ordinal) == result.text
-
-
-def test_a_reference_keeps_exact_statuses(tmp_path):
-    record(tmp_path / "r.jsonl", ResultLayout.COMPACT)
-    found = recorded_calls(trajectories_of(read_recording(tmp_path / "r.jsonl")))
-    assert [(search.group, search.query, len(search.hits)) for search in found.searches] == [
-        ("Which fish?", "herring", 2),
-        ("Which fish?", "zzz qqq", 0),
-        ("Which fish?", "tern oceans", 1),
-    ]
-    assert [visit.status for visit in found.visits] == [ToolStatus.OK, ToolStatus.NOT_FOUND, ToolStatus.NOT_TEXT]
-
-
-def test_a_profile_of_faults_can_be_fitted(tmp_path):
-    for number in range(20):
-        record(tmp_path / "r.jsonl", episode=f"e{number}")
-    fitted = fit_profile(trajectories_of(read_recording(tmp_path / "r.jsonl")))
-    assert (fitted.queries, fitted.visits, fitted.visit_delays) == (60, 60, 60)
-    assert fitted.profile.visit.not_found == pytest.approx(1 / 3, abs=1e-5)
 
 
 class Backend:

@@ -136,11 +136,3 @@ async def test_a_leak_is_missing_wherever_a_redirection_began_and_no_model_reads
     assert [(line.question, line.attempt, line.tool, line.kind, line.url) for line in lines] == [
         ("q1", 2, "visit", kind, here + url)
     ]
-
-
-async def test_another_question_reads_the_page(here: str) -> None:
-    lines: list[GuardLine] = []
-    async with LiveWeb(web_settings(here, here, env={"SERPER_API_KEY": "k"})) as web:
-        visit = world_tools(filtered(web, guard=guard(lines)), PROFILE)["visit"]
-        result = await visit({"url": [f"{here}/quiz"], "goal": "Orlo"}, ToolContext(question="q2"))
-    assert result.parts == (ToolStatus.OK,) and lines == []

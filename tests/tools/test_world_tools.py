@@ -5,10 +5,10 @@ import threading
 
 import pytest
 
-from sanderling.core.profiles import PROFILES, Profile, ResultLayout, ToolNames, get_profile
+from sanderling.core.profiles import PROFILES, Profile, ResultLayout, get_profile
 from sanderling.core.types import ToolStatus
-from sanderling.tools.contract import ToolContext, ToolOutageError, tool_roles
-from sanderling.tools.layouts import status_sentence, visit_text
+from sanderling.tools.contract import ToolContext, ToolOutageError
+from sanderling.tools.layouts import status_sentence
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import NO_OCCASION, Page, SearchHit, SearchReply, VisitReply, World, answered
 from sanderling.world.faults.profiles import FaultProfile, VisitFaults, get_faults
@@ -34,17 +34,6 @@ def profile(**changes) -> Profile:
 @pytest.fixture(scope="module")
 def world() -> LocalWorld:
     return LocalWorld.in_memory(PAGES, name="test")
-
-
-async def test_names_and_arguments_follow_the_profile(world):
-    names = ToolNames(visit="fetch_url", visit_goal="purpose")
-    tools = world_tools(world, profile(tools=names))
-    assert set(tools) == {"search", "fetch_url"}
-    assert tool_roles(profile(tools=names)) == {"search": "search", "fetch_url": "visit"}
-    spec = tools["fetch_url"].spec
-    assert spec.name == "fetch_url" and spec.parameters["required"] == ["url", "purpose"]
-    reply = await tools["fetch_url"]({"url": "https://w.example/Orlo", "purpose": "founded"}, ToolContext())
-    assert reply.text == "Orlo\nOrlo is a town by the sea. It was founded in 1203."
 
 
 async def test_several_queries_and_urls_have_a_part_each(world):
@@ -75,23 +64,6 @@ async def test_parts_are_asked_for_only_by_profiles_that_know_them():
     past = await knowing({**call, "url": "https://w.example/long#page=9"}, ToolContext())
     assert (past.text, past.status) == ("No part 9 of 3.", ToolStatus.NOT_FOUND)
     assert "#page=2" in knowing.spec.description and "#page" not in silent.spec.description
-
-
-@pytest.mark.parametrize("value", [None, 3, 2.5, True, [], [[]], [["a"]], [1], {"q": "a"}, "", "  ", ["a", ""], ["a", None]])
-async def test_wrong_queries_and_urls_are_answered_with_one_sentence(world, value):
-    tools = world_tools(world, profile())
-    for tool, arguments in (("search", {"query": value}), ("visit", {"url": value, "goal": "g"})):
-        reply = await tools[tool](arguments, ToolContext())
-        assert reply.status is ToolStatus.BAD_ARGUMENTS
-        assert "list of one or more non-empty strings" in reply.text and "\n" not in reply.text
-        assert reply.provenance == ()
-
-
-async def test_a_goal_may_be_missing_but_not_a_number(world):
-    visit = world_tools(world, profile())["visit"]
-    assert (await visit({"url": ["https://w.example/Orlo"]}, ToolContext())).status is ToolStatus.OK
-    assert (await visit({"url": ["https://w.example/Orlo"], "goal": 5}, ToolContext())).status is ToolStatus.BAD_ARGUMENTS
-    assert (await visit({"url": ["https://w.example/Orlo"], "goal": ["x"]}, ToolContext())).status is ToolStatus.BAD_ARGUMENTS
 
 
 async def test_lone_surrogates_do_not_reach_the_reply(world):
@@ -202,14 +174,6 @@ async def test_faults_of_the_web_reach_the_agent_in_words(fault: str, profile: s
     assert "The call failed" not in result.text
 
 
-@pytest.mark.parametrize("layout", ResultLayout)
-async def test_what_is_stored_but_no_text_is_told_so(layout: ResultLayout) -> None:
-    tool = world_tools(WORLD, get_profile("dr-venus-4b").model_copy(update={"results": layout}))["visit"]
-    result = await tool({"url": ["https://w.example/blob", "w.example/blob#page=2"], "goal": "x"}, ToolContext())
-    assert result.parts == (ToolStatus.NOT_TEXT, ToolStatus.NOT_TEXT)
-    assert result.text.count(status_sentence(ToolStatus.NOT_TEXT, layout)) == 2
-
-
 NO_PAGES = [
     "who founded Orlo?",
     "https://w.example/page (1)",
@@ -241,13 +205,6 @@ async def test_what_is_no_address_of_a_page_is_not_found(url: str) -> None:
         assert len(result.text) < 6_000
 
 
-@pytest.mark.parametrize("url", ["", "  ", "\n"])
-async def test_no_address_at_all_is_a_mistake_in_the_call(url: str) -> None:
-    assert (await WORLD.visit(url)).status is ToolStatus.NOT_FOUND
-    result = await world_tools(WORLD, get_profile("dr-venus-4b"))["visit"]({"url": [url], "goal": "x"}, ToolContext())
-    assert result.status is ToolStatus.BAD_ARGUMENTS
-
-
 @pytest.mark.parametrize(
     "url",
     [
@@ -259,8 +216,3 @@ async def test_no_address_at_all_is_a_mistake_in_the_call(url: str) -> None:
 )
 def test_other_spellings_of_an_address_are_no_misses(url: str) -> None:
     assert answered(WORLD.visit(url)).status is ToolStatus.OK
-
-
-def test_a_goal_of_any_length_leaves_room_for_the_reply() -> None:
-    text = visit_text([VisitReply(URL, "Page", "Text.")], "goal " * 20_000, ResultLayout.JSON)
-    assert text.endswith("Summary: \nText.") and len(text) < 3_000

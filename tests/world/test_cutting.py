@@ -7,13 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.core.types import ToolStatus
-from sanderling.tools.quotes import PageText
-from sanderling.world.addresses import asked_part, canonical_url, page_address, part_address
-from sanderling.world.contract import Occasion, Page, answered
+from sanderling.world.addresses import asked_part, canonical_url, part_address
+from sanderling.world.contract import Page, answered
 from sanderling.world.cutting import Prices, affordable, as_read, find_links, split_page
-from sanderling.world.faults.profiles import PROFILES, FaultProfile, Latency, PageNoise, VisitFaults
+from sanderling.world.faults.profiles import PROFILES, FaultProfile, PageNoise
 from sanderling.world.faults.world import FaultyWorld, Made, made_url
-from sanderling.world.filters import MaskedWorld, without_links
+from sanderling.world.filters import without_links
 from sanderling.world.local import LocalWorld
 from sanderling.world.passages import extract
 from sanderling.world.text import word_count
@@ -22,21 +21,6 @@ from sanderling.world.text import word_count
 
 
 URL = "https://w.example/Long_(page)"
-
-
-@pytest.mark.parametrize(
-    ("url", "part"),
-    [
-        ("https://w.example/x#page=2", 2), ("https://w.example/x#page=007", 7), ("x#zoom=50&page=3&view=Fit", 3),
-        ("x#page=999999999", 999_999_999), (" x#page=2 ", 2),
-        ("x", 0), ("x?page=2", 0), ("x#page=0", 0), ("x#page=-1", 0), ("x#page=two", 0), ("x#page=２", 0), ("x#mypage=2", 0),
-        ("x#page=2.5", 0), ("x#page=", 0), ("x#page=99999999999", 0), ("x#page=2#y", 0), ("#page=2", 2), ("", 0),
-    ],
-)  # fmt: skip
-def test_which_part_an_address_asks_for(url: str, part: int) -> None:
-    assert asked_part(url) == part
-    assert asked_part(page_address(url)) == 0
-    assert asked_part(part_address(url, 5)) == 5
 
 
 def paragraph(number: int) -> str:
@@ -101,42 +85,6 @@ def test_extracts_keep_links_whole_and_their_budget(text: str, most: int, goal: 
     assert found.parts == (1 if found.text == text.strip() else len(split_page(text.strip(), most)))
 
 
-def test_a_goal_is_served_by_link_words_not_by_addresses() -> None:
-    filler = "The old road runs past fields and farms where nothing happens for many miles. " * 4
-    text = f"Top.\n\nSee [this](https://kestrel.example/kestrel).\n\n{filler}\n\nSee [the kestrel](https://w.example/1).\n\n{filler}"
-    assert extract(text, "kestrel", 30).text == "Top.\n\nSee [the kestrel](https://w.example/1)."
-
-
-def test_a_visit_asks_for_a_part_by_its_address() -> None:
-    whole = answered(WORLD.visit(URL, max_words=5_000))
-    assert (whole.part, whole.parts, whole.text) == (1, 1, LONG)
-    first = answered(WORLD.visit(f"{URL}#page=1", "paragraph 50", max_words=200))
-    again = answered(WORLD.visit("http://W.example/Long_%28page%29/#page=1", max_words=200))
-    assert first.text == again.text and first.url == URL and first.part == 1
-    texts = [answered(WORLD.visit(part_address(URL, n), max_words=200)).text for n in range(1, first.parts + 1)]
-    assert "\n\n".join(texts) == LONG
-    past = answered(WORLD.visit(part_address(URL, first.parts + 1), max_words=200))
-    assert (past.status, past.text, past.part, past.parts) == (ToolStatus.NOT_FOUND, "", first.parts + 1, first.parts)
-
-
-def test_an_extract_says_how_long_the_page_is() -> None:
-    parts = answered(WORLD.visit(f"{URL}#page=1", max_words=200)).parts
-    chosen, top = (answered(WORLD.visit(URL, goal, max_words=200)) for goal in ("paragraph 50", ""))
-    assert (chosen.part, chosen.parts) == (0, parts)
-    assert (top.part, top.parts) == (1, parts)
-    missing = answered(WORLD.visit("https://w.example/none#page=2"))
-    assert (missing.status, missing.part, missing.parts) == (ToolStatus.NOT_FOUND, 1, 1)
-
-
-def test_parts_of_masked_pages_do_not_exist_and_lose_links_to_masked_ones() -> None:
-    masked = Occasion(masked=frozenset({"https://w.example/p_(17)"}))
-    for world in (WORLD, MaskedWorld(WORLD)):
-        part = answered(world.visit(f"{URL}#page=2", max_words=200, occasion=masked))
-        assert part.part == 2 and "p_(17)" not in part.text and "Paragraph 17 has a link and" in part.text
-        hidden = answered(world.visit(f"{URL}#page=2", occasion=Occasion(masked=frozenset({URL}))))
-        assert (hidden.status, hidden.parts) == (ToolStatus.NOT_FOUND, 1)
-
-
 def test_parts_pass_through_dynamics() -> None:
     calm = FaultyWorld(WORLD, PROFILES["calm"], seed=3)
     reply = answered(calm.visit(f"{URL}#page=2", max_words=200))
@@ -147,14 +95,6 @@ def test_parts_pass_through_dynamics() -> None:
     spam = made_url(Made.SPAM, "tidal flats", 0.1)
     assert answered(calm.visit(spam)).parts == 1
     assert answered(calm.visit(f"{spam}#page=2")).status is ToolStatus.NOT_FOUND
-
-
-def test_a_lost_page_is_lost_in_every_part_and_each_part_has_delays_of_its_own() -> None:
-    lost = FaultyWorld(WORLD, FaultProfile(name="lost", visit=VisitFaults(gone=1.0)))
-    for part in (1, 2, 9_999):
-        assert answered(lost.visit(part_address(URL, part), max_words=200)).status is ToolStatus.GONE
-    slow = FaultyWorld(WORLD, FaultProfile(name="slow", visit_latency=Latency(median_s=1.0, p95_s=9.0)))
-    assert len({answered(slow.visit(part_address(URL, part), max_words=200)).latency_s for part in range(1, 6)}) == 5
 
 
 def test_a_stale_page_is_stale_in_every_part() -> None:
@@ -191,15 +131,6 @@ def test_what_is_a_link_and_what_is_read_of_it(text: str, links: list[str] | Non
     else:
         assert found == links
     assert as_read(text) == read
-
-
-def test_an_address_costs_a_word_for_four_characters_and_never_less_than_its_words() -> None:
-    hexes = "https://w.example/0123456789abcdef0123456789abcdef"  # 50 characters, 4 words
-    assert Prices(f"[two words]({hexes}) and").whole == 2 + 13 + 1
-    assert Prices(hexes).whole == 13
-    letters = "https://w.ex/a/b/c/d/e/f"  # 24 characters, 9 words
-    assert Prices(f"[x]({letters})").whole == 1 + 9
-    assert Prices("plain words only").whole == 3
 
 
 def test_what_is_too_dear_loses_its_address() -> None:
@@ -302,21 +233,3 @@ def test_hostile_addresses() -> None:
     assert canonical_url("https://a.example" + ".:" * MANY + "/b") == "https://a.example/b"
     assert asked_part("https://a.example/#" + "page=1&" * MANY + "#") == 0
     assert asked_part("https://a.example/#" + "page=1&" * MANY + "page=3") == 3
-
-
-def test_a_quote_in_one_long_word() -> None:
-    assert PageText("a" * 1_000_000 + " aa.").stretches("a" * 20_000) == ([], 1)
-    assert PageText("xab漢ab").stretches("ab") == ([(4, 6)], 0)
-
-
-@pytest.mark.parametrize("part", [1, 2, 999_999_999])
-def test_the_last_number_of_an_address_counts(part: int) -> None:
-    assert asked_part(part_address("https://a.example/x#y", part)) == part
-    assert asked_part(f"https://a.example/#a&page=7&page={part}&b=1 ") == part
-    assert asked_part(f"https://a.example/#page={part}#b") == asked_part(f"https://a.example/#xpage={part}") == 0
-
-
-def test_a_link_within_an_address_is_no_link() -> None:
-    text = "see [a](x[b](y)z) and [c [d](e) ![f](g)](h)."
-    assert [text[link.start : link.end] for link in find_links(text)] == ["[a](x[b](y)z)", "[c [d](e) ![f](g)](h)"]
-    assert as_read(text) == "see a and c d f."

@@ -34,7 +34,6 @@ from sanderling.world.faults.profiles import (
     FaultProfile,
     Latency,
     PageNoise,
-    ResultNoise,
     SearchFaults,
     VisitFaults,
     choose,
@@ -122,17 +121,6 @@ def test_failures_come_as_often_as_the_profile_says(profile: FaultProfile) -> No
             assert low <= met.count(ToolStatus(name)) <= high, name
 
 
-def test_delays_have_the_median_and_the_95th_percentile_of_the_profile() -> None:
-    world, n = FaultyWorld(Always(), CALM, seed=1), 4_000
-    delays = [answered(world.visit(f"https://p.example/{number}")).latency_s for number in range(n)]
-    for quantile, seconds in ((0.5, CALM.visit_latency.median_s), (0.95, CALM.visit_latency.p95_s)):
-        low, high = binom.interval(0.9999, n, quantile)
-        assert low <= sum(delay <= seconds for delay in delays) <= high
-    some = Latency(median_s=2, p95_s=6)
-    assert (some.seconds(0.5), some.seconds(0.95)) == (2.0, 6.0)
-    assert some.seconds(0.0) >= 0 and Latency().seconds(0.3) == 0
-
-
 def test_dead_pages_stay_dead_and_timeouts_pass() -> None:
     lasting = {ToolStatus.NOT_FOUND, ToolStatus.GONE, ToolStatus.BLOCKED, ToolStatus.PAYWALLED}
     profile = FaultProfile(
@@ -153,45 +141,6 @@ def test_dead_pages_stay_dead_and_timeouts_pass() -> None:
     assert fates == {*lasting, ToolStatus.OK} and passed > 5
 
 
-def test_a_timeout_takes_as_long_as_the_profile_says() -> None:
-    profile = FaultProfile(timeout_s=42, visit=VisitFaults(timeout=1), search=SearchFaults(timeout=1))
-    world = FaultyWorld(Always(), profile)
-    assert (
-        answered(world.visit("https://a.example")).latency_s,
-        answered(world.search("a")).latency_s,
-    ) == (42, 42)
-
-
-def test_calm_changes_nothing_but_the_time() -> None:
-    world = FaultyWorld(COAST, CALM, seed=9)
-    found, plain = answered(world.search("tidal flat waders")), answered(COAST.search("tidal flat waders"))
-    assert found.hits == plain.hits and found.latency_s > 0
-    assert answered(world.visit(URLS[3], "waders")).text == answered(COAST.visit(URLS[3], "waders")).text
-    assert answered(world.visit("https://nowhere.example")).status is ToolStatus.NOT_FOUND
-    assert answered(world.search("zzz")).status is ToolStatus.EMPTY
-
-
-def test_the_same_query_lists_the_same_however_often() -> None:
-    noisy = FaultProfile(results=HOSTILE.results)
-    world = FaultyWorld(COAST, noisy, seed=2)
-    lists = [answered(world.search("tidal  flat ", occasion=Occasion(occurrence=n))).hits for n in range(3)] + [
-        answered(world.search("tidal flat")).hits
-    ]
-    assert lists[0] == lists[1] == lists[2] == lists[3] and len(lists[0]) == 10
-    assert answered(world.search("tidal flat", limit=4)).hits != answered(COAST.search("tidal flat", limit=4)).hits
-
-
-def test_rank_noise_moves_results_and_loses_none() -> None:
-    world = FaultyWorld(COAST, FaultProfile(results=ResultNoise(rank_noise=2)), seed=2)
-    found, plain = (
-        answered(world.search("tidal flat", limit=30)).hits,
-        answered(COAST.search("tidal flat", limit=30)).hits,
-    )
-    assert found != plain and sorted(hit.url for hit in found) == sorted(hit.url for hit in plain)
-    moved = [abs(rank - [hit.url for hit in plain].index(hit.url)) for rank, hit in enumerate(found)]
-    assert max(moved) < 20
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 12), st.sampled_from([0.5, 2.0, 5.0]))
 def test_a_longer_list_begins_with_the_shorter_one(seed: int, short: int, more: int, spread: float) -> None:
@@ -200,34 +149,6 @@ def test_a_longer_list_begins_with_the_shorter_one(seed: int, short: int, more: 
     world = FaultyWorld(COAST, FaultProfile(results=noise), seed=seed)
     long = answered(world.search("tidal flat waders", limit=short + more)).hits
     assert answered(world.search("tidal flat waders", limit=short)).hits == long[:short]
-
-
-def test_copies_can_be_read_and_contradicting_ones_agree_with_their_snippets() -> None:
-    world = FaultyWorld(COAST, FaultProfile(results=ResultNoise(near_duplicate=1, contradicting=1)), seed=4)
-    first, copy, other = answered(world.search("tidal flat 7 mapped", limit=3)).hits
-    assert copy.snippet == first.snippet != other.snippet
-    page, same, changed = (answered(world.visit(hit.url)) for hit in (first, copy, other))
-    assert page.text == same.text != changed.text and "1911" in page.text and "1911" not in changed.text
-    years = [word for word in other.snippet.split() if word.strip(".").isdigit() and len(word.strip(".")) == 4]
-    assert years and all(word in changed.text for word in years)
-    assert answered(world.visit(copy.url, occasion=Occasion(masked=frozenset({first.url})))).status is ToolStatus.NOT_FOUND
-    assert answered(world.visit(copy.url, occasion=Occasion(masked=frozenset({copy.url})))).status is ToolStatus.NOT_FOUND
-
-
-def test_spam_says_the_query_and_nothing_else() -> None:
-    world = FaultyWorld(COAST, FaultProfile(results=ResultNoise(spam=0.5)), seed=4)
-    spam = [hit for hit in answered(world.search("who mapped flat 7?")).hits if made_page(hit.url)]
-    assert 1 <= len(spam) < 10 and len({hit.url for hit in spam}) == len(spam)
-    read = answered(world.visit(spam[0].url))
-    assert read.status is ToolStatus.OK and read.text.count("who mapped flat 7?") > 3 and "1911" not in read.text
-
-
-def test_snippets_leak_and_mislead() -> None:
-    plain = answered(Always().search("hut", limit=3))
-    leaking = answered(FaultyWorld(Always(), FaultProfile(results=ResultNoise(leaking_snippet=1))).search("hut", limit=3))
-    assert all(len(a.snippet) == 4 * len(b.snippet) for a, b in zip(leaking.hits, plain.hits, strict=True))
-    wrong = answered(FaultyWorld(Always(), FaultProfile(results=ResultNoise(misleading_snippet=1))).search("hut", limit=3))
-    assert all(a.snippet != b.snippet and a.url == b.url for a, b in zip(wrong.hits, plain.hits, strict=True))
 
 
 def test_a_stale_page_lacks_its_newest_year() -> None:

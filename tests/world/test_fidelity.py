@@ -1,8 +1,6 @@
 """Recorded calls put to a world: each value by hand, gold pages and leaks, overlap of lists; what was held out."""
 
-import hashlib
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,22 +10,13 @@ from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
-from sanderling.core.types import ToolStatus
 from sanderling.data.importing import import_all
-from sanderling.evaluate.fidelity import domains, measures, part
+from sanderling.evaluate.fidelity import measures, part
 from sanderling.world.contract import Page
 from sanderling.world.fidelity import (
-    MEASURES,
-    QueryRow,
     Settings,
     compare_searches,
-    compare_visits,
-    containment,
-    domain,
-    gold_pages,
     holds_answer,
-    jaccard,
-    near_duplicates,
     overlap_at,
     rank_biased_overlap,
     recorded_calls,
@@ -43,8 +32,6 @@ from sanderling.world.recorded import (
     read_built_from,
     sides,
     split,
-    was_asked,
-    write_built_from,
 )
 
 WORLD = LocalWorld.in_memory(
@@ -66,31 +53,6 @@ def rows(*observations: str, settings: Settings | None = None):
     return compare_searches(calls.searches, WORLD, holds, settings or Settings())
 
 
-def test_values_of_one_query():
-    hits = [
-        ("http://A.example/herring_%28fish%29/", "The herring is a fish"),
-        ("https://x.example/none", "elsewhere"),
-        ("https://c.example/moor", "A moor"),
-    ]
-    one, other = rows(results(("herring", hits)), results(("heather moor", [("https://c.example/moor", "A moor")])))
-    values = one.values
-    assert set(values) == {name for name in MEASURES if not name.startswith(("visit", "extract"))}
-    assert values["overlap"] == pytest.approx(1 / 3)  # herring is listed, x is unknown, the moor does not match
-    assert values["coverage"] == pytest.approx(2 / 3) and values["found_of_held"] == 0.5
-    assert (values["results_recorded"], values["results_world"]) == (3.0, 2.0)
-    assert values["overlap_floor"] == pytest.approx(1 / 3)  # the moor, which the other question's query finds
-    assert values["snippet_containment"] == 1.0
-    assert one.domains_recorded == ("a.example", "x.example", "c.example")
-    assert set(one.domains_world) == {"a.example", "b.example"}
-    assert other.values["overlap"] == other.values["rbo"] == 1.0
-
-
-def test_an_empty_list_is_counted_and_measured_by_nothing():
-    (empty,) = rows(results(("herring", [])))
-    assert all(value is None for value in empty.values.values())
-    assert empty.domains_recorded == () and empty.lengths_world == ()
-
-
 def test_the_floor_needs_another_question():
     calls = recorded_calls([trajectory("t", "q", results(("tern", [("https://b.example/tern", "x")]), ("moor", [])))])
     first, _ = compare_searches(calls.searches, WORLD, holds, Settings())
@@ -102,52 +64,6 @@ def test_k_cuts_the_recorded_list_and_asks_for_no_more():
     hits = [("https://c.example/moor", "m"), ("https://a.example/herring_(fish)", "h")]
     (row,) = rows(results(("herring", hits)), settings=Settings(k=1))
     assert (row.values["results_recorded"], row.values["results_world"], row.values["overlap"]) == (1.0, 1.0, 0.0)
-
-
-def test_visits():
-    dead = extract("https://gone.example", "The page could not be accessed.").replace("short", "")
-    said = [extract("https://a.example/herring_(fish)", "a fish of warm rivers"), dead, extract("https://n.example", "words")]
-    calls = recorded_calls([trajectory("t", "q", *said)])
-    assert [visit.status for visit in calls.visits] == [ToolStatus.OK, ToolStatus.NOT_FOUND, ToolStatus.OK]
-    good, gone, missing = compare_visits(calls.visits, WORLD, holds, Settings())
-    assert good.values["visit_held"] == good.values["visit_same_outcome"] == 1.0
-    assert good.values["extract_containment"] == pytest.approx(3 / 5)
-    assert good.values["extract_words_recorded"] == 5.0
-    assert (gone.values["visit_failed_recorded"], gone.values["visit_failed_world"]) == (1.0, 1.0)
-    assert (missing.values["visit_same_outcome"], missing.values["extract_jaccard"]) == (0.0, None)
-    assert (missing.recorded, missing.world) == (ToolStatus.OK, ToolStatus.NOT_FOUND)
-
-
-def test_texts():
-    assert jaccard("tidal flats", "flats of mud") == pytest.approx(1 / 4)
-    assert jaccard("", "...") is None and jaccard("", "a word") == 0.0
-    assert containment("Tidal flats", "the tidal FLATS here") == 1.0 and containment("", "x") is None
-    copies = ["one two three four", "five six seven", "ONE two three four!", "", ""]
-    assert near_duplicates(copies, 0.9) == pytest.approx(1 / 5)
-    assert near_duplicates([], 0.5) is None
-
-
-@pytest.mark.parametrize(
-    ("url", "host"),
-    [
-        ("http://www.Example.org:80/x?y", "example.org"),
-        ("https://user@b.example.org", "b.example.org"),
-        ("example.org/x", "example.org"),
-        ("nonsense", ""),
-        ("", ""),
-    ],
-)
-def test_domains(url, host):
-    assert domain(url) == host
-
-
-def test_concentration():
-    row = QueryRow("q", {}, ("a", "a", "b", "c"), (), (), ())
-    figures = {figure.name: figure.value for figure in domains([row], seed=0)}
-    assert (figures["top1_recorded"], figures["top5_recorded"]) == (0.5, 1.0)
-    assert figures["entropy_recorded"] == pytest.approx(1.5) and figures["entropy_world"] is None
-    alone = {figure.name: figure.value for figure in domains([replace(row, domains_world=("a", "a"))], seed=0)}
-    assert (alone["top1_world"], alone["entropy_world"]) == (1.0, 0.0)
 
 
 GOLD, OTHER, NEWS = "https://a.example/gold", "https://a.example/other", "https://a.example/news"
@@ -188,18 +104,6 @@ def test_a_telling_answer_is_found_between_other_words(before, answer, after):
         assert holds_answer(f"{before}\n{one}\n{after}", [one])
 
 
-def test_answers_that_stand_everywhere_tell_nothing():
-    assert telling(["Yes", "no", "42", " 2019 ", "2019", "?!?", ""]) == ("2019",)
-
-
-def test_gold_pages_come_from_right_answers_and_readable_pages():
-    assert gold_pages([answered("It was Anna Bel.", *SEEN)]) == {"Who?": frozenset({GOLD})}
-    assert gold_pages([answered("It was Ivo.", *SEEN)]) == {}
-    assert gold_pages([answered(None, *SEEN)]) == {}
-    assert gold_pages([answered("Anna Bel", SEEN[0], extract(GOLD, "The painter is a woman."))]) == {}
-    assert gold_pages([answered("yes", *SEEN, accepted=("yes",))]) == {}
-
-
 def test_where_answering_pages_rank_and_what_snippets_give_away():
     """A wrong attempt's list counts too, with the gold page that another attempt found; the world lists it first."""
     lists = results((QUERY, [(OTHER, "a heron"), (NEWS, "news")]))
@@ -215,18 +119,6 @@ def test_where_answering_pages_rank_and_what_snippets_give_away():
     }  # fmt: skip
     whole = part("l", "r", rows, [], trajectories=2, distinct_queries=1, asked_before=0, seed=0, k=3)
     assert (whole.gold_questions, whole.gold_ranks_recorded, whole.gold_ranks_world) == (1, (0, 1, 0, 1), (2, 0, 0, 0))
-
-
-def test_without_known_answers_nothing_is_said():
-    calls = recorded_calls([trajectory("t", "Who?", *SEEN)])
-    world = LocalWorld.in_memory([Page(url=GOLD, title="Herons", text="herons")], name="w")
-    rows = compare_searches(calls.searches, world, lambda url: True, Settings())
-    assert rows[0].gold_ranks is None
-    for figure in measures(rows, [], seed=0):
-        if "gold" in figure.name or "leak" in figure.name:
-            assert (figure.n, figure.value) == (0, None)
-    whole = part("l", "r", rows, [], trajectories=1, distinct_queries=1, asked_before=0, seed=0)
-    assert whole.gold_ranks_recorded == whole.gold_ranks_world == ()
 
 
 KEYS = st.lists(st.sampled_from("abcdefghijkl"), unique=True, max_size=12)
@@ -308,18 +200,6 @@ def test_more_in_common_is_never_less(a, p, data):
     assert all(overlap_at(a, better, k) >= overlap_at(a, b, k) for k in range(1, len(a) + 1))
 
 
-def test_overlap_counts_within_k_only():
-    assert overlap_at("abcd", "dcba", 2) == 0.0
-    assert overlap_at("abcd", "dcba", 3) == pytest.approx(2 / 3)
-    assert overlap_at("abcd", "dcba", 100) == 1.0
-    assert overlap_at("ab", "abcd", 3) == pytest.approx(2 / 3)
-
-
-def test_what_occurs_again_counts_once():
-    assert overlap_at("aab", "ab", 2) == 1.0
-    assert rank_biased_overlap("aab", "ab", 0.9) == pytest.approx(1.0)
-
-
 @pytest.mark.parametrize("p", [0.0, 1.0, -1.0, float("nan")])
 def test_impossible_parameters_are_refused(p):
     with pytest.raises(ValueError, match="p is"):
@@ -342,30 +222,10 @@ def test_the_split_is_the_same_whatever_the_order():
     assert {t.id for t in split(MANY, 0.25, 4)[1]} != {t.id for t in held}
 
 
-def test_single_trajectories_may_be_held_out():
-    built, held = split(MANY, 0.25, 3, Unit.TRAJECTORY)
-    assert {t.question.id for t in held} & {t.question.id for t in built}
-    found = sides(MANY, built_from(built, held, 0.25, 3, Unit.TRAJECTORY))
-    assert (list(found.built_in), list(found.unseen), found.same_question) == (built, held, ())
-    moved = [t.model_copy(update={"id": f"moved/{t.id}"}) for t in MANY]
-    assert [t.id for t in split(moved, 0.25, 3, Unit.TRAJECTORY)[1]] == [f"moved/{t.id}" for t in held]
-
-
-def test_a_side_never_changes_from_machine_to_machine():
-    place = int(hashlib.sha256(b"0\0which river?").hexdigest()[:16], 16) / 2**64
-    assert is_held_out("Which  River?", place + 1e-9, 0) and not is_held_out("which river?", place - 1e-9, 0)
-
-
 @given(st.text(), st.floats(0, 0.5), st.floats(0, 0.49), st.integers())
 def test_a_larger_share_holds_out_more(question, share, more, seed):
     assert not is_held_out(question, 0.0, seed)
     assert is_held_out(question, share + more, seed) or not is_held_out(question, share, seed)
-
-
-@pytest.mark.parametrize("share", [-0.1, 1.0, 2.0, float("nan")])
-def test_impossible_shares(share):
-    with pytest.raises(UserError, match="cannot be held out"):
-        is_held_out("q", share, 0)
 
 
 def test_nothing_left_to_build_from():
@@ -373,21 +233,6 @@ def test_nothing_left_to_build_from():
     seed = next(seed for seed in range(100) if is_held_out("q", 0.9, seed))
     with pytest.raises(UserError, match="hold out less"):
         split([lone], 0.9, seed)
-
-
-def test_a_world_remembers_what_it_was_built_from(tmp_path):
-    built, held = split(MANY, 0.25, 0)
-    write_built_from(tmp_path, [built_from(built, held, 0.25, 0)])
-    known = read_built_from(tmp_path)
-    assert known is not None and known.held_out == len(held)
-    renamed = built[0].model_copy(update={"id": "other/name#7"})
-    sibling = trajectory("new", built[0].question.text.upper(), results(("never asked", [])))
-    found = sides([renamed, held[0], sibling], known)
-    assert found.built_in == (renamed,) and found.unseen == (held[0],) and found.same_question == (sibling,)
-    (asked,) = recorded_calls([built[0]]).searches
-    assert was_asked(asked, known) and not was_asked(recorded_calls([sibling]).searches[0], known)
-    text = (tmp_path / "built_from.json").read_text()
-    assert "query" not in text.replace("queries", "") and "question 1" not in text
 
 
 def test_no_memory_and_a_damaged_one(tmp_path):

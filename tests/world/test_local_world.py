@@ -3,24 +3,18 @@
 import random
 import socket
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
-import tantivy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
-from sanderling.core.profiles import get_profile
 from sanderling.core.types import ToolStatus
-from sanderling.tools.contract import ToolContext
-from sanderling.tools.world_tools import world_tools
 from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Occasion, Page, World, answered
 from sanderling.world.dense.embedders import HashedEmbedder, Kind
 from sanderling.world.dense.index import DenseIndex, HybridRanker
 from sanderling.world.dense.vectors import DIRECTORY, embed_world, read_arrays, settings_for
-from sanderling.world.disk.index import IndexBuilder, TextIndex
 from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.faults.profiles import PROFILES
 from sanderling.world.faults.world import FaultyWorld
@@ -130,32 +124,6 @@ def test_masked_pages_vanish_and_the_list_is_filled_up(make_world):
     assert answered(world.search("common", occasion=Occasion(masked=everything))).status is ToolStatus.EMPTY
 
 
-def test_chinese_and_japanese_are_found(make_world):
-    world = make_world(
-        [
-            Page(url="https://zh.example/1", title="东京塔", text="东京塔是日本东京的一座电视塔，建成于1958年。"),
-            Page(url="https://zh.example/2", title="京都", text="京都是日本的古都，位于东边的盆地。"),
-            Page(url="https://ja.example/3", title="大阪城", text="大阪城は豊臣秀吉が築いた城である。"),
-        ]
-    )
-    assert answered(world.search("东京塔 建成")).hits[0].url == "https://zh.example/1"
-    assert [hit.url for hit in answered(world.search("豊臣")).hits] == ["https://ja.example/3"]
-    assert "1958" in answered(world.search("东京塔")).hits[0].snippet
-
-
-def test_pages_are_found_by_what_a_reader_sees_not_by_the_addresses_of_their_links(make_world):
-    linking = '# Orlo\n\nSee the [harbour **f**ront](https://w.example/kestrel_(bird) "osprey") and ![a pier](img/heron.png).'
-    world = make_world([Page(url="https://w.example/1", title="Orlo", text=linking)])
-    assert [len(answered(world.search(word)).hits) for word in ("harbour", "front", "pier")] == [1, 1, 1]
-    assert [len(answered(world.search(word)).hits) for word in ("kestrel", "bird", "osprey", "heron", "png")] == [
-        0,
-        0,
-        0,
-        0,
-        0,
-    ]
-
-
 def test_urls_with_parentheses_and_other_spellings_find_their_page(make_world):
     world = make_world([Page(url="https://en.example/Alien_(film)", title="Alien", text="A film.")])
     for url in ("https://en.example/Alien_(film)", "http://EN.example/Alien_%28film%29#Plot", "en.example/Alien_(film)/"):
@@ -178,24 +146,6 @@ def test_any_query_has_a_reply(make_world, query):
     assert (reply.status is ToolStatus.EMPTY) == (not reply.hits)
 
 
-def test_a_query_of_100_000_characters(make_world):
-    world = make_world(make_pages(50))
-    reply = answered(world.search("poet harbour " + "nonsense" * 12_500 + " x" * 1_000, limit=3))
-    assert len(reply.hits) == 3
-    assert answered(world.visit("https://w.example/p1", goal="glass " * 20_000, max_words=10)).status is ToolStatus.OK
-    assert answered(world.visit("https://w.example/" + "a" * 100_000)).status is ToolStatus.NOT_FOUND
-
-
-def test_an_operator_is_a_word_like_any_other(make_world):
-    world = make_world(
-        [
-            Page(url="https://w.example/1", title="A", text="plain river"),
-            Page(url="https://w.example/2", title="B", text="not here"),
-        ]
-    )
-    assert [hit.url for hit in answered(world.search("river AND -plain")).hits] == ["https://w.example/1"]
-
-
 def test_what_is_no_page_is_left_out_and_duplicates_keep_the_first(make_world):
     world = make_world(
         [
@@ -214,21 +164,6 @@ def test_an_empty_world_is_refused():
         LocalWorld.in_memory([], name="none")
     with pytest.raises(UserError, match="would hold no page"):
         LocalWorld.in_memory([Page(url="u", title="t", text="")], name="none")
-
-
-@pytest.mark.parametrize("most", [0, 1, 4, 12])
-def test_the_length_of_snippets_is_the_callers(most: int):
-    world = LocalWorld.in_memory(make_pages(5), name="t")
-    hits = answered(world.search("river", snippet_words=most)).hits
-    assert hits
-    assert all(1 <= len(hit.snippet.replace("…", "").split()) <= max(most, 1) for hit in hits)
-
-
-def test_a_title_as_long_as_a_book_is_shown_in_part(make_world):
-    world = make_world([Page(url="https://a.example/", title="Orlo " * 10_000, text="A town.", date="now " * 10_000)])
-    (hit,) = answered(world.search("Orlo")).hits
-    assert hit.title.startswith("Orlo Orlo") and len(hit.title) < 310 and len(hit.date) < 310
-    assert answered(world.visit("https://a.example/")).title == hit.title
 
 
 TOGETHER_WORDS = ["river", "stone", "harbour", "poet", "founder", "museum", "school", "bridge", "winter", "garden"]
@@ -288,75 +223,3 @@ def test_together_as_alone(worlds: list[World], queries: list[str], limit: int, 
         alone = tuple(answered(world.search(query, limit=limit, occasion=occasion)) for query in queries)
         assert answered(world.search_many(queries, limit=limit, occasion=occasion)) == alone
         assert not {hit.url for reply in alone for hit in reply.hits} & masked
-
-
-async def test_a_call_of_many_queries_embeds_once(searched: tuple[LocalWorld, CountingEmbedder]) -> None:
-    hybrid, embedder = searched
-    profile = get_profile("tiny")
-    for world in (hybrid, MaskedWorld(hybrid)):
-        embedder.calls = 0
-        tool = world_tools(world, profile)[profile.tools.search]
-        result = await tool({profile.tools.search_query: ["river stone", "poet", "zzz"]}, ToolContext())
-        assert (embedder.calls, len(result.parts)) == (1, 3)
-
-
-def test_who_ranks_is_part_of_the_fingerprint(searched: tuple[LocalWorld, CountingEmbedder]) -> None:
-    hybrid, _ = searched
-    lexical = LocalWorld.in_memory(PAGES, name="memory")
-    assert hybrid.fingerprint != lexical.fingerprint == hybrid.pages_fingerprint
-    assert hybrid.with_ranker(hybrid.lexical).fingerprint == lexical.fingerprint
-
-
-LAYOUT_WORDS = [f"w{rank}" for rank in range(400)]
-SHARES = [1 / (rank + 1) for rank in range(400)]
-
-
-def build(directory: Path | None, commit_every: int) -> TextIndex:
-    rng = random.Random(1)
-    builder = IndexBuilder(directory)
-    for number in range(3_000):
-        words = rng.choices(LAYOUT_WORDS, SHARES, k=rng.randrange(5, 60))
-        builder.add(number, " ".join(words[:2]), " ".join(words))
-        if number % commit_every == commit_every - 1:
-            builder.commit()
-    return builder.finish()
-
-
-@pytest.mark.parametrize("commit_every", [137, 1_000])
-def test_lists_and_scores_are_the_same_from_few_and_many_segments(tmp_path, commit_every):
-    (tmp_path / "many").mkdir()
-    whole, many = build(None, 10_000), build(tmp_path / "many", commit_every)
-    rng = random.Random(2)
-    for _ in range(300):
-        query = " ".join(rng.sample(LAYOUT_WORDS, rng.randrange(1, 12)))
-        limit = rng.choice([1, 3, 10, 50])
-        hidden = rng.sample(range(3_000), rng.choice([0, 0, 5]))
-        found = whole.rank(query, limit, hidden)
-        assert found == many.rank(query, limit, hidden)
-        assert found == sorted(found, key=lambda pair: (-pair[1], pair[0]))
-        assert not {number for number, _ in found} & set(hidden)
-
-
-def test_pruning_changes_no_list(tmp_path):
-    """The exact list is that of every page scored by every term, asked of tantivy itself."""
-    found = build(tmp_path, 10_000)
-    raw = tantivy.Index.open(str(tmp_path))
-    searcher, rng = raw.searcher(), random.Random(3)
-    for _ in range(400):
-        asked = [*rng.sample(LAYOUT_WORDS[:12], rng.randrange(0, 6)), *rng.sample(LAYOUT_WORDS[60:], rng.randrange(0, 5))]
-        asked = [term for term in asked if searcher.doc_freq("text", term)]
-        clauses = [(tantivy.Occur.Should, tantivy.Query.term_query(raw.schema, "text", term, "freq")) for term in asked]
-        hits = searcher.search(tantivy.Query.boolean_query(clauses), limit=3_000).hits
-        numbers = searcher.fast_field_values("page", [address for _, address in hits])
-        exact = sorted(((n, round(hit[0], 3)) for n, hit in zip(numbers, hits, strict=True)), key=lambda p: (-p[1], p[0]))
-        limit = rng.choice([1, 10])
-        assert found.rank(" ".join(asked), limit) == exact[:limit]
-
-
-def test_a_tie_that_reaches_past_many_hidden_pages_goes_by_number(tmp_path: Path) -> None:
-    """Pages are added in falling order, so that the index meets them in another one than theirs."""
-    builder = IndexBuilder(tmp_path)
-    for number in reversed(range(24_000)):
-        builder.add(number, "", "same words")
-    index = builder.finish()
-    assert [number for number, _ in index.rank("same", 5, range(20_000))] == [20_000, 20_001, 20_002, 20_003, 20_004]

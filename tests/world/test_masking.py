@@ -4,7 +4,6 @@ import json
 import random
 from collections.abc import Iterable
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +14,6 @@ from sanderling.world.addresses import canonical_url
 from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Occasion, Page, VisitReply, answered, missing
 from sanderling.world.disk.duplicates import THRESHOLD, file_name, load_groups, near_duplicates, save_groups, signature
-from sanderling.world.encyclopedia import generate_pages
 from sanderling.world.filters import Filter, MaskedWorld, masked_world, read_blocklist, without_links
 from sanderling.world.local import LocalWorld
 
@@ -145,20 +143,6 @@ def test_looking_for_addresses_takes_time_with_length_alone(piece: str) -> None:
     assert left == text  # none of it is an address that is hidden
 
 
-def test_titles_hide_addresses_too() -> None:
-    page = Page(url="https://a.example/1", title="On https://w.example/Bex", text="Words about Bex.")
-    for masked in (LocalWorld.in_memory([page], name="t"), MaskedWorld(LocalWorld.in_memory([page], name="t"))):
-        occasion = Occasion(masked=frozenset({"https://w.example/Bex"}))
-        assert answered(masked.search("Bex", occasion=occasion)).hits[0].title == "On "
-        assert answered(masked.visit(page.url, occasion=occasion)).title == "On "
-        assert answered(masked.visit(page.url)).title == page.title
-
-
-@pytest.mark.parametrize("line", ["*.leaks.example", ".leaks.example", "https://*.leaks.example", "LEAKS.example."])
-def test_a_host_in_a_blocklist_may_be_written_with_a_star(line: str) -> None:
-    assert Blocklist.parse(line).blocks("https://www.leaks.example/quiz")
-
-
 @pytest.mark.parametrize("line", ["leaks", "leaks.example and others", "https://", "a.*.example", "/quiz"])
 def test_a_line_of_a_blocklist_that_would_block_nothing_is_refused(line: str, tmp_path) -> None:
     (tmp_path / "blocklist.txt").write_text(f"good.example\n{line}\n")
@@ -200,32 +184,6 @@ def test_near_duplicates_are_found_and_others_are_not() -> None:
     assert len(like) > 80 and len(unlike) > 80
     assert like <= found and not unlike & found
     assert groups_of(pages) == groups
-
-
-def test_similarity_estimates_jaccard() -> None:
-    rng = random.Random(3)
-    for share in (0.0, 0.02, 0.05, 0.2):
-        text = " ".join(f"w{rng.randrange(5_000)}" for _ in range(600))
-        other = changed(text, share, rng)
-        one, two = signature(text), signature(other)
-        assert one is not None and two is not None
-        estimate = float(np.mean(np.frombuffer(one, np.uint16) == np.frombuffer(two, np.uint16)))
-        assert estimate == pytest.approx(jaccard(text, other), abs=0.15)
-
-
-def test_short_pages_are_in_no_group() -> None:
-    """A notice of nine words is the same on many sites; ten characters of a script without spaces are ten terms."""
-    notice = "No information is available for this page. Learn why"
-    texts = [notice, notice, "", "--", "一二三四五六七八九十", "一二三四五六七八九十。"]
-    pages = [Page(url=f"https://{number}.example", title="", text=text) for number, text in enumerate(texts)]
-    assert groups_of(pages) == [["https://4.example", "https://5.example"]]
-    assert groups_of([]) == []
-
-
-def test_pages_made_from_one_pattern_are_not_near_duplicates() -> None:
-    """In the encyclopedia only its archive's copies are."""
-    groups = groups_of(generate_pages(60, 1))
-    assert all(any("archive" in url for url in group) for group in groups)
 
 
 def test_a_worlds_directory_says_what_is_masked(tmp_path) -> None:

@@ -14,7 +14,6 @@ import pytest
 from sanderling.core.errors import UserError
 from sanderling.runs.locks import locked_place
 from sanderling.world.contract import Page, answered
-from sanderling.world.disk.duplicates import file_name
 from sanderling.world.disk.store import build_world, open_world, read_manifest
 
 
@@ -28,45 +27,6 @@ def pages(count: int = 20) -> list[Page]:
 def world_dir(tmp_path) -> Path:
     build_world(tmp_path / "w", pages(), name="t", source="test")
     return tmp_path / "w"
-
-
-def test_the_manifest_says_what_became_of_every_page(tmp_path):
-    given = [
-        *pages(3),
-        pages(1)[0],
-        Page(url="", title="", text="x"),
-        Page(url="u", title="", text=""),
-        Page(url="n", title="", text="\x01" * 9),
-    ]
-    seen: list[tuple[str, int, int | None]] = []
-    info = build_world(
-        tmp_path / "deep" / "w", given, name="t", source="test", seed=5, progress=lambda *report: seen.append(report)
-    )
-    assert info == read_manifest(tmp_path / "deep" / "w")
-    assert info.counts.model_dump() == {"read": 7, "kept": 4, "not_text": 1, "empty": 1, "duplicate": 1, "no_url": 1}
-    assert (info.seed, info.name, info.source) == (5, "t", "test")
-    reading = [("reading", number, 7) for number in range(1, 8)]
-    assert seen == [*reading, *(("indexing", number, 4) for number in range(1, 5)), ("comparing", 0, None)]
-    names = {"manifest.json", "pages-0.sqlite", "index-0", file_name(info.fingerprint)}
-    assert {path.name for path in (tmp_path / "deep" / "w").iterdir()} == names
-
-
-def test_equal_pages_make_equal_worlds(tmp_path):
-    first = build_world(tmp_path / "a", pages(), name="t", source="test")
-    second = build_world(tmp_path / "b", pages(), name="t", source="test")
-    assert first.fingerprint == second.fingerprint
-    assert (
-        answered(open_world(tmp_path / "a").search("number7 page")).hits
-        == answered(open_world(tmp_path / "b").search("number7 page")).hits
-    )
-
-
-def test_a_page_comes_back_as_it_was_given(tmp_path):
-    page = Page(
-        url="https://w.example/ä", title="Ä 東", text="Text\n\n# H\n東京", links=("a", "b"), date="1 May 1903", source="s"
-    )
-    build_world(tmp_path / "w", [page], name="t", source="test")
-    assert open_world(tmp_path / "w").page("https://w.example/%C3%A4") == page
 
 
 def test_no_page_no_world(tmp_path):

@@ -6,11 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.core.profiles import get_profile
 from sanderling.core.text import question_tokens
 from sanderling.core.types import ToolStatus
-from sanderling.tools.contract import ToolContext
-from sanderling.tools.world_tools import world_tools
 from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import NO_OCCASION, Occasion, Page, VisitReply, answered
 from sanderling.world.faults.profiles import get_faults
@@ -28,7 +25,6 @@ LONG = (
 )
 WORDS = LONG.split()
 RUNS = len(WORDS) - 12
-SHORT = "who wrote the odes to the northern tide"
 CHINESE = "哪位作家在北方海岸的灯塔旁写下了四十首潮汐颂歌，并且在风暴来临之前把手稿交给了他的妹妹保管？"
 
 
@@ -54,21 +50,6 @@ def test_half_of_the_runs_are_a_leak_and_fewer_a_quotation(count: int, leak: boo
     got = found(LONG, f"Before. {words(count)} and after.")
     assert (None if got is None else got[0] is GuardKind.VERBATIM) is leak
     assert got is None or got[1] == f"{count - 12} of {RUNS} runs"
-
-
-def test_of_two_runs_both_are_needed() -> None:
-    fourteen = words(14)
-    assert found(fourteen, f"so {words(13)} it is") == (GuardKind.REPORTED, "1 of 2 runs")
-    assert found(fourteen, f"so {words(13, 1)} it is") == (GuardKind.REPORTED, "1 of 2 runs")
-    assert found(fourteen, f"{words(13)} - and - {words(13, 1)}") == (GuardKind.VERBATIM, "2 of 2 runs")
-
-
-def test_a_short_question_is_found_whole_alone() -> None:
-    assert found(SHORT, f"Quiz: {SHORT}?") == (GuardKind.VERBATIM, "whole question")
-    assert found(SHORT, "who wrote the odes to the southern tide") is None
-    assert found(SHORT, "Who wrote the odes? Someone who went to the northern tide") is None
-    assert found("who wrote the odes to tides", "who wrote the odes to tides") is None, "below eight words nobody owns it"
-    assert found("", "") is None and found("?!", "?!") is None
 
 
 def test_scripts_without_blanks_are_counted_by_characters() -> None:
@@ -247,12 +228,6 @@ def test_a_page_hides_from_its_own_question_alone(world: GuardedWorld, lines: li
     )
 
 
-def test_a_quotation_is_shown_and_reported(world: GuardedWorld, lines: list[GuardLine]) -> None:
-    reply = answered(world.visit("https://w.example/source", occasion=on()))
-    assert reply.status is ToolStatus.OK and "slept" in reply.text
-    assert [(line.kind, line.rule) for line in lines] == [(GuardKind.REPORTED, "1 of 7 runs")]
-
-
 def test_a_line_stands_before_the_answer(world: GuardedWorld) -> None:
     class FullError(Exception):
         pass
@@ -277,11 +252,6 @@ def test_many_copies_are_all_found_for_lists(lines: list[GuardLine]) -> None:
     assert found.hits and not {page.url for page in copies} & {hit.url for hit in found.hits}
 
 
-def test_nothing_left_is_empty(lines: list[GuardLine]) -> None:
-    world = GuardedWorld(LocalWorld.in_memory(PAGES[1:2], name="w"), guard(lines))
-    assert answered(world.search("odes", occasion=on())).status is ToolStatus.EMPTY
-
-
 def test_beneath_dynamics_a_leak_stays_hidden(lines: list[GuardLine]) -> None:
     kept = GuardedWorld(LocalWorld.in_memory(PAGES, name="w"), guard(lines))
     world = FaultyWorld(kept, get_faults("web"), 3)
@@ -289,22 +259,3 @@ def test_beneath_dynamics_a_leak_stays_hidden(lines: list[GuardLine]) -> None:
         told = Occasion(question="q1", episode_seed=seed)
         assert "Orlo wrote" not in answered(world.visit(LEAK, occasion=told)).text
         assert LEAK not in {hit.url for hit in answered(world.search("odes to the tide lighthouse", occasion=told)).hits}
-
-
-async def test_the_tools_tell_the_guard_who_asks(lines: list[GuardLine]) -> None:
-    kept = GuardedWorld(LocalWorld.in_memory(PAGES, name="w"), guard(lines, "w.example/keeper"))
-    tools = world_tools(kept, get_profile("tiny"))
-    context = ToolContext(question="q1", attempt=4)
-    found = await tools["search"]({"query": ["odes to the tide lighthouse"]}, context)
-    read = await tools["visit"]({"url": [LEAK, "https://w.example/keeper"], "goal": "odes"}, context)
-    assert LEAK not in found.text and "keeper" not in "".join(found.provenance)
-    assert read.parts == (ToolStatus.NOT_FOUND,) * 2 and "Orlo wrote" not in read.text
-    assert {(line.question, line.attempt) for line in lines} == {("q1", 4)}
-    assert {line.tool for line in lines} == {"search", "visit"}
-
-
-def test_the_fingerprint_says_what_is_hidden(world: GuardedWorld, lines: list[GuardLine]) -> None:
-    local = LocalWorld.in_memory(PAGES, name="w")
-    same, other = GuardedWorld(local, guard(lines)), GuardedWorld(local, guard(lines, "a.example"))
-    assert world.fingerprint == same.fingerprint != other.fingerprint and world.fingerprint != local.fingerprint
-    assert (world.name, world.page_count, world.offline) == (local.name, local.page_count, True)

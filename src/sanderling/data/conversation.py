@@ -23,7 +23,7 @@ from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajecto
 from sanderling.core.text import visible
 from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
 from sanderling.data.fields import ANSWER_KEYS, NAMES, SURE_QUESTION_KEYS, masked_urls, rest
-from sanderling.data.messages import Said, Speaker, as_json, calls_in, read_message
+from sanderling.data.messages import ChatMessage, Speaker, as_json, calls_in, read_message
 from sanderling.data.transcripts import calls_in_words, result_text
 
 _EXAMPLE_CHARS = 160
@@ -209,9 +209,9 @@ def note_problems(node: Node, place: str, notes: ImportReport) -> None:
 class _Chat(Chain):
     """A chain of chat messages, and what still waits for the messages after it: results in a row, or reasoning."""
 
-    results: list[tuple[Said, str]] = field(default_factory=list)
+    results: list[tuple[ChatMessage, str]] = field(default_factory=list)
     """Tool results in a row, and their places."""
-    thought: tuple[Said, str] | None = None
+    thought: tuple[ChatMessage, str] | None = None
     call_ids: tuple[str, ...] = ()
     """Ids of the last turn's calls."""
     asked: bool = False
@@ -228,7 +228,7 @@ class _Chat(Chain):
             self.nodes[-1] = turn.model_copy(update={"problems": (*turn.problems, code)})
         super().put(node, place, size)
 
-    def add(self, said: Said, place: str, *, last: bool) -> None:
+    def add(self, said: ChatMessage, place: str, *, last: bool) -> None:
         """Take one message; ``last``: none comes after it."""
         if said.unclear:
             self.flush()
@@ -266,7 +266,7 @@ class _Chat(Chain):
         raw = None if said.plain else said.original
         self.put(Node(parent=self.parent, role=role, kind=kind, text=said.text, raw=raw), place, said.size)
 
-    def turn(self, said: Said, before: tuple[Said, str] | None, place: str, *, last: bool) -> None:
+    def turn(self, said: ChatMessage, before: tuple[ChatMessage, str] | None, place: str, *, last: bool) -> None:
         """What the agent says, with the reasoning that waited for it."""
         parsed = parse_turn(said.text)
         silent = said.speaker is Speaker.ASSISTANT and not said.calls and not parsed.actionable
@@ -312,7 +312,7 @@ class _Chat(Chain):
             self.put(self.joined(some, ids), some[0][1], sum(said.size for said, _ in some))
             ids = ()
 
-    def joined(self, results: Sequence[tuple[Said, str]], ids: tuple[str, ...]) -> Node:
+    def joined(self, results: Sequence[tuple[ChatMessage, str]], ids: tuple[str, ...]) -> Node:
         """One observation for results in a row; ``ids``: those of the calls of the turn before it.
 
         A result answers the call with its id, and otherwise the first that no other answers. Results and events stand in the
@@ -344,7 +344,7 @@ class _Chat(Chain):
         return observation(self.parent, "\n".join(texts), calls, raw, sorted(answered) if by_tool else None)
 
 
-def _turn(parent: int | None, said: Said, raw: dict[str, Any] | None) -> Node:
+def _turn(parent: int | None, said: ChatMessage, raw: dict[str, Any] | None) -> Node:
     if said.speaker is Speaker.ANSWER:
         return structured_turn(parent, said.think, said.calls, _bare(said.text, "answer"), raw or said.original)
     text, parsed = said.text, parse_turn(said.text)

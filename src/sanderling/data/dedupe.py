@@ -16,7 +16,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory, encode_trajectory
 from sanderling.core.text import normalised
 from sanderling.data.importing import open_trajectories
-from sanderling.data.similar import THRESHOLD, Asked, Groups, question_groups
+from sanderling.data.similar import QA, THRESHOLD, Groups, question_groups
 from sanderling.data.stats import NOT_JUDGED, ruling_of
 from sanderling.judge.verdict import Ruling
 from sanderling.runs.files import check_places
@@ -35,7 +35,7 @@ class Candidate(NamedTuple):
     """What the choice looks at."""
 
     id: str
-    question: Asked
+    question: QA
     ruling: Ruling | None
     answered: bool
     turns: int
@@ -97,7 +97,7 @@ def dedupe_file(
     """Write the trajectories of a file that :func:`dedupe` keeps; tells what was left out for which. Raises UserError."""
     rows: list[Candidate] = []
     for one in open_trajectories(source):
-        asked, turns = Asked(one.question.text, one.question.answers), sum(1 for _ in one.turns())
+        asked, turns = QA(one.question.text, one.question.answers), sum(1 for _ in one.turns())
         rows.append(Candidate(one.id, asked, ruling_of(one), one.answer is not None, turns))
     result = dedupe(rows, threshold=threshold, by_answers=by_answers, keep=keep, prefer=prefer)
     kept = set(result.kept)
@@ -163,7 +163,12 @@ class Split(NamedTuple):
 
 
 def split(
-    questions: Sequence[Asked], shares: Shares, *, seed: int = 0, threshold: float = THRESHOLD, by_answers: bool = False
+    questions: Sequence[QA],
+    shares: Shares,
+    *,
+    seed: int = 0,
+    threshold: float = THRESHOLD,
+    by_answers: bool = False,
 ) -> Split:
     """The part of each row: no question, nor a near-duplicate of it, is in two parts.
 
@@ -210,7 +215,7 @@ def split_file(
         raise UserError(
             f"{directory} holds {others[0]}, which is no part of this split: a question may be there too. Choose another --out."
         )
-    asked = [Asked(item.question.text, item.question.answers) for item in open_trajectories(source)]
+    asked = [QA(item.question.text, item.question.answers) for item in open_trajectories(source)]
     result = split(asked, shares, seed=seed, threshold=threshold, by_answers=by_answers)
     with ExitStack() as stack:
         parts = [stack.enter_context(Lines(file)) for file in files]

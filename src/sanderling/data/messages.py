@@ -42,7 +42,7 @@ _KNOWN_FIELDS = frozenset(name for kind in ("thought", "call", "other") for name
 
 
 @dataclass(frozen=True)
-class Said:
+class ChatMessage:
     """What one message says, or one piece of it."""
 
     original: Any
@@ -65,9 +65,9 @@ class Said:
     """A code that says why nobody can tell what the message is."""
 
 
-def read_message(message: Any) -> list[Said]:
+def read_message(message: Any) -> list[ChatMessage]:
     """A message as a file has it, piece by piece: one that holds results of several calls is several. What is read stays."""
-    if isinstance(message, Said):
+    if isinstance(message, ChatMessage):
         return [message]
     speaks = isinstance(message, dict) and isinstance(message.get("role", message.get("from")), str)
     if not speaks or not is_parts(message.get("content")):
@@ -78,7 +78,7 @@ def read_message(message: Any) -> list[Said]:
         left and role in ("tool", "function", "observation")
     ):
         return [understood(message)]  # nothing of it can be read, or not all of a result
-    found: list[Said] = []
+    found: list[ChatMessage] = []
     for piece in pieces:
         if piece.result:
             plain: dict[str, Any] = {"role": "tool", "tool_call_id": piece.answers, "content": piece.texts[0]}
@@ -106,7 +106,7 @@ def messages_in(entry: Mapping[str, Any], key: str = "messages") -> list[Any] | 
     return value if isinstance(value, list) else None
 
 
-def understood(message: Any, original: Any = None, size: int = 1, oddities: tuple[str, ...] = ()) -> Said:
+def understood(message: Any, original: Any = None, size: int = 1, oddities: tuple[str, ...] = ()) -> ChatMessage:
     """A message of plain fields. ``original``: what it was made of, where that is something else than the message."""
     made = original is not None
     kept = original if made else message
@@ -114,7 +114,7 @@ def understood(message: Any, original: Any = None, size: int = 1, oddities: tupl
     speaker = _SPEAKERS.get(role) if isinstance(role, str) else None
     if speaker is None:
         why = "unknown_role" if isinstance(message, dict) else "content_not_text"
-        return Said(kept, Speaker.USER, size=size, unclear=why)
+        return ChatMessage(kept, Speaker.USER, size=size, unclear=why)
     given = {key for key, value in message.items() if value is not None}
     content = message.get("content", message.get("value"))
     if role == "function" and "name" not in given and calls_in(content):
@@ -130,10 +130,10 @@ def understood(message: Any, original: Any = None, size: int = 1, oddities: tupl
     text = as_json(content) if structured else content if isinstance(content, str) else None
     silent = "content" not in given and (bool(calls) or think is not None or (speaker is Speaker.TOOL and content is None))
     if calls is None or (text is None and not silent):
-        return Said(kept, speaker, size=size, unclear="odd_tool_calls" if calls is None else "content_not_text")
+        return ChatMessage(kept, speaker, size=size, unclear="odd_tool_calls" if calls is None else "content_not_text")
     odd = [*oddities, *(["structured_result"] if structured else []), *(["extra_fields"] if given - _KNOWN_FIELDS else [])]
     odd += [] if (text or "").strip() or calls or think else ["empty_message"]
-    return Said(
+    return ChatMessage(
         original=kept,
         speaker=speaker,
         text=text or "",

@@ -142,7 +142,7 @@ def _named(text: str) -> list[str]:
     ]
 
 
-class Asked(NamedTuple):
+class QA(NamedTuple):
     """A question as far as sameness goes."""
 
     text: str
@@ -169,7 +169,7 @@ class Groups:
 _FEW = 64  # so many texts are compared one by one; among more, the index chooses
 
 
-def question_groups(questions: Iterable[Asked], *, threshold: float = THRESHOLD, by_answers: bool = True) -> list[int]:
+def question_groups(questions: Iterable[QA], *, threshold: float = THRESHOLD, by_answers: bool = True) -> list[int]:
     """For each question the place of the first of its group: its own, where it is the first.
 
     Two questions are alike when their words reach the threshold and they are about the same things; equal words are alike
@@ -177,7 +177,7 @@ def question_groups(questions: Iterable[Asked], *, threshold: float = THRESHOLD,
     share an answer; (2) those without are joined where they are alike; (3) each group of (2) goes as a whole to the question
     with answers that is most like one of its members (of several, the first in the order of characters), or to none.
 
-    Example: ``question_groups([Asked("Who won?"), Asked("who won"), Asked("Where?")]) == [0, 0, 2]``
+    Example: ``question_groups([QA("Who won?"), QA("who won"), QA("Where?")]) == [0, 0, 2]``
     """
     asked = list(questions)
     words = [normalised(question.text) for question in asked]

@@ -12,7 +12,7 @@ from typing import Any
 
 from sanderling.core.types import ToolCall
 from sanderling.data.fields import NAMES, SURE_QUESTION_KEYS, accepted, asked, ground_truth, record_of
-from sanderling.data.messages import Said, Speaker, messages_in, read_message, tool_call, understood
+from sanderling.data.messages import ChatMessage, Speaker, messages_in, read_message, tool_call, understood
 
 _BLOCKS = ("information", "tool_response", "result", "observation", "search_result")
 _RESULT = re.compile("|".join(rf"<{name}>(?:.*?)(?:</{name}>|\Z)" for name in _BLOCKS), re.DOTALL)
@@ -37,14 +37,14 @@ def turns_of_text(text: str) -> list[tuple[str, str]]:
     return ([("assistant", text[:first])] if text[:first].strip() else []) + turns
 
 
-def _cut_out(role: str, content: str, original: str) -> Said:
+def _cut_out(role: str, content: str, original: str) -> ChatMessage:
     """A message that was cut out of a longer text."""
     return understood({"role": role, "content": content}, {"role": role, "content": original})
 
 
-def pieces(text: str) -> list[Said]:
+def pieces(text: str) -> list[ChatMessage]:
     """The messages of an episode's text, in order: nothing of it is left out but blanks and the marks of turns."""
-    found: list[Said] = []
+    found: list[ChatMessage] = []
     for role, said in turns_of_text(text) or [("assistant", text)]:
         said = said.removesuffix("<|im_end|>").removesuffix("<|endoftext|>")
         if role != "assistant":

@@ -84,14 +84,6 @@ def test_batches_blocks_and_a_plain_reference_agree(data: st.DataObject) -> None
         assert ranked == sorted(ranked, key=lambda pair: (-pair[1], pair[0]))
 
 
-def test_no_dense_score_depends_on_the_number_of_queries() -> None:
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(3_000, 96))
-    table = {f"q{i}": list(map(float, rng.normal(size=96))) for i in range(33)}
-    index = index_of([list(row) for row in rows], list(range(3_000)), table)
-    assert index.rank_many(list(table), 25) == [index.rank(query, 25) for query in table]
-
-
 class Fixed(Ranker):
     """Ranks the same pages for any query; counts what it is asked."""
 
@@ -108,30 +100,3 @@ class Fixed(Ranker):
 def test_the_formula_of_cormack_2009() -> None:
     fused = dict(HybridRanker([Fixed([7, 3]), Fixed([3, 8])]).rank("q", 10))
     assert fused == pytest.approx({3: 1 / 62 + 1 / 61, 7: 1 / 61, 8: 1 / 62})
-
-
-def test_what_both_find_comes_first_and_ties_go_by_page() -> None:
-    ranker = HybridRanker([Fixed([9, 4, 2]), Fixed([5, 4, 1])])
-    assert [page for page, _ in ranker.rank("q", 9)] == [4, 5, 9, 1, 2]
-    assert [page for page, _ in ranker.rank("q", 2)] == [4, 5]
-    assert ranker.rank("q", 0) == []
-
-
-def test_a_longer_fused_list_begins_with_the_shorter_one() -> None:
-    ranker = HybridRanker([Fixed(range(0, 300, 2)), Fixed(range(0, 300, 3))])
-    longest = ranker.rank("q", 100)
-    assert all(ranker.rank("q", limit) == longest[:limit] for limit in (1, 10, 50))
-
-
-def test_hidden_pages_leave_no_trace() -> None:
-    """The list without a page is the list of a world that never had it."""
-    hidden = {4, 6}
-    masked = HybridRanker([Fixed([9, 4, 2, 6]), Fixed([6, 4, 1])]).rank("q", 9, hidden)
-    assert masked == HybridRanker([Fixed([9, 2]), Fixed([1])]).rank("q", 9)
-
-
-def test_a_batch_asks_each_ranker_once() -> None:
-    first, second = Fixed([1]), Fixed([2])
-    HybridRanker([first, second]).rank_many(["a", "b", "c"], 10)
-    assert first.asked == second.asked == [(("a", "b", "c"), 100)]
-    assert HybridRanker([first, Fixed([], "x")]).identity == "rrf-60-100:lexical+x"

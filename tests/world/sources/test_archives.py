@@ -16,7 +16,6 @@ from source_makers import BODY, HEAD, Entry, block, element, record, write_parqu
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.sources.base import Limits, Reason, Skipped
-from sanderling.world.sources.kinds import kind_of
 from sanderling.world.sources.records import JsonlSource, ParquetSource
 from sanderling.world.sources.warc import WarcSource
 from sanderling.world.sources.wikipedia import WikipediaSource, read_wikitext
@@ -74,26 +73,6 @@ def test_records_of_every_kind(tmp_path):
     assert next(item.text for item in plain if isinstance(item, Page) and item.url.endswith("/l")) == "café"
 
 
-def test_answers_that_were_unpacked_before_are_read_as_they_are(tmp_path):
-    records = [
-        record("https://w.example/g", head="Content-Encoding: gzip\r\n"),
-        record("https://w.example/c", head="Transfer-Encoding: chunked\r\n"),
-        record("https://w.example/b", head="Transfer-Encoding: chunked\r\nContent-Encoding: x-gzip\r\n"),
-        record(
-            "https://w.example/p", chunked(gzip.compress(BODY)), head="Transfer-Encoding: chunked\r\nContent-Encoding: gzip\r\n"
-        ),
-    ]
-    found = warc(tmp_path, b"".join(records))
-    assert [isinstance(one, Page) and one.title for one in found] == ["Orlo"] * 4
-    assert len({one.text for one in found if isinstance(one, Page)}) == 1
-
-
-def test_a_canonical_address_is_believed_only_about_the_query(tmp_path):
-    own = b"<link rel=canonical href='https://w.example/a'><p>Words.</p>"
-    found = warc(tmp_path, record("https://w.example/a?utm=1", own) + record("https://w.example/b", own))
-    assert kinds(found) == ["https://w.example/a", "https://w.example/b"]
-
-
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_file_cut_anywhere_keeps_what_came_before(tmp_path, packed):
     records = [record(f"https://w.example/{i}", BODY + b"<p>%d</p>" % i) for i in range(3)]
@@ -125,13 +104,6 @@ def test_a_bomb_is_not_unpacked(tmp_path):
         "https://w.example/a",
     ]
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 60_000, "kilobytes"
-
-
-@pytest.mark.parametrize(
-    "data", [b"", b"hello " * 100, b"WARC/1.0\r\n\r\n", b"WARC/1.0\r\nContent-Length: zz\r\n\r\n\x00", b"\x1f\x8b\x08"]
-)
-def test_noise_is_a_reason_or_nothing(tmp_path, data):
-    assert all(isinstance(item, Skipped) for item in warc(tmp_path, data))
 
 
 # MediaWiki dumps
@@ -208,20 +180,6 @@ def test_noise_is_no_dump(tmp_path, data):
     assert isinstance(found, Skipped) and found.reason in (Reason.DAMAGED, Reason.TRUNCATED)
 
 
-def test_wikitext():
-    text, links = read_wikitext(
-        "Lead [[a b|''c'']] and [[Self]], [[#part|above]], [[d_(e)]]s, [[x|]], [https://o.example o].\n"
-        "== [[H]]istory ==\n# one\n* two {{cite|[[hidden]]}}\n[[File:X.png|thumb|Caption [[inner]]]]\n=== Late ===\n"
-        "<ref name=x>gone [[a b]]</ref>End[[Category:Y]].",
-        lambda title: "" if title == "Self" else f"https://w.example/{title.replace(' ', '_')}",
-    )
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    assert lines[0] == "Lead [c](https://w.example/A_b) and Self, above, [d_(e)](https://w.example/D_(e))s, , o."
-    assert "## [H](https://w.example/H)istory" in lines and "### Late" in lines and lines[-1] == "End."
-    assert "gone" not in text and "Caption" not in text and "cite" not in text
-    assert links[:2] == ("https://w.example/A_b", "https://w.example/D_(e)")
-
-
 @given(st.text(alphabet="[]|{}<>=#'ab:\n \ue001\ue002\ue003\ue0040", max_size=60))
 def test_no_mark_is_left_in_any_wikitext(text):
     read, _ = read_wikitext(text, lambda title: "https://w.example/" + title)
@@ -234,14 +192,6 @@ def test_no_mark_is_left_in_any_wikitext(text):
 def test_openings_without_end_are_refused(tmp_path, opening):
     found = wiki(tmp_path, HEAD + element("Bad", opening * 100_000) + element("Good", "Words.") + "</mediawiki>")
     assert found[0] == Skipped("Bad", Reason.TOO_NESTED)
-    assert isinstance(found[1], Page)
-
-
-@pytest.mark.parametrize("element_of_many", ["\n:", "#", "''x", "<br>", "|"])
-def test_more_elements_than_any_article_has_are_refused(tmp_path, element_of_many):
-    many = element_of_many.replace("<", "&lt;") * 250_000
-    found = wiki(tmp_path, HEAD + element("Bad", many) + element("Good", "Words.") + "</mediawiki>")
-    assert found[0] == Skipped("Bad", Reason.TOO_LARGE)
     assert isinstance(found[1], Page)
 
 
@@ -266,32 +216,6 @@ def zim(tmp_path):
         creator.add_item(Entry("style.css", "p {}", "text/css"))
         creator.add_redirection("Old_name", "Old name", "Venn", {})
     return file
-
-
-def test_articles_with_links_through_redirects(zim):
-    found = list(ZimSource(zim, limits=Limits(document_bytes=5_000)).items())
-    pages = {item.url: item for item in found if isinstance(item, Page)}
-    base = "local://little%20wiki/"
-    assert list(pages) == [base + "Orlo_(town)", base + "Venn"]
-    assert pages[base + "Orlo_(town)"].links == (base + "Venn", base + "none")
-    assert pages[base + "Venn"].links == (base + "Orlo_(town)",)
-    assert [page.title for page in pages.values()] == ["Orlo", "Venn river"]
-    assert {item.where: item.reason for item in found if isinstance(item, Skipped)} == {
-        "Old_name": Reason.REDIRECT,
-        "empty": Reason.EMPTY,
-        "long": Reason.TOO_LARGE,
-        "style.css": Reason.OTHER_KIND,
-    }
-
-
-def test_paths_that_climb_lead_nowhere(tmp_path):
-    with Creator(tmp_path / "t.zim").config_indexing(False, "en") as creator:
-        creator.set_mainpath("../../etc/passwd")
-        creator.add_item(Entry("../../etc/passwd", "<p>Words.<a href='../../../etc/shadow'>x</a><a href='a%00b'>y</a>"))
-        creator.add_item(Entry("x\ny", "<p>More words."))
-    pages = [item for item in ZimSource(tmp_path / "t.zim").items() if isinstance(item, Page)]
-    assert [page.text for page in pages] == ["Words.[x](local://t/etc/shadow)[y](local://t/etc/a%00b)", "More words."]
-    assert pages[1].url == "local://t/x%0Ay"
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.9])
@@ -344,42 +268,6 @@ def test_layouts(tmp_path, record, page):
     assert (found.url, found.title, found.text) == page
 
 
-def test_lines_that_are_no_pages_are_told_and_the_rest_is_read(tmp_path):
-    good = b'{"url": "u", "text": "words"}\n'
-    lines = [b"{", b"[]", b"7", b'{"url": 7, "text": []}', b'{"text": "no address"}', b"\xff\xfe", b"[" * 100_000]
-    data = good + b"\n".join(lines) + b'\n\n{"url": " ", "text": "x"}\n{"url": "e", "text": " "}\n' + good
-    found = jsonl(tmp_path, data)
-    assert [item.reason for item in found if isinstance(item, Skipped)] == [Reason.NOT_A_PAGE] * len(lines) + [
-        Reason.NO_URL,
-        Reason.EMPTY,
-    ]
-    assert isinstance(found[0], Page) and isinstance(found[-1], Page)
-    assert found[1] == Skipped("line 2", Reason.NOT_A_PAGE)
-
-
-def test_what_is_odd_beside_the_words_costs_no_page(tmp_path):
-    records = [
-        {"url": "https://w.example/a", "text": "words", "links": ["https://w.example/b", {"href": "c"}, None]},
-        {"url": "https://w.example/b", "text": "words", "title": 1984},
-    ]
-    data = b"\xef\xbb\xbf" + "\n".join(map(json.dumps, records)).encode()
-    first, second = jsonl(tmp_path, data)
-    assert isinstance(first, Page) and first.links == ("https://w.example/b",)
-    assert isinstance(second, Page) and second.title == "1984"
-
-
-def test_a_line_past_the_limit_is_not_held(tmp_path):
-    long = b'{"url": "u", "text": "' + b"x" * 5_000 + b'"}\n'
-    exact = b'{"url": "u", "text": "' + b"x" * (1_000 - 25) + b'"}\n'
-    found = jsonl(tmp_path, long + exact + long + b'{"url": "v", "text": "w"}', Limits(document_bytes=len(exact)))
-    assert [item.url if isinstance(item, Page) else item.reason for item in found] == [
-        Reason.TOO_LARGE,
-        "u",
-        Reason.TOO_LARGE,
-        "v",
-    ]
-
-
 def test_a_cut_or_damaged_gzip_file_keeps_what_came_before(tmp_path):
     rows = b"".join(b'{"url": "https://w.example/%d", "text": "%s"}\n' % (i, str(hash(str(i))).encode()) for i in range(3_000))
     packed = gzip.compress(rows)
@@ -407,25 +295,6 @@ def test_zstd_as_literesearchers_corpus(tmp_path):
 def test_no_bytes_break_it(tmp_path_factory, data):
     for item in jsonl(tmp_path_factory.getbasetemp(), data):
         assert isinstance(item, Page | Skipped)
-
-
-def test_rows_with_a_head_are_pages(tmp_path):
-    file = write_parquet(tmp_path)
-    first, *_ = ParquetSource(file).items()
-    assert isinstance(first, Page)
-    assert (first.url, first.title, first.date, first.text) == ("https://w.example/0", "T0", "2020-01-02", "Words of 0.")
-    file.rename(tmp_path / "odd-name")
-    assert kind_of(tmp_path / "odd-name") == "parquet"
-
-
-def test_rows_that_are_no_pages(tmp_path):
-    rows = {"docid": ["1", None, "3", "4"], "url": ["u", "v", None, " "], "text": ["x" * 500, None, "words", "w"]}
-    pq.write_table(pa.table(rows | {"picture": [b"x" * 900] * 4}), tmp_path / "a.parquet")
-    found = list(ParquetSource(tmp_path / "a.parquet", limits=Limits(document_bytes=300)).items())
-    assert found[0] == Skipped("row 1", Reason.TOO_LARGE)
-    assert found[1] == Skipped("row 2", Reason.NOT_A_PAGE)
-    assert isinstance(found[2], Page) and found[2].url == "local://3"
-    assert found[3] == Skipped("row 4", Reason.NO_URL)
 
 
 def test_damaged_rows_are_counted(tmp_path):

@@ -2,8 +2,6 @@
 
 import io
 import random
-import subprocess
-import sys
 
 import pypdf
 import pytest
@@ -12,7 +10,6 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from sanderling.cli.world import app
-from sanderling.core.errors import UserError
 from sanderling.world.addresses import canonical_url
 from sanderling.world.cutting import find_links
 from sanderling.world.disk.store import open_world
@@ -20,7 +17,7 @@ from sanderling.world.filters import without_links
 from sanderling.world.sources.base import Document, HtmlExtractor, Limits, Reason
 from sanderling.world.sources.documents import Kind, read_document
 from sanderling.world.sources.html import main_content, markdown
-from sanderling.world.sources.links import Resolver, address, link_address, markdown_link, resolve
+from sanderling.world.sources.links import Resolver, link_address, markdown_link, resolve
 from sanderling.world.text import plain
 
 # HTML
@@ -66,29 +63,6 @@ def test_an_article_as_a_reader_sees_it():
         assert gone not in page.text
 
 
-def test_links_come_from_the_whole_document_in_order_each_once():
-    assert html(ARTICLE).links == (
-        "https://w.example/home",
-        "https://w.example/docs/b/",
-        "https://w.example/docs/a/Ridley_(director).html",
-        "https://other.example/x",
-    )
-
-
-def test_a_base_element_moves_the_links():
-    page = html('<base href="/else/"><p>Some words.</p><a href="x.html">x</a><a href="http://[bad">y</a>')
-    assert page.links == ("https://w.example/else/x.html",)
-
-
-def test_without_main_content_the_whole_body_is_the_text():
-    page = html("<ul><li><a href=x>Short</a><li><a href=y>List</a></ul>")
-    assert "Short" in page.text and "List" in page.text
-
-
-def test_the_first_heading_stands_in_for_a_title():
-    assert html("<h1>Named <i>here</i> ¶</h1><p>Words.</p>").title == "Named here"
-
-
 @pytest.mark.parametrize(
     ("data", "charset"),
     [
@@ -104,33 +78,10 @@ def test_encodings(data, charset):
     assert "café über" in html(data, charset=charset).text
 
 
-@pytest.mark.parametrize(
-    ("data", "reason"),
-    [
-        (b"", Reason.EMPTY),
-        (b" \n\t", Reason.EMPTY),
-        (b"<html><head><title>T</title></head><body><script>x()</script></body></html>", Reason.EMPTY),
-        (bytes(range(1, 32)) * 300, Reason.NOT_TEXT),
-        (b"\x00" * 5_000, Reason.NOT_TEXT),
-        (b"<p>" + b"word " * 20_000, Reason.TOO_LARGE),
-        (b"<div>" * 200_000 + b"deep", Reason.TOO_NESTED),
-        (b"<div></span>" * 700 + b"deep", Reason.TOO_NESTED),
-    ],
-)
-def test_what_is_no_page_has_a_reason(data, reason):
-    limits = Limits(document_bytes=50_000) if reason is Reason.TOO_LARGE else Limits()
-    assert read_document(Kind.HTML, data, URL, limits) is reason
-
-
 def test_of_a_deep_and_long_page_the_whole_is_read():
     """Finding its main content would take time that grows with depth times length."""
     page = html("<nav>Go home</nav>" + "<div>" * 400 + "<p>" + "word " * 600_000)
     assert page.text.startswith("Go home") and page.text.count("word") == 600_000
-
-
-def test_many_open_elements_that_do_not_nest_are_no_depth():
-    page = html("<br><p>word<param name=a>" * 3_000 + "<em title='<i><i>'>x</em>" * 600 + "<keygen><bgsound></div>" * 600)
-    assert page.text.count("word") == 3_000
 
 
 @settings(max_examples=150)
@@ -145,79 +96,6 @@ def test_no_bytes_break_it(data):
     assert isinstance(found, Document | Reason)
     if isinstance(found, Document):
         found.text.encode()
-
-
-MAIN = "<p>" + "Orlo is a town by the sea that is known for its herring, and for little else. " * 3 + "</p>"
-
-
-def text_of(body: str) -> str:
-    """The last line of the main content that a paragraph becomes."""
-    found = read_document(Kind.HTML, f"<main>{MAIN}{body}</main>".encode(), URL, Limits())
-    assert isinstance(found, Document)
-    return found.text.partition("little else.\n\n")[2] or found.text.rpartition("else.")[2]
-
-
-@pytest.mark.parametrize(
-    ("body", "text"),
-    [
-        ("<p>See <a href='../b/x.html#y'>the <b>x</b></a>.</p>", "See [the x](https://w.example/docs/b/x.html)."),
-        ("<p>See <a href='#part'>below</a> or <a href='page.html#q'>here</a>.</p>", "See below or here."),
-        ("<p>A <a href='x_(y)'>y</a></p>", "A [y](https://w.example/docs/a/x_(y))"),
-        ("<p>A <a href='x_(y'>y</a></p>", "A [y](https://w.example/docs/a/x_%28y)"),
-        ("<p>A <a href='x_((y))'>y</a></p>", "A [y](https://w.example/docs/a/x_%28%28y%29%29)"),
-        ("<p>A <a href='a b<c>'>y</a></p>", "A [y](https://w.example/docs/a/a%20b%3Cc%3E)"),
-        ("<p>A <a href='x?a=1&amp;b=2'>y &amp; z</a></p>", "A [y & z](https://w.example/docs/a/x?a=1&b=2)"),
-        ("<p>A <a href=x>[1]</a> and <a href='x'>two\n words </a>end</p>", None),
-        ("<p>A <a href=x><img src=p alt=pic></a> <a href='#z'>¶</a> <a href='mailto:a@b'>mail</a></p>", "A   mail"),
-        ("<a href=x><h3>Head</h3><p>More words.</p></a>", "### [Head](https://w.example/docs/a/x)\n\nMore words."),
-        ("<pre>code <a href=x>y</a>(z)</pre>", "    code y(z)"),
-        ("<ol><li><p>one</p><ul><li><a href=x>in</a> ner</ul><li>two</ol>", None),
-        ("<p>A <a name=x>place</a> <a href='javascript:f()'>s</a></p>", "A place s"),
-    ],
-)
-def test_a_paragraph(body, text):
-    expected = {
-        7: "A [(1)](https://w.example/docs/a/x) and [two words](https://w.example/docs/a/x) end",
-        11: "1. one\n  - [in](https://w.example/docs/a/x) ner\n2. two",
-    }
-    assert text_of(body).strip() == (text or expected[7 if "[1]" in body else 11]).strip()
-
-
-def test_navigation_is_beside_the_text_only():
-    lists = "<nav><a href=/home>Home</a></nav><ul><li><a href=p1>One page</a><li><a href=p2>Another</a></ul>"
-    found = read_document(Kind.HTML, f"<body>{lists}<main>{MAIN}</main>".encode(), URL, Limits())
-    assert isinstance(found, Document)
-    assert "](" not in found.text and len(found.links) == 3
-
-
-def test_links_are_followed_to_where_they_lead():
-    def follow(url: str) -> str:
-        return URL if url.endswith("me") else url.replace("old", "new")
-
-    found = read_document(
-        Kind.HTML, f"<main>{MAIN}<p><a href=old>x</a> <a href=me>y</a></p>".encode(), URL, Limits(), follow=follow
-    )
-    assert isinstance(found, Document)
-    assert found.text.endswith("[x](https://w.example/docs/a/new) y")
-    assert found.links == ("https://w.example/docs/a/new",)
-
-
-@pytest.mark.parametrize(
-    ("written", "text"),
-    [
-        ("[a](../b.md#c)", "[a](https://w.example/docs/b.md)"),
-        ('[a](<b c.md> "title")', "[a](https://w.example/docs/a/b%20c.md)"),
-        ("[a](#part) ![pic](p.png) [![badge](b.png)](x)", "a pic [badge](https://w.example/docs/a/x)"),
-        ("[a][r] [R][] [n][none]\n\n[r]: /x (title)", "[a](https://w.example/x) [R](https://w.example/x) [n][none]"),
-        ("`[a](b)` and\n\n```\n[a](b)\n```\n[c](d)", "`[a](b)` and\n\n```\n[a](b)\n```\n[c](https://w.example/docs/a/d)"),
-        ("~~~\n[a](b)", "~~~\n[a](b)"),
-        ("see https://o.example/y.", "see https://o.example/y."),
-        ("[mail](mailto:a@b) [a](b", "mail [a](b"),
-    ],
-)
-def test_markdown_is_written_out(written, text):
-    found = read_document(Kind.MARKDOWN, written.encode(), URL, Limits())
-    assert isinstance(found, Document) and found.text.strip() == text
 
 
 ODD = st.text(alphabet="ab()[]<>\\ \"'\n%#&é\u00a0\u2028\x00*_", max_size=12)
@@ -272,20 +150,6 @@ def article(source: str, limits: Limits = QUALITY) -> Document:
     return document
 
 
-def test_a_document_is_read_as_with_the_quick_extractor_but_for_its_surroundings():
-    found, quick = article(PAGE), article(PAGE, Limits())
-    assert (found.title, found.date, found.links) == (quick.title, quick.date, quick.links) and len(found.links) == 3
-    assert "[the town of Venn](https://w.example/Venn_(town).html)" in found.text
-    assert "# Orlo" in found.text and "## Floods" in found.text and "- The flood of 1571" in found.text
-    assert "1403 | 112" in found.text and "mill()." in found.text
-    assert "hats" not in found.text and "Log in" not in found.text
-
-
-def test_where_it_finds_nothing_the_quick_one_is_asked(monkeypatch):
-    monkeypatch.setattr("sanderling.world.sources.html.main_content", lambda _source: "")
-    assert article(PAGE) == article(PAGE, Limits())
-
-
 def test_what_would_take_it_long_is_left_to_the_other():
     assert main_content("<p>word</p>" * 20_000) == "" == main_content("<p>" + "word " * 300_000)
     assert article("<main>" + "<p>word of it</p>" * 20_000).text.count("word of it") == 20_000
@@ -298,43 +162,6 @@ def test_from_the_command_line(tmp_path):
     assert CliRunner().invoke(app, arguments, catch_exceptions=False).exit_code == 0
     page = open_world(tmp_path / "w").page("local://docs/orlo.html")
     assert page is not None and "hats" not in page.text and "flood of 1403" in page.text
-
-
-def test_without_the_extra_it_is_one_sentence(tmp_path):
-    code = (
-        "import sys; sys.modules['trafilatura'] = None\n"
-        "from sanderling.world.sources.html import require_trafilatura\nrequire_trafilatura()"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert UserError.__name__ in done.stderr and "pip install '.[quality]'" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("page", "link", "full"),
-    [
-        ("https://w.example/a/b.html", "c.html", "https://w.example/a/c.html"),
-        ("https://w.example/a/b.html", "../c_(d).html#e", "https://w.example/c_(d).html"),
-        ("https://w.example/a/b.html", "/c?q=1&r", "https://w.example/c?q=1&r"),
-        ("https://w.example/a/b.html", "//o.example/c", "https://o.example/c"),
-        ("http://w.example/a/b.html", "c", "http://w.example/a/c"),
-        ("local://docs/a/b.html", "c.html", "local://docs/a/c.html"),
-        ("local://docs/a/b.html", "../../../c.html", "local://docs/c.html"),
-        ("local://docs/a/b.html", "//o.example/c", "https://o.example/c"),
-        ("local://docs/a/b.html", "https://o.example/c", "https://o.example/c"),
-        ("https://w.example/a", "#top", ""),
-        ("https://w.example/a", " ", ""),
-        ("https://w.example/a", "MAILTO:x@w.example", ""),
-        ("https://w.example/a", "data:text/html,x", ""),
-        ("https://w.example/a", "http://[", ""),
-    ],
-)
-def test_links(page, link, full):
-    assert resolve(page, link) == full
-
-
-def test_addresses_of_files():
-    assert address("local://d/", "a b/c(1)#2?.html") == "local://d/a%20b/c(1)%232%3F.html"
-    assert address("local://d/", b"caf\xe9.html") == "local://d/caf%E9.html"
 
 
 NOTE = "local://notes/sub/page.md"
@@ -354,33 +181,6 @@ def test_a_note():
     assert (page.title, page.date) == ("Of Orlo", "2020-03-01")
     assert page.text.startswith("# Orlo")
     assert page.links == ("local://notes/Orlo_(town).md", "https://w.example/x(1)", "http://o.example/y")
-
-
-def test_titles_from_headings():
-    assert note("## A [linked](x) *title* ##\n\nwords").title.startswith("A linked")
-    page = note("Under lined\n===========\n\nPart\n----\nwords")
-    assert page.title == "Under lined"
-    assert page.text.splitlines()[0] == "# Under lined" and "## Part" in page.text
-
-
-def test_code_is_as_it_was_written():
-    code = "```sh\n# install\nfoo\n---\n[x]: http://y.example\n```"
-    page = note(f"{code}\n\n# Of [x] and `# y`\n\nwords")
-    assert (page.title, page.links) == ("Of [x] and # y", ())
-    assert page.text == f"{code}\n\n# Of [x] and `# y`\n\nwords"
-
-
-def test_plain_text_has_no_headings():
-    page = note("# just a line\nmore", Kind.TEXT)
-    assert (page.title, page.text) == ("", "# just a line\nmore")
-
-
-def test_reasons():
-    limits = Limits(document_bytes=100)
-    assert read_document(Kind.MARKDOWN, b"", NOTE, limits) is Reason.EMPTY
-    assert read_document(Kind.MARKDOWN, b"---\ntitle: x\n---\n", NOTE, limits) is Reason.EMPTY
-    assert read_document(Kind.MARKDOWN, b"x" * 101, NOTE, limits) is Reason.TOO_LARGE
-    assert read_document(Kind.MARKDOWN, b"\x01\x02\x03" * 30, NOTE, limits) is Reason.NOT_TEXT
 
 
 def test_a_megabyte_of_marks_is_read_in_time_that_grows_evenly():
@@ -422,23 +222,10 @@ def written(texts: list[str], password: str | None = None, owner: str | None = N
     return held.getvalue()
 
 
-def test_text_title_and_day():
-    found = read_document(Kind.PDF, written(["First page.", "", "Third page."]), "", Limits())
-    assert found == Document("Of herring", "First page.\n\nThird page.", (), "2020-03-01")
-
-
 def test_encrypted():
     assert read_document(Kind.PDF, written(["Secret"], "word"), "", Limits()) is Reason.ENCRYPTED
     opened = read_document(Kind.PDF, written(["Not printed, but read."], "", "owner"), "", Limits())
     assert isinstance(opened, Document) and "Not printed" in opened.text
-
-
-@pytest.mark.parametrize(
-    ("data", "reason"),
-    [(b"", Reason.EMPTY), (b"%PDF-1.4", Reason.DAMAGED), (b"hello", Reason.DAMAGED), (b"x" * 200_000, Reason.TOO_LARGE)],
-)
-def test_what_is_none(data, reason):
-    assert read_document(Kind.PDF, data, "", Limits(document_bytes=100_000)) is reason
 
 
 def test_without_words_and_with_too_many_pages():
