@@ -11,11 +11,6 @@ import pytest
 from killing import Case, Moment, Place, called_in_peace, differences, killed, moments, result_of
 from talker import Talker, talking
 
-SHAPE = {
-    "model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "hidden_size": 32, "num_hidden_layers": 2,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "intermediate_size": 48, "vocab_size": 800,
-    "max_position_embeddings": 4096, "tie_word_embeddings": True, "rms_norm_eps": 1e-6, "rope_theta": 1e4, "hidden_act": "silu",
-}  # fmt: skip
 SFT = """
 title = "test"
 epochs = 3
@@ -70,8 +65,8 @@ GIVEN = (
     "world build from {out}/docs --out {out}/towns",
     "synth chains {out}/w --out {out}/q.jsonl --count 12",
     "data generate {out}/q.jsonl --world {out}/w --model teacher:40/1 --judge exact --out {out}/t.jsonl --no-progress",
-    "model init --size {out}/shape.json --world {out}/w --out {out}/base --dtype float32",
-    "model init --size {out}/shape.json --tokenizer {out}/base --out {out}/base2 --dtype float32 --seed 1",
+    "model init --size tiny --world {out}/w --out {out}/base --dtype float32",
+    "model init --size tiny --tokenizer {out}/base --out {out}/base2 --dtype float32 --seed 1",
 )
 """What all cases share, made by commands."""
 SERVED = ("asked", "bytes", "files")
@@ -185,7 +180,6 @@ def talker() -> Iterator[Talker]:
 def given(tmp_path_factory: pytest.TempPathFactory, talker: Talker) -> Path:
     """A world, questions, trajectories, documents and a model, all made by commands."""
     root = tmp_path_factory.mktemp("given")
-    (root / "shape.json").write_text(json.dumps(SHAPE))
     for name, text in (("sft", SFT), ("rl", RL), ("recipe", f"base = {json.dumps(str(root / 'base'))}\n{RECIPE}")):
         (root / f"{name}.toml").write_text(text)
     (root / "docs").mkdir()

@@ -1,7 +1,6 @@
 """`sanderling model init` as a person meets it: a model over a world, and one sentence for whatever is wrong."""
 
 import io
-import json
 import shutil
 from collections import namedtuple
 from pathlib import Path
@@ -16,16 +15,10 @@ from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
 from sanderling.policy.model_directory import load_model
 from sanderling.runs.progress import Report
-from sanderling.train import random_model, random_weights
+from sanderling.train import random_weights
 from sanderling.train.random_model import ModelInit, init_model
 from sanderling.world.disk.store import build_world
 from sanderling.world.encyclopedia import generate_pages
-
-QWEN3 = {
-    "model_type": "qwen3", "vocab_size": 600, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "head_dim": 8, "intermediate_size": 48, "max_position_embeddings": 2048, "rope_theta": 5000000,
-    "tie_word_embeddings": False, "rms_norm_eps": 1e-5, "bos_token_id": 151643, "torch_dtype": "bfloat16",
-}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -53,11 +46,6 @@ def refused(wish: ModelInit) -> str:
     return str(caught.value)
 
 
-def write_config(path: Path, **changes: object) -> Path:
-    path.write_text(json.dumps({key: value for key, value in (QWEN3 | changes).items() if value is not None}))
-    return path
-
-
 def test_the_command_makes_a_model_that_loads(world: Path, tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["init", "--out", str(tmp_path / "m"), "--world", str(world), "--dtype", "float32"])
     assert done.exit_code == 0, done.output
@@ -81,57 +69,6 @@ def test_the_same_wish_gives_the_same_files(world: Path, model: Path, tmp_path: 
         assert (bytes_of[""] == bytes_of["other"]) is (file != "model.safetensors")
 
 
-def test_any_qwen3_s_config_is_kept_but_for_its_tokens(model: Path, tmp_path: Path) -> None:
-    init_model(ModelInit(out=tmp_path / "m", size=str(write_config(tmp_path / "config.json")), tokenizer=model), quiet())
-    made = load_model(tmp_path / "m").config
-    assert (made.hidden_size, made.rms_norm_eps, made.rope_parameters["rope_theta"]) == (32, 1e-5, 5e6)
-    assert (made.vocab_size, made.tie_word_embeddings, made.bos_token_id) == (600, False, None)
-    assert json.loads((tmp_path / "m" / "config.json").read_text())["dtype"] == "bfloat16"
-    init_model(ModelInit(out=tmp_path / "larger", size=str(tmp_path), tokenizer=model, vocab=700), quiet())
-    assert load_model(tmp_path / "larger").config.vocab_size == 700
-
-
-def test_of_a_quantised_model_s_config_comes_a_plain_one(model: Path, tmp_path: Path) -> None:
-    config = write_config(
-        tmp_path / "config.json", quantization_config={"quant_method": "fp8", "weight_block_size": [128, 128]}
-    )
-    init_model(ModelInit(out=tmp_path / "m", size=str(config), tokenizer=model), quiet())
-    assert "quantization_config" not in json.loads((tmp_path / "m" / "config.json").read_text())
-
-
-def test_a_config_is_refused_before_a_tokenizer_is_trained(
-    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(random_model, "train_tokenizer", lambda *_: pytest.fail("a tokenizer was trained"))
-    assert "rms_norm_eps" in refused(
-        ModelInit(out=tmp_path / "m", size=str(write_config(tmp_path / "c.json", rms_norm_eps="a")), world=world)
-    )
-
-
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        ({"num_key_value_heads": 3}, r"heads (4) must be a multiple of kv_heads (3)"),
-        ({"head_dim": 7}, "must be even"),
-        ({"intermediate_size": None}, "does not say intermediate_size"),
-        ({"hidden_size": 0}, "hidden: input should be greater than or equal to 8"),
-        ({"model_type": "llama"}, "describes a model of type llama: only dense Qwen3"),
-        ({"hidden_act": "foo"}, "No Qwen3 can be made of"),
-        ({"initializer_range": "0.02"}, "'initializer_range' expected float, got str"),
-        ({"rope_parameters": 5}, "'rope_parameters' with value 5"),
-        ({"rope_parameters": {"rope_type": "foo", "rope_theta": 1e6}}, "(KeyError: 'foo')"),
-        ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e6}}, "Missing required keys"),
-        ({"tie_word_embeddings": "no"}, "'tie_word_embeddings' expected bool"),
-        ({"layer_types": ["full_attention"]}, "must be equal to the number of `layer_types` (1)"),
-        ({"vocab_size": 499}, "The tokenizer has 500 tokens and the model's vocabulary 499: give --vocab 500 or more"),
-    ],
-)
-def test_a_config_that_cannot_be_made(changes: dict[str, object], sentence: str, model: Path, tmp_path: Path) -> None:
-    config = write_config(tmp_path / "config.json", **changes)
-    assert sentence in refused(ModelInit(out=tmp_path / "m", size=str(config), tokenizer=model))
-    assert not (tmp_path / "m").exists()
-
-
 def test_wishes_that_say_too_much_or_too_little(world: Path, model: Path, tmp_path: Path) -> None:
     out = tmp_path / "m"
     assert "give --world" in refused(ModelInit(out=out))
@@ -141,7 +78,6 @@ def test_wishes_that_say_too_much_or_too_little(world: Path, model: Path, tmp_pa
     assert "The tokenizer has 500 tokens" in refused(ModelInit(out=out, tokenizer=model, vocab=300))
     assert "no world at" in refused(ModelInit(out=out, world=tmp_path / "nowhere"))
     assert "No tokenizer.json" in refused(ModelInit(out=out, tokenizer=tmp_path))
-    assert "cannot be read as a config.json" in refused(ModelInit(out=out, size=str(tmp_path / "nowhere.json"), world=world))
     assert not out.exists()
 
 

@@ -27,7 +27,7 @@ from sanderling.rl.losses import PpoConfig, RatioTo
 from sanderling.train.config import Aggregation, Packing, TrainerConfig
 from sanderling.train.metrics import read_metrics
 from sanderling.train.packed.packing import deal
-from sanderling.train.parallel.team import SOLO, Replicated, Solo, joined, share
+from sanderling.train.parallel.team import SOLO, Replicated, Team, joined, share
 
 STEADY = TrainerConfig(lr=3e-3, eps=1e-3, entropy=True, micro_batch_tokens=60)
 """With a large eps Adam does not blow rounding errors up to steps of full size."""
@@ -244,7 +244,7 @@ def test_the_real_policy_says_the_same_in_two_processes(pair, base: Path):  # no
 
 @given(st.lists(st.integers()), st.integers(1, 5))
 def test_shares_put_together_are_the_whole(items, size):
-    parts = [share(Solo(rank, size), items) for rank in range(size)]
+    parts = [share(Team(rank, size), items) for rank in range(size)]
     assert [item for part in parts for item in part] == items
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
     assert joined(SOLO, share(SOLO, items)) == items

@@ -21,7 +21,7 @@ def init(
     out: Annotated[Path, typer.Option("--out", help="Directory of the new model; must be empty or not exist.")],
     size: Annotated[
         str,
-        typer.Option("--size", help="tiny, 0.6b, 1.7b, 4b, 4b-2507, 8b, 14b, 32b as published; or a Qwen3's config.json."),
+        typer.Option("--size", help="tiny, or as published: 0.6b, 1.7b, 4b, 4b-2507, 8b, 14b, 32b."),
     ] = "tiny",
     world: Annotated[Path | None, typer.Option("--world", help="A world, on whose pages a tokenizer is trained.")] = None,
     tokenizer: Annotated[

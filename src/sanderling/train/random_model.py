@@ -3,7 +3,7 @@
 For tests, benchmarks, checks of hardware and the tiny recipe: such a model knows nothing. The tokenizer is byte-level BPE with
 Qwen3's control tokens. A space before a capital or a digit is a token of its own, so that a name is spelled alike after a
 space, a slash or a quote: copying is then copying. Phrases handed in (protocol boilerplate) become single tokens. Imports torch
-only to write, and to check a ``config.json``.
+only to write.
 
 Example: ``init_model(ModelInit(out=Path("models/tiny"), world=Path("worlds/own")), report)``.
 """
@@ -20,13 +20,13 @@ from pydantic import Field, model_validator
 from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers, trainers
 
 from sanderling.core.chat import Tokenizer, load_tokenizer
-from sanderling.core.config import Frozen, check_config
+from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
-from sanderling.policy.model_directory import TOKENIZER_FILES, quiet
+from sanderling.policy.model_directory import TOKENIZER_FILES
 from sanderling.runs.files import sync
 from sanderling.runs.progress import Report
 from sanderling.train.config import Precision
-from sanderling.train.shape import Shape, shape_of
+from sanderling.train.shape import shape_of
 from sanderling.world.disk.store import open_world
 
 PUBLISHED_VOCABULARY = 151_936
@@ -42,8 +42,6 @@ LEAST_VOCABULARY = 256 + len(CONTROL_TOKENS) + len(PROTOCOL_TAGS)
 """Every byte, control token and tag is a token."""
 PARTIAL = ".partial"
 """Where files are until all are there; what a kill leaves in it is taken away by the next one."""
-_TOKENS = ("eos_token_id", "pad_token_id", "bos_token_id")
-"""What ``config.json`` says of the tokenizer."""
 PIECES = r" (?=[A-Z0-9])|[A-Z][a-z]*| ?[a-z]+|\d+| ?[^\sA-Za-z0-9]+|\s+"
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
@@ -187,7 +185,7 @@ def write_model(
     try:
         add_tokenizer(partial)
         own = Tokenizer(partial)
-        tokens = dict(zip(_TOKENS, (own.token_id(IM_END), own.token_id(END_OF_TEXT), None), strict=True))
+        tokens = {"eos_token_id": own.token_id(IM_END), "pad_token_id": own.token_id(END_OF_TEXT), "bos_token_id": None}
         made = {"architectures": ["Qwen3ForCausalLM"], "dtype": dtype.value}
         config = Qwen3Config.from_dict({**settings, **tokens, **made})
         write_random_weights(partial, config, seed, getattr(torch, dtype), drawn)
@@ -216,11 +214,6 @@ def _put_in_place(partial: Path, directory: Path) -> None:
 
 TINY_VOCABULARY = 4_096
 """Most tokens of a tiny model's own tokenizer; its embedding has a row for each token and no more."""
-_FIELDS = {
-    "hidden_size": "hidden", "num_hidden_layers": "layers", "num_attention_heads": "heads", "num_key_value_heads": "kv_heads",
-    "head_dim": "head_dim", "intermediate_size": "intermediate", "max_position_embeddings": "max_positions",
-}  # fmt: skip
-"""What a ``config.json`` calls the sizes that are checked."""
 
 
 class ModelInit(Frozen):
@@ -228,7 +221,7 @@ class ModelInit(Frozen):
 
     out: Path
     size: str = "tiny"
-    """One of :data:`SIZES`, or a Qwen3's ``config.json`` (or the directory that holds it)."""
+    """One of :data:`SIZES`."""
     world: Path | None = None
     """On whose pages a tokenizer is trained."""
     tokenizer: Path | None = None
@@ -243,17 +236,20 @@ class ModelInit(Frozen):
 def init_model(wish: ModelInit, report: Report) -> None:
     """Write the model and say what it is. All that can be known to go wrong is said before: raises UserError."""
     _require_free(wish.out)
-    settings = settings_of(wish.size, wish.vocab)
+    size = wish.size.lower()
+    if size not in SIZES:
+        raise UserError(f"There is no size {wish.size!r}: choose {', '.join(SIZES)}.")
+    settings = model_settings(SIZES[size], wish.vocab or (TINY_VOCABULARY if size == "tiny" else PUBLISHED_VOCABULARY))
     _require_room(wish, settings)
     tokens, add_tokenizer = _tokenizer(wish, settings["vocab_size"], report)
-    if wish.vocab is None and wish.size.lower() == "tiny":
+    if wish.vocab is None and size == "tiny":
         settings["vocab_size"] = tokens
     elif tokens > settings["vocab_size"]:
         raise UserError(
             f"The tokenizer has {tokens:,} tokens and the model's vocabulary {settings['vocab_size']:,}: give --vocab {tokens} "
             "or more, or a smaller tokenizer."
         )
-    shape = _shape(settings)
+    shape = shape_of(settings, "the model")
     with report.task("Millions of numbers drawn", round(shape.parameters / 1e6)) as advance, _full_disk_told(wish.out):
         done, shown = 0, 0
 
@@ -264,46 +260,9 @@ def init_model(wish: ModelInit, report: Report) -> None:
             shown = round(done / 1e6)
 
         write_model(wish.out, add_tokenizer, settings, wish.seed, wish.dtype, drawn)
-    size = f"{_gigabytes(_bytes(shape, wish.dtype))} in {wish.dtype}, {shape.vocab:,} tokens"
-    report.say(f"{wish.out} holds a Qwen3 of {shape.parameters:,} parameters, {size}, its weights random (seed {wish.seed}).")
+    told = f"{_gigabytes(_bytes(settings, wish.dtype))} in {wish.dtype}, {shape.vocab:,} tokens"
+    report.say(f"{wish.out} holds a Qwen3 of {shape.parameters:,} parameters, {told}, its weights random (seed {wish.seed}).")
     report.say(f"Train it with sanderling train sft DATA --model {wish.out} --profile PROFILE.")
-
-
-def settings_of(size: str, vocab: int | None = None) -> dict[str, Any]:
-    """What the ``config.json`` of a model of that size says, but for its tokens. Raises UserError."""
-    path = Path(size)
-    if path.suffix == ".json" or path.is_dir():
-        told = _read_config(path / "config.json" if path.is_dir() else path)
-        return told | {"vocab_size": vocab or told["vocab_size"]}
-    shape = SIZES.get(size.lower())
-    if shape is None:
-        raise UserError(f"There is no size {size!r}: choose {', '.join(SIZES)}, or give a Qwen3's config.json.")
-    return model_settings(shape, vocab or (TINY_VOCABULARY if size.lower() == "tiny" else PUBLISHED_VOCABULARY))
-
-
-def _read_config(file: Path) -> dict[str, Any]:
-    """The settings in a file, after everything was asked of them that a Qwen3 needs, by `transformers` as well."""
-    import torch
-    from transformers import Qwen3Config, Qwen3ForCausalLM
-
-    try:
-        told = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{file} cannot be read as a config.json: give the one of a Qwen3, or the name of a size.") from error
-    kind = told.get("model_type") if isinstance(told, dict) else None
-    if kind != "qwen3":
-        raise UserError(f"{file} describes a model of type {kind}: only dense Qwen3 models (qwen3) can be made.")
-    told = {"head_dim": 128, **told}  # Qwen3's own, where a file leaves it out
-    shape_of(told, str(file))
-    check_config(ModelShape, {ours: told[theirs] for theirs, ours in _FIELDS.items() if theirs in told}, str(file))
-    told.pop("quantization_config", None)  # what is drawn is not quantised
-    try:
-        with quiet(), torch.device("meta"):
-            Qwen3ForCausalLM(Qwen3Config.from_dict({**told, **dict.fromkeys(_TOKENS), "dtype": "float32"}))
-    except Exception as error:  # transformers raises many kinds; all of them mean that no model comes of this
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        raise UserError(f"No Qwen3 can be made of {file} ({reason}): mend it there, or name a size.") from error
-    return told
 
 
 def _tokenizer(wish: ModelInit, vocabulary: int, report: Report) -> tuple[int, Callable[[Path], object]]:
@@ -340,12 +299,8 @@ def copy_tokenizer(source: Path, place: Path) -> None:
             shutil.copyfile(source / name, place / name)
 
 
-def _shape(settings: dict[str, Any]) -> Shape:
-    return shape_of(settings, "the model's config.json")
-
-
-def _bytes(shape: Shape, dtype: Precision) -> int:
-    return shape.parameters * (2 if dtype is Precision.BFLOAT16 else 4)
+def _bytes(settings: dict[str, Any], dtype: Precision) -> int:
+    return shape_of(settings, "the model").parameters * (2 if dtype is Precision.BFLOAT16 else 4)
 
 
 def _gigabytes(size: float) -> str:
@@ -364,7 +319,7 @@ def _require_free(out: Path) -> None:
 def _require_room(wish: ModelInit, settings: dict[str, Any]) -> None:
     place = next(path for path in (wish.out.absolute(), *wish.out.absolute().parents) if path.exists())
     shutil.rmtree(wish.out / PARTIAL, ignore_errors=True)
-    need, free = _bytes(_shape(settings), wish.dtype), shutil.disk_usage(place).free
+    need, free = _bytes(settings, wish.dtype), shutil.disk_usage(place).free
     if need > free:
         raise UserError(
             f"The weights take {_gigabytes(need)} and the disk of {wish.out} has {_gigabytes(free)}: free some space, or "

@@ -6,7 +6,6 @@ so a rank's loss is multiplied by their number (:attr:`Sharded.gradient_scale`):
 What is saved is whole tensors by name, so a run can go on with another number of ranks.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -36,14 +35,13 @@ _FROM_RANK_0 = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
 """Whole tensors that rank 0 sends one after the other; each rank keeps its part."""
 
 
-class Sharded:
+class Sharded(Team):
     """A team over FSDP2. Made of a team that replicates, whose process group it uses."""
 
     def __init__(self, team: Team, *, bfloat16: bool = False, device: torch.device | None = None) -> None:
+        super().__init__(team.rank, team.size, team.context)
         self._team = team
         self._device = device
-        self.rank, self.size = team.rank, team.size
-        self.hands, self.hand, self.context = team.hands, team.hand, team.context
         self.sharded, self.gradient_scale = True, float(team.size)
         self._policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32) if bfloat16 else None
 
@@ -78,13 +76,9 @@ class Sharded:
 
     def sum_gradients(self, model: nn.Module) -> None:
         """Nothing: the backward pass has done it."""
-        del model
 
     def gather(self, value: T) -> list[T]:
         return self._team.gather(value)
-
-    def sum_counts(self, counts: Mapping[str, float]) -> dict[str, float]:
-        return self._team.sum_counts(counts)
 
 
 def _besides(model: PreTrainedModel) -> tuple[dict[str, torch.dtype], dict[str, Tensor]]:

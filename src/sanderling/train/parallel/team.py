@@ -13,10 +13,9 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Protocol, TypeVar, cast
+from typing import TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -49,7 +48,17 @@ def sum_gradients(model: nn.Module, bucket_bytes: int = GRADIENT_BUCKET) -> None
     dist.all_reduce(ranks)
     present = [p for p, count in zip(parameters, ranks.tolist(), strict=True) if count]
     for bucket in _buckets(present, bucket_bytes):
-        _sum([_gradient(parameter) for parameter in bucket])
+        for parameter in bucket:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        gradients = [parameter.grad for parameter in bucket if parameter.grad is not None]
+        if len(gradients) == 1 and gradients[0].is_contiguous():  # sent from where it lies
+            dist.all_reduce(gradients[0])
+            continue
+        flat = torch.cat([gradient.flatten() for gradient in gradients])
+        dist.all_reduce(flat)
+        for gradient, total in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
+            gradient.copy_(total.view_as(gradient))
 
 
 def _buckets(parameters: Sequence[Parameter], most: int) -> Iterator[list[Parameter]]:
@@ -66,109 +75,50 @@ def _buckets(parameters: Sequence[Parameter], most: int) -> Iterator[list[Parame
         yield bucket
 
 
-def _gradient(parameter: Parameter) -> torch.Tensor:
-    if parameter.grad is None:
-        parameter.grad = torch.zeros_like(parameter)
-    return parameter.grad
+class Team:
+    """What ranks say to each other; made as it is, the team of one, which sends nothing.
 
+    All methods are collective: every rank has to call them.
+    """
 
-def _sum(gradients: Sequence[torch.Tensor]) -> None:
-    """In place; a gradient by itself is sent from where it lies."""
-    if len(gradients) == 1 and gradients[0].is_contiguous():
-        dist.all_reduce(gradients[0])
-        return
-    flat = torch.cat([gradient.flatten() for gradient in gradients])
-    dist.all_reduce(flat)
-    for gradient, total in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
-        gradient.copy_(total.view_as(gradient))
+    sharded: bool = False
+    """Whether ranks hold parts of the model each, so that every pass needs all of them."""
+    gradient_scale: float = 1.0
+    """What a rank's loss is multiplied by, so that gradients end as their sum over ranks."""
 
-
-class Team(Protocol):
-    """What ranks say to each other. All methods are collective: every rank has to call them."""
-
-    @property
-    def rank(self) -> int:
+    def __init__(self, rank: int = 0, size: int = 1, context: Context | None = None) -> None:
+        self.rank = rank
         """0 to ``size - 1``; rank 0 writes files and talks to people."""
-        ...
-
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def hands(self) -> int:
-        """Into how many parts a batch is dealt: one for each rank, or for each group of ranks that share a line."""
-        ...
-
-    @property
-    def hand(self) -> int:
-        """Which part is this rank's."""
-        ...
-
-    @property
-    def context(self) -> Context | None:
+        self.size = size
+        self.context = context
         """The ranks that share a line with this one; None: it computes its lines alone."""
-        ...
-
-    @property
-    def sharded(self) -> bool:
-        """Whether ranks hold parts of the model each, so that every pass needs all of them."""
-        ...
-
-    @property
-    def gradient_scale(self) -> float:
-        """What a rank's loss is multiplied by, so that gradients end as their sum over ranks."""
-        ...
+        shared = context.size if context else 1
+        self.hands, self.hand = size // shared, rank // shared
+        """Into how many parts a batch is dealt, and which is this rank's: ranks that share a line have one part."""
 
     def prepare(self, scored: TokenLogprobs) -> None:
         """Lay the model out over the ranks, before its optimizer is made."""
-        ...
 
     def passes(self, own: int) -> int:
         """How many forward passes this rank has to make, when it has work for ``own``."""
-        ...
-
-    def gather(self, value: T) -> list[T]:
-        """Everybody's value (pickled on the way), in rank order, on every rank."""
-        ...
-
-    def sum_gradients(self, model: nn.Module) -> None:
-        """Replace each gradient by its sum over ranks, the same bits on all; where no rank has one, there is none after it."""
-        ...
-
-    def sum_counts(self, counts: Mapping[str, float]) -> dict[str, float]:
-        """Sums by name over ranks; a name that a rank lacks counts 0 there."""
-        ...
-
-
-@dataclass(frozen=True)
-class Solo:
-    """The team of one: nothing is sent, nothing is changed."""
-
-    rank: int = 0
-    size: int = 1
-    hands: int = 1
-    hand: int = 0
-    context: Context | None = None
-    sharded: bool = False
-    gradient_scale: float = 1.0
-
-    def prepare(self, scored: TokenLogprobs) -> None:
-        del scored
-
-    def passes(self, own: int) -> int:
         return own
 
     def gather(self, value: T) -> list[T]:
+        """Everybody's value (pickled on the way), in rank order, on every rank."""
         return [value]
 
     def sum_gradients(self, model: nn.Module) -> None:
-        del model
+        """Replace each gradient by its sum over ranks, the same bits on all; where no rank has one, there is none after it."""
 
     def sum_counts(self, counts: Mapping[str, float]) -> dict[str, float]:
-        return dict(counts)
+        """Sums by name over ranks; a name that a rank lacks counts 0 there."""
+        total: Counter[str] = Counter()
+        for part in self.gather(dict(counts)):
+            total.update(part)
+        return dict(total)
 
 
-SOLO = Solo()
+SOLO = Team()
 
 
 def share(team: Team, items: Sequence[T]) -> list[T]:
@@ -182,25 +132,12 @@ def joined(team: Team, own: list[T]) -> list[T]:
     return [item for part in team.gather(own) for item in part]
 
 
-class Replicated:
+class Replicated(Team):
     """Processes with a copy of the model each, over torch.distributed. Made by :func:`join_team` and :func:`member`."""
 
-    sharded = False
-    gradient_scale = 1.0
-
     def __init__(self, rank: int, size: int, store: Store, context: Context | None = None) -> None:
-        self.rank = rank
-        self.size = size
-        self.context = context
-        shared = context.size if context else 1
-        self.hands, self.hand = size // shared, rank // shared
+        super().__init__(rank, size, context)
         self._store = store
-
-    def prepare(self, scored: TokenLogprobs) -> None:
-        del scored
-
-    def passes(self, own: int) -> int:
-        return own
 
     def gather(self, value: T) -> list[T]:
         found: list[T | None] = [None] * self.size
@@ -211,12 +148,6 @@ class Replicated:
     def sum_gradients(self, model: nn.Module) -> None:
         with self._others():
             sum_gradients(model)
-
-    def sum_counts(self, counts: Mapping[str, float]) -> dict[str, float]:
-        total: Counter[str] = Counter()
-        for part in self.gather(dict(counts)):
-            total.update(part)
-        return dict(total)
 
     def tell(self, error: BaseException) -> None:
         """Leave the reason of a failure where the others look when they miss this rank; the first reason stays."""
