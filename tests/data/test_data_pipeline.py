@@ -27,7 +27,7 @@ from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.progress import Report
 from sanderling.runs.run import Run
 from sanderling.runs.stages import STAGES
-from sanderling.train.row_source import read_rows, rows_of_file
+from sanderling.train.row_source import ParquetSource, index_rows, rows_of_file
 
 
 def conversation(question: str, gt: str, answer: str, searches: int) -> dict:
@@ -84,7 +84,8 @@ def test_one_command_from_raw_files_to_rows(raw: Path, tmp_path: Path) -> None:
     kept = list(open_trajectories(out / "4-unlike.jsonl"))
     assert len([t for t in kept if "4 bridge" in t.question.text]) == 1
     assert next(len(list(t.turns())) for t in kept if "4 bridge" in t.question.text) == 2, "the shorter of two right ones"
-    rows = list(read_rows(out / "rows" / "train.parquet"))
+    source = ParquetSource(index_rows([out / "rows" / "train.parquet"]))
+    rows = [row for number in range(len(source.lengths)) for row in source[number]]
     assert [row.trajectory for row in rows] == [t.id for t in open_trajectories(out / "6-resampled.jsonl")]
     assert all(0 < row.loss_mask.sum() < len(row.ids) for row in rows)
     assert "Raw" not in (out / "report.html").read_text() and "dropped: 1" in (out / "report.html").read_text()

@@ -23,8 +23,9 @@ from sanderling.synth.questions import chain_questions
 from sanderling.synth.teacher import ModeShares, TeacherPolicy
 from sanderling.tools.world_tools import world_tools
 from sanderling.train.config import SupervisedConfig, TrainerConfig
-from sanderling.train.encoding import Encoding, Limit, sft_rows
+from sanderling.train.encoding import Encoding, Limit
 from sanderling.train.random_model import ModelShape, train_tokenizer, write_random_model
+from sanderling.train.row_source import sft_rows
 from sanderling.train.sft.loop import run_sft
 from sanderling.world.encyclopedia import generate_encyclopedia
 from sanderling.world.local import LocalWorld
@@ -49,7 +50,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
             FixedClock(date(2026, 1, 1)),
         ).run_many([Job(question, Seeds(), question.id) for question in questions], concurrency=2)
     )
-    rows = sft_rows(taught, Encoding(load_tokenizer(place / "base"), TINY), Limit(2_000)).rows
+    rows, _ = sft_rows(taught, Encoding(load_tokenizer(place / "base"), TINY), Limit(2_000))
     return run_sft(SFT, rows, place / "base", place / "sft").model_dir
 
 

@@ -8,8 +8,9 @@ import pytest
 from train_records import PROFILE, WordTokenizer, record
 
 from sanderling.core.errors import UserError
-from sanderling.train.encoding import Encoding, Limit, Overlong, sft_rows
-from sanderling.train.row_source import left_out_file, read_rows, write_rows
+from sanderling.train.contract import Row
+from sanderling.train.encoding import Encoding, Limit, Overlong
+from sanderling.train.row_source import ParquetSource, index_rows, left_out_file, sft_rows, write_rows
 
 GIVEN = [
     record("sva", name="a"),
@@ -20,15 +21,20 @@ GIVEN = [
 ]
 
 
+def read_rows(path: Path) -> list[Row]:
+    source = ParquetSource(index_rows([path]))
+    return [row for number in range(len(source.lengths)) for row in source[number]]
+
+
 def encoding() -> Encoding:
     return Encoding(WordTokenizer(), PROFILE)
 
 
 def test_rows_come_back_and_the_rest_is_counted(tmp_path: Path) -> None:
-    wanted = sft_rows([GIVEN[0], GIVEN[4]], encoding(), Limit(10_000)).rows
+    wanted, _ = sft_rows([GIVEN[0], GIVEN[4]], encoding(), Limit(10_000))
     limit = max(len(row.ids) for row in wanted)
     counts = write_rows(tmp_path / "rows.parquet", GIVEN, encoding(), Limit(limit))
-    found = list(read_rows(tmp_path / "rows.parquet"))
+    found = read_rows(tmp_path / "rows.parquet")
     assert [(row.trajectory, row.group) for row in found] == [(row.trajectory, row.group) for row in wanted]
     for row, want in zip(found, wanted, strict=True):
         assert np.array_equal(row.ids, want.ids) and np.array_equal(row.loss_mask, want.loss_mask)
@@ -54,11 +60,11 @@ def test_what_a_killed_run_left_is_written_over(tmp_path: Path) -> None:
 
 def test_none_are_a_file_too_and_other_files_are_refused(tmp_path: Path) -> None:
     assert write_rows(tmp_path / "rows.parquet", [], encoding(), Limit(9)).rows == 0
-    assert list(read_rows(tmp_path / "rows.parquet")) == []
+    assert read_rows(tmp_path / "rows.parquet") == []
     (tmp_path / "x.parquet").write_bytes(b"PAR1 no")
     for name in ("x.parquet", "none.parquet"):
         with pytest.raises(UserError):
-            list(read_rows(tmp_path / name))
+            read_rows(tmp_path / name)
 
 
 @pytest.mark.parametrize("how", [Overlong.CUT, Overlong.SPLIT])
@@ -68,7 +74,7 @@ def test_what_is_shortened_or_split_is_told(tmp_path: Path, how: Overlong) -> No
     nodes = (*long.nodes[:3], saw, *long.nodes[4:])
     limit = 600 if how is Overlong.CUT else 40
     counts = write_rows(tmp_path / "r", [long.model_copy(update={"nodes": nodes})], encoding(), Limit(limit, how))
-    rows = list(read_rows(tmp_path / "r"))
+    rows = read_rows(tmp_path / "r")
     assert all(len(row.ids) <= limit for row in rows)
     left = left_out_file(tmp_path / "r")
     if how is Overlong.CUT:

@@ -7,12 +7,13 @@ from sanderling.core.record import NodeKind, Trajectory
 from sanderling.rl.credit.table import Graded, TurnTool, build_table, turn_tools
 from sanderling.rl.step import rl_rows
 from sanderling.train.contract import Row
-from sanderling.train.encoding import Encoding, Limit, TrainTurn, rows_of, sft_rows
+from sanderling.train.encoding import Encoding, Limit, rows_of
+from sanderling.train.row_source import sft_rows
 
 
-def sft_row(trajectory: Trajectory, encoding: Encoding, train_turn: TrainTurn | None = None) -> Row | None:
+def sft_row(trajectory: Trajectory, encoding: Encoding) -> Row | None:
     """The one row of a plain trajectory."""
-    rows = rows_of(trajectory, encoding, Limit(10**6), train_turn).rows
+    rows = rows_of(trajectory, encoding, Limit(10**6)).rows
     assert len(rows) <= 1
     return rows[0] if rows else None
 
@@ -74,19 +75,11 @@ def test_what_follows_the_last_turn_is_not_in_the_row(encoding):
     assert row is not None and row.loss_mask[-1]
 
 
-def test_turns_can_be_left_out_of_the_loss(encoding):
-    trajectory = record("sva")
-    row = sft_row(trajectory, encoding, train_turn=lambda turn, node: turn == 1)
-    assert row is not None
-    assert row.ids[row.loss_mask].tolist() == list(list(trajectory.turns())[1].token_ids)
-    assert sft_row(trajectory, encoding, train_turn=lambda turn, node: False) is None
-
-
 def test_rows_too_long_are_left_out_whole_and_counted(encoding):
     trajectories = [record("a", name="short"), record("sssssva", name="long"), record("", name="empty", answer=None)]
-    found = sft_rows(trajectories, encoding, Limit(30))
-    assert [row.trajectory for row in found.rows] == ["short"]
-    assert (found.counts["too_long"], found.counts["without_turns"], found.counts["turns_left_out"]) == (1, 1, 7)
+    rows, counts = sft_rows(trajectories, encoding, Limit(30))
+    assert [row.trajectory for row in rows] == ["short"]
+    assert (counts.too_long, counts.without_turns, counts.turns_left_out) == (1, 1, 7)
 
 
 def test_ids_of_another_tokenizer_are_refused(encoding):

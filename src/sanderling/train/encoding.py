@@ -24,8 +24,6 @@ from sanderling.core.record import Node, NodeKind, Trajectory
 from sanderling.train.contract import Row
 
 _HEAD = (NodeKind.SYSTEM, NodeKind.QUESTION)
-TrainTurn = Callable[[int, Node], bool]
-"""Whether a turn, by its number on its branch and node, is trained."""
 MARK = "\n[… {tokens} tokens left out …]\n"
 """What stands where an observation was cut."""
 
@@ -273,32 +271,7 @@ class Made:
     """Turns that should have been trained and are in no row."""
 
 
-@dataclass(frozen=True)
-class RowSet:
-    """The rows of many trajectories, and what was left out."""
-
-    rows: list[Row]
-    counts: Counter[str]
-    """``too_long``, ``cut``, ``cut_tokens``, ``split``, ``turns_left_out`` as in :class:`Made`; ``without_turns``: trajectories
-    in which the policy said nothing that is trained."""
-
-
-def sft_rows(
-    trajectories: Sequence[Trajectory], encoding: Encoding, limit: Limit, train_turn: TrainTurn | None = None
-) -> RowSet:
-    """The rows of all trajectories, in order. Raises UserError as :func:`rows_of` does."""
-    rows: list[Row] = []
-    counts: Counter[str] = Counter()
-    for trajectory in trajectories:
-        made = rows_of(trajectory, encoding, limit, train_turn)
-        rows += made.rows
-        for name in ("too_long", "cut", "cut_tokens", "split", "turns_left_out"):
-            counts[name] += getattr(made, name)
-        counts["without_turns"] += not made.longest
-    return RowSet(rows, counts)
-
-
-def rows_of(trajectory: Trajectory, encoding: Encoding, limit: Limit, train_turn: TrainTurn | None = None) -> Made:
+def rows_of(trajectory: Trajectory, encoding: Encoding, limit: Limit) -> Made:
     """One trajectory as rows.
 
     Raises UserError for ids of another tokenizer, records that mix ids and text, and messages that no loop could have sent.
@@ -312,10 +285,8 @@ def rows_of(trajectory: Trajectory, encoding: Encoding, limit: Limit, train_turn
         turns = [at for at, piece in enumerate(pieces) if piece.kind is NodeKind.TURN]
         chosen = [
             at
-            for number, at in enumerate(turns)
-            if pieces[at].node not in trained
-            and any(_mask(trajectory, pieces[at].node, len(pieces[at].ids)))
-            and (train_turn is None or train_turn(number, trajectory.nodes[pieces[at].node]))
+            for at in turns
+            if pieces[at].node not in trained and any(_mask(trajectory, pieces[at].node, len(pieces[at].ids)))
         ]
         if not chosen:
             continue

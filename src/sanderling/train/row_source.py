@@ -1,16 +1,18 @@
 """Supervised rows as Parquet, and where a trainer's rows come from: by number, with what is to be known of them beforehand.
 
-``read_rows(path)`` gives the rows that were written, in order. A trajectory that makes no row is counted with its reason: too
-long, without a turn to train, or in an order that no loop could have sent; ``left_out_file(path)`` names each of them, and all
-of which only a part is there. Files are written by row groups, whole or not at all.
+A trajectory that makes no row is counted with its reason: too long, without a turn to train, or in an order that no loop could
+have sent; ``left_out_file(path)`` names each of them, and all of which only a part is there. Files are written by row groups,
+whole or not at all.
 
 A trainer's file is read through once, a row group at a time, for lengths and for whatever would stop training later; then rows
 are read where they lie, so memory holds a few row groups and never the whole. Importable without torch.
+
+Example: ``ParquetSource(index_rows([Path("rows.parquet")]))[0]`` are the rows of the first trajectory.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -38,9 +40,11 @@ SCHEMA = pa.schema(
     ]
 )
 _GROUP_TOKENS = 4_000_000
-_READ_ROWS = 16
 _HELD = 8
 """Row groups in memory: 16 to 20 MB each as they are written."""
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -78,24 +82,46 @@ class RowCounts:
         """The figures, for machines."""
         return vars(self) | {"examples": dict(self.examples), "lengths": dict(sorted(self.lengths.items()))}
 
+    def count(self, made: Made) -> list[tuple[str, str]]:
+        """Count what became of a trajectory; what of it is missing: the reason, and more about it."""
+        self.longest = max(self.longest, made.longest)
+        self.rows += len(made.rows)
+        for row in made.rows:
+            self.tokens += len(row.ids)
+            self.trained_tokens += int(row.loss_mask.sum())
+            self.lengths[len(row.ids) // 1_000] += 1
+        for name in ("too_long", "cut", "cut_tokens", "split", "turns_left_out"):
+            setattr(self, name, getattr(self, name) + getattr(made, name))
+        if not made.longest:
+            self.without_turns += 1
+            return [("without_turns", "")]
+        told = {"too_long": f"{made.longest:,} tokens", "cut": f"{made.cut_tokens:,} of {made.longest:,} tokens"}
+        missing = [(reason, detail) for reason, detail in told.items() if getattr(made, reason)]
+        if made.turns_left_out and not made.too_long:
+            missing.append(("turns_left_out", f"{made.turns_left_out:,} turns"))
+        return missing
+
+
+def sft_rows(trajectories: Iterable[Trajectory], encoding: Encoding, limit: Limit) -> tuple[list[Row], RowCounts]:
+    """The rows of all trajectories in memory, in order. Raises UserError as `encoding.rows_of` does."""
+    rows: list[Row] = []
+    counts = RowCounts()
+    for trajectory in trajectories:
+        made = rows_of(trajectory, encoding, limit)
+        counts.count(made)
+        rows += made.rows
+    return rows, counts
+
 
 def left_out_file(path: Path) -> Path:
     """Beside a file of rows: id, reason and detail of every trajectory that misses something; absent where none does."""
     return path.with_name(path.name + ".left-out.jsonl")
 
 
-def write_rows(path: Path, trajectories: Iterable[Trajectory], encoding: Encoding, limit: Limit) -> RowCounts:
-    """Write the rows of each trajectory that makes any. Raises UserError when the file cannot be written."""
-    counts = RowCounts()
-    with Lines(left_out_file(path), keep_empty=False) as left_out:
-        _write_file(path, _rows(trajectories, encoding, limit, counts, left_out), _described(encoding, limit))
-    return counts
-
-
 def rows_of_file(
     source: Path, out: Path, tokenizer: Path, profile: str, max_tokens: int | None, overlong: Overlong | str
 ) -> RowCounts:
-    """Write the rows of a file; without a limit, the profile's context is it. Raises UserError."""
+    """Write the rows of a file of trajectories; without a limit, the profile's context is it. Raises UserError."""
     check_places([source, tokenizer], [out, left_out_file(out)])
     chosen = get_profile(profile)
     limit = chosen.budgets.max_context_tokens if max_tokens is None else max_tokens
@@ -104,39 +130,25 @@ def rows_of_file(
     )
 
 
-def _write_file(path: Path, rows: Iterator[Row], schema: pa.Schema) -> None:
-    part = path.with_name(f".{path.name}.partial")  # one name, so that what a killed run left is written over
-    try:
-        refuse_device(path)
-        try:
-            with part.open("wb") as file:
-                _write(file, rows, schema)
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
-    except OSError as error:
-        raise UserError(f"Cannot write {path} ({error.strerror}): choose another place, or free some space.") from error
-
-
-def read_rows(path: Path) -> Iterator[Row]:
-    """The rows of a file, a few in memory at a time. Raises UserError when it holds none."""
-    if not path.is_file():
-        raise UserError(f"There is no file {path}: write it with sanderling data rows.")
-    try:
-        with pq.ParquetFile(path) as file:
-            if not set(SCHEMA.names) <= set(file.schema_arrow.names):
-                raise UserError(f"{path} holds no rows: write it with sanderling data rows.")
-            for batch in file.iter_batches(batch_size=_READ_ROWS, columns=SCHEMA.names):
-                for row in batch.to_pylist():
-                    ids, mask = np.array(row["ids"], dtype=np.int64), np.array(row["loss_mask"], dtype=np.bool_)
-                    yield Row(ids=ids, loss_mask=mask, trajectory=row["trajectory"], group=row["group"])
-    except (pa.ArrowException, OSError) as error:
-        raise UserError(f"{path} is not a readable file of rows ({str(error).splitlines()[0]}): write it again.") from error
-
-
-def _described(encoding: Encoding, limit: Limit) -> pa.Schema:
+def write_rows(path: Path, trajectories: Iterable[Trajectory], encoding: Encoding, limit: Limit) -> RowCounts:
+    """Write the rows of each trajectory that makes any. Raises UserError when the file cannot be written."""
+    counts = RowCounts()
     told = {"tokenizer": encoding.tokenizer.fingerprint, "profile": encoding.profile.name}
-    return SCHEMA.with_metadata(told | {"max_tokens": str(limit.max_tokens), "overlong": limit.overlong.value})
+    schema = SCHEMA.with_metadata(told | {"max_tokens": str(limit.max_tokens), "overlong": limit.overlong.value})
+    part = path.with_name(f".{path.name}.partial")  # one name, so that what a killed run left is written over
+    with Lines(left_out_file(path), keep_empty=False) as left_out:
+        try:
+            refuse_device(path)
+            try:
+                with part.open("wb") as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
+                    for group in _groups(_rows(trajectories, encoding, limit, counts, left_out)):
+                        writer.write_table(pa.Table.from_pylist(group, schema=schema))
+                part.replace(path)
+            finally:
+                part.unlink(missing_ok=True)
+        except OSError as error:
+            raise UserError(f"Cannot write {path} ({error.strerror}): choose another place, or free some space.") from error
+    return counts
 
 
 def _rows(
@@ -146,50 +158,32 @@ def _rows(
         counts.trajectories += 1
         try:
             made = rows_of(trajectory, encoding, limit)
+            missing = counts.count(made)
         except UserError as error:
             made, missing = Made(), [("refused", str(error))]
             counts.refused += 1
-        else:
-            missing = _count(made, counts)
         for reason, detail in missing:
             counts.examples.setdefault(reason, f"{trajectory.id}: {detail}" if detail else trajectory.id)
             left_out.add(encode_record({"id": trajectory.id, "reason": reason, "detail": detail}))
-        for row in made.rows:
-            counts.rows += 1
-            counts.tokens += len(row.ids)
-            counts.trained_tokens += int(row.loss_mask.sum())
-            counts.lengths[len(row.ids) // 1_000] += 1
-            yield row
+        yield from made.rows
 
 
-def _count(made: Made, counts: RowCounts) -> list[tuple[str, str]]:
-    """Count what became of a trajectory; what of it is missing: the reason, and more about it."""
-    counts.longest = max(counts.longest, made.longest)
-    for name in ("too_long", "cut", "cut_tokens", "split", "turns_left_out"):
-        setattr(counts, name, getattr(counts, name) + getattr(made, name))
-    if not made.longest:
-        counts.without_turns += 1
-        return [("without_turns", "")]
-    told = {"too_long": f"{made.longest:,} tokens", "cut": f"{made.cut_tokens:,} of {made.longest:,} tokens"}
-    missing = [(reason, detail) for reason, detail in told.items() if getattr(made, reason)]
-    if made.turns_left_out and not made.too_long:
-        missing.append(("turns_left_out", f"{made.turns_left_out:,} turns"))
-    return missing
-
-
-def _write(file: Any, rows: Iterable[Row], schema: pa.Schema) -> None:
+def _groups(rows: Iterable[Row]) -> Iterator[list[dict[str, Any]]]:
+    """Rows as they are stored, as many together as make a row group."""
     held: list[dict[str, Any]] = []
     size = 0
-    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        for row in rows:
-            names = {"trajectory": without_surrogates(row.trajectory), "group": without_surrogates(row.group)}
-            held.append(names | {"ids": row.ids, "loss_mask": row.loss_mask})
-            size += len(row.ids)
-            if size >= _GROUP_TOKENS:
-                writer.write_table(pa.Table.from_pylist(held, schema=schema))
-                held, size = [], 0
-        if held:
-            writer.write_table(pa.Table.from_pylist(held, schema=schema))
+    for row in rows:
+        names = {"trajectory": without_surrogates(row.trajectory), "group": without_surrogates(row.group)}
+        held.append(names | {"ids": row.ids, "loss_mask": row.loss_mask})
+        size += len(row.ids)
+        if size >= _GROUP_TOKENS:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -205,6 +199,18 @@ class Survey:
     largest_id: int = -1
     tokenizer: str | None = None
     """Fingerprint of the tokenizer that made the ids, where it is known."""
+
+    def __add__(self, other: "Survey") -> "Survey":
+        longer = other if other.longest > self.longest else self
+        return Survey(
+            rows=self.rows + other.rows,
+            tokens=self.tokens + other.tokens,
+            trained_tokens=self.trained_tokens + other.trained_tokens,
+            longest=longer.longest,
+            longest_row=longer.longest_row,
+            largest_id=max(self.largest_id, other.largest_id),
+            tokenizer=self.tokenizer or other.tokenizer,
+        )
 
 
 class RowSource(Protocol):
@@ -235,24 +241,11 @@ class ListSource:
     def __init__(self, rows: Sequence[Row]) -> None:
         trained = [row for row in rows if row.loss_mask.any()]
         self._rows = [[trained[place] for place in places] for places in grouped([row.trajectory for row in trained])]
-        self._lengths = np.array([sum(len(row.ids) for row in family) for family in self._rows], dtype=np.int64)
-        longest = max(rows, key=lambda row: len(row.ids), default=None)
-        self._survey = Survey(
-            rows=len(rows),
-            tokens=sum(len(row.ids) for row in rows),
-            trained_tokens=sum(int(row.loss_mask.sum()) for row in rows),
-            longest=0 if longest is None else len(longest.ids),
-            longest_row="" if longest is None else longest.trajectory,
-            largest_id=max((int(row.ids.max()) for row in rows if len(row.ids)), default=-1),
-        )
-
-    @property
-    def lengths(self) -> IntArray:
-        return self._lengths
-
-    @property
-    def survey(self) -> Survey:
-        return self._survey
+        self.lengths: IntArray = np.array([sum(len(row.ids) for row in family) for family in self._rows], dtype=np.int64)
+        self.survey = Survey()
+        for row in rows:
+            size, largest = len(row.ids), int(row.ids.max(initial=-1))
+            self.survey += Survey(1, size, int(row.loss_mask.sum()), size, row.trajectory, largest)
 
     def __getitem__(self, index: int) -> Sequence[Row]:
         return self._rows[index]
@@ -288,28 +281,32 @@ def index_rows(paths: Sequence[Path]) -> RowIndex:
     names: list[str] = []
     places: list[tuple[int, int, int]] = []
     lengths: list[int] = []
-    told: list[Survey] = []
+    survey, tokenizers = Survey(), set[str]()
     for number, path in enumerate(paths):
         try:
             with path.open("rb") as opened, pq.ParquetFile(opened) as file:
-                meta = file.schema_arrow.metadata or {}
-                told.append(Survey(tokenizer=meta[b"tokenizer"].decode() if b"tokenizer" in meta else None))
+                if told := (file.schema_arrow.metadata or {}).get(b"tokenizer"):
+                    tokenizers.add(told.decode())
                 for group in range(file.num_row_groups):
-                    table = file.read_row_group(group, columns=SCHEMA.names)
-                    look = _look(path, table)
-                    told.append(look.survey)
-                    for row in np.flatnonzero(look.trained).tolist():
-                        names.append(_named(look.names[row], number))
-                        places.append((number, group, row))
-                        lengths.append(int(look.lengths[row]))
+                    own, sizes, trained, largest = _checked(path, file.read_row_group(group, columns=SCHEMA.names))
+                    for row, (name, size, count) in enumerate(zip(own, sizes.tolist(), trained.tolist(), strict=True)):
+                        survey += Survey(1, size, count, size, name)
+                        if count:
+                            names.append(_named(name, number))
+                            places.append((number, group, row))
+                            lengths.append(size)
+                    survey += Survey(largest_id=largest)
         except (pa.ArrowException, OSError, KeyError) as error:
             raise UserError(f"{path} is not a readable file of rows ({_first(error)}): write it again.") from error
-    families = [tuple(family) for family in grouped(names)]
+    if len(tokenizers) > 1:
+        told = ", ".join(sorted(tokenizers))
+        raise UserError(f"The files of rows are of several tokenizers ({told}): train on those of one.")
+    families = grouped(names)
     return RowIndex(
         paths=tuple(paths),
         families=tuple(tuple(places[row] for row in family) for family in families),
         lengths=np.array([sum(lengths[row] for row in family) for family in families], dtype=np.int64),
-        survey=_together(told),
+        survey=replace(survey, tokenizer=min(tokenizers, default=None)),
     )
 
 
@@ -318,20 +315,40 @@ def _named(name: str, number: int) -> str:
     return f"{name} (file {number + 1})" if name and number else name
 
 
+def _checked(path: Path, table: pa.Table) -> tuple[list[str], IntArray, IntArray, int]:
+    """Of a row group the rows' names, their tokens, trained ones, and the largest id. Raises UserError for bad rows."""
+    names = [name or "" for name in table["trajectory"].to_pylist()]
+    ids, mask = (table[name].combine_chunks() for name in ("ids", "loss_mask"))
+    lists = all(pa.types.is_list(one.type) or pa.types.is_large_list(one.type) for one in (ids, mask))
+    if not lists or not pa.types.is_integer(ids.type.value_type) or not pa.types.is_boolean(mask.type.value_type):
+        raise UserError(
+            f"{path} holds {ids.type} ids and {mask.type} masks, not lists of integers and of booleans: write it again."
+        )
+    if any(values.null_count or values.flatten().null_count for values in (ids, mask)):
+        raise UserError(f"{path} holds a row without ids or without a loss mask, or one with gaps: write it again.")
+    lengths, mask_lengths = (np.diff(values.offsets.to_numpy()).astype(np.int64) for values in (ids, mask))
+    values, trains = ids.flatten().to_numpy(), mask.flatten().to_numpy(zero_copy_only=False).astype(np.int64)
+    for row in np.flatnonzero(lengths != mask_lengths):
+        raise UserError(
+            f"{path}: row {names[row] or row} has {lengths[row]:,} ids and {mask_lengths[row]:,} places in its loss mask: "
+            "write it again."
+        )
+    ends, sums = np.cumsum(lengths), np.concatenate(([0], np.cumsum(trains)))
+    starts = ends - lengths
+    for row in np.flatnonzero((lengths > 0) & (sums[np.minimum(starts + 1, len(trains))] > sums[starts])):
+        raise UserError(f"{path}: row {names[row] or row} trains its first token, which nothing precedes: write it again.")
+    if values.size and int(values.min()) < 0:
+        raise UserError(f"{path} holds negative ids: write it again.")
+    return names, lengths, sums[ends] - sums[starts], int(values.max(initial=-1))
+
+
 class ParquetSource:
     """The rows of files, read where they lie; a few row groups are held."""
 
     def __init__(self, index: RowIndex) -> None:
         self._index = index
+        self.lengths, self.survey = index.lengths, index.survey
         self._held: OrderedDict[tuple[int, int], Any] = OrderedDict()
-
-    @property
-    def lengths(self) -> IntArray:
-        return self._index.lengths
-
-    @property
-    def survey(self) -> Survey:
-        return self._index.survey
 
     def __getitem__(self, index: int) -> Sequence[Row]:
         return [self._row(*place) for place in self._index.families[index]]
@@ -359,81 +376,6 @@ class ParquetSource:
         while len(self._held) > _HELD:
             self._held.popitem(last=False)
         return self._held[key]
-
-
-@dataclass(frozen=True)
-class _Look:
-    """A row group, looked through."""
-
-    names: list[str]
-    lengths: IntArray
-    trained: IntArray
-    """Trained tokens of each row."""
-    survey: Survey
-
-
-def _look(path: Path, table: pa.Table) -> _Look:
-    names = [name or "" for name in table["trajectory"].to_pylist()]
-    ids, mask = (table[name].combine_chunks() for name in ("ids", "loss_mask"))
-    if not _is_list(ids.type, pa.types.is_integer) or not _is_list(mask.type, pa.types.is_boolean):
-        raise UserError(
-            f"{path} holds {ids.type} ids and {mask.type} masks, not lists of integers and of booleans: write it again."
-        )
-    if any(values.null_count or values.flatten().null_count for values in (ids, mask)):
-        raise UserError(f"{path} holds a row without ids or without a loss mask, or one with gaps: write it again.")
-    lengths, mask_lengths = (np.diff(values.offsets.to_numpy()).astype(np.int64) for values in (ids, mask))
-    values, trains = ids.flatten().to_numpy(), mask.flatten().to_numpy(zero_copy_only=False).astype(np.int64)
-    unlike = np.flatnonzero(lengths != mask_lengths)
-    if unlike.size:
-        row = int(unlike[0])
-        raise UserError(
-            f"{path}: row {names[row] or row} has {lengths[row]:,} ids and {mask_lengths[row]:,} places in its loss mask: "
-            "write it again."
-        )
-    ends = np.cumsum(lengths)
-    sums = np.concatenate(([0], np.cumsum(trains)))
-    first = (
-        np.flatnonzero((lengths > 0) & (trains[np.minimum(ends - lengths, max(len(trains) - 1, 0))] > 0)) if len(trains) else []
-    )
-    if len(first):
-        row = int(first[0])
-        raise UserError(f"{path}: row {names[row] or row} trains its first token, which nothing precedes: write it again.")
-    if values.size and int(values.min()) < 0:
-        raise UserError(f"{path} holds negative ids: write it again.")
-    longest = int(np.argmax(lengths)) if len(lengths) else 0
-    return _Look(
-        names,
-        lengths,
-        sums[ends] - sums[ends - lengths],
-        Survey(
-            rows=len(names),
-            tokens=int(lengths.sum()),
-            trained_tokens=int(trains.sum()),
-            longest=int(lengths.max(initial=0)),
-            longest_row=names[longest] if names else "",
-            largest_id=int(values.max(initial=-1)),
-        ),
-    )
-
-
-def _is_list(kind: pa.DataType, of: Callable[[pa.DataType], bool]) -> bool:
-    return (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and of(kind.value_type)
-
-
-def _together(told: Sequence[Survey]) -> Survey:
-    tokenizers = sorted({one.tokenizer for one in told if one.tokenizer is not None})
-    if len(tokenizers) > 1:
-        raise UserError(f"The files of rows are of several tokenizers ({', '.join(tokenizers)}): train on those of one.")
-    longest = max(told, key=lambda one: one.longest, default=Survey())
-    return Survey(
-        rows=sum(one.rows for one in told),
-        tokens=sum(one.tokens for one in told),
-        trained_tokens=sum(one.trained_tokens for one in told),
-        longest=longest.longest,
-        longest_row=longest.longest_row,
-        largest_id=max((one.largest_id for one in told), default=-1),
-        tokenizer=tokenizers[0] if tokenizers else None,
-    )
 
 
 def _first(error: Exception) -> str:

@@ -63,13 +63,14 @@ def train_both(material: Material) -> dict[str, Any]:
 
 
 def _train(material: Material, name: str, start: Path, skills: tuple[str, ...], config: SupervisedConfig) -> dict[str, Any]:
-    from sanderling.train.encoding import Encoding, Limit, sft_rows
+    from sanderling.train.encoding import Encoding, Limit
+    from sanderling.train.row_source import sft_rows
     from sanderling.train.sft.loop import run_sft
 
     profile = material.layout.profile
     trajectories = [trajectory for skill in skills for trajectory in material.right(skill)]
-    found = sft_rows(trajectories, Encoding(load_tokenizer(start), profile), Limit(profile.budgets.max_context_tokens))
-    run_sft(config, found.rows, start, material.root / name)
+    rows, _ = sft_rows(trajectories, Encoding(load_tokenizer(start), profile), Limit(profile.budgets.max_context_tokens))
+    run_sft(config, rows, start, material.root / name)
     metrics = read_metrics(material.root / name / "metrics.jsonl")
     return {"trajectories": len(trajectories), "steps": len(metrics), "final_nll": metrics[-1]["nll"]}
 

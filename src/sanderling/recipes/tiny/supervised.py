@@ -44,19 +44,20 @@ def train_arms(layout: Layout, report: Report) -> dict[str, Any]:
 
 def train_arm(layout: Layout, arm: str) -> dict[str, Any]:
     """One arm, from its trajectories to a model directory; resumes where it was killed."""
-    from sanderling.train.encoding import Encoding, Limit, sft_rows
+    from sanderling.train.encoding import Encoding, Limit
+    from sanderling.train.row_source import sft_rows
     from sanderling.train.sft.loop import run_sft
 
     trajectories = training_set(layout, arm)
     encoding = Encoding(load_tokenizer(layout.base), layout.profile)
-    found = sft_rows(trajectories, encoding, Limit(layout.profile.budgets.max_context_tokens))
-    run_sft(layout.config.sft, found.rows, layout.base, layout.root / arm)
+    rows, counts = sft_rows(trajectories, encoding, Limit(layout.profile.budgets.max_context_tokens))
+    run_sft(layout.config.sft, rows, layout.base, layout.root / arm)
     metrics = read_metrics(layout.root / arm / "metrics.jsonl")
     return {
         "trajectories": len(trajectories),
-        "rows": len(found.rows),
-        "too_long": found.counts["too_long"],
-        "tokens": int(sum(len(row.ids) for row in found.rows)),
+        "rows": len(rows),
+        "too_long": counts.too_long,
+        "tokens": int(sum(len(row.ids) for row in rows)),
         "tokens_seen": int(sum(line["tokens"] for line in metrics)),
         "steps": len(metrics),
         "final_nll": metrics[-1]["nll"],
