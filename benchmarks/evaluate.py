@@ -32,11 +32,11 @@ from sanderling.core.profiles import get_profile
 from sanderling.core.record import Question
 from sanderling.core.types import Ending, Message, Sampling, SystemClock, ToolSpec
 from sanderling.evaluate.benchmarks import leaks
-from sanderling.evaluate.judging import booked
+from sanderling.evaluate.judging import with_book
 from sanderling.evaluate.live import Live
-from sanderling.evaluate.measured import Measure, measured
+from sanderling.evaluate.log import About, RunLog, sha256_of_questions
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.run_directory import About, RunDirectory, sha256_of_questions
+from sanderling.evaluate.run import Evaluation, run_evaluation
 from sanderling.judge.by_hand import ByHand
 from sanderling.judge.rules import rule_judge
 from sanderling.policy.contract import Completion, Finish, MessageSession, OnText, SampleKey, ScriptedPolicy, Session
@@ -121,7 +121,7 @@ async def run(root: Path, attempts: int, turns: int, concurrency: int, seconds: 
     """Wall and processor seconds of the whole run, its result included; not of opening the world."""
     asked = [Question(id=str(n), text=f"Which of them all is meant by number {n}, and why is that so?", answers=(f"a{n}",))
              for n in range(attempts)]  # fmt: skip
-    directory, profile = RunDirectory(root), get_profile("dr-venus-4b")
+    directory, profile = RunLog(root), get_profile("dr-venus-4b")
     guard = Guard(Blocklist.parse(leaks()), {one.id: one.text for one in asked}, (), lambda line: None)
     words = "and then it was told that " * (OBSERVATION_CHARS // 26)
     pages = [Page(url=f"https://w.example/{n}", title=f"Page {n}", text=f"page number {n}. {words}") for n in range(PAGES)]
@@ -136,10 +136,10 @@ async def run(root: Path, attempts: int, turns: int, concurrency: int, seconds: 
     wall, processor = time.perf_counter(), time.process_time()
     with directory.alone():
         began = directory.begin(about, asked, 1, "benchmark")
-        judges = booked(directory, rule_judge("exact"), None, ByHand())
+        judges = with_book(directory, rule_judge("exact"), None, ByHand())
         with Journal(directory.root) as journal:
             async with showing(Shown(live, "benchmark", lambda: 0.0), console, asyncio.Event()):
-                await measured(Measure(directory, began, asked, concurrency), agent, judges, journal, watch=live)
+                await run_evaluation(Evaluation(directory, began, asked, concurrency), agent, judges, journal, watch=live)
     result = EvalResult.load(directory.result_file)
     if result.endings != {Ending.ANSWERED: attempts} or result.mean_turns != turns or result.unscored:
         raise RuntimeError(f"the benchmark's run went wrong: {result.endings}, {result.mean_turns} turns")

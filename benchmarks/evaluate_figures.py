@@ -13,20 +13,19 @@ import json
 import platform
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from sanderling.core.record import Question
 from sanderling.core.types import Ending
-from sanderling.evaluate.beside import Beside
 from sanderling.evaluate.comparing.model import Attempted, Run, compared
 from sanderling.evaluate.comparing.page import html
-from sanderling.evaluate.episodes import Episode
-from sanderling.evaluate.judged import JudgedAttempt
+from sanderling.evaluate.episodes import Episode, JudgedAttempt
+from sanderling.evaluate.figures import RunInfo, summarise
 from sanderling.evaluate.reading import Outcome
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.summary import RunInfo, summarise
 from sanderling.policy.budget import Prices
 
 GOAL_SECONDS, GOAL_MB = 1.0, 8.0
@@ -117,16 +116,17 @@ def main() -> None:
     chosen = options.parse_args()
     questions = questions_of(chosen.questions)
     episodes = episodes_of(questions, chosen.attempts)
-    plain, full = Beside(PRICES), Beside(PRICES, judged=said_of(episodes))
+    plain = replace(INFO, prices=PRICES)
+    full = replace(plain, judged=said_of(episodes))
 
-    def seconds(beside: Beside) -> float:
+    def seconds(info: RunInfo) -> float:
         began = time.process_time()
-        summarise(episodes, questions, chosen.attempts, INFO, beside)
+        summarise(episodes, questions, chosen.attempts, info)
         return time.process_time() - began
 
     first, *later = (seconds(plain) for _ in range(chosen.tries))
     judged = min(seconds(full) for _ in range(chosen.tries))
-    result = summarise(episodes, questions, chosen.attempts, INFO, full)
+    result = summarise(episodes, questions, chosen.attempts, full)
     began = time.process_time()
     text = page_of(result, episodes, questions)
     figures = {

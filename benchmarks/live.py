@@ -19,9 +19,8 @@ from rich.console import Console
 from sanderling.agent.events import CallsMade, Event, Observed, TurnSampled, TurnStarted
 from sanderling.cli.eval_progress import Pane, Shown
 from sanderling.core.types import Ending
-from sanderling.evaluate.episodes import Episode
+from sanderling.evaluate.episodes import Episode, Key
 from sanderling.evaluate.live import Live
-from sanderling.evaluate.rows import Key
 
 SIZES, LANES, TURNS, LOOKS = (400, 4_000, 40_000), 64, 5, 300
 EVENTS_PER_S, LOOKS_PER_S = 4 * LANES / 0.5, 2.0

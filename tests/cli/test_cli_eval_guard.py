@@ -16,8 +16,7 @@ from sanderling.evaluate.benchmark_files import load_benchmark
 from sanderling.evaluate.benchmark_rows import Options
 from sanderling.evaluate.benchmarks import get_benchmark
 from sanderling.evaluate.guarding import GuardCounts, guard_counts, guarding_of
-from sanderling.evaluate.run_directory import RunDirectory
-from sanderling.runs.jsonl import TrajectoryStore
+from sanderling.evaluate.log import RunLog
 from sanderling.synth.questions import chain_questions
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import build_world
@@ -49,7 +48,7 @@ def read_by(out: Path) -> set[str]:
     """Pages that an attempt saw which give its own question away."""
     return {
         url
-        for one in TrajectoryStore(out / "attempts.jsonl")
+        for one in RunLog(out).records()
         for node in one.nodes
         for event in node.events
         for url in event.provenance
@@ -100,7 +99,7 @@ def test_a_run_goes_on_under_the_guard_it_began_with(place: Path, tmp_path: Path
     for more in (["--no-guard"], ["--blocklist", tmp_path / "mine.txt"]):
         result = run(place, tmp_path / "run", *more)
         assert isinstance(result.exception, UserError) and "begun with something else (guard was" in str(result.exception)
-    about = RunDirectory(tmp_path / "run").read()
+    about = RunLog(tmp_path / "run").read()
     assert (
         about is not None and about.about.guard.on and about.about.guard.verbatim and len(about.about.guard.fingerprint) == 64
     )

@@ -2,16 +2,16 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
 from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
-from sanderling.evaluate.episodes import episode_of
-from sanderling.evaluate.judged import JudgedAttempt, JudgedBy, write_judged
-from sanderling.evaluate.run_directory import About, RunDirectory, sha256_of_questions
-from sanderling.evaluate.summary import RunInfo, summarise
+from sanderling.evaluate.episodes import JudgedAttempt, episode_of
+from sanderling.evaluate.figures import RunInfo, summarise
+from sanderling.evaluate.log import About, JudgedBy, RunLog, sha256_of_questions
 from sanderling.judge.verdict import META_KEY, Code
 
 JUDGE = "exact"
@@ -101,9 +101,9 @@ def judged(one: Trajectory, **more: Any) -> JudgedAttempt:
     return JudgedAttempt(**{**about, **verdict, **more})
 
 
-def make_run(root: Path, stored: Sequence[Trajectory], attempts: int, *, private: bool = False) -> RunDirectory:
+def make_run(root: Path, stored: Sequence[Trajectory], attempts: int, *, private: bool = False) -> RunLog:
     """A finished run of these attempts, stored in this order; of an attempt the last counts."""
-    directory = RunDirectory(root)
+    directory = RunLog(root)
     last = {(one.question.id, one.seeds.attempt): one for one in stored}
     questions = list({one.question.id: one.question for one in last.values()}.values())
     about = About(
@@ -117,13 +117,13 @@ def make_run(root: Path, stored: Sequence[Trajectory], attempts: int, *, private
     )
     run = directory.begin(about, questions, attempts, "test")
     for one in stored:
-        directory.store.append(one)
-    directory.table("about").put("attempts", {"profile": get_profile("tiny").model_dump(mode="json")})
+        directory.append(one)
+    directory.run.table("about").put("attempts", {"profile": get_profile("tiny").model_dump(mode="json")})
     said = [judged(one) for one in last.values()]
-    written = write_judged(directory.judged_file, said, JudgedBy(JUDGE))
+    written = directory.write_verdicts(said, JudgedBy(JUDGE))
     info = RunInfo("sanderling eval run", 3, "0.1.0", "2026-01-02T03:04:05+00:00", 60.0, 0, judge=JUDGE)
-    summarise([episode_of(one, JUDGE) for one in last.values()], questions, attempts, info).model_copy(
-        update={"judged_sha256": written}
-    ).save(directory.result_file)
+    correct = {one.key: one.correct for one in said}
+    rows = [replace(row, correct=correct[row.key]) for row in map(episode_of, last.values())]
+    summarise(rows, questions, attempts, info).model_copy(update={"judged_sha256": written}).save(directory.result_file)
     directory.finish(run)
     return directory

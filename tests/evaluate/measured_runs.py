@@ -17,12 +17,10 @@ from sanderling.agent.journal import Journal
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Question
 from sanderling.core.types import FixedClock, Message
-from sanderling.evaluate.attempts import Made, Retry
-from sanderling.evaluate.judging import Judges
-from sanderling.evaluate.measured import Measure, measured
+from sanderling.evaluate.judging import Judges, Retry
+from sanderling.evaluate.log import About, RunLog, sha256_of_questions
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.run_directory import About, RunDirectory, sha256_of_questions
-from sanderling.evaluate.watch import Watch
+from sanderling.evaluate.run import Evaluation, Made, Watch, run_evaluation
 from sanderling.judge.rules import RuleJudge, exact_match
 from sanderling.policy.contract import PolicyOutageError, SampleKey, ScriptedPolicy
 from sanderling.tools.world_tools import world_tools
@@ -78,7 +76,7 @@ async def go(
 ) -> tuple[Made, EvalResult]:
     """Begin a run, or go on with it."""
     asked = questions(count)
-    directory = RunDirectory(root)
+    directory = RunLog(root)
     about = About(benchmark="jsonl", questions=count, questions_sha256=sha256_of_questions(asked), seed=SEED)
     server = Server(root.with_name(f"{root.name}.server"), die_after)
     pages = [Page(url=f"https://w.example/{i}", title=f"Page {i}", text=f"number {i} is a{i}") for i in range(20)]
@@ -87,10 +85,10 @@ async def go(
     agent = Agent(ScriptedPolicy(server.reply), world_tools(world, PROFILE), PROFILE, clock, "w", "f")
     with directory.alone():
         begun = directory.begin(about, asked, attempts, "test")
-        measure = Measure(directory, begun, asked, concurrency=8)
+        evaluation = Evaluation(directory, begun, asked, retry=Retry(times=1, pause_s=0.0))
         judge = RuleJudge("exact", exact_match)
         with Journal(directory.root) as journal:
-            made = await measured(measure, agent, Judges(judge), journal, retry=Retry(times=1, pause_s=0.0), watch=watch)
+            made = await run_evaluation(evaluation, agent, Judges(judge), journal, watch=watch)
     return made, EvalResult.load(directory.result_file)
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from sanderling.core.record import Node, NodeKind, Question, Seeds, Trajectory
 from sanderling.core.types import Ending, Role
-from sanderling.evaluate.attempt_stores import WholeRecords
-from sanderling.evaluate.attempts import Attempts, make_attempts
+from sanderling.evaluate.log import JsonlAttempts
+from sanderling.evaluate.run import Attempts, make_attempts
 from sanderling.judge.rules import RuleJudge, exact_match
 from sanderling.runs.jsonl import TrajectoryStore
 
@@ -29,7 +29,7 @@ def test_attempts_are_begun_in_rounds_or_question_by_question(tmp_path, together
         told = {"ending": Ending.ANSWERED, "answer": answer, "model": "m", "seeds": Seeds(run=7, attempt=attempt)}
         return Trajectory(id=f"{question.id}/{attempt}", question=question, nodes=(node,), leaf=0, **told)
 
-    store = WholeRecords(TrajectoryStore(tmp_path / "a.jsonl"))
+    store = JsonlAttempts(TrajectoryStore(tmp_path / "a.jsonl"))
     wanted = Attempts(QUESTIONS, 2, 7, together=together)
     made = asyncio.run(make_attempts(wanted, rollout, EXACT, store, concurrency=2))
     assert begun == expected

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.evaluate.judged_figures import bin_of, calibration, has_known_scale
+from sanderling.evaluate.agreement import bin_of, calibration, has_known_scale
 from sanderling.judge.book import agreement
 
 VERDICTS = st.none() | st.booleans()

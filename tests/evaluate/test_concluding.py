@@ -9,12 +9,20 @@ from sanderling.core.asking import BudgetSpentError
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Ending
-from sanderling.evaluate.attempts import Retry
-from sanderling.evaluate.judged import JudgedAttempt, read_judged
-from sanderling.evaluate.judged_figures import comparisons
-from sanderling.evaluate.judging import Judges, booked, by_hand_of, judged_again, judges_again, unused_by_hand, write_to_settle
+from sanderling.evaluate.agreement import comparisons
+from sanderling.evaluate.episodes import JudgedAttempt
+from sanderling.evaluate.judging import (
+    Judges,
+    Retry,
+    by_hand_of,
+    judge_again,
+    judges_again,
+    unused_by_hand,
+    with_book,
+    write_to_settle,
+)
+from sanderling.evaluate.log import About, RunLog, sha256_of_questions
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.run_directory import About, RunDirectory, sha256_of_questions
 from sanderling.judge.by_hand import ByHand
 from sanderling.judge.rules import RuleJudge, exact_match
 from sanderling.judge.verdict import META_KEY, Code, Ruling, Verdict, recorded, unscored
@@ -50,18 +58,18 @@ def attempt(question: Question, number: int, answer: str | None, ending: Ending 
     return made.model_copy(update={"meta": {META_KEY: recorded(verdict, "exact")}})
 
 
-def finished(root: Path, *attempts: Trajectory) -> RunDirectory:
-    directory = RunDirectory(root)
+def finished(root: Path, *attempts: Trajectory) -> RunLog:
+    directory = RunLog(root)
     about = About(benchmark="jsonl", questions=3, questions_sha256=sha256_of_questions(QUESTIONS), seed=0)
     run = directory.begin(about, QUESTIONS, 2, "begun")
     for one in attempts:
-        directory.attempts.append(one)
+        directory.append(one)
     directory.finish(run)
     return directory
 
 
 @pytest.fixture
-def directory(tmp_path: Path) -> RunDirectory:
+def directory(tmp_path: Path) -> RunLog:
     q0, q1, q2 = QUESTIONS
     return finished(
         tmp_path / "run", attempt(q0, 0, "a0"), attempt(q0, 1, "a9"), attempt(q1, 0, "b"), attempt(q1, 1, "?"),
@@ -69,13 +77,13 @@ def directory(tmp_path: Path) -> RunDirectory:
     )  # fmt: skip
 
 
-def again(directory: RunDirectory, judges: Judges) -> tuple[EvalResult, dict[str, JudgedAttempt]]:
-    result = asyncio.run(judged_again(directory, judges, "again", 0.5, retry=ONCE))
+def again(directory: RunLog, judges: Judges) -> tuple[EvalResult, dict[str, JudgedAttempt]]:
+    result = asyncio.run(judge_again(directory, judges, "again", 0.5, retry=ONCE))
     assert EvalResult.load(directory.result_file) == result
-    return result, {one.id: one for one in read_judged(directory.judged_file)}
+    return result, {one.id: one for one in directory.verdicts()}
 
 
-def test_verdicts_in_the_records_are_not_asked_for_again(directory: RunDirectory) -> None:
+def test_verdicts_in_the_records_are_not_asked_for_again(directory: RunLog) -> None:
     result, said = again(directory, Judges(EXACT))
     assert {id: one.correct for id, one in said.items()} == {
         "q0-0": True, "q0-1": False, "q1-0": False, "q1-1": False, "q2-0": False, "q2-1": None,
@@ -85,18 +93,18 @@ def test_verdicts_in_the_records_are_not_asked_for_again(directory: RunDirectory
     assert result.pass_at_1.value == pytest.approx(0.5 / 3) and (result.command, result.judging_command) == ("begun", "again")
 
 
-def test_another_judge_judges_anew_and_its_book_is_remembered(directory: RunDirectory) -> None:
+def test_another_judge_judges_anew_and_its_book_is_remembered(directory: RunLog) -> None:
     milder = Milder()
-    result, said = again(directory, booked(directory, milder, None, ByHand()))
+    result, said = again(directory, with_book(directory, milder, None, ByHand()))
     assert (said["q0-1"].correct, said["q0-1"].judge, said["q0-1"].confidence) == (True, "milder", 80.0)
     assert said["q1-1"].correct is None and said["q1-1"].code is Code.UNREADABLE
     assert result.judge == "milder" and result.unscored == 2 and result.judge_outages == 1 and milder.asked == 4
-    unread, _ = again(directory, booked(directory, other := Milder(), None, ByHand()))
+    unread, _ = again(directory, with_book(directory, other := Milder(), None, ByHand()))
     assert other.asked == 1 and unread.questions == result.questions, "only what could not be read is asked for again"
-    assert [one.id for one in directory.store] == ["q0-0", "q0-1", "q1-0", "q1-1", "q2-0", "q2-1"]
+    assert [one.id for one in directory.records()] == ["q0-0", "q0-1", "q1-0", "q1-1", "q2-0", "q2-1"]
 
 
-def test_a_second_judge_decides_nothing(directory: RunDirectory) -> None:
+def test_a_second_judge_decides_nothing(directory: RunLog) -> None:
     alone, _ = again(directory, Judges(EXACT))
     result, said = again(directory, Judges(EXACT, Milder()))
     assert result.questions == alone.questions and result.second_judge == "milder"
@@ -104,16 +112,16 @@ def test_a_second_judge_decides_nothing(directory: RunDirectory) -> None:
         "q0-0": True, "q0-1": True, "q1-0": False, "q1-1": None, "q2-0": False, "q2-1": None,
     }  # fmt: skip
     (found,) = comparisons(list(said.values()), result.judge, result.second_judge)
-    counts = found.figures.counts
+    counts = found.figures
     assert (counts.both, counts.neither, counts.second_only, counts.second_unscored) == (1, 2, 1, 1)
     assert [one.id for one in found.differing] == ["q0-1"]
 
 
-def test_a_person_stands_before_every_judge(directory: RunDirectory, tmp_path: Path) -> None:
+def test_a_person_stands_before_every_judge(directory: RunLog, tmp_path: Path) -> None:
     file = tmp_path / "mine.csv"
     file.write_text("question,answer,correct\nq0,a9,yes\nWhat is 1?,?,no\n")
     by_hand = by_hand_of(directory, file)
-    result, said = again(directory, booked(directory, Milder(), None, by_hand))
+    result, said = again(directory, with_book(directory, Milder(), None, by_hand))
     assert (said["q0-1"].correct, said["q0-1"].judge, said["q0-1"].code) == (True, "by hand", Code.BY_HAND)
     assert said["q1-1"].correct is False and result.by_hand == 2 and result.judge == "milder"
     file.unlink()
@@ -123,45 +131,47 @@ def test_a_person_stands_before_every_judge(directory: RunDirectory, tmp_path: P
 def test_a_text_that_two_questions_have_is_not_meant_by_chance(tmp_path: Path) -> None:
     twins = [Question(id=f"b/{n}", text="Which?", answers=(answer,)) for n, answer in enumerate("xy")]
     other = Question(id="b/2", text="Who?", answers=("z",))
-    directory = RunDirectory(tmp_path / "run")
+    directory = RunLog(tmp_path / "run")
     about = About(benchmark="jsonl", questions=3, questions_sha256=sha256_of_questions([*twins, other]), seed=0)
     run = directory.begin(about, [*twins, other], 1, "begun")
     for one in (*twins, other):
-        directory.attempts.append(attempt(one, 0, "x"))
+        directory.append(attempt(one, 0, "x"))
     directory.finish(run)
     mine = tmp_path / "mine.csv"
     mine.write_text("question,answer,correct\nWhich?,x,yes\n")
     with pytest.raises(UserError, match=r"2 questions are meant by 'Which\?'.*write the id \('b/0', 'b/1'\)"):
         by_hand_of(directory, mine)
-    assert not directory.by_hand_file.exists(), "what is refused is not kept"
+    assert not directory.by_hand().lines, "what is refused is not kept"
     mine.write_text("question,answer,correct\nb/0,x,yes\nWho?,x,yes\n")
-    _, said = again(directory, booked(directory, EXACT, None, by_hand_of(directory, mine)))
+    _, said = again(directory, with_book(directory, EXACT, None, by_hand_of(directory, mine)))
     assert {id: one.correct for id, one in said.items()} == {"b/0-0": True, "b/1-0": False, "b/2-0": True}
     assert by_hand_of(directory, None).lines == by_hand_of(directory, mine).lines
 
 
-def test_what_the_judge_had_said_before_a_person_did_is_compared(directory: RunDirectory) -> None:
+def test_what_the_judge_had_said_before_a_person_did_is_compared(directory: RunLog) -> None:
     by_hand = ByHand({("q0-0",): True, ("q0-1",): True, ("q1-0",): False, ("q2-1",): True})
-    result, said = again(directory, booked(directory, EXACT, Milder(), by_hand))
+    result, said = again(directory, with_book(directory, EXACT, Milder(), by_hand))
     assert {id: one.overruled for id, one in said.items()} == {
         "q0-0": True, "q0-1": False, "q1-0": False, "q1-1": None, "q2-0": None, "q2-1": None,
     }  # fmt: skip
     assert said["q2-1"].correct is True, "an outage that a person has judged counts"
     second, person = comparisons(list(said.values()), result.judge, result.second_judge)
-    assert (person.second, [one.id for one in person.differing]) == ("a person, on what they settled", ["q0-1"])
-    assert (second.figures.counts.scored, [one.id for one in second.differing]) == (4, ["q0-1"])
-    _, anew = again(directory, booked(directory, Milder("another"), None, by_hand))
+    assert (person.figures.second, [one.id for one in person.differing]) == ("a person, on what they settled", ["q0-1"])
+    assert (
+        sum(vars(second.figures)[n] for n in ("both", "neither", "first_only", "second_only")),
+        [one.id for one in second.differing],
+    ) == (4, ["q0-1"])
+    _, anew = again(directory, with_book(directory, Milder("another"), None, by_hand))
     assert anew["q0-1"].overruled is None, "nobody had asked that judge"
-    again(directory, booked(directory, Milder("another"), None, ByHand()))
-    _, booked_before = again(directory, booked(directory, milder := Milder("another"), None, by_hand))
+    again(directory, with_book(directory, Milder("another"), None, ByHand()))
+    _, booked_before = again(directory, with_book(directory, milder := Milder("another"), None, by_hand))
     assert booked_before["q0-1"].overruled is True and milder.asked == 1, "its book tells, without asking"
 
 
-def test_what_they_differ_on_is_written_to_be_settled(directory: RunDirectory, tmp_path: Path) -> None:
+def test_what_they_differ_on_is_written_to_be_settled(directory: RunLog, tmp_path: Path) -> None:
     result, said = again(directory, Judges(EXACT, Milder()))
     (found,) = comparisons(list(said.values()), result.judge, result.second_judge)
-    rows = {row.key: row for row in directory.attempts.rows()}
-    assert write_to_settle(tmp_path / "settle.csv", [*found.differing, said["q2-0"]], rows) == 1
+    assert write_to_settle(tmp_path / "settle.csv", [*found.differing, said["q2-0"]], directory.episodes()) == 1
     head, line = (tmp_path / "settle.csv").read_text().splitlines()
     assert head == "question,answer,correct,note" and line.startswith("q0,a9,,")
     assert not ByHand.read(tmp_path / "settle.csv").lines, "what is not filled in is still to be settled"
@@ -169,19 +179,19 @@ def test_what_they_differ_on_is_written_to_be_settled(directory: RunDirectory, t
     assert ByHand.read(tmp_path / "settle.csv").verdict(attempt(QUESTIONS[0], 1, "a9")) is True
 
 
-def test_an_unfinished_run_and_a_damaged_list_are_refused(directory: RunDirectory) -> None:
+def test_an_unfinished_run_and_a_damaged_list_are_refused(directory: RunLog) -> None:
     run = directory.require()
-    directory._write(run.model_copy(update={"finished": False}))
+    directory.go_on(run.model_copy(update={"finished": False}), QUESTIONS)
     with pytest.raises(UserError, match="not finished"):
         again(directory, Judges(EXACT))
-    directory.judged_file.write_text('{"question": "q0"}\n')
-    with pytest.raises(UserError, match="no list of judged attempts"):
-        read_judged(directory.judged_file)
+    directory.run.table("judged").put("q0-0", {"question": "q0"})
+    with pytest.raises(UserError, match=r"run\.db was written by another version"):
+        directory.verdicts()
     with pytest.raises(UserError, match="no run of an evaluation"):
-        again(RunDirectory(directory.root / "nowhere"), Judges(EXACT))
+        again(RunLog(directory.root / "nowhere"), Judges(EXACT))
 
 
-def test_a_judge_of_the_same_name_elsewhere_is_asked(directory: RunDirectory) -> None:
+def test_a_judge_of_the_same_name_elsewhere_is_asked(directory: RunLog) -> None:
     again(directory, judges_again(directory, Milder(), None, ByHand()))
     again(directory, judges_again(directory, here := Milder(), None, ByHand()))
     assert here.asked == 1, "only what it could not read"
@@ -189,14 +199,14 @@ def test_a_judge_of_the_same_name_elsewhere_is_asked(directory: RunDirectory) ->
     assert there.asked == 4
 
 
-def test_a_rule_that_was_mended_judges_anew(directory: RunDirectory) -> None:
-    again(directory, booked(directory, EXACT, None, ByHand()))
+def test_a_rule_that_was_mended_judges_anew(directory: RunLog) -> None:
+    again(directory, with_book(directory, EXACT, None, ByHand()))
     lenient = RuleJudge("exact", lambda answer, accepted: 1.0)
-    result, _ = again(directory, booked(directory, lenient, None, ByHand()))
+    result, _ = again(directory, with_book(directory, lenient, None, ByHand()))
     assert result.pass_at_1.value == pytest.approx(2 / 3), "what a rule said is not remembered"
 
 
-def test_a_list_without_its_result_is_told_apart(directory: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_without_its_result_is_told_apart(directory: RunLog, monkeypatch: pytest.MonkeyPatch) -> None:
     first, _ = again(directory, Judges(EXACT))
 
     def killed(self: EvalResult, path: Path) -> None:
@@ -207,14 +217,14 @@ def test_a_list_without_its_result_is_told_apart(directory: RunDirectory, monkey
         with pytest.raises(KeyboardInterrupt):
             again(directory, Judges(Milder()))
     assert EvalResult.load(directory.result_file) == first
-    with pytest.raises(UserError, match="is newer than the result beside it"):
-        read_judged(directory.judged_file, first.judged_sha256)
+    with pytest.raises(UserError, match="newer than the result beside it"):
+        directory.verdicts(first.judged_sha256)
     mended, _ = again(directory, judges_again(directory, None, None, ByHand()))
-    assert mended.judge == "milder" and read_judged(directory.judged_file, mended.judged_sha256)
+    assert mended.judge == "milder" and directory.verdicts(mended.judged_sha256)
 
 
-def test_a_person_who_takes_it_back_leaves_the_judge_as_it_was(directory: RunDirectory) -> None:
-    before, said = again(directory, booked(directory, Milder(), None, ByHand()))
+def test_a_person_who_takes_it_back_leaves_the_judge_as_it_was(directory: RunLog) -> None:
+    before, said = again(directory, with_book(directory, Milder(), None, ByHand()))
     again(directory, judges_again(directory, None, None, ByHand({("q0-1",): False})))
     _, settled = again(directory, judges_again(directory, None, None, ByHand({("q0-1",): False})))
     assert settled["q0-1"].before["reason"] == "by its letter" and settled["q0-1"].correct is False
@@ -222,62 +232,62 @@ def test_a_person_who_takes_it_back_leaves_the_judge_as_it_was(directory: RunDir
     assert back == said and after.questions == before.questions
 
 
-def test_an_id_is_bound_to_the_answer_that_was_judged(directory: RunDirectory, tmp_path: Path) -> None:
+def test_an_id_is_bound_to_the_answer_that_was_judged(directory: RunLog, tmp_path: Path) -> None:
     file = tmp_path / "mine.csv"
     file.write_text("q0-1,yes\nq2-1,yes\n")
     by_hand = by_hand_of(directory, file)
-    _, said = again(directory, booked(directory, EXACT, None, by_hand))
+    _, said = again(directory, with_book(directory, EXACT, None, by_hand))
     assert said["q0-1"].correct is True and said["q2-1"].correct is None, "an outage has no answer to judge"
     assert unused_by_hand(directory, by_hand) == ["q2-1: "]
-    directory.attempts.append(attempt(QUESTIONS[0], 1, "c"))
-    directory.attempts.append(attempt(QUESTIONS[2], 1, "c"))
-    _, later = again(directory, booked(directory, EXACT, None, by_hand_of(directory, None)))
+    directory.append(attempt(QUESTIONS[0], 1, "c"))
+    directory.append(attempt(QUESTIONS[2], 1, "c"))
+    _, later = again(directory, with_book(directory, EXACT, None, by_hand_of(directory, None)))
     assert later["q0-1"].correct is later["q2-1"].correct is False, "another answer is another matter"
 
 
-def test_what_was_settled_earlier_stays_and_newer_words_stand_before_it(directory: RunDirectory, tmp_path: Path) -> None:
+def test_what_was_settled_earlier_stays_and_newer_words_stand_before_it(directory: RunLog, tmp_path: Path) -> None:
     first, second = tmp_path / "1.csv", tmp_path / "2.csv"
     first.write_text("question,answer,correct\nq0,a9,yes\nq1,b,yes\n")
     second.write_text("question,answer,correct,note\nq1,b,no,after all\nq1,?,,still open\n")
     by_hand_of(directory, first)
-    result, said = again(directory, booked(directory, EXACT, None, by_hand_of(directory, second)))
+    result, said = again(directory, with_book(directory, EXACT, None, by_hand_of(directory, second)))
     assert (said["q0-1"].correct, said["q1-0"].correct, result.by_hand) == (True, False, 2)
-    rows = {row.key: row for row in directory.attempts.rows()}
-    assert write_to_settle(tmp_path / "open.csv", list(said.values()), rows) == 2, "what is settled is not asked for again"
+    assert write_to_settle(tmp_path / "open.csv", list(said.values()), directory.episodes()) == 2, (
+        "what is settled is not asked for again"
+    )
 
 
-def test_any_answer_can_be_settled(directory: RunDirectory, tmp_path: Path) -> None:
+def test_any_answer_can_be_settled(directory: RunLog, tmp_path: Path) -> None:
     odd = 'a\r"b",\n c'
-    directory.attempts.append(attempt(QUESTIONS[1], 0, odd))
+    directory.append(attempt(QUESTIONS[1], 0, odd))
     _, said = again(directory, Judges(EXACT))
-    rows = {row.key: row for row in directory.attempts.rows()}
-    assert write_to_settle(tmp_path / "odd.csv", [said["q1-0"]], rows) == 1
+    assert write_to_settle(tmp_path / "odd.csv", [said["q1-0"]], directory.episodes()) == 1
     (tmp_path / "odd.csv").write_text((tmp_path / "odd.csv").read_text().replace(",,", ",yes,"))
     assert ByHand.read(tmp_path / "odd.csv").verdict(attempt(QUESTIONS[1], 0, odd)) is True
 
 
-def test_a_spent_budget_leaves_the_figures_as_they_are(directory: RunDirectory) -> None:
+def test_a_spent_budget_leaves_the_figures_as_they_are(directory: RunLog) -> None:
     class Poor(Milder):
         async def __call__(self, trajectory: Trajectory) -> Verdict:
             return await super().__call__(trajectory) if self.asked < 2 else unscored(Code.BUDGET, "The limit is reached.")
 
     first, said = again(directory, Judges(EXACT))
     with pytest.raises(BudgetSpentError, match="limit is reached"):
-        again(directory, booked(directory, Poor(), None, ByHand()))
+        again(directory, with_book(directory, Poor(), None, ByHand()))
     assert EvalResult.load(directory.result_file) == first
-    assert {one.id: one for one in read_judged(directory.judged_file)} == said
-    _, later = again(directory, booked(directory, milder := Milder(), None, ByHand()))
+    assert {one.id: one for one in directory.verdicts()} == said
+    _, later = again(directory, with_book(directory, milder := Milder(), None, ByHand()))
     assert milder.asked == 2 and later["q0-1"].correct is True, "what was asked for is not asked for again"
 
 
-def test_the_limit_of_unscored_attempts_is_the_runs(directory: RunDirectory) -> None:
-    strict = asyncio.run(judged_again(directory, Judges(EXACT), "a", retry=ONCE))
-    loose = asyncio.run(judged_again(directory, Judges(EXACT), "a", 0.5, retry=ONCE))
-    later = asyncio.run(judged_again(directory, Judges(EXACT), "a", retry=ONCE))
+def test_the_limit_of_unscored_attempts_is_the_runs(directory: RunLog) -> None:
+    strict = asyncio.run(judge_again(directory, Judges(EXACT), "a", retry=ONCE))
+    loose = asyncio.run(judge_again(directory, Judges(EXACT), "a", 0.5, retry=ONCE))
+    later = asyncio.run(judge_again(directory, Judges(EXACT), "a", retry=ONCE))
     assert (strict.valid, loose.valid, later.valid) == (False, True, True)
 
 
-def test_a_finished_run_is_not_changed_by_a_command_that_fails(directory: RunDirectory) -> None:
+def test_a_finished_run_is_not_changed_by_a_command_that_fails(directory: RunLog) -> None:
     before = directory.require()
     asked = directory.begin(before.about, QUESTIONS, 64, "mistyped")
     assert directory.require() == before and (asked.attempts, asked.finished, asked.round) == (64, False, 2)
@@ -286,13 +296,7 @@ def test_a_finished_run_is_not_changed_by_a_command_that_fails(directory: RunDir
     assert again_asked.commands == ("mistyped", "begun"), "the last one is the one that made it"
 
 
-def test_a_kill_in_the_first_write_leaves_the_place_usable(tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / ".run.json.partial").write_text("{")
-    assert finished(tmp_path / "run").require().finished
-
-
-def test_who_only_says_again_is_not_waited_for(directory: RunDirectory) -> None:
+def test_who_only_says_again_is_not_waited_for(directory: RunLog) -> None:
     class Away(Milder):
         async def __call__(self, trajectory: Trajectory) -> Verdict:
             return unscored(Code.OUTAGE, "away")
@@ -300,6 +304,6 @@ def test_who_only_says_again_is_not_waited_for(directory: RunDirectory) -> None:
     again(directory, Judges(Away()))
     pauses = Retry(times=3, pause_s=3600.0)
     result = asyncio.run(
-        asyncio.wait_for(judged_again(directory, judges_again(directory, None, None, ByHand()), "b", retry=pauses), 60)
+        asyncio.wait_for(judge_again(directory, judges_again(directory, None, None, ByHand()), "b", retry=pauses), 60)
     )
     assert result.unscored == 5 + 1 - 1 and result.judge == "milder"

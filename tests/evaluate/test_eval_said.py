@@ -1,11 +1,12 @@
 """What `eval run` says beyond right and wrong: every figure that the judge's form gives, and nothing of what it does not."""
 
+from dataclasses import replace
+
 from test_evaluate_result import INFO, QUESTIONS, episode, grid
 from test_judged_figures import figures, judged
 
 from sanderling.cli.eval_said import said_lines
-from sanderling.evaluate.beside import Beside
-from sanderling.evaluate.summary import summarise
+from sanderling.evaluate.figures import summarise
 from sanderling.policy.budget import Prices
 
 
@@ -42,13 +43,15 @@ def test_scores_between_wrong_and_right() -> None:
 
 def test_contamination_and_cost() -> None:
     rows = [episode(q, 0, q == "a", contaminated=q == "a", sampled_tokens=10**6, prompt_tokens=0) for q in "abc"]
-    contaminated, cost = said_lines(summarise(rows, QUESTIONS, 1, INFO, Beside(Prices(1.0, 2.0))))
+    contaminated, cost = said_lines(summarise(rows, QUESTIONS, 1, replace(INFO, prices=Prices(1.0, 2.0))))
     assert contaminated.startswith(
         "1 of 3 attempts read their question word for word, and perhaps its answer; without them avg 0.0%"
     )
     assert cost == "The agent's tokens cost 6, 6 for each right answer."
     wrong = [episode(q, 0, False, contaminated=False, sampled_tokens=10**6, prompt_tokens=0) for q in "abc"]
-    assert list(said_lines(summarise(wrong, QUESTIONS, 1, INFO, Beside(Prices(1.0, 2.0))))) == ["The agent's tokens cost 6."]
+    assert list(said_lines(summarise(wrong, QUESTIONS, 1, replace(INFO, prices=Prices(1.0, 2.0))))) == [
+        "The agent's tokens cost 6."
+    ]
 
 
 def test_nothing_is_said_of_what_nobody_knows() -> None:

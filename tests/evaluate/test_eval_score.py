@@ -16,11 +16,13 @@ from typer.testing import CliRunner, Result
 from sanderling.cli.evaluation import app
 from sanderling.core.errors import UserError
 from sanderling.core.types import Ending
-from sanderling.evaluate.judged import JudgedAttempt, read_judged
+from sanderling.evaluate.episodes import JudgedAttempt
+from sanderling.evaluate.log import Kind, RunLog
 from sanderling.evaluate.peers import PeerFacts, notes_of
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.run_directory import Kind, RunDirectory
 from sanderling.judge.verdict import Code
+from sanderling.runs.jsonl import write_trajectories
+from sanderling.runs.run import RECORDS
 
 RECORDED = os.environ.get("SANDERLING_RECORDED", "")
 recorded = pytest.mark.skipif(not RECORDED, reason="SANDERLING_RECORDED names no folder of recorded trajectories")
@@ -39,10 +41,10 @@ def score(*arguments: object) -> Result:
 def scored(*arguments: object, out: Path, code: int = 0) -> tuple[EvalResult, PeerFacts, dict[tuple[str, int], JudgedAttempt]]:
     done = score(*arguments, "--out", out)
     assert done.exit_code == code, f"{done.output} {done.exception!r}"
-    directory = RunDirectory(out)
+    directory = RunLog(out)
     about = directory.require().about
     assert about.kind is Kind.PEERS and about.peers is not None
-    return EvalResult.load(directory.result_file), about.peers, {one.key: one for one in read_judged(directory.judged_file)}
+    return EvalResult.load(directory.result_file), about.peers, {one.key: one for one in directory.verdicts()}
 
 
 @pytest.fixture
@@ -109,7 +111,7 @@ def test_published_verdicts_are_a_second_judge(gaia: Path, leap: Path, tmp_path:
     assert agreed.exit_code == 0 and "gaia against published: 2 attempts" in agreed.output
     assert "gaia-text-103/t1-1: wrong for the first" in agreed.output
     again = CliRunner().invoke(app, ["judge", str(out), "--judge", "exact"])
-    assert again.exit_code == 3 and EvalResult.load(RunDirectory(out).result_file).second_judge == "published"
+    assert again.exit_code == 3 and EvalResult.load(RunLog(out).result_file).second_judge == "published"
 
 
 def test_published_verdicts_stand_beside_a_second_judge(gaia: Path, leap: Path, tmp_path: Path) -> None:
@@ -117,29 +119,31 @@ def test_published_verdicts_stand_beside_a_second_judge(gaia: Path, leap: Path, 
     alone, _, _ = scored(leap, "--benchmark", "gaia-text-103", "--questions", gaia, out=out, code=3)
     for arguments in (["--second-judge", "contains"], []):  # the second time by what it said before
         other = CliRunner().invoke(app, ["judge", str(out), *arguments])
-        result = EvalResult.load(RunDirectory(out).result_file)
+        result = EvalResult.load(RunLog(out).result_file)
         assert other.exit_code == 3 and result.second_judge == "contains"
         contains, published = result.agreement
         assert (contains.first, contains.second) == ("gaia", "contains") and (published,) == alone.agreement
-        judged = {one.key: one for one in read_judged(RunDirectory(out).judged_file)}
+        judged = {one.key: one for one in RunLog(out).verdicts()}
         assert [judged["gaia-text-103/t1", number].second for number in (0, 1)] == [True, False]
         assert [judged["gaia-text-103/t1", number].published for number in (0, 1)] == [True, True]
         assert judged["gaia-text-103/t2", 0].published is None
     agreed = CliRunner().invoke(app, ["agree", str(out)])
     assert "gaia against contains: 4 attempts" in agreed.output and "gaia against published: 2 attempts" in agreed.output
     again = score(leap, "--benchmark", "gaia-text-103", "--questions", gaia, "--out", out, "--second-judge", "contains")
-    assert again.exit_code == 3 and EvalResult.load(RunDirectory(out).result_file).agreement == (contains, published)
+    assert again.exit_code == 3 and EvalResult.load(RunLog(out).result_file).agreement == (contains, published)
 
 
 def test_the_same_command_goes_on_and_other_files_do_not(gaia: Path, leap: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     first = scored(leap, "--benchmark", "gaia-text-103", "--questions", gaia, out=out, code=3)
-    written = RunDirectory(out).store.path.stat().st_mtime_ns
+    written = RunLog(out).episodes()
     again = scored(leap, "--benchmark", "gaia-text-103", "--questions", gaia, out=out, code=3)
-    assert RunDirectory(out).store.path.stat().st_mtime_ns == written and again[1:] == first[1:]
-    RunDirectory(out).store.path.unlink()  # killed before the records stood there
-    begun = RunDirectory(out).require().model_copy(update={"finished": False})
-    RunDirectory(out).run_file.write_text(begun.model_dump_json())
+    assert RunLog(out).episodes() == written and again[1:] == first[1:]
+    with RunLog(out).alone():
+        log = RunLog(out)
+        log.run.table(RECORDS).remove(written[-1].id)  # killed before all records stood there
+        log.go_on(log.require().model_copy(update={"finished": False}), log.questions())
+        del log
     judged = CliRunner().invoke(app, ["judge", str(out)])
     assert isinstance(judged.exception, UserError) and "go on with sanderling eval score" in str(judged.exception)
     assert scored(leap, "--benchmark", "gaia-text-103", "--questions", gaia, out=out, code=3)[2] == first[2]
@@ -199,7 +203,7 @@ def test_the_right_dialogues_of_agenttoleap_are_a_selection(tmp_path: Path) -> N
 
 def test_a_hidden_question_stays_hidden(gaia: Path, leap: Path, tmp_path: Path) -> None:
     scored(leap, "--benchmark", "gaia-text-103", "--questions", gaia, out=tmp_path / "run", code=3)
-    assert RunDirectory(tmp_path / "run").require().about.private, "the benchmark decides, not the peer's file"
+    assert RunLog(tmp_path / "run").require().about.private, "the benchmark decides, not the peer's file"
     CliRunner().invoke(app, ["report", str(tmp_path / "run"), "--out", str(tmp_path / "report")])
     page = (tmp_path / "report" / "report.html").read_text()
     assert "What is t1?" not in page and "gaia-text-103/t1" in page
@@ -221,7 +225,7 @@ def test_records_that_name_a_private_benchmark_are_private(tmp_path: Path, named
     for place, arguments in enumerate(([], ["--questions", str(own)])):
         out = tmp_path / f"run{place}"
         _, facts, _ = scored(path, "--judge", "exact", *arguments, out=out, code=3 if arguments else 0)
-        assert RunDirectory(out).require().about.private is hidden and (named in facts.hidden) is hidden
+        assert RunLog(out).require().about.private is hidden and (named in facts.hidden) is hidden
         assert ("What is unheard of?" not in reported(out, tmp_path / f"report{place}")) is hidden
     done = score(path, "--judge", "exact", "--public", "--out", tmp_path / "public")
     assert isinstance(done.exception, UserError) is hidden
@@ -233,10 +237,10 @@ def test_agenttoleaps_records_without_a_benchmark_are_private_until_a_person_say
     out = tmp_path / "run"
     _, facts, judged = scored(leap, "--judge", "exact", out=out, code=3)
     page = reported(out, tmp_path / "hidden")
-    assert RunDirectory(out).require().about.private and "What is t1?" not in page
+    assert RunLog(out).require().about.private and "What is t1?" not in page
     assert facts.hidden in unescape(" ".join(page.split())) and "--public" in facts.hidden
     _, facts, again = scored(leap, "--judge", "exact", "--public", out=out, code=3)
-    assert not RunDirectory(out).require().about.private and facts.hidden == "" and again == judged, "the same run, shown"
+    assert not RunLog(out).require().about.private and facts.hidden == "" and again == judged, "the same run, shown"
     assert "What is t1?" in reported(out, tmp_path / "shown")
 
 
@@ -277,7 +281,7 @@ def test_what_cannot_be_scored(gaia: Path, leap: Path, tmp_path: Path, arguments
     places = {"leap": leap, "gaia": gaia, "empty": tmp_path / "empty"}
     done = score(*(one.format(**places) for one in arguments), "--out", tmp_path / "run")
     assert isinstance(done.exception, UserError) and told in str(done.exception), done.output
-    assert not (tmp_path / "run" / "run.json").exists()
+    assert not (tmp_path / "run" / "run.db").exists()
 
 
 def test_a_run_is_not_written_into_what_is_read(leap: Path) -> None:
@@ -371,23 +375,15 @@ def test_two_folders_of_one_question_are_not_two_attempts_of_one_number(tmp_path
 def test_a_run_of_ours_is_read_as_others_are(tmp_path: Path) -> None:
     own = tmp_path / "own"
     asyncio.run(go(own, 6, 2))
-    before = EvalResult.load(RunDirectory(own).result_file)
-    result, facts, _ = scored(RunDirectory(own).store.path, "--judge", "exact", out=tmp_path / "again", code=3)
+    before = EvalResult.load(RunLog(own).result_file)
+    write_trajectories(tmp_path / "own.jsonl", RunLog(own).records())
+    result, facts, _ = scored(tmp_path / "own.jsonl", "--judge", "exact", out=tmp_path / "again", code=3)
     assert facts.records == 12 and result.made == 12 and facts.layouts == ("sanderling",)
     assert (result.per_question(), result.unscored) == (before.per_question(), before.unscored)
     told = CliRunner().invoke(app, ["report", str(own), str(tmp_path / "again"), "--out", str(tmp_path / "report")])
     text = (tmp_path / "report" / "report.md").read_text()
     assert told.exit_code == 0 and "| made by ≠ | this program | others |" in text
     assert f"| again over own | {len(before.per_question())} | +0.0 |" in text
-
-
-def test_a_run_of_ours_that_tried_an_attempt_again_is_refused(tmp_path: Path) -> None:
-    own = tmp_path / "own"
-    asyncio.run(go(own, 3, 1))
-    store = RunDirectory(own).store
-    store.append(next(iter(store)))
-    done = score(store.path, "--judge", "exact", "--out", tmp_path / "again")
-    assert isinstance(done.exception, UserError) and "Two records are attempt 0" in str(done.exception)
 
 
 def test_a_folder_of_somebody_elses_results_is_read_as_files_are(tmp_path: Path) -> None:

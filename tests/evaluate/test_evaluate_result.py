@@ -1,6 +1,5 @@
 """What counts, what does not, and what invalidates a run."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,10 +8,9 @@ import pytest
 from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
 from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
-from sanderling.evaluate.beside import Beside
 from sanderling.evaluate.episodes import Episode, episode_of
+from sanderling.evaluate.figures import RunInfo, summarise
 from sanderling.evaluate.result import EvalResult, GuardFigures
-from sanderling.evaluate.summary import RunInfo, summarise
 from sanderling.judge.verdict import META_KEY, verdict_of
 from sanderling.world.guard import GuardKind
 
@@ -165,24 +163,24 @@ def trajectory(**changes: object) -> Trajectory:
 
 
 def test_an_episode_counts_the_main_branch_and_pays_for_rejected_turns() -> None:
-    found = episode_of(trajectory(), "exact")
+    found = episode_of(trajectory())
     assert (found.turns, found.calls, found.searches, found.visits) == (2, 2, 1, 1)
     assert (found.sampled_tokens, found.context_tokens) == (6, 7)
-    assert (found.question, found.attempt, found.correct) == ("a", 1, True)
+    assert (found.question, found.attempt, found.ruling("exact", QUESTIONS[0])) == ("a", 1, True)
 
 
-def test_an_outage_has_no_verdict_whatever_was_recorded() -> None:
-    assert episode_of(trajectory(ending=Ending.POLICY_OUTAGE), "exact").correct is None
+def test_an_outage_cannot_be_judged_whatever_was_recorded() -> None:
+    assert not episode_of(trajectory(ending=Ending.POLICY_OUTAGE)).can_be_judged
 
 
 def test_an_episode_without_nodes() -> None:
-    found = episode_of(trajectory(nodes=(), leaf=None, ending=Ending.POLICY_OUTAGE), "exact")
+    found = episode_of(trajectory(nodes=(), leaf=None, ending=Ending.POLICY_OUTAGE))
     assert (found.turns, found.calls, found.sampled_tokens, found.context_tokens) == (0, 0, None, None)
 
 
 def test_a_record_that_does_not_say_how_it_ended_counts_by_its_verdict() -> None:
-    found = episode_of(trajectory(ending=None), "exact")
-    assert (found.ending, found.correct) == (None, True)
+    found = episode_of(trajectory(ending=None))
+    assert found.ending is None and found.can_be_judged and found.ruling("exact", QUESTIONS[0]) is True
 
 
 def test_uneven_attempts_count_as_many_as_were_made() -> None:
@@ -265,29 +263,18 @@ def test_a_turn_by_text_counts_what_its_server_says() -> None:
         parent=None, role=Role.ASSISTANT, kind=NodeKind.TURN, text="x", answer="The Ulm!", prompt_tokens=40, sampled_tokens=7
     )
     said = trajectory(nodes=(node,), leaf=0, answer="The Ulm!", profile="dr-venus-4b")
-    found = episode_of(said, "exact")
+    found = episode_of(said)
     assert (found.prompt_tokens, found.sampled_tokens, found.vote, found.odd_turns) == (40, 7, "ulm", 1)
-    silent = episode_of(trajectory(nodes=(node.model_copy(update={"sampled_tokens": 0}),), leaf=0, profile="whose"), "exact")
+    silent = episode_of(trajectory(nodes=(node.model_copy(update={"sampled_tokens": 0}),), leaf=0, profile="whose"))
     assert (silent.sampled_tokens, silent.odd_turns) == (None, None)
-    assert episode_of(trajectory(answer="!?"), "exact").vote == "!?"
-    assert episode_of(trajectory(answer=" "), "exact").vote is None
+    assert episode_of(trajectory(answer="!?")).vote == "!?"
+    assert episode_of(trajectory(answer=" ")).vote is None
 
 
 def test_the_share_of_turns_that_keep_the_grammar() -> None:
     rows = [episode("a", 0, True, turns=4, odd_turns=1), episode("b", 0, False, turns=6, odd_turns=0)]
     assert summarise(rows, QUESTIONS[:2], 1, INFO).format_accuracy == pytest.approx(0.9)
     assert summarise([rows[0], episode("b", 0, False)], QUESTIONS[:2], 1, INFO).format_accuracy is None
-
-
-def test_a_result_of_the_first_version_is_read(tmp_path: Path) -> None:
-    new = summarise(grid({q.id: [True, False] for q in QUESTIONS}), QUESTIONS, 2, INFO)
-    figures = {"majority", "clustered_error", "attempts_error", "groups", "spending", "format_accuracy", "best_of", "cost"}
-    later = figures | {"latency", "turn_counts", "call_counts", "guard", "contamination"}
-    old = new.model_dump(mode="json", exclude=later) | {"schema_version": 1}
-    old["questions"] = [{key: value for key, value in one.items() if key != "groups"} for one in old["questions"]]
-    (tmp_path / "old.json").write_text(json.dumps(old))
-    read = EvalResult.load(tmp_path / "old.json")
-    assert (read.schema_version, read.pass_at_1, read.majority) == (1, new.pass_at_1, {})
 
 
 def test_attempts_that_read_their_question_stay_in_the_figures_and_are_told_apart() -> None:
@@ -302,7 +289,7 @@ def test_attempts_that_read_their_question_stay_in_the_figures_and_are_told_apar
     assert result.pass_at_1.value == pytest.approx(2.5 / 3), "never turned into wrong"
     assert (found.attempts, found.contaminated, found.questions) == (5, 3, 3)
     assert found.without.value == pytest.approx((0.0 + 1.0 + 1.0) / 3) and found.without.questions == 3
-    pages = summarise(rows, QUESTIONS, 2, INFO, Beside(looked_for=False)).contamination
+    pages = summarise(rows, QUESTIONS, 2, replace(INFO, looks_for_questions=False)).contamination
     assert pages is not None
     assert (pages.applies, pages.attempts, pages.contaminated, pages.without) == (False, 0, 0, None)
     short = summarise(grid({q.id: [True] for q in QUESTIONS}), QUESTIONS, 1, INFO).contamination
@@ -311,17 +298,9 @@ def test_attempts_that_read_their_question_stay_in_the_figures_and_are_told_apar
 
 def test_what_the_guard_did_stands_in_the_result(tmp_path: Path) -> None:
     guard = GuardFigures(kinds={GuardKind.ADDRESS: 3, GuardKind.REPORTED: 1}, attempts=2)
-    result = summarise(grid({q.id: [True] for q in QUESTIONS}), QUESTIONS, 1, INFO, Beside(guard=guard))
+    result = summarise(grid({q.id: [True] for q in QUESTIONS}), QUESTIONS, 1, replace(INFO, guard=guard))
     result.save(tmp_path / "result.json")
     assert EvalResult.load(tmp_path / "result.json").guard == guard
-
-
-def test_a_result_of_the_second_version_as_it_began_is_read(tmp_path: Path) -> None:
-    new = summarise(grid({q.id: [True, False] for q in QUESTIONS}), QUESTIONS, 2, INFO)
-    later = {"best_of", "cost", "latency", "turn_counts", "call_counts", "guard", "contamination"}
-    (tmp_path / "old.json").write_text(new.model_dump_json(exclude=later))
-    read = EvalResult.load(tmp_path / "old.json")
-    assert (read.majority, read.cost, read.contamination) == (new.majority, None, None)
 
 
 def test_questions_that_are_all_alike_give_no_interval_of_a_point() -> None:

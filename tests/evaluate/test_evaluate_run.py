@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,11 +19,13 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Node, NodeKind, Question, Seeds, Trajectory
 from sanderling.core.types import Ending, FixedClock, Message, Role
-from sanderling.evaluate.attempts import Retry
+from sanderling.evaluate.figures import RunInfo, summarise
+from sanderling.evaluate.judging import Retry
+from sanderling.evaluate.log import JsonlAttempts
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.run import Progress, evaluate
+from sanderling.evaluate.run import Attempts, Counting, Progress, Rollout, make_attempts
 from sanderling.judge.rules import RuleJudge, exact_match
-from sanderling.judge.verdict import Ruling, Verdict
+from sanderling.judge.verdict import Judge, Ruling, Verdict
 from sanderling.policy.contract import PolicyOutageError, SampleKey, ScriptedPolicy
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.tools.contract import ToolOutageError
@@ -65,9 +68,29 @@ class Script:
             self.running -= 1
 
 
+async def evaluate(
+    questions: Sequence[Question],
+    attempts: int,
+    rollout: Rollout,
+    judge: Judge,
+    store: TrajectoryStore,
+    *,
+    seed: int,
+    on_progress: Callable[[Progress], None] | None = None,
+    **how: Any,
+) -> EvalResult:
+    """Attempts in a file of their own, and their figures."""
+    watch = on_progress and Counting(len(questions) * attempts, on_progress)
+    wanted = Attempts(questions, attempts, seed)
+    made = await make_attempts(wanted, rollout, judge, JsonlAttempts(store), watch=watch, **how)
+    if made.stopped:
+        raise UserError(made.stopped)
+    info = RunInfo("c", seed, "0", "", 0.0, made.resumed, judge=judge.name)
+    return summarise(made.episodes.values(), questions, attempts, info)
+
+
 async def run(script: Script, store: TrajectoryStore, **changes: object) -> EvalResult:
-    options: dict[str, object] = {"judge": EXACT, "questions": QUESTIONS, "attempts": 2, "retry": PATIENT}
-    options |= {"command": "sanderling test", "seed": 7} | changes
+    options: dict[str, object] = {"judge": EXACT, "questions": QUESTIONS, "attempts": 2, "retry": PATIENT, "seed": 7} | changes
     return await evaluate(rollout=script, store=store, **options)  # pyright: ignore[reportArgumentType]
 
 
@@ -82,7 +105,7 @@ async def test_every_question_is_attempted_and_judged(store: TrajectoryStore) ->
     assert set(script.calls.values()) == {1}
     assert len(script.calls) == 8
     assert found.per_question() == {"q0": 0.5, "q1": 0.5, "q2": 0.0, "q3": 0.0}
-    assert (found.model, found.command, found.seed, found.judge) == ("tiny", "sanderling test", 7, "exact")
+    assert (found.model, found.seed, found.judge) == ("tiny", 7, "exact")
     assert found.valid
 
 
@@ -147,7 +170,7 @@ async def test_episodes_under_way_go_on_with_a_journal(store: TrajectoryStore, t
                 agent = Agent(ScriptedPolicy(reply), {}, get_profile("tiny"), clock)
                 return await agent.run(question, seeds, id=f"{question.id}/{attempt}", journal=journal)
 
-            common = {"command": "c", "seed": 7, "retry": PATIENT, "concurrency": 3, "on_stored": journal.stored}
+            common = {"seed": 7, "retry": PATIENT, "concurrency": 3, "on_stored": journal.stored}
             return await evaluate(QUESTIONS, 2, rollout, EXACT, store, **common)
 
     with pytest.raises(RuntimeError, match="killed"):
@@ -190,7 +213,7 @@ async def test_a_model_out_of_reach_ends_the_run_instead_of_every_attempt(store:
             return episode(question, attempt, "a0")
         raise PolicyOutageError("http://m gave no answer")
 
-    with pytest.raises(UserError, match=r"last 16 attempts .*http://m gave no answer.*the next run goes on"):
+    with pytest.raises(UserError, match=r"last 16 attempts .*http://m gave no answer"):
         await run(Script(gone), store, attempts=50, concurrency=4, retry=Retry(times=0))
     made = Script()
     found = await run(made, store, attempts=50, concurrency=4)
@@ -347,8 +370,7 @@ async def test_a_rollout_must_do_the_attempt_it_was_given(store: TrajectoryStore
 CHILD = """
 import asyncio, os, signal, sys
 sys.path.insert(0, sys.argv[2])
-from test_evaluate_run import EXACT, PATIENT, QUESTIONS, episode
-from sanderling.evaluate.run import Progress, evaluate
+from test_evaluate_run import EXACT, PATIENT, QUESTIONS, episode, evaluate
 from sanderling.runs.jsonl import TrajectoryStore
 
 done = 0
@@ -362,7 +384,7 @@ async def rollout(question, attempt):
     return episode(question, attempt, "a0")
 
 store = TrajectoryStore(sys.argv[1])
-asyncio.run(evaluate(QUESTIONS, 2, rollout, EXACT, store, command="c", seed=7, concurrency=1, retry=PATIENT))
+asyncio.run(evaluate(QUESTIONS, 2, rollout, EXACT, store, seed=7, concurrency=1, retry=PATIENT))
 """
 
 

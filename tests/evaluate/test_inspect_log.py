@@ -17,6 +17,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.parse import parse_turn
 from sanderling.core.record import NodeKind, Trajectory
 from sanderling.core.types import Ending, Role, ToolStatus
+from sanderling.evaluate.episodes import JudgedAttempt
 from sanderling.evaluate.inspect_log import (
     LEFT_OUT,
     export_run,
@@ -29,10 +30,10 @@ from sanderling.evaluate.inspect_log import (
     scores_of,
     storable,
 )
-from sanderling.evaluate.judged import JudgedAttempt
 from sanderling.evaluate.result import EvalResult
 from sanderling.judge.verdict import Code
 from sanderling.runs.jsonl import JsonlLog
+from sanderling.runs.run import RECORDS
 from sanderling.world.guard import GuardKind
 
 
@@ -420,11 +421,10 @@ def test_of_an_attempt_made_twice_the_last_record_counts(tmp_path: Path) -> None
 
 def test_attempts_that_the_result_does_not_count_are_left_out_and_missing_ones_told(tmp_path: Path) -> None:
     directory = make_run(tmp_path / "run", [plain(attempt=0), plain(attempt=1)], 2)
-    directory.store.append(plain(attempt=2))
-    directory.store.append(plain(id="stranger"))
+    directory.append(plain(attempt=2))
+    directory.append(plain(id="stranger"))
     assert export_run(tmp_path / "run", tmp_path / "a.eval").samples == 2
-    directory.store.path.unlink()
-    directory.store.append(plain(attempt=1))
+    directory.run.table(RECORDS).remove(plain(attempt=0).id)
     made = export_run(tmp_path / "run", tmp_path / "a.eval")
     assert (made.samples, made.missing) == (1, 1)
 
@@ -496,7 +496,7 @@ def test_limits_are_those_that_the_run_began_with(tmp_path: Path) -> None:
     directory = make_run(tmp_path / "run", [plain(ending=Ending.TURN_LIMIT, correct=False)], 1)
     export_run(tmp_path / "run", tmp_path / "a.eval")
     assert members(tmp_path / "a.eval")["samples/q/1_epoch_1.json"]["limit"]["limit"] == 12.0
-    directory.table("about").remove("attempts")
+    directory.run.table("about").remove("attempts")
     export_run(tmp_path / "run", tmp_path / "a.eval")
     assert "limit" not in members(tmp_path / "a.eval")["samples/q/1_epoch_1.json"]
 

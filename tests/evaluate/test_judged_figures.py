@@ -1,5 +1,6 @@
 """What judges say beyond right and wrong, against sums by hand and references."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,10 @@ from statsmodels.stats.inter_rater import cohens_kappa
 from test_evaluate_result import INFO, QUESTIONS, episode
 
 from sanderling.core.types import Ending
-from sanderling.evaluate.beside import Beside
-from sanderling.evaluate.judged import JudgedAttempt
-from sanderling.evaluate.judged_figures import agreed
+from sanderling.evaluate.agreement import agreements
+from sanderling.evaluate.episodes import JudgedAttempt
+from sanderling.evaluate.figures import summarise
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.summary import summarise
 from sanderling.judge.verdict import Code
 
 
@@ -26,7 +26,7 @@ def judged(question: str, attempt: int, correct: bool | None, **more: Any) -> Ju
 def figures(said: list[JudgedAttempt], attempts: int) -> EvalResult:
     """The figures of attempts at a, b and c of which that was said."""
     rows = [episode(one.question, one.attempt, one.correct) for one in said]
-    return summarise(rows, QUESTIONS, attempts, INFO, Beside(judged=said))
+    return summarise(rows, QUESTIONS, attempts, replace(INFO, judged=said))
 
 
 GRADES = {"C": ("correct", True), "I": ("incorrect", False), "N": ("not_attempted", False)}
@@ -104,21 +104,21 @@ def test_two_judges_and_a_person() -> None:
     for place in range(60):
         first, second = bool(rng.random() < 0.6), bool(rng.random() < 0.5)
         said.append(judged(f"q{place // 2}", place % 2, first, second=second))
-    (found,) = agreed(said, "one", "two")
+    (found,) = agreements(said, "one", "two")
     table = [[found.both, found.first_only], [found.second_only, found.neither]]
     assert sum(map(sum, table)) == 60
     assert found.kappa == pytest.approx(cohens_kappa(np.array(table)).kappa)
     assert found.kappa_interval is not None and found.kappa_interval.low < found.kappa < found.kappa_interval.high
     by_hand = [judged("a", 0, False, code=Code.BY_HAND, judge="by hand", overruled=True), *said]
-    assert [one.second for one in agreed(by_hand, "one", "")] == ["a person, on what they settled"]
-    assert agreed(said, "one", "") == ()
+    assert [one.second for one in agreements(by_hand, "one", "")] == ["a person, on what they settled"]
+    assert agreements(said, "one", "") == ()
 
 
 def test_it_is_saved_and_read_again(tmp_path: Any) -> None:
     said = [judged(q, 0, q != "b", grade="correct" if q != "b" else "incorrect", confidence=80.0, second=True) for q in "abc"]
     rows = [episode(one.question, 0, one.correct) for one in said]
     info = type(INFO)(**{**vars(INFO), "second_judge": "two"})
-    found = summarise(rows, QUESTIONS, 1, info, Beside(judged=said))
+    found = summarise(rows, QUESTIONS, 1, replace(info, judged=said))
     found.save(tmp_path / "result.json")
     assert EvalResult.load(tmp_path / "result.json") == found
     assert found.agreement[0].second == "two" and found.confidence is not None

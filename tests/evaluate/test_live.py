@@ -13,11 +13,11 @@ from measured_runs import go
 from sanderling.agent.events import CallsMade, Ended, Event, Observed, TurnSampled, TurnStarted
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending, ToolCall
-from sanderling.evaluate.episodes import Episode
+from sanderling.evaluate.episodes import Episode, Key
 from sanderling.evaluate.live import FEWEST_FOR_TIME_LEFT, Live
 from sanderling.evaluate.live_snapshot import Doing, Snapshot
 from sanderling.evaluate.live_sums import LastMinute, PassSoFar
-from sanderling.evaluate.rows import Key
+from sanderling.evaluate.log import RunLog
 from sanderling.evaluate.statistics import wilson_interval
 
 
@@ -339,6 +339,5 @@ def test_a_run_that_nobody_watches_is_the_same_run(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(measured_runs, "FLAKY", 0.5)
     asyncio.run(go(tmp_path / "a", 6, 2, watch=Live(12, 8, lambda: 0.0)))
     asyncio.run(go(tmp_path / "b", 6, 2))
-    assert sorted((tmp_path / "a" / "attempts.jsonl").read_text().splitlines()) == sorted(
-        (tmp_path / "b" / "attempts.jsonl").read_text().splitlines()
-    )
+    first, second = (sorted(RunLog(tmp_path / name).records(), key=lambda one: one.id) for name in "ab")
+    assert first == second

@@ -16,10 +16,9 @@ from sanderling.core.errors import UserError
 from sanderling.evaluate.benchmark_files import load_benchmark
 from sanderling.evaluate.benchmark_rows import Options
 from sanderling.evaluate.benchmarks import get_benchmark
-from sanderling.evaluate.measured import prepared
+from sanderling.evaluate.log import About, RunLog, sha256_of_questions
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.run_directory import About, RunDirectory, sha256_of_questions
-from sanderling.runs.jsonl import TrajectoryStore
+from sanderling.evaluate.run import judges_or_own, prepare
 
 NOT_THE_SAME = {"seconds", "episode_seconds", "resumed", "date", "command", "spending"}
 """What a clock or a kill may change; the rest of a result may not."""
@@ -47,7 +46,7 @@ def test_kills_and_outages_change_no_figure(tmp_path: Path, count: int, attempts
     assert figures(result) == figures(undisturbed)
     assert len(made.episodes) == count * attempts == sum(result.endings.values())
     assert 0 < result.unscored < count * attempts / 4 and "could not be scored" in result.invalid_because
-    stored = Counter(one.id for one in TrajectoryStore(tmp_path / "killed" / "attempts.jsonl"))
+    stored = Counter(one.id for one in RunLog(tmp_path / "killed").records())
     assert set(stored.values()) == {1} and stored.total() == count * attempts
     turns = Counter((tmp_path / "killed.server" / "turns").read_text().splitlines())
     assert turns.total() - len(turns) <= 8 * len(kills), "at most the turns under way at a kill are sampled again"
@@ -60,7 +59,7 @@ def test_a_finished_round_with_outages_is_followed_by_another(tmp_path: Path, mo
     monkeypatch.setattr(measured_runs, "DOWN", 0.0)
     monkeypatch.setattr(measured_runs, "FLAKY", 0.0)
     _, third = asyncio.run(go(tmp_path / "run", 15, 2))
-    run = RunDirectory(tmp_path / "run").read()
+    run = RunLog(tmp_path / "run").read()
     assert run is not None
     assert (third.unscored, third.valid, run.round, run.finished) == (0, True, 3, True)
     assert third.resumed == 30 - first.unscored, "what was scored is not made again"
@@ -84,7 +83,7 @@ def test_attempts_may_become_more_and_never_fewer(tmp_path: Path) -> None:
 )
 def test_another_run_is_not_mixed_in(tmp_path: Path, changes: dict, told: str) -> None:
     asyncio.run(go(tmp_path / "run", 3, 1))
-    directory = RunDirectory(tmp_path / "run")
+    directory = RunLog(tmp_path / "run")
     was = directory.read()
     assert was is not None
     with pytest.raises(UserError, match=f"begun with something else .*{told}"):
@@ -92,13 +91,13 @@ def test_another_run_is_not_mixed_in(tmp_path: Path, changes: dict, told: str) -
 
 
 def test_what_was_asked_for_by_mistake_binds_nobody_before_the_first_attempt(tmp_path: Path) -> None:
-    directory = RunDirectory(tmp_path / "run")
+    directory = RunLog(tmp_path / "run")
     wrong, right = (About(benchmark=key, questions=1, questions_sha256=key, seed=0) for key in ("gaia", "jsonl"))
     directory.root.mkdir()
     directory.begin(wrong, questions(1), 4, "by mistake")
     again = directory.begin(right, questions(1), 1, "as meant")
     assert (again.about, again.attempts, again.commands, again.round) == (right, 1, ("as meant",), 1)
-    directory.table(EPISODES).put("q0-0", "2026-01-01")
+    directory.run.table(EPISODES).put("q0-0", "2026-01-01")
     with pytest.raises(UserError, match="begun with something else"):
         directory.begin(wrong, questions(1), 1, "c")
 
@@ -107,16 +106,13 @@ def test_a_directory_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("mine")
     about = About(benchmark="jsonl", questions=1, questions_sha256="", seed=0)
     with pytest.raises(UserError, match=r"holds something else than a run \(thesis.tex\)"):
-        RunDirectory(tmp_path).begin(about, questions(1), 1, "c")
-    (tmp_path / "run.json").write_text("{")
-    with pytest.raises(UserError, match=r"run.json is no record of a run: restore it"):
-        RunDirectory(tmp_path).read()
+        RunLog(tmp_path).begin(about, questions(1), 1, "c")
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:
-    with RunDirectory(tmp_path / "run").alone(), pytest.raises(UserError, match="Another process is at work"):
-        RunDirectory(tmp_path / "run").alone().__enter__()
-    with RunDirectory(tmp_path / "run").alone():
+    with RunLog(tmp_path / "run").alone(), pytest.raises(UserError, match="Another process is at work"):
+        RunLog(tmp_path / "run").alone().__enter__()
+    with RunLog(tmp_path / "run").alone():
         pass
 
 
@@ -133,13 +129,13 @@ def test_which_questions_and_which_judge(tmp_path: Path) -> None:
     )
     own = get_benchmark("jsonl")
     loaded = load_benchmark(own, tmp_path / "own.jsonl", Options())
-    first = prepared(own, loaded, ["exact"], 4, None, 0)
-    drawn, again = (prepared(own, loaded, ["exact"], 4, 5, 0) for _ in range(2))
-    assert [one.text for one in first.questions] == [f"What is number {i}?" for i in range(4)]
-    assert drawn == again != first and drawn.about.chosen == "4 by seed 5"
-    assert prepared(own, loaded, ["exact"], 99, None, 0).about.chosen == "all"
+    first = prepare(loaded, 4)
+    drawn, again = (prepare(loaded, 4, 5) for _ in range(2))
+    assert [one.text for one in first[1]] == [f"What is number {i}?" for i in range(4)]
+    assert drawn == again != first and drawn[0].chosen == "4 by seed 5"
+    assert prepare(loaded, 99)[0].chosen == "all"
     with pytest.raises(UserError, match="--sample-seed draws a sample"):
-        prepared(own, loaded, ["exact"], None, 5, 0)
+        prepare(loaded, None, 5)
     with pytest.raises(UserError, match=r"BrowseComp is scored by a model .*: name one with --judge"):
-        prepared(get_benchmark("browsecomp"), loaded, [], None, None, 0)
-    assert prepared(get_benchmark("gaia"), loaded, [], None, None, 0).judges == ("gaia",)
+        judges_or_own(get_benchmark("browsecomp"), [])
+    assert judges_or_own(get_benchmark("gaia"), []) == ("gaia",)

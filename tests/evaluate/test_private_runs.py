@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from sanderling.cli.asking import Spending
 from sanderling.cli.evaluation import app
 from sanderling.core.errors import UserError
-from sanderling.evaluate.run_directory import RunDirectory
+from sanderling.evaluate.log import RunLog
 from sanderling.policy.request_client import ReplyCache
 from sanderling.runs.files import close_directory
 
@@ -32,7 +32,7 @@ def test_a_private_runs_directory_is_closed(tmp_path: Path, private: bool) -> No
     make_run(tmp_path / "run", [plain()], 1, private=private)
     assert mode(tmp_path / "run") == (0o700 if private else 0o755)
     (tmp_path / "run").chmod(0o755)
-    directory = RunDirectory(tmp_path / "run")
+    directory = RunLog(tmp_path / "run")
     directory.go_on(directory.begin(directory.require().about, directory.questions(), 1, "again"), directory.questions())
     assert mode(tmp_path / "run") == (0o700 if private else 0o755), "one that was there as well"
 

@@ -27,11 +27,11 @@ from sanderling.evaluate.benchmarks import get_benchmark
 from sanderling.evaluate.comparing.model import compared, open_runs
 from sanderling.evaluate.comparing.page import markdown
 from sanderling.evaluate.comparing.tables import tables
+from sanderling.evaluate.figures import summarise
 from sanderling.evaluate.judging import Judges
-from sanderling.evaluate.measured import Measure, measured, prepared
+from sanderling.evaluate.log import About, RunLog
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.run_directory import About, RunDirectory
-from sanderling.evaluate.summary import summarise
+from sanderling.evaluate.run import Evaluation, prepare, run_evaluation
 from sanderling.judge.rules import RuleJudge, exact_match
 from sanderling.policy.contract import SampleKey, ScriptedPolicy
 from sanderling.synth.questions import chain_questions
@@ -83,7 +83,7 @@ async def test_equal_words_under_two_ids_stay_apart_to_the_last_figure(tmp_path:
     rows = [{"id": "1", "question": "Which?", "answer": "x"}, {"id": "2", "question": "Which?", "answer": "y"}]
     (tmp_path / "two.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     own = get_benchmark("jsonl")
-    wanted = prepared(own, load_benchmark(own, tmp_path / "two.jsonl", Options()), ["exact"], None, None, 0)
+    about, asked = prepare(load_benchmark(own, tmp_path / "two.jsonl", Options()))
     profile = get_profile("tiny")
 
     def reply(messages: Sequence[Message], key: SampleKey) -> str:
@@ -92,12 +92,12 @@ async def test_equal_words_under_two_ids_stay_apart_to_the_last_figure(tmp_path:
     world = LocalWorld.in_memory([Page(url="https://w.example/", title="t", text="t")], name="w")
     clock = FixedClock(datetime.date(2026, 1, 1))
     agent = Agent(ScriptedPolicy(reply), world_tools(world, profile), profile, clock, "w", "f")
-    directory = RunDirectory(tmp_path / "run")
+    directory = RunLog(tmp_path / "run")
     with directory.alone():
-        begun = directory.begin(wanted.about, wanted.questions, 3, "c")
+        begun = directory.begin(about, asked, 3, "c")
         with Journal(directory.root) as journal:
             judges = Judges(RuleJudge("exact", exact_match))
-            await measured(Measure(directory, begun, wanted.questions), agent, judges, journal)
+            await run_evaluation(Evaluation(directory, begun, asked), agent, judges, journal)
     counts = {one.id: (one.attempts, one.correct) for one in EvalResult.load(directory.result_file).questions}
     assert counts == {"jsonl/1": (3, 2), "jsonl/2": (3, 1)}
 

@@ -1,6 +1,7 @@
 """What stands behind a report's figures: lists that count what the figures count, plots that lead to them."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -10,16 +11,15 @@ from test_runs_report import Page
 
 from sanderling.core.record import Question
 from sanderling.core.types import Ending
-from sanderling.evaluate.beside import Beside
 from sanderling.evaluate.comparing.model import Attempted, Run, compared
 from sanderling.evaluate.comparing.page import html, markdown
 from sanderling.evaluate.comparing.tables import Rows, evidence, evidence_id, ranges, tables
+from sanderling.evaluate.episodes import JudgedAttempt
+from sanderling.evaluate.figures import summarise
 from sanderling.evaluate.guarding import GuardFacts
-from sanderling.evaluate.judged import JudgedAttempt
+from sanderling.evaluate.log import About
 from sanderling.evaluate.reading import Outcome
 from sanderling.evaluate.result import GuardFigures
-from sanderling.evaluate.run_directory import About
-from sanderling.evaluate.summary import summarise
 from sanderling.policy.budget import Prices
 from sanderling.world.guard import GuardKind
 
@@ -71,7 +71,8 @@ def rich(name: str, questions: int = 6, attempts: int = 4, shift: int = 0) -> Ru
             )
     info = type(INFO)(**{**vars(INFO), "judge": "j", "second_judge": "two"})
     guard = GuardFigures(kinds={GuardKind.ADDRESS: 2, GuardKind.REPORTED: 1}, attempts=1)
-    result = summarise(rows, asked, attempts, info, Beside(Prices(1.0, 2.0), guard, True, said))
+    info = replace(info, prices=Prices(1.0, 2.0), guard=guard, judged=said)
+    result = summarise(rows, asked, attempts, info)
     facts = GuardFacts(on=True, verbatim=True, fingerprint="f" * 12)
     about_run = About(benchmark="jsonl", questions=questions, questions_sha256=name, seed=0, guard=facts)
     return Run(

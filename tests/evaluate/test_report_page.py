@@ -15,11 +15,11 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
 from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
 from sanderling.evaluate.episodes import Episode
+from sanderling.evaluate.figures import RunInfo, summarise
 from sanderling.evaluate.reading import Outcome, pick_three, reading_of
 from sanderling.evaluate.report import render, write_report
 from sanderling.evaluate.report_model import Chart, Fact, FactSheet, RecipeReport, RunFacts, Series, Stage, better, compare
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.summary import RunInfo, summarise
 from sanderling.evaluate.table import markdown_table, print_stages, stage_cells, terminal_table
 from sanderling.runs.provenance import command_line, machine, peak_memory_mb
 

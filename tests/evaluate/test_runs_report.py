@@ -16,9 +16,9 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.evaluate.comparing.model import Attempted, Run, compared, open_runs
 from sanderling.evaluate.comparing.page import html, markdown
+from sanderling.evaluate.figures import summarise
+from sanderling.evaluate.log import About
 from sanderling.evaluate.reading import Outcome
-from sanderling.evaluate.run_directory import About
-from sanderling.evaluate.summary import summarise
 
 
 def made(

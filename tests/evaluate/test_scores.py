@@ -1,6 +1,7 @@
 """The best of several attempts by a score: who says what, and what becomes of attempts without one."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,11 @@ from sanderling.cli.evaluation import app
 from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Ending, Role
-from sanderling.evaluate.beside import Beside
-from sanderling.evaluate.episodes import Episode, episode_of
-from sanderling.evaluate.judged import JudgedAttempt
+from sanderling.evaluate.episodes import Episode, JudgedAttempt, episode_of
+from sanderling.evaluate.figures import summarise
+from sanderling.evaluate.judging import read_scores
+from sanderling.evaluate.log import RunLog
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.run_directory import RunDirectory
-from sanderling.evaluate.scores import read_scores
-from sanderling.evaluate.summary import summarise
 
 KEYS = {f"{q}-{a}": (q, a) for q in "ab" for a in range(2)}
 
@@ -58,7 +57,7 @@ def test_an_attempt_without_an_answer_is_chosen_last_and_needs_no_score() -> Non
 def test_confidence_and_a_users_scores() -> None:
     judged = [said("a", 0, 90.0), said("a", 1, 20.0), said("b", 0, 70.0), said("b", 1, None)]
     mine = {"mine": {("a", 0): 0.0, ("a", 1): 1.0, ("b", 0): 0.5, ("b", 1): 0.5}}
-    found = summarise(rows(None, None, None, None, right="1010"), QUESTIONS[:2], 2, INFO, Beside(judged=judged, scores=mine))
+    found = summarise(rows(None, None, None, None, right="1010"), QUESTIONS[:2], 2, replace(INFO, judged=judged, scores=mine))
     assert list(found.best_of) == ["confidence", "mine"]
     assert (found.best_of["confidence"][2].value, found.best_of["confidence"][2].too_few) == (1.0, 1)
     assert found.best_of["mine"][2].value == pytest.approx((0.0 + 0.5) / 2), "ties share"
@@ -78,9 +77,8 @@ def test_the_mean_of_what_was_sampled() -> None:
 
     def mean(*nodes: Node) -> float | None:
         question = Question(id="q", text="q", answers=("x",))
-        return episode_of(
-            Trajectory(id="t", question=question, nodes=nodes, leaf=len(nodes) - 1, ending=Ending.ANSWERED), "exact"
-        ).mean_logprob
+        trajectory = Trajectory(id="t", question=question, nodes=nodes, leaf=len(nodes) - 1, ending=Ending.ANSWERED)
+        return episode_of(trajectory).mean_logprob
 
     assert mean(turn(None, (-1.0, -2.0)), turn(0, (-9.0,), rejected=True), turn(0, (-6.0,))) == pytest.approx(-3.0)
     assert mean(turn(None, (-1.0,)), turn(0, None)) is None
@@ -117,7 +115,7 @@ def test_scores_and_prices_come_after_the_run(tmp_path: Path) -> None:
     run = tmp_path / "run"
     asyncio.run(go(run, 4, 3))
     table = tmp_path / "verifier.csv"
-    rows = [row.id for row in RunDirectory(run).attempts.rows()]
+    rows = [row.id for row in RunLog(run).episodes()]
     table.write_text("id,score\n" + "".join(f"{id},{place % 5}\n" for place, id in enumerate(rows)))
     done = CliRunner().invoke(app, ["judge", str(run), "--scores", str(table), "--price", "1,2"])
     assert "The best of 3 by verifier" in done.output, done.output

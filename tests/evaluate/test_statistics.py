@@ -12,7 +12,7 @@ from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 
-from sanderling.evaluate.estimates import Estimates
+from sanderling.evaluate.figures import Estimates
 from sanderling.evaluate.of_k import all_right, any_right, attempts_error, average_at_k, clustered_error, pass_at_k, pass_hat_k
 from sanderling.evaluate.statistics import (
     Interval,

@@ -15,7 +15,7 @@ from sanderling.cli.main import build_app
 from sanderling.core.asking import AskingOutageError, AskingRefusedError, BudgetSpentError, Reply, Usage
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending, Message
-from sanderling.evaluate.judged_figures import calibration
+from sanderling.evaluate.agreement import calibration
 from sanderling.judge.book import agreement
 from sanderling.judge.model import ModelJudge
 from sanderling.judge.prompts import PROMPTS

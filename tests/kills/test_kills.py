@@ -129,7 +129,7 @@ CASES = {
             "eval-run",
             f"eval run world {{given}}/q.jsonl --world {{given}}/w {ASKED} --judge {{url}}#judge --out {{out}}/run "
             "--profile tiny --attempts 2 --no-progress",
-            "run/result.json run/attempts.jsonl",
+            "run/result.json",
             SERVED,
             unordered=True,
         ),

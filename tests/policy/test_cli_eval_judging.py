@@ -9,10 +9,10 @@ from typer.testing import CliRunner, Result
 
 from sanderling.cli.evaluation import app
 from sanderling.core.errors import UserError
-from sanderling.evaluate.judged import read_judged
+from sanderling.evaluate.log import RunLog
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.run_directory import RunDirectory
 from sanderling.judge.verdict import Code
+from sanderling.runs.jsonl import write_trajectories
 from sanderling.synth.questions import chain_questions
 from sanderling.world.disk.store import build_world
 from sanderling.world.encyclopedia import generate_encyclopedia
@@ -69,7 +69,7 @@ def test_a_model_judges_in_its_benchmarks_form_once_for_each_answer(place: Path,
     with billing(lenient) as server:
         result = run(place, out, "seal-0", "seal-0.jsonl", "--judge", model(server), "--second-judge", "exact")
         assert result.exit_code == 0, result.output
-        judged = read_judged(out / "judged.jsonl")
+        judged = RunLog(out).verdicts()
         answers = {(one.question, row["answer"]) for one, row in zip(judged, _rows(out, judged), strict=True)}
         assert len(server.asked) == len(answers) < len(judged) == 12
         figures = EvalResult.load(out / "result.json")
@@ -83,7 +83,7 @@ def test_a_model_judges_in_its_benchmarks_form_once_for_each_answer(place: Path,
 
 
 def _rows(out: Path, judged: list) -> list[dict]:
-    rows = {row.id: row for row in RunDirectory(out).attempts.rows()}
+    rows = {row.id: row for row in RunLog(out).episodes()}
     return [{"answer": rows[one.id].answer} for one in judged]
 
 
@@ -99,7 +99,7 @@ def test_judges_are_compared_and_a_person_settles(place: Path, tmp_path: Path) -
     told = call("agree", out, "--csv", settle)
     assert told.exit_code == 0 and "exact against" in told.output and "kappa" in told.output
     lines = settle.read_text().splitlines()
-    wrong = {one.question for one in read_judged(out / "judged.jsonl") if one.correct is False and one.code is Code.JUDGED}
+    wrong = {one.question for one in RunLog(out).verdicts() if one.correct is False and one.code is Code.JUDGED}
     assert wrong and {line.split(",")[0] for line in lines[1:]} == wrong
     assert isinstance(call("agree", out, "--csv", settle).exception, UserError), "it may hold a person's work"
     settle.write_text("\n".join([lines[0], *(line.replace(",,", ",yes,", 1) for line in lines[1:])]))
@@ -115,22 +115,23 @@ def test_judges_are_compared_and_a_person_settles(place: Path, tmp_path: Path) -
     assert call("judge", out, "--verdicts", settle).exit_code == 0
     rerun = run(place, out, "seal-0", "seal-0.jsonl", "--judge", "exact")
     assert rerun.exit_code == 0 and EvalResult.load(out / "result.json").by_hand == after.by_hand, "the run remembers"
-    correct = sum(one.correct is True for one in read_judged(out / "judged.jsonl"))
+    correct = sum(one.correct is True for one in RunLog(out).verdicts())
     assert f"{correct} correct" in rerun.output
 
 
 def test_a_spent_budget_is_told_and_gone_on_with_by_score_and_by_judge(place: Path, tmp_path: Path) -> None:
     own, out = tmp_path / "own", tmp_path / "score"
     assert run(place, own, "seal-0", "seal-0.jsonl", "--judge", "exact").exit_code == 0
-    before = (own / "result.json").read_bytes(), (own / "judged.jsonl").read_bytes()
+    before = (own / "result.json").read_bytes(), RunLog(own).verdicts()
+    write_trajectories(tmp_path / "own.jsonl", RunLog(own).records())
     with billing(lambda messages, _: "reasoning: so\ncorrect: yes") as server:
         little = ("--judge", model(server), "--max-tokens-total", 50)
-        for words in (("judge", own), ("score", own / "attempts.jsonl", "--out", out)):
+        for words in (("judge", own), ("score", tmp_path / "own.jsonl", "--out", out)):
             told = call(*words, *little)
             assert told.exit_code == 3 and "the same command goes on" in told.output, (told.output, told.exception)
-        assert ((own / "result.json").read_bytes(), (own / "judged.jsonl").read_bytes()) == before
+        assert ((own / "result.json").read_bytes(), RunLog(own).verdicts()) == before
         assert not (out / "result.json").exists() and not server.asked
-        enough = call("score", own / "attempts.jsonl", "--out", out, "--judge", model(server))
+        enough = call("score", tmp_path / "own.jsonl", "--out", out, "--judge", model(server))
         assert enough.exit_code == 0 and EvalResult.load(out / "result.json").pass_at_1.value == 1.0
 
 
@@ -146,7 +147,7 @@ def test_mended_answers_judge_anew_and_repeat_no_attempt(place: Path, tmp_path: 
     after = EvalResult.load(out / "result.json")
     assert again.exit_code == 0, again.output
     assert [q.correct for q in before.questions][:2] == [2, 0] and [q.correct for q in after.questions][:2] == [2, 1]
-    assert len((out / "attempts.jsonl").read_text().splitlines()) == 12
+    assert len(RunLog(out).episodes()) == 12
     file.write_text("\n".join(lines[1:]) + "\n")
     assert isinstance(run(place, out, "seal-0", "mended.jsonl", "--judge", "exact").exception, UserError)
 
@@ -155,14 +156,14 @@ def test_a_mistyped_command_changes_nothing_of_a_run(place: Path, tmp_path: Path
     out = tmp_path / "run"
     right = ("--judge", "exact", "--second-judge", "contains")
     assert run(place, out, "seal-0", "seal-0.jsonl", *right).exit_code == 0
-    before = (out / "run.json").read_bytes(), (out / "result.json").read_bytes()
+    before = RunLog(out).read(), (out / "result.json").read_bytes()
     for wrong in (
         ("--judge", "exakt"),
         ("--judge", "exact", "--attempts", 64, "--price", "x"),
         (*right, "--profile", "nowhere"),
     ):
         assert isinstance(run(place, out, "seal-0", "seal-0.jsonl", *wrong).exception, UserError)
-    assert ((out / "run.json").read_bytes(), (out / "result.json").read_bytes()) == before
+    assert (RunLog(out).read(), (out / "result.json").read_bytes()) == before
     same = run(place, out, "seal-0", "seal-0.jsonl", "--judge", "exact", "--second-judge", "exact").exception
     assert isinstance(same, UserError) and "is the first one" in str(same)
     assert run(place, out, "seal-0", "seal-0.jsonl", "--judge", "exact", "--attempts", 3).exit_code == 0
@@ -202,9 +203,9 @@ def test_questions_without_answers_are_asked_only_when_somebody_says_so(place: P
         and figures.pass_at_1.value is None
         and not figures.valid
     )
-    assert {one.code for one in read_judged(tmp_path / "run" / "judged.jsonl")} == {Code.NO_ACCEPTED}
+    assert {one.code for one in RunLog(tmp_path / "run").verdicts()} == {Code.NO_ACCEPTED}
     again = run(place, tmp_path / "run", "gaia", "metadata.jsonl", "--split", "test", "--unjudged")
-    assert again.exit_code == 3 and len((tmp_path / "run" / "attempts.jsonl").read_text().splitlines()) == 12
+    assert again.exit_code == 3 and len(RunLog(tmp_path / "run").episodes()) == 12
 
 
 @pytest.mark.parametrize(

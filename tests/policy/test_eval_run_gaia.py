@@ -13,9 +13,8 @@ from typer.testing import CliRunner, Result
 
 from sanderling.cli.evaluation import app
 from sanderling.core.errors import UserError
+from sanderling.evaluate.log import RunLog
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.run_directory import RunDirectory
-from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.synth.questions import chain_questions
 from sanderling.world.disk.store import build_world
 from sanderling.world.encyclopedia import generate_encyclopedia
@@ -99,9 +98,9 @@ def test_from_the_file_to_the_figures(place: Path, tmp_path: Path) -> None:
     result = EvalResult.load(tmp_path / "run" / "result.json")
     assert result.pass_at_1.value == pytest.approx(0.6) and result.valid and result.unscored == 0
     assert {level: one.pass_at_1.questions for level, one in result.groups["level"].items()} == {"1": 3, "2": 3, "3": 4}
-    stored = list(TrajectoryStore(tmp_path / "run" / "attempts.jsonl"))
+    stored = list(RunLog(tmp_path / "run").records())
     assert len(stored) == 20 and {one.question.id.partition("/")[0] for one in stored} == {"gaia"}
-    kept = RunDirectory(tmp_path / "run").read()
+    kept = RunLog(tmp_path / "run").read()
     assert kept is not None and (kept.about.benchmark, kept.about.split, kept.about.private) == ("gaia", "validation", True)
 
 
@@ -110,7 +109,7 @@ def test_tokens_are_counted_once_however_often_the_run_is_called(place: Path, tm
         for attempts in (1, 1, 3):
             assert run(place, server.url, tmp_path / "run", "--attempts", attempts).exit_code == 0
         billed = server.tokens
-    turns = [node for one in TrajectoryStore(tmp_path / "run" / "attempts.jsonl") for node in one.nodes]
+    turns = [node for one in RunLog(tmp_path / "run").records() for node in one.nodes]
     assert sum(node.prompt_tokens + node.sampled_tokens for node in turns) == billed
     spent = EvalResult.load(tmp_path / "run" / "result.json").spending
     right = sum(one.correct for one in EvalResult.load(tmp_path / "run" / "result.json").questions)

@@ -10,9 +10,8 @@ from typer.testing import CliRunner, Result
 from sanderling.cli.evaluation import app
 from sanderling.core.errors import UserError
 from sanderling.core.types import Ending
+from sanderling.evaluate.log import RunLog
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.run_directory import RunDirectory
-from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import build_world
 
@@ -90,7 +89,7 @@ def test_other_budgets_than_the_profiles(place: Path) -> None:
         assert isinstance(small.exception, UserError) and "keeps 11000 tokens for an answer" in str(small.exception)
         done = run(place, server.url, "--profile", "literesearcher-4b", "--max-turns", 1, "--max-context", 131_072)
     assert done.exit_code == 0, done.output
-    (one,) = TrajectoryStore(place / "run" / "attempts.jsonl")
+    (one,) = RunLog(place / "run").records()
     assert one.ending is Ending.ANSWERED_AT_BUDGET
-    kept = RunDirectory(place / "run").made_with()
+    kept = RunLog(place / "run").made_with()
     assert kept["profile"]["budgets"]["max_context_tokens"] == 131_072

@@ -7,7 +7,7 @@ import pytest
 
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Ending
-from sanderling.evaluate.attempts import Retry
+from sanderling.evaluate.judging import Retry
 from sanderling.judge.verdict import Code, Ruling, Verdict, unscored
 from sanderling.recipes.rl.acting import opened_reader
 from sanderling.recipes.rl.judging import check_there, opened_judge, score_by

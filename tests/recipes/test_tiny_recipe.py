@@ -16,6 +16,7 @@ import pytest
 from rich.console import Console
 
 from sanderling.core.config import load_config, read_config
+from sanderling.evaluate.log import RunLog
 from sanderling.evaluate.report_model import RecipeReport, Stage
 from sanderling.recipes.base import FIRST_WORLD, BaseConfig, write_untrained
 from sanderling.recipes.tiny.config import TinyConfig
@@ -166,7 +167,7 @@ def test_every_stage_is_done_once_with_nothing_lost_or_doubled(out: Path) -> Non
     assert len(set(taught)) == len(taught) == 16
     for stage in NAMES:
         held_out = out / "evaluation" / f"{stage}.held-out"
-        measured = [trajectory.id for trajectory in TrajectoryStore(held_out / "attempts.jsonl")]
+        measured = [trajectory.id for trajectory in RunLog(held_out).records()]
         assert len(set(measured)) == len(measured) == 12
 
 

@@ -32,9 +32,8 @@ from sanderling.core.record import Question
 from sanderling.core.text import visible
 from sanderling.core.types import SystemClock
 from sanderling.data.questions import read_questions
-from sanderling.evaluate.attempts import Made
 from sanderling.evaluate.live import Live
-from sanderling.evaluate.watch import Watch
+from sanderling.evaluate.run import Made, Watch
 from sanderling.judge.prompts import DEFAULT_PROMPT
 from sanderling.judge.verdict import Judge
 from sanderling.policy.budget import Prices
@@ -89,7 +88,7 @@ class Attempting:
     """The options that every such command has."""
 
     out: Path
-    """The store of trajectories."""
+    """The store of trajectories, or the directory of a run."""
     model: str
     judges: list[str]
     place: Place
@@ -120,10 +119,11 @@ class Attempting:
         from sanderling.policy.load import open_policy, place_of, weights_of
 
         profile = limited(get_profile(self.profile), self.max_turns, self.max_context)
-        if self.out.suffix != ".jsonl":
+        if self.run is None and self.out.suffix != ".jsonl":
             raise UserError(f"{self.out} is no .jsonl file: trajectories are added to it one by one, so end its name in that.")
         backend = self.place.open(profile, self.guard)
-        TrajectoryStore(self.out).prepare()
+        if self.run is None:
+            TrajectoryStore(self.out).prepare()
         budget = self.budget
         spending = Spending(self.run or beside(self.out), budget.max_tokens, budget.max_cost, budget.cache, budget.private)
         console = Console(stderr=True)

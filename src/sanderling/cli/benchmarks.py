@@ -13,8 +13,8 @@ from sanderling.core.text import visible
 from sanderling.report.numbers import MISSING, percent, span
 
 if TYPE_CHECKING:
-    from sanderling.evaluate.judged import JudgedAttempt
-    from sanderling.evaluate.judged_figures import Comparison
+    from sanderling.evaluate.agreement import Comparison
+    from sanderling.evaluate.episodes import JudgedAttempt
 
 _SHOWN = 10
 
@@ -126,16 +126,15 @@ def agree(
 
     Cohen's kappa is 1 for judges that always agree and 0 for such as agree no more than their habits would by chance.
     """
-    from sanderling.evaluate.judged import read_judged
-    from sanderling.evaluate.judged_figures import comparisons
+    from sanderling.evaluate.agreement import comparisons
     from sanderling.evaluate.judging import write_to_settle
+    from sanderling.evaluate.log import RunLog
     from sanderling.evaluate.result import EvalResult
-    from sanderling.evaluate.run_directory import RunDirectory
 
-    directory = RunDirectory(run)
+    directory = RunLog(run)
     about = directory.require().about
     result = EvalResult.load(directory.result_file)
-    judged = read_judged(directory.judged_file, result.judged_sha256)
+    judged = directory.verdicts(result.judged_sha256)
     found = comparisons(judged, result.judge, result.second_judge)
     if not found:
         raise UserError(f"{run} has one judge alone: run sanderling eval judge {run} with --second-judge, or with --verdicts.")
@@ -145,33 +144,33 @@ def agree(
     if csv is not None:
         if csv.exists():
             raise UserError(f"{csv} exists, and may hold verdicts: choose another file.")
-        rows = {row.key: row for row in directory.attempts.rows()}
         differing = {one.key: one for comparison in found for one in comparison.differing}
-        count = write_to_settle(csv, list(differing.values()), rows)
+        count = write_to_settle(csv, differing.values(), directory.episodes())
         console.print(visible(f"{count:,} answers to settle in {csv}: fill in the column correct with yes or no."))
 
 
 def _print_comparison(console: Console, comparison: "Comparison", *, reasons: bool) -> None:
     """How often they agree, who is the milder, and the first few attempts that they differ on."""
-    from sanderling.evaluate.judged import PUBLISHED
+    from sanderling.evaluate.episodes import PUBLISHED
 
-    found, counts = comparison.figures, comparison.figures.counts
-    first, second = visible(comparison.first), visible(comparison.second)
+    found = comparison.figures
+    first, second = visible(found.first), visible(found.second)
+    scored = found.both + found.neither + found.first_only + found.second_only
     kappa = MISSING if found.kappa is None else f"{found.kappa:.2f}"
     low_high = "" if found.kappa_interval is None else " (95% {:.2f} to {:.2f})".format(*found.kappa_interval)
-    console.print(f"{first} against {second}: {counts.scored:,} attempts at {found.questions:,} questions.")
+    console.print(f"{first} against {second}: {scored:,} attempts at {found.questions:,} questions.")
     console.print(f"  agree on {percent(found.agreed)} (95% {span(found.agreed_interval)}); kappa {kappa}{low_high}")
     console.print(
-        f"  both right {counts.both:,}, both wrong {counts.neither:,}, right for the first alone {counts.first_only:,}, for "
-        f"the second alone {counts.second_only:,}; no verdict by the first {counts.first_unscored:,}, by the second alone "
-        f"{counts.second_unscored:,}"
+        f"  both right {found.both:,}, both wrong {found.neither:,}, right for the first alone {found.first_only:,}, for "
+        f"the second alone {found.second_only:,}; no verdict by the first {found.first_unscored:,}, by the second alone "
+        f"{found.second_unscored:,}"
     )
     console.print(
         f"  avg of these attempts: {percent(found.first_average)} by the first, {percent(found.second_average)} by the second"
     )
     for one in comparison.differing[:_SHOWN]:
         said = "right" if _first_said(one) else "wrong"
-        other = "" if comparison.second == PUBLISHED else f" | {one.second_reason}"
+        other = "" if found.second == PUBLISHED else f" | {one.second_reason}"
         why = f" {one.before.get('reason') or one.reason}{other}" if reasons else ""
         console.print(visible(f"  {one.id}: {said} for the first.{why}"))
     if len(comparison.differing) > _SHOWN:

@@ -49,12 +49,11 @@ def judge(
     from sanderling.cli.eval_shown import print_result, show_unused
     from sanderling.cli.judges import form_for
     from sanderling.evaluate.benchmarks import get_benchmark
-    from sanderling.evaluate.beside_files import keep_scores
-    from sanderling.evaluate.judged import FAILED, read_judged
-    from sanderling.evaluate.judging import by_hand_of, judges_again, unused_by_hand
-    from sanderling.evaluate.run_directory import RunDirectory
+    from sanderling.evaluate.episodes import FAILED
+    from sanderling.evaluate.judging import by_hand_of, judges_again, read_scores, unused_by_hand
+    from sanderling.evaluate.log import RunLog
 
-    directory = RunDirectory(run)
+    directory = RunLog(run)
     about = directory.require().about
     key = about.benchmark
     benchmark = get_benchmark(key) if key else None  # others' records may come without
@@ -67,13 +66,13 @@ def judge(
         told = read_prices([agent_price], 1, None)[0] if agent_price is not None else None
         by_hand = by_hand_of(directory, verdicts)
         if scores is not None:
-            keep_scores(directory, scores)
+            directory.keep_scores(read_scores(scores, {one.id: one.key for one in directory.episodes()}))
         if told is not None:
             directory.price(told)
         result = judging.judged(lambda first, other: judges_again(directory, first, other, by_hand))
     print_result(console, result)
     show_unused(console, unused_by_hand(directory, by_hand))
-    failed = sum(one.code in FAILED for one in read_judged(directory.judged_file)) if named else 0
+    failed = sum(one.code in FAILED for one in directory.verdicts()) if named else 0
     if failed:
         console.print(f"{failed:,} answers have no verdict: the same command asks for them once more.")
     judging.tell(console, result)

@@ -13,9 +13,9 @@ from sanderling.cli.eval_shown import end_as_valid
 from sanderling.cli.judges import judging_bar, opened_judges
 from sanderling.core.asking import BudgetSpentError
 from sanderling.core.text import visible
-from sanderling.evaluate.judging import Judges, judged_again
+from sanderling.evaluate.judging import Judges, judge_again
+from sanderling.evaluate.log import RunLog
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.run_directory import RunDirectory
 from sanderling.judge.verdict import Judge
 from sanderling.runs.provenance import command_line
 
@@ -24,7 +24,7 @@ from sanderling.runs.provenance import command_line
 class Judging:
     """The options of who judges a run, and what that may take."""
 
-    directory: RunDirectory
+    directory: RunLog
     judges: Sequence[str]
     second: Sequence[str]
     form: str
@@ -50,12 +50,12 @@ class Judging:
         async with opening as (first, second):
             with judging_bar(errors) as show:
                 judges, limit = chosen(first, second), self.unscored_limit
-                return await judged_again(self.directory, judges, command_line(), limit, concurrency=wide, on_judged=show)
+                return await judge_again(self.directory, judges, command_line(), limit, concurrency=wide, on_judged=show)
 
     def tell(self, console: Console, result: EvalResult) -> None:
         """What it took and where everything is; exits as the result says."""
         if self.spending.ledger.spent.calls:
             console.print(spent_line(self.spending), markup=False)
-        files = f"{self.directory.result_file} has all figures, {self.directory.judged_file} every verdict."
+        files = f"{self.directory.result_file} has all figures, {self.directory.database} every verdict."
         console.print(visible(files), markup=False)
         end_as_valid(result)

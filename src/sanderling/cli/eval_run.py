@@ -1,4 +1,4 @@
-"""``sanderling eval run``: an agent measured on a benchmark. Thin: `evaluate` makes the attempts and the figures.
+"""``sanderling eval run``: an agent measure on a benchmark. Thin: `evaluate` makes the attempts and the figures.
 
 Exit status: 0 for a valid result, 3 when a budget was spent or too many attempts met outages, 130 after Ctrl-C. The first
 Ctrl-C stops the episodes under way and keeps their turns; a second one interrupts at once.
@@ -31,7 +31,7 @@ from sanderling.cli.judges import FormOfBenchmark, JudgePrices, SecondJudge, Ver
 from sanderling.cli.world_options import Faults as Dynamics
 from sanderling.cli.world_options import Search, WorldSeed
 from sanderling.core.profiles import PROFILES
-from sanderling.evaluate.attempts import Made
+from sanderling.evaluate.run import Made
 from sanderling.tools.page_reader import OnOutage
 from sanderling.world.dense.index import SearchMode
 
@@ -101,32 +101,33 @@ def run(
     from sanderling.evaluate.benchmark_rows import Options
     from sanderling.evaluate.benchmarks import get_benchmark
     from sanderling.evaluate.guarding import guarding_of
-    from sanderling.evaluate.judging import booked, by_hand_of, unused_by_hand
-    from sanderling.evaluate.measured import Measure, measured, prepared
+    from sanderling.evaluate.judging import by_hand_of, unused_by_hand, with_book
+    from sanderling.evaluate.log import RunLog
     from sanderling.evaluate.recorded_calls import recording_of
-    from sanderling.evaluate.run_directory import RunDirectory
+    from sanderling.evaluate.run import Evaluation, judges_or_own, prepare, run_evaluation
     from sanderling.runs.provenance import command_line
 
     benchmark = get_benchmark(key)
     loaded = load_benchmark(benchmark, file, Options(split=split, columns=named_columns(columns), canary=canary))
     guarding = guarding_of(benchmark, loaded, blocklist or [], on=guard)
-    wanted = prepared(benchmark, loaded, judges or [], limit, sample_seed, seed, guarding.facts, unjudged=unjudged)
-    directory = RunDirectory(out)
+    about, questions = prepare(loaded, limit, sample_seed, seed, guarding.facts, unjudged=unjudged)
+    named = judges_or_own(benchmark, judges or [])
+    directory = RunLog(out)
     chosen_profile = profile_for(profile, model)
     place = Place(world, web, search_url, reader_url, dynamics, world_seed, mode)
-    budget = Budget(price, judge_price, max_tokens, max_cost, cache, wanted.about.private)
+    budget = Budget(price, judge_price, max_tokens, max_cost, cache, about.private)
     console = Console(highlight=False, soft_wrap=True)
     show_file(console, benchmark, loaded)
     with directory.alone():
         told = read_prices([price], 1, None)[0] if price is not None else None
-        began = directory.begin(wanted.about, wanted.questions, attempts, command_line(), told)
+        began = directory.begin(about, questions, attempts, command_line(), told)
         recording = recording_of(world) if world is not None else None
-        measure = Measure(directory, began, wanted.questions, concurrency, unscored_limit, unjudged, recording)
+        measure = Evaluation(directory, began, questions, concurrency, unscored_limit, unjudged, recording)
         by_hand = by_hand_of(directory, verdicts)
         attempting = Attempting(
-            directory.store.path,
+            out,
             model,
-            list(wanted.judges),
+            list(named),
             place,
             chosen_profile,
             attempts,
@@ -134,9 +135,9 @@ def run(
             budget,
             benchmark.title,
             guarding.guard(directory.guard_file),
-            form_for(form, benchmark, [*wanted.judges, *(second or [])]),
+            form_for(form, benchmark, [*named, *(second or [])]),
             tuple(second or ()),
-            reader=ExtractorChoice(extractor, extractor_cache, extractor_outage, wanted.about.private)
+            reader=ExtractorChoice(extractor, extractor_cache, extractor_outage, about.private)
             if extractor is not None
             else None,
             max_turns=max_turns,
@@ -146,11 +147,11 @@ def run(
         )
 
         async def make(given: Given) -> Made:
-            chosen = booked(directory, given.judge, given.second, by_hand)
-            return await measured(measure, given.agent, chosen, given.journal, watch=given.watch, cancel=given.cancel)
+            chosen = with_book(directory, given.judge, given.second, by_hand)
+            return await run_evaluation(measure, given.agent, chosen, given.journal, watch=given.watch, cancel=given.cancel)
 
-        made, spending = attempting.made(wanted.questions, make)
-        tell_attempts(console, made, len(wanted.questions) * attempts, directory.store.path, spending)
+        made, spending = attempting.made(questions, make)
+        tell_attempts(console, made, len(questions) * attempts, out, spending)
         show_guard(console, guarding.facts, directory.guard_file)
         show_unused(console, unused_by_hand(directory, by_hand))
         show_result(console, measure, made)

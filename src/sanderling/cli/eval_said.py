@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from sanderling.evaluate.judged_figures import FEW
+from sanderling.evaluate.agreement import FEW
 from sanderling.evaluate.result import Confidence, Contamination, Estimate, EvalResult
 from sanderling.report.numbers import ending_words, mean, percent, span
 

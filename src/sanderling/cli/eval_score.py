@@ -23,7 +23,7 @@ def score(
             metavar="FILE...", help="Trajectories in any layout that data import reads, or folders of AgentToLeaP's results."
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", help="Directory of the run that is written; the same one goes on.")],
+    out: Annotated[Path, typer.Option("--out", help="Directory of the run that is write_peers; the same one goes on.")],
     judges: Annotated[
         list[str] | None,
         typer.Option("--judge", help="Who judges (see data generate); by default the publisher's own rule, where it is one."),
@@ -65,15 +65,15 @@ def score(
     from sanderling.cli.eval_judging import Judging
     from sanderling.cli.eval_shown import print_result, show_peers
     from sanderling.cli.judges import form_for, required
-    from sanderling.evaluate.judging import booked, by_hand_of
-    from sanderling.evaluate.measured import judges_or_own
+    from sanderling.evaluate.judging import by_hand_of, with_book
+    from sanderling.evaluate.log import RunLog
     from sanderling.evaluate.peer_files import read_peers, write_peers
-    from sanderling.evaluate.run_directory import RunDirectory
+    from sanderling.evaluate.run import judges_or_own
     from sanderling.runs.files import check_places
     from sanderling.runs.provenance import command_line
 
-    directory = RunDirectory(out)
-    check_places([*files, *([questions] if questions else [])], [directory.store.path])
+    directory = RunLog(out)
+    check_places([*files, *([questions] if questions else [])], [directory.database])
     whose, loaded = _benchmark(benchmark, questions, split, columns, canary)
     named = judges_or_own(whose, judges or [])
     chosen = form_for(form, whose, [*named, *(second or [])])
@@ -85,7 +85,7 @@ def score(
         spending.private = scored.about.private
         directory.finish(write_peers(directory, scored, command_line()))
         by_hand = by_hand_of(directory, verdicts)
-        result = judging.judged(lambda first, other: booked(directory, required(first), other, by_hand))
+        result = judging.judged(lambda first, other: with_book(directory, required(first), other, by_hand))
     show_peers(console, scored.about, result)
     print_result(console, result)
     judging.tell(console, result)

@@ -12,31 +12,30 @@ from rich.text import Text
 from sanderling.cli import exits
 from sanderling.cli.eval_said import said_lines
 from sanderling.core.text import visible
-from sanderling.evaluate.attempts import Made
 from sanderling.evaluate.benchmark_files import Loaded, left_out, warnings
 from sanderling.evaluate.benchmarks import Benchmark
 from sanderling.evaluate.comparing.tables import tries
 from sanderling.evaluate.guarding import GuardFacts, guard_counts
 from sanderling.evaluate.judging import why_unscored
-from sanderling.evaluate.measured import Measure
+from sanderling.evaluate.log import About
 from sanderling.evaluate.peers import notes_of
 from sanderling.evaluate.recorded_calls import share_told
 from sanderling.evaluate.result import Estimate, EvalResult
-from sanderling.evaluate.run_directory import About
+from sanderling.evaluate.run import Evaluation, Made
 from sanderling.report.numbers import MISSING, duration, mean, percent, span
 from sanderling.world.guard import GuardKind
 
 
-def show_result(console: Console, measure: Measure, made: Made) -> None:
+def show_result(console: Console, measure: Evaluation, made: Made) -> None:
     """Print the figures, say how to go on where attempts are missing, and exit as the command says."""
     if made.stopped:
         console.print(f"{made.stopped} The same command goes on where this one stopped.", markup=False)
         raise typer.Exit(exits.INTERRUPTED if made.cancelled else exits.UNFINISHED)
-    result = EvalResult.load(measure.directory.result_file)
+    result = EvalResult.load(measure.log.result_file)
     print_result(console, result)
-    console.print(visible(f"{measure.directory.result_file} has all figures."), markup=False)
+    console.print(visible(f"{measure.log.result_file} has all figures."), markup=False)
     if result.unscored:
-        if why := why_unscored(measure.directory, made.rows):
+        if why := why_unscored(measure.log):
             console.print(Text(visible(f"Unscored, most often: {why}")))
         console.print("The same command tries the unscored attempts once more, and repeats nothing else.")
     end_as_valid(result)

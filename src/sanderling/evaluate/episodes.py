@@ -1,78 +1,111 @@
-"""What the figures need of one trajectory: its tokens may be many, these numbers are few.
+"""An attempt in short, and who was right: what going on with a run, judging it and its figures need, without its tokens.
 
-An answer is the agent's own or none: text of a tool result is never looked at. Knows no judge, but the name of the one whose
-verdict counts.
+A judge is shown a question, its accepted answers and the agent's own answer, so an `Episode` can be judged as its record can.
+An answer is the agent's own or none: text of a tool result is never looked at.
 """
 
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from pydantic import Field
 
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
-from sanderling.core.record import Node, NodeKind, Trajectory
+from sanderling.core.record import Node, NodeKind, Question, Seeds, Trajectory, encode_record
 from sanderling.core.types import Ending
 from sanderling.evaluate.guarding import read_its_question
+from sanderling.evaluate.result import Record
 from sanderling.judge.rules import answer_tokens
-from sanderling.judge.verdict import verdict_of
+from sanderling.judge.verdict import META_KEY, Code, verdict_in
 from sanderling.rl.denoise import turn_violations
 
+ROUND = "round"
+"""In a record's meta: the round of the run that made it."""
+Key = tuple[str, int]
+"""A question's id and the number of an attempt."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, slots=True)
 class Episode:
-    """One attempt, in short."""
+    """One attempt."""
 
     question: str
     attempt: int
-    ending: Ending | None
-    """None: the record of somebody else, which does not say."""
-    correct: bool | None
-    """None: unscored."""
+    ending: Ending | None  # None: the record of somebody else, which does not say
+    correct: bool | None  # None: unscored, or not judged yet
     model: str
     world: str
-    turns: int
-    """On the main branch; rejected attempts at a turn are not turns."""
+    turns: int  # on the main branch; rejected attempts at a turn are not turns
     calls: int
     searches: int
     visits: int
-    sampled_tokens: int | None
-    """All that the policy sampled, rejected attempts included; None where a server did not say."""
-    context_tokens: int | None
-    """Length of the main branch; None for text-level policies."""
+    sampled_tokens: int | None  # rejected attempts at a turn included; None where a server did not say
+    context_tokens: int | None  # length of the main branch; None for text-level policies
     seconds: float
-    prompt_tokens: int | None = None
-    """Sum over all that the policy was asked; None where nobody counted."""
-    vote: str | None = None
-    """The answer as answers are told apart when attempts vote; None: no answer."""
-    odd_turns: int | None = None
-    """Turns that break the grammar; None where the profile is not known."""
-    model_seconds: float | None = None
-    """That the policy took, rejected attempts at a turn included; None where the record does not say."""
+    prompt_tokens: int | None = None  # sum over all that the policy was asked
+    vote: str | None = None  # the answer as answers are told apart when attempts vote; None: no answer
+    odd_turns: int | None = None  # turns that break the grammar; None where the profile is not known
+    model_seconds: float | None = None  # None where the record does not say
     tool_seconds: float | None = None
-    mean_logprob: float | None = None
-    """Of all tokens of the main branch's turns, as they were sampled; None where one was not recorded."""
-    contaminated: bool | None = None
-    """Whether it read its question word for word; None: the question is too short to be told."""
+    mean_logprob: float | None = None  # of all tokens of the main branch's turns; None where one was not recorded
+    contaminated: bool | None = None  # whether it read its question word for word; None: too short to be told
+    # What going on with a run and judging it take:
+    id: str = ""  # of its trajectory
+    seed: int = 0  # the run's
+    round: int | None = None
+    asked: str = ""  # digest of the question's text and masks: what makes it the same question for an agent
+    accepted: str = ""  # digest of the accepted answers that its verdict rests on
+    answer: str | None = None
+    profile: str = ""
+    detail: str = ""  # how it ended, in words
+    verdict: dict[str, Any] = field(default_factory=dict[str, Any])  # as `judge.verdict.recorded` gives it
+
+    @property
+    def key(self) -> Key:
+        return self.question, self.attempt
+
+    @property
+    def can_be_judged(self) -> bool:
+        """Whether it met no outage; others' records often do not say how they ended."""
+        return self.ending is None or self.ending.scored
+
+    def ruling(self, judge: str, question: Question, places: Sequence[str] | None = None) -> bool | None:
+        """What the judge of this name (at these places) said under these accepted answers; None: nothing, or it failed."""
+        return verdict_in(self.verdict, judge, places) if self.accepted == accepted_digest(question) else None
+
+    def case(self, question: Question) -> Trajectory:
+        """What a judge is shown of it."""
+        seeds = Seeds(run=self.seed, attempt=self.attempt)
+        found = {"id": self.id, "question": question, "ending": self.ending, "answer": self.answer, "seeds": seeds}
+        return Trajectory(nodes=(), leaf=None, **found)
 
 
-def episode_of(trajectory: Trajectory, judge: str | None = None) -> Episode:
-    """What the figures need of a trajectory, with this judge's verdict where one is named."""
+def episode_of(trajectory: Trajectory) -> Episode:
+    """A trajectory in short, not judged yet."""
     branch = trajectory.branch() if trajectory.leaf is not None else []
-    events = [event for node in branch for event in node.events]
+    turns = [node for node in branch if node.kind is NodeKind.TURN]
     spoken = [node for node in trajectory.nodes if node.kind is NodeKind.TURN]
     heard = [node for node in trajectory.nodes if node.kind is NodeKind.OBSERVATION]
+    events = [event for node in branch for event in node.events]
     ids = trajectory.token_ids() if branch else None
     model_seconds = sum(node.seconds for node in spoken) or None  # no clock is so quick: nobody looked at one
+    meta, question = trajectory.meta, trajectory.question
+    verdict, number = meta.get(META_KEY), meta.get(ROUND)
     return Episode(
-        question=trajectory.question.id,
+        question=question.id,
         attempt=trajectory.seeds.attempt,
         ending=trajectory.ending,
-        correct=_verdict(trajectory, judge),
+        correct=None,
         model=trajectory.model,
         world=trajectory.world,
-        turns=sum(node.kind is NodeKind.TURN for node in branch),
+        turns=len(turns),
         calls=len(events),
         searches=sum(event.role == "search" for event in events),
         visits=sum(event.role == "visit" for event in events),
-        sampled_tokens=_sum([_sampled(node) for node in spoken]),
+        sampled_tokens=_sum([one.sampled_tokens if one.token_ids is None else len(one.token_ids) for one in spoken]),
         context_tokens=None if ids is None else len(ids),
         seconds=trajectory.seconds,
         prompt_tokens=_sum([node.prompt_tokens for node in spoken]),
@@ -80,19 +113,33 @@ def episode_of(trajectory: Trajectory, judge: str | None = None) -> Episode:
         odd_turns=_odd_turns(trajectory),
         model_seconds=model_seconds,
         tool_seconds=None if model_seconds is None else sum(node.seconds for node in heard),
-        mean_logprob=_mean_logprob([node for node in branch if node.kind is NodeKind.TURN]),
+        mean_logprob=_mean_logprob(turns),
         contaminated=read_its_question(trajectory),
+        id=trajectory.id,
+        seed=trajectory.seeds.run,
+        round=number if isinstance(number, int) else None,
+        asked=asked_digest(question),
+        accepted=accepted_digest(question),
+        answer=trajectory.answer,
+        profile=trajectory.profile,
+        detail=trajectory.detail,
+        verdict=verdict if isinstance(verdict, dict) else {},
     )
 
 
-def _verdict(trajectory: Trajectory, judge: str | None) -> bool | None:
-    if judge is None or not (trajectory.ending is None or trajectory.ending.scored):
-        return None
-    return verdict_of(trajectory, judge)
+def asked_digest(question: Question) -> str:
+    """What makes a question the same for an agent."""
+    return _digest(question.text, *sorted(set(question.masked_urls)))
 
 
-def _sampled(node: Node) -> int:
-    return node.sampled_tokens if node.token_ids is None else len(node.token_ids)
+def accepted_digest(question: Question) -> str:
+    """What makes it the same for a judge."""
+    return _digest(*question.answers)
+
+
+@lru_cache(maxsize=1 << 16)  # a question has many attempts
+def _digest(*texts: str) -> str:
+    return hashlib.sha256(encode_record(list(texts))).hexdigest()[:16]
 
 
 def _sum(counts: list[int]) -> int | None:
@@ -118,3 +165,51 @@ def _odd_turns(trajectory: Trajectory) -> int | None:
     except UserError:  # a profile of an import, or of somebody's own
         return None
     return sum(bool(violations) for violations in turn_violations(trajectory, profile))
+
+
+# Who was right ------------------------------------------------------------------------------------------------------------
+
+PUBLISHED = "published"
+"""The second judge's name where others' own verdicts on what they made are compared with a judge's."""
+FAILED = frozenset({Code.OUTAGE, Code.UNREADABLE, Code.REFUSED})
+"""Why a judge gave no verdict that it may give when it is asked again."""
+
+
+class JudgedAttempt(Record):
+    """One attempt and all that was said of it. A person stands before every judge; the second judge decides nothing."""
+
+    question: str
+    attempt: int
+    id: str
+    """Of its trajectory."""
+    ending: Ending | None
+    correct: bool | None
+    """None: unscored."""
+    score: float | None = None
+    code: Code = Code.JUDGED
+    judge: str
+    """Whose word it is: the judge, or ``by hand``."""
+    reason: str = ""
+    grade: str = ""
+    extracted: str | None = None
+    confidence: float | None = None
+    parts: dict[str, bool] = Field(default_factory=dict[str, bool])
+    excessive: tuple[str, ...] = ()
+    overruled: bool | None = None
+    """What the judge had said before a person did; None: it had not, or no person did."""
+    before: dict[str, Any] = Field(default_factory=dict[str, Any])
+    """That verdict whole, as `judge.verdict.recorded` gives it."""
+    second: bool | None = None
+    """The second judge's verdict; None: unscored by it, or there is none."""
+    second_reason: str = ""
+    published: bool | None = None
+    """What those said who made the attempt, where somebody else is the second judge; without one it stands in ``second``."""
+
+    @property
+    def key(self) -> Key:
+        return self.question, self.attempt
+
+    @property
+    def by_judge(self) -> bool | None:
+        """The judge's own verdict, whatever a person said."""
+        return self.overruled if self.code is Code.BY_HAND else self.correct

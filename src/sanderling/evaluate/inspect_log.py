@@ -30,12 +30,11 @@ from sanderling.core.profiles import Profile
 from sanderling.core.record import Node, NodeKind, Trajectory
 from sanderling.core.types import Ending, Role, ToolStatus
 from sanderling.data.cleaning.draft import split_blocks
-from sanderling.evaluate.episodes import episode_of
+from sanderling.evaluate.episodes import PUBLISHED, JudgedAttempt, episode_of
+from sanderling.evaluate.figures import groups_of
 from sanderling.evaluate.guarding import guard_counts
-from sanderling.evaluate.judged import PUBLISHED, JudgedAttempt, read_judged
+from sanderling.evaluate.log import About, RunLog, RunState
 from sanderling.evaluate.result import Estimate, EvalResult
-from sanderling.evaluate.run_directory import About, RunDirectory, RunFile
-from sanderling.evaluate.summary import groups_of
 from sanderling.judge.verdict import Code
 from sanderling.runs.files import WholeFile
 from sanderling.world.guard import GuardKind
@@ -68,7 +67,7 @@ def export_run(place: Path, out: Path, *, texts: bool | None = None) -> Exported
     """
     if out.suffix not in FORMATS:
         raise UserError(f"{out.name} is no log of Inspect: call it something that ends in {' or '.join(FORMATS)}.")
-    directory = RunDirectory(place)
+    directory = RunLog(place)
     run = directory.require()
     result = EvalResult.load(directory.result_file)
     shown = not run.about.private if texts is None else texts
@@ -122,20 +121,18 @@ def _encoded(value: Any) -> bytes:
 class _Samples:
     """The samples of a run, one by one in the store's order, and what is known when the last is made."""
 
-    def __init__(self, directory: RunDirectory, run: RunFile, result: EvalResult, texts: bool) -> None:
+    def __init__(self, directory: RunLog, run: RunState, result: EvalResult, texts: bool) -> None:
         self._directory, self._run, self._result, self._texts = directory, run, result, texts
         self._limits = _limits(directory)
         self._guarded = guard_counts(directory.guard_file).by_attempt
-        self._judged = {one.key: one for one in read_judged(directory.judged_file, result.judged_sha256)}
+        self._judged = {one.key: one for one in directory.verdicts(result.judged_sha256)}
         self._usage: Counter[str] | None = Counter()
         self.written = 0
 
     def __iter__(self) -> Iterator[Json]:
-        asked, log = {one.id for one in self._result.questions}, log_id(self._run.about, self._result)
-        rows = (row for row in self._directory.attempts.rows() if row.key[0] in asked and row.key[1] < self._result.attempts)
-        last = {row.key: row.line for row in rows}
-        for key, line in sorted(last.items(), key=lambda item: item[1].offset):
-            trajectory = self._directory.store.at(line)
+        log = log_id(self._run.about, self._result)
+        for key, episode in self._directory.counted(self._result).items():
+            trajectory = self._directory.record(episode)
             self.written += 1
             self._count(trajectory)
             yield sample_of(
@@ -161,7 +158,7 @@ class _Samples:
             self._usage.update(usage)
 
 
-def _limits(directory: RunDirectory) -> dict[Ending, float]:
+def _limits(directory: RunLog) -> dict[Ending, float]:
     """How large the agent's budgets were, as the run was begun with; empty where it does not say."""
     try:
         profile = Profile.model_validate(directory.made_with()["profile"])
@@ -447,7 +444,7 @@ def log_id(about: About, result: EvalResult) -> str:
     return _short_hash(about.model_dump_json() + result.model_dump_json())
 
 
-def header_of(run: RunFile, result: EvalResult, usage: Json | None, *, texts: bool) -> Json:
+def header_of(run: RunState, result: EvalResult, usage: Json | None, *, texts: bool) -> Json:
     """The log without its samples and reductions."""
     about, ended, id = run.about, datetime.fromisoformat(result.date), log_id(run.about, result)
     began = ended - timedelta(seconds=result.seconds)

@@ -1,8 +1,8 @@
-"""From the attempts of a run to its figures: judged, written down one by one, summarised. Repeats no attempt.
+"""Judging a run: who decides, who is compared with them, a person's verdicts; from attempts to figures, without repeating any.
 
-What a judge has decided stands in the records, the index and the book of verdicts; only what is missing is asked for. A
-person's verdicts stand in ``by_hand.csv`` and outweigh every judge's: there a line about an attempt's id is bound to the answer
-that the attempt had when the line came, so that another answer, made in a later round, is not judged by it.
+What a judge has decided stands in the log and its book of verdicts; only what is missing is asked for. A person's verdicts
+outweigh every judge's: there a line about an attempt's id is bound to the answer that the attempt had when the line came, so
+that another answer, made in a later round, is not judged by it.
 """
 
 import asyncio
@@ -12,45 +12,68 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from math import isfinite, nan
 from pathlib import Path
 from typing import Any
 
 from sanderling import __version__
 from sanderling.core.asking import BudgetSpentError
 from sanderling.core.errors import UserError
-from sanderling.core.record import Question, Trajectory, decode_record
-from sanderling.evaluate.attempts import PATIENT, Retry, verdict_on
-from sanderling.evaluate.beside_files import beside_of
-from sanderling.evaluate.judged import PUBLISHED, JudgedAttempt, JudgedBy, judged_by, read_judged, write_judged
-from sanderling.evaluate.result import EvalResult, RecordedShare
-from sanderling.evaluate.rows import AttemptRow, Key
-from sanderling.evaluate.run_directory import Kind, RunDirectory, RunFile
-from sanderling.evaluate.summary import RunInfo, summarise
+from sanderling.core.record import Question, Trajectory
+from sanderling.evaluate.benchmarks import get_benchmark
+from sanderling.evaluate.episodes import PUBLISHED, Episode, JudgedAttempt, Key
+from sanderling.evaluate.figures import CONFIDENCE, LOGPROB, RunInfo, summarise
+from sanderling.evaluate.guarding import guard_counts
+from sanderling.evaluate.log import JudgedBy, Kind, RunLog, RunState, Scores
+from sanderling.evaluate.result import EvalResult, GuardFigures, RecordedShare
 from sanderling.judge.book import CachedJudge, VerdictBook
 from sanderling.judge.by_hand import ByHand, plain
-from sanderling.judge.verdict import BY_HAND, Code, Judge, Verdict, decided, recorded, rule_on, unscored
+from sanderling.judge.verdict import BY_HAND, Code, Judge, Ruling, Verdict, decided, recorded, rule_on, unscored
 from sanderling.runs.files import replace_file
 
 _DETAILS = ("grade", "extracted", "confidence", "parts", "excessive")
 _FIELDS = ("correct", "score", "code", "reason", *_DETAILS)
-_HEADING = ("question", "answer", "correct", "note")
+
+
+@dataclass(frozen=True)
+class Retry:
+    """How patient a run is with outages of the tools, the model and the judge."""
+
+    times: int = 2
+    pause_s: float = 1.0  # before the first retry; doubled before each further one
+
+    def pauses(self) -> list[float]:
+        """Seconds before each retry."""
+        return [self.pause_s * 2**index for index in range(self.times)]
+
+
+PATIENT = Retry()
+
+
+async def verdict_on(trajectory: Trajectory, judge: Judge, retry: Retry) -> Verdict:
+    """A judge's verdict, asked for again while that may help."""
+    verdict = await rule_on(trajectory, judge)
+    for pause in retry.pauses():
+        if verdict.ruling is not Ruling.UNSCORED or verdict.code not in (Code.JUDGED, Code.OUTAGE):
+            break
+        await asyncio.sleep(pause)
+        verdict = await rule_on(trajectory, judge)
+    return verdict
+
 
 # Who judges ---------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class EarlierJudge:
-    """A judge by its earlier verdicts, by the trajectory's id; of others it decides nothing.
-
-    For a run to which a person's verdicts come, and whose judges are not at hand.
-    """
+    """A judge by its earlier verdicts, by the trajectory's id: for a run whose judges are not at hand."""
 
     name: str
     verdicts: Mapping[str, Verdict]
     places: tuple[str, ...] = field(default=(), init=False)
 
     async def __call__(self, trajectory: Trajectory) -> Verdict:
-        """See `judge.verdict.Judge`."""
+        """See `judge.verdict.Judge`; of other trajectories it decides nothing."""
         return self.known(trajectory) or unscored(Code.NOT_ENDED, f"{self.name} was not asked about it")
 
     def known(self, trajectory: Trajectory) -> Verdict | None:
@@ -75,31 +98,26 @@ class Judges:
         """Who is compared with the first; empty: nobody."""
         return self.second.name if self.second else PUBLISHED if self.published else ""
 
-    def known(self, row: AttemptRow, question: Question, case: Trajectory) -> dict[str, Any] | None:
+    def known(self, episode: Episode, question: Question, case: Trajectory) -> dict[str, Any] | None:
         """The first judge's verdict on an attempt, without asking, as `recorded` gives it; None: there is none."""
         places = self.first.places if self.anew else None
         # A rule costs nothing and may have been mended: it is asked every time.
-        if any(self.first.places) and row.correct(self.first.name, question, places) is not None:
-            return {**row.verdict, "judge": self.first.name}
+        if any(self.first.places) and episode.ruling(self.first.name, question, places) is not None:
+            return {**episode.verdict, "judge": self.first.name}
         known = self.first.known(case) if isinstance(self.first, CachedJudge | EarlierJudge) else None
         return None if known is None else recorded(known, self.first.name)
 
 
-def booked(directory: RunDirectory, first: Judge, second: Judge | None, by_hand: ByHand) -> Judges:
+def with_book(log: RunLog, first: Judge, second: Judge | None, by_hand: ByHand) -> Judges:
     """Judges whose verdicts a run's book keeps. Raises UserError for a damaged book."""
-    return replace(judges_again(directory, first, second, by_hand), anew=False)
+    return replace(judges_again(log, first, second, by_hand), anew=False)
 
 
-def judges_again(directory: RunDirectory, first: Judge | None, second: Judge | None, by_hand: ByHand) -> Judges:
-    """:func:`booked`; in place of a judge who is not named, the earlier one. Raises UserError where there was none."""
-    book, judged, before = (
-        VerdictBook(directory.table("verdicts")),
-        read_judged(directory.judged_file),
-        judged_by(directory.judged_file),
-    )
+def judges_again(log: RunLog, first: Judge | None, second: Judge | None, by_hand: ByHand) -> Judges:
+    """:func:`with_book`; in place of a judge who is not named, the earlier one. Raises UserError where there was none."""
+    book, judged, before = VerdictBook(log.run.table("verdicts")), log.verdicts(), log.judged_by()
     if first is None and (not judged or before is None):
-        raise UserError(f"The run in {directory.root} does not say who was right by whom: name a judge with --judge.")
-    published = ByHand.read(directory.published_file) if directory.published_file.exists() else None
+        raise UserError(f"The run in {log.root} does not say who was right by whom: name a judge with --judge.")
 
     def cached(judge: Judge) -> Judge:
         return CachedJudge(judge, book) if any(judge.places) else judge
@@ -111,7 +129,7 @@ def judges_again(directory: RunDirectory, first: Judge | None, second: Judge | N
         cached(first) if first else EarlierJudge(before.first if before else "", earlier),
         cached(second) if second else EarlierJudge(name, other) if name else None,
         by_hand,
-        published,
+        log.published(),
         anew=True,
     )
 
@@ -131,30 +149,25 @@ def _first_verdict(one: JudgedAttempt) -> Verdict | None:
 
 
 def info_of(
-    run: RunFile,
-    command: str,
-    seconds: float,
-    resumed: int,
-    unscored_limit: float,
-    recorded_share: RecordedShare | None = None,
+    state: RunState, command: str, seconds: float, resumed: int, unscored_limit: float, recorded: RecordedShare | None = None
 ) -> RunInfo:
     """What made a result that is written now, but for its judges."""
     return RunInfo(
         command=command,
-        seed=run.about.seed,
+        seed=state.about.seed,
         version=__version__,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         seconds=seconds,
         resumed=resumed,
         unscored_limit=unscored_limit,
-        recorded=recorded_share,
-        uneven=run.about.kind is Kind.PEERS,
+        recorded=recorded,
+        uneven=state.about.kind is Kind.PEERS,
     )
 
 
-async def concluded(
-    directory: RunDirectory,
-    rows: Sequence[AttemptRow],
+async def conclude(
+    log: RunLog,
+    episodes: Sequence[Episode],
     questions: Sequence[Question],
     attempts: int,
     judges: Judges,
@@ -164,25 +177,47 @@ async def concluded(
     retry: Retry = PATIENT,
     on_judged: Callable[[int], None] | None = None,
 ) -> EvalResult:
-    """Judge what is not judged, write ``judged.jsonl``, then ``result.json``; rows are one an attempt.
+    """Judge what is not judged, write the verdicts down, then ``result.json``; episodes are one an attempt.
 
     ``on_judged`` hears how many are judged so far. Raises BudgetSpentError before anything is written.
     """
-    judged = await judge_rows(rows, {one.id: one for one in questions}, judges, concurrency, retry, on_judged)
+    judged = await judge_episodes(episodes, {one.id: one for one in questions}, judges, concurrency, retry, on_judged)
     correct = {one.key: one.correct for one in judged}
-    by_hand = sum(one.code is Code.BY_HAND for one in judged)
-    info = replace(info, judge=judges.first.name, second_judge=judges.second_name, by_hand=by_hand)
-    beside = beside_of(directory, directory.require(), judged)
-    result = summarise([replace(row.episode, correct=correct[row.key]) for row in rows], questions, attempts, info, beside)
-    # The list first: a result names the list that it is of, and a list without its result is told apart from others.
-    written = write_judged(directory.judged_file, judged, JudgedBy(judges.first.name, judges.second_name))
+    about = log.require()
+    info = replace(
+        info,
+        judge=judges.first.name,
+        second_judge=judges.second_name,
+        by_hand=sum(one.code is Code.BY_HAND for one in judged),
+        prices=about.prices,
+        guard=_guard_figures(log) if about.about.guard.on else None,
+        looks_for_questions=_looks_for_questions(about.about.benchmark),
+        judged=judged,
+        scores=log.scores(),
+    )
+    result = summarise([replace(one, correct=correct[one.key]) for one in episodes], questions, attempts, info)
+    # Verdicts first: a result names the verdicts that it is of, and verdicts without their result are told apart from others.
+    written = log.write_verdicts(judged, JudgedBy(judges.first.name, judges.second_name))
     result = result.model_copy(update={"judged_sha256": written})
-    result.save(directory.result_file)
+    result.save(log.result_file)
     return result
 
 
-async def judge_rows(
-    rows: Sequence[AttemptRow],
+def _guard_figures(log: RunLog) -> GuardFigures:
+    found = guard_counts(log.guard_file)
+    return GuardFigures(kinds=found.kinds, attempts=found.attempts)
+
+
+def _looks_for_questions(benchmark: str) -> bool:
+    """Not where a benchmark's questions were made from pages; one that nobody knows is looked for."""
+    try:
+        return get_benchmark(benchmark).verbatim
+    except UserError:
+        return True
+
+
+async def judge_episodes(
+    episodes: Sequence[Episode],
     questions: Mapping[str, Question],
     judges: Judges,
     concurrency: int = 8,
@@ -194,17 +229,17 @@ async def judge_rows(
     Raises BudgetSpentError; the first failure stops the others and is raised as itself.
     """
     found: list[JudgedAttempt] = []
-    pending = iter(rows)
+    pending = iter(episodes)
 
     async def work() -> None:
-        for row in pending:
-            found.append(await _judged(row, questions[row.episode.question], judges, retry))
+        for episode in pending:
+            found.append(await _judged(episode, questions[episode.question], judges, retry))
             if on_judged is not None:
                 on_judged(len(found))
 
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(min(concurrency, len(rows))):
+            for _ in range(min(concurrency, len(episodes))):
                 group.create_task(work())
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None
@@ -212,11 +247,11 @@ async def judge_rows(
     return sorted(found, key=lambda judged: (places[judged.question], judged.attempt))
 
 
-async def _judged(row: AttemptRow, question: Question, judges: Judges, retry: Retry) -> JudgedAttempt:
+async def _judged(episode: Episode, question: Question, judges: Judges, retry: Retry) -> JudgedAttempt:
     """A person's verdict, else the judge's earlier one, else its new one; and the second judge's beside it."""
-    about: dict[str, Any] = {"question": question.id, "attempt": row.episode.attempt, "id": row.id, "ending": row.ending}
-    case = row.case(question)
-    verdict = judges.known(row, question, case)
+    about: dict[str, Any] = {"question": question.id, "attempt": episode.attempt, "id": episode.id, "ending": episode.ending}
+    case = episode.case(question)
+    verdict = judges.known(episode, question, case)
     if (correct := judges.by_hand.verdict(case)) is not None:
         if verdict is None and not any(judges.first.places) and not isinstance(judges.first, EarlierJudge):
             verdict = recorded(await rule_on(case, judges.first), judges.first.name)
@@ -234,109 +269,129 @@ async def _judged(row: AttemptRow, question: Question, judges: Judges, retry: Re
 
 async def _asked(case: Trajectory, judge: Judge, retry: Retry) -> Verdict:
     """A judge's verdict. Raises BudgetSpentError; an earlier judge is not asked twice."""
-    if isinstance(judge, EarlierJudge):
-        return await verdict_on(case, judge, Retry(times=0))
-    verdict = await verdict_on(case, judge, retry)
-    if verdict.code is Code.BUDGET:
+    verdict = await verdict_on(case, judge, Retry(times=0) if isinstance(judge, EarlierJudge) else retry)
+    if verdict.code is Code.BUDGET and not isinstance(judge, EarlierJudge):
         raise BudgetSpentError(verdict.reason)
     return verdict
 
 
-async def judged_again(
-    directory: RunDirectory, judges: Judges, command: str, unscored_limit: float | None = None, **how: Any
-) -> EvalResult:
+async def judge_again(log: RunLog, judges: Judges, command: str, unscored_limit: float | None = None, **how: Any) -> EvalResult:
     """The figures of a finished run by these judges; no attempt is made. ``unscored_limit`` None: the run's.
 
-    Raises UserError for a run that is not finished, and BudgetSpentError before anything is written.
+    ``how`` as in :func:`conclude`. Raises UserError for an unfinished run, and BudgetSpentError before anything is written.
     """
-    run = directory.require()
-    if not run.finished:
-        begun_by = "score" if run.about.kind is Kind.PEERS else "run"
-        raise UserError(f"The run in {directory.root} is not finished: go on with sanderling eval {begun_by} first.")
-    limit = run.unscored_limit if unscored_limit is None else unscored_limit
-    questions = directory.questions()
+    state = log.require()
+    if not state.finished:
+        begun_by = "score" if state.about.kind is Kind.PEERS else "run"
+        raise UserError(f"The run in {log.root} is not finished: go on with sanderling eval {begun_by} first.")
+    limit = state.unscored_limit if unscored_limit is None else unscored_limit
+    questions = log.questions()
     asked = {one.id for one in questions}
-    last = {row.key: row for row in directory.attempts.prepare() if row.key[0] in asked and row.key[1] < run.attempts}
-    was = EvalResult.load(directory.result_file) if directory.result_file.exists() else None
+    episodes = [one for one in log.episodes() if one.question in asked and one.attempt < state.attempts]
+    was = EvalResult.load(log.result_file) if log.result_file.exists() else None
     kept = (was.seconds, was.resumed) if was else (0.0, 0)
-    info = info_of(run, run.commands[-1], *kept, limit, was.recorded if was else None)
+    info = info_of(state, state.commands[-1], *kept, limit, was.recorded if was else None)
     info = replace(info, judging_command=command if command != info.command else "")
-    result = await concluded(directory, list(last.values()), questions, run.attempts, judges, info, **how)
-    if limit != run.unscored_limit:
-        directory.finish(run.model_copy(update={"unscored_limit": limit}))
+    result = await conclude(log, episodes, questions, state.attempts, judges, info, **how)
+    if limit != state.unscored_limit:
+        log.finish(state.model_copy(update={"unscored_limit": limit}))
     return result
 
 
-# A person's verdicts ------------------------------------------------------------------------------------------------------
-
-
-def by_hand_of(directory: RunDirectory, given: Path | None) -> ByHand:
-    """A person's verdicts: those that the run has, and those of the file given, which stand before them. Raises UserError.
-
-    Lines about no attempt that has an answer stay in what is returned, to be reported, and apply to nothing.
-    """
-    held = ByHand.read(directory.by_hand_file) if directory.by_hand_file.exists() else ByHand()
-    held.require_clear(directory.questions())
-    if given is None:
-        return held
-    new = ByHand.read(given)
-    new.require_clear(directory.questions())
-    answers = {row.id: row.answer for row in directory.attempts.rows()}
-    found = dict(held.lines)
-    for (what, *answer), correct in new.lines.items():
-        found[what, answer[0] if answer else plain(answers.get(what) or "")] = correct
-    lines = [(what, answer, "yes" if correct else "no", "") for (what, answer), correct in found.items() if answer]
-    _write_table(directory.by_hand_file, lines, durable=True)
-    return ByHand(found)
-
-
-def unused_by_hand(directory: RunDirectory, by_hand: ByHand) -> list[str]:
-    """What a person judged and no attempt of the run is, in words."""
-    if not by_hand.lines:
-        return []
-    questions = {one.id: one for one in directory.questions()}
-    known = (row for row in directory.attempts.rows() if row.episode.question in questions)
-    cases = (row.case(questions[row.episode.question]) for row in known)
-    return by_hand.unused({name for case in cases for name in by_hand.lines_about(case)})
-
-
-def write_to_settle(path: Path, attempts: Sequence[JudgedAttempt], rows: Mapping[Key, AttemptRow]) -> int:
-    """``question,answer,correct,note`` for a person to fill in, each answer once; returns how many. Raises UserError."""
-    lines: dict[tuple[str, str], str] = {}
-    for one in attempts:
-        answer = rows[one.key].answer
-        if one.code is not Code.BY_HAND and answer is not None and answer.strip():
-            lines.setdefault((one.question, plain(answer)), plain(" | ".join(filter(None, (one.reason, one.second_reason)))))
-    _write_table(path, [(question, answer, "", note) for (question, answer), note in lines.items()])
-    return len(lines)
-
-
-def _write_table(path: Path, lines: Iterable[tuple[str, str, str, str]], *, durable: bool = False) -> None:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_HEADING)
-    writer.writerows(lines)
-    replace_file(path, text.getvalue(), durable=durable, private=True)
-
-
-# Why attempts were not scored ---------------------------------------------------------------------------------------------
-
-_MOST = 200
-"""Unscored attempts that are looked at; more tell nothing else."""
-
-
-def why_unscored(directory: RunDirectory, rows: Mapping[Key, AttemptRow]) -> str:
-    """The commonest reason with its count among those looked at; empty: none is written down."""
-    unscored = [one for one in read_judged(directory.judged_file) if one.correct is None][:_MOST]
-    ended = [rows[one.key].line for one in unscored if one.code is Code.NOT_ENDED and one.key in rows]
-    reasons = Counter(one.reason for one in unscored if one.code is not Code.NOT_ENDED)
-    with directory.store.path.open("rb") as file:
-        for line in ended:
-            file.seek(line.offset)
-            record = decode_record(file.read(line.size))
-            reasons[str(record.get("detail", "")) if isinstance(record, dict) else ""] += 1
+def why_unscored(log: RunLog) -> str:
+    """The commonest reason why attempts were not scored, with its count; empty: none is written down."""
+    details = {one.key: one.detail for one in log.episodes()}
+    judged = [one for one in log.verdicts() if one.correct is None]
+    reasons = Counter(details.get(one.key, "") if one.code is Code.NOT_ENDED else one.reason for one in judged)
     del reasons[""]
     if not reasons:
         return ""
     reason, count = reasons.most_common(1)[0]
-    return f"{reason.rstrip('.')} ({count:,} of {len(unscored):,})."
+    return f"{reason.rstrip('.')} ({count:,} of {len(judged):,})."
+
+
+# What a person brings: verdicts and scores --------------------------------------------------------------------------------
+
+
+def by_hand_of(log: RunLog, given: Path | None) -> ByHand:
+    """A person's verdicts: those that the run has, and those of the file given, which stand before them. Raises UserError.
+
+    Lines about no attempt that has an answer stay in what is returned, to be reported, and apply to nothing.
+    """
+    held, questions = log.by_hand(), log.questions()
+    held.require_clear(questions)
+    if given is None:
+        return held
+    new = ByHand.read(given)
+    new.require_clear(questions)
+    answers = {one.id: one.answer for one in log.episodes()}
+    found = dict(held.lines)
+    for (what, *answer), correct in new.lines.items():
+        found[what, answer[0] if answer else plain(answers.get(what) or "")] = correct
+    log.keep_by_hand(ByHand({name: correct for name, correct in found.items() if name[1]}))
+    return ByHand(found)
+
+
+def unused_by_hand(log: RunLog, by_hand: ByHand) -> list[str]:
+    """What a person judged and no attempt of the run is, in words."""
+    if not by_hand.lines:
+        return []
+    questions = {one.id: one for one in log.questions()}
+    cases = [one.case(questions[one.question]) for one in log.episodes() if one.question in questions]
+    return by_hand.unused({name for case in cases for name in by_hand.lines_about(case)})
+
+
+def write_to_settle(path: Path, attempts: Iterable[JudgedAttempt], episodes: Iterable[Episode]) -> int:
+    """``question,answer,correct,note`` for a person to fill in, each answer once; returns how many. Raises UserError."""
+    answers = {one.key: one.answer for one in episodes}
+    lines: dict[tuple[str, str], str] = {}
+    for one in attempts:
+        answer = answers[one.key]
+        if one.code is not Code.BY_HAND and answer is not None and answer.strip():
+            lines.setdefault((one.question, plain(answer)), plain(" | ".join(filter(None, (one.reason, one.second_reason)))))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("question", "answer", "correct", "note"))
+    writer.writerows((question, answer, "", note) for (question, answer), note in lines.items())
+    replace_file(path, text.getvalue(), private=True)
+    return len(lines)
+
+
+def read_scores(path: Path, attempts: Mapping[str, Key]) -> dict[str, Scores]:
+    """A CSV table ``id,score[,name]`` of trajectories' ids, for the best of k; without a name the file's is taken.
+
+    Raises UserError for another table, an unknown id, a score that is no number, two of one attempt, or a name that is taken.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file)
+            rows = [(reader.line_num, row) for row in reader]
+            columns = set(reader.fieldnames or ())
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"{path} cannot be read as a table ({error}): give a CSV file id,score[,name].") from error
+    if not {"id", "score"} <= columns:
+        raise UserError(f"{path} has no columns id and score: write id,score or id,score,name into its first line.")
+    found: dict[str, Scores] = {}
+    unknown: list[str] = []
+    for line, row in rows:
+        id, name = (row.get("id") or "").strip(), (row.get("name") or "").strip() or path.stem
+        if id not in attempts:
+            unknown.append(id)
+            continue
+        if name in (LOGPROB, CONFIDENCE):
+            raise UserError(f"{path}, line {line}: {name} is a score that is made here: give yours another name.")
+        if attempts[id] in found.setdefault(name, {}):
+            raise UserError(f"{path}, line {line}: {id} has two scores called {name}: leave one of them out.")
+        try:
+            score = float(row.get("score") or "")
+        except ValueError:
+            score = nan
+        if not isfinite(score):
+            raise UserError(f"{path}, line {line}: {row.get('score')!r} is no score: write a number.")
+        found[name][attempts[id]] = score
+    if unknown:
+        told = f"{len(unknown):,} of its ids are none of this run's attempts ({', '.join(unknown[:3])})"
+        raise UserError(f"{path}: {told}: take its ids as they are.")
+    if not found:
+        raise UserError(f"{path} holds no score: give a line id,score[,name] for each attempt.")
+    return found

@@ -31,10 +31,8 @@ from sanderling.data.importing import Import, find_places
 from sanderling.data.layouts import REPEATED, layout_named
 from sanderling.evaluate.benchmark_files import Loaded, sha256_of
 from sanderling.evaluate.benchmarks import is_private_name
+from sanderling.evaluate.log import About, Kind, RunLog, RunState, sha256_of_questions
 from sanderling.evaluate.peers import UNMATCHED, Found, Joiner, Lost, PeerFacts, Plan, planned, rewritten
-from sanderling.evaluate.run_directory import About, Kind, RunDirectory, RunFile, sha256_of_questions
-from sanderling.runs.files import replace_file
-from sanderling.runs.jsonl import write_trajectories
 
 
 class Records(ABC):
@@ -372,17 +370,17 @@ def read_peers(sources: Sequence[Path], layout: str = "", loaded: Loaded | None 
     return PeerRun(records, plan, about)
 
 
-def write_peers(directory: RunDirectory, run: PeerRun, command: str) -> RunFile:
+def write_peers(directory: RunLog, run: PeerRun, command: str) -> RunState:
     """Write records, questions and published verdicts down, unless they are there. Raises UserError for another run's place."""
     questions = list(run.plan.questions.values())
     begun = directory.begin(run.about, questions, run.plan.attempts, command)
     directory.go_on(begun, questions)
-    if not directory.store.path.exists():
-        write_trajectories(directory.store.path, rewritten(run.records, run.plan))
+    known = {one.id for one in directory.episodes()}
+    for record in rewritten(run.records, run.plan):
+        if record.id not in known:
+            directory.append(record, durable=False)  # a loss of power takes what the same command writes again
     if run.plan.published:
-        said = ((id.replace('"', '""'), "yes" if right else "no") for id, right in run.plan.published.items())
-        lines = ["id,correct", *(f'"{id}",{right}' for id, right in said)]
-        replace_file(directory.published_file, "\n".join(lines) + "\n", durable=True)
+        directory.keep_published(run.plan.published)
     return begun
 
 

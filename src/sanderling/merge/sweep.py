@@ -29,14 +29,12 @@ from pydantic import ValidationError
 
 from sanderling import __version__
 from sanderling.agent.agent import Agent
-from sanderling.agent.journal import Journal
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile
 from sanderling.core.record import Question
 from sanderling.core.types import Clock
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.rollouts import rollout_of
-from sanderling.evaluate.run import Progress, evaluate
+from sanderling.evaluate.run import Counting, Progress, evaluate_async
 from sanderling.judge.verdict import Judge
 from sanderling.merge.models import fingerprint, open_models
 from sanderling.merge.report import SweepReport, gain, measured, page
@@ -44,7 +42,6 @@ from sanderling.merge.run import merge, read_merge, require_mergekit
 from sanderling.merge.settings import MergeSettings, Method
 from sanderling.policy.contract import Policy
 from sanderling.runs.files import replace_file
-from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.provenance import machine
 from sanderling.runs.run import Run
 from sanderling.runs.run_record import RunRecord
@@ -267,7 +264,6 @@ class _Worker:
                     self.on_progress(name, skill.name, progress)
 
             place = self.run.directory / "measured" / sha256[:16] / skill.name
-            place.mkdir(parents=True, exist_ok=True)
             result = asyncio.run(measure(self.sweep, policy, skill, place, sha256, self.command, show))
             key = _key(sha256, skill)
             self.run.table("results").put(key, result.pass_at_1.value, blob=result.model_dump_json().encode())
@@ -299,19 +295,18 @@ async def measure(
     """The figures of one model on one skill; unfinished episodes of other weights are not gone on with."""
     agent = Agent(policy, skill.tools, sweep.profile, sweep.clock, skill.world, skill.world_sha256)
     async with sweep.open_judge() as judge:
-        with Journal(place, f"{sha256} over {skill.world_sha256}") as journal:
-            return await evaluate(
-                skill.questions,
-                sweep.attempts,
-                rollout_of(agent, sweep.seed, journal=journal),
-                judge,
-                TrajectoryStore(place / "attempts.jsonl"),
-                command=command,
-                seed=sweep.seed,
-                concurrency=sweep.concurrency,
-                on_progress=on_progress,
-                on_stored=journal.stored,
-            )
+        return await evaluate_async(
+            agent,
+            skill.questions,
+            judge,
+            place,
+            attempts=sweep.attempts,
+            seed=sweep.seed,
+            concurrency=sweep.concurrency,
+            weights=f"{sha256} over {skill.world_sha256}",
+            command=command,
+            watch=Counting(len(skill.questions) * sweep.attempts, on_progress),
+        )
 
 
 def _keep(point: Point, sha256: str, place: Path, command: str) -> None:

@@ -223,6 +223,13 @@ class Table:
             if whole:
                 run("DELETE FROM entry WHERE kind = ?", (_stored(whole),))
 
+    def replace(self, values: Mapping[str, Any]) -> None:
+        """Put these in place of all entries of the kind, at once."""
+        with self._database.writing(durable=True) as run:
+            run("DELETE FROM entry WHERE kind = ?", (self._kind,))
+            for key, value in values.items():
+                run("INSERT INTO entry (kind, key, value) VALUES (?, ?, ?)", (self._kind, _stored(key), json.dumps(value)))
+
     def items(self, prefix: str = "") -> Iterator[tuple[str, Any]]:
         """Keys and values, in the order in which the keys first came, of keys that begin so; no blob is read."""
         values, wanted = [self._kind], ""

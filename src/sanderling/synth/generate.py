@@ -14,11 +14,9 @@ from sanderling.agent.agent import Agent, attempt_id
 from sanderling.agent.journal import Journal
 from sanderling.core.asking import placed
 from sanderling.core.record import Question, encode_record
-from sanderling.evaluate.attempt_stores import WholeRecords
-from sanderling.evaluate.attempts import PATIENT, Attempts, Made, Retry, make_attempts
-from sanderling.evaluate.begun import JUDGE, require_begun_with
-from sanderling.evaluate.rollouts import rollout_of
-from sanderling.evaluate.watch import Watch
+from sanderling.evaluate.judging import PATIENT, Retry
+from sanderling.evaluate.log import JUDGE, JsonlAttempts, claim_attempts
+from sanderling.evaluate.run import Attempts, Made, Watch, make_attempts, rollout_of
 from sanderling.judge.verdict import Judge
 from sanderling.runs.jsonl import JsonlLog, TrajectoryStore, write_lines
 from sanderling.runs.run import Run, beside
@@ -41,13 +39,13 @@ async def generate(
     """Make the attempts that ``out`` does not hold yet. Raises UserError as `make_attempts` and `begun` do."""
     store = TrajectoryStore(out)
     with Run(beside(out)) as run:
-        require_begun_with(run, store, {**agent.as_json(), JUDGE: placed(judge.name, judge.places)})
+        claim_attempts(run, {**agent.as_json(), JUDGE: placed(judge.name, judge.places)}, store, out)
 
     made = await make_attempts(
         Attempts(questions, attempts, seed),
         rollout_of(agent, seed, journal=journal, cancel=cancel, watch=watch),
         judge,
-        WholeRecords(store),
+        JsonlAttempts(store),
         concurrency=concurrency,
         retry=retry,
         on_stored=journal.stored,

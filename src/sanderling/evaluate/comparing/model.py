@@ -11,14 +11,13 @@ from typing import Any
 
 from sanderling.core.errors import UserError
 from sanderling.core.types import Ending
+from sanderling.evaluate.episodes import Episode, JudgedAttempt
 from sanderling.evaluate.guarding import guard_counts
-from sanderling.evaluate.judged import JudgedAttempt, read_judged
+from sanderling.evaluate.log import About, Kind, RunLog
 from sanderling.evaluate.peers import notes_of
 from sanderling.evaluate.reading import Outcome, Reading, reading_of
 from sanderling.evaluate.recorded_calls import share_told
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.rows import AttemptRow
-from sanderling.evaluate.run_directory import About, Kind, RunDirectory
 from sanderling.evaluate.statistics import PairedDifference, holm, paired_difference
 from sanderling.judge.verdict import Code
 
@@ -274,19 +273,18 @@ def open_runs(places: Sequence[Path], readings: int = READINGS) -> list[Run]:
 
 
 def _open(place: Path, readings: int) -> Run:
-    directory = RunDirectory(place)
+    directory = RunLog(place)
     file = directory.require()
     result = EvalResult.load(directory.result_file)
-    asked = {one.id for one in result.questions}
-    rows = {row.key: row for row in directory.attempts.rows() if row.key[0] in asked and row.key[1] < result.attempts}
-    judged = {one.key: one for one in read_judged(directory.judged_file)}
+    rows = directory.counted(result)
+    judged = {one.key: one for one in directory.verdicts()}
     hidden = guard_counts(directory.guard_file).hidden_from
     listed = [_attempted(rows[key], judged.get(key), result, was_hidden=key in hidden) for key in sorted(rows)]
     made_with = directory.made_with()
     profile = made_with.get("profile", {})
     return Run(
         name=place.resolve().name,
-        store=str(directory.store.path),
+        store=str(directory.root),
         result=result,
         attempts=tuple(listed),
         about=file.about,
@@ -297,7 +295,7 @@ def _open(place: Path, readings: int) -> Run:
     )
 
 
-def _attempted(row: AttemptRow, judged: JudgedAttempt | None, result: EvalResult, *, was_hidden: bool) -> Attempted:
+def _attempted(row: Episode, judged: JudgedAttempt | None, result: EvalResult, *, was_hidden: bool) -> Attempted:
     correct = judged.correct if judged is not None else None
     differs = judged is not None and bool(result.second_judge) and None not in (judged.correct, judged.second)
     applies = result.contamination is not None and result.contamination.applies
@@ -307,16 +305,14 @@ def _attempted(row: AttemptRow, judged: JudgedAttempt | None, result: EvalResult
         attempt=row.key[1],
         outcome=_OUTCOMES[correct],
         ending=row.ending,
-        contaminated=applies and bool(row.episode.contaminated),
+        contaminated=applies and bool(row.contaminated),
         was_hidden=was_hidden,
         is_disputed=differs and judged is not None and judged.correct is not judged.second,
         by_hand=judged is not None and judged.code is Code.BY_HAND,
     )
 
 
-def _readings(
-    directory: RunDirectory, listed: Iterable[Attempted], rows: dict[tuple[str, int], AttemptRow], most: int
-) -> list[Reading]:
+def _readings(directory: RunLog, listed: Iterable[Attempted], rows: dict[tuple[str, int], Episode], most: int) -> list[Reading]:
     """The first ones of each outcome, a third of all at most, in the order of outcomes."""
     each = max(1, most // len(Outcome)) if most else 0
     by_outcome: dict[Outcome, list[Attempted]] = {outcome: [] for outcome in Outcome}
@@ -325,7 +321,7 @@ def _readings(
             by_outcome[one.outcome].append(one)
     correct = {outcome: value for value, outcome in _OUTCOMES.items()}
     return [
-        reading_of(directory.store.at(rows[one.question, one.attempt].line), _TITLES[outcome], correct=correct[outcome])
+        reading_of(directory.record(rows[one.question, one.attempt]), _TITLES[outcome], correct=correct[outcome])
         for outcome, chosen in by_outcome.items()
         for one in chosen
     ]

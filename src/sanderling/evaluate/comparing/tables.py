@@ -6,8 +6,8 @@ Computes no figure.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from sanderling.evaluate.agreement import FEW
 from sanderling.evaluate.comparing.model import Attempted, Pair, Run, RunsReport, differing
-from sanderling.evaluate.judged_figures import FEW
 from sanderling.evaluate.reading import Outcome
 from sanderling.evaluate.result import Confidence, Estimate, EvalResult
 from sanderling.evaluate.statistics import Interval

@@ -17,9 +17,8 @@ from rich.console import Console
 from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
 from sanderling.data.questions import read_questions
-from sanderling.evaluate.attempt_stores import WholeRecords
-from sanderling.evaluate.attempts import Attempts, Made, make_attempts
-from sanderling.evaluate.rollouts import rollout_of
+from sanderling.evaluate.log import JsonlAttempts
+from sanderling.evaluate.run import Attempts, Made, make_attempts, rollout_of
 from sanderling.recipes.ablation.layout import Layout, Unit
 from sanderling.recipes.rl.config import RlRecipe
 from sanderling.recipes.rl.prepare import Order
@@ -119,7 +118,7 @@ async def _answers(layout: Layout, unit: Unit, model: Path, work: Path) -> Made:
             Attempts(questions, config.measuring.attempts, unit.seed, together=True),
             rollout_of(agent, unit.seed, journal=journal),
             JUDGE,
-            WholeRecords(store),
+            JsonlAttempts(store),
             concurrency=config.measuring.concurrency,
             on_stored=journal.stored,
         )

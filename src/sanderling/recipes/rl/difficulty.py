@@ -5,7 +5,7 @@ budgets, in a process of its own that is gone, with its memory, before training 
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -14,10 +14,8 @@ from sanderling.agent.journal import Journal
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.data.questions import read_questions, write_questions
-from sanderling.evaluate.attempt_stores import WholeRecords
-from sanderling.evaluate.attempts import Attempts, Made, make_attempts
-from sanderling.evaluate.episodes import Episode
-from sanderling.evaluate.watch import Watch
+from sanderling.evaluate.log import JsonlAttempts
+from sanderling.evaluate.run import Attempts, Counting, Made, make_attempts
 from sanderling.judge.rules import OUTCOMES, RuleJudge
 from sanderling.policy.contract import Policy
 from sanderling.policy.load import open_policy
@@ -37,23 +35,6 @@ _COUNT = "count"
 _CONCURRENCY = 64
 _MOST_UNTOLD = 0.05
 """Share of questions that may be left out for want of verdicts: some are never judged, however often the command is run."""
-
-
-class _Counted(Watch):
-    """How many attempts are made, as a file that another process reads."""
-
-    def __init__(self, file: Path) -> None:
-        self._file, self._count = file, 0
-
-    def resumed(self, episodes: Iterable[Episode]) -> None:
-        self._add(sum(1 for _ in episodes))
-
-    def ended(self, episode: Episode) -> None:
-        self._add(1)
-
-    def _add(self, count: int) -> None:
-        self._count += count
-        self._file.write_text(str(self._count))
 
 
 def band_of(
@@ -127,10 +108,10 @@ async def _attempts(recipe: RlRecipe, stage: Stage, questions: list[Question], m
             Attempts(questions, settings.attempts, seed, together=True),
             rollout,
             judge or RuleJudge(stage.rl.outcome, OUTCOMES[stage.rl.outcome]),
-            WholeRecords(store),
+            JsonlAttempts(store),
             concurrency=concurrency,
             on_stored=journal.stored,
-            watch=_Counted(place / _COUNT),
+            watch=Counting(len(questions) * settings.attempts, lambda now: replace_file(place / _COUNT, str(now.done))),
         )
 
 

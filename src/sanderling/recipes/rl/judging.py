@@ -12,7 +12,7 @@ from pathlib import Path
 from sanderling.core.asking import Asker
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
-from sanderling.evaluate.attempts import PATIENT, verdict_on
+from sanderling.evaluate.judging import PATIENT, verdict_on
 from sanderling.judge.book import CachedJudge, VerdictBook
 from sanderling.judge.model import judge_named
 from sanderling.judge.prompts import DEFAULT_PROMPT, PROMPTS

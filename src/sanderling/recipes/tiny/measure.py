@@ -4,26 +4,20 @@ Every stage answers the same questions with the same seeds and the sampling of t
 directory, which `sanderling eval report`, `judge` and `export` open. Knows no training.
 """
 
-import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
 from sanderling.data.questions import read_questions
-from sanderling.evaluate.attempts import Rollout
-from sanderling.evaluate.episodes import Episode
-from sanderling.evaluate.judging import booked
-from sanderling.evaluate.measured import Measure, measured
+from sanderling.evaluate.log import About, RunLog, sha256_of_questions
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.rollouts import rollout_of
-from sanderling.evaluate.run_directory import About, RunDirectory, sha256_of_questions
-from sanderling.evaluate.watch import Watch
-from sanderling.judge.by_hand import ByHand
+from sanderling.evaluate.run import Counting, Rollout, evaluate, rollout_of
 from sanderling.judge.rules import RuleJudge, exact_match
 from sanderling.policy.contract import Policy
 from sanderling.recipes.tiny.layout import Layout, WorldPlan
+from sanderling.runs.files import replace_file
 from sanderling.runs.progress import Report
 from sanderling.tools.contract import Tool
 from sanderling.tools.world_tools import world_tools
@@ -31,24 +25,6 @@ from sanderling.train.parallel.workers import Task, run_tasks
 from sanderling.world.contract import World
 
 JUDGE = RuleJudge("exact", exact_match)
-
-
-class Counted(Watch):
-    """How many attempts are made, as a file that another process reads."""
-
-    def __init__(self, file: Path) -> None:
-        self._file, self._count = file, 0
-
-    def resumed(self, episodes: Iterable[Episode]) -> None:
-        self._count = sum(1 for _ in episodes)
-        self._write()
-
-    def ended(self, episode: Episode) -> None:
-        self._count += 1
-        self._write()
-
-    def _write(self) -> None:
-        self._file.write_text(str(self._count))
 
 
 def agent_of(layout: Layout, policy: Policy, tools: Mapping[str, Tool], world: str, fingerprint: str = "") -> Agent:
@@ -70,10 +46,10 @@ def measure(layout: Layout, stage: str, model: Path, plan: WorldPlan, attempts: 
     """Evaluate a model directory on a world's questions; resumes, amid an episode too, and does nothing when it was done."""
     from sanderling.policy.transformers_policy import TransformersPolicy
 
-    directory = run_of(layout, stage, plan)
-    was = directory.read()
+    log = run_of(layout, stage, plan)
+    was = log.read()
     if was is not None and was.finished:
-        return EvalResult.load(directory.result_file)
+        return EvalResult.load(log.result_file)
     settings = layout.config.evaluation
     policy = TransformersPolicy.load(model, max_batch=settings.concurrency)
     file = layout.questions_file(plan.name)
@@ -86,14 +62,11 @@ def measure(layout: Layout, stage: str, model: Path, plan: WorldPlan, attempts: 
         questions_sha256=sha256_of_questions(questions),
         seed=settings.seed,
     )
-    with directory.alone():
-        run = directory.begin(about, questions, attempts, command)
-        wanted = Measure(directory, run, questions, settings.concurrency, together=True)
-        judges = booked(directory, JUDGE, None, ByHand())
-        agent = agent_over(layout, policy, layout.open_world(plan))
-        with Journal(directory.root) as journal:
-            asyncio.run(measured(wanted, agent, judges, journal, watch=Counted(_counter(directory))))
-    return EvalResult.load(directory.result_file)
+    counter = _counter(log)
+    watch = Counting(len(questions) * attempts, lambda progress: replace_file(counter, str(progress.done)))
+    agent = agent_over(layout, policy, layout.open_world(plan))
+    pace = {"seed": settings.seed, "concurrency": settings.concurrency, "together": True}
+    return evaluate(agent, questions, JUDGE, log.root, attempts=attempts, about=about, command=command, watch=watch, **pace)
 
 
 def measure_all(
@@ -115,14 +88,14 @@ def measure_all(
         return dict(zip(stages, run_tasks(tasks, layout.config.workers, poll), strict=True))
 
 
-def run_of(layout: Layout, stage: str, plan: WorldPlan) -> RunDirectory:
+def run_of(layout: Layout, stage: str, plan: WorldPlan) -> RunLog:
     """The directory of a measurement."""
-    return RunDirectory(layout.root / "evaluation" / f"{stage}.{plan.name}")
+    return RunLog(layout.root / "evaluation" / f"{stage}.{plan.name}")
 
 
-def _counter(directory: RunDirectory) -> Path:
+def _counter(log: RunLog) -> Path:
     """Beside it, since another process asks for it before it is there."""
-    return directory.root.with_suffix(directory.root.suffix + ".count")
+    return log.root.with_suffix(log.root.suffix + ".count")
 
 
 def figures(result: EvalResult) -> dict[str, Any]:

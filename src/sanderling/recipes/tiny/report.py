@@ -161,7 +161,7 @@ def _series(name: str, lines: Sequence[dict[str, float]], key: str) -> Series:
 
 def _readings(layout: Layout, seed: int) -> tuple[Reading, ...]:
     """Three of the RL model's episodes, drawn by the seed and not by how good they look."""
-    trajectories = list(run_of(layout, "rl", layout.held_out).store)
+    trajectories = list(run_of(layout, "rl", layout.held_out).records())
     random.Random(seed).shuffle(trajectories)
     picked = pick_three((trajectory, verdict_of(trajectory, JUDGE.name)) for trajectory in trajectories)
     return tuple(reading_of(trajectory, title, correct=correct) for title, trajectory, correct in picked)

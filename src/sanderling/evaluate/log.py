@@ -1,0 +1,426 @@
+"""The log of an evaluation: one directory a run, judged again in place.
+
+``run.db`` (see `runs.run`) holds what the run is, its attempts (each in short, with its whole record as a blob), what judges
+and a person said of them, and what models have cost. Beside it stand ``questions.jsonl``, ``guard.jsonl`` (what was hidden from
+the agent, as it happens) and ``result.json`` (the figures, made anew whenever the run ends). A *round* is one pass over what is
+missing; the same command, called on a finished run, begins another over attempts that met outages. A run goes on with the
+agent, world, questions, guard and seed that it was begun with; attempts may become more, and another judge judges anew.
+
+Example: ``[log.record(one) for one in RunLog(Path("runs/gaia")).episodes()]``
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from sanderling.agent.journal import EPISODES
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question, Trajectory, encode_record, encode_trajectory
+from sanderling.data.questions import read_questions, write_questions
+from sanderling.evaluate.episodes import Episode, JudgedAttempt, Key, accepted_digest, episode_of
+from sanderling.evaluate.guarding import NO_GUARD, GuardFacts
+from sanderling.evaluate.peers import PeerFacts
+from sanderling.evaluate.result import EvalResult, Record
+from sanderling.judge.by_hand import ByHand
+from sanderling.judge.verdict import META_KEY
+from sanderling.policy.budget import Prices
+from sanderling.runs.files import close_directory
+from sanderling.runs.jsonl import Line, TrajectoryStore
+from sanderling.runs.locks import locked
+from sanderling.runs.run import DATABASE, RECORDS, NoRunError, Run, Table, reading
+from sanderling.runs.settings import go_on_with, without_places
+
+AGENT, PROFILE, WORLD, JUDGE = "agent", "profile", "world", "judge"
+_EPISODE = TypeAdapter(Episode)
+_ABOUT, _THE_RUN, _MADE_WITH = "about", "evaluation", "attempts"
+_JUDGED, _JUDGED_BY = "judged", ""
+_BY_HAND, _PUBLISHED, _SCORES = "by_hand", "published", "scores"
+_OURS = {".lock", *(DATABASE + end for end in ("", "-wal", "-shm", "-journal"))}
+"""What a directory may hold before its run is written down: a kill may have come just then."""
+_WAY_OUT = "go on with those, or choose another store"
+Scores = dict[Key, float]
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Kind(StrEnum):
+    """Who made the attempts of a run."""
+
+    OWN = "own"
+    PEERS = "peers"  # others, whose records were imported
+
+
+class About(Record):
+    """What a run measures; fixed, but for a file whose accepted answers were mended, and for what of it is shown."""
+
+    kind: Kind = Kind.OWN
+    benchmark: str
+    split: str = ""
+    file: str = ""  # name of the file that the questions came from, without its place
+    file_sha256: str = ""
+    chosen: str = "all"  # which of its questions: ``all``, ``first 20``, ``20 by seed 0``
+    questions: int
+    questions_sha256: str  # of ids, texts and masks, in order; accepted answers may be mended
+    seed: int
+    private: bool = False  # its texts are not to be published
+    canaries: tuple[str, ...] = ()
+    guard: GuardFacts = NO_GUARD
+    peers: PeerFacts | None = None  # of others' records
+
+
+class RunState(Record):
+    """What a run is, and how far."""
+
+    about: About
+    attempts: int
+    round: int = 1
+    finished: bool = False  # whether the round is over
+    commands: tuple[str, ...] = ()  # all that worked on it, each once, in the order of their last time
+    unscored_limit: float = 0.02  # a larger share of unscored attempts makes the run invalid
+    prices: Prices | None = None  # what the agent's tokens cost, as the last command that named a price has it
+
+
+class JudgedBy(NamedTuple):
+    """Whose verdicts a run has, by name."""
+
+    first: str
+    second: str = ""
+
+
+class AttemptStore(Protocol):
+    """Where attempts are kept; of several records of one attempt the last counts."""
+
+    def episodes(self) -> Iterable[Episode]: ...
+
+    def append(self, trajectory: Trajectory) -> Episode:
+        """Keep a record for good. Raises UserError when it cannot be written."""
+        ...
+
+    def judged(self, episode: Episode, question: Question, verdict: dict[str, Any]) -> Episode:
+        """Keep a later verdict, on these accepted answers, as `judge.verdict.recorded` gives it."""
+        ...
+
+
+class RunLog:
+    """A run's directory; one process writes, and any may read meanwhile."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.questions_file, self.guard_file = root / "questions.jsonl", root / "guard.jsonl"
+        self.result_file = root / "result.json"
+        self._run: Run | None = None
+
+    @property
+    def database(self) -> Path:
+        """The file that holds attempts and verdicts, for what a person is told."""
+        return self.root / DATABASE
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other processes out, however this one ends. Raises UserError while one is at work."""
+        with locked(self.root), Run(self.root, locked=True) as self._run:
+            try:
+                yield
+            finally:
+                self._run = None
+
+    @property
+    def run(self) -> Run:
+        """The run's database, open for writing."""
+        if self._run is None:
+            self._run = Run(self.root)
+        return self._run
+
+    @contextmanager
+    def _read(self, kind: str) -> Iterator[Table | None]:
+        """A table for a look; None where there is no run."""
+        if self._run is not None:
+            yield self._run.table(kind)
+            return
+        try:
+            with reading(self.root) as tables:
+                yield tables(kind)[0]
+        except NoRunError:
+            yield None
+
+    def _value(self, kind: str, key: str) -> Any:
+        with self._read(kind) as table:
+            return None if table is None else table.get(key)
+
+    def _values(self, kind: str) -> dict[str, Any]:
+        with self._read(kind) as table:
+            return {} if table is None else dict(table.items())
+
+    def _checked(self, model: type[Model], value: Any) -> Model:
+        try:
+            return model.model_validate(value)
+        except ValidationError as error:
+            told = f"{self.database} was written by another version of sanderling, or is damaged"
+            raise UserError(f"{told}: restore it, or choose another directory.") from error
+
+    # -- what the run is -----------------------------------------------------------------------------------------------
+
+    def begin(
+        self, about: About, questions: Sequence[Question], attempts: int, command: str, prices: Prices | None = None
+    ) -> RunState:
+        """Write down what a new run is; one that has attempts stays as it is until :meth:`go_on`.
+
+        Raises UserError where the directory holds another run, or something else.
+        """
+        was = self.read()
+        if was is None or self._is_bare():
+            if was is None:
+                self._require_empty()
+            told = prices if prices is not None or was is None else was.prices
+            now = RunState(about=about, attempts=attempts, commands=(command,), prices=told)
+            self.go_on(now, questions)
+            return now
+        self._require_same(was.about, about)
+        if attempts < was.attempts:
+            raise UserError(f"{self.root} was begun with {was.attempts} attempts: give as many, or more.")
+        changes: dict[str, Any] = {"about": about, "attempts": attempts, "finished": False, "round": was.round + was.finished}
+        changes["commands"] = (*(one for one in was.commands if one != command), command)
+        changes |= {"prices": prices} if prices is not None else {}
+        return was.model_copy(update=changes)
+
+    def go_on(self, state: RunState, questions: Sequence[Question]) -> None:
+        """Write down what the run is from now on: everything else that was asked for has been found to be there.
+
+        A private run's directory is for its owner alone. Raises UserError where it cannot be.
+        """
+        if state.about.private:
+            try:
+                close_directory(self.root)
+            except OSError as error:
+                told = f"{self.root} cannot be closed to others ({error.strerror})"
+                raise UserError(f"{told}, and the run is private: choose a directory of your own.") from error
+        self._write(state)  # first: what it stands beside belongs to it
+        write_questions(self.questions_file, questions, private=state.about.private)
+
+    def finish(self, state: RunState) -> None:
+        """The round is over; its result has to be written before."""
+        self._write(state.model_copy(update={"finished": True}))
+
+    def price(self, prices: Prices) -> None:
+        """From now on the agent's tokens cost this. Raises UserError where there is no run."""
+        self._write(self.require().model_copy(update={"prices": prices}))
+
+    def read(self) -> RunState | None:
+        """What the run is; None where there is none. Raises UserError for a damaged one."""
+        value = self._value(_ABOUT, _THE_RUN)
+        return None if value is None else self._checked(RunState, value)
+
+    def require(self) -> RunState:
+        """:meth:`read`. Raises UserError where there is no run."""
+        found = self.read()
+        if found is None:
+            raise UserError(f"{self.root} is no run of an evaluation: give a directory that sanderling eval run has written.")
+        return found
+
+    def questions(self) -> list[Question]:
+        """What the run asks. Raises UserError."""
+        return read_questions(self.questions_file)
+
+    def claim(self, made_with: dict[str, Any]) -> None:
+        """Say what attempts depend on, or see that it still does. Raises UserError (see :func:`claim_attempts`)."""
+        claim_attempts(self.run, made_with, self.episodes(), self.root)
+
+    def made_with(self) -> dict[str, Any]:
+        """What its attempts depend on; empty where it does not say."""
+        return self._value(_ABOUT, _MADE_WITH) or {}
+
+    def _write(self, state: RunState) -> None:
+        self.run.table(_ABOUT).put(_THE_RUN, state.model_dump(mode="json"))
+
+    def _is_bare(self) -> bool:
+        """Whether nothing was attempted yet: what was asked for by mistake then binds nobody."""
+        kept = any(len(self.run.table(kind)) for kind in (RECORDS, EPISODES, "verdicts"))
+        return not kept and not (self.guard_file.exists() and self.guard_file.stat().st_size)
+
+    def _require_empty(self) -> None:
+        held = [path.name for path in self.root.iterdir() if path.name not in _OURS] if self.root.is_dir() else []
+        if held:
+            raise UserError(f"{self.root} holds something else than a run ({min(held)}): choose another directory.")
+
+    def _require_same(self, was: About, now: About) -> None:
+        # A file with the same questions is the same run: its accepted answers may have been mended. So may what is shown of it.
+        for name in (name for name in About.model_fields if name not in ("file", "file_sha256", "private")):
+            before, after = _identity(was, name), _identity(now, name)
+            if before != after:
+                told = _OTHERS.get(name, f"{name} was {before!r} and is {after!r}")
+                raise UserError(f"{self.root} was begun with something else ({told}): choose another directory.")
+
+    # -- attempts: an `AttemptStore` -----------------------------------------------------------------------------------
+
+    def episodes(self) -> list[Episode]:
+        """All attempts in short, in the order of their making; no record is read."""
+        try:
+            return [_EPISODE.validate_python(value) for value in self._values(RECORDS).values()]
+        except ValidationError as error:
+            told = f"{self.database} holds attempts of another version of sanderling"
+            raise UserError(f"{told}: use that one, or choose another directory.") from error
+
+    def counted(self, result: EvalResult) -> dict[Key, Episode]:
+        """Those that a result is about."""
+        asked = {one.id for one in result.questions}
+        return {one.key: one for one in self.episodes() if one.question in asked and one.attempt < result.attempts}
+
+    def record(self, episode: Episode) -> Trajectory:
+        """An attempt whole. Raises UserError for a damaged one."""
+        with self._read(RECORDS) as table:
+            assert table is not None, "its attempts were read from it"
+            return table.record(episode.id)
+
+    def records(self, episodes: Iterable[Episode] | None = None) -> Iterator[Trajectory]:
+        """These attempts whole, or all, one by one."""
+        with self._read(RECORDS) as table:
+            ids = [one.id for one in episodes] if episodes is not None else table.keys() if table is not None else []
+            for id in ids:
+                assert table is not None, "its attempts were read from it"
+                yield table.record(id)
+
+    def append(self, trajectory: Trajectory, *, durable: bool = True) -> Episode:
+        episode = episode_of(trajectory)
+        self._keep(episode, encode_trajectory(trajectory), durable=durable)
+        return episode
+
+    def judged(self, episode: Episode, question: Question, verdict: dict[str, Any]) -> Episode:
+        later = replace(episode, accepted=accepted_digest(question), verdict=verdict)
+        self._keep(later)
+        return later
+
+    def _keep(self, episode: Episode, record: bytes | None = None, *, durable: bool = True) -> None:
+        value = _EPISODE.dump_python(episode, mode="json", exclude_defaults=True)
+        self.run.table(RECORDS).put(episode.id, value, blob=record, durable=durable)
+
+    # -- who was right -------------------------------------------------------------------------------------------------
+
+    def write_verdicts(self, judged: Iterable[JudgedAttempt], by: JudgedBy) -> str:
+        """Replace the verdicts, all at once; returns their SHA-256, by which a result names them."""
+        values = {one.id: one.model_dump(mode="json", exclude_defaults=True) for one in judged}
+        self.run.table(_JUDGED).replace({_JUDGED_BY: by._asdict()} | values)
+        return _sha256(values)
+
+    def verdicts(self, sha256: str = "") -> list[JudgedAttempt]:
+        """Who was right, attempt by attempt; none before the run was judged.
+
+        ``sha256``: what a result says of them; others, whose result a kill prevented, are refused. Raises UserError.
+        """
+        values = self._values(_JUDGED)
+        values.pop(_JUDGED_BY, None)
+        if sha256 and _sha256(values) != sha256:
+            told = f"{self.database} has verdicts that are newer than the result beside it"
+            raise UserError(f"{told}: run sanderling eval judge {self.root} to its end.")
+        return [self._checked(JudgedAttempt, value) for value in values.values()]
+
+    def judged_by(self) -> JudgedBy | None:
+        """Whose verdicts they are; None: there are none."""
+        found = self._value(_JUDGED, _JUDGED_BY)
+        return None if found is None else JudgedBy(**found)
+
+    def by_hand(self) -> ByHand:
+        """A person's verdicts that the run keeps."""
+        return ByHand({tuple(json.loads(name)): correct for name, correct in self._values(_BY_HAND).items()})
+
+    def keep_by_hand(self, by_hand: ByHand) -> None:
+        """In place of earlier ones."""
+        self.run.table(_BY_HAND).replace({json.dumps(name): correct for name, correct in by_hand.lines.items()})
+
+    def published(self) -> ByHand | None:
+        """What others said of attempts that they made; None: nothing."""
+        found = self._values(_PUBLISHED)
+        return ByHand({(id,): correct for id, correct in found.items()}) if found else None
+
+    def keep_published(self, verdicts: Mapping[str, bool]) -> None:
+        """By the ids of trajectories."""
+        self.run.table(_PUBLISHED).replace(verdicts)
+
+    def scores(self) -> dict[str, Scores]:
+        """A user's scores of attempts, by name."""
+        keys = {one.id: one.key for one in self.episodes()}
+        return {name: {keys[id]: score for id, score in found.items()} for name, found in self._values(_SCORES).items()}
+
+    def keep_scores(self, scores: Mapping[str, Scores]) -> None:
+        """In place of earlier ones."""
+        ids = {one.key: one.id for one in self.episodes()}
+        self.run.table(_SCORES).replace({name: {ids[key]: one for key, one in by.items()} for name, by in scores.items()})
+
+
+class JsonlAttempts:
+    """Attempts in a file of whole trajectories, for commands whose product is that file."""
+
+    def __init__(self, store: TrajectoryStore) -> None:
+        self._store = store
+        self._lines: dict[Key, Line] = {}
+
+    def episodes(self) -> Iterator[Episode]:
+        return (self._known(trajectory, line) for line, trajectory in self._store.since(0))
+
+    def append(self, trajectory: Trajectory) -> Episode:
+        return self._known(trajectory, self._store.append(trajectory))
+
+    def judged(self, episode: Episode, question: Question, verdict: dict[str, Any]) -> Episode:
+        record = self._store.at(self._lines[episode.key])
+        return self.append(record.model_copy(update={"question": question, "meta": {**record.meta, META_KEY: verdict}}))
+
+    def _known(self, trajectory: Trajectory, line: Line) -> Episode:
+        episode = episode_of(trajectory)
+        self._lines[episode.key] = line
+        return episode
+
+
+class _Named(Protocol):
+    """An attempt or its record."""
+
+    @property
+    def model(self) -> str: ...
+    @property
+    def profile(self) -> str: ...
+    @property
+    def world(self) -> str: ...
+
+
+def claim_attempts(run: Run, now: dict[str, Any], attempts: Iterable[_Named], place: Path) -> None:
+    """Write down what attempts are made with, or see that it is the same: those of two agents are no measure of either.
+
+    ``now``: JSON under agent, profile, world and judge (profile and world with a ``name``) and whatever else attempts depend
+    on. Another judge is nothing else: what it has not judged is judged anew. Attempts whose run does not say are known by the
+    names in their records. Raises UserError when they were made with something else.
+    """
+    about = run.table(_ABOUT)
+    was = about.get(_MADE_WITH)
+    if next(iter(attempts), None) is None:
+        about.remove(_MADE_WITH)
+    elif was is None:
+        names = {AGENT: without_places(now[AGENT]), PROFILE: now[PROFILE]["name"], f"{WORLD}.name": now[WORLD]["name"]}
+        for one in attempts:
+            said = {AGENT: one.model, PROFILE: one.profile, f"{WORLD}.name": one.world}
+            go_on_with({key: name or names[key] for key, name in said.items()}, names, place, _WAY_OUT)
+    elif without_places(was.get(JUDGE)) != without_places(now[JUDGE]):
+        go_on_with({**was, JUDGE: now[JUDGE]}, now, place, _WAY_OUT)
+        about.put(_MADE_WITH, now)
+    run.claim(now, _MADE_WITH, _WAY_OUT)
+
+
+_OTHERS = {"questions_sha256": "the questions are others", "peers": "the records are others"}
+
+
+def _identity(about: About, name: str) -> object:
+    """What of a field makes it the same; of others' records that is their files."""
+    value = getattr(about, name)
+    return value.sources_sha256 if isinstance(value, PeerFacts) else value
+
+
+def sha256_of_questions(questions: Sequence[Question]) -> str:
+    """What makes questions the same questions: ids, texts and masks, in order."""
+    return _sha256([[one.id, one.text, sorted(one.masked_urls)] for one in questions])
+
+
+def _sha256(value: Any) -> str:
+    return hashlib.sha256(encode_record(value)).hexdigest()
