@@ -177,10 +177,8 @@ def by_columns(benchmark: Benchmark, found: Fields, options: Options) -> Row:
         return decrypted(text, canary, benchmark.cipher).strip() if canary and role in benchmark.encrypted else text
 
     asked = plain("question", found.text("question", *columns.question))
-    answers, topics = (
-        tuple(filter(None, (plain(role, one) for one in found.texts(role, *names))))
-        for role, names in (("answer", columns.answer), ("topic", columns.topic))
-    )
+    answers = tuple(filter(None, (plain("answer", one) for one in found.texts("answer", *columns.answer))))
+    topics = tuple(filter(None, (plain("topic", one) for one in found.texts("topic", *columns.topic))))
     if separator := benchmark.topic_separator:
         topics = tuple(topic for text in topics for topic in map(str.strip, text.split(separator)) if topic)
     extra: dict[str, Any] = {name: text for name, names in benchmark.extra.items() if (text := found.text(name, *names))}

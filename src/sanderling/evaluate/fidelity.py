@@ -1,31 +1,107 @@
-"""Figures of a comparison of recorded calls with a world: means with their n and two 95% intervals each, and distributions.
+"""How far a world resembles recorded calls that it was not built from: the measure, its figures, and what they cannot show.
 
-The first interval resamples queries (or visits), the second whole questions: queries of one question depend on each other, so
-the second is the honest one where questions are few. Means are over the rows in which a measure is defined. Figures of domains
-are of all results together; their interval is the figure ± 1.96 standard deviations of its bootstrap over queries, because
-resampling repeats lists and shifts such figures. Holds numbers and counts only: neither texts nor addresses.
+The values of each recorded query and visit are `world.fidelity`'s; here they become means with their n and two 95% intervals
+each, and distributions. The first interval resamples queries (or visits), the second whole questions: queries of one question
+depend on each other, so the second is the honest one where questions are few. Means are over the rows in which a measure is
+defined. Figures of domains are of all results together; their interval is the figure ± 1.96 standard deviations of its
+bootstrap over queries, because resampling repeats lists and shifts such figures. A report holds numbers and counts only:
+neither texts nor addresses.
+
+Example: ``measure_fidelity(Path("worlds/w"), Path("recorded"), Path("report"), FidelityConfig(k=5)).parts[0].figures``
 """
 
 import math
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict, Field
 
-from sanderling.evaluate.statistics import FloatArray, IntArray, Interval, bootstrap_interval, mean_interval, wilson_interval
-from sanderling.world.fidelity import MEASURES, QueryRow, VisitRow
+import sanderling
+from sanderling.core.config import Frozen
+from sanderling.core.errors import UserError
+from sanderling.core.record import Trajectory
+from sanderling.core.types import ToolStatus
+from sanderling.data.recorded_source import read_recorded
+from sanderling.evaluate.report_model import RunFacts
+from sanderling.evaluate.statistics import (
+    FloatArray,
+    Interval,
+    bootstrap_interval,
+    constant_interval,
+    intervals,
+    mean_interval,
+    resampled_ratios,
+)
+from sanderling.runs.files import or_cannot
+from sanderling.runs.provenance import command_line, machine, peak_memory_mb
+from sanderling.world.contract import World, answered
+from sanderling.world.dense.index import SearchMode
+from sanderling.world.disk.store import read_manifest
+from sanderling.world.fidelity import (
+    MEASURES,
+    QueryRow,
+    Settings,
+    VisitRow,
+    compare_searches,
+    compare_visits,
+    recorded_calls,
+    weight_of_top,
+)
+from sanderling.world.opening import open_as_met
+from sanderling.world.recorded import BuiltFrom, Unit, read_built_from, sides, was_asked
 
+UNSEEN = "held out"
+BUILT_IN = "built in (upper bound)"
+LIMITS = (
+    "Nothing here was measured against today's web: the only reference is what was recorded, and no live engine was asked.",
+    "The recorded lists come from commercial engines that are not named, at dates that are not known, in several set-ups; two "
+    "live engines, or one on two days, would not agree fully either, and how far they would is not known here.",
+    "The world ranks by words; a commercial engine ranks by much else. Low agreement of ranks is not low quality for an agent: "
+    "relevance was judged by nobody, and whether agents do equally well in both is another measure.",
+    "Coverage is bounded by what was recorded. A world of recorded trajectories holds the pages that others met; it does not "
+    "know what else the web would have shown.",
+    "Recorded extracts were written by a language model that was given a goal; the world cuts passages. Shared words measure "
+    "both differences at once. Why a recorded visit failed is mostly not told.",
+    "Answering pages and leaks are found by words, and nobody judged them. Answering pages are those that recorded agents "
+    "opened, mostly from the recorded lists themselves: the recorded side of these figures is favoured by construction.",
+    "Latencies were not recorded in trajectories, so none are compared. A domain is a host name without www.",
+)
+"""What the figures cannot show, in plain words."""
+STEP = 5
+"""Words between two points of a distribution of lengths."""
+_MOST_WORDS = 100
 _RESAMPLES = 2_000
 _DOMAIN_RESAMPLES = 500
-_CHUNK = 100
-"""Resamples drawn at once: bounds memory whatever the number of questions."""
-QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="null")
+class FidelityConfig(Frozen):
+    """What a comparison depends on."""
+
+    k: int = Field(10, ge=1)
+    """Results compared of each list."""
+    p: float = 0.9
+    """Persistence of rank-biased overlap, between 0 and 1."""
+    snippet_words: int = Field(30, ge=1)
+    """Most words of the world's snippets."""
+    built_in: bool = False
+    """Also compare what the world was built from: an upper bound."""
+    seed: int = 0
+    """Of the intervals."""
+    search: SearchMode = SearchMode.LEXICAL
+
+    @property
+    def settings(self) -> Settings:
+        return Settings(k=self.k, p=self.p, snippet_words=self.snippet_words)
+
+
+class _Model(Frozen):
+    model_config = ConfigDict(ser_json_inf_nan="null")
 
 
 class Figure(_Model):
@@ -81,46 +157,135 @@ class Part(_Model):
     gold_ranks_world: tuple[int, ...] = ()
 
 
-STEP = 5
-MOST_WORDS = 100
+class FidelityReport(_Model):
+    """All figures with what made them."""
+
+    run: RunFacts
+    world: str
+    world_source: str
+    fingerprint: str
+    pages: int
+    settings: dict[str, float]
+    weight_of_top_k: float
+    """Share of the weight of rank-biased overlap within the first k ranks; the rest is extrapolated."""
+    parts: tuple[Part, ...]
+    same_question: int
+    """Trajectories that were not built in, but whose question was: compared in no part."""
+    remarks: tuple[str, ...]
+    limits: tuple[str, ...] = LIMITS
 
 
-def measures(queries: Sequence[QueryRow], visits: Sequence[VisitRow], *, seed: int) -> tuple[Figure, ...]:
-    """A figure for each of `world.fidelity.MEASURES`, in that order."""
-    rows: list[tuple[str, Mapping[str, float | None]]] = [(row.group, row.values) for row in [*queries, *visits]]
-    return tuple(_figure(name, meaning, rows, seed) for name, meaning in MEASURES.items())
+# A comparison ---------------------------------------------------------------------------------------------------------------
 
 
-def domains(queries: Sequence[QueryRow], *, seed: int) -> tuple[Figure, ...]:
-    """Concentration of all results on domains, for the recorded lists and the world's."""
-    found: list[Figure] = []
-    for side, lists in (
-        ("recorded", [row.domains_recorded for row in queries]),
-        ("world", [row.domains_world for row in queries]),
-    ):
-        found += _concentration(side, lists, seed)
-    return tuple(found)
+def measure_fidelity(directory: Path, against: Path, out: Path, config: FidelityConfig) -> FidelityReport:
+    """Compare a world's directory with recorded trajectories, or a recording, and write page and JSON into ``out``.
 
+    Raises UserError when no trajectory is left to compare, or when a recorded world does not say what it was built from.
+    """
+    from sanderling.evaluate.fidelity_page import write_fidelity
 
-def lengths(values: Sequence[int]) -> Lengths:
-    """The distribution of snippet lengths."""
-    x = np.asarray(values, dtype=np.float64)
-    cuts = range(0, MOST_WORDS + 1, STEP)
-    return Lengths(
-        n=len(values),
-        mean=float(x.mean()) if x.size else None,
-        quantiles={f"{q:g}": float(np.quantile(x, q)) for q in QUANTILES} if x.size else {},
-        cumulative=tuple(float((x <= cut).mean()) for cut in cuts) if x.size else (),
+    if not 0.0 < config.p < 1.0:
+        raise UserError(f"--p is {config.p:g}: give a number between 0 and 1, such as 0.9.")
+    started = time.perf_counter()
+    manifest, known = read_manifest(directory), read_built_from(directory)
+    world = open_as_met(directory, search=config.search)
+    with or_cannot(f"make {out}", "choose another place with --out"):
+        out.mkdir(parents=True, exist_ok=True)
+    comparison = _Comparison(world, manifest.source, known, config)
+    parts, same_question, remarks = comparison.parts(read_recorded(against).trajectories)
+    run = RunFacts(
+        command=command_line(),
+        seed=config.seed,
+        date=datetime.now(UTC).date().isoformat(),
+        machine=machine(),
+        version=sanderling.__version__,
+        seconds=round(time.perf_counter() - started, 1),
+        peak_memory_mb=round(peak_memory_mb(0)),
     )
+    report = FidelityReport(
+        run=run,
+        world=world.name,
+        world_source=manifest.source,
+        fingerprint=world.fingerprint,
+        pages=world.page_count,
+        settings={name: float(value) for name, value in vars(config.settings).items()},
+        weight_of_top_k=weight_of_top(config.k, config.p),
+        parts=tuple(parts),
+        same_question=same_question,
+        remarks=tuple(remarks),
+    )
+    write_fidelity(report, out)
+    return report
 
 
-def distance(a: Sequence[int], b: Sequence[int]) -> float | None:
-    """Greatest difference of the two empirical distribution functions, in [0, 1]; None when one is empty."""
-    if not a or not b:
-        return None
-    x, y = np.sort(np.asarray(a)), np.sort(np.asarray(b))
-    at = np.concatenate([x, y])
-    return float(np.abs(np.searchsorted(x, at, "right") / x.size - np.searchsorted(y, at, "right") / y.size).max())
+@dataclass(frozen=True)
+class _Comparison:
+    """A world to be compared; ``known``: the trajectories it was built from, None for one that remembers none."""
+
+    world: World
+    source: str
+    known: BuiltFrom | None
+    config: FidelityConfig
+
+    def parts(self, trajectories: Sequence[Trajectory]) -> tuple[list[Part], int, list[str]]:
+        """The parts, how many trajectories were left out for their question, and remarks."""
+        known = self.known
+        if known is None:
+            if self.source.startswith("recorded"):
+                raise UserError("This recorded world does not say which trajectories it was built from: build it again.")
+            remark = (
+                "The world keeps no list of trajectories that it was built from, so nothing shows that these were held out."
+            )
+            return [self._part("recorded calls", remark, trajectories, None)], 0, [remark]
+        found, parts = sides(trajectories, known), []
+        if found.unseen:
+            of = (
+                "of questions it never saw"
+                if known.unit is Unit.QUESTION
+                else "though perhaps from other attempts at their questions"
+            )
+            said = f"Trajectories the world was not built from, {of} (share {known.share:g}, seed {known.seed})."
+            parts.append(self._part(UNSEEN, said, found.unseen, known))
+        elif not self.config.built_in:
+            raise UserError(
+                f"All {len(trajectories)} trajectories were built into this world, or share a question with one that was: "
+                "build it again with --hold-out 0.2, give others, or ask for the upper bound with --built-in."
+            )
+        if self.config.built_in and found.built_in:
+            said = "Trajectories the world was built from: it knows these pages. An upper bound, no measure of fidelity."
+            parts.append(self._part(BUILT_IN, said, found.built_in, None))
+        if not parts:
+            raise UserError("None of these trajectories can be compared with this world: give the ones it was built beside.")
+        remarks = [] if found.unseen else ["No held-out trajectory was given: there is only the upper bound."]
+        if " + " in self.source:
+            remarks.append(
+                "This world has other sources too: nothing shows that none of them holds what these trajectories met."
+            )
+        return parts, len(found.same_question), remarks
+
+    def _part(self, label: str, remark: str, trajectories: Sequence[Trajectory], known: BuiltFrom | None) -> Part:
+        """``known``: what the build knew; its very queries are left out."""
+        calls, settings = recorded_calls(trajectories), self.config.settings
+        kept = [search for search in calls.searches if known is None or not was_asked(search, known)]
+        return part(
+            label,
+            remark,
+            compare_searches(kept, self.world, self._holds, settings),
+            compare_visits(calls.visits, self.world, self._holds, settings),
+            trajectories=len(trajectories),
+            distinct_queries=len({search.query for search in kept}),
+            asked_before=len(calls.searches) - len(kept),
+            seed=self.config.seed,
+            k=settings.k,
+        )
+
+    def _holds(self, url: str) -> bool:
+        """Whether an agent could find a page at an address: one that is blocked is not there."""
+        return answered(self.world.visit(url, max_words=1)).status is not ToolStatus.NOT_FOUND
+
+
+# Figures --------------------------------------------------------------------------------------------------------------------
 
 
 def part(
@@ -138,6 +303,12 @@ def part(
     """All figures of one set of trajectories. The same rows and seed give the same figures."""
     recorded = list(chain.from_iterable(row.lengths_recorded for row in queries))
     shown = list(chain.from_iterable(row.lengths_world for row in queries))
+    gold = [(row.group, row.gold_ranks) for row in queries if row.gold_ranks is not None]
+
+    def ranks(side: int) -> tuple[int, ...]:
+        counts = Counter(found[side] for _, found in gold)
+        return tuple(counts[rank] for rank in [*range(1, k + 1), 0]) if gold else ()
+
     return Part(
         label=label,
         remark=remark,
@@ -155,37 +326,16 @@ def part(
         snippet_distance=distance(recorded, shown),
         visits_recorded=dict(sorted(Counter(row.recorded.value for row in visits).items())),
         visits_world=dict(sorted(Counter(row.world.value for row in visits).items())),
-        gold_questions=len({row.group for row in queries if row.gold_ranks is not None}),
-        gold_ranks_recorded=_ranks([row.gold_ranks[0] for row in queries if row.gold_ranks is not None], k),
-        gold_ranks_world=_ranks([row.gold_ranks[1] for row in queries if row.gold_ranks is not None], k),
+        gold_questions=len({group for group, _ in gold}),
+        gold_ranks_recorded=ranks(0),
+        gold_ranks_world=ranks(1),
     )
 
 
-def _ranks(ranks: Sequence[int], k: int) -> tuple[int, ...]:
-    """How many have rank 1, 2, … k, and how many none; empty for no list at all."""
-    counts = Counter(ranks)
-    return tuple(counts[rank] for rank in [*range(1, k + 1), 0]) if ranks else ()
-
-
-def by_question(groups: Sequence[str], values: FloatArray, *, seed: int) -> Interval | None:
-    """95% percentile bootstrap of the mean of all values, resampling whole groups; None for fewer than two groups.
-
-    Where all values are 0 or all are 1, Wilson's interval over the groups, as a bootstrap would have no width.
-    ``groups``, ``values``: one of each for a row (N), values finite.
-    """
-    names = sorted(set(groups))
-    if len(names) < 2:
-        return None
-    if bool((values == 0.0).all()) or bool((values == 1.0).all()):
-        return wilson_interval(len(names) * float(values[0]), len(names))
-    place = {name: index for index, name in enumerate(names)}
-    at = np.array([place[group] for group in groups])
-    sums, counts = np.bincount(at, values, len(names)), np.bincount(at, minlength=len(names))
-    rng = np.random.default_rng([seed, 1])
-    drawn = (rng.integers(0, len(names), (_CHUNK, len(names))) for _ in range(_RESAMPLES // _CHUNK))
-    means = np.concatenate([sums[chosen].sum(axis=1) / counts[chosen].sum(axis=1) for chosen in drawn])
-    low, high = np.quantile(means, [0.025, 0.975])
-    return Interval(float(low), float(high))
+def measures(queries: Sequence[QueryRow], visits: Sequence[VisitRow], *, seed: int) -> tuple[Figure, ...]:
+    """A figure for each of `world.fidelity.MEASURES`, in that order."""
+    rows: list[tuple[str, Mapping[str, float | None]]] = [(row.group, row.values) for row in [*queries, *visits]]
+    return tuple(_figure(name, meaning, rows, seed) for name, meaning in MEASURES.items())
 
 
 def _figure(name: str, meaning: str, rows: Sequence[tuple[str, Mapping[str, float | None]]], seed: int) -> Figure:
@@ -193,55 +343,82 @@ def _figure(name: str, meaning: str, rows: Sequence[tuple[str, Mapping[str, floa
     if not defined:
         return Figure(name=name, meaning=meaning, n=0, value=None, interval=None)
     values = np.array([value for _, value in defined], dtype=np.float64)
-    is_share = not ("words" in name or name.startswith("results"))
-    found = (mean_interval if is_share else bootstrap_interval)(values, seed=seed)
-    interval = found if len(defined) > 1 else None
-    grouped = by_question([group for group, _ in defined], values, seed=seed)
-    value = float(values.mean())
-    return Figure(name=name, meaning=meaning, n=len(defined), value=value, interval=interval, interval_by_question=grouped)
+    over_rows = bootstrap_interval if "words" in name or name.startswith("results") else mean_interval
+    return Figure(
+        name=name,
+        meaning=meaning,
+        n=len(defined),
+        value=float(values.mean()),
+        interval=over_rows(values, seed=seed) if len(defined) > 1 else None,
+        interval_by_question=by_question([group for group, _ in defined], values, seed=seed),
+    )
 
 
-def _concentration(side: str, lists: Sequence[tuple[str, ...]], seed: int) -> list[Figure]:
-    names = sorted(set(chain.from_iterable(lists)))
-    whose = "recorded results" if side == "recorded" else "results of the world"
-    wanted = {
+def by_question(groups: Sequence[str], values: FloatArray, *, seed: int) -> Interval | None:
+    """95% bootstrap interval of the mean of all values, resampling whole groups; None for fewer than two groups.
+
+    Where all values are 0 or all are 1, Wilson's interval over the groups, as a bootstrap would have no width.
+    ``groups``, ``values``: one of each for a row (N), values finite.
+    """
+    names, at = np.unique(np.asarray(groups), return_inverse=True)
+    if len(names) < 2:
+        return None
+    same = constant_interval(np.full(len(names), values[0])) if bool((values == values[0]).all()) else None
+    sums, counts = np.bincount(at, values, len(names)), np.bincount(at, minlength=len(names))
+    return same or intervals(resampled_ratios(sums[:, None], counts[:, None], seed=seed, resamples=_RESAMPLES))[0]
+
+
+def domains(queries: Sequence[QueryRow], *, seed: int) -> tuple[Figure, ...]:
+    """Concentration of all results on domains, for the recorded lists and the world's."""
+    recorded = _concentration("recorded", "recorded results", [row.domains_recorded for row in queries], seed)
+    return (*recorded, *_concentration("world", "results of the world", [row.domains_world for row in queries], seed))
+
+
+def _concentration(side: str, whose: str, lists: Sequence[tuple[str, ...]], seed: int) -> list[Figure]:
+    meanings = {
         f"top1_{side}": f"Share of all {whose} from their commonest domain",
         f"top5_{side}": f"Share of all {whose} from their five commonest domains",
         f"entropy_{side}": f"Entropy of the domains of all {whose}, in bits",
     }
     n = sum(map(len, lists))
     if not n:
-        return [Figure(name=name, meaning=meaning, n=0, value=None, interval=None) for name, meaning in wanted.items()]
-    place = {name: index for index, name in enumerate(names)}
+        return [Figure(name=name, meaning=meaning, n=0, value=None, interval=None) for name, meaning in meanings.items()]
+    _, columns = np.unique(np.array(list(chain.from_iterable(lists))), return_inverse=True)
     rows = np.repeat(np.arange(len(lists)), [len(listed) for listed in lists])
-    columns = np.array([place[name] for listed in lists for name in listed])
-    counts = list(Counter(chain.from_iterable(lists)).values())
-    most = sorted(counts, reverse=True)
-    entropy = sum(-count / n * math.log2(count / n) for count in counts) + 0.0
-    values = (most[0] / n, sum(most[:5]) / n, entropy)
-    spreads = _resampled(rows, columns, len(lists), seed).std(axis=0)
-    return [
-        Figure(name=name, meaning=meaning, n=n, value=value, interval=_around(value, float(spread), name))
-        for (name, meaning), value, spread in zip(wanted.items(), values, spreads, strict=True)
-    ]
-
-
-def _around(value: float, spread: float, name: str) -> Interval:
-    most = float("inf") if name.startswith("entropy") else 1.0
-    return Interval(max(0.0, value - 1.96 * spread), min(most, value + 1.96 * spread))
-
-
-def _resampled(rows: IntArray, columns: IntArray, lists: int, seed: int) -> FloatArray:
-    """Top-1 share, top-5 share and entropy of the domains of resampled lists: (resamples, 3).
-
-    ``rows``, ``columns``: for each result (N) the number of its list and of its domain.
-    """
-    rng = np.random.default_rng([seed, 2])
-    found = np.empty((_DOMAIN_RESAMPLES, 3))
+    rng, drawn = np.random.default_rng([seed, 2]), np.empty((_DOMAIN_RESAMPLES, 3))
     for index in range(_DOMAIN_RESAMPLES):
-        weights = np.bincount(rng.integers(0, lists, lists), minlength=lists).astype(np.float64)
-        counts = np.bincount(columns, weights[rows])
-        shares = counts[counts > 0] / max(1.0, float(counts.sum()))
-        best = np.sort(shares)[::-1]
-        found[index] = best[:1].sum(), best[:5].sum(), -(shares * np.log2(shares)).sum()
+        weights = np.bincount(rng.integers(0, len(lists), len(lists)), minlength=len(lists)).astype(np.float64)
+        drawn[index] = _shares(np.bincount(columns, weights[rows]).astype(np.float64))
+    found = []
+    values = zip(meanings.items(), _shares(np.bincount(columns).astype(np.float64)), drawn.std(axis=0), strict=True)
+    for (name, meaning), value, spread in values:
+        most = math.inf if name.startswith("entropy") else 1.0
+        around = Interval(max(0.0, value - 1.96 * spread), min(most, value + 1.96 * spread))
+        found.append(Figure(name=name, meaning=meaning, n=n, value=value, interval=around))
     return found
+
+
+def _shares(counts: FloatArray) -> tuple[float, float, float]:
+    """Top-1 share, top-5 share and entropy of counts of domains."""
+    shares = np.sort(counts[counts > 0])[::-1] / max(1.0, float(counts.sum()))
+    return float(shares[0]) if shares.size else 0.0, float(shares[:5].sum()), float(-(shares * np.log2(shares)).sum()) + 0.0
+
+
+def lengths(values: Sequence[int]) -> Lengths:
+    """The distribution of snippet lengths."""
+    x = np.asarray(values, dtype=np.float64)
+    return Lengths(
+        n=len(values),
+        mean=float(x.mean()) if x.size else None,
+        quantiles={f"{q:g}": float(np.quantile(x, q)) for q in (0.1, 0.25, 0.5, 0.75, 0.9)} if x.size else {},
+        cumulative=tuple(float((x <= cut).mean()) for cut in range(0, _MOST_WORDS + 1, STEP)) if x.size else (),
+    )
+
+
+def distance(a: Sequence[int], b: Sequence[int]) -> float | None:
+    """Greatest difference of the two empirical distribution functions, in [0, 1]; None when one is empty."""
+    if not a or not b:
+        return None
+    x, y = np.sort(np.asarray(a)), np.sort(np.asarray(b))
+    at = np.concatenate([x, y])
+    return float(np.abs(np.searchsorted(x, at, "right") / x.size - np.searchsorted(y, at, "right") / y.size).max())

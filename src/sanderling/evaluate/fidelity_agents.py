@@ -1,35 +1,30 @@
 """Whether agents that are better in a world are better outside it: rankings of the same agents in two places, and their calls.
 
 Scores are pass@1 over the questions that every agent was scored on in both places. Agreement of the rankings is Kendall's tau-b
-(Kendall 1945), with a 95% percentile bootstrap over questions and the exact chance (sampled for more than eight agents) that
-rankings without any relation agree at least as much. With few agents the interval is wide, and no transfer is shown by it:
-tau-b says nothing about how large the scores are. Pure functions; knows no file.
+(Kendall 1945), (concordant - discordant) / sqrt((pairs - ties in x) (pairs - ties in y)), with a 95% percentile bootstrap over
+questions and the exact chance (sampled for more than eight agents) that rankings without any relation agree at least as much.
+With few agents the interval is wide, and no transfer is shown by it: tau-b says nothing about how large the scores are.
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import permutations
+from itertools import combinations, permutations
 from math import factorial, sqrt
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
+from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.evaluate.fidelity import distance
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.statistics import FloatArray, Interval
+from sanderling.evaluate.statistics import FloatArray, Interval, intervals
 
 FEWEST_AGENTS = 3
 _EXACT_UP_TO = 8
 _SAMPLED = 10_000
 _RESAMPLES = 2_000
-_QUANTILES = (0.1, 0.5, 0.9)
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class AgentScore(_Model):
+class AgentScore(Frozen):
     """One agent in both places, on the common questions."""
 
     agent: str
@@ -37,7 +32,7 @@ class AgentScore(_Model):
     live: float
 
 
-class AgentAgreement(_Model):
+class AgentAgreement(Frozen):
     """How far two places rank the same agents alike."""
 
     agents: tuple[AgentScore, ...]
@@ -53,7 +48,7 @@ class AgentAgreement(_Model):
     """Pairs of agents that the two places order otherwise."""
 
 
-class CallCounts(_Model):
+class CallCounts(Frozen):
     """Calls of episodes in one place."""
 
     episodes: int
@@ -61,7 +56,7 @@ class CallCounts(_Model):
     quantiles: dict[str, float]
 
 
-class CallComparison(_Model):
+class CallComparison(Frozen):
     """Calls per episode in two places."""
 
     local: CallCounts
@@ -71,13 +66,23 @@ class CallComparison(_Model):
 
 
 def kendall_tau_b(x: Sequence[float], y: Sequence[float]) -> float | None:
-    """Kendall's tau-b of paired values, in [-1, 1]; None where one side is all ties. Raises ValueError for other lengths.
-
-    (concordant - discordant) / sqrt((pairs - ties in x) (pairs - ties in y)).
-    """
+    """Kendall's tau-b of paired values, in [-1, 1]; None where one side is all ties. Raises ValueError for other lengths."""
     if len(x) != len(y):
         raise ValueError(f"{len(x)} and {len(y)} values do not pair")
     return _tau_b(_signs(np.asarray(x, dtype=np.float64)), _signs(np.asarray(y, dtype=np.float64)))
+
+
+def _signs(values: FloatArray) -> FloatArray:
+    """Which of each pair (i < j) is greater: -1, 0 or 1. ``values`` (n) gives (n (n - 1) / 2)."""
+    first, second = np.triu_indices(len(values), 1)
+    gaps = values[first] - values[second]
+    return np.where(np.abs(gaps) < 1e-12, 0.0, np.sign(gaps))
+
+
+def _tau_b(x: FloatArray, y: FloatArray) -> float | None:
+    """Of the signs of all pairs."""
+    untied = float(np.abs(x).sum()), float(np.abs(y).sum())
+    return None if not all(untied) else float((x * y).sum()) / sqrt(untied[0] * untied[1])
 
 
 def compare_agents(local: Mapping[str, EvalResult], live: Mapping[str, EvalResult], *, seed: int = 0) -> AgentAgreement:
@@ -91,9 +96,8 @@ def compare_agents(local: Mapping[str, EvalResult], live: Mapping[str, EvalResul
         raise UserError("No question was scored for every agent in both places: give results on the same questions.")
     x, y = (np.array([[per[question] for question in common] for per in side]) for side in scores)
     means = x.mean(axis=1), y.mean(axis=1)
-    tau = kendall_tau_b(means[0].tolist(), means[1].tolist())
     signs = _signs(means[0]), _signs(means[1])
-    pairs = [(names[i], names[j]) for i in range(len(names)) for j in range(i + 1, len(names))]
+    tau = _tau_b(*signs)
     rows = [AgentScore(agent=n, local=float(a), live=float(b)) for n, a, b in zip(names, *means, strict=True)]
     return AgentAgreement(
         agents=tuple(sorted(rows, key=lambda row: (-row.live, row.agent))),
@@ -101,51 +105,19 @@ def compare_agents(local: Mapping[str, EvalResult], live: Mapping[str, EvalResul
         tau_b=tau,
         interval=_interval(x, y, seed),
         p_value=None if tau is None else _chance(means[0], means[1], tau, seed),
-        discordant=tuple(pair for pair, s, t in zip(pairs, *signs, strict=True) if s * t < 0),
+        discordant=tuple(pair for pair, s, t in zip(combinations(names, 2), *signs, strict=True) if s * t < 0),
     )
-
-
-def compare_calls(local: Sequence[int], live: Sequence[int]) -> CallComparison:
-    """Calls of the episodes in two places. Raises UserError when there are none in one."""
-    apart = distance(local, live)
-    if apart is None:
-        raise UserError("No episode is there to compare calls with: give trajectories of both places.")
-    return CallComparison(local=_calls(local), live=_calls(live), distance=apart)
-
-
-def _calls(counts: Sequence[int]) -> CallCounts:
-    quantiles = {f"{q:g}": float(np.quantile(counts, q)) for q in _QUANTILES}
-    return CallCounts(episodes=len(counts), mean=float(np.mean(counts)), quantiles=quantiles)
-
-
-def _signs(values: FloatArray) -> FloatArray:
-    """Which of each pair (i < j) is greater: -1, 0 or 1. ``values`` (n) gives (n (n - 1) / 2)."""
-    first, second = np.triu_indices(len(values), 1)
-    gaps = values[first] - values[second]
-    return np.where(np.abs(gaps) < 1e-12, 0.0, np.sign(gaps))
-
-
-def _tau_b(x: FloatArray, y: FloatArray) -> float | None:
-    untied = float(np.abs(x).sum()), float(np.abs(y).sum())
-    return None if not all(untied) else float((x * y).sum()) / sqrt(untied[0] * untied[1])
 
 
 def _interval(x: FloatArray, y: FloatArray, seed: int) -> Interval | None:
     """``x``, ``y``: (agents, questions)."""
-    questions = x.shape[1]
+    rng, questions = np.random.default_rng([seed, 3]), x.shape[1]
     if questions < 2:
         return None
-    rng = np.random.default_rng([seed, 3])
-    found = []
-    for _ in range(_RESAMPLES):
-        drawn = rng.integers(0, questions, questions)
-        tau = _tau_b(_signs(x[:, drawn].mean(axis=1)), _signs(y[:, drawn].mean(axis=1)))
-        if tau is not None:
-            found.append(tau)
-    if len(found) < _RESAMPLES // 2:
-        return None
-    low, high = np.quantile(found, [0.025, 0.975])
-    return Interval(float(low), float(high))
+    draws = (rng.integers(0, questions, questions) for _ in range(_RESAMPLES))
+    taus = (_tau_b(_signs(x[:, drawn].mean(axis=1)), _signs(y[:, drawn].mean(axis=1))) for drawn in draws)
+    found = [tau for tau in taus if tau is not None]
+    return intervals(np.array(found)[:, None])[0] if len(found) >= _RESAMPLES // 2 else None
 
 
 def _chance(x: FloatArray, y: FloatArray, tau: float, seed: int) -> float:
@@ -160,3 +132,16 @@ def _chance(x: FloatArray, y: FloatArray, tau: float, seed: int) -> float:
         total, extra = _SAMPLED, 1  # the order that was seen is one of those that might have been
     as_much = sum((_tau_b(still, _signs(y[list(order)])) or 0.0) >= tau - 1e-12 for order in orders)
     return (as_much + extra) / (total + extra)
+
+
+def compare_calls(local: Sequence[int], live: Sequence[int]) -> CallComparison:
+    """Calls of the episodes in two places. Raises UserError when there are none in one."""
+    apart = distance(local, live)
+    if apart is None:
+        raise UserError("No episode is there to compare calls with: give trajectories of both places.")
+
+    def counts(calls: Sequence[int]) -> CallCounts:
+        quantiles = {f"{q:g}": float(np.quantile(calls, q)) for q in (0.1, 0.5, 0.9)}
+        return CallCounts(episodes=len(calls), mean=float(np.mean(calls)), quantiles=quantiles)
+
+    return CallComparison(local=counts(local), live=counts(live), distance=apart)

@@ -61,7 +61,11 @@ class Guarding:
         if not self.on:
             return None
         lines = JsonlLog(log, durable=False)  # outlives the process; a loss of power may take the last lines
-        return Guard(self.blocklist, self.texts, self.canaries, lambda line: lines.append(line.model_dump(mode="json")))
+
+        def write(line: GuardLine) -> None:
+            lines.append(line.model_dump(mode="json"))
+
+        return Guard(self.blocklist, self.texts, self.canaries, write)
 
 
 def guarding_of(benchmark: Benchmark, loaded: Loaded, files: Sequence[Path], *, on: bool = True) -> Guarding:

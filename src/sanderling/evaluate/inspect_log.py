@@ -232,9 +232,9 @@ def sample_of(
         "turn_count": episode_of(trajectory).turns,
         "uuid": uuid,
     }
-    if ending in _LIMIT_KINDS and ending in limits:
+    if ending is not None and ending in _LIMIT_KINDS and ending in limits:
         found["limit"] = {"type": _LIMIT_KINDS[ending], "limit": limits[ending], "reason": detail or ending.value}
-    if ending in _OUTAGES:
+    if ending is not None and ending in _OUTAGES:
         found["error"] = {"message": detail or _OUTAGES[ending], "traceback": "", "traceback_ansi": ""}
     return storable(found)
 
