@@ -51,10 +51,10 @@ def test_one_capability_alone(world: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--size", "6-5"], "--size 6-5"),
-        (["--hops", "0"], "--hops 0"),
+        (["--size", "6-5"], "size 6-5 does not go upwards"),
+        (["--hops", "0"], "hops 0-0 does not go upwards"),
         (["--hops", "many"], "--hops 'many'"),
-        (["--size", "2", "--hops", "4"], "raise --size"),
+        (["--size", "2", "--hops", "4"], "raise size"),
     ],
 )
 def test_a_wrong_wish_is_one_sentence(world: Path, tmp_path: Path, options: list[str], said: str) -> None:

@@ -81,6 +81,7 @@ def steps_alone(out: Path) -> object:
 TRAIN = "--model {given}/base --out {out}/run"
 RL_RUN = f"train rl --questions {{given}}/q.jsonl --world {{given}}/w --recipe {{given}}/rl.toml {TRAIN}"
 ASKED = "--model {url}#m --cache {out}/cache"
+OF_SYNTH = "--model {url}#m --set budget.cache={out}/cache"
 MERGED = "linear {given}/base {given}/base2"
 CASES = {
     case.name: case
@@ -117,10 +118,10 @@ CASES = {
             "t.jsonl",
             SERVED,
         ),
-        Case("synth-facts", f"synth facts {{given}}/towns --out {{out}}/q.jsonl --pages 24 {ASKED}", "q.jsonl", SERVED),
+        Case("synth-facts", f"synth facts {{given}}/towns --out {{out}}/q.jsonl --pages 24 {OF_SYNTH}", "q.jsonl", SERVED),
         Case(
             "synth-verify",
-            f"synth verify {{given}}/q.jsonl --world {{given}}/w --out {{out}}/kept.jsonl {ASKED} "
+            f"synth verify {{given}}/q.jsonl --world {{given}}/w --out {{out}}/kept.jsonl {OF_SYNTH} "
             "--check unique --check closed-book",
             "kept.jsonl kept.unscored.jsonl",
             SERVED,

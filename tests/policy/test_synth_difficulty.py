@@ -79,7 +79,7 @@ def test_an_attempt_that_was_judged_again_counts_once(tmp_path):
     [
         ((), "Say who tries"),
         (("--model", "teacher:60/3", "--from", "x"), "Say who tries"),
-        (("--model", "teacher:60/3", "--keep", "3"), "no range"),
+        (("--model", "teacher:60/3", "--keep", "x"), "no range"),
         (("--model", "teacher:60/3", "--keep", "3-9"), "among 8 attempts"),
         (("--from", "nowhere.jsonl"), "nowhere.jsonl"),
     ],
@@ -92,7 +92,7 @@ def test_what_is_wrong_is_one_sentence(tmp_path, options, sentence):
 
 
 def test_chains_need_a_generated_world(tmp_path, directory):
-    with pytest.raises(UserError, match="no number and no range"):
+    with pytest.raises(UserError, match="upwards from 1"):
         run("chains", directory, "--out", tmp_path / "q.jsonl", "--hops", "0-2")
     with pytest.raises(UserError, match="There is no world"):
         run("chains", tmp_path / "none", "--out", tmp_path / "q.jsonl")

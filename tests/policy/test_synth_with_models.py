@@ -79,7 +79,7 @@ def _of(material: str) -> tuple[str, int]:
 
 
 def run(command: str, *arguments: object, status: int = 0, cache: Path) -> str:
-    told = [command, *map(str, arguments), "--cache", str(cache)]
+    told = [command, *map(str, arguments), "--set", f"budget.cache={cache}"]
     result = CliRunner().invoke(app, told, catch_exceptions=False, env={"COLUMNS": "250"})
     assert result.exit_code == status, result.output
     return result.output
@@ -98,7 +98,7 @@ def test_from_a_world_to_questions_that_passed(directory, tmp_path):
         assert "leans_on_the_page" in told and "4 questions of 4 pages" in told and f"{server.tokens:,} tokens" in told
         assert all(q.meta["provenance"][0]["cost"] > 0 and q.meta["world"] == "towns" for q in questions)
         kept = tmp_path / "kept.jsonl"
-        checks = ("--check", "giveaway", "--check", "unique", "--check", "closed-book", "--samples", 1)
+        checks = ("--check", "giveaway", "--check", "unique", "--check", "closed-book", "--set", "verify.samples=1")
         told = run("verify", out, "--world", directory, "--out", kept, *model(server), *checks, cache=cache)
         assert "4 of 4 questions" in told
         assert all(q.meta["uniqueness"] == "supported" for q in read_questions(kept))
@@ -117,7 +117,7 @@ def test_again_it_asks_for_nothing(directory, tmp_path):
 
 def test_a_budget_stops_it_and_a_larger_one_goes_on(directory, tmp_path):
     out = tmp_path / "q.jsonl"
-    limit = ("--max-tokens-total", 5_800, "--concurrency", 1)
+    limit = ("--max-tokens", 5_800, "--set", "concurrency=1")
     with billing(say) as server:
         told = run("facts", directory, "--out", out, *model(server), *limit, status=exits.UNFINISHED, cache=tmp_path / "c")
         assert "Stopped:" in told and 0 < len(read_questions(out)) < 4 and server.tokens <= 5_800
@@ -138,7 +138,7 @@ def test_an_outage_is_not_the_end(directory, tmp_path):
 
 def test_a_graph_is_read_and_worded(directory, tmp_path):
     out = tmp_path / "g.jsonl"
-    options = ("--starts", 1, "--per-start", 3, "--size", "3-5", "--hops", "2-3", "--capability", "direct")
+    options = ("--pages", 1, "--count", 3, "--size", "3-5", "--hops", "2-3", "--capability", "direct")
     with billing(say) as server:
         told = run("graph", directory, "--out", out, *model(server), *options, cache=tmp_path / "c")
     questions = read_questions(out)
@@ -155,7 +155,15 @@ def test_a_world_grows_by_its_questions(directory, tmp_path):
     with billing(say) as server:
         run("facts", directory, "--out", out, *model(server), "--pages", 1, cache=tmp_path / "c")
         told = run(
-            "grow", directory, out, "--from", tmp_path / "large", "--least-chars", 100, *model(server), cache=tmp_path / "c"
+            "grow",
+            directory,
+            out,
+            "--from",
+            tmp_path / "large",
+            "--set",
+            "growth.least_chars=100",
+            *model(server),
+            cache=tmp_path / "c",
         )
     assert "took in 1 pages" in told and open_world(directory).page_count == 5
 
@@ -171,7 +179,8 @@ def test_ctrl_c_says_how_to_go_on(directory, tmp_path):
 
     code = "from sanderling.cli.main import main; main()"
     with billing(slow) as server:
-        told = ["synth", "facts", directory, "--out", tmp_path / "q.jsonl", *model(server), "--cache", tmp_path / "c"]
+        told = ["synth", "facts", directory, "--out", tmp_path / "q.jsonl", *model(server)]
+        told += ["--set", f"budget.cache={tmp_path / 'c'}"]
         command = [sys.executable, "-c", code, *map(str, told)]
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         assert asked.wait(60)

@@ -1,29 +1,455 @@
-"""``sanderling synth``: questions from a world. Thin: each command has a file of its own."""
+"""``sanderling synth``: questions from a world, and which of them are worth asking. Thin: `sanderling.synth` does the work.
+
+Exit status 3 when something is still to be done (a model was not reached, or the budget is spent), 130 after Ctrl-C: the same
+command goes on.
+"""
+
+import asyncio
+import itertools
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Protocol, TypeVar
 
 import typer
+from rich.console import Console
+from rich.markup import escape
 
-from sanderling.cli.synth_chains import chains
-from sanderling.cli.synth_difficulty import difficulty
-from sanderling.cli.synth_facts import facts
-from sanderling.cli.synth_graph import graph
-from sanderling.cli.synth_grow import grow
-from sanderling.cli.synth_mix import mix_stages
-from sanderling.cli.synth_show import show
-from sanderling.cli.synth_verify import verify
+from sanderling.cli import exits
+from sanderling.cli.asking import Cache, MaxCost, MaxTokens
+from sanderling.cli.attempting import (
+    MODEL_HELP,
+    AgentPrice,
+    Attempting,
+    Budget,
+    Concurrency,
+    Each,
+    ProfileName,
+    Seed,
+    WorldDirectory,
+    generated,
+)
+from sanderling.cli.backend import Place, ReaderUrl, SearchUrl, Web
+from sanderling.cli.eval_progress import ShowProgress
+from sanderling.cli.judges import JudgePrices
+from sanderling.cli.options import BUDGET, JUDGING, PLACE, RUN, ConfigFile, Set, settings, show, table
+from sanderling.cli.watch import show_retry
+from sanderling.cli.world_options import Faults as Dynamics
+from sanderling.cli.world_options import Search, WorldSeed
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question
+from sanderling.core.text import visible
+from sanderling.data.questions import read_questions, write_questions
+from sanderling.runs.progress import Report
+from sanderling.synth.difficulty import META, Band, BandSettings, band_file, sort_attempts
+from sanderling.synth.facts import FactsConfig, make_facts
+from sanderling.synth.graph.capabilities import Capability
+from sanderling.synth.graph.encyclopedia import encyclopedia_of, open_graph
+from sanderling.synth.graph.making import GraphSettings, make, question_of
+from sanderling.synth.grow import GrowthConfig, grow_world
+from sanderling.synth.mix import Mix, mix
+from sanderling.synth.pages import MakingReport
+from sanderling.synth.questions import chain_questions
+from sanderling.synth.reading import ReadingConfig, make_readings
+from sanderling.synth.verify import Check, VerifyConfig, verify_file
+from sanderling.world.dense.index import SearchMode
+from sanderling.world.disk.store import read_manifest
 
 app = typer.Typer(no_args_is_help=True)
+WRITING = "Who writes and reads"
+_MODEL = "http://host:port/v1#model or a model's directory; several stand in for one another."
 
 
 @app.callback()
 def synth() -> None:
-    """Make questions from a world."""
+    """Make questions from a world, and keep those that are worth asking."""
 
 
-app.command()(chains)
-app.command()(facts)
-app.command()(graph)
-app.command()(verify)
-app.command()(difficulty)
-app.command()(grow)
-app.command("mix")(mix_stages)
-app.command()(show)
+def _option(name: str, panel: str, help: str, **more: Any) -> Any:
+    return typer.Option(name, help=help, rich_help_panel=panel, **more)
+
+
+World = Annotated[Path, typer.Argument(metavar="WORLD", help="Directory of a world.")]
+File = Annotated[Path, typer.Argument(metavar="QUESTIONS", help="File of questions.")]
+Out = Annotated[Path, typer.Option("--out", help="File of questions to write (JSON lines).")]
+Hops = Annotated[str | None, typer.Option("--hops", metavar="N-M", help="Facts that a question puts together.")]
+SeedOf = Annotated[int | None, _option("--seed", RUN, "Equal world, settings and seed: equal questions.")]
+Models = Annotated[list[str] | None, _option("--model", WRITING, _MODEL)]
+JudgeModels = Annotated[
+    list[str] | None, _option("--judge-model", WRITING, "Who judges what was written; the writers themselves by default.")
+]
+Price = Annotated[list[str] | None, _option("--price", BUDGET, "Of a model, per million tokens: PROMPT,SAMPLED.")]
+MostTokens = Annotated[int | None, _option("--max-tokens", BUDGET, "Most tokens of all models together.", min=1)]
+MostMoney = Annotated[float | None, _option("--max-cost", BUDGET, "Most money; needs prices.", min=0.0)]
+
+
+def _asking(models: Any, price: Any, tokens: Any, cost: Any) -> dict[str, Any]:
+    """What the options say of models and money, by the key of their setting."""
+    return {"models": models, "prices": price, "budget.max_tokens": tokens, "budget.max_cost": cost}
+
+
+@app.command()
+def chains(
+    directory: World,
+    out: Out,
+    count: Annotated[int, typer.Option("--count", min=1, help="How many questions.")] = 100,
+    hops: Annotated[str, typer.Option("--hops", metavar="N-M", help="Relations from the named thing to the answer.")] = "1-3",
+    seed: Annotated[int, typer.Option("--seed", help="Equal world, options and seed: equal questions.")] = 0,
+) -> None:
+    """Draw chains of relations over a generated encyclopedia, equally many of each length.
+
+    Each has one answer: every relation has one object for a subject. The scripted teacher can walk them (data generate).
+    """
+    least, most = _range("--hops", hops) or (0, 0)
+    if not 1 <= least <= most:
+        raise UserError(f"--hops {hops} does not go upwards from 1: write 2 or 1-3.")
+    world = encyclopedia_of(directory)
+    if world is None:
+        raise UserError(f"{directory} is not just the pages of a generated encyclopedia: use sanderling synth graph for it.")
+    drawn = chain_questions(world, count, seed, dict.fromkeys(range(least, most + 1), 1.0))
+    name = read_manifest(directory).name  # perhaps another than the encyclopedia's, and what others find it by
+    write_questions(out, [one.model_copy(update={"meta": {**one.meta, "world": name}}) for one in drawn])
+    show(f"{len(drawn):,} questions in {out}; hops: {_by_hops(drawn)}.")
+
+
+@app.command()
+def graph(
+    directory: World,
+    out: Out,
+    count: Annotated[
+        int | None, typer.Option("--count", min=1, help="Questions: 100 by default; with a model, around each page: 2.")
+    ] = None,
+    size: Annotated[str | None, typer.Option("--size", metavar="N-M", help="Things in the graph behind a question.")] = None,
+    hops: Hops = None,
+    capability: Annotated[
+        list[Capability] | None, typer.Option("--capability", help="What to ask of an agent; repeatable. All, in turn.")
+    ] = None,
+    seed: SeedOf = None,
+    models: Models = None,
+    pages: Annotated[int | None, _option("--pages", WRITING, "Pages to read on from, drawn; 20 by default.", min=1)] = None,
+    price: Price = None,
+    tokens: MostTokens = None,
+    cost: MostMoney = None,
+    file: ConfigFile = None,
+    sets: Set = None,
+) -> None:
+    """Make multi-hop questions from the facts of a world, without a language model or with one.
+
+    A generated encyclopedia's facts are known from its seed. Of any other world, a --model reads pages around drawn ones for
+    their facts, and puts the drafted questions into its words; which answer is right, and that there is one only, follows from
+    the facts alone.
+    """
+    drawn = {"count": count, "size": _range("--size", size), "hops": _range("--hops", hops), "seed": seed}
+    drawn["capabilities"] = capability or None
+    if not models:
+        _from_facts(directory, out, settings(GraphSettings, file, sets, drawn))
+        return
+    given = {f"reading.graph.{key}": value for key, value in drawn.items()} | _asking(models, price, tokens, cost)
+    given |= {"world": directory, "out": out, "pages": pages, "seed": seed}
+    _make(partial(make_readings, settings(ReadingConfig, file, sets, given)), out)
+
+
+def _from_facts(directory: Path, out: Path, wanted: GraphSettings) -> None:
+    """Make questions of a generated world without a model, and say what came of every draw."""
+    facts, info = open_graph(directory), read_manifest(directory)
+    with Report(Console(stderr=True)).task("asking", wanted.count) as advance:
+        made = make(facts, wanted, lambda _: advance())
+    if not made.drafts:
+        raise UserError(f"{directory} gave no question in {made.drawn.total():,} draws: try other --hops or --size.")
+    place = {"world": info.name, "fingerprint": info.fingerprint, "seed": wanted.seed}
+    questions = [question_of(facts, draft, **place, number=number) for number, draft in enumerate(made.drafts)]
+    write_questions(out, questions)
+    found = table("capability", ">drawn", ">kept", "dropped")
+    for capability, drawn in made.drawn.items():
+        reasons = made.dropped.get(capability, Counter())
+        told = ", ".join(f"{number:,} {reason}" for reason, number in reasons.most_common()) or "none"
+        found.add_row(capability.value, f"{drawn:,}", f"{made.kept[capability]:,}", told)
+    show(
+        f"{len(facts.entities):,} things and {len(facts.facts):,} facts in {info.name}.",
+        found,
+        f"{len(questions):,} questions in {out}; capabilities: {len(made.kept)} of {len(Capability)}.",
+        f"Hops: {_by_hops(questions)}.",
+        f"Uniqueness: {len(questions):,} proven.",
+    )
+    if len(questions) < wanted.count:
+        show(f"No more were found of the {wanted.count:,} asked for: another --seed, --size or --hops may find others.")
+
+
+@app.command()
+def facts(
+    directory: World,
+    out: Out,
+    models: Models = None,
+    judges: JudgeModels = None,
+    pages: Annotated[int | None, typer.Option("--pages", min=1, help="Pages that are drawn; 100 by default.")] = None,
+    added: Annotated[bool | None, typer.Option("--added", help="Draw from the world's last addition alone.")] = None,
+    seed: SeedOf = None,
+    price: Price = None,
+    tokens: MostTokens = None,
+    cost: MostMoney = None,
+    file: ConfigFile = None,
+    sets: Set = None,
+) -> None:
+    """Make short-answer questions from pages: each stands alone, passes seven points, and hides its own page."""
+    given = {"world": directory, "out": out, "judge_models": judges, "pages": pages, "added": added, "seed": seed}
+    _make(partial(make_facts, settings(FactsConfig, file, sets, given | _asking(models, price, tokens, cost))), out)
+
+
+@app.command()
+def verify(
+    questions: File,
+    directory: Annotated[Path, typer.Option("--world", help="Directory of the world that they are asked in.")],
+    out: Annotated[Path, typer.Option("--out", help="The questions that pass, with what each check found.")],
+    checks: Annotated[
+        list[Check] | None, typer.Option("--check", help="Repeatable. All that go by rule, and with --model all.")
+    ] = None,
+    models: Models = None,
+    judges: Annotated[
+        list[str] | None,
+        _option("--judge", JUDGING, "Who says whether a model is right (see data judge); contains: a sentence may do."),
+    ] = None,
+    price: Price = None,
+    tokens: MostTokens = None,
+    cost: MostMoney = None,
+    file: ConfigFile = None,
+    sets: Set = None,
+) -> None:
+    """Keep the questions that can be answered, and not without research.
+
+    Checked in this order, until one fails: the question holds its answer (giveaway); the world, with the question's mask,
+    does not hold it (evidence); titles and snippets tell it (snippets); another answer is found (unique); a model knows it
+    (closed-book). Whether an agent finds the answer is measured by ``synth difficulty``.
+    """
+    given = {"questions": questions, "world": directory, "out": out, "checks": checks or None, "judge.judges": judges or None}
+    report = _run(partial(verify_file, settings(VerifyConfig, file, sets, given | _asking(models, price, tokens, cost))))
+    found = table("check", ">failed", ">untold", "first that failed")
+    for check in Check:
+        if report.failed[check] or report.unscored[check]:
+            example = escape(visible(report.examples.get(check, ""))[:200])
+            found.add_row(check.value, f"{report.failed[check]:,}", f"{report.unscored[check]:,}", example)
+    show(*([found] if found.row_count else []), f"{report.kept:,} of {report.questions:,} questions in {out}")
+    _end(report, "questions met no model")
+
+
+@app.command()
+def grow(
+    directory: Annotated[Path, typer.Argument(metavar="WORLD", help="Directory of the world that grows.")],
+    questions: File,
+    source: Annotated[
+        Path | None, _option("--from", PLACE, "World that is searched, such as a far larger one; or --web.")
+    ] = None,
+    web: Annotated[bool | None, _option("--web", PLACE, "Search the live web, through Serper and Jina.")] = None,
+    models: Annotated[list[str] | None, _option("--model", WRITING, "Who proposes queries beside the question.")] = None,
+    price: Price = None,
+    tokens: MostTokens = None,
+    cost: MostMoney = None,
+    file: ConfigFile = None,
+    sets: Set = None,
+) -> None:
+    """Search for every question, and add the pages that are new to the world; the next questions can be made of them."""
+    given = {"world": directory, "questions": questions, "source": source, "web": web}
+    report = _run(partial(grow_world, settings(GrowthConfig, file, sets, given | _asking(models, price, tokens, cost))))
+    left = ", ".join(f"{count:,} {reason}" for reason, count in report.left_out.most_common()) or "none"
+    show(
+        f"{report.queries:,} queries of {report.questions:,} questions found {report.pages:,} new pages",
+        f"found again by another question: {report.repeated:,}; left out: {left}",
+        f"{directory} took in {report.added:,} pages",
+    )
+    _end(report, "questions were not searched for")
+
+
+@app.command()
+def difficulty(
+    file: File,
+    out: Annotated[Path, typer.Option("--out", help="The questions that are kept; the other bands lie beside it.")],
+    model: Annotated[str | None, typer.Option("--model", help=f"The agent: {MODEL_HELP}")] = None,
+    made: Annotated[
+        Path | None,
+        typer.Option("--from", help="Attempts that were made and judged before (data generate), in place of a model."),
+    ] = None,
+    attempts: Each = 8,
+    keep: Annotated[str, typer.Option("--keep", help="How many of them must be right: 1-7.")] = "1-7",
+    judges: Annotated[
+        list[str] | None, typer.Option("--judge", help="Who judges (see data generate); exact by default.")
+    ] = None,
+    world: WorldDirectory = None,
+    profile: ProfileName = "tiny",
+    seed: Seed = 0,
+    concurrency: Concurrency = 8,
+    price: AgentPrice = None,
+    judge_price: JudgePrices = None,
+    max_tokens: MaxTokens = None,
+    max_cost: MaxCost = None,
+    cache: Cache = None,
+    dynamics: Dynamics = None,
+    world_seed: WorldSeed = 0,
+    mode: Search = SearchMode.LEXICAL,
+    web: Web = False,
+    search_url: SearchUrl = None,
+    reader_url: ReaderUrl = None,
+    progress: ShowProgress = True,
+) -> None:
+    """Let an agent try every question several times, and keep those that are neither too easy nor too hard for it.
+
+    Killed or stopped, the same command goes on; questions whose band is not told yet are in NAME.untold.jsonl.
+    """
+    if (model is None) == (made is None):
+        raise UserError("Say who tries: an agent with --model, or attempts that were made before with --from.")
+    if file.resolve() in (band_file(out, band).resolve() for band in Band):
+        raise UserError(f"{file} is read and written: choose another place for the output.")
+    least, most = _range("--keep", keep) or (0, 0)
+    if not least <= most <= attempts:
+        raise UserError(f"--keep {keep} is no range of right ones among {attempts} attempts: write 1-{max(attempts - 1, 1)}.")
+    store = made or out.with_name(f"{out.stem}.attempts.jsonl")
+    status = 0
+    if model is not None:
+        place = Place(world, web, search_url, reader_url, dynamics, world_seed, mode)
+        budget = Budget(price, judge_price, max_tokens, max_cost, cache)
+        attempting = Attempting(
+            store, model, judges or ["exact"], place, profile, attempts, concurrency, budget, "measuring", progress=progress
+        )
+        try:
+            generated(attempting, file, seed)
+        except typer.Exit as stopped:
+            status = stopped.exit_code
+    bands, rates = sort_attempts(file, store, out, BandSettings(attempts=attempts, least_right=least, most_right=most))
+    found = table("band", ">questions", "file")
+    for band, questions in bands.items():
+        found.add_row(band.value, f"{len(questions):,}", escape(visible(str(band_file(out, band)))))
+    lengths = sorted({question.meta[META]["length"] for question in bands[Band.KEPT]})
+    show(
+        found,
+        f"right of scored: {', '.join(f'{rate}: {number:,}' for rate, number in rates.items())}",
+        f"length bands of the kept: {', '.join(lengths) or 'none'}",
+    )
+    if status:
+        raise typer.Exit(status)
+
+
+@app.command("mix")
+def mix_stages(
+    files: Annotated[list[Path], typer.Argument(metavar="QUESTIONS...", help="Files of questions, measured or not.")],
+    plan: Annotated[Path, typer.Option("--plan", help="TOML file of stages: name, count, and parts with their shares.")],
+    out: Annotated[Path, typer.Option("--out", help="Directory for one file of questions a stage.")],
+    sets: Set = None,
+) -> None:
+    """Draw the stages of a curriculum: so many questions of each kind, each question in one stage."""
+    wanted = settings(Mix, plan, sets)
+    questions = [question for path in files for question in read_questions(path)]
+    if not questions:
+        raise UserError("These files hold no question: give files that do.")
+    found = table("stage", ">questions", "by part", "file")
+    for mixed in mix(questions, wanted):
+        path = out / f"{mixed.stage.name}.jsonl"
+        write_questions(path, mixed.questions)
+        told = f"{len(mixed.questions):,}" + (f" ({mixed.short})" if mixed.short else "")
+        found.add_row(escape(mixed.stage.name), told, ", ".join(map(str, mixed.by_part)), escape(visible(str(path))))
+    show(found)
+
+
+@app.command("show")
+def show_questions(
+    file: File,
+    most: Annotated[int | None, typer.Option("--most", min=1, help="Show no more than these.")] = None,
+    first: Annotated[int, typer.Option("--from", min=1, help="Begin with the question at this place.")] = 1,
+    capability: Annotated[str, typer.Option("--capability", help="Only those of this capability.")] = "",
+) -> None:
+    """Read questions: text, answers, uniqueness, and the facts behind them with their pages and words."""
+    numbered = itertools.islice(enumerate(read_questions(file), start=1), first - 1, None)
+    wanted = ((number, one) for number, one in numbered if not capability or one.meta.get("capability") == capability)
+    for number, question in itertools.islice(wanted, most):
+        for line in _shown(question, number):
+            typer.echo(visible(line))
+        typer.echo()
+
+
+def _shown(question: Question, number: int) -> Iterator[str]:
+    """The lines of one question; what its ``meta`` lacks is not shown."""
+    meta, answers = question.meta, question.answers
+    told = [str(meta[key]) for key in ("capability", "form", "uniqueness") if meta.get(key)]
+    if question.hops is not None:
+        told.insert(0, f"{question.hops} {'hop' if question.hops == 1 else 'hops'}")
+    more = f" (and {len(answers) - 4} other ways to write it)" if len(answers) > 4 else ""
+    yield f"{number}. {question.text}"
+    yield f"   answer: {' | '.join(answers[:4]) or '(unknown)'}{more}"
+    if told:
+        yield f"   {', '.join(told)}"
+    if path := meta.get("path"):
+        yield f"   path: {' > '.join(map(str, path))}"
+    facts = meta.get("facts")
+    for fact in (fact for fact in facts if isinstance(fact, Mapping)) if isinstance(facts, list) else ():
+        yield f"   * {' — '.join(str(fact[key]) for key in ('subject', 'relation', 'object') if fact.get(key)) or fact}"
+        if fact.get("url"):
+            yield f"     {fact['url']}"
+        if fact.get("quote"):
+            yield f"     “{fact['quote']}”"
+    for url in question.masked_urls:
+        yield f"   hidden: {url}"
+
+
+def _range(option: str, words: str | None) -> tuple[int, int] | None:
+    """From ``6`` or ``5-7``. Raises UserError for anything else."""
+    if words is None:
+        return None
+    found = re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", words.strip())
+    if found is None:
+        raise UserError(f"{option} {words!r} is no number and no range: write 6 or 5-7.")
+    return int(found[1]), int(found[2] or found[1])
+
+
+def _by_hops(questions: list[Question]) -> str:
+    counts = Counter(question.hops or 0 for question in questions)
+    return ", ".join(f"{number:,} with {size}" for size, number in sorted(counts.items()))
+
+
+class _Unfinished(Protocol):
+    """What every report of work with models says."""
+
+    outages: int
+    stopped: str
+    spent: str
+
+
+Made = TypeVar("Made", bound=_Unfinished)
+
+
+def _run(work: Callable[..., Awaitable[Made]]) -> Made:
+    """Run it to its end under a progress bar; Ctrl-C says how to go on, and exits with 130."""
+    console = Console(stderr=True)
+
+    async def all_of_it() -> Made:
+        return await work(progress=Report(console), on_retry=partial(show_retry, console))
+
+    try:
+        return asyncio.run(all_of_it())
+    except KeyboardInterrupt:
+        show("Stopped. The same command goes on: what is done is kept.", error=True)
+        raise typer.Exit(exits.INTERRUPTED) from None
+
+
+def _make(work: Callable[..., Awaitable[MakingReport]], out: Path) -> None:
+    """Make questions page by page, and say what became of them."""
+    report = _run(work)
+    found = table("rejected because", ">count", "first")
+    for reason, count in report.rejected.most_common():
+        found.add_row(escape(visible(reason)), f"{count:,}", escape(visible(report.examples.get(reason, ""))[:160]))
+    show(
+        *([found] if report.rejected else []),
+        *(f"{name}: {count:,}" for name, count in sorted(report.figures.items())),
+        f"{report.kept:,} questions of {report.pages:,} pages in {out}",
+    )
+    _end(report, "pages met no model")
+
+
+def _end(report: _Unfinished, waiting: str) -> None:
+    """What models took, what is still to be done, and exit status 3 for it; ``waiting`` says what outages are."""
+    if report.spent:
+        show(report.spent)
+    if report.stopped:
+        show(f"Stopped: {report.stopped} The same command with a larger limit goes on.")
+    if report.outages:
+        show(f"{report.outages:,} {waiting}: the same command goes on with them.")
+    if report.stopped or report.outages:
+        raise typer.Exit(exits.UNFINISHED)

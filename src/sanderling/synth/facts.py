@@ -6,7 +6,7 @@ can be read) is *unscored*, neither kept nor called bad. The page is masked for 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -17,8 +17,9 @@ from sanderling.core.config import Frozen
 from sanderling.core.lenient import find_object
 from sanderling.core.record import Question, question_id
 from sanderling.core.text import MINUS, SUFFIX, WIDE, folded
+from sanderling.runs.progress import Report
 from sanderling.synth.graph.capabilities import Capability
-from sanderling.synth.pages import PageResult
+from sanderling.synth.pages import MakingReport, PageResult, PagesConfig, make_from_pages
 from sanderling.synth.prompt import Models, Prompt, fenced, one_line
 from sanderling.tools.quotes import PageText
 from sanderling.world.contract import Page
@@ -100,6 +101,12 @@ class FactsSettings(Frozen):
     """Of the writer; the judge's is 0."""
 
 
+class FactsConfig(PagesConfig):
+    """Settings of ``sanderling synth facts``."""
+
+    facts: FactsSettings = FactsSettings()
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A question as a model proposed it."""
@@ -112,6 +119,15 @@ class Candidate:
 
 Marks = dict[str, tuple[bool, str]]
 """Point of the rubric to whether it is passed, and why."""
+
+
+async def make_facts(config: FactsConfig, *, progress: Report, on_retry: Callable[[str], None] | None = None) -> MakingReport:
+    """Make the questions of a world's pages, or go on with it, and write them. Raises UserError."""
+
+    async def make(page: Page, models: Models, origin: Mapping[str, Any]) -> PageResult:
+        return await questions_of(page, models, config.facts, origin)
+
+    return await make_from_pages(config, MAKER, (WRITER, JUDGE), config.facts, make, progress=progress, on_retry=on_retry)
 
 
 async def questions_of(page: Page, models: Models, settings: FactsSettings, origin: Mapping[str, Any]) -> PageResult:

@@ -6,24 +6,30 @@ addition itself is `world.disk.store`'s, which a kill does not harm. Every page 
 """
 
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from sanderling.core.asking import Asker, AskingOutageError
 from sanderling.core.config import Frozen
+from sanderling.core.errors import UserError
 from sanderling.core.lenient import find_object
 from sanderling.core.record import Question, decode_record, encode_record, question_id
 from sanderling.core.types import ToolStatus
+from sanderling.data.questions import read_questions
+from sanderling.policy.budget import Spending
 from sanderling.runs.files import replace_file
+from sanderling.runs.progress import Report
 from sanderling.runs.run import Run, Table
 from sanderling.runs.settings import all_placed
 from sanderling.runs.work import WAY_OUT, work_through
-from sanderling.synth.prompt import Prompt, one_line
+from sanderling.synth.prompt import AskingConfig, Prompt, one_line
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import OutageError, Page
 from sanderling.world.disk.building import Progress, ignore
@@ -56,6 +62,34 @@ class GrowthSettings(Frozen):
     """Queries beside the question itself, where there is a model to propose them."""
     least_chars: int = Field(default=1_000, ge=0)
     """Shorter pages are left out."""
+
+
+class GrowthConfig(AskingConfig):
+    """Settings of ``sanderling synth grow``; its models propose queries beside the question itself."""
+
+    world: Path
+    """Directory of the world that grows."""
+    questions: Path
+    """File of the questions that are searched for."""
+    source: Path | None = None
+    """Directory of the world that is searched, such as a far larger one."""
+    web: bool = False
+    """Search the live web instead, through Serper and Jina Reader."""
+    search_url: str = ""
+    """Of the live web: another service that answers as Serper does (SERPER_API_KEY)."""
+    reader_url: str = ""
+    """Of the live web: another service that answers as Jina Reader does (JINA_API_KEY)."""
+    log: Path | None = None
+    """Where what was found is kept, a directory; empty: ``QUESTIONS.growth``."""
+    growth: GrowthSettings = GrowthSettings()
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "GrowthConfig":
+        if self.web == (self.source is not None):
+            raise ValueError("name one place to search: a world with --from DIRECTORY, or the live web with --web")
+        if self.source is not None and self.source.resolve() == self.world.resolve():
+            raise ValueError("a world cannot grow out of itself: name another one with --from, or the live web with --web")
+        return self
 
 
 class Finder(Protocol):
@@ -131,6 +165,36 @@ class GrowthReport:
     """Pages that the world took in."""
     outages: int = 0
     stopped: str = ""
+    spent: str = ""
+    """What models took, in one line; empty where none was asked."""
+
+
+async def grow_world(config: GrowthConfig, *, progress: Report, on_retry: Callable[[str], None] | None = None) -> GrowthReport:
+    """Grow a world by what a file of questions finds, or go on with it. Raises UserError."""
+    from sanderling.policy.request_client import opened_clients
+
+    questions = read_questions(config.questions)
+    if not questions:
+        raise UserError(f"{config.questions} holds no question: give a file with at least one.")
+    log = config.log or config.questions.with_name(f"{config.questions.name}.growth")
+    spending = Spending(log, config.budget)
+    async with AsyncExitStack() as stack:
+        opening = opened_clients(config.models, config.prices, spending, concurrency=config.concurrency, on_retry=on_retry)
+        askers = await stack.enter_async_context(opening)
+        if config.source is not None:
+            finder = WorldFinder(open_world(config.source))
+        else:
+            from sanderling.world.live import READER_URL, SEARCH_URL, LiveWeb, web_settings
+
+            urls = config.search_url or SEARCH_URL, config.reader_url or READER_URL
+            finder = WorldFinder(await stack.enter_async_context(LiveWeb(web_settings(*urls, env=os.environ))))
+        advance = stack.enter_context(progress.task("searching", len(questions)))
+        report = await grow(
+            config.world, questions, finder, config.growth, log,
+            askers=askers, concurrency=config.concurrency, on_question=lambda _: advance(),
+        )  # fmt: skip
+    report.spent = str(spending) if spending.ledger.spent.calls else ""
+    return report
 
 
 async def grow(

@@ -12,12 +12,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import Field
+
 from sanderling.core.asking import AskingRefusedError
+from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.data.questions import write_questions
+from sanderling.policy.budget import Spending
+from sanderling.runs.progress import Report
 from sanderling.runs.run import Run, beside
 from sanderling.runs.work import WAY_OUT, work_through
+from sanderling.synth.prompt import AskingConfig, Models, Prompt, made_with
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import open_world, read_manifest
@@ -28,6 +34,24 @@ REFUSED = "refused_by_the_model"
 REPEATED = "repeated"
 """An earlier page's question has the same words."""
 _FEWEST_WORDS, _MOST_WORDS = 80, 60_000
+
+
+class PagesConfig(AskingConfig):
+    """Which pages questions are made of, and who writes and judges them."""
+
+    world: Path
+    """Directory of a world."""
+    out: Path
+    """File of questions (JSON lines); the run with what is done lies beside it."""
+    pages: int = Field(default=100, ge=1)
+    """So many are drawn to begin from."""
+    seed: int = 0
+    """Draws the pages; a longer draw begins with the shorter one."""
+    added: bool = False
+    """Draw from the pages of the world's last addition alone."""
+    judge_models: tuple[str, ...] = ()
+    """Who judges what was written; empty: who writes."""
+    judge_prices: tuple[str, ...] = ()
 
 
 def draw_pages(directory: Path, count: int, seed: int, *, added: bool = False) -> list[Page]:
@@ -89,8 +113,8 @@ class MakingReport:
     """Pages that are still to be done: no model could be reached."""
     stopped: str = ""
     """Why the run ended before its last page; empty: it did not."""
-    cost: float = 0.0
-    tokens: int = 0
+    spent: str = ""
+    """What models took, in one line."""
     figures: Counter[str] = field(default_factory=Counter)
 
     def add(self, result: PageResult) -> None:
@@ -100,8 +124,6 @@ class MakingReport:
         self.figures.update(result.figures)
         for rejection in result.rejected:
             self.reject(rejection["reason"], rejection["question"])
-        self.cost += sum(step["cost"] for step in result.steps)
-        self.tokens += sum(step["prompt_tokens"] + step["sampled_tokens"] for step in result.steps)
 
     def reject(self, reason: str, question: str) -> None:
         """Count a candidate that was not kept."""
@@ -148,4 +170,44 @@ async def make_questions(
             report.kept -= 1
             report.reject(REPEATED, question.text)
     write_questions(out, list(found.values()))
+    return report
+
+
+async def make_from_pages(
+    config: PagesConfig,
+    maker: str,
+    prompts: Sequence[Prompt],
+    settings: Frozen,
+    make: Callable[[Page, Models, Mapping[str, Any]], Awaitable[PageResult]],
+    *,
+    progress: Report,
+    on_retry: Callable[[str], None] | None = None,
+) -> MakingReport:
+    """Draw pages of a world, open the models, and make the questions, or go on with it.
+
+    ``make`` gets a page, the models, and what every question's ``meta`` says of the world. Raises UserError.
+    """
+    from sanderling.policy.request_client import opened_clients
+
+    if not config.models:
+        raise UserError("Nobody is there to write: give --model http://host:port/v1#model.")
+    world, pages = open_world(config.world), draw_pages(config.world, config.pages, config.seed, added=config.added)
+    origin = {"world": world.name, "fingerprint": world.fingerprint, "seed": config.seed}
+    spending = Spending(beside(config.out), config.budget)
+    options: dict[str, Any] = {"concurrency": config.concurrency, "on_retry": on_retry}
+    async with (
+        opened_clients(config.models, config.prices, spending, **options) as writers,
+        opened_clients(config.judge_models, config.judge_prices, spending, **options) as judges,
+    ):
+        models = Models(writers, judges or writers)
+        with progress.task("making questions", len(pages)) as advance:
+            report = await make_questions(
+                pages,
+                lambda page: make(page, models, origin),
+                made_with(maker, prompts, models, settings, origin),
+                config.out,
+                concurrency=config.concurrency,
+                on_page=lambda now: advance(note=f"{now.kept:,} kept, {now.rejected.total():,} rejected"),
+            )
+    report.spent = str(spending)
     return report

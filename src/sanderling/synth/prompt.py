@@ -1,13 +1,16 @@
-"""Prompts as data, and the models they are put to."""
+"""Prompts as data, the models they are put to, and the settings that name these."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from pydantic import Field
+
 from sanderling.core.asking import Asker, Reply, first_readable
 from sanderling.core.config import Frozen
 from sanderling.core.types import Message, Role
+from sanderling.policy.budget import BudgetConfig
 from sanderling.runs.settings import all_placed
 
 T = TypeVar("T")
@@ -60,6 +63,18 @@ class Prompt:
             "cost": sum(reply.usage.cost for reply in replies),
             **estimated,
         }
+
+
+class AskingConfig(Frozen):
+    """Which models are asked, and what they may cost: the base of every stage's settings that asks any."""
+
+    models: tuple[str, ...] = ()
+    """``http://host:port/v1#model`` or a model's directory; several stand in for one another."""
+    prices: tuple[str, ...] = ()
+    """What they cost per million tokens, as ``0.15,0.60``: one for all, or one for each in their order."""
+    concurrency: int = Field(default=8, ge=1)
+    """Pages or questions worked on at the same time."""
+    budget: BudgetConfig = BudgetConfig()
 
 
 @dataclass(frozen=True)

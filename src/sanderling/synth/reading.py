@@ -9,7 +9,7 @@ that were read nobody has read, so a question is *unchecked* until `verify` has 
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -20,16 +20,18 @@ from sanderling.core.asking import Asker
 from sanderling.core.config import Frozen
 from sanderling.core.lenient import find_object
 from sanderling.core.record import question_id
+from sanderling.runs.progress import Report
 from sanderling.synth.facts import holds, leans_on_the_page, stands, words
 from sanderling.synth.graph.capabilities import Capability, Draft
 from sanderling.synth.graph.graph import Entity, Fact, FactGraph
 from sanderling.synth.graph.making import GraphSettings, Made, make, question_of
-from sanderling.synth.pages import PageResult
+from sanderling.synth.pages import MakingReport, PageResult, PagesConfig, make_from_pages
 from sanderling.synth.prompt import Models, Prompt, fenced, one_line
 from sanderling.tools.quotes import PageText
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.cutting import split_page
+from sanderling.world.disk.store import open_world
 from sanderling.world.local import LocalWorld
 from sanderling.world.text import word_count
 
@@ -109,6 +111,14 @@ class ReadingSettings(Frozen):
     """Replies asked of each model until one can be read."""
     graph: GraphSettings = GraphSettings(count=2, capabilities=(Capability.DIRECT, Capability.AGGREGATION))
     """Questions around one page: of the capabilities that need no knowledge of all there is."""
+
+
+class ReadingConfig(PagesConfig):
+    """Settings of ``sanderling synth graph`` with a model."""
+
+    pages: int = Field(default=20, ge=1)
+    """So many are drawn to read on from."""
+    reading: ReadingSettings = ReadingSettings()
 
 
 @dataclass
@@ -258,6 +268,19 @@ async def _next(
         if found:
             return found[: settings.per_entity]
     return []
+
+
+async def make_readings(
+    config: ReadingConfig, *, progress: Report, on_retry: Callable[[str], None] | None = None
+) -> MakingReport:
+    """Make the questions around drawn pages of a world, or go on with it, and write them. Raises UserError."""
+    world = open_world(config.world)
+
+    async def make(page: Page, models: Models, origin: Mapping[str, Any]) -> PageResult:
+        return await questions_around(world, page, models, config.reading, origin)
+
+    prompts = (READER, REWRITER, COMPARER)
+    return await make_from_pages(config, MAKER, prompts, config.reading, make, progress=progress, on_retry=on_retry)
 
 
 async def questions_around(

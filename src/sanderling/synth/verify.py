@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from sanderling.core.asking import Asker, AskingRefusedError, placed
 from sanderling.core.config import Frozen
@@ -21,17 +21,22 @@ from sanderling.core.errors import UserError
 from sanderling.core.lenient import find_object
 from sanderling.core.record import Question, Trajectory, encode_record
 from sanderling.core.types import Ending, ToolStatus
-from sanderling.data.questions import require_distinct, write_questions
+from sanderling.data.questions import read_questions, require_distinct, write_questions
+from sanderling.judge.opening import JudgeConfig, opened_judges
 from sanderling.judge.verdict import Judge, Ruling, rule_on
+from sanderling.policy.budget import Spending
+from sanderling.runs.progress import Report
 from sanderling.runs.run import Run, beside
 from sanderling.runs.settings import all_placed
 from sanderling.runs.work import WAY_OUT, work_through
 from sanderling.synth.facts import holds, stands, words
 from sanderling.synth.graph.graph import Uniqueness
-from sanderling.synth.prompt import Prompt, fenced, one_line
+from sanderling.synth.prompt import AskingConfig, Prompt, fenced, one_line
 from sanderling.tools.quotes import PageText
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Occasion, Page, World
+from sanderling.world.disk.store import open_world
+from sanderling.world.opening import open_as_met
 
 META = "verification"
 """Where the results stand in a question's ``meta``."""
@@ -73,6 +78,10 @@ class Check(StrEnum):
     """A model without tools does not know the answer."""
 
 
+WITH_MODEL = frozenset({Check.UNIQUE, Check.CLOSED_BOOK})
+"""The checks that need a model; the others go by rule."""
+
+
 class Finding(StrEnum):
     """What a check says."""
 
@@ -106,6 +115,41 @@ class VerifySettings(Frozen):
     rival_pages: int = 5
     """Of a search's results, read for a second answer."""
     page_words: int = 1_500
+
+
+class VerifyConfig(AskingConfig):
+    """Settings of ``sanderling synth verify``."""
+
+    questions: Path
+    """File of questions."""
+    world: Path
+    """Directory of the world that they are asked in."""
+    out: Path
+    """The questions that pass, with what each check found."""
+    checks: tuple[Check, ...] = ()
+    """What to check; empty: all that goes by rule, and with a model all."""
+    judge: JudgeConfig = JudgeConfig(judges=("contains",))
+    """Who says whether a model's answer is right."""
+    verify: VerifySettings = VerifySettings()
+
+    @model_validator(mode="after")
+    def _can_be_checked(self) -> "VerifyConfig":
+        lacking = [check.value for check in self.checks if check in WITH_MODEL and not self.models]
+        if lacking:
+            raise ValueError(f"check {lacking[0]} asks a model: give --model http://host:port/v1#model")
+        if self.questions.resolve() in (self.out.resolve(), unscored_beside(self.out).resolve()):
+            raise ValueError(f"{self.questions} is read and written: choose another place for the output")
+        return self
+
+    @property
+    def chosen(self) -> tuple[Check, ...]:
+        """The checks that are made."""
+        return self.checks or tuple(check for check in Check if self.models or check not in WITH_MODEL)
+
+
+def unscored_beside(out: Path) -> Path:
+    """Where questions go of which a check could not tell."""
+    return out.with_name(f"{out.stem}.unscored.jsonl")
 
 
 @dataclass(frozen=True)
@@ -266,8 +310,6 @@ CHECKS: Mapping[Check, Callable[[Question, Means], Awaitable[Result]]] = {
     Check.UNIQUE: unique,
     Check.CLOSED_BOOK: closed_book,
 }
-WITH_MODEL = frozenset({Check.UNIQUE, Check.CLOSED_BOOK})
-"""The checks that need a model; the others go by rule."""
 
 
 def _facts_of(question: Question) -> list[dict[str, Any]]:
@@ -315,6 +357,8 @@ class VerifyReport:
     """Check to the first question that failed it, and why."""
     outages: int = 0
     stopped: str = ""
+    spent: str = ""
+    """What models took, in one line; empty where none was asked."""
 
     def add(self, verified: Verified) -> None:
         """Count a question."""
@@ -326,6 +370,35 @@ class VerifyReport:
         else:
             self.failed[last.check] += 1
             self.examples.setdefault(last.check, f"{verified.question} ({last.detail})")
+
+
+async def verify_file(config: VerifyConfig, *, progress: Report, on_retry: Callable[[str], None] | None = None) -> VerifyReport:
+    """Check a file of questions, or go on with it. Raises UserError."""
+    from sanderling.policy.request_client import opened_clients
+
+    questions = read_questions(config.questions)
+    if not questions:
+        raise UserError(f"{config.questions} holds no question: give a file with at least one.")
+    spending = Spending(beside(config.out), config.budget)
+    options: dict[str, Any] = {"concurrency": config.concurrency, "on_retry": on_retry}
+    async with (
+        opened_clients(config.models, config.prices, spending, **options) as askers,
+        opened_judges(config.judge, spending, **options) as (judge, _),
+    ):
+        means = Means(open_as_met(config.world), open_world(config.world).page, askers, judge, config.verify)
+        with progress.task("checking", len(questions)) as advance:
+            report = await verify(
+                questions,
+                config.chosen,
+                means,
+                config.out,
+                concurrency=config.concurrency,
+                on_done=lambda now: advance(
+                    note=f"{now.kept:,} kept, {now.failed.total():,} failed, {now.unscored.total():,} untold"
+                ),
+            )
+    report.spent = str(spending) if spending.ledger.spent.calls else ""
+    return report
 
 
 async def verify(
@@ -373,7 +446,7 @@ async def verify(
         )  # fmt: skip
     report.outages, report.stopped = worked.outages, worked.stopped
     write_questions(out, _with(worked.done, questions, Finding.PASSED))
-    write_questions(out.with_name(f"{out.stem}.unscored.jsonl"), _with(worked.done, questions, Finding.UNSCORED))
+    write_questions(unscored_beside(out), _with(worked.done, questions, Finding.UNSCORED))
     return report
 
 
