@@ -8,8 +8,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from sanderling.train.packed import attention as module
-from sanderling.train.packed.attention import Continuing, attend, blockwise, partial_attention, rectangles
+from sanderling.train.packed.attention import Continuing, attend, partial_attention, rectangles
 
 
 @st.composite
@@ -83,20 +82,6 @@ def test_it_is_the_attention_that_a_mask_would_give(line, heads, size: int, scal
     torch.testing.assert_close(got, masked(query, key, value, length, stretches, scale), atol=2e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("block", [3, 1024])
-def test_plain_operations_do_what_the_kernel_does(causal: bool, block: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "_BLOCK", block)
-    torch.manual_seed(0)
-    query, key, value = (torch.randn(2, 3, 10, 8) for _ in range(3))
-    for ours, kernel in zip(
-        blockwise(query, key, value, causal=causal, scale=None),
-        partial_attention(query, key, value, causal=causal, scale=None),
-        strict=True,
-    ):
-        torch.testing.assert_close(ours, kernel, atol=1e-5, rtol=1e-5)
-
-
 def test_in_16_bits_partial_results_are_added_in_32():
     torch.manual_seed(1)
     stretches = [Continuing(400 + 4 * n, 4, ((0, 20 * (n + 1)),)) for n in range(20)]
@@ -133,9 +118,3 @@ def test_on_a_gpu_its_kernels_are_called_as_their_shape_functions_want_it(dtype:
     assert out.shape == query.shape and out.dtype is dtype
     assert lse.shape == (1, 2, 77) and lse.dtype is torch.float32
     assert [name for name in called if "attention" in name] == [f"aten.{kernel}"]
-
-
-def test_a_device_without_such_a_kernel_gets_plain_operations():
-    query, key = torch.empty(1, 2, 5, 8, device="meta"), torch.empty(1, 2, 9, 8, device="meta")
-    out, lse = partial_attention(query, key, key, causal=False, scale=None)
-    assert out.shape == query.shape and lse.shape == query.shape[:3]

@@ -6,8 +6,6 @@ peft when it is needed.
 """
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +69,7 @@ def merge_adapter(base: Path, adapter: Path, dtype: torch.dtype) -> Any:
     """
     peft = _peft()
     model = load_model(base, dtype if stored_dtype(base) == dtype else torch.float32)
-    with _quiet():
+    with warnings.catch_warnings(action="ignore"):
         merged = peft.PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
     return merged.to(dtype)
 
@@ -100,10 +98,3 @@ def _check_targets(model: PreTrainedModel, config: LoraConfig) -> None:
 
 def _other(directory: Path) -> str:
     return f"The adapter in {directory} is of another model or another rank: choose another --out, or set lora as it was."
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield

@@ -6,9 +6,10 @@ resumed run goes on in the same one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from uuid import uuid4
 
 from sanderling.core.errors import UserError
@@ -42,69 +43,58 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     return lines
 
 
-class Watcher(Protocol):
+@dataclass(frozen=True)
+class Watcher:
     """One view of a run."""
 
-    def log(self, step: int, metrics: Mapping[str, float]) -> None: ...
+    log: Callable[[int, Mapping[str, float]], object]
+    """``log(step, metrics)``"""
+    close: Callable[[], object]
 
-    def close(self) -> None: ...
 
-
-class TensorBoard:
+def tensorboard(out_dir: Path, settings: Mapping[str, Any], step: int) -> Watcher:
     """Event files under ``out_dir/tensorboard``: ``tensorboard --logdir out_dir``."""
+    from torch.utils.tensorboard import SummaryWriter
 
-    def __init__(self, out_dir: Path, settings: Mapping[str, Any], step: int) -> None:
-        from torch.utils.tensorboard import SummaryWriter
+    del settings
+    # What an interrupted run wrote past its last checkpoint is hidden, as in metrics.jsonl.
+    writer = SummaryWriter(str(out_dir / "tensorboard"), purge_step=step + 1)
 
-        del settings
-        # What an interrupted run wrote past its last checkpoint is hidden, as in metrics.jsonl.
-        self._writer = SummaryWriter(str(out_dir / "tensorboard"), purge_step=step + 1)
-
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+    def log(step: int, metrics: Mapping[str, float]) -> None:
         for name, value in metrics.items():
-            self._writer.add_scalar(name, value, step)
+            writer.add_scalar(name, value, step)
 
-    def close(self) -> None:
-        self._writer.close()
+    return Watcher(log, writer.close)
 
 
-class Trackio:
+def trackio(out_dir: Path, settings: Mapping[str, Any], step: int) -> Watcher:
     """A local trackio project: ``trackio show --project sanderling``."""
+    import trackio  # pyright: ignore[reportMissingImports]
 
-    def __init__(self, out_dir: Path, settings: Mapping[str, Any], step: int) -> None:
-        import trackio  # pyright: ignore[reportMissingImports]
-
-        del step
-        # What a machine does belongs to no run's record, and is logged by threads that outlive it.
-        self._run = trackio.init(
-            "sanderling", name=run_name(out_dir), config=dict(settings), resume="allow", embed=False,
-            auto_log_cpu=False, auto_log_gpu=False,
-        )  # fmt: skip
-
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        self._run.log(dict(metrics), step=step)
-
-    def close(self) -> None:
-        self._run.finish()
+    del step
+    # What a machine does belongs to no run's record, and is logged by threads that outlive it.
+    run = trackio.init(
+        "sanderling", name=run_name(out_dir), config=dict(settings), resume="allow", embed=False,
+        auto_log_cpu=False, auto_log_gpu=False,
+    )  # fmt: skip
+    return Watcher(lambda step, metrics: run.log(dict(metrics), step=step), run.finish)
 
 
-class WeightsAndBiases:
+def wandb(out_dir: Path, settings: Mapping[str, Any], step: int) -> Watcher:
     """A Weights & Biases run; with ``WANDB_MODE=offline`` it stays in ``out_dir/wandb``."""
+    import wandb  # pyright: ignore[reportMissingImports]
 
-    def __init__(self, out_dir: Path, settings: Mapping[str, Any], step: int) -> None:
-        import wandb  # pyright: ignore[reportMissingImports]
+    del step
+    name = run_name(out_dir)
+    run = wandb.init(project="sanderling", name=name, id=name, dir=str(out_dir), config=dict(settings), resume="allow")
+    return Watcher(lambda step, metrics: run.log(dict(metrics), step=step), run.finish)
 
-        del step
-        name = run_name(out_dir)
-        self._run = wandb.init(
-            project="sanderling", name=name, id=name, dir=str(out_dir), config=dict(settings), resume="allow"
-        )  # fmt: skip
 
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        self._run.log(dict(metrics), step=step)
-
-    def close(self) -> None:
-        self._run.finish()
+WATCHERS: dict[str, Callable[[Path, Mapping[str, Any], int], Watcher]] = {
+    "tensorboard": tensorboard,
+    "trackio": trackio,
+    "wandb": wandb,
+}
 
 
 def run_name(out_dir: Path) -> str:
@@ -113,13 +103,6 @@ def run_name(out_dir: Path) -> str:
     if not file.is_file():
         replace_file(file, f"{out_dir.name}-{uuid4().hex[:8]}")
     return file.read_text(encoding="utf-8")
-
-
-WATCHERS: dict[str, Callable[[Path, Mapping[str, Any], int], Watcher]] = {
-    "tensorboard": TensorBoard,
-    "trackio": Trackio,
-    "wandb": WeightsAndBiases,
-}
 
 
 def check_watchers(names: Sequence[str]) -> None:

@@ -143,7 +143,7 @@ def _idle(row: Row) -> Row:
 def _scores(scored: TokenLogprobs, batch: MicroBatch, config: TrainerConfig, team: Team, *, entropy: bool) -> TokenScores:
     mixed = config.precision is Precision.BFLOAT16 and not team.sharded
     with torch.autocast(batch.ids.device.type, torch.bfloat16, enabled=mixed):
-        return TokenScores(*scored(batch, config.temperature, entropy, config.logit_chunk))
+        return scored(batch, config.temperature, entropy, config.logit_chunk)
 
 
 class Trainer:

@@ -37,11 +37,11 @@ Span = tuple[int, int]
 """First place and the place after the last one."""
 Partial = tuple[Tensor, Tensor]
 """Outputs [B, H, Q, D], and log-sum-exps [B, H, Q] of the scores behind them."""
-_BLOCK = 1024
-"""Keys at a time where no kernel tells its log-sum-exp."""
 _NAME = "sanderling_packed"
 _MASK_ROWS = 1024
 """Queries that share one mask."""
+_MERGING = ("cpu", "cuda")
+"""Devices whose kernels tell their log-sum-exp, so that partial results can be merged."""
 _SHORT = 256
 """Most tokens of a stretch that is computed together with others. Probes and answers have a few dozen, which are not worth a
 copy of all keys before them. What :func:`attend` holds beside (sums in float32, keys and values once for each query head) is as
@@ -129,25 +129,7 @@ def partial_attention(query: Tensor, key: Tensor, value: Tensor, *, causal: bool
     if query.is_cuda:
         out, lse, *_ = aten._scaled_dot_product_efficient_attention(query, key, value, None, True, 0.0, causal, scale=scale)
         return out, lse.narrow(2, 0, query.shape[2])  # padded to a multiple of 32
-    return blockwise(query, key, value, causal=causal, scale=scale)
-
-
-def blockwise(query: Tensor, key: Tensor, value: Tensor, *, causal: bool, scale: float | None) -> Partial:
-    """As :func:`partial_attention`, in plain operations, some keys at a time: for devices without such a kernel."""
-    factor = query.shape[-1] ** -0.5 if scale is None else scale
-    total = query.new_zeros(query.shape, dtype=torch.float32)
-    weight = query.new_full(query.shape[:3], -torch.inf, dtype=torch.float32)
-    for start in range(0, key.shape[2], _BLOCK):
-        k, v = key[:, :, start : start + _BLOCK].float(), value[:, :, start : start + _BLOCK].float()
-        scores = (query.float() * factor) @ k.transpose(-1, -2)
-        if causal:
-            # Queries before the block see none of it.
-            rows, columns = (torch.arange(n, device=query.device) for n in (query.shape[2], k.shape[2]))
-            scores = scores.masked_fill(columns + start > rows[:, None], -torch.inf)
-        lse = scores.logsumexp(-1)
-        shares = torch.exp(scores - lse.clamp_min(torch.finfo(lse.dtype).min)[..., None])
-        _merge(total, weight, (shares @ v, lse))
-    return total.to(query.dtype), weight
+    raise ValueError(f"no kernel on {query.device.type} tells how much what it has seen weighs")
 
 
 def _seen(query: Tensor, key: Tensor, value: Tensor, scale: float | None) -> Partial:
@@ -279,7 +261,7 @@ def _without_gradients(
     short: list[Continuing] = []
     for stretch in stretches:
         first, end = start, start + stretch.length
-        if stretch.prefix and 0 < stretch.length <= _SHORT:
+        if stretch.prefix and 0 < stretch.length <= _SHORT and query.device.type in _MERGING:
             short.append(Continuing(first, stretch.length, stretch.prefix))
         elif stretch.length:
             seen = (*stretch.prefix, (first, end))

@@ -6,6 +6,7 @@ The head is applied only where a token is asked for, and in chunks, so that [T, 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -19,8 +20,7 @@ from sanderling.train.packed.packing import MicroBatch
 from sanderling.train.parallel.context import Context
 
 
-@dataclass(frozen=True)
-class TokenScores:
+class TokenScores(NamedTuple):
     """What the model says about N given tokens; float32 [N] each."""
 
     logprobs: Tensor
@@ -40,10 +40,9 @@ class TokenLogprobs(nn.Module):
 
     def forward(
         self, batch: MicroBatch, temperature: float = 1.0, entropy: bool = False, logit_chunk: int = LOGIT_CHUNK
-    ) -> tuple[Tensor, Tensor | None]:
-        """:func:`token_logprobs`, as a tuple."""
-        scores = token_logprobs(self.model, batch, temperature=temperature, entropy=entropy, logit_chunk=logit_chunk)
-        return scores.logprobs, scores.entropy
+    ) -> TokenScores:
+        """:func:`token_logprobs`."""
+        return token_logprobs(self.model, batch, temperature=temperature, entropy=entropy, logit_chunk=logit_chunk)
 
 
 def token_logprobs(
@@ -130,7 +129,7 @@ def head_logprobs(
     weight = _head(model)
     size = max(1, logit_chunk // weight.shape[0])
     if hidden.shape[0] <= size:
-        return TokenScores(*_scores(hidden, weight, target, temperature, entropy))
+        return _scores(hidden, weight, target, temperature, entropy)
     # Each chunk adds to the weight's gradient: in bfloat16, hundreds of small additions to a large sum are lost by rounding.
     weight = weight.float() if weight.requires_grad and torch.is_grad_enabled() else weight
     chunks = zip(hidden.split(size), target.split(size), _split(temperature, size), strict=False)
@@ -158,9 +157,7 @@ def _split(temperature: float | Tensor, size: int) -> Iterable[float | Tensor]:
     return temperature.split(size) if isinstance(temperature, Tensor) else repeat(temperature)
 
 
-def _scores(
-    hidden: Tensor, weight: Tensor, target: Tensor, temperature: float | Tensor, entropy: bool
-) -> tuple[Tensor, Tensor | None]:
+def _scores(hidden: Tensor, weight: Tensor, target: Tensor, temperature: float | Tensor, entropy: bool) -> TokenScores:
     logits = torch.nn.functional.linear(hidden, weight.to(_product_dtype(hidden))).float()
     if isinstance(temperature, Tensor):
         logits = logits / temperature[:, None]
@@ -168,7 +165,7 @@ def _scores(
         logits = logits / temperature
     logprobs = -torch.nn.functional.cross_entropy(logits, target, reduction="none")
     if not entropy:
-        return logprobs, None
+        return TokenScores(logprobs, None)
     with torch.no_grad():
         distribution = logits.log_softmax(-1)
-        return logprobs, -(distribution.exp() * distribution).sum(-1)
+        return TokenScores(logprobs, -(distribution.exp() * distribution).sum(-1))
