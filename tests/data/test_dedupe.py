@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sanderling.core.errors import UserError
 from sanderling.data.dedupe import Candidate, Prefer, Shares, dedupe, split
 from sanderling.data.similar import QA, question_groups
 from sanderling.judge.verdict import Ruling
@@ -127,3 +128,9 @@ def test_shares_come_out_and_seeds_differ() -> None:
     assert [round(count / 3_000, 1) for count in found.questions] == [0.7, 0.2, 0.1]
     assert found == split(asked, SHARES) and found.parts != split(asked, SHARES, seed=1).parts
     assert set(split(asked, Shares.read("all=1,none=0")).parts) == {0}
+
+
+@pytest.mark.parametrize("text", ["", "train", "train=x", "train=-1", "train=0", "a=1,a=2", "../x=1", "=1", "a=nan"])
+def test_bad_shares_are_refused(text: str) -> None:
+    with pytest.raises(UserError):
+        Shares.read(text)

@@ -173,3 +173,16 @@ def test_two_writers_do_not_mix_lines(tmp_path):
     children = [subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.DEVNULL) for _ in range(2)]
     assert [child.wait() for child in children] == [0, 0]
     assert sorted(row["step"] for row in JsonlLog(path)) == sorted([*range(40), *range(40)])
+
+
+@pytest.mark.parametrize("value", [(1, 2), {1: 2}, {"a": {2, 3}}, {"a": object()}])
+def test_free_form_fields_hold_json_only(tmp_path, value):
+    store = TrajectoryStore(tmp_path / "s.jsonl")
+    with pytest.raises(UserError, match="meta"):
+        store.append(make(meta={"k": value}))
+    assert not store.path.exists()
+
+
+def test_split_surrogate_pairs_are_refused(tmp_path):
+    with pytest.raises(UserError, match="surrogates"):
+        TrajectoryStore(tmp_path / "s.jsonl").append(make(detail="\ud83d" + "\ude00"))

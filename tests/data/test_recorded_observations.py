@@ -1,8 +1,10 @@
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.core.observations import read_link, read_observation, unwrap
+from sanderling.core.observations import ListedPage, read_link, read_observation, unwrap
 from sanderling.core.types import ToolStatus
 
 
@@ -86,3 +88,58 @@ PIECES += ["The useful information in ", " for user goal ", " as follows: \n"]
 def test_reading_never_raises(text):
     read_observation(text)
     read_observation("[" + text)
+
+
+def test_json_results_and_their_oddities():
+    pages = [
+        {"title": "A", "url": "https://x.org/a_(b)", "snippet": "Date published: May 1, 2020\nwords", "date": ""},
+        {"title": "B", "url": "https://x.org/b", "snippet": "words", "date": "2021"},
+        {"title": None, "url": "https://x.org/c", "snippet": None},
+        {"title": "no url"},
+        "not an object",
+    ]
+    body = json.dumps([{"query": "it's", "web_page_info_list": pages}, {"query": "none"}, 3])
+    reading = read_observation(wrapped(body))
+    assert reading.blocks[0].query == "it's"
+    assert reading.blocks[0].hits == (
+        ListedPage("A", "https://x.org/a_(b)", "words", "May 1, 2020"),
+        ListedPage("B", "https://x.org/b", "words", "2021"),
+        ListedPage("", "https://x.org/c", ""),
+    )
+    assert reading.problems == ("odd_hit", "odd_hit", "odd_block", "odd_block")
+
+
+def test_a_truncated_list_yields_every_whole_entry():
+    lists = [
+        {"query": f'q{i} "x"', "web_page_info_list": [{"title": "t", "url": f"https://x.org/{i}{j}"} for j in range(3)]}
+        for i in range(2)
+    ]
+    body = json.dumps(lists)
+    for cut in range(2, len(body) - 1):
+        part = body[:cut]
+        reading = read_observation(wrapped(part))
+        assert reading.problems[0] == "truncated_results"
+        found = [hit.url for block in reading.blocks for hit in block.hits]
+        assert found == [f"https://x.org/{i}{j}" for i in range(2) for j in range(3)][: part.count('"}')]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "problems"),
+    [
+        ("[]", ToolStatus.EMPTY, ()),
+        ("Tool execution timed out after 120 seconds.", ToolStatus.TIMEOUT, ("tool_timeout",)),
+        ("No results found for 'x'.", ToolStatus.EMPTY, ()),
+        ("Error: no such tool", ToolStatus.OK, ("unknown_layout",)),
+        ("", ToolStatus.OK, ("unknown_layout",)),
+        ('{"error": "no route to host", "server_id": "web"}', ToolStatus.OUTAGE, ("tool_failed",)),
+        ('{"status_code": 500, "detail": "timed out"}', ToolStatus.OUTAGE, ("tool_failed",)),
+        ("{}", ToolStatus.EMPTY, ("tool_failed",)),
+        ('{"status_code": 200, "content": "a page"}', ToolStatus.OK, ("unknown_layout",)),
+        ('{"error": "the article is about an error"}', ToolStatus.OK, ("unknown_layout",)),
+        ('{"error": "cut', ToolStatus.OK, ("unknown_layout",)),
+        ("{" + '"a":{' * 20_000, ToolStatus.OK, ("unknown_layout",)),
+    ],
+)
+def test_other_observations(body, status, problems):
+    reading = read_observation(wrapped(body))
+    assert (reading.status, reading.problems, reading.blocks) == (status, problems, ())

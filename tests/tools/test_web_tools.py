@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
+from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile, ResultLayout
 from sanderling.core.types import ToolStatus
 from sanderling.serve.app import create_app
@@ -18,7 +19,7 @@ from sanderling.tools.world_tools import world_tools
 from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Page, SearchReply, VisitReply, World
 from sanderling.world.filters import filtered
-from sanderling.world.live import BROKEN_IN_A_ROW, LiveWeb, web_settings
+from sanderling.world.live import BROKEN_IN_A_ROW, LiveWeb, WebSettings, web_settings
 from sanderling.world.local import LocalWorld
 
 FILM = "https://w.example/wiki/Alien_(film)"
@@ -293,3 +294,14 @@ async def test_wrong_arguments_are_told_as_over_a_world(world, name, arguments):
         ours = await tools[name](arguments, ToolContext())
     assert ours.status is ToolStatus.BAD_ARGUMENTS
     assert ours == await world_tools(world, profile())[name](arguments, ToolContext())
+
+
+def test_settings_say_what_is_missing():
+    with pytest.raises(UserError, match="SERPER_API_KEY"):
+        web_settings(env={})
+    with pytest.raises(UserError, match="--reader-url"):
+        web_settings(HERE, "r.jina.ai", env={})
+    told = web_settings(env={"SERPER_API_KEY": "sk-secret"})
+    assert not told.reader_key and "sk-secret" not in repr(told) and "sk-secret" not in told.model_dump_json()
+    with pytest.raises(ValueError, match="attempts"):
+        WebSettings(attempts=0)

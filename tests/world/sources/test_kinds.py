@@ -16,7 +16,7 @@ from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.encyclopedia import generate_pages
-from sanderling.world.sources.base import DocumentSource, Limits, Skipped, Source
+from sanderling.world.sources.base import DocumentSource, Limits, Reason, Skipped, Source
 from sanderling.world.sources.folder import FolderSource
 from sanderling.world.sources.gathering import Gathering, parallel_items
 from sanderling.world.sources.kinds import kind_of, open_source, open_sources
@@ -202,3 +202,18 @@ def is_alive(pid: int) -> bool:
     """Whether it runs still; an ended one that nobody has asked after yet does not."""
     stat = Path(f"/proc/{pid}/stat")
     return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_what_recorded_trajectories_hold(tmp_path):
+    items = list(open_source(f"recorded:{write_recorded(tmp_path)}").items())
+    pages = [item for item in items if isinstance(item, Page)]
+    assert [(page.url, page.text) for page in pages] == [
+        ("https://x.example/p", "one"),
+        ("https://x.example/r", "three\n\nfour"),
+    ]
+    assert items[2:] == [
+        Skipped("https://x.example/gone", Reason.EMPTY),
+        Skipped(str(tmp_path / "trajectories" / "b.json"), Reason.NOT_A_RECORDING),
+    ]
+    (one,) = list(open_source(f"recorded:{tmp_path / 'trajectories' / 'b.json'}").items())
+    assert isinstance(one, Skipped)
