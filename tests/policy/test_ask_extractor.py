@@ -36,8 +36,8 @@ def visit(world: Path, *options: object):
         URL,
         "--goal",
         "which town",
-        "--extractor-cache",
-        str(world.parent / "cache"),
+        "--set",
+        f"reader.cache={world.parent / 'cache'}",
         *map(str, options),
     ]
     return CliRunner().invoke(app, arguments, env={"COLUMNS": "300"}, catch_exceptions=False)
@@ -45,8 +45,8 @@ def visit(world: Path, *options: object):
 
 def test_a_page_is_read_once_and_remembered(world: Path) -> None:
     with serve(reply(FOUND)) as server:
-        first = visit(world, "--extractor", f"{server.url}#reader")
-        second = visit(world, "--extractor", f"{server.url}#reader", "--profile", "dr-venus-4b")
+        first = visit(world, "--set", f"reader.model={server.url}#reader")
+        second = visit(world, "--set", f"reader.model={server.url}#reader", "--profile", "dr-venus-4b")
     assert first.exit_code == second.exit_code == 0
     assert (
         "It flows through Kendal.\n" in first.stdout
@@ -72,7 +72,7 @@ def test_a_page_is_read_once_and_remembered(world: Path) -> None:
 def test_what_fails_is_read_without_the_model_and_told(world: Path, answers: tuple[Answer, ...], reason: str) -> None:
     without = CliRunner().invoke(app, ["visit", str(world), URL, "--goal", "which town"], env={"COLUMNS": "300"})
     with serve(*answers) as server:
-        shown = visit(world, "--extractor", f"{server.url}#reader")
+        shown = visit(world, "--set", f"reader.model={server.url}#reader")
     assert shown.stdout == without.stdout and f"read without it: {reason}\n" in shown.stderr
     assert server.answers == []
 
@@ -82,7 +82,7 @@ def test_an_outage_may_be_refused(world: Path) -> None:
     with serve(*down) as server:
         for profile in ((), ("--profile", "tiny")):
             with pytest.raises(UserError, match=r"^The extractor cannot be reached .*start its server"):
-                visit(world, "--extractor", f"{server.url}#reader", "--extractor-outage", "refuse", *profile)
+                visit(world, "--set", f"reader.model={server.url}#reader", "--set", "reader.on_outage=refuse", *profile)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_an_outage_may_be_refused(world: Path) -> None:
 )
 def test_wrong_extractors_are_one_sentence(world: Path, spec: str, told: str) -> None:
     with pytest.raises(UserError, match=told):
-        visit(world, "--extractor", spec)
+        visit(world, "--set", f"reader.model={spec}")
 
 
 def test_an_episode_is_read_for_by_another_model(world: Path, tmp_path: Path) -> None:

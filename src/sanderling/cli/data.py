@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
-from rich.text import Text
 
 from sanderling.cli import exits
 from sanderling.cli.asking import Cache, MaxCost, MaxTokens, Spending, read_prices, spent_line
@@ -36,6 +34,7 @@ from sanderling.cli.attempting import (
 from sanderling.cli.backend import Place, ReaderUrl, SearchUrl, Web
 from sanderling.cli.eval_progress import ShowProgress
 from sanderling.cli.judges import FormKey, JudgePrices, JudgeSpecs, Verdicts, opened_judge
+from sanderling.cli.options import Set, show, table
 from sanderling.cli.world_options import Faults, Search, WorldSeed
 from sanderling.core.config import load_config, read_config, to_toml
 from sanderling.core.errors import UserError
@@ -61,9 +60,6 @@ File = Annotated[
 Out = Annotated[Path, typer.Option("--out", help="Where to write: .jsonl or .parquet.")]
 Threshold = Annotated[
     float, typer.Option("--threshold", min=LEAST_THRESHOLD, max=1.0, help="Least similarity of a near-duplicate.")
-]
-Settings = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting, such as judge.keep=all; repeatable.")
 ]
 ReportFile = Annotated[Path | None, typer.Option("--report", help="Write everything that was found, with both texts, as JSON.")]
 
@@ -99,14 +95,14 @@ def import_(
     found = written.report
     Console().print(found)
     if found.questions and questions is None:
-        _say(f"{found.questions:,} questions were met and not written: give --questions FILE to keep them.")
+        show(f"{found.questions:,} questions were met and not written: give --questions FILE to keep them.")
     if found.trajectories and out is None:
-        _say(f"{found.trajectories:,} trajectories were met and not written: give --out FILE to keep them.")
+        show(f"{found.trajectories:,} trajectories were met and not written: give --out FILE to keep them.")
     if written.unread_file is not None:
-        _say(f"{found.unread:,} entries could not be read; they are in {written.unread_file}.")
+        show(f"{found.unread:,} entries could not be read; they are in {written.unread_file}.")
     if written.left_files:
-        _say(f"{len(written.left_files):,} files are no recordings and were left: the report names each.")
-    _say(f"Report: {written.report_file}")
+        show(f"{len(written.left_files):,} files are no recordings and were left: the report names each.")
+    show(f"Report: {written.report_file}")
 
 
 @app.command("clean")
@@ -117,7 +113,7 @@ def clean(
         str, typer.Option("--recipe", help="dr-venus, literesearcher, agentcpm, minimal, or a TOML file.")
     ] = "dr-venus",
     profile: Annotated[str, typer.Option("--profile", help="The agent to clean for; the recipe's own by default.")] = "",
-    settings: Settings = None,
+    sets: Set = None,
     explained: Annotated[
         str | None, typer.Option("--explain", metavar="ID", help="Show one trajectory step by step, and write nothing.")
     ] = None,
@@ -134,9 +130,9 @@ def clean(
     from sanderling.data.cleaning.files import clean_file
 
     chosen = (
-        read_config(CleaningRecipe, Path(recipe), settings or [])
+        read_config(CleaningRecipe, Path(recipe), sets or [])
         if recipe.endswith(".toml")
-        else load_config(CleaningRecipe, to_toml(get_recipe(recipe)), f"the recipe {recipe}", settings or [])
+        else load_config(CleaningRecipe, to_toml(get_recipe(recipe)), f"the recipe {recipe}", sets or [])
     )
     target = get_profile(profile or chosen.profile)
     if explained is not None:
@@ -145,12 +141,12 @@ def clean(
     if out is None:
         raise UserError("Name the file that kept trajectories go to with --out, or one trajectory with --explain.")
     count = 0
-    with _counting("cleaning", "Interrupted: nothing was written.") as show:
+    with _counting("cleaning", "Interrupted: nothing was written.") as describe:
 
         def advance(done: int) -> None:
             nonlocal count
             count += done
-            show(f"cleaning: {count:,} trajectories")
+            describe(f"cleaning: {count:,} trajectories")
 
         done = clean_file(open_trajectories(file), out, chosen, target, origin=file, workers=workers, advance=advance)
     report = done.report
@@ -158,7 +154,7 @@ def clean(
     if examples:
         _print_examples(report)
     left = f", {report.dropped:,} dropped ({done.dropped})" if report.dropped else ", none dropped"
-    _say(
+    show(
         f"{report.came_in:,} came in, {report.kept:,} kept ({done.out}; {report.changed:,} changed){left}. "
         f"Report: {done.report_file}"
     )
@@ -230,13 +226,13 @@ def judge(
     by_hand = ByHand.read(verdicts) if verdicts else ByHand()
     source, spending = open_trajectories(file), Spending(beside(out), max_tokens, max_cost, cache)
     with (
-        _counting("judging", "Stopped. The same command goes on: verdicts so far are kept.") as show,
+        _counting("judging", "Stopped. The same command goes on: verdicts so far are kept.") as count,
         asyncio.Runner() as runner,
     ):
 
         def progress(report: JudgeReport) -> None:
             if report.trajectories % 50 == 1 or report.asked:
-                show(f"{report.trajectories:,} judged: {_rulings(report)}")
+                count(f"{report.trajectories:,} judged: {_rulings(report)}")
 
         opening = opened_judge(judges, price or [], spending, concurrency=concurrency, console=Console(stderr=True), form=form)
         stack = AsyncExitStack()
@@ -249,24 +245,24 @@ def judge(
             runner.run(stack.aclose())
     _print_verdicts(report, out)
     if spending.ledger.spent.calls:
-        _say(spent_line(spending))
+        show(spent_line(spending))
     if report.unused_by_hand:
         few = ", ".join(report.unused_by_hand[:3])
-        _say(f"{len(report.unused_by_hand):,} lines of --verdicts are about no trajectory (such as {few}).")
+        show(f"{len(report.unused_by_hand):,} lines of --verdicts are about no trajectory (such as {few}).")
     if report.open:
-        _say(f"{report.open:,} are still open: run the same command again (with a larger limit, if that was reached).")
+        show(f"{report.open:,} are still open: run the same command again (with a larger limit, if that was reached).")
         raise typer.Exit(exits.UNFINISHED)
 
 
 def _print_verdicts(report: JudgeReport, out: Path) -> None:
-    _say(f"{report.trajectories:,} trajectories by {report.judge}: {_rulings(report)}")
+    show(f"{report.trajectories:,} trajectories by {report.judge}: {_rulings(report)}")
     if report.grades:
-        _say("  grades: " + ", ".join(f"{count:,} {grade}" for grade, count in sorted(report.grades.items())))
+        show("  grades: " + ", ".join(f"{count:,} {grade}" for grade, count in sorted(report.grades.items())))
     if report.is_graded:
-        _say(f"  mean score: {report.mean_score:.3f}")
+        show(f"  mean score: {report.mean_score:.3f}")
     for code, ids in sorted(report.examples.items()):
-        _say(f"  {code.value}: {report.codes[code]:,} (such as {', '.join(ids)})")
-    _say(f"{report.written:,} written to {out}; report: {out.name}.judge.json")
+        show(f"  {code.value}: {report.codes[code]:,} (such as {', '.join(ids)})")
+    show(f"{report.written:,} written to {out}; report: {out.name}.judge.json")
 
 
 def _rulings(report: JudgeReport) -> str:
@@ -290,13 +286,13 @@ def dedupe(
 
     check_places([file], [place for place in (out, report) if place is not None])
     done, left_out = dedupe_file(file, out, threshold=threshold, by_answers=by_answers, keep=keep, prefer=prefer)
-    _say(
+    show(
         f"{len(done.kept) + len(left_out):,} trajectories of {done.questions:,} questions: {len(done.kept):,} kept, "
         f"{len(left_out):,} left out; at most {done.largest:,} of one question."
     )
     for one in [one for one in left_out if one["question"] != one["kept_question"]][:_EXAMPLES]:
-        _say(f"  {one['id']} asks {one['question'][:_LONGEST]!r}")
-        _say(f"    as {one['kept']}: {one['kept_question'][:_LONGEST]!r}")
+        show(f"  {one['id']} asks {one['question'][:_LONGEST]!r}")
+        show(f"    as {one['kept']}: {one['kept_question'][:_LONGEST]!r}")
     if report is not None:
         replace_file(report, json.dumps(left_out, indent=1) + "\n")
 
@@ -322,18 +318,18 @@ def contamination(
         raise UserError(f"{out} is written as JSON lines: end its name in .jsonl.")
     done = check_file(file, against, threshold=threshold, read=read, out=out)
     found = ", ".join(f"{count:,} {kind}" for kind, count in kinds(done.hits).items())
-    _say(
+    show(
         f"{done.rows:,} checked against {done.benchmarks:,} questions: {len(done.hits):,} recognised"
         f"{f' ({found})' if found else ''}."
     )
     for hit in done.hits[:_EXAMPLES]:
         alike = f" {hit.similarity:.2f}" if hit.similarity is not None else ""
         answer = {True: ", the same answer", False: ", another answer", None: ""}[hit.same_answer]
-        _say(f"{hit.kind.value}{alike}{answer}")
+        show(f"{hit.kind.value}{alike}{answer}")
         for id, text in ((hit.id, hit.question), (hit.benchmark, hit.benchmark_question)):
-            _say(f"  {id}: {text[:_LONGEST]}")
+            show(f"  {id}: {text[:_LONGEST]}")
     if len(done.hits) > _EXAMPLES:
-        _say(f"… and {len(done.hits) - _EXAMPLES:,} more: --report FILE writes all of them.")
+        show(f"… and {len(done.hits) - _EXAMPLES:,} more: --report FILE writes all of them.")
     if report is not None:
         replace_file(report, json.dumps([asdict(hit) for hit in done.hits], indent=1) + "\n")
 
@@ -357,10 +353,10 @@ def split(
 
     done = split_file(file, out, Shares.read(share), seed=seed, threshold=threshold, by_answers=by_answers)
     rows, asked = sum(part.trajectories for part in done), sum(part.questions for part in done)
-    table = _figures("part", "trajectories", "share", "questions", "share")
+    shares = table("part", ">trajectories", ">share", ">questions", ">share")
     for name, count, questions in done:
-        table.add_row(name, f"{count:,}", _percent(count, rows), f"{questions:,}", _percent(questions, asked))
-    Console().print(table)
+        shares.add_row(name, f"{count:,}", _percent(count, rows), f"{questions:,}", _percent(questions, asked))
+    show(shares)
 
 
 @app.command("resample")
@@ -380,19 +376,19 @@ def resample(
     schedule = Schedule(_numbers(thresholds, "--thresholds"), _numbers(weights, "--weights"))
     result = resample_file(file, out, schedule, seed)
     came_in, written = sum(result.before), len(result.rows)
-    table = _figures("turns", "copies", "before", "share", "after", "share")
+    shares = table("turns", ">copies", ">before", ">share", ">after", ">share")
     for name, weight, before, after in zip(schedule.names(), schedule.weights, result.before, result.after, strict=True):
-        table.add_row(name, str(weight), f"{before:,}", _percent(before, came_in), f"{after:,}", _percent(after, written))
-    table.add_section()
-    table.add_row("all", "", f"{came_in:,}", "", f"{written:,}", "")
-    Console().print(table)
+        shares.add_row(name, str(weight), f"{before:,}", _percent(before, came_in), f"{after:,}", _percent(after, written))
+    shares.add_section()
+    shares.add_row("all", "", f"{came_in:,}", "", f"{written:,}", "")
+    show(shares)
     if result.like_copies:
-        _say(
+        show(
             f"{result.like_copies:,} ids end as those of copies do: if this file was resampled before, "
             "resample the one it was made from instead."
         )
     if result.neighbours:
-        _say(f"{result.neighbours} copies stand side by side: too few other trajectories to keep them apart.")
+        show(f"{result.neighbours} copies stand side by side: too few other trajectories to keep them apart.")
 
 
 def _numbers(text: str, option: str) -> tuple[int, ...]:
@@ -418,19 +414,19 @@ def rows(
 
     counts = rows_of_file(file, out, tokenizer, profile, max_tokens, overlong)
     share = f" ({counts.trained_tokens / counts.tokens:.0%} trained)" if counts.tokens else ""
-    _say(
+    show(
         f"{counts.trajectories:,} trajectories: {counts.rows:,} rows of {counts.tokens:,} tokens{share}; "
         f"the longest has {counts.longest:,}."
     )
     if counts.split:
-        _say(f"  {counts.split:,} too long and split into several rows")
+        show(f"  {counts.split:,} too long and split into several rows")
     if counts.turns_left_out:
-        _say(f"  {counts.turns_left_out:,} turns are in no row")
+        show(f"  {counts.turns_left_out:,} turns are in no row")
     left = {reason: count for reason, count in counts.left_out().items() if count}
     for reason, count in left.items():
-        _say(f"  {count:,} {reason.replace('_', ' ')}, such as {counts.examples[reason]}")
+        show(f"  {count:,} {reason.replace('_', ' ')}, such as {counts.examples[reason]}")
     if left:
-        _say(f"  which and why: {out.name}.left-out.jsonl")
+        show(f"  which and why: {out.name}.left-out.jsonl")
 
 
 @app.command("stats")
@@ -463,7 +459,7 @@ def stats(
         replace_file(json_out, json.dumps([one.as_json() for one in portraits], indent=1, ensure_ascii=False) + "\n")
     if out is not None:
         replace_file(out, data_page(title, portraits, command=command_line()))
-        _say(f"The page is {out}.")
+        show(f"The page is {out}.")
 
 
 @app.command("run")
@@ -476,7 +472,7 @@ def run(
     tokenizer: Annotated[
         Path | None, typer.Option("--tokenizer", help="A directory with tokenizer.json; without it no rows are made.")
     ] = None,
-    settings: Settings = None,
+    sets: Set = None,
     concurrency: Annotated[
         int, typer.Option("--concurrency", min=1, help="A judging model's replies waited for at a time.")
     ] = 8,
@@ -498,7 +494,7 @@ def run(
     from sanderling.runs.stages import clear_run
     from sanderling.train.row_source import rows_of_file
 
-    config = find_data_recipe(recipe, settings or [])
+    config = find_data_recipe(recipe, sets or [])
     if tokenizer is not None:
         config = config.model_copy(update={"tokenizer": tokenizer})
     chosen = DataRun(tuple(sources), out, config)
@@ -515,10 +511,10 @@ def run(
     try:
         run_data(chosen, Report(console), command_line(), write_rows=rows_of_file, open_judges=opened, concurrency=concurrency)
     except OpenVerdictsError as error:
-        _say(str(error), stderr=True)
+        show(str(error), error=True)
         raise typer.Exit(exits.UNFINISHED) from None
     except KeyboardInterrupt:
-        _say("Interrupted: the same command goes on where it stopped.", stderr=True)
+        show("Interrupted: the same command goes on where it stopped.", error=True)
         raise typer.Exit(exits.INTERRUPTED) from None
 
 
@@ -596,18 +592,5 @@ def _reading_bar() -> Iterator[Callable[[int, int, int], None]]:
         yield report
 
 
-def _figures(first: str, *others: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column(first, no_wrap=True)
-    for head in others:
-        table.add_column(head, justify="right", no_wrap=True)
-    return table
-
-
 def _percent(part: int, whole: int) -> str:
     return f"{part / whole:.1%}" if whole else "–"
-
-
-def _say(text: str, stderr: bool = False) -> None:
-    """One line; of what others wrote, neither markup nor control characters."""
-    Console(stderr=stderr).print(Text(visible(text)), soft_wrap=True)

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -24,8 +25,10 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from sanderling.agent.opening import PlaceConfig, opened_reader
 from sanderling.cli import exits
-from sanderling.cli.extractor import ExtractorCache, ExtractorChoice, ExtractorOutage, ExtractorSpec, opened_extractor
+from sanderling.cli.options import Set, asked, settings, show
+from sanderling.cli.watch import show_retry
 from sanderling.cli.world_agents import agents
 from sanderling.cli.world_fidelity import fidelity
 from sanderling.cli.world_options import Faults, Pace, PromptInjection, Search, WorldSeed
@@ -70,7 +73,6 @@ app.command("fidelity")(fidelity)
 
 Where = Annotated[Path, typer.Argument(metavar="WORLD", help="Directory of a world.")]
 Out = Annotated[Path, typer.Option("--out", help="Directory of the new world; must not exist.")]
-Settings = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Another setting; repeatable.")]
 AsProfile = Annotated[
     str | None, typer.Option("--profile", help=f"Show what an agent of this profile reads: {', '.join(PROFILES)}.")
 ]
@@ -253,7 +255,7 @@ def duplicates(
     info = read_manifest(directory)
     with Console(stderr=True).status(f"comparing {info.page_count:,} pages"):
         groups, path = compare_pages(directory, info, threshold)
-    _say(f"{sum(map(len, groups)):,} of {info.page_count:,} pages are near-duplicates, in {len(groups):,} groups: {path}")
+    show(f"{sum(map(len, groups)):,} of {info.page_count:,} pages are near-duplicates, in {len(groups):,} groups: {path}")
 
 
 @app.command("embed")
@@ -263,7 +265,7 @@ def embed(
     cache: Annotated[
         Path | None, typer.Option(help="File that keeps every vector by its text, for the next world with the same pages.")
     ] = None,
-    settings: Settings = None,
+    sets: Set = None,
 ) -> None:
     """Embed a world's pages for dense and hybrid search; killed, it goes on, and pages that came since are added.
 
@@ -278,7 +280,7 @@ def embed(
     made = (info.settings if info else settings_for(opened)).model_copy(
         update={"model": opened.model, "dimension": opened.dimension}
     )
-    chosen = load_config(DenseSettings, to_toml(made), "--set", settings or [])
+    chosen = load_config(DenseSettings, to_toml(made), "the index", asked(DenseSettings, sets))
     with _progress("Interrupted: the same command goes on after the last whole batch.") as progress:
         done = embed_world(
             directory,
@@ -288,7 +290,7 @@ def embed(
             spec=spec,
             progress=lambda count: progress("pages", count, world.page_count),
         )
-    _say(
+    show(
         f"{done.pages:,} pages as {done.rows:,} passages of {done.settings.dimension} dimensions by {done.settings.model} "
         f"({done.vector_bytes / 1e6:,.1f} MB): {directory / DIRECTORY}"
     )
@@ -323,7 +325,7 @@ def push(
             progress=lambda count: progress("pages, passages", count, total),
         )
     cut = f"; of {done.cut:,} long pages only the first words are searched" if done.cut else ""
-    _say(f"{done.pages:,} pages and {done.passages:,} passages are on {milvus}{cut}; {out} stands for them.")
+    show(f"{done.pages:,} pages and {done.passages:,} passages are on {milvus}{cut}; {out} stands for them.")
 
 
 # looking
@@ -384,16 +386,23 @@ def visit(
     profile: AsProfile = None,
     faults: Faults = None,
     world_seed: WorldSeed = 0,
-    extractor: ExtractorSpec = None,
-    extractor_cache: ExtractorCache = None,
-    extractor_outage: ExtractorOutage = OnOutage.FALL_BACK,
+    sets: Set = None,
 ) -> None:
-    """Show the passages of a page that serve a goal, or a part of it. Exit status 1: the page cannot be read."""
-    choice = None if extractor is None else ExtractorChoice(extractor, extractor_cache, extractor_outage)
+    """Show the passages of a page that serve a goal, or a part of it. Exit status 1: the page cannot be read.
+
+    ``--set reader.model=http://host:port/v1#model``: a model reads the page.
+    """
+    console, place = Console(stderr=True), settings(PlaceConfig, None, sets, {"faults": faults, "world_seed": world_seed})
 
     async def read() -> ToolStatus:
-        world = open_as_met(directory, faults, world_seed)
-        async with opened_extractor(choice, Console(stderr=True)) as reader:
+        world = open_as_met(directory, place.faults or None, place.world_seed)
+        opening = opened_reader(
+            place.reader,
+            on_outage=OnOutage.FALL_BACK,
+            on_retry=partial(show_retry, console),
+            on_close=partial(show, error=True),
+        )
+        async with opening as reader:
             if profile is not None:
                 chosen = get_profile(profile)
                 if words is not None:
@@ -436,7 +445,7 @@ def fit_faults(
         raise UserError(f"Cannot write {out} ({error.strerror}): choose another place.") from error
     delays = fitted.search_delays + fitted.visit_delays
     told = f"{fitted.search_delays} and {fitted.visit_delays} delays" if delays else "no delay"
-    _say(f"{fitted.queries:,} queries and {fitted.visits:,} visits, with {told}: {out}")
+    show(f"{fitted.queries:,} queries and {fitted.visits:,} visits, with {told}: {out}")
 
 
 @app.command("obedience")
@@ -452,13 +461,13 @@ def obedience(
 
     episodes = [orders_of(trajectory) for trajectory in open_trajectories(file)]
     met = [(read, followed) for read, followed in episodes if read]
-    _say(f"{len(met):,} of {len(episodes):,} episodes read an order.")
+    show(f"{len(met):,} of {len(episodes):,} episodes read an order.")
     if not met:
-        _say("Nothing can be said of obedience: give trajectories made with --prompt-injection.")
+        show("Nothing can be said of obedience: give trajectories made with --prompt-injection.")
         return
     obeyed = sum(bool(followed) for _, followed in met)
     low, high = wilson_interval(obeyed, len(met))
-    _say(
+    show(
         f"{obeyed:,} of these followed one: {obeyed / len(met):.1%} (95% interval {low:.1%} to {high:.1%}). "
         f"Orders read: {sum(len(read) for read, _ in met):,}; followed: {sum(len(followed) for _, followed in met):,}."
     )
@@ -488,7 +497,7 @@ def serve(
     prompt_injection: PromptInjection = 0.0,
     pace: Pace = None,
     mode: Search = SearchMode.LEXICAL,
-    settings: Settings = None,
+    sets: Set = None,
 ) -> None:
     """Serve a world: a native API, the routes of Serper, Jina Reader, LiteResearcher, Search-R1 and ASearcher, and MCP.
 
@@ -497,8 +506,8 @@ def serve(
     """
     from sanderling.serve.settings import ServerSettings, check_binding
 
-    given = ServerSettings(host=host, port=port, dialects=tuple(dialect or ()), pace=pace, token=_token(token_env))
-    chosen = load_config(ServerSettings, to_toml(given), "--set", settings or [])
+    given = {"host": host, "port": port, "dialects": dialect, "pace": pace, "token": _token(token_env)}
+    chosen = settings(ServerSettings, None, sets, given)
     if mcp_stdio:
         from sanderling.serve.mcp import serve_stdio
 
@@ -582,10 +591,6 @@ def _show_page(url: str, reply: VisitReply) -> None:
     if note := parts_note(reply):
         text += f"\n\n[dim]{_plain(note)}[/]"
     Console().print(text, highlight=False, soft_wrap=True)
-
-
-def _say(text: str) -> None:
-    Console().print(text, markup=False, soft_wrap=True, highlight=False)
 
 
 def _plain(text: str) -> str:
