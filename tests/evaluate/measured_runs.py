@@ -17,10 +17,11 @@ from sanderling.agent.journal import Journal
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Question
 from sanderling.core.types import FixedClock, Message
+from sanderling.evaluate.attempts import Made, Watch
 from sanderling.evaluate.judging import Judges, Retry
 from sanderling.evaluate.log import About, RunLog, sha256_of_questions
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.run import Evaluation, Made, Watch, run_evaluation
+from sanderling.evaluate.run import Evaluation, run_evaluation
 from sanderling.judge.rules import RuleJudge, exact_match
 from sanderling.policy.contract import PolicyOutageError, SampleKey, ScriptedPolicy
 from sanderling.tools.world_tools import world_tools

@@ -6,8 +6,8 @@ import pytest
 
 from sanderling.core.record import Node, NodeKind, Question, Seeds, Trajectory
 from sanderling.core.types import Ending, Role
+from sanderling.evaluate.attempts import Attempts, make_attempts
 from sanderling.evaluate.log import JsonlAttempts
-from sanderling.evaluate.run import Attempts, make_attempts
 from sanderling.judge.rules import RuleJudge, exact_match
 from sanderling.runs.jsonl import TrajectoryStore
 

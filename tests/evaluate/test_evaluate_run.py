@@ -19,11 +19,11 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Node, NodeKind, Question, Seeds, Trajectory
 from sanderling.core.types import Ending, FixedClock, Message, Role
+from sanderling.evaluate.attempts import Attempts, Counting, Progress, Rollout, make_attempts
 from sanderling.evaluate.figures import RunInfo, summarise
 from sanderling.evaluate.judging import Retry
 from sanderling.evaluate.log import JsonlAttempts
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.run import Attempts, Counting, Progress, Rollout, make_attempts
 from sanderling.judge.rules import RuleJudge, exact_match
 from sanderling.judge.verdict import Judge, Ruling, Verdict
 from sanderling.policy.contract import PolicyOutageError, SampleKey, ScriptedPolicy

@@ -21,9 +21,9 @@ from sanderling.core.profiles import Profile, get_profile
 from sanderling.core.record import NodeKind, Question, Trajectory
 from sanderling.core.types import Ending, FixedClock, Role
 from sanderling.data.questions import write_questions
+from sanderling.evaluate.attempts import Made, Watch
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.judging import Retry
-from sanderling.evaluate.run import Made, Watch
 from sanderling.judge.rules import rule_judge
 from sanderling.judge.verdict import META_KEY
 from sanderling.policy.budget import Ledger, MeteredPolicy

@@ -32,8 +32,8 @@ from sanderling.core.record import Question
 from sanderling.core.text import visible
 from sanderling.core.types import SystemClock
 from sanderling.data.questions import read_questions
+from sanderling.evaluate.attempts import Made, Watch
 from sanderling.evaluate.live import Live
-from sanderling.evaluate.run import Made, Watch
 from sanderling.judge.prompts import DEFAULT_PROMPT
 from sanderling.judge.verdict import Judge
 from sanderling.policy.budget import Prices

@@ -31,7 +31,7 @@ from sanderling.cli.judges import FormOfBenchmark, JudgePrices, SecondJudge, Ver
 from sanderling.cli.world_options import Faults as Dynamics
 from sanderling.cli.world_options import Search, WorldSeed
 from sanderling.core.profiles import PROFILES
-from sanderling.evaluate.run import Made
+from sanderling.evaluate.attempts import Made
 from sanderling.tools.page_reader import OnOutage
 from sanderling.world.dense.index import SearchMode
 

@@ -12,6 +12,7 @@ from rich.text import Text
 from sanderling.cli import exits
 from sanderling.cli.eval_said import said_lines
 from sanderling.core.text import visible
+from sanderling.evaluate.attempts import Made
 from sanderling.evaluate.benchmark_files import Loaded, left_out, warnings
 from sanderling.evaluate.benchmarks import Benchmark
 from sanderling.evaluate.comparing.tables import tries
@@ -21,7 +22,7 @@ from sanderling.evaluate.log import About
 from sanderling.evaluate.peers import notes_of
 from sanderling.evaluate.recorded_calls import share_told
 from sanderling.evaluate.result import Estimate, EvalResult
-from sanderling.evaluate.run import Evaluation, Made
+from sanderling.evaluate.run import Evaluation
 from sanderling.report.numbers import MISSING, duration, mean, percent, span
 from sanderling.world.guard import GuardKind
 

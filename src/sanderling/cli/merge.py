@@ -21,7 +21,7 @@ from sanderling.core.profiles import PROFILES, Profile, get_profile
 from sanderling.core.text import visible
 from sanderling.core.types import SystemClock
 from sanderling.data.questions import read_questions, require_distinct
-from sanderling.evaluate.run import Progress
+from sanderling.evaluate.attempts import Progress
 from sanderling.merge.settings import Dtype, MergeSettings, Method
 from sanderling.merge.sweep import Axis
 from sanderling.report.numbers import duration

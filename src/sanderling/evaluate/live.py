@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from sanderling.agent.events import CallsMade, Ended, Event, TurnSampled, TurnStarted
+from sanderling.evaluate.attempts import Watch
 from sanderling.evaluate.episodes import Episode, Key
 from sanderling.evaluate.live_snapshot import Attempt, Doing, Snapshot
 from sanderling.evaluate.live_sums import LastMinute, PassSoFar, Tokens
-from sanderling.evaluate.run import Watch
 from sanderling.report.numbers import ending_words
 
 FEWEST_FOR_TIME_LEFT = 5

@@ -1,345 +1,47 @@
-"""An evaluation: every question attempted several times, judged, logged and figured; resumable, and honest about outages.
+"""A run of an evaluation: an agent's attempts at questions, logged, judged and figured.
 
-There is no agent loop here: a *rollout* is the one loop, handed in. An attempt is stored the moment it is judged, so a run
-that is killed at any moment goes on with the same call and repeats nothing that was finished; episodes under way go on, too,
-where the rollout keeps a journal. An attempt that ends in an outage is tried again a few times, then stored as unscored; the
-next run (or, where rounds are counted, the next *round*) tries it once more. When only the judge fails, the attempt is stored
-without a verdict and the next run judges it without repeating it; so does a question whose accepted answers were mended. Once a
-budget is spent, somebody cancels, or the model is out of reach in attempt after attempt, nothing more is begun.
+    result = evaluate(agent, read_questions(path), "exact", Path("runs/mine"), attempts=4)
+    print(result.pass_at_1.value, result.pass_at_k[4].interval)
 
-Example: ``result = evaluate(agent, read_questions(path), "exact", Path("runs/mine")); print(result.pass_at_1)``
+The same call goes on with what the run's directory holds. `run_benchmark` does the same for the file of a benchmark, with
+everything as `EvalConfig` says.
 """
 
 import asyncio
 import random
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from sanderling.agent.agent import Agent, Silence
-from sanderling.agent.events import Event
+from pydantic import Field
+
+from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
+from sanderling.agent.opening import AgentConfig, opened_agent, profile_of, weights
 from sanderling.core.asking import BudgetSpentError, placed
+from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
-from sanderling.core.record import Question, Seeds, Trajectory
-from sanderling.core.types import Ending
+from sanderling.core.record import Question
+from sanderling.evaluate.attempts import Attempts, Made, Watch, make_attempts, rollout_of
 from sanderling.evaluate.benchmark_files import Loaded
 from sanderling.evaluate.benchmarks import Benchmark
-from sanderling.evaluate.episodes import ROUND, Episode, Key, asked_digest
-from sanderling.evaluate.guarding import NO_GUARD, GuardFacts
-from sanderling.evaluate.judging import PATIENT, Judges, Retry, conclude, info_of, verdict_on, with_book
-from sanderling.evaluate.log import JUDGE, About, AttemptStore, RunLog, RunState, sha256_of_questions
-from sanderling.evaluate.recorded_calls import Recording
+from sanderling.evaluate.guarding import NO_GUARD, GuardFacts, guarding_of
+from sanderling.evaluate.judging import PATIENT, Judges, Retry, by_hand_of, conclude, info_of, with_book
+from sanderling.evaluate.log import JUDGE, About, RunLog, RunState, sha256_of_questions
+from sanderling.evaluate.recorded_calls import Recording, recording_of
 from sanderling.evaluate.result import EvalResult
 from sanderling.judge.by_hand import ByHand
+from sanderling.judge.opening import JudgeConfig, opened_judges
+from sanderling.judge.prompts import DEFAULT_PROMPT
 from sanderling.judge.rules import rule_judge
-from sanderling.judge.verdict import META_KEY, Judge, recorded
-from sanderling.policy.contract import PolicyOutageError
+from sanderling.judge.verdict import Judge
+from sanderling.policy.budget import BudgetConfig, Spending, read_prices
+from sanderling.policy.load import names_model
 from sanderling.runs.provenance import command_line
-from sanderling.tools.contract import ToolOutageError
-
-Rollout = Callable[[Question, int], Awaitable[Trajectory]]
-"""``(question, attempt) -> trajectory``; its ``seeds.attempt`` is the attempt."""
-
-
-class Watch:
-    """What whoever watches a run hears while it happens; does nothing: override what is wanted.
-
-    Everything is called on the event loop, once an event, so it has to be quick.
-    """
-
-    def resumed(self, episodes: Iterable[Episode]) -> None:
-        """Attempts that earlier runs had finished; before anything is begun."""
-
-    def begun(self, key: Key) -> None:
-        """An attempt has a place among those under way."""
-
-    def heard(self, key: Key, event: Event) -> None:
-        """What the agent does; of a turn that a journal remembers once more. No text."""
-
-    def waits(self, key: Key, why: str, pause_s: float) -> None:
-        """An attempt met an outage, and is tried again after the pause."""
-
-    def ended(self, episode: Episode) -> None:
-        """An attempt is stored; told again when a verdict comes later."""
-
-    def judged(self, count: int) -> None:
-        """All attempts are made, and the judges have looked through so many of them."""
-
-    def freed(self, key: Key) -> None:
-        """Its place is free again, whether it was stored or put off (cancelled, or out of budget)."""
-
-
-class Progress(NamedTuple):
-    """How far a run is."""
-
-    done: int
-    total: int
-    scored: int
-    correct: int
-
-
-class Counting(Watch):
-    """Tells how far a run is whenever that changes.
-
-    Example: ``evaluate(agent, questions, watch=Counting(len(questions), print))``
-    """
-
-    def __init__(self, total: int, tell: Callable[[Progress], None]) -> None:
-        self._total, self._tell = total, tell
-        self._counts: Counter[bool | None] = Counter()
-
-    def resumed(self, episodes: Iterable[Episode]) -> None:
-        self._counts.update(episode.correct for episode in episodes)
-        self._report()
-
-    def ended(self, episode: Episode) -> None:
-        self._counts[episode.correct] += 1
-        self._report()
-
-    def _report(self) -> None:
-        right, wrong = self._counts[True], self._counts[False]
-        self._tell(Progress(self._counts.total(), self._total, right + wrong, right))
-
-
-@dataclass(frozen=True)
-class Attempts:
-    """What is to be attempted."""
-
-    questions: Sequence[Question]
-    each: int
-    seed: int  # ``seeds.run`` of every episode
-    round: int | None = None  # outages of this round are not tried again; None: every run tries them
-    unjudged: bool = False  # questions without accepted answers are attempted as well, and never scored
-    together: bool = False
-    """All attempts at a question next to each other, so that a policy in this process computes once what they begin with.
-
-    False: every question once, then twice, so that what a spent budget or a stop leaves is an average over all questions.
-    """
-
-    def order(self) -> list[tuple[Question, int]]:
-        """Questions and attempts as they are begun."""
-        if self.together:
-            return [(question, attempt) for question in self.questions for attempt in range(self.each)]
-        return [(question, attempt) for attempt in range(self.each) for question in self.questions]
-
-
-@dataclass(frozen=True)
-class Made:
-    """What a store holds when a run ends."""
-
-    episodes: dict[Key, Episode]  # with the judge's verdict
-    resumed: int  # that an earlier run had finished
-    stopped: str = ""  # why nothing more was begun; empty: everything was
-    cancelled: bool = False  # somebody stopped it
-
-
-def rollout_of(
-    agent: Agent,
-    seed: int,
-    *,
-    journal: Journal | None = None,
-    cancel: asyncio.Event | None = None,
-    watch: Watch | None = None,
-) -> Rollout:
-    """An agent's attempts under one seed: attempt k of a question is the same episode whoever runs it and whenever."""
-
-    async def rollout(question: Question, attempt: int) -> Trajectory:
-        seeds = Seeds(run=seed, episode=seed, attempt=attempt)
-        on_event = None if watch is None else partial(watch.heard, (question.id, attempt))
-        return await agent.run(question, seeds, journal=journal, cancel=cancel, on_event=on_event, texts=False)
-
-    return rollout
-
-
-# Making attempts ----------------------------------------------------------------------------------------------------------
-
-
-async def make_attempts(
-    wanted: Attempts,
-    rollout: Rollout,
-    judge: Judge,
-    store: AttemptStore,
-    *,
-    concurrency: int = 8,
-    retry: Retry = PATIENT,
-    on_stored: Callable[[Episode], None] | None = None,
-    watch: Watch | None = None,
-    cancel: asyncio.Event | None = None,
-) -> Made:
-    """Make the attempts, or go on with what ``store`` already holds.
-
-    ``on_stored`` hears of every attempt that the store holds, those of earlier runs included. At most ``concurrency`` episodes
-    run at once. A cancelled episode is not stored: it is still to be made. Raises UserError for questions without accepted
-    answers, repeated ids, or a store that holds another run; other exceptions of ``rollout`` propagate.
-    """
-    _check(wanted)
-    with ThreadPoolExecutor(1, "writer") as writer:
-        silence = Silence(concurrency)
-        run = _Making(wanted, rollout, judge, store, retry, on_stored, watch or Watch(), cancel, silence, writer)
-        return await run.made(concurrency)
-
-
-def _check(wanted: Attempts) -> None:
-    if not wanted.questions:
-        raise UserError("There are no questions to attempt: give a file with at least one.")
-    if wanted.each < 1:
-        raise UserError(f"{wanted.each} attempts were asked for: give at least 1.")
-    seen: set[str] = set()
-    for question in wanted.questions:
-        if question.id in seen:
-            raise UserError(f"Two questions have the id {question.id!r}: give each its own.")
-        if not question.answers and not wanted.unjudged:
-            raise UserError(f"Question {question.id!r} has no accepted answer: add one, or leave the question out.")
-        seen.add(question.id)
-
-
-@dataclass
-class _Making:
-    """What attempts at the same time share, and what has come of them so far."""
-
-    wanted: Attempts
-    rollout: Rollout
-    judge: Judge
-    store: AttemptStore
-    retry: Retry
-    on_stored: Callable[[Episode], None] | None
-    watch: Watch
-    cancel: asyncio.Event | None
-    silence: Silence
-    writer: ThreadPoolExecutor  # encoding and flushing a long record would hold up every other episode
-    episodes: dict[Key, Episode] = field(default_factory=dict)
-    unjudged: dict[Key, Episode] = field(default_factory=dict)
-    stops: list[str] = field(default_factory=list)
-
-    async def made(self, concurrency: int) -> Made:
-        """Attempt what the store does not hold."""
-        settled = self._read()
-        asked = {question.id: question for question in self.wanted.questions}
-        self.watch.resumed([self._take(one, asked[one.question]) for one in settled.values()])
-        pending = [(question, attempt) for question, attempt in self.wanted.order() if (question.id, attempt) not in settled]
-        queue = iter(pending)
-        try:  # the first failure stops the others and is raised as itself
-            async with asyncio.TaskGroup() as group:
-                for _ in range(min(concurrency, len(pending))):
-                    group.create_task(self._work(queue))
-        except ExceptionGroup as failures:
-            raise failures.exceptions[0] from None
-        if self._cancelled:
-            self.stops.append("It was stopped.")
-        stopped = self.stops[0] if self.stops and len(self.episodes) < len(asked) * self.wanted.each else ""
-        return Made(self.episodes, len(settled), stopped, self._cancelled)
-
-    @property
-    def _cancelled(self) -> bool:
-        return self.cancel is not None and self.cancel.is_set()
-
-    def _read(self) -> dict[Key, Episode]:
-        """What an earlier run settled; those that it left without a verdict are kept apart, and other outages tried again."""
-        asked = {question.id: question for question in self.wanted.questions}
-        digests = {id: asked_digest(question) for id, question in asked.items()}
-        settled: dict[Key, Episode] = {}
-        for one in self.store.episodes():
-            if one.question not in asked or one.attempt >= self.wanted.each:
-                continue
-            if one.asked != digests[one.question] or one.seed != self.wanted.seed:
-                raise UserError(f"The store already holds another run of question {one.question!r}: choose another store.")
-            if self.on_stored is not None:
-                self.on_stored(one)
-            settled.pop(one.key, None)
-            self.unjudged.pop(one.key, None)
-            if one.ending is None or not one.ending.scored:
-                if one.ending is not None and self.wanted.round is not None and one.round == self.wanted.round:
-                    settled[one.key] = one
-            elif one.ruling(self.judge.name, asked[one.question]) is None:
-                self.unjudged[one.key] = one
-            else:
-                settled[one.key] = one
-        return settled
-
-    def _take(self, episode: Episode, question: Question) -> Episode:
-        """Take in what the store holds of an attempt."""
-        correct = episode.ruling(self.judge.name, question) if episode.can_be_judged else None
-        self.episodes[episode.key] = found = replace(episode, correct=correct)
-        return found
-
-    async def _work(self, pending: Iterator[tuple[Question, int]]) -> None:
-        """One attempt after the other, of those that nobody has begun."""
-        for question, attempt in pending:
-            if self.stops or self._cancelled:
-                return
-            self.watch.begun((question.id, attempt))
-            try:
-                if (episode := await self._stored(question, attempt)) is not None:
-                    if self.on_stored is not None:
-                        self.on_stored(episode)
-                    self.watch.ended(self._take(episode, question))
-            except BudgetSpentError as error:
-                self.stops.append(str(error))
-            finally:
-                self.watch.freed((question.id, attempt))
-
-    async def _stored(self, question: Question, attempt: int) -> Episode | None:
-        """Make an attempt, or only judge it where it was made before, and store it; None: it was cancelled."""
-        if (known := self.unjudged.get((question.id, attempt))) is not None:
-            verdict = await verdict_on(known.case(question), self.judge, self.retry)
-            said = recorded(verdict, self.judge.name, self.judge.places)
-            return await self._write(self.store.judged, known, question, said)
-        trajectory = await self._attempt(question, attempt)
-        if trajectory.ending is Ending.CANCELLED and self._cancelled:
-            return None
-        if why := self.silence.after(trajectory):
-            self.stops.append(why)
-        self._check_model(trajectory.model)
-        meta = {**trajectory.meta}
-        if trajectory.ending is not None and trajectory.ending.scored:
-            verdict = await verdict_on(trajectory, self.judge, self.retry)
-            meta[META_KEY] = recorded(verdict, self.judge.name, self.judge.places)
-        if self.wanted.round is not None:
-            meta[ROUND] = self.wanted.round
-        return await self._write(self.store.append, trajectory.model_copy(update={"meta": meta}))
-
-    async def _write(self, write: Callable[..., Episode], *what: object) -> Episode:
-        return await asyncio.get_running_loop().run_in_executor(self.writer, write, *what)
-
-    async def _attempt(self, question: Question, attempt: int) -> Trajectory:
-        """One episode, tried again after outages; the last outage is returned as it is. Cancellation is never retried."""
-        trajectory = await self._once(question, attempt)
-        for pause in self.retry.pauses():
-            if trajectory.ending not in (Ending.TOOL_OUTAGE, Ending.POLICY_OUTAGE):
-                break
-            self.watch.waits((question.id, attempt), trajectory.detail, pause)
-            await asyncio.sleep(pause)
-            trajectory = await self._once(question, attempt)
-        return trajectory
-
-    async def _once(self, question: Question, attempt: int) -> Trajectory:
-        seeds = Seeds(run=self.wanted.seed, attempt=attempt)
-        try:
-            trajectory = await self.rollout(question, attempt)
-        except (PolicyOutageError, ToolOutageError) as error:  # before the episode could begin
-            ending = Ending.POLICY_OUTAGE if isinstance(error, PolicyOutageError) else Ending.TOOL_OUTAGE
-            told = {"id": f"{question.id}-{attempt}", "question": question, "seeds": seeds, "detail": str(error)}
-            return Trajectory(nodes=(), leaf=None, ending=ending, **told)
-        found = (trajectory.question.id, trajectory.seeds.run, trajectory.seeds.attempt)
-        if found != (question.id, seeds.run, seeds.attempt):
-            raise ValueError(f"the rollout of question {question.id!r} with {seeds} returned the trajectory of {found}")
-        return trajectory
-
-    def _check_model(self, model: str) -> None:
-        other = next((one.model for one in self.episodes.values() if one.model), "")
-        if other and model and model != other:
-            raise UserError(f"The store holds episodes of the model {other!r}, not {model!r}: choose another store.")
-
-
-# A run in its log ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -451,7 +153,82 @@ async def evaluate_async(
         return EvalResult.load(log.result_file)
 
 
-# What a benchmark asks ----------------------------------------------------------------------------------------------------
+# Benchmarks ---------------------------------------------------------------------------------------------------------------
+
+
+class EvalConfig(Frozen):
+    """Settings of ``sanderling eval run``."""
+
+    agent: AgentConfig
+    judging: JudgeConfig = JudgeConfig()
+    """Without a judge the publisher's own rule, where it is one."""
+    budget: BudgetConfig = BudgetConfig()
+    attempts: int = Field(default=1, ge=1)
+    """At each question."""
+    limit: int | None = Field(default=None, ge=1)
+    """So many questions only: the first ones."""
+    sample_seed: int | None = None
+    """With ``limit``: a sample by this seed in place of the first."""
+    split: str = ""
+    """The part that the file is, where its name does not say it."""
+    columns: str = ""
+    """Columns of unusual names: ``question=Prompt,answer=Gold``."""
+    unjudged: bool = False
+    """Ask questions without accepted answers too; they are never scored."""
+    unscored_limit: float = Field(default=0.02, ge=0.0, le=1.0)
+    """A larger share of unscored attempts makes the run invalid."""
+    guard: bool = True
+    """Hide known leak sites and pages that hold the question."""
+    blocklist: tuple[Path, ...] = ()
+    """More sites to hide: files with a host, URL or ``*/path`` a line."""
+
+
+async def run_benchmark(
+    benchmark: Benchmark,
+    loaded: Loaded,
+    config: EvalConfig,
+    log: RunLog,
+    spending: Spending,
+    *,
+    verdicts: Path | None = None,
+    command: str,
+    watch: Watch | None = None,
+    cancel: asyncio.Event | None = None,
+    on_retry: Callable[[str], None] | None = None,
+) -> Made:
+    """Let an agent try a benchmark's questions, or go on with it; of a run that is done ``log.result_file`` has the figures.
+
+    ``verdicts``: a person's, kept with the run. Raises UserError.
+    """
+    guarding = guarding_of(benchmark, loaded, config.blocklist, on=config.guard)
+    seed, price = config.agent.seed, config.agent.price
+    about, questions = prepare(loaded, config.limit, config.sample_seed, seed, guarding.facts, unjudged=config.unjudged)
+    judging = config.judging.model_copy(update={"judges": judges_or_own(benchmark, config.judging.judges)})
+    profile_of(config.agent)  # what is wrong with it is told before anything is written down
+    prices = read_prices([price], 1)[0] if price else None
+    state = log.begin(about, questions, config.attempts, command, prices)
+    by_hand = by_hand_of(log, verdicts)
+    worlds = config.agent.worlds
+    recording = recording_of(worlds[0]) if len(worlds) == 1 else None
+    concurrency = config.agent.concurrency
+    how = Evaluation(log, state, questions, concurrency, config.unscored_limit, config.unjudged, recording)
+    async with AsyncExitStack() as stack:
+        common = {"private": about.private, "spending": spending, "on_retry": on_retry}
+        opening = opened_agent(config.agent, questions, guard=guarding.guard(log.guard_file), **common)
+        agent = await stack.enter_async_context(opening)
+        journal = stack.enter_context(Journal(log.root, weights(config.agent, agent)))
+        asked = prompt_for(benchmark, judging)
+        judges = opened_judges(judging, spending, prompt=asked, concurrency=concurrency, on_retry=on_retry)
+        first, second = await stack.enter_async_context(judges)
+        if first is None:
+            raise UserError("No judge is named: give --judge.")
+        return await run_evaluation(how, agent, with_book(log, first, second, by_hand), journal, watch=watch, cancel=cancel)
+
+
+def prompt_for(benchmark: Benchmark | None, judging: JudgeConfig) -> str:
+    """How a judging model is asked where the settings leave it open: as the benchmark's publisher does."""
+    asks = any(map(names_model, (*judging.judges, *judging.second)))
+    return benchmark.form or DEFAULT_PROMPT if benchmark is not None and asks else DEFAULT_PROMPT
 
 
 def prepare(

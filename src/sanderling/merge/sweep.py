@@ -33,8 +33,9 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile
 from sanderling.core.record import Question
 from sanderling.core.types import Clock
+from sanderling.evaluate.attempts import Counting, Progress
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.run import Counting, Progress, evaluate_async
+from sanderling.evaluate.run import evaluate_async
 from sanderling.judge.verdict import Judge
 from sanderling.merge.models import fingerprint, open_models
 from sanderling.merge.report import SweepReport, gain, measured, page

@@ -14,9 +14,9 @@ from sanderling.agent.agent import Agent, attempt_id
 from sanderling.agent.journal import Journal
 from sanderling.core.asking import placed
 from sanderling.core.record import Question, encode_record
+from sanderling.evaluate.attempts import Attempts, Made, Watch, make_attempts, rollout_of
 from sanderling.evaluate.judging import PATIENT, Retry
 from sanderling.evaluate.log import JUDGE, JsonlAttempts, claim_attempts
-from sanderling.evaluate.run import Attempts, Made, Watch, make_attempts, rollout_of
 from sanderling.judge.verdict import Judge
 from sanderling.runs.jsonl import JsonlLog, TrajectoryStore, write_lines
 from sanderling.runs.run import Run, beside

@@ -17,8 +17,8 @@ from rich.console import Console
 from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
 from sanderling.data.questions import read_questions
+from sanderling.evaluate.attempts import Attempts, Made, make_attempts, rollout_of
 from sanderling.evaluate.log import JsonlAttempts
-from sanderling.evaluate.run import Attempts, Made, make_attempts, rollout_of
 from sanderling.recipes.ablation.layout import Layout, Unit
 from sanderling.recipes.rl.config import RlRecipe
 from sanderling.recipes.rl.prepare import Order

@@ -14,8 +14,8 @@ from typing import Any
 
 from sanderling.core.chat import load_tokenizer
 from sanderling.data.questions import read_questions
+from sanderling.evaluate.attempts import Progress
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.run import Progress
 from sanderling.judge.verdict import Judge
 from sanderling.merge.models import fingerprint
 from sanderling.merge.report import SweepReport

@@ -14,8 +14,8 @@ from sanderling.agent.journal import Journal
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.data.questions import read_questions, write_questions
+from sanderling.evaluate.attempts import Attempts, Counting, Made, make_attempts
 from sanderling.evaluate.log import JsonlAttempts
-from sanderling.evaluate.run import Attempts, Counting, Made, make_attempts
 from sanderling.judge.rules import OUTCOMES, RuleJudge
 from sanderling.policy.contract import Policy
 from sanderling.policy.load import open_policy

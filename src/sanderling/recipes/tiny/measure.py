@@ -11,9 +11,10 @@ from typing import Any
 from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
 from sanderling.data.questions import read_questions
+from sanderling.evaluate.attempts import Counting, Rollout, rollout_of
 from sanderling.evaluate.log import About, RunLog, sha256_of_questions
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.run import Counting, Rollout, evaluate, rollout_of
+from sanderling.evaluate.run import evaluate
 from sanderling.judge.rules import RuleJudge, exact_match
 from sanderling.policy.contract import Policy
 from sanderling.recipes.tiny.layout import Layout, WorldPlan
