@@ -1,18 +1,15 @@
 """The steps one by one: what is read whole and written in one form, what is dropped, and where token ids stay."""
 
 import datetime
-import json
 
 import pytest
 from cleaning_makers import (
     DR_VENUS,
     FIND,
-    MARKDOWN,
     answer,
     call_text,
     chain,
     clean,
-    codes,
     message,
     results,
     search,
@@ -47,31 +44,6 @@ class TestNormalise:
 
 
 class TestResults:
-    def test_brackets_quotes_apostrophes_parentheses_and_dates(self) -> None:
-        """Each of these the released regular expressions lose."""
-        done = step("results", talk(search("a"), seen(MARKDOWN), answer()))
-        block = json.loads(texts(done.trajectory)[1].removeprefix("<tool_response>\n").removesuffix("\n</tool_response>"))
-        assert block == [
-            {
-                "query": '"it\'s" [quoted]',
-                "web_page_info_list": [
-                    {
-                        "title": "Alien [1979] [PDF]",
-                        "url": "https://en.wikipedia.org/wiki/Alien_(film)",
-                        "snippet": 'In space "no one" can hear [you] (scream).',
-                        "date": "May 25, 1979",
-                    },
-                    {
-                        "title": "Plain",
-                        "url": "https://a.example/x?y=(1)_",
-                        "snippet": "",
-                        "date": "within the text",
-                    },
-                ],
-            }
-        ]
-        assert codes(done) == {"results_rewritten": 1, "results_read": 2, "dates_kept": 2}
-
     def test_json_to_markdown_and_back(self) -> None:
         there = step("results", talk(search("a"), seen(results("a", "it's")), answer()), layout=ResultLayout.MARKDOWN)
         assert there.trajectory is not None and texts(there.trajectory)[1].count("## Web Results") == 2
@@ -268,15 +240,3 @@ def test_a_branch_whose_context_changed_is_pruned_and_counted() -> None:
     assert len(kept.nodes) == len(found.nodes) - 2 - 2
     assert kept.leaves() == [kept.leaf, len(kept.nodes) - 1]
     assert kept.nodes[-1].parent == 3 and kept.nodes[-1].rejected
-
-
-def test_two_thousand_turns() -> None:
-    nodes = [
-        node
-        for number in range(2_000)
-        for node in (message(NodeKind.TURN, search(f"{number % 900}")), message(NodeKind.OBSERVATION, results("a")))
-    ]
-    opening = [message(NodeKind.SYSTEM, "x"), message(NodeKind.QUESTION, "Which city?")]
-    kept, counts = cleaned(chain(*opening, *nodes, message(NodeKind.TURN, answer())))
-    assert counts["turns_removed"] == 1_100
-    assert len(kept.nodes) == 2 + 2 * 900 + 1

@@ -123,20 +123,6 @@ def test_a_full_disk_leaves_the_store_as_it_was(tmp_path, monkeypatch):
     assert store.path.read_bytes() == before
 
 
-def test_log_round_trip_and_torn_line(tmp_path):
-    log = JsonlLog(tmp_path / "m.jsonl")
-    rows = [{"step": 1, "loss": -0.0}, {"step": 2, "text": "é\u2028"}]
-    for row in rows:
-        log.append(row)
-    assert repr(list(log)) == repr(rows)
-    with log.path.open("ab") as file:
-        file.write(b'{"step": 3')
-    with pytest.warns(TornLineWarning):
-        assert list(log) == rows
-    with pytest.raises(UserError, match="record"):
-        log.append({"x": (1,)})
-
-
 CHILD = """
 import sys
 from sanderling.runs.jsonl import JsonlLog

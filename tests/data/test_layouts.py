@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from import_files import SEARCH, SEEN, TALK, call, called, codes, kinds, one, read, save, tool
 
-from sanderling.core.parse import parse_turn
-from sanderling.core.record import NodeKind, question_id
+from sanderling.core.record import NodeKind
 from sanderling.core.types import Ending, ToolStatus
 from sanderling.data.importing import import_all
 from sanderling.data.messages import read_message
@@ -55,50 +54,6 @@ def test_tool_calls_become_the_protocols_text(tmp_path: Path) -> None:
         ("search", "search", ToolStatus.EMPTY),
         ("visit", "visit", ToolStatus.OK),
     ]
-
-
-@pytest.mark.parametrize(
-    ("ids", "answered", "names"),
-    [
-        (["2", "1"], ["b", "a"], ["search", "visit"]),
-        (["x", "1"], ["b", "a"], ["search", "visit"]),
-        (["2", "2"], ["b", "a"], ["search", "visit"]),
-        (["x", "y"], ["a", "b"], ["search", "visit"]),
-        (["2"], ["a"], ["visit"]),
-    ],
-)
-def test_a_result_answers_the_call_of_its_id_and_no_call_two(
-    tmp_path: Path, ids: list[str], answered: list[str], names: list[str]
-) -> None:
-    results = [tool(id, f"words {place}") for place, id in enumerate(ids)]
-    seen = one(tmp_path, {"messages": [*OPENAI[:3], *results, OPENAI[5]]}).nodes[3]
-    order = sorted(range(len(ids)), key=answered.__getitem__)
-    assert [line for line in seen.text.splitlines() if "words" in line] == [f"words {place}" for place in order]
-    assert [event.name for event in seen.events] == names
-
-
-NO_ARGUMENTS = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
-
-
-@pytest.mark.parametrize(
-    ("fields", "text"),
-    [
-        ({"content": "", "tool_calls": [call("1", "f", "{'a': 1}")]}, NO_ARGUMENTS.replace("{}", '{"a": 1}')),
-        ({"content": "Wait.", "tool_calls": [{"name": "f"}]}, "Wait.\n\n" + NO_ARGUMENTS),
-        ({"function_call": {"name": "f", "arguments": "{}"}}, NO_ARGUMENTS),
-        ({"tool_calls": '[{"name": "f"}]'}, NO_ARGUMENTS),
-        ({"content": SEARCH, "tool_calls": [call("1", "search", '{"query": ["a"]}')]}, SEARCH),
-        ({"content": SEARCH.partition("\n\n")[2], "thought": "hm"}, SEARCH),
-        ({"content": "<think>x</think>", "tool_calls": [{"name": "f"}]}, "<think>\nx\n</think>\n\n" + NO_ARGUMENTS),
-        ({"content": "", "reasoning": "alone"}, "<think>\nalone\n</think>"),
-        ({"content": "<search>b</search>"}, '<tool_call>\n{"name": "search", "arguments": {"query": "b"}}\n</tool_call>'),
-    ],
-)
-def test_forms_of_a_turn(tmp_path: Path, fields: dict[str, Any], text: str) -> None:
-    message = {"role": "assistant", **fields}
-    turn = one(tmp_path, {"messages": [TALK[0], message, TALK[2], TALK[3]]}).nodes[1]
-    assert turn.text == text and turn.raw == message
-    assert [(c.name, c.arguments) for c in parse_turn(text).calls] == [(c.name, c.arguments) for c in turn.calls]
 
 
 def test_several_calls_in_one_message_and_a_function_that_is_a_call(tmp_path: Path) -> None:
@@ -167,24 +122,6 @@ def test_dr_venus_sft(tmp_path: Path) -> None:
     assert called(t) == [("search", {"query": ["a"]})] and t.nodes[2].think == "hm"
     assert [(event.name, event.role, event.status) for event in t.nodes[3].events] == [("search", "search", ToolStatus.EMPTY)]
     assert all(node.token_ids is None for node in t.nodes)
-
-
-def test_literesearcher_turns_are_rebuilt(tmp_path: Path) -> None:
-    case = {"id": 7, "benchmark": "B", "question": "why?", "reference_answer": "42", "final_answer": "42", "steps": STEPS}
-    (t,), report = read(tmp_path, {"benchmark": "B", "cases": [case]})
-    assert (t.question.id, t.question.text, t.question.answers, t.answer) == (question_id("why?"), "why?", ("42",), "42")
-    body = '{"name": "search", "arguments": {"query": ["a", "b\\""]}}'
-    assert t.nodes[1].text == f"<think>\nhm\n</think>\n\n<tool_call>\n{body}\n</tool_call>"
-    assert t.nodes[3].calls[0].arguments == {"url": ["u"], "goal": "g"}
-    assert t.nodes[5].text == "<think>\nok\n</think>\n\n<answer>\n42\n</answer>"
-    assert [node.raw for node in t.nodes if node.kind is NodeKind.TURN] == [STEPS[1], STEPS[3], STEPS[5]]
-    for node in t.turns():
-        parsed = parse_turn(node.text)
-        assert (parsed.calls, parsed.answer, parsed.problems) == (node.calls, node.answer, ())
-    assert not report.odd
-    blank = [{"type": "question", "content": "q"}, {"type": "assistant", "think": "t", "answer": "  "}]
-    (t,), _ = read(tmp_path, {"cases": [{"steps": blank}]})
-    assert t.answer is None and t.nodes[1].answer is None and t.nodes[1].problems == ("empty_answer", "no_action")
 
 
 # -- AgentToLeaP ----------------------------------------------------------------------------------------------------------
@@ -301,30 +238,6 @@ def test_nothing_of_a_text_but_blanks_is_left_out_of_its_pieces(text: str) -> No
 
 
 # -- questions ------------------------------------------------------------------------------------------------------------
-
-
-def test_verl_and_literesearcher_rows(tmp_path: Path) -> None:
-    prompt = [{"role": "system", "content": "s"}, {"role": "user", "content": " Question: why?"}]
-    kwargs = {"search": {"create_kwargs": {"url": "https://b.org", "ground_truth": "42"}}}
-    extra = {"index": "7", "mask_url": "https://a.org/x", "tools_kwargs": kwargs}
-    rows = [
-        {"prompt": prompt, "reward_model": {"ground_truth": {"target": ["42", "forty-two"]}}, "extra_info": extra},
-        {"prompt": prompt, "reward_model": {"ground_truth": '["42"]', "style": "rule"}, "extra_info": {"question": "how?"}},
-        {"prompt": "who?", "label": "me"},
-        {
-            "prompt": prompt,
-            "reward_model": {"ground_truth": None},
-            "extra_info": {"tools_kwargs": {"s": {"create_kwargs": {}}}},
-        },
-    ]
-    result = import_all(save(tmp_path / "rl.jsonl", rows))
-    assert [q.text for q in result.questions] == ["why?", "how?", "who?", "why?"]
-    assert [q.answers for q in result.questions] == [("42", "forty-two"), ("42",), ("me",), ()]
-    assert result.questions[0].masked_urls == ("https://a.org/x", "https://b.org")
-    assert result.questions[0].id == result.questions[3].id == question_id("why?")
-    assert result.questions[0].meta["extra_info"]["index"] == "7"
-    assert set(result.report.layouts) - {""} == {"literesearcher-rl", "verl"}
-    assert codes(result.report) == {"no_answer": 1}
 
 
 @pytest.mark.parametrize(

@@ -33,25 +33,6 @@ def episode(answer: str | None, accepted: tuple[str, ...] = ("Oslo",), ending: E
 
 
 @pytest.mark.parametrize(
-    ("answer", "accepted"),
-    [
-        ("The Wadden Sea.", "wadden sea"),
-        ("“Oslo”", "Oslo"),
-        ("ＯＳＬＯ", "oslo"),
-        ("straße", "STRASSE"),
-        ("1,234", "1234"),
-        ("東京 タワー", "東京タワー"),
-        ("北京。", "北京"),
-        ("  an   answer \n", "Answer"),
-        ("The The", "the the"),
-        ("café", "cafe\u0301"),
-    ],
-)
-def test_the_same_answer_in_other_dress(answer: str, accepted: str):
-    assert exact_match(answer, accepted) == 1.0
-
-
-@pytest.mark.parametrize(
     ("answer", "accepted"), [("C", "C++"), ("Oslo, Norway", "Oslo"), ("京都", "東京"), ("", ""), ("?", "!")]
 )
 def test_other_answers(answer: str, accepted: str):
@@ -85,24 +66,6 @@ def test_an_import_that_tells_nothing_is_unscored():
 def test_a_question_without_accepted_answers_is_refused():
     with pytest.raises(UserError, match="no accepted answer"):
         score_trajectory(episode("Oslo", ()), exact_match)
-
-
-@pytest.mark.parametrize(
-    ("spec", "answer", "correct"),
-    [
-        ("exact", "The OSLO.", True),
-        ("normalised", "The OSLO.", True),
-        ("verbatim", "Oslo ", True),
-        ("verbatim", "oslo", False),
-        ("f1:0.5", "Oslo, Norway", True),
-        ("f1", "Oslo, Norway", False),
-        ("contains", "It is Oslo, I think", True),
-        ("contains", "It is Osloer, I think", False),
-        ("exact", "It is Oslo", False),
-    ],
-)
-async def test_rules(spec: str, answer: str, correct: bool) -> None:
-    assert (await rule_on(episode(answer), rule_judge(spec))).correct is correct
 
 
 @pytest.mark.parametrize(

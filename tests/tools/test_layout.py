@@ -1,32 +1,11 @@
 """Layouts: golden texts, whose JSON and Markdown shapes are those of the recorded systems."""
 
-import pytest
-
 from sanderling.core.profiles import ResultLayout
 from sanderling.core.types import ToolStatus
 from sanderling.tools.layouts import status_sentence, summary, visit_text
 from sanderling.world.contract import VisitReply
 
-PAGE = VisitReply("https://a.example/p", "P", "# P\n\nDr. Ann founded P in 1901. It grew.\n\n## Later\n\nMore.")
-MISS = VisitReply("https://a.example/x", "", "", status=ToolStatus.NOT_FOUND)
-
-
 LONG = "https://a.example/l"
-
-
-@pytest.mark.parametrize("layout", ResultLayout)
-def test_notes_on_parts_are_there_only_when_asked_for(layout: ResultLayout):
-    for part, note in (
-        (0, f"(Passages of a long page. The whole page in 5 parts: {LONG}#page=1 and on.)"),
-        (1, f"(Part 1 of 5. Next: {LONG}#page=2)"),
-        (5, "(Part 5 of 5, the last.)"),
-    ):
-        reply = VisitReply(LONG, "L", "Text.", part=part, parts=5)
-        silent = visit_text([reply, PAGE], "g", layout)
-        assert silent == visit_text([VisitReply(LONG, "L", "Text."), PAGE], "g", layout)
-        told = visit_text([reply, PAGE], "g", layout, parts=True)
-        assert told.replace(f"\n\n{note}", "") == silent and told.count(note) == 1
-    assert visit_text([PAGE, MISS], "g", layout, parts=True) == visit_text([PAGE, MISS], "g", layout)
 
 
 def test_a_part_that_there_is_not_is_told():

@@ -10,7 +10,7 @@ from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.layouts import status_sentence
 from sanderling.tools.world_tools import world_tools
-from sanderling.world.contract import NO_OCCASION, Page, SearchHit, SearchReply, VisitReply, World, answered
+from sanderling.world.contract import NO_OCCASION, Page, SearchHit, SearchReply, VisitReply, World
 from sanderling.world.faults.profiles import FaultProfile, VisitFaults, get_faults
 from sanderling.world.faults.world import FaultyWorld
 from sanderling.world.filters import MaskedWorld
@@ -172,47 +172,3 @@ async def test_faults_of_the_web_reach_the_agent_in_words(fault: str, profile: s
     assert (result.status, result.parts, result.provenance) == (status, (status,), ())
     assert status_sentence(status, chosen.results) in result.text and "herring" not in result.text.partition("Evidence")[2]
     assert "The call failed" not in result.text
-
-
-NO_PAGES = [
-    "who founded Orlo?",
-    "https://w.example/page (1)",
-    "mailto:someone@w.example",
-    "javascript:alert(1)",
-    "data:text/html,<b>x</b>",
-    "ftp://w.example/page_(1)",
-    "file:///page_(1)",
-    "https://",
-    "https://[::1/x",
-    "//w.example/none",
-    "#page=2",
-    "?#",
-    "\x00",
-    "https://w.example/" + "a" * 100_000,
-    "x" * 100_000,
-]
-
-
-@pytest.mark.parametrize("url", NO_PAGES, ids=range(len(NO_PAGES)))
-async def test_what_is_no_address_of_a_page_is_not_found(url: str) -> None:
-    for world in (WORLD, MaskedWorld(WORLD), FaultyWorld(WORLD, FaultProfile(name="calm"), seed=1)):
-        for part in ("", "#page=2"):
-            assert (await world.visit(url + part, "goal")).status is ToolStatus.NOT_FOUND
-    for layout in ResultLayout:
-        tool = world_tools(WORLD, get_profile("dr-venus-4b").model_copy(update={"results": layout}))["visit"]
-        result = await tool({"url": [url, URL], "goal": "herring"}, ToolContext())
-        assert result.parts == (ToolStatus.NOT_FOUND, ToolStatus.OK) and "about herring" in result.text
-        assert len(result.text) < 6_000
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        " https://w.example/page_(1) ",
-        "HTTP://W.EXAMPLE:80/page_%281%29/",
-        "w.example/page_(1)",
-        "https://w.example/./page_(1)#s",
-    ],
-)
-def test_other_spellings_of_an_address_are_no_misses(url: str) -> None:
-    assert answered(WORLD.visit(url)).status is ToolStatus.OK

@@ -1,23 +1,16 @@
 """Addresses: one key for their spellings, and what a blocklist blocks however they are wrapped."""
 
-import json
-
-import httpx
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
-from sanderling.core.profiles import get_profile
 from sanderling.core.types import ToolStatus
-from sanderling.tools.contract import ToolContext
-from sanderling.tools.world_tools import world_tools
 from sanderling.world.addresses import canonical_url
 from sanderling.world.blocked import Blocklist, spots
 from sanderling.world.contract import Occasion, Page, answered
-from sanderling.world.filters import GuardedWorld, MaskedWorld, filtered
+from sanderling.world.filters import GuardedWorld, MaskedWorld
 from sanderling.world.guard import Guard, GuardKind, GuardLine
-from sanderling.world.live import LiveWeb, web_settings
 from sanderling.world.local import LocalWorld
 
 # Keys
@@ -169,30 +162,6 @@ def test_a_way_round_is_blocked_in_search_and_visit(url: str) -> None:
         ("q", 2, "visit", GuardKind.ADDRESS),
     ]
     assert all(one.url in (url, canonical_url(url)) and one.rule and not one.sha256 for one in lines)
-
-
-@pytest.mark.parametrize("url", WAYS_ROUND)
-async def test_a_way_round_is_blocked_on_the_live_web_too(url: str) -> None:
-    asked: list[str] = []
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        told = json.loads(request.content)
-        if "q" in told:
-            links = [url, "https://w.example/a"]
-            return httpx.Response(200, json={"organic": [{"title": "T", "link": link, "snippet": url} for link in links]})
-        asked.append(told["url"])
-        return httpx.Response(200, json={"data": {"url": url, "title": "T", "content": "the answers"}})
-
-    lines: list[GuardLine] = []
-    here = "http://127.0.0.1:8018"
-    async with LiveWeb(web_settings(here, here, env={"SERPER_API_KEY": "k"}), httpx.MockTransport(answer)) as web:
-        tools = world_tools(filtered(web, guard=Guard(RULES, {}, (), lines.append)), get_profile("tiny"))
-        found = await tools["search"]({"query": ["quiz"]}, ToolContext())
-        read = await tools["visit"]({"url": [url, "https://short.example/1"], "goal": ""}, ToolContext())
-    assert found.provenance == ("https://w.example/a",)
-    assert read.parts == (ToolStatus.NOT_FOUND, ToolStatus.NOT_FOUND) and "answers" not in read.text
-    assert asked == ["https://short.example/1"], "what is blocked is not asked for"
-    assert [line.tool for line in lines] == ["search", "visit", "visit"]
 
 
 def test_lists_are_joined() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sanderling.core.types import ToolStatus
 from sanderling.world.addresses import asked_part, canonical_url, part_address
 from sanderling.world.contract import Page, answered
-from sanderling.world.cutting import Prices, affordable, as_read, find_links, split_page
+from sanderling.world.cutting import Prices, affordable, find_links, split_page
 from sanderling.world.faults.profiles import PROFILES, FaultProfile, PageNoise
 from sanderling.world.faults.world import FaultyWorld, Made, made_url
 from sanderling.world.filters import without_links
@@ -104,33 +104,6 @@ def test_a_stale_page_is_stale_in_every_part() -> None:
     stale = FaultyWorld(world, FaultProfile(name="stale", pages=PageNoise(stale=1.0)))
     parts = [answered(stale.visit(part_address(url, n), max_words=200)).text for n in range(1, 4)]
     assert "1990" in parts[0] and not re.search("1991", "".join(parts))
-
-
-@pytest.mark.parametrize(
-    ("text", "links", "read"),
-    [
-        ("see [a town](https://w.example/Orlo_(town)) now", ["[a town](https://w.example/Orlo_(town))"], "see a town now"),
-        ("[x](https://w.example/a_(b_(c)_d)[1])!", ["[x](https://w.example/a_(b_(c)_d)[1])"], "x!"),
-        ("[a [b] c](u) [d](<v w>)", ["[a [b] c](u)", "[d](<v w>)"], "a [b] c d"),
-        ('![alt](i.png "The (title)") t', ['![alt](i.png "The (title)")'], "alt t"),
-        ("[![logo](https://w.example/i.png)](https://w.example/)", None, "logo"),
-        ("[https://w.example/x](https://w.example/x) is", None, " is"),
-        ("go to https://w.example/a?b=(c) or www.x.example.", ["https://w.example/a?b=(c)", "www.x.example."], "go to  or "),
-        ("見https://w.example/a東京", ["https://w.example/a"], "見東京"),
-        (r"[a\]b](u\)v) c", [r"[a\]b](u\)v)"], r"a\]b c"),
-        ("[two\nlines](u)", ["[two\nlines](u)"], "two\nlines"),
-        ("[no\n\nlink](u)", [], "[no\n\nlink](u)"),
-        ("[no](a b) [1] (x) ](u) [open(u)", [], "[no](a b) [1] (x) ](u) [open(u)"),
-        ("[](u)", ["[](u)"], ""),
-    ],
-)
-def test_what_is_a_link_and_what_is_read_of_it(text: str, links: list[str] | None, read: str) -> None:
-    found = [text[link.start : link.end] for link in find_links(text)]
-    if links is None:
-        assert len(found) == 1 and text.startswith(found[0])
-    else:
-        assert found == links
-    assert as_read(text) == read
 
 
 def test_what_is_too_dear_loses_its_address() -> None:

@@ -272,18 +272,6 @@ def test_an_order_is_a_paragraph_and_changes_no_other(u: float, code: float, tex
     assert "\n\n".join(paragraphs) == text or text == ""
 
 
-async def test_the_rollouts_of_a_group_meet_the_same_faults() -> None:
-    hard = FaultProfile(visit=VisitFaults(timeout=0.3, not_found=0.3), search=SearchFaults(timeout=0.2))
-
-    async def met(seed: int) -> list[tuple[ToolStatus, float]]:
-        done = await episode(FaultyWorld(coast(), hard, seed=2), pages_in_turn, seed)
-        return [(event.status, event.latency_s) for node in done.branch() for event in node.events]
-
-    runs = [await met(seed) for seed in range(6)]
-    assert runs == [await met(seed) for seed in range(6)]
-    assert len({tuple(run) for run in runs}) > 1
-
-
 def observed(*events: ToolEvent, text: str = "?") -> Trajectory:
     nodes = (
         Node(parent=None, role=Role.USER, kind=NodeKind.QUESTION, text="?"),

@@ -1,7 +1,6 @@
 """A world on this machine: search and visit, queries together, however the index was laid out."""
 
 import random
-import socket
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -77,51 +76,12 @@ def test_threads_change_nothing(make_world):
     assert len(visits) == 1
 
 
-def test_the_fingerprint_is_that_of_the_pages_in_order():
-    pages = make_pages(20)
-    prints = {
-        LocalWorld.in_memory(p, name=n).fingerprint
-        for p, n in (
-            (pages, "a"),
-            (pages, "b"),
-            (pages[::-1], "a"),
-            ([*pages[:-1], pages[-1].model_copy(update={"date": "1999"})], "a"),
-        )
-    }
-    assert len(prints) == 3
-
-
 def test_equal_scores_are_ordered_by_page_wherever_the_cut_falls(make_world):
     same = [Page(url=f"https://w.example/{i}", title="Same", text="identical words here") for i in range(60)]
     world = make_world(same)
     for limit in (1, 9, 10, 41, 60, 100):
         urls = [hit.url for hit in answered(world.search("identical", limit=limit)).hits]
         assert urls == [page.url for page in same[:limit]]
-
-
-def test_no_socket_is_opened(make_world, monkeypatch):
-    def refuse(*_args, **_kwargs):
-        raise AssertionError("a socket was asked for")
-
-    for name in ("socket", "create_connection", "getaddrinfo", "socketpair"):
-        monkeypatch.setattr(socket, name, refuse)
-    world = make_world(make_pages(10))
-    assert answered(world.search("river")).hits
-    assert answered(world.search("https://w.example/p1")).status in (ToolStatus.OK, ToolStatus.EMPTY)
-    assert answered(world.visit("https://w.example/p1", "river")).status is ToolStatus.OK
-    assert answered(world.visit("https://unknown.example/")).status is ToolStatus.NOT_FOUND
-
-
-def test_masked_pages_vanish_and_the_list_is_filled_up(make_world):
-    pages = [Page(url=f"https://w.example/a_({i})", title="T", text="common words") for i in range(30)]
-    world = make_world(pages)
-    masked = frozenset(f"HTTP://w.example:80/a_%28{i}%29/#x" for i in range(25))
-    urls = [hit.url for hit in answered(world.search("common", limit=10, occasion=Occasion(masked=masked))).hits]
-    assert urls == [page.url for page in pages[25:]]
-    assert answered(world.visit("https://w.example/a_(3)", occasion=Occasion(masked=masked))).status is ToolStatus.NOT_FOUND
-    assert answered(world.visit("https://w.example/a_(27)", occasion=Occasion(masked=masked))).status is ToolStatus.OK
-    everything = frozenset(page.url for page in pages)
-    assert answered(world.search("common", occasion=Occasion(masked=everything))).status is ToolStatus.EMPTY
 
 
 def test_urls_with_parentheses_and_other_spellings_find_their_page(make_world):

@@ -52,19 +52,6 @@ def test_half_of_the_runs_are_a_leak_and_fewer_a_quotation(count: int, leak: boo
     assert got is None or got[1] == f"{count - 12} of {RUNS} runs"
 
 
-def test_scripts_without_blanks_are_counted_by_characters() -> None:
-    assert found(CHINESE, f"题目：{CHINESE}答案：奥洛") == (GuardKind.VERBATIM, "whole question")
-    characters = [character for character in CHINESE if character not in "，？"]
-    size = len(characters) - 25
-    half = "".join(characters[: 25 + (size + 1) // 2])
-    got = found(CHINESE, half)
-    assert got is not None and got[0] is GuardKind.VERBATIM
-    assert found(CHINESE, "".join(characters[:26])) == (GuardKind.REPORTED, f"1 of {size} runs")
-    assert found(CHINESE, "".join(characters[:25])) is None
-    assert found("北方海岸的灯塔在哪里", "北方海岸的灯塔在哪里") is None, "ten characters are common property"
-    assert found("哪位作家在北方海岸的灯塔旁写下颂歌", "见：哪位作家在北方海岸的灯塔旁写下颂歌") is not None
-
-
 def test_a_page_that_echoes_its_query_is_no_leak_by_its_title() -> None:
     url = "https://search.example/?q=" + LONG.replace(" ", "+").replace(",", "%2C")
     assert found(LONG, f"{LONG} - Search\nA lighthouse stands there.", title=f"{LONG} - Search", url=url) is None

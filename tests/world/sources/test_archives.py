@@ -2,7 +2,6 @@
 
 import bz2
 import gzip
-import json
 import resource
 
 import pyarrow as pa
@@ -130,25 +129,6 @@ def wiki(tmp_path, data: str | bytes, base: str = "", limits: Limits | None = No
     return list(WikipediaSource(file, base, limits or Limits()).items())
 
 
-def test_articles_and_reasons(tmp_path):
-    found = wiki(tmp_path, DUMP, limits=Limits(document_bytes=4_000))
-    orlo, *_, island = found
-    assert isinstance(orlo, Page) and isinstance(island, Page)
-    assert (orlo.url, orlo.title) == ("https://en.example/wiki/Orlo_(town)", "Orlo (town)")
-    town, venn = "[town](https://en.example/wiki/Town)", "[Venn](https://en.example/wiki/River_Venn)"
-    assert orlo.text == f"Orlo is a {town} on the {venn}."
-    assert orlo.links == ("https://en.example/wiki/Town", "https://en.example/wiki/River_Venn")
-    assert island.url == "https://en.example/wiki/%C3%86r%C3%B8_%26_co"
-    assert found[1:-1] == [
-        Skipped("Orlo", Reason.REDIRECT),
-        Skipped("Talk:Orlo (town)", Reason.NOT_AN_ARTICLE),
-        Skipped("Bare", Reason.EMPTY),
-        Skipped("Long", Reason.TOO_LARGE),
-    ]
-    moved = wiki(tmp_path, DUMP, "https://mirror.example/")
-    assert isinstance(moved[0], Page) and moved[0].url == "https://mirror.example/Orlo_(town)"
-
-
 def test_compressed_dumps_are_the_same(tmp_path):
     plain = wiki(tmp_path, DUMP)
     assert wiki(tmp_path, bz2.compress(DUMP.encode())) == plain
@@ -235,37 +215,6 @@ def jsonl(tmp_path, data: bytes, limits: Limits | None = None, name: str = "page
     file = tmp_path / name
     file.write_bytes(data)
     return list(JsonlSource(file, limits=limits or Limits()).items())
-
-
-@pytest.mark.parametrize(
-    ("record", "page"),
-    [
-        ({"url": "https://w.example/a_(b)", "title": "A", "doc": "words"}, ("https://w.example/a_(b)", "A", "words")),
-        (
-            {"id": "7", "text": "words", "metadata": {"url": "https://w.example/x", "title": "X"}},
-            ("https://w.example/x", "X", "words"),
-        ),
-        ({"id": "7", "contents": '"A title"\nThe passage.'}, ("local://7", "A title", "The passage.")),
-        ({"id": 7, "contents": "One line."}, ("local://7", "", "One line.")),
-        ({"docid": "d7", "url": "https://w.example/o", "text": "words"}, ("https://w.example/o", "", "words")),
-        ({"docid": "d7", "text": "words"}, ("local://d7", "", "words")),
-        ({"id": "https://w.example/i", "text": "words", "metadata": {"title": "X"}}, ("https://w.example/i", "X", "words")),
-        ({"link": "https://w.example/l", "title": "L", "content": "", "snippet": "s"}, ("https://w.example/l", "L", "s")),
-        (
-            {
-                "docid": 7,
-                "url": "https://w.example/o",
-                "text": "---\ntitle: Of: it\nauthor: A\ndate: 2020\n---\nBody\n---\nmore",
-            },
-            ("https://w.example/o", "Of: it", "Body\n---\nmore"),
-        ),
-        ({"docid": "d7", "text": "---\nno head\n---\nwords"}, ("local://d7", "", "---\nno head\n---\nwords")),
-    ],
-)
-def test_layouts(tmp_path, record, page):
-    (found,) = jsonl(tmp_path, json.dumps(record).encode())
-    assert isinstance(found, Page)
-    assert (found.url, found.title, found.text) == page
 
 
 def test_a_cut_or_damaged_gzip_file_keeps_what_came_before(tmp_path):

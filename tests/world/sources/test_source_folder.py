@@ -5,7 +5,6 @@ import subprocess
 
 import pytest
 
-from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.sources.base import Reason, Skipped
 from sanderling.world.sources.folder import FolderSource
@@ -30,19 +29,6 @@ def split(source: FolderSource) -> tuple[list[Page], dict[str, Reason]]:
     return [item for item in found if isinstance(item, Page)], {
         item.where: item.reason for item in found if isinstance(item, Skipped)
     }
-
-
-def test_links_to_folders_lead_to_their_index(docs):
-    (docs / "of many words").mkdir()
-    (docs / "of many words" / "index.html").write_text(f"<p>{WORDS}")
-    (docs / "z.html").write_text(
-        f'<p>{WORDS}<a href="of many words/">1</a> <a href="of%20many%20words/#x">2</a> <a href="of%20many%20words">3</a>'
-        '<a href="b">4</a> <a href="none">5</a> <a href="b/none/">6</a> <a href="c.html">7</a>'
-    )
-    keys = [canonical_url(link) for page in split(FolderSource(docs))[0] if page.title == "z" for link in page.links]
-    base = "local://my%20docs/"
-    found = [base + place for place in ("of%20many%20words/index.html", "b/index.html", "none", "b/none", "c.html")]
-    assert list(dict.fromkeys(keys)) == found
 
 
 def test_nothing_outside_is_read_and_nothing_hangs(docs, tmp_path):
