@@ -81,7 +81,7 @@ def steps_alone(out: Path) -> object:
 TRAIN = "--model {given}/base --out {out}/run"
 RL_RUN = f"train rl --questions {{given}}/q.jsonl --world {{given}}/w --recipe {{given}}/rl.toml {TRAIN}"
 ASKED = "--model {url}#m --cache {out}/cache"
-OF_SYNTH = "--model {url}#m --set budget.cache={out}/cache"
+SECTIONS = "--model {url}#m --set budget.cache={out}/cache"
 MERGED = "linear {given}/base {given}/base2"
 CASES = {
     case.name: case
@@ -114,14 +114,15 @@ CASES = {
         ),
         Case(
             "data-generate",
-            f"data generate {{given}}/q.jsonl --world {{given}}/w {ASKED} --judge exact --out {{out}}/t.jsonl --no-progress",
+            f"data generate {{given}}/q.jsonl --world {{given}}/w {SECTIONS} --judge exact --out {{out}}/t.jsonl "
+            "--profile tiny --no-progress",
             "t.jsonl",
             SERVED,
         ),
-        Case("synth-facts", f"synth facts {{given}}/towns --out {{out}}/q.jsonl --pages 24 {OF_SYNTH}", "q.jsonl", SERVED),
+        Case("synth-facts", f"synth facts {{given}}/towns --out {{out}}/q.jsonl --pages 24 {SECTIONS}", "q.jsonl", SERVED),
         Case(
             "synth-verify",
-            f"synth verify {{given}}/q.jsonl --world {{given}}/w --out {{out}}/kept.jsonl {OF_SYNTH} "
+            f"synth verify {{given}}/q.jsonl --world {{given}}/w --out {{out}}/kept.jsonl {SECTIONS} "
             "--check unique --check closed-book",
             "kept.jsonl kept.unscored.jsonl",
             SERVED,

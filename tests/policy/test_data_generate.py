@@ -240,12 +240,17 @@ def command(tmp_path: Path) -> list[str]:
 
 def test_bad_options_are_told(command: list[str], tmp_path: Path) -> None:
     questions, world = tmp_path / "questions.jsonl", tmp_path / "w"
+    given = {"world": [world], "judges": ["exact"], "profile": "tiny"}
     with pytest.raises(UserError, match="needs the price"):
-        generate_(questions, tmp_path / "t.jsonl", "http://127.0.0.1:1/v1#m", ["exact"], world=world, max_cost=1.0)
+        generate_(questions, tmp_path / "t.jsonl", "http://127.0.0.1:1/v1#m", **given, max_cost=1.0)
     with pytest.raises(UserError, match=r"no \.jsonl file"):
-        generate_(questions, tmp_path / "t.parquet", "http://127.0.0.1:1/v1#m", ["exact"], world=world)
+        generate_(questions, tmp_path / "t.parquet", "http://127.0.0.1:1/v1#m", **given)
     with pytest.raises(UserError, match="encyclopedia"):
-        generate_(questions, tmp_path / "t.jsonl", "teacher:x", ["exact"], world=world)
+        generate_(questions, tmp_path / "t.jsonl", "teacher:x", **given)
+    with pytest.raises(UserError, match="Nobody judges"):
+        generate_(questions, tmp_path / "t.jsonl", "teacher:60/3", world=[world])
+    with pytest.raises(UserError, match="Name the profile"):
+        generate_(questions, tmp_path / "t.jsonl", "http://127.0.0.1:1/v1#m", world=[world], judges=["exact"])
 
 
 def test_a_spent_budget_has_its_own_exit_status(command: list[str], tmp_path: Path) -> None:
@@ -254,8 +259,9 @@ def test_a_spent_budget_has_its_own_exit_status(command: list[str], tmp_path: Pa
             tmp_path / "questions.jsonl",
             tmp_path / "t.jsonl",
             f"{server.url}#m",
-            ["exact"],
-            world=tmp_path / "w",
+            world=[tmp_path / "w"],
+            judges=["exact"],
+            profile="tiny",
             max_tokens=10,
         )
     assert left.value.exit_code == exits.UNFINISHED and not server.asked

@@ -77,10 +77,10 @@ def test_an_attempt_that_was_judged_again_counts_once(tmp_path):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ((), "Say who tries"),
-        (("--model", "teacher:60/3", "--from", "x"), "Say who tries"),
+        ((), "say who tries"),
+        (("--model", "teacher:60/3", "--from", "x"), "say who tries"),
         (("--model", "teacher:60/3", "--keep", "x"), "no range"),
-        (("--model", "teacher:60/3", "--keep", "3-9"), "among 8 attempts"),
+        (("--model", "teacher:60/3", "--keep", "3-9"), "of 8 attempts"),
         (("--from", "nowhere.jsonl"), "nowhere.jsonl"),
     ],
 )

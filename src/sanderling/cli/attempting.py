@@ -37,16 +37,18 @@ from sanderling.evaluate.live import Live
 from sanderling.judge.prompts import DEFAULT_PROMPT
 from sanderling.judge.verdict import Judge
 from sanderling.policy.budget import Prices
+from sanderling.policy.budget import Spending as Account
 from sanderling.policy.contract import Policy
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.run import beside
-from sanderling.synth.generate import generate
+from sanderling.synth.generate import GenerateConfig, generate_file
 from sanderling.synth.teacher import ModeShares, TeacherPolicy
 from sanderling.tools.page_reader import PageReader
 from sanderling.world.encyclopedia import generate_encyclopedia
 from sanderling.world.guard import Guard
 from sanderling.world.sources.kinds import EncyclopediaSource
 
+AnySpending = Spending | Account
 _SCRIPTED = "teacher:"
 MODEL_HELP = "http://host:port/v1#model, a model's directory, or teacher:SIZE/SEED for the questions of encyclopedia:SIZE/SEED."
 
@@ -202,27 +204,52 @@ def profile_for(name: str | None, model: str) -> str:
     return name or TINY.name
 
 
-def generated(attempting: Attempting, questions: Path, seed: int) -> None:
-    """Make a teacher's attempts and say what came of it. Raises UserError; exits as `data generate` says."""
-    asked = read_questions(questions)
+def live_run(
+    attempts: int,
+    concurrency: int,
+    about: str,
+    spending: AnySpending,
+    work: Callable[[Watch | None, asyncio.Event, Callable[[str], None]], Awaitable[Made]],
+    *,
+    progress: bool = True,
+) -> Made:
+    """Let ``work`` make so many attempts under a live view: it gets what watches, what stops it, and who hears of retries."""
+    console = Console(stderr=True)
+    live = Live(attempts, concurrency, time.monotonic) if progress else None
 
-    async def make(given: Given) -> Made:
-        return await generate(
-            asked,
-            attempting.attempts,
-            given.agent,
-            given.judge,
-            attempting.out,
-            journal=given.journal,
-            seed=seed,
-            concurrency=attempting.concurrency,
-            watch=given.watch,
-            cancel=given.cancel,
-        )
+    async def run() -> Made:
+        with stop_on_interrupt() as stop:
+            if live is None:
+                return await work(None, stop, partial(show_retry, console))
+            async with showing(Shown(live, about, lambda: spending.ledger.spent.cost), console, stop):
+                return await work(live, stop, live.warned)
 
-    made, spending = attempting.made(asked, make)
-    total = len(asked) * attempting.attempts
-    _tell(made, total, attempting.out, spending)
+    try:
+        return asyncio.run(run())
+    except KeyboardInterrupt:
+        console.print("Interrupted. What is stored stays; the same command goes on, at the turns that it had reached.")
+        raise
+
+
+def generated(config: GenerateConfig, about: str, *, progress: bool) -> int:
+    """Make the attempts of ``data generate`` and say what came of it; the exit status that is then due. Raises UserError."""
+    total = len(read_questions(config.questions)) * config.attempts
+    spending = Account(beside(config.out), config.budget)
+    made = live_run(
+        total,
+        config.agent.concurrency,
+        about,
+        spending,
+        lambda watch, cancel, on_retry: generate_file(config, spending, watch=watch, cancel=cancel, on_retry=on_retry),
+        progress=progress,
+    )
+    console = Console(highlight=False, soft_wrap=True)
+    tell_attempts(console, made, total, config.out, spending)
+    try:
+        end_unfinished(console, made)
+    except typer.Exit as unfinished:
+        return unfinished.exit_code
+    return 0
 
 
 def _teacher(spec: str, questions: Sequence[Question]) -> Policy:
@@ -232,13 +259,7 @@ def _teacher(spec: str, questions: Sequence[Question]) -> Policy:
     return TeacherPolicy(world, {question.id: question for question in questions}, ModeShares())
 
 
-def _tell(made: Made, total: int, out: Path, spending: Spending) -> None:
-    console = Console(highlight=False, soft_wrap=True)
-    tell_attempts(console, made, total, out, spending)
-    end_unfinished(console, made)
-
-
-def tell_attempts(console: Console, made: Made, total: int, out: Path, spending: Spending) -> None:
+def tell_attempts(console: Console, made: Made, total: int, out: Path, spending: AnySpending) -> None:
     """How many attempts there are, how they ended, and what they took."""
     correct = [episode.correct for episode in made.episodes.values()]
     console.print(
@@ -249,7 +270,7 @@ def tell_attempts(console: Console, made: Made, total: int, out: Path, spending:
     endings = Counter(episode.ending for episode in made.episodes.values())
     for ending, count in endings.most_common():
         console.print(f"  {ending.value if ending else 'not recorded'}: {count:,}", markup=False)
-    console.print(spent_line(spending), markup=False)
+    console.print(spent_line(spending) if isinstance(spending, Spending) else str(spending), markup=False)
 
 
 def end_unfinished(console: Console, made: Made) -> None:

@@ -19,23 +19,10 @@ from rich.table import Table
 
 from sanderling.cli import exits
 from sanderling.cli.asking import Cache, MaxCost, MaxTokens, Spending, read_prices, spent_line
-from sanderling.cli.attempting import (
-    MODEL_HELP,
-    AgentPrice,
-    Attempting,
-    Budget,
-    Concurrency,
-    Each,
-    ProfileName,
-    Seed,
-    WorldDirectory,
-    generated,
-)
-from sanderling.cli.backend import Place, ReaderUrl, SearchUrl, Web
+from sanderling.cli.attempting import MODEL_HELP, generated
 from sanderling.cli.eval_progress import ShowProgress
 from sanderling.cli.judges import FormKey, JudgePrices, JudgeSpecs, Verdicts, opened_judge
-from sanderling.cli.options import Set, show, table
-from sanderling.cli.world_options import Faults, Search, WorldSeed
+from sanderling.cli.options import AGENT, BUDGET, JUDGING, PLACE, RUN, ConfigFile, Set, settings, show, table
 from sanderling.core.config import load_config, read_config, to_toml
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
@@ -49,8 +36,8 @@ from sanderling.judge.book import JudgeReport, Keep
 from sanderling.judge.prompts import DEFAULT_PROMPT
 from sanderling.judge.verdict import Judge, Ruling
 from sanderling.runs.files import check_places, replace_file
+from sanderling.synth.generate import GenerateConfig
 from sanderling.train.row_source import Overlong
-from sanderling.world.dense.index import SearchMode
 
 app = typer.Typer(no_args_is_help=True, help="Turn raw trajectories into supervision.")
 
@@ -522,35 +509,45 @@ def run(
 def generate(
     questions: Annotated[Path, typer.Argument(metavar="QUESTIONS", help="A file of questions with their answers (.jsonl).")],
     out: Annotated[Path, typer.Option("--out", help="The store of trajectories (.jsonl); the same one goes on.")],
-    model: Annotated[str, typer.Option("--model", help=f"The teacher: {MODEL_HELP}")],
-    judges: JudgeSpecs,
-    world: WorldDirectory = None,
-    profile: ProfileName = "tiny",
-    attempts: Each = 1,
-    seed: Seed = 0,
-    concurrency: Concurrency = 8,
-    price: AgentPrice = None,
-    judge_price: JudgePrices = None,
-    max_tokens: MaxTokens = None,
-    max_cost: MaxCost = None,
-    cache: Cache = None,
-    faults: Faults = None,
-    world_seed: WorldSeed = 0,
-    mode: Search = SearchMode.LEXICAL,
-    web: Web = False,
-    search_url: SearchUrl = None,
-    reader_url: ReaderUrl = None,
+    model: Annotated[str | None, typer.Option("--model", help=f"The teacher: {MODEL_HELP}", rich_help_panel=AGENT)] = None,
+    profile: Annotated[
+        str | None, typer.Option("--profile", help="What it was trained with; tiny by default.", rich_help_panel=AGENT)
+    ] = None,
+    world: Annotated[list[Path] | None, typer.Option("--world", help="A world's directory.", rich_help_panel=PLACE)] = None,
+    web: Annotated[bool | None, typer.Option("--web", help="The live web instead.", rich_help_panel=PLACE)] = None,
+    faults: Annotated[
+        str | None, typer.Option("--faults", help="Delays and failures: a name or a file.", rich_help_panel=PLACE)
+    ] = None,
+    judges: Annotated[
+        list[str] | None,
+        typer.Option("--judge", help="Who judges (see data judge); the first to find it right.", rich_help_panel=JUDGING),
+    ] = None,
+    attempts: Annotated[int | None, typer.Option("--attempts", min=1, help="At each question; 1 by default.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Equal seeds: equal episodes.", rich_help_panel=RUN)] = None,
+    price: Annotated[
+        str | None, typer.Option("--price", help="Of the teacher, per million: PROMPT,SAMPLED.", rich_help_panel=BUDGET)
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option("--max-tokens", min=1, help="Most tokens of all models.", rich_help_panel=BUDGET)
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option("--max-cost", min=0.0, help="Most money; needs prices.", rich_help_panel=BUDGET)
+    ] = None,
     progress: ShowProgress = True,
+    file: ConfigFile = None,
+    sets: Set = None,
 ) -> None:
     """Let a teacher research questions, several times each, and keep every judged trajectory.
 
     Killed, stopped or out of budget, the same command goes on and repeats nothing, unfinished episodes included. Exit status: 3
     when a budget was spent or attempts met outages, 130 after Ctrl-C; a second Ctrl-C interrupts at once.
     """
-    place = Place(world, web, search_url, reader_url, faults, world_seed, mode)
-    budget = Budget(price, judge_price, max_tokens, max_cost, cache)
-    attempting = Attempting(out, model, judges, place, profile, attempts, concurrency, budget, progress=progress)
-    generated(attempting, questions, seed)
+    agent = {"model": model, "profile": profile, "worlds": world or None, "web": web, "faults": faults, "seed": seed}
+    given = {"questions": questions, "out": out, "attempts": attempts, "judge.judges": judges or None, "agent.price": price}
+    given |= {f"agent.{key}": value for key, value in agent.items()}
+    given |= {"budget.max_tokens": max_tokens, "budget.max_cost": max_cost}
+    if unfinished := generated(settings(GenerateConfig, file, sets, given), "generating", progress=progress):
+        raise typer.Exit(unfinished)
 
 
 @contextmanager

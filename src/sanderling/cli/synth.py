@@ -18,33 +18,18 @@ from rich.console import Console
 from rich.markup import escape
 
 from sanderling.cli import exits
-from sanderling.cli.asking import Cache, MaxCost, MaxTokens
-from sanderling.cli.attempting import (
-    MODEL_HELP,
-    AgentPrice,
-    Attempting,
-    Budget,
-    Concurrency,
-    Each,
-    ProfileName,
-    Seed,
-    WorldDirectory,
-    generated,
-)
-from sanderling.cli.backend import Place, ReaderUrl, SearchUrl, Web
+from sanderling.cli.attempting import MODEL_HELP, generated
 from sanderling.cli.eval_progress import ShowProgress
-from sanderling.cli.judges import JudgePrices
-from sanderling.cli.options import BUDGET, JUDGING, PLACE, RUN, ConfigFile, Set, settings, show, table
+from sanderling.cli.options import AGENT, BUDGET, JUDGING, PLACE, RUN, ConfigFile, Set, settings, show, table
 from sanderling.cli.watch import show_retry
-from sanderling.cli.world_options import Faults as Dynamics
-from sanderling.cli.world_options import Search, WorldSeed
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.core.text import visible
 from sanderling.data.questions import read_questions, write_questions
 from sanderling.runs.progress import Report
-from sanderling.synth.difficulty import META, Band, BandSettings, band_file, sort_attempts
+from sanderling.synth.difficulty import META, Band
 from sanderling.synth.facts import FactsConfig, make_facts
+from sanderling.synth.generate import DifficultyConfig, band_file, sort_attempts
 from sanderling.synth.graph.capabilities import Capability
 from sanderling.synth.graph.encyclopedia import encyclopedia_of, open_graph
 from sanderling.synth.graph.making import GraphSettings, make, question_of
@@ -54,7 +39,6 @@ from sanderling.synth.pages import MakingReport
 from sanderling.synth.questions import chain_questions
 from sanderling.synth.reading import ReadingConfig, make_readings
 from sanderling.synth.verify import Check, VerifyConfig, verify_file
-from sanderling.world.dense.index import SearchMode
 from sanderling.world.disk.store import read_manifest
 
 app = typer.Typer(no_args_is_help=True)
@@ -262,70 +246,52 @@ def grow(
 
 @app.command()
 def difficulty(
-    file: File,
+    questions: File,
     out: Annotated[Path, typer.Option("--out", help="The questions that are kept; the other bands lie beside it.")],
-    model: Annotated[str | None, typer.Option("--model", help=f"The agent: {MODEL_HELP}")] = None,
+    model: Annotated[str | None, _option("--model", AGENT, f"The agent: {MODEL_HELP}")] = None,
     made: Annotated[
-        Path | None,
-        typer.Option("--from", help="Attempts that were made and judged before (data generate), in place of a model."),
+        Path | None, _option("--from", AGENT, "Attempts that were made and judged before (data generate), for a model.")
     ] = None,
-    attempts: Each = 8,
-    keep: Annotated[str, typer.Option("--keep", help="How many of them must be right: 1-7.")] = "1-7",
+    world: Annotated[
+        list[Path] | None, _option("--world", PLACE, "A world's directory; several if questions name theirs.")
+    ] = None,
+    profile: Annotated[str | None, _option("--profile", AGENT, "What the agent was trained with.")] = None,
+    attempts: Annotated[int | None, typer.Option("--attempts", min=1, help="At each question; 8 by default.")] = None,
+    keep: Annotated[str | None, typer.Option("--keep", metavar="N-M", help="So many must be right; 1-7 by default.")] = None,
     judges: Annotated[
-        list[str] | None, typer.Option("--judge", help="Who judges (see data generate); exact by default.")
+        list[str] | None, _option("--judge", JUDGING, "Who judges (see data generate); exact by default.")
     ] = None,
-    world: WorldDirectory = None,
-    profile: ProfileName = "tiny",
-    seed: Seed = 0,
-    concurrency: Concurrency = 8,
-    price: AgentPrice = None,
-    judge_price: JudgePrices = None,
-    max_tokens: MaxTokens = None,
-    max_cost: MaxCost = None,
-    cache: Cache = None,
-    dynamics: Dynamics = None,
-    world_seed: WorldSeed = 0,
-    mode: Search = SearchMode.LEXICAL,
-    web: Web = False,
-    search_url: SearchUrl = None,
-    reader_url: ReaderUrl = None,
+    price: Annotated[str | None, _option("--price", BUDGET, "Of the agent, per million tokens: PROMPT,SAMPLED.")] = None,
+    tokens: MostTokens = None,
+    cost: MostMoney = None,
     progress: ShowProgress = True,
+    file: ConfigFile = None,
+    sets: Set = None,
 ) -> None:
     """Let an agent try every question several times, and keep those that are neither too easy nor too hard for it.
 
     Killed or stopped, the same command goes on; questions whose band is not told yet are in NAME.untold.jsonl.
     """
-    if (model is None) == (made is None):
-        raise UserError("Say who tries: an agent with --model, or attempts that were made before with --from.")
-    if file.resolve() in (band_file(out, band).resolve() for band in Band):
-        raise UserError(f"{file} is read and written: choose another place for the output.")
-    least, most = _range("--keep", keep) or (0, 0)
-    if not least <= most <= attempts:
-        raise UserError(f"--keep {keep} is no range of right ones among {attempts} attempts: write 1-{max(attempts - 1, 1)}.")
-    store = made or out.with_name(f"{out.stem}.attempts.jsonl")
-    status = 0
-    if model is not None:
-        place = Place(world, web, search_url, reader_url, dynamics, world_seed, mode)
-        budget = Budget(price, judge_price, max_tokens, max_cost, cache)
-        attempting = Attempting(
-            store, model, judges or ["exact"], place, profile, attempts, concurrency, budget, "measuring", progress=progress
-        )
-        try:
-            generated(attempting, file, seed)
-        except typer.Exit as stopped:
-            status = stopped.exit_code
-    bands, rates = sort_attempts(file, store, out, BandSettings(attempts=attempts, least_right=least, most_right=most))
+    least, most = _range("--keep", keep) or (None, None)
+    band = {"attempts": attempts, "least_right": least, "most_right": most}
+    agent = {"model": model, "worlds": world or None, "profile": profile, "price": price}
+    given = {"questions": questions, "out": out, "made": made, "judge.judges": judges or None}
+    given |= {"budget.max_tokens": tokens, "budget.max_cost": cost}
+    given |= {f"band.{key}": value for key, value in band.items()} | {f"agent.{key}": value for key, value in agent.items()}
+    config = settings(DifficultyConfig, file, sets, given)
+    unfinished = generated(config.generating, "measuring", progress=progress) if config.generating else 0
+    bands, rates = sort_attempts(config)
     found = table("band", ">questions", "file")
-    for band, questions in bands.items():
-        found.add_row(band.value, f"{len(questions):,}", escape(visible(str(band_file(out, band)))))
+    for name, sorted_in in bands.items():
+        found.add_row(name.value, f"{len(sorted_in):,}", escape(visible(str(band_file(out, name)))))
     lengths = sorted({question.meta[META]["length"] for question in bands[Band.KEPT]})
     show(
         found,
         f"right of scored: {', '.join(f'{rate}: {number:,}' for rate, number in rates.items())}",
         f"length bands of the kept: {', '.join(lengths) or 'none'}",
     )
-    if status:
-        raise typer.Exit(status)
+    if unfinished:
+        raise typer.Exit(unfinished)
 
 
 @app.command("mix")

@@ -1,4 +1,4 @@
-"""How hard questions are for a given agent: its share of right attempts and how long they were, as bands.
+"""How hard questions are for a given agent: its share of right attempts and how long they were, as bands. Pure.
 
 LiteResearcher (arXiv 2604.17931) keeps a question when 1 to 7 of 8 rollouts are right, and sorts by length: below 16K, 32K, 48K
 and 64K tokens. An attempt that could not be scored is none: a question with fewer scored attempts than were wanted is untold,
@@ -9,15 +9,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 
 from pydantic import Field, model_validator
 
 from sanderling.core.config import Frozen
-from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
-from sanderling.data.importing import open_trajectories
-from sanderling.data.questions import read_questions, require_distinct, write_questions
 from sanderling.judge.verdict import verdict_of
 
 META = "difficulty"
@@ -142,39 +138,3 @@ def by_difficulty(
         }
         bands[found.band].append(question.model_copy(update={"meta": {**question.meta, META: measured}}))
     return bands, rates
-
-
-def band_file(out: Path, band: Band) -> Path:
-    """Where a band's questions go, of which ``out`` has the kept ones."""
-    return out if band is Band.KEPT else out.with_name(f"{out.stem}.{band.value}.jsonl")
-
-
-def sort_attempts(
-    file: Path, store: Path, out: Path, settings: BandSettings
-) -> tuple[dict[Band, list[Question]], dict[str, int]]:
-    """Write every band of a file's questions to its own file, by the attempts in a store; see `by_difficulty`.
-
-    Raises UserError where the store holds attempts at another question of the same id.
-    """
-    trajectories = open_trajectories(store)
-    questions = read_questions(file)
-    require_distinct(questions)
-    texts = {question.id: question.text for question in questions}
-    agents: dict[str, None] = {}
-    tries: dict[str, Try] = {}
-    for trajectory in trajectories:
-        asked = trajectory.question
-        if texts.get(asked.id, asked.text) != asked.text:
-            raise UserError(f"{store} holds attempts at another question {asked.id!r} than {file}: give those of this file.")
-        if trajectory.model:
-            agents[trajectory.model] = None
-        tries[trajectory.id] = try_of(trajectory)  # of an attempt that was judged again, the last record counts
-    bands, rates = by_difficulty(questions, tries.values(), settings, ", ".join(agents))
-    for band, sorted_in in bands.items():
-        write_questions(band_file(out, band), sorted_in)
-
-    def share(rate: str) -> tuple[float, str]:
-        right, _, scored = rate.partition("/")
-        return (int(right) / int(scored) if int(scored) else -1.0, rate)
-
-    return bands, {rate: rates[rate] for rate in sorted(rates, key=share)}

@@ -1,25 +1,79 @@
-"""Trajectories of a teacher: every question several times through the one agent loop, judged, into a store.
+"""Attempts of an agent at questions, judged, into a store: a teacher's trajectories, and how hard questions are.
 
-Masked pages of a question stay masked in every tool, as in any episode. Killed, stopped, met by an outage or out of budget, the
-same call goes on where it was, turns of unfinished episodes included; another agent or world than the store was begun with is
-refused (`evaluate.begun`). When every attempt is made, the store is put in order: question by question, one record for each
-attempt. Knows no model and no place.
+Every question goes several times through the one agent loop. Pages that are masked for a question stay masked in every tool, as
+in any episode. Killed, stopped, met by an outage or out of budget, the same call goes on where it was, turns of unfinished
+episodes included; another agent or world than the store was begun with is refused. When every attempt is made, the store is put
+in order: question by question, one record for each attempt.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from pydantic import Field, model_validator
 
 from sanderling.agent.agent import Agent, attempt_id
 from sanderling.agent.journal import Journal
+from sanderling.agent.opening import AgentConfig, opened_agent, weights
 from sanderling.core.asking import placed
+from sanderling.core.config import Frozen
+from sanderling.core.errors import UserError
 from sanderling.core.record import Question, encode_record
+from sanderling.data.importing import open_trajectories
+from sanderling.data.questions import read_questions, require_distinct, write_questions
 from sanderling.evaluate.attempts import Attempts, Made, Watch, make_attempts, rollout_of
 from sanderling.evaluate.judging import PATIENT, Retry
 from sanderling.evaluate.log import JUDGE, JsonlAttempts, claim_attempts
+from sanderling.judge.opening import JudgeConfig, opened_judges
 from sanderling.judge.verdict import Judge
+from sanderling.policy.budget import BudgetConfig, Spending
 from sanderling.runs.jsonl import JsonlLog, TrajectoryStore, write_lines
 from sanderling.runs.run import Run, beside
+from sanderling.synth.difficulty import Band, BandSettings, Try, by_difficulty, try_of
+
+
+class GenerateConfig(Frozen):
+    """Settings of ``sanderling data generate``."""
+
+    questions: Path
+    """File of questions with their answers."""
+    out: Path
+    """The store of trajectories (.jsonl), which attempts are added to one by one; the same one goes on."""
+    attempts: int = Field(default=1, ge=1)
+    """At each question."""
+    agent: AgentConfig
+    """The teacher."""
+    judge: JudgeConfig = JudgeConfig()
+    budget: BudgetConfig = BudgetConfig()
+
+
+async def generate_file(
+    config: GenerateConfig,
+    spending: Spending,
+    *,
+    watch: Watch | None = None,
+    cancel: asyncio.Event | None = None,
+    on_retry: Callable[[str], None] | None = None,
+) -> Made:
+    """Open a teacher and its judge, and make the attempts that the store does not hold yet. Raises UserError.
+
+    ``spending``: the account of the run beside the store.
+    """
+    if config.out.suffix != ".jsonl":
+        raise UserError(f"{config.out} is no .jsonl file: trajectories are added to it one by one, so end its name in that.")
+    if not config.judge.judges:
+        raise UserError("Nobody judges: name one with --judge.")
+    questions, teacher = read_questions(config.questions), config.agent
+    TrajectoryStore(config.out).prepare()
+    judging = opened_judges(config.judge, spending, concurrency=teacher.concurrency, on_retry=on_retry)
+    opening = opened_agent(teacher, questions, spending=spending, on_retry=on_retry)
+    async with opening as agent, judging as (judge, _):
+        assert judge is not None
+        with Journal(spending.run, weights(teacher, agent)) as journal:
+            return await generate(
+                questions, config.attempts, agent, judge, config.out,
+                journal=journal, seed=teacher.seed, concurrency=teacher.concurrency, watch=watch, cancel=cancel,
+            )  # fmt: skip
 
 
 async def generate(
@@ -36,11 +90,10 @@ async def generate(
     watch: Watch | None = None,
     cancel: asyncio.Event | None = None,
 ) -> Made:
-    """Make the attempts that ``out`` does not hold yet. Raises UserError as `make_attempts` and `begun` do."""
+    """Make the attempts that ``out`` does not hold yet. Raises UserError, also for another agent than it was begun with."""
     store = TrajectoryStore(out)
     with Run(beside(out)) as run:
         claim_attempts(run, {**agent.as_json(), JUDGE: placed(judge.name, judge.places)}, store, out)
-
     made = await make_attempts(
         Attempts(questions, attempts, seed),
         rollout_of(agent, seed, journal=journal, cancel=cancel, watch=watch),
@@ -53,16 +106,89 @@ async def generate(
         cancel=cancel,
     )
     if not made.stopped:
-        put_in_order(out, [attempt_id(question, attempt) for question in questions for attempt in range(attempts)])
+        _put_in_order(out, [attempt_id(question, attempt) for question in questions for attempt in range(attempts)])
     return made
 
 
-def put_in_order(store: Path, ids: Sequence[str]) -> None:
+def _put_in_order(store: Path, ids: Sequence[str]) -> None:
     """Write a store anew with these ids first, in this order, and each id's last record alone; in memory is one line."""
     log = JsonlLog(store)
     lines = [(line, record["id"]) for line, record in log.since(0)]
     last = {id: line for line, id in lines}
-    known = set(ids)
-    wanted = [last[id] for id in (*ids, *(id for id in last if id not in known)) if id in last]
+    wanted = [last[id] for id in dict.fromkeys((*ids, *last)) if id in last]
     if wanted != [line for line, _ in lines]:
         write_lines(store, (encode_record(log.at(line)) for line in wanted))
+
+
+class DifficultyConfig(Frozen):
+    """Settings of ``sanderling synth difficulty``."""
+
+    questions: Path
+    """File of questions."""
+    out: Path
+    """The questions that are kept; the other bands lie beside it."""
+    agent: AgentConfig | None = None
+    """Who tries them."""
+    made: Path | None = None
+    """Attempts that were made and judged before, in place of an agent."""
+    band: BandSettings = BandSettings()
+    judge: JudgeConfig = JudgeConfig(judges=("exact",))
+    budget: BudgetConfig = BudgetConfig()
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> "DifficultyConfig":
+        if (self.agent is None) == (self.made is None):
+            raise ValueError("say who tries: an agent with --model, or attempts that were made before with --from")
+        if self.questions.resolve() in (band_file(self.out, band).resolve() for band in Band):
+            raise ValueError(f"{self.questions} is read and written: choose another place for the output")
+        return self
+
+    @property
+    def store(self) -> Path:
+        """Where the attempts are."""
+        return self.made or self.out.with_name(f"{self.out.stem}.attempts.jsonl")
+
+    @property
+    def generating(self) -> GenerateConfig | None:
+        """How the attempts are made; None: they are there."""
+        if self.agent is None:
+            return None
+        return GenerateConfig(
+            questions=self.questions, out=self.store, attempts=self.band.attempts,
+            agent=self.agent, judge=self.judge, budget=self.budget,
+        )  # fmt: skip
+
+
+def band_file(out: Path, band: Band) -> Path:
+    """Where a band's questions go, of which ``out`` has the kept ones."""
+    return out if band is Band.KEPT else out.with_name(f"{out.stem}.{band.value}.jsonl")
+
+
+def sort_attempts(config: DifficultyConfig) -> tuple[dict[Band, list[Question]], dict[str, int]]:
+    """Write every band of a file's questions to its own file, by the attempts in the store; see `by_difficulty`.
+
+    Raises UserError where the store holds attempts at another question of the same id.
+    """
+    trajectories = open_trajectories(config.store)
+    questions = read_questions(config.questions)
+    require_distinct(questions)
+    texts = {question.id: question.text for question in questions}
+    agents: dict[str, None] = {}
+    tries: dict[str, Try] = {}
+    for trajectory in trajectories:
+        asked = trajectory.question
+        if texts.get(asked.id, asked.text) != asked.text:
+            other = f"another question {asked.id!r} than {config.questions}"
+            raise UserError(f"{config.store} holds attempts at {other}: give those of this file.")
+        if trajectory.model:
+            agents[trajectory.model] = None
+        tries[trajectory.id] = try_of(trajectory)  # of an attempt that was judged again, the last record counts
+    bands, rates = by_difficulty(questions, tries.values(), config.band, ", ".join(agents))
+    for band, sorted_in in bands.items():
+        write_questions(band_file(config.out, band), sorted_in)
+
+    def share(rate: str) -> tuple[float, str]:
+        right, _, scored = rate.partition("/")
+        return (int(right) / int(scored) if int(scored) else -1.0, rate)
+
+    return bands, {rate: rates[rate] for rate in sorted(rates, key=share)}
