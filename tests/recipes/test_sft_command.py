@@ -9,7 +9,7 @@ from rich.console import Console
 from sft_runs import weights, write_base, write_data, write_settings
 
 from sanderling.core.errors import UserError
-from sanderling.recipes.find import find_settings, recipe_names
+from sanderling.recipes.find import find_settings
 from sanderling.runs.progress import Report
 from sanderling.train.config import SftConfig
 from sanderling.train.metrics import read_metrics
@@ -31,9 +31,9 @@ def config_of(given: Path, *overrides: str, data: str = "data.jsonl") -> SftConf
     return config.model_copy(update={"model": given / "base", **files})
 
 
-def run(config: SftConfig, out: Path, *, change: bool = False) -> str:
+def run(config: SftConfig, out: Path) -> str:
     console = Console(file=io.StringIO(), width=200)
-    run_sft_command(Order(config, out, change=change), Report(console))
+    run_sft_command(Order(config, out), Report(console))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -58,12 +58,6 @@ def test_rows_made_before_give_the_same_weights(given: Path, tmp_path: Path) -> 
     run(config_of(given, data="made.parquet"), tmp_path / "two")
     ours, theirs = (weights(tmp_path / name / "model") for name in ("one", "two"))
     assert ours.keys() == theirs.keys() and all(np.array_equal(ours[name], theirs[name]) for name in ours)
-
-
-@pytest.mark.parametrize("name", recipe_names("sft"))
-def test_named_recipes_are_whole(name: str) -> None:
-    config = find_settings("sft", SftConfig, name)
-    assert config.title == name and config.trainer.schedule == "cosine" and config.trainer.warmup_share > 0
 
 
 def test_a_wrong_key_and_a_wrong_name_are_told() -> None:

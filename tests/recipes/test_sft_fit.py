@@ -2,7 +2,6 @@
 
 import io
 import json
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -98,36 +97,6 @@ def test_as_many_processes_as_there_are_share_the_work(kind: str, given: Path) -
     with pytest.raises(UserError, match="on each rank"):
         begin(order(given, f"parallel.kind={kind}"), card(enough - 0.1), 3)
     assert begin(order(given, f"parallel.kind={kind}"), card(enough + 0.1), 3) is not None
-
-
-def test_a_processor_only_warns(given: Path) -> None:
-    with pytest.warns(UserWarning, match=r"takes .* GiB of the machine's memory and there are 0\.0"):
-        assert begin(order(given), card(0.4, gpus=False)) is not None
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        begin(order(given), card(1e5, gpus=False))
-
-
-def test_what_waits_on_the_host_has_to_find_room_there(given: Path) -> None:
-    offload = ("trainer.memory.recompute=full", "trainer.memory.offload=true")
-    read, saved = 4 * parameters(given), 12 * parameters(given)
-    for host, knob in ((read - 1, "a smaller model"), (saved - 1, r"lora\.rank"), (saved, r"trainer\.memory\.offload=false")):
-        with pytest.warns(UserWarning, match=knob):
-            begin(order(given, *offload), card(1e5, host=host))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        begin(order(given), card(1e5, host=saved))
-        begin(order(given, *offload), card(1e5, host=10**9))
-        begin(order(given, *offload), card(1e5))
-
-
-def test_three_that_read_the_model_need_room_for_three_and_shards_for_one(given: Path) -> None:
-    three = described("a card", 1e5, 3)
-    with pytest.warns(UserWarning, match=r"parallel\.kind=fsdp"):
-        begin(order(given, "parallel.kind=replicate"), lambda: replace(three, host=12 * parameters(given) - 1), 3)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        begin(order(given, "parallel.kind=fsdp"), lambda: replace(three, host=12 * parameters(given)), 3)
 
 
 def test_a_model_of_unknown_sizes_is_not_judged(given: Path) -> None:

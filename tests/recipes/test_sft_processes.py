@@ -86,8 +86,3 @@ def test_adapters_of_two_shards_are_those_of_one_process(given: Path, tmp_path: 
     command(*arguments(given, tmp_path / "two", *more, "--processes", 2))
     same(tmp_path / "two" / "adapter", tmp_path / "one" / "adapter")
     same(tmp_path / "two" / "model", tmp_path / "one" / "model")
-
-
-def test_several_processes_need_a_kind(given: Path, tmp_path: Path) -> None:
-    done = command(*arguments(given, tmp_path / "run", "--processes", 2, "--set", "parallel.kind=none"), check=False)
-    assert done.returncode == 2 and "set it to fsdp or replicate" in done.stderr

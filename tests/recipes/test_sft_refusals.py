@@ -34,10 +34,10 @@ def given(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def order(given: Path, *overrides: str, data: str = "data.jsonl", change: bool = False) -> Order:
+def order(given: Path, *overrides: str, data: str = "data.jsonl") -> Order:
     config = find_settings("sft", SftConfig, str(given / "settings.toml"), overrides)
     files = config.data.model_copy(update={"files": (given / data,) if data else ()})
-    return Order(config.model_copy(update={"model": given / "base", "data": files}), given / "run", change=change)
+    return Order(config.model_copy(update={"model": given / "base", "data": files}), given / "run")
 
 
 def refused(asked: Order, processes: int = 1) -> str:
@@ -149,11 +149,7 @@ def test_a_directory_of_another_run_and_what_differs(given: Path) -> None:
     begun(given)
     begun(given, "save_every=7", "trainer.memory.recompute=full", "parallel.kind=none", "trainer.micro_batch_tokens=300")
     said = refused(order(given, "trainer.lr=2e-2", "lora.rank=3", "seed=9"))
-    assert "lora.rank 0, now 3; seed 3, now 9; trainer.lr 0.01, now 0.02" in said and "--change" not in said
-    assert "or --change to go on with them" in refused(order(given, "trainer.lr=2e-2"))
-    assert "lora.rank" in refused(order(given, "trainer.lr=2e-2", "lora.rank=3", change=True))
-    assert prepare(order(given, "trainer.lr=2e-2", change=True), Report(Console(file=io.StringIO())), 1) is not None
-    assert "trainer.lr 0.02, now 0.01" in refused(order(given)), "the record is of what trains now"
+    assert "lora.rank 0, now 3; seed 3, now 9; trainer.lr 0.01, now 0.02" in said
     write_data(given / "data.jsonl", 5)
     assert "other data" in refused(order(given, "trainer.lr=2e-2"))
     write_base(given / "base", seed=2)
@@ -169,15 +165,9 @@ def test_another_number_of_processes_where_the_loss_depends_on_it(given: Path) -
     assert "a run of 2 parts a batch, now 1" in refused(order(given, by_cut))
     assert "a run of 2 parts a batch, now 4" in refused(order(given, by_cut), 4)
     assert started(order(given, by_cut, "parallel.context=2"), 4), "four that share rows by twos hold two parts"
-    assert started(order(given, by_cut, change=True), 1) and started(order(given, by_cut), 1)
     (given / "run" / "model").mkdir()
     (given / "run" / "model" / "config.json").write_text("{}")
     assert not started(order(given, by_cut), 2), "a finished run changes no more"
-
-
-def test_another_number_of_processes_elsewhere(given: Path) -> None:
-    for processes in (2, 1, 4):
-        assert prepare(order(given), Report(Console(file=io.StringIO())), processes) is not None
 
 
 def test_a_checkpoint_of_another_architecture(given: Path) -> None:

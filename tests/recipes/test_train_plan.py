@@ -26,21 +26,6 @@ def model(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_lora_of_qwen3_4b_fits_a_card_of_24_gb(model: Path):
-    config = find_settings("sft", SftConfig, "lora-24gb").model_copy(update={"model": model})
-    found = plan_sft(config, described("RTX 4090", 23.5, 1))
-    assert found.fits, found.sentence
-    assert found.load.lora_parameters == pytest.approx(33e6, rel=0.02)
-    assert found.step_seconds is not None and found.step_seconds > 0
-
-
-def test_the_recipe_of_dr_venus_on_eight_cards_and_on_one(model: Path):
-    config = find_settings("sft", SftConfig, "dr-venus-4b", ["data.profile='dr-venus-4b'"]).model_copy(update={"model": model})
-    eight, one = (plan_sft(config, described("A100", 79, count)) for count in (8, 1))
-    assert eight.estimate.total < one.estimate.total
-    assert eight.step_tokens == 32 * eight.load.row_tokens
-
-
 def test_a_batch_of_tokens_is_closed_by_the_row_that_reaches_them(model: Path):
     settings = SupervisedConfig(batch_tokens=32_768, shuffle=False)
     largest = batches(np.array([32_767, 32_768, 5]), settings, 0)[0]

@@ -25,10 +25,6 @@ if __name__ == "__main__":
 """
 
 
-class LimitReached(Exception):
-    """An exception of a task's own kind."""
-
-
 def double(number: int, directory: Path, needed: int) -> tuple[int, int]:
     """Twice the number, and the process; waits until so many tasks have begun."""
     (directory / f"begun-{number}").touch()
@@ -46,11 +42,6 @@ def tensor_threads() -> tuple[int, ...]:
 def refuse(directory: Path, name: str) -> None:
     (directory / name).touch()
     raise UserError("Give it another name.")
-
-
-def reach_limit(directory: Path) -> None:
-    (directory / "limit").touch()
-    raise LimitReached(directory.name)
 
 
 def finish_after(directory: Path, name: str) -> str:
@@ -115,23 +106,12 @@ def test_a_worker_uses_one_thread_for_tensors(monkeypatch: pytest.MonkeyPatch) -
     assert set(found) == {1}
 
 
-def test_no_tasks_are_no_work() -> None:
-    assert run_tasks([], 2, lambda: None) == []
-
-
 def test_the_first_failure_is_raised_as_itself_and_nothing_more_is_begun(tmp_path: Path) -> None:
     tasks = [Task(finish_after, (tmp_path, "refused")), Task(refuse, (tmp_path, "refused")), *[Task(begun, (tmp_path,))] * 4]
     with pytest.raises(UserError, match=r"^Give it another name\.$") as refused:
         run_tasks(tasks, 2, lambda: None)
     assert type(refused.value) is UserError
     assert sorted(path.name for path in tmp_path.iterdir()) == ["finished", "refused"]
-
-
-def test_any_other_exception_keeps_its_type_and_where_it_came_from(tmp_path: Path) -> None:
-    with pytest.raises(LimitReached, match=tmp_path.name) as raised:
-        run_tasks([Task(reach_limit, (tmp_path,)), Task(begun, (tmp_path,))], 1, lambda: None)
-    assert "in reach_limit" in str(raised.value.__cause__)
-    assert [path.name for path in tmp_path.iterdir()] == ["limit"]
 
 
 def test_a_worker_that_was_killed_is_one_sentence() -> None:

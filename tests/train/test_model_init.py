@@ -98,11 +98,11 @@ def test_a_disk_without_room_is_told_before_and_amid(model: Path, tmp_path: Path
             ModelInit(out=tmp_path / "m", size="0.6b", tokenizer=model)
         )
 
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise SafetensorError("I/O error: No space left on device (os error 28)")
 
     with monkeypatch.context() as patched:
-        patched.setattr(random_weights, "save_file", full)
+        patched.setattr(random_weights, "save_torch_state_dict", full)
         assert "No space left on device (os error 28)): free some space" in refused(
             ModelInit(out=tmp_path / "m", tokenizer=model)
         )
@@ -111,11 +111,11 @@ def test_a_disk_without_room_is_told_before_and_amid(model: Path, tmp_path: Path
 
 
 def test_what_a_kill_left_is_no_hindrance(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def killed(*_: object) -> None:
+    def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(random_weights, "save_file", killed)
+        patched.setattr(random_weights, "save_torch_state_dict", killed)
         with pytest.raises(KeyboardInterrupt):
             init_model(ModelInit(out=tmp_path / "m", tokenizer=model), quiet())
     assert not (tmp_path / "m" / "config.json").exists()

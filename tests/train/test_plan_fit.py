@@ -1,6 +1,5 @@
 """What a plan says to set makes the step fit, and is no more than it takes."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,15 +48,6 @@ def test_a_row_that_no_thrift_fits_is_shared_by_as_many_devices_as_it_takes():
     assert shared(ranks) and not any(shared(by) for by in (1, 2, 4, 8) if by < ranks)
     padded = with_changes(config, {"trainer.packing": Packing.PADDED})
     assert plan(padded, 1 << 20, 79 * GIB, 8).changed == {}, "padded rows cannot be shared"
-
-
-@pytest.mark.parametrize(("row", "ranks"), [(65_536, None), (131_072, 2), (262_144, 4)])
-def test_rows_are_shared_on_top_of_thrift_where_neither_is_enough(row: int, ranks: int | None):
-    config = settings("fsdp")
-    found = plan(config, row, 24 * GIB, 8)
-    assert {"trainer.memory.recompute", "trainer.memory.offload"} <= found.changed.keys()
-    assert found.changed.get("parallel.context") == ranks
-    assert plan(with_changes(config, found.changed), row, 24 * GIB, 8).fits
 
 
 def test_a_lora_on_replicas_is_told_to_be_sharded():

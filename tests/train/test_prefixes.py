@@ -3,19 +3,17 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tiny_qwen3 import VOCAB, tiny_model
 
-from sanderling.train.config import Aggregation, Packing, TrainerConfig
+from sanderling.train.config import Packing
 from sanderling.train.contract import Row
-from sanderling.train.loss import sft
 from sanderling.train.packed import attention
 from sanderling.train.packed.attention import Stretch, _with_gradients, _without_gradients, packed_attention
 from sanderling.train.packed.logprobs import token_logprobs
 from sanderling.train.packed.packing import collate
-from sanderling.train.packed.prefixes import Bundling, families, lay_out
-from sanderling.train.trainer import Trainer
+from sanderling.train.packed.prefixes import lay_out
 
 
 def row(ids: list[int], trajectory: str, trained: list[int]) -> Row:
@@ -55,24 +53,6 @@ def test_the_line_is_as_long_as_the_tree_of_beginnings(rows: list[Row]):
     assert len(lay_out(rows).ids) == len(beginnings)
 
 
-@settings(max_examples=25, deadline=None)
-@given(forked())
-def test_forked_rows_give_the_log_probabilities_and_gradients_of_the_plain_way(rows: list[Row]):
-    if not any(one.loss_mask.any() for one in rows):
-        return
-    model = tiny_model()
-    got, want = [], []
-    with packed_attention(model):
-        for batches, found in (([rows], got), ([[one] for one in rows], want)):
-            model.zero_grad()
-            scores = [token_logprobs(model, collate(batch, Packing.VARLEN)).logprobs for batch in batches]
-            whole = torch.cat(scores)
-            whole.sum().backward()
-            found.extend([whole.detach(), *(p.grad.clone() for p in model.parameters())])
-    for one, other in zip(got, want, strict=True):
-        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
-
-
 def test_a_long_branch_behind_a_prefix_needs_no_whole_mask(monkeypatch: pytest.MonkeyPatch):
     rng = np.random.default_rng(0)
     trunk = rng.integers(0, VOCAB, 30).tolist()
@@ -83,47 +63,6 @@ def test_a_long_branch_behind_a_prefix_needs_no_whole_mask(monkeypatch: pytest.M
         monkeypatch.setattr("sanderling.train.packed.attention._MASK_ROWS", 7)
         blocks = token_logprobs(model, collate(rows, Packing.VARLEN)).logprobs
     torch.testing.assert_close(blocks, whole, atol=1e-5, rtol=1e-5)
-
-
-def test_a_branch_of_a_branch_continues_both():
-    rows = [row([1, 2, 3, 4], "t", [3]), row([1, 2, 5, 6], "t", [3]), row([1, 2, 5, 7], "t", [3]), row([1, 2], "u", [1])]
-    assert lay_out(rows).stretches == (
-        Stretch(4), Stretch(1, ((0, 3),)), Stretch(2, ((0, 2),)), Stretch(2),
-    )  # fmt: skip
-    rows = [row([5, 6, 7, 8], "t", [3]), row([5, 6, 4, 9], "t", [3]), row([5, 6, 4, 3], "t", [3]), row([5, 6], "t", [1])]
-    assert lay_out(rows).stretches == (Stretch(4), Stretch(2, ((0, 2),)), Stretch(1, ((0, 2), (4, 5))))
-
-
-def test_rows_without_a_name_share_nothing():
-    rows = [row([1, 2, 3], "", [2]), row([1, 2, 3], "", [2])]
-    assert families(rows) == [[0], [1]]
-    assert len(lay_out(rows).ids) == 6
-
-
-@given(forked(), st.integers(1, 40))
-def test_bundles_hold_every_row_once_and_keep_to_the_budget(rows: list[Row], budget: int):
-    found = Bundling(rows).cut(budget)
-    assert sorted(i for bundle in found for i in bundle.rows) == list(range(len(rows)))
-    for bundle in found:
-        assert bundle.tokens == len(lay_out([rows[i] for i in bundle.rows]).ids)
-        assert bundle.room <= budget or bundle.tokens == max(len(rows[i].ids) for i in bundle.rows)
-
-
-@pytest.mark.parametrize("aggregation", list(Aggregation))
-def test_a_step_over_forks_is_the_step_over_plain_rows(aggregation: Aggregation):
-    rng = np.random.default_rng(3)
-    trunk = rng.integers(0, VOCAB, 20).tolist()
-    rows = [row(trunk + rng.integers(0, VOCAB, size).tolist(), f"t{size % 2}", [8, 21]) for size in (4, 9, 6, 5)]
-    figures = []
-    for packing in (Packing.VARLEN, Packing.PADDED):
-        model = tiny_model()
-        trainer = Trainer(model, TrainerConfig(packing=packing, aggregation=aggregation, micro_batch_tokens=64, lr=1e-3))
-        figures.append((trainer.step(rows, sft), [p.detach().clone() for p in model.parameters()]))
-    (forks, weights), (plain, others) = figures
-    assert forks["loss"] == pytest.approx(plain["loss"], abs=1e-5)
-    assert forks["grad_norm"] == pytest.approx(plain["grad_norm"], rel=1e-4)
-    for one, other in zip(weights, others, strict=True):
-        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
 
 
 def test_a_prefix_may_lie_across_stretches():

@@ -11,7 +11,6 @@ from sanderling.core.chat import Tokenizer
 from sanderling.train.random_model import (
     CONTROL_TOKENS,
     IM_END,
-    PARTIAL,
     PROTOCOL_TAGS,
     ModelShape,
     train_tokenizer,
@@ -60,38 +59,12 @@ def test_text_comes_back_as_it_was(written: Path, text: str) -> None:
     assert fast.token_id(IM_END) not in fast.encode(text)
 
 
-def test_same_seed_same_weights_another_seed_others(tokenizer: tokenizers.Tokenizer, written: Path, tmp_path: Path) -> None:
-    for name, seed in (("same", 7), ("other", 8)):
-        write_random_model(tmp_path / name, tokenizer, SHAPE, seed)
-    weights = [(path / "model.safetensors").read_bytes() for path in (written, tmp_path / "same", tmp_path / "other")]
-    assert weights[0] == weights[1] != weights[2]
-    assert not (written / PARTIAL).exists()
-
-
 def test_the_caller_s_random_numbers_are_left_alone(tokenizer: tokenizers.Tokenizer, tmp_path: Path) -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
     write_random_model(tmp_path, tokenizer, SHAPE, 1)
     assert torch.equal(torch.rand(3), expected)
-
-
-def test_without_weights_no_config_says_that_there_is_a_model(
-    tokenizer: tokenizers.Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def killed(self: Path, target: Path) -> Path:
-        if target.name == "model.safetensors":
-            raise KeyboardInterrupt
-        return Path.rename(self, target)
-
-    monkeypatch.setattr(Path, "replace", killed)
-    with pytest.raises(KeyboardInterrupt):
-        write_random_model(tmp_path, tokenizer, SHAPE, 1)
-    assert not (tmp_path / "config.json").exists()
-    monkeypatch.undo()
-    write_random_model(tmp_path, tokenizer, SHAPE, 1)  # what the kill left behind is no hindrance
-    assert (tmp_path / "config.json").is_file()
-    assert not (tmp_path / PARTIAL).exists()
 
 
 def test_heads_that_cannot_share_are_refused() -> None:

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from train_records import PROFILE, WordTokenizer, record
 
-from sanderling.core.errors import UserError
 from sanderling.train.contract import Row
 from sanderling.train.encoding import Encoding, Limit, Overlong
 from sanderling.train.row_source import ParquetSource, index_rows, left_out_file, sft_rows, write_rows
@@ -50,21 +49,6 @@ def test_rows_come_back_and_the_rest_is_counted(tmp_path: Path) -> None:
     assert "tokens" in left[1]["detail"] and "another" in left[2]["detail"]
     write_rows(tmp_path / "rows.parquet", GIVEN[:1], encoding(), Limit(limit))
     assert not left_out_file(tmp_path / "rows.parquet").exists(), "nothing stale stays"
-
-
-def test_what_a_killed_run_left_is_written_over(tmp_path: Path) -> None:
-    (tmp_path / ".rows.parquet.partial").write_bytes(b"half")
-    write_rows(tmp_path / "rows.parquet", GIVEN[:1], encoding(), Limit(10_000))
-    assert [path.name for path in tmp_path.iterdir()] == ["rows.parquet"]
-
-
-def test_none_are_a_file_too_and_other_files_are_refused(tmp_path: Path) -> None:
-    assert write_rows(tmp_path / "rows.parquet", [], encoding(), Limit(9)).rows == 0
-    assert read_rows(tmp_path / "rows.parquet") == []
-    (tmp_path / "x.parquet").write_bytes(b"PAR1 no")
-    for name in ("x.parquet", "none.parquet"):
-        with pytest.raises(UserError):
-            read_rows(tmp_path / name)
 
 
 @pytest.mark.parametrize("how", [Overlong.CUT, Overlong.SPLIT])

@@ -64,11 +64,6 @@ def test_few_row_groups_are_read_at_a_time(tmp_path: Path, monkeypatch: pytest.M
     assert read[-1] == 0 and len(read) == 16, "the first is no longer held"
 
 
-def test_equal_names_in_two_files_are_two_trajectories(tmp_path: Path) -> None:
-    files = [write(tmp_path / f"{name}.parquet", rows()) for name in "ab"]
-    assert len(index_rows(files).families) == 2 * len(index_rows(files[:1]).families)
-
-
 def test_equal_names_in_two_files_weigh_as_two_trajectories(tmp_path: Path) -> None:
     """A long one and a short one, the short one in two rows: half of the loss each."""
     files = [

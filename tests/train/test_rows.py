@@ -69,12 +69,6 @@ def test_a_hint_after_an_observation_follows_it_without_a_second_prompt(encoding
     )
 
 
-def test_what_follows_the_last_turn_is_not_in_the_row(encoding):
-    trajectory = record("sv", ending=None, answer=None)
-    row = sft_row(trajectory, encoding)
-    assert row is not None and row.loss_mask[-1]
-
-
 def test_rows_too_long_are_left_out_whole_and_counted(encoding):
     trajectories = [record("a", name="short"), record("sssssva", name="long"), record("", name="empty", answer=None)]
     rows, counts = sft_rows(trajectories, encoding, Limit(30))

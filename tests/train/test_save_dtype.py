@@ -1,7 +1,6 @@
 """What a run writes its model in at the end, and that its checkpoints stay float32 whatever that is."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from tiny_qwen3 import random_rows, save_tiny, tiny_model
 from sanderling.policy.model_directory import load_model
 from sanderling.train import adapters
 from sanderling.train.adapters import merge_adapter
-from sanderling.train.checkpoint import checkpoints, final_dtype
+from sanderling.train.checkpoint import checkpoints
 from sanderling.train.config import LoraConfig, SaveDtype, SupervisedConfig, TrainerConfig
 from sanderling.train.sft.loop import run_sft
 
@@ -75,17 +74,6 @@ def test_checkpoints_are_float32_whatever_is_asked_for(straight: dict[SaveDtype,
         assert same(tensors(ours), tensors(theirs))
 
 
-def test_a_run_that_writes_bfloat16_goes_on_bit_for_bit(bases, straight: dict[SaveDtype, Path], tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    shutil.copytree(straight[SaveDtype.BFLOAT16], out)
-    shutil.rmtree(out / "model")
-    for late in checkpoints(out / "checkpoints")[1:]:
-        shutil.rmtree(late)
-    config = CONFIG.model_copy(update={"save_dtype": SaveDtype.BFLOAT16})
-    run_sft(config, random_rows(12), bases[torch.float32], out)
-    assert same(tensors(out / "model"), tensors(straight[SaveDtype.BFLOAT16] / "model"))
-
-
 @pytest.mark.parametrize("stored", [torch.float32, torch.bfloat16])
 def test_unasked_a_model_is_written_as_its_base_is_stored(bases, straight, tmp_path: Path, stored: torch.dtype) -> None:
     run_sft(CONFIG, random_rows(12), bases[stored], tmp_path / "run")
@@ -130,18 +118,3 @@ def test_a_merge_holds_the_base_as_it_is_stored_and_rounds_once(
     assert loaded == [held]
     assert same(merged.state_dict(), {name: tensor.to(wish) for name, tensor in expected.state_dict().items()})
     assert same(tensors(bases[stored]), before)
-
-
-def test_a_base_in_float16_ends_in_bfloat16(tmp_path: Path) -> None:
-    tiny_model().half().save_pretrained(tmp_path)
-    assert final_dtype(SaveDtype.BASE, tmp_path) == torch.bfloat16
-
-
-def test_a_merged_model_too(bases, tmp_path: Path) -> None:
-    config = CONFIG.model_copy(update={"lora": LoraConfig(rank=4), "save_dtype": SaveDtype.BFLOAT16})
-    done = run_sft(config, random_rows(12), bases[torch.bfloat16], tmp_path / "run")
-    assert {tensor.dtype for tensor in load_file(done.model_dir / "adapter_model.safetensors").values()} == {torch.float32}
-    for wish in SaveDtype:
-        dtype = final_dtype(wish, bases[torch.bfloat16])
-        assert dtype == WIDTHS.get(wish, torch.bfloat16)
-        assert merge_adapter(bases[torch.bfloat16], done.model_dir, dtype).dtype == dtype

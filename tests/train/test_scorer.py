@@ -11,11 +11,10 @@ from tiny_qwen3 import VOCAB, tiny_model
 from transformers import MistralConfig, MistralForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
 from sanderling.core.errors import UserError
-from sanderling.train.config import MemoryConfig, Packing, Precision, TrainerConfig
+from sanderling.train.config import Packing, Precision, TrainerConfig
 from sanderling.train.contract import Row, ScoreRequest
 from sanderling.train.packed.attention import packed_attention
 from sanderling.train.packed.logprobs import TokenLogprobs, token_logprobs
-from sanderling.train.packed.memory import economise
 from sanderling.train.packed.packing import collate
 from sanderling.train.packed.scorer import ModelScorer
 from sanderling.train.trainer import row_logprobs
@@ -155,10 +154,6 @@ def test_answers_at_a_boundary_share_their_probe():
     close(ModelScorer(MODEL).score_many([request])[0], naive(request))
 
 
-def test_nothing_to_score_is_no_forward():
-    assert counted(MODEL, lambda: ModelScorer(MODEL).score_many([ScoreRequest([1, 2], [], [], [])])) == []
-
-
 def test_keys_and_values_are_not_copied_for_a_boundary(monkeypatch: pytest.MonkeyPatch):
     from sanderling.train.packed import attention
 
@@ -192,19 +187,6 @@ def test_cuts_spans_branches_and_rows_out_of_range_are_refused():
             ModelScorer(MODEL).score_many([request])
     with pytest.raises(ValueError, match="nothing precedes it"):
         ModelScorer(MODEL).score_with_rows([good], [[Row(np.array([1, 2]), np.array([True, True]))]])
-
-
-def test_the_module_is_left_as_it_was():
-    model = tiny_model()
-    before = [vars(layer.mlp).get("forward") for layer in model.model.layers]
-    attention = model.config._attn_implementation
-    ModelScorer(model, mlp_tile=2).score_many([ScoreRequest([1, 2, 3], [2], [[1]], [(0, 1)])])
-    assert [vars(layer.mlp).get("forward") for layer in model.model.layers] == before == [None, None]
-    assert model.config._attn_implementation == attention
-    economise(model, MemoryConfig(mlp_tile=4))
-    tiles = [layer.mlp.forward for layer in model.model.layers]
-    ModelScorer(model, mlp_tile=2).score_many([ScoreRequest([1, 2, 3], [2], [[1]], [(0, 1)])])
-    assert [layer.mlp.forward for layer in model.model.layers] == tiles
 
 
 def test_an_mlp_never_sees_more_tokens_than_a_tile():
@@ -244,15 +226,6 @@ def test_in_mixed_precision_it_is_row_logprobs_too():
     exact = naive(request, MODEL, 0.8)
     assert max(float(np.abs(a - b).max()) for a, b in zip(found.boundaries, exact, strict=True)) < 0.1
     np.testing.assert_allclose(found.rows[0], row_logprobs(TokenLogprobs(MODEL), rows, config)[0], atol=0.02)
-
-
-def test_padded_trainers_score_the_same():
-    """Packing is the trainer's business: boundaries are always packed."""
-    request = ScoreRequest([4, 5, 6, 7], [2, 4], [[1, 2, 3]] * 2, [(1, 3)] * 2)
-    rows = [Row(np.array([4, 5, 6, 7]), np.array([False, True, True, True]), trajectory="t")]
-    config = TrainerConfig(packing=Packing.PADDED)
-    (found,) = ModelScorer.of(MODEL, config).score_with_rows([request], [rows])
-    close(found.rows, row_logprobs(TokenLogprobs(MODEL), rows, config))
 
 
 def test_a_model_with_a_sliding_window_is_refused_with_what_to_do():

@@ -10,9 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_scorer import MODEL, MODELS, close, counted, naive
 from tiny_qwen3 import VOCAB
-from train_records import WordTokenizer, record
 
-from sanderling.rl.gain import GainConfig, plan_gains
 from sanderling.train.config import TrainerConfig
 from sanderling.train.contract import Row, ScoreRequest
 from sanderling.train.packed import logprobs
@@ -132,17 +130,3 @@ def test_a_family_costs_what_is_distinct_and_asks_the_same_once(monkeypatch: pyt
     assert heads == [boundaries * 3], "each answer token once"
     apart = [replace(request, family="") for request in requests]
     assert counted(MODEL, lambda: ModelScorer(MODEL).score_many(apart)) == [sum(len(r.ids) for r in requests) + 10 * probe]
-
-
-def test_a_family_is_cut_where_its_line_would_be_too_long():
-    requests = rollouts([[n] * 4 for n in range(30, 38)])
-    whole = 20 + 3 + 8 * 7
-    assert counted(MODEL, lambda: ModelScorer(MODEL, micro_batch_tokens=whole).score_many(requests)) == [whole]
-    half = counted(MODEL, lambda: ModelScorer(MODEL, micro_batch_tokens=whole - 1).score_many(requests))
-    assert sorted(half) == [20 + 3 + 1 * 7, 20 + 3 + 7 * 7]
-
-
-def test_rollouts_of_a_question_are_a_family():
-    one, other = (record(name, answers=("Oslo",)) for name in ("a", "b"))
-    asks = [plan_gains(each, WordTokenizer(), GainConfig()).request for each in (one, other)]
-    assert [ask.family for ask in asks] == [one.question.id, other.question.id]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scorer_ranks import CONFIG, asked, refuse, rollouts, score, score_own
+from scorer_ranks import CONFIG, asked, refuse, score, score_own
 from test_team import alone, pair  # noqa: F401  # pair is a fixture
 from tiny_qwen3 import tiny_model
 
@@ -47,13 +47,6 @@ def test_scores_over_shards_are_row_logprobs_of_the_whole_model(pair):  # noqa: 
     same([values for one in found for values in one.boundaries], [values for one in expected for values in one])
 
 
-def test_between_two_steps_of_training(pair):  # noqa: F811
-    (first, _), (second, _) = pair(score, 3, True, 1, True)
-    solo, _ = alone(score, 3, False, 1, True)
-    all_same(first, solo)
-    all_same(second, solo)
-
-
 @pytest.mark.parametrize("shard", [True, False], ids=["shards", "replicas"])
 def test_two_ranks_share_a_line(pair, shard: bool):  # noqa: F811
     (first, _), (second, _) = pair(score, 3, shard, 2)
@@ -70,18 +63,6 @@ def test_ranks_bring_requests_of_their_own(pair, counts: list[int]):  # noqa: F8
     assert [len(part) for part in found] == counts
     for ours, theirs in zip([one for part in found for one in part], expected, strict=True):
         same(ours, theirs)
-
-
-@pytest.mark.parametrize("context", [1, 2], ids=["lines shared out", "every line shared"])
-def test_rollouts_of_questions_over_two_ranks(pair, context: int):  # noqa: F811
-    (first, _), (second, _) = pair(score, 3, False, context, False, True)
-    all_same(first, second)
-    requests, rows = rollouts(3)
-    alone_each = [
-        ModelScorer.of(tiny_model(seed=3), CONFIG).score_with_rows([request], [own])[0]
-        for request, own in zip(requests, rows, strict=True)
-    ]
-    all_same(first, alone_each)
 
 
 def test_a_request_that_cannot_be_scored_ends_all_ranks(pair):  # noqa: F811

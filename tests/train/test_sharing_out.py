@@ -8,16 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from test_scorer_families import groups as request_groups
-from tiny_qwen3 import VOCAB, tiny_model
+from tiny_qwen3 import VOCAB
 
-from sanderling.train.config import Aggregation, Packing, TrainerConfig
+from sanderling.train.config import Packing, TrainerConfig
 from sanderling.train.contract import Row, ScoreRequest
 from sanderling.train.packed import scorer_layout
-from sanderling.train.packed.logprobs import TokenLogprobs
 from sanderling.train.packed.packing import bundled, deal
 from sanderling.train.packed.prefixes import COPIES, Bundling
 from sanderling.train.packed.scorer_layout import asked, lay_out_requests, lines_of
-from sanderling.train.trainer import _plan, row_logprobs
+from sanderling.train.trainer import _plan
 
 CONFIG = TrainerConfig(micro_batch_tokens=2048)
 
@@ -48,13 +47,6 @@ def test_rollouts_of_one_question_are_shared_out():
     assert work(alike, _plan(alike, CONFIG, 1)) == [50 + 8 * 10]
     same = [apart[0]] * 8
     assert sorted(work(same, _plan(same, CONFIG, 2))) == [0, 60], "two would each do what one does"
-
-
-def test_questions_that_are_not_as_many_as_ranks_are_cut():
-    rows = [row for name in ("a", "bb", "ccc") for row in rollouts(8, 0, 60, name)]
-    assert sorted(work(rows, _plan(rows, CONFIG, 2))) == [12 * 60, 12 * 60]
-    whole = [row for name in ("a", "bb", "ccc", "dddd") for row in rollouts(8, 50, 10, name)]
-    assert work(whole, _plan(whole, CONFIG, 2)) == [260, 260], "where they come out even they stay whole"
 
 
 @given(
@@ -91,15 +83,6 @@ def test_requests_of_one_question_are_shared_out():
     assert len(sizes) == 2 and max(sizes) <= 50 + 5 * (10 + 2)
 
 
-def test_what_adds_nothing_to_a_line_that_is_too_long_is_not_computed_again():
-    (row,) = rollouts(1, 0, 60)
-    (bundle,) = Bundling([row] * 3).cut(50)
-    assert (bundle.rows, bundle.tokens) == ((0, 1, 2), 60)
-    ((members, line),) = lines_of([asked(one) for one in requests([row] * 3)], 50)
-    assert (members, len(line.ids)) == ([0, 1, 2], 62)
-    assert len(Bundling(rollouts(2, 59, 1)).cut(50)) == 2, "a token more is a row more"
-
-
 def test_copies_of_what_rows_share_are_bounded():
     rows = rollouts(8, 95, 5)
     assert [(len(one.rows), one.copied) for one in Bundling(rows).cut(150)] == [(6, 600), (2, 200)]
@@ -109,14 +92,6 @@ def test_copies_of_what_rows_share_are_bounded():
     assert [len(batch) for batch in plans[0]] == [4, 4], "115 tokens each, but they continue 400"
     wide = _plan(two, TrainerConfig(micro_batch_tokens=230), 1)
     assert [len(batch) for batch in wide[0]] == [8]
-
-
-def test_log_probabilities_are_shared_whatever_the_loss_takes_means_of():
-    rows, sizes = rollouts(8, 50, 10), []
-    model = tiny_model()
-    model.model.embed_tokens.register_forward_hook(lambda _, given, out: sizes.append(given[0].numel()))
-    row_logprobs(TokenLogprobs(model), rows, CONFIG.model_copy(update={"aggregation": Aggregation.MICRO_BATCH_MEAN}))
-    assert sizes == [50 + 8 * 10]
 
 
 @given(request_groups(), st.integers(1, 80))

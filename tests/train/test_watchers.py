@@ -72,7 +72,3 @@ def test_wandb_offline_stays_in_the_run(tmp_path: Path, monkeypatch: pytest.Monk
     watcher.log(1, {"loss": 2.0})
     watcher.close()
     assert list((tmp_path / "wandb").glob("offline-run-*"))
-
-
-def test_the_table_names_every_view():
-    assert sorted(WATCHERS) == ["tensorboard", "trackio", "wandb"]

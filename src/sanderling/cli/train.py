@@ -47,9 +47,6 @@ def sft(
     processes: Annotated[
         int, typer.Option("--processes", min=1, help="Processes on this machine, one for each GPU; or start with torchrun.")
     ] = 1,
-    change: Annotated[
-        bool, typer.Option("--change", help="Go on with other settings (trainer, epochs) than the run was begun with.")
-    ] = False,
     anyway: Annotated[
         bool, typer.Option("--anyway", help="Train even where the plan (sanderling train plan) says that the GPU is too small.")
     ] = False,
@@ -66,7 +63,7 @@ def sft(
     given = {"model": model, "data.files": files or None, "data.profile": profile, "merge": merge or None}
     config = find_settings("sft", SftConfig, recipe, asked(SftConfig, overrides), given)
     with one_voice() as report:
-        run_sft_command(Order(config, out or Path("runs") / config.title, processes, change, anyway, fresh), report)
+        run_sft_command(Order(config, out or Path("runs") / config.title, processes, anyway, fresh), report)
 
 
 app.command("rl")(rl)

@@ -189,17 +189,6 @@ class ParallelConfig(Frozen):
     """How many processes, one after the other, share each row: each holds a part of its tokens."""
 
 
-class GuardConfig(Frozen):
-    """When a run has gone astray."""
-
-    factor: float = Field(default=3.0, gt=1)
-    """A step is bad when its loss is above this many times the median …"""
-    window: int = Field(default=50, ge=1)
-    """… of so many good steps before."""
-    patience: int = Field(default=5, ge=1)
-    """Bad steps in a row that end a run."""
-
-
 class SupervisedConfig(Frozen):
     """A supervised run: rows epoch after epoch."""
 
@@ -221,7 +210,6 @@ class SupervisedConfig(Frozen):
     """Of the model at the end, trained whole or merged."""
     seed: int = Field(default=0, ge=0)
     lora: LoraConfig = LoraConfig()
-    guard: GuardConfig = GuardConfig()
     watch: tuple[str, ...] = ()
     """Where the run can be watched beside metrics.jsonl: ``tensorboard``, ``trackio``, ``wandb``."""
 

@@ -13,7 +13,6 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -65,8 +64,6 @@ class Devices:
     bytes: int
     """Memory of each; of a processor the machine's, for all processes together."""
     gpus: bool = True
-    host: int | None = None
-    """Memory of the machine that GPUs are in; None: not known."""
 
     @property
     def room(self) -> int:
@@ -87,14 +84,11 @@ def devices_here() -> Devices:
     """
     import torch
 
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for limit in (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")):
-        if limit.is_file() and (value := limit.read_text().strip()).isdigit():  # a container's
-            memory = min(memory, int(value))
     if torch.cuda.is_available():
         found = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
         least = min(found, key=lambda one: one.total_memory)
-        return Devices(least.name, len(found), least.total_memory, host=memory)
+        return Devices(least.name, len(found), least.total_memory)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return Devices("processor", 1, memory, gpus=False)
 
 
@@ -415,11 +409,11 @@ def _gib(size: float) -> str:
 def check_fit(config: SftConfig, index: RowIndex, processes: int, devices: Devices, *, anyway: bool) -> None:
     """Raises UserError with what would help when the longest row is too much for a GPU; ``anyway``: warns of it.
 
-    A plan is an estimate, so a person may overrule it; memory of the machine, which other programs share and which may be
-    swapped, is only warned of. A model whose sizes are not known may still be trained.
+    A plan is an estimate, so a person may overrule it. Memory of the machine, which other programs share and which may be
+    swapped, refuses nothing. A model whose sizes are not known may still be trained.
     """
     try:
-        if config.model is None or not read_shape(config.model).parameters:
+        if not devices.gpus or config.model is None or not read_shape(config.model).parameters:
             return
     except UserError:
         return
@@ -427,35 +421,10 @@ def check_fit(config: SftConfig, index: RowIndex, processes: int, devices: Devic
         largest = max(int(index.lengths[batch].sum()) for batch in schedule(index.lengths, config))
         config = with_changes(config, {"trainer.micro_batch_tokens": min(config.trainer.micro_batch_tokens, largest)})
     found = plan_sft(config, replace(devices, count=processes), index.survey.longest)
-    if devices.gpus and not found.fits:
+    if not found.fits:
         said = found.sentence.removesuffix(".")
         if not anyway:
             raise UserError(
                 f"{said}; --anyway tries it, since this is reckoned (longest row: {index.survey.longest:,} tokens)."
             )
         warnings.warn(f"{said}; going on all the same.", stacklevel=2)
-    there = devices.host if devices.gpus else devices.bytes
-    here = min(processes, devices.count) if devices.gpus else processes
-    for need, knob in [] if there is None else _of_the_machine(found, here, there):
-        if there is not None and need > there:
-            warnings.warn(
-                f"By the plan this takes {_gib(need)} GiB of the machine's memory and there are {_gib(there)}: "
-                f"if it is killed, try {knob}.",
-                stacklevel=2,
-            )
-            return
-
-
-def _of_the_machine(found: Plan, here: int, there: int) -> Iterator[tuple[int, str]]:
-    """Bytes of the machine's memory at the times when they are most, and what makes them fewer.
-
-    Beside GPUs: while the model is read, and while what waits for the backward pass lies beside what is saved.
-    """
-    needs, sharded = found.estimate, found.load.sharded
-    if not found.devices.gpus:
-        yield here * (needs.total + needs.host), "a smaller trainer.micro_batch_tokens or shorter rows"
-        return
-    less = "a smaller model" if sharded or here == 1 else "parallel.kind=fsdp, where one process reads the model"
-    yield needs.read * (1 if sharded else here), less
-    less = "trainer.memory.offload=false" if needs.gathered <= there else "a LoRA (lora.rank), which gathers less to save"
-    yield here * needs.host + needs.gathered, less

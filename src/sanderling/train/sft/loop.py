@@ -4,22 +4,15 @@
 assistant's tokens. The order of rows depends on the seed and epoch alone, so a run that was killed continues from its last
 checkpoint to the very same weights, bit for bit. The rows of one trajectory are never in two batches. In a team every rank
 calls, and rank 0 writes.
-
-One bad batch is nothing; several in a row, each far above the median of the steps before, are a run that will not come back,
-and :class:`DivergenceGuard` ends it. A loss or gradient that is not finite never reaches it: the trainer refuses such a step
-before any weight changes.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
 import torch
 
-from sanderling.core.errors import UserError
 from sanderling.train.checkpoint import (
     checkpoints,
     final_dtype,
@@ -29,10 +22,10 @@ from sanderling.train.checkpoint import (
     save_checkpoint,
     save_model,
 )
-from sanderling.train.config import GuardConfig, SupervisedConfig
+from sanderling.train.config import SupervisedConfig
 from sanderling.train.contract import Row
 from sanderling.train.loss import sft
-from sanderling.train.metrics import MetricsLog, open_watcher, read_metrics
+from sanderling.train.metrics import MetricsLog, open_watcher
 from sanderling.train.parallel.team import SOLO, Team
 from sanderling.train.row_source import ListSource, RowSource
 from sanderling.train.sft.schedule import (
@@ -47,39 +40,7 @@ from sanderling.train.sft.schedule import (
 )
 from sanderling.train.trainer import Trainer
 
-RecordStep = Callable[[Sequence[Row], dict[str, float]], None]
-
-
-class DivergenceGuard:
-    """Watches a run's losses; made of the losses so far, it judges as one that saw them."""
-
-    def __init__(self, config: GuardConfig, losses: Sequence[float] = ()) -> None:
-        """``losses``: those of the steps so far, oldest first."""
-        self._config = config
-        self._good: deque[float] = deque(maxlen=config.window)
-        self._bad = 0
-        for loss in losses:
-            self._see(loss)
-
-    def check(self, step: int, loss: float, rows: Sequence[str]) -> None:
-        """Take note of a step's loss. Raises UserError when it was one bad step too many; ``rows`` names its batch."""
-        before = median(self._good) if self._good else loss
-        self._see(loss)
-        if self._bad < self._config.patience:
-            return
-        listed = ", ".join(rows[:8]) + (f" and {len(rows) - 8} more" if len(rows) > 8 else "")
-        raise UserError(
-            f"The loss was above {self._config.factor:g} times its median ({before:.4g}) for {self._bad} steps and is "
-            f"{loss:.4g} in step {step}, so training stopped: begin again with a lower trainer.lr, or look at rows {listed}."
-        )
-
-    def _see(self, loss: float) -> None:
-        # The first steps of a run are no measure: a median of a few jumps about.
-        if len(self._good) >= min(10, self._config.window) and loss > self._config.factor * max(median(self._good), 1e-8):
-            self._bad += 1
-        else:
-            self._bad = 0
-            self._good.append(loss)
+RecordStep = Callable[[dict[str, float]], None]
 
 
 @dataclass(frozen=True)
@@ -124,9 +85,8 @@ def run_sft(
         trainer.load_state(load_state(last))
     with _record(config, out_dir, trainer) as record:
         while trainer.steps < len(plan):
-            batch = [row for index in plan[trainer.steps] for row in source[index]]
-            metrics = trainer.step(batch, sft)
-            record(batch, metrics)
+            metrics = trainer.step([row for index in plan[trainer.steps] for row in source[index]], sft)
+            record(metrics)
             if progress is not None:
                 progress(Progress(trainer.steps, len(plan), metrics))
             if trainer.steps % config.save_every == 0 and trainer.steps < len(plan):
@@ -144,9 +104,7 @@ def run_sft(
 
 @contextmanager
 def _record(config: SupervisedConfig, out_dir: Path, trainer: Trainer) -> Iterator[RecordStep]:
-    """Writes down each step, shows it where that was asked for, and stops a run that goes astray. Rank 0 alone writes."""
-    before = [line for line in read_metrics(out_dir / METRICS) if line["step"] <= trainer.steps]
-    guard = DivergenceGuard(config.guard, [line["loss"] for line in before])
+    """Writes down each step, and shows it where that was asked for. Rank 0 alone writes."""
     writes = trainer.team.rank == 0
     log = MetricsLog(out_dir / METRICS, resume_step=trainer.steps) if writes else None
     with ExitStack() as stack:
@@ -155,11 +113,10 @@ def _record(config: SupervisedConfig, out_dir: Path, trainer: Trainer) -> Iterat
             for name in (config.watch if writes else ())
         ]
 
-        def record(rows: Sequence[Row], metrics: dict[str, float]) -> None:
+        def record(metrics: dict[str, float]) -> None:
             if log is not None:
                 log.append({"step": trainer.steps, **metrics})
             for view in views:
                 view.log(trainer.steps, metrics)
-            guard.check(trainer.steps, metrics["loss"], [row.trajectory for row in rows])
 
         yield record

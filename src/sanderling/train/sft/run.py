@@ -53,8 +53,6 @@ _FREE = (
     "trainer.logit_chunk", "watch",
 )  # fmt: skip
 """Settings that may differ when a run goes on: paths (their content may not) and what only says how the work is done."""
-_CHANGEABLE = ("trainer.", "epochs", "max_steps", "guard.")
-"""Settings that a person may change on purpose and go on."""
 _LINGER_S = 60.0
 """How long the others get when one of the processes has failed; on CUDA they would wait for it for hours."""
 Look = Callable[[], Devices]
@@ -67,8 +65,6 @@ class Order:
     config: SftConfig
     out: Path
     processes: int = 1
-    change: bool = False
-    """Whether a run is to go on with other settings than it was begun with."""
     anyway: bool = False
     """Whether it is tried where the plan says that it does not fit."""
     fresh: bool = False
@@ -131,10 +127,10 @@ def prepare(order: Order, report: Report, processes: int, look: Look = devices_h
     record, hands = record_of(out), processes // config.parallel.context
     begun = record.is_begun and not order.fresh
     if begun:
-        _check_same_run(config, record, change=order.change)
+        _check_same_run(config, record)
         if is_finished(config, out):
             return None
-        _check_same_parts(config, record, hands, change=order.change)
+        _check_same_parts(config, record, hands)
     elif order.fresh:
         record.check_fresh([model, *config.data.files])
     else:
@@ -217,30 +213,22 @@ def record_of(out: Path) -> RunRecord:
     return RunRecord(out, "sft", (ROWS, f".{ROWS}"))
 
 
-def _check_same_run(config: SftConfig, record: RunRecord, *, change: bool) -> None:
-    """Raises UserError, saying what differs, when a directory holds a run with other settings, data or model.
-
-    ``change``: how it trains may differ (trainer, epochs, max_steps, guard); data, batches and adapters never do.
-    """
+def _check_same_run(config: SftConfig, record: RunRecord) -> None:
+    """Raises UserError, saying what differs, when a directory holds a run with other settings, data or model."""
     before, now = flat(load_config(SftConfig, record.settings(), str(record.out))), flat(_in_text(config))
     free = _FREE if config.trainer.aggregation is Aggregation.MICRO_BATCH_MEAN else (*_FREE, "trainer.micro_batch_tokens")
-    differing = [key for key in unlike(before, now) if not key.startswith((*free, *(_CHANGEABLE if change else ())))]
+    differing = [f"{key} {before.get(key)}, now {now.get(key)}" for key in unlike(before, now) if not key.startswith(free)]
     inputs = record.inputs()
-    changed = [f"other {name}" for name, content in _inputs(config).items() if inputs.get(name) != content]
-    changeable = differing and all(key.startswith(_CHANGEABLE) for key in differing)
-    record.refuse(
-        [f"{key} {before.get(key)}, now {now.get(key)}" for key in differing] + changed,
-        ", or --change to go on with them" if changeable else "",
-    )
+    record.refuse(differing + [f"other {name}" for name, content in _inputs(config).items() if inputs.get(name) != content])
 
 
-def _check_same_parts(config: SftConfig, record: RunRecord, hands: int, *, change: bool) -> None:
+def _check_same_parts(config: SftConfig, record: RunRecord, hands: int) -> None:
     """Raises UserError when batches were dealt into other parts than ``hands`` and the loss depends on that."""
     before = record.inputs()[_HANDS]
-    if config.trainer.aggregation is Aggregation.MICRO_BATCH_MEAN and before != hands and not change:
+    if config.trainer.aggregation is Aggregation.MICRO_BATCH_MEAN and before != hands:
         raise UserError(
             f"{record.out} holds a run of {before} parts a batch, now {hands}, and micro_batch_mean depends on that: "
-            "start as many processes as before, or add --change to go on all the same."
+            "start as many processes as before."
         )
 
 
