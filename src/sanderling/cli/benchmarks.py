@@ -1,4 +1,4 @@
-"""``sanderling eval list``, ``check``, ``agree`` and ``export``: what stands around a run. Thin: `evaluate` does the work."""
+"""``sanderling eval list``, ``check``, ``score``, ``agree``, ``export``: what stands around a run. Thin."""
 
 import json
 from pathlib import Path
@@ -8,6 +8,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from sanderling.cli import exits
+from sanderling.cli.options import BUDGET, JUDGING, ConfigFile, Set, settings, show
 from sanderling.core.errors import UserError
 from sanderling.core.text import visible
 from sanderling.report.numbers import MISSING, percent, span
@@ -108,6 +110,96 @@ def check(
         count = write_questions(out, loaded.questions, private=loaded.private)
         private = ", readable for you only" if loaded.private else ""
         typer.echo(visible(f"{count:,} questions are in {out}{private}."), err=as_json)
+
+
+def score(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...", help="Trajectories in any layout that data import reads, or folders of AgentToLeaP's results."
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Directory of the run that is written; the same one goes on.")],
+    questions: Annotated[
+        Path | None,
+        typer.Option("--questions", help="The benchmark's file, whose accepted answers count; without it the records' own."),
+    ] = None,
+    benchmark: Annotated[
+        str | None, typer.Option("--benchmark", metavar="KEY", help="Whose file it is; sanderling eval list has them.")
+    ] = None,
+    canary: Canary = "",
+    layout: Annotated[
+        str | None,
+        typer.Option("--layout", metavar="NAME", help="Only records of this layout (or file.py:name); others are left out."),
+    ] = None,
+    public: Annotated[
+        bool, typer.Option("--public", help="AgentToLeaP's records, which name no benchmark, are of one that may be published.")
+    ] = False,
+    judges: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--judge", help="Who judges (see eval run); by default the publisher's own rule.", rich_help_panel=JUDGING
+        ),
+    ] = None,
+    second: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--second-judge", help="Who judges too, and decides nothing: eval agree compares.", rich_help_panel=JUDGING
+        ),
+    ] = None,
+    verdicts: Annotated[
+        Path | None,
+        typer.Option("--verdicts", help="A person's verdicts, which outweigh any judge (CSV).", rich_help_panel=JUDGING),
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option("--max-cost", min=0.0, help="Most that judging may cost.", rich_help_panel=BUDGET)
+    ] = None,
+    unscored_limit: Annotated[
+        float | None, typer.Option("--unscored-limit", help="More unscored attempts make the run invalid; 0.02 by default.")
+    ] = None,
+    config_file: ConfigFile = None,
+    sets: Set = None,
+) -> None:
+    """Judge and measure trajectories that others have made: a run's directory, for eval report, judge, agree and export.
+
+    Exit status: 0 for a valid result, 3 when a judge was not reached, its budget was spent, or too much could not be scored.
+    Killed or stopped, the same command goes on.
+    """
+    import asyncio
+
+    from sanderling.cli.eval_shown import end_as_valid, print_result, show_peers
+    from sanderling.core.asking import BudgetSpentError
+    from sanderling.evaluate.log import RunLog
+    from sanderling.evaluate.peer_run import ScoreConfig, score_peers
+    from sanderling.policy.budget import Spending
+    from sanderling.runs.files import check_places
+    from sanderling.runs.provenance import command_line
+
+    given = {
+        "benchmark": benchmark,
+        "layout": layout,
+        "public": public or None,
+        "budget.max_cost": max_cost,
+        "unscored_limit": unscored_limit,
+    }
+    given |= {"judging.judges": judges or None, "judging.second": second or None}
+    config, log = settings(ScoreConfig, config_file, sets, given), RunLog(out)
+    check_places([*files, *([questions] if questions else [])], [log.database])
+    spending, console = Spending(log.root, config.budget, locked=True), Console(highlight=False, soft_wrap=True)
+    about = {"questions": questions, "canary": canary, "verdicts": verdicts, "command": command_line()}
+    with log.alone(), Console(stderr=True).status("judging") as status:
+        judging = score_peers(files, log, config, spending, **about, on_judged=lambda count: status.update(f"{count:,} judged"))
+        try:
+            result = asyncio.run(judging)
+        except BudgetSpentError as error:
+            show(f"{error} What there was before stays as it is; the same command goes on.")
+            raise typer.Exit(exits.UNFINISHED) from None
+    show_peers(console, log.require().about, result)
+    print_result(console, result)
+    if spending.ledger.spent.calls:
+        show(str(spending))
+    show(f"{log.result_file} has all figures, {log.database} every verdict.")
+    end_as_valid(result)
 
 
 def agree(

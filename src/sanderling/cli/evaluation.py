@@ -2,11 +2,10 @@
 
 import typer
 
-from sanderling.cli.benchmarks import agree, check, export, list_
+from sanderling.cli.benchmarks import agree, check, export, list_, score
 from sanderling.cli.eval_judge import judge
 from sanderling.cli.eval_report import report
 from sanderling.cli.eval_run import run
-from sanderling.cli.eval_score import score
 
 app = typer.Typer(no_args_is_help=True)
 

@@ -1,4 +1,4 @@
-"""Others' records from where they lie, read by `data`'s importer, and written as a run's directory of the same shape as ours.
+"""Others' records from where they lie, read by `data`'s importer: files of any layout, and AgentToLeaP's folders of results.
 
 Files may be in any layout that can be imported; what a layout says beside its messages (a verdict of those who made the record,
 the benchmark it names, whether such files are published because they are right) is read here.
@@ -7,9 +7,7 @@ AgentToLeaP writes folders in three styles: ``TASK/traj_I/``, ``TASK_run_I/`` an
 folder of an attempt that was killed lacks it. ``TASK-context-N/`` without one is a later part of an attempt's context. The
 harness copies judged attempts to ``success/`` and ``fail/``, the latter also those that its judge failed on: a copy is no
 attempt of its own, but a verdict. Whether ``x_run_2`` is the second run of x or a task of that name is told by ``task_id`` in
-its file, then by the benchmark's ids and the folder's neighbours.
-
-The files are read twice: once to learn what each record is, once to write them; memory holds one record.
+its file, then by the benchmark's ids and the folder's neighbours. Memory holds one record.
 """
 
 import filecmp
@@ -29,10 +27,7 @@ from sanderling.core.record import Trajectory
 from sanderling.core.types import Ending
 from sanderling.data.importing import Import, find_places
 from sanderling.data.layouts import REPEATED, layout_named
-from sanderling.evaluate.benchmark_files import Loaded, sha256_of
-from sanderling.evaluate.benchmarks import is_private_name
-from sanderling.evaluate.log import About, Kind, RunLog, RunState, sha256_of_questions
-from sanderling.evaluate.peers import UNMATCHED, Found, Joiner, Lost, PeerFacts, Plan, planned, rewritten
+from sanderling.evaluate.peers import Found, Lost
 
 
 class Records(ABC):
@@ -323,103 +318,3 @@ def _same(one: Path, other: Path) -> bool:
 
 def _natural(task: str) -> tuple[int, str]:
     return (int(task), "") if task.isdecimal() and len(task) < 19 else (10**18, task)
-
-
-# The run --------------------------------------------------------------------------------------------------------------------
-
-_UNNAMED = (
-    "Its texts are left out of reports and logs, since AgentToLeaP's records do not say of which benchmark they are: "
-    "eval score --public says that they may be published."
-)
-
-
-@dataclass(frozen=True)
-class PeerRun:
-    """Others' records, before they are judged."""
-
-    records: Records
-    plan: Plan
-    about: About
-
-
-def read_peers(sources: Sequence[Path], layout: str = "", loaded: Loaded | None = None, *, public: bool = False) -> PeerRun:
-    """Read the records once. Raises UserError.
-
-    ``loaded``: the benchmark whose accepted answers count. ``public``: a person says that the texts may be published, where
-    nothing else says what they are.
-    """
-    joiner = Joiner(loaded.questions) if loaded is not None else None
-    records = open_records(sources, layout, joiner.by_task if joiner else ())
-    plan = planned(records, joiner)
-    questions = list(plan.questions.values())
-    hidden = _why_hidden(plan, loaded, public=public)
-    about = About(
-        kind=Kind.PEERS,
-        benchmark=loaded.benchmark if loaded else "",
-        split=loaded.split if loaded else "",
-        file=loaded.path_name if loaded else "",
-        file_sha256=loaded.sha256 if loaded else "",
-        chosen="those with a record" if loaded else "all",
-        questions=len(questions),
-        questions_sha256=sha256_of_questions(questions),
-        seed=0,
-        private=bool(hidden) or (loaded is not None and loaded.private),
-        canaries=loaded.canaries if loaded else (),
-        peers=_facts(records, plan, loaded, hidden),
-    )
-    return PeerRun(records, plan, about)
-
-
-def write_peers(directory: RunLog, run: PeerRun, command: str) -> RunState:
-    """Write records, questions and published verdicts down, unless they are there. Raises UserError for another run's place."""
-    questions = list(run.plan.questions.values())
-    begun = directory.begin(run.about, questions, run.plan.attempts, command)
-    directory.go_on(begun, questions)
-    known = {one.id for one in directory.episodes()}
-    for record in rewritten(run.records, run.plan):
-        if record.id not in known:
-            directory.append(record, durable=False)  # a loss of power takes what the same command writes again
-    if run.plan.published:
-        directory.keep_published(run.plan.published)
-    return begun
-
-
-def _why_hidden(plan: Plan, loaded: Loaded | None, *, public: bool) -> str:
-    """Why the records' texts are not to be published, in a sentence; empty: the records are no reason."""
-    named = ", ".join(filter(is_private_name, plan.sets))
-    why = f"its records name {named}" if named else "its records say that they are private" if plan.private else ""
-    if public and (why or (loaded is not None and loaded.private)):
-        told = why or "the benchmark's file is private"
-        raise UserError(
-            f"--public cannot be said here, since {told}: leave it out; eval report --show-texts shows you the texts."
-        )
-    if why:
-        return f"Its texts are left out of reports and logs: {why}."
-    return _UNNAMED if "agenttoleap" in plan.layouts and loaded is None and not public else ""
-
-
-def _facts(records: Records, plan: Plan, loaded: Loaded | None, hidden: str) -> PeerFacts:
-    left, asked = records.left, {one.id for one in loaded.questions} if loaded else set[str]()
-    # One that is not the benchmark's is counted apart.
-    answered = {id for id, one in plan.questions.items() if any(map(str.strip, one.answers)) or UNMATCHED in one.meta}
-    return PeerFacts(
-        sources=tuple(source.resolve().name for source in records.sources),
-        sources_sha256=sha256_of(records.files),
-        layouts=tuple(plan.layouts),
-        records=len(plan.places),
-        lost=len(plan.lost),
-        unread=left["unread"] + left["files"] + plan.unplaced,
-        copies=left["copies"],
-        parts=left["parts"],
-        benchmark_questions=len(loaded.questions) if loaded else None,
-        without_record=len(asked - plan.questions.keys()),
-        without_answer=sum(place.question not in answered for place in plan.places),
-        joined=dict(plan.joined),
-        unmatched=dict(plan.unmatched),
-        unmatched_examples=tuple(plan.unmatched_examples),
-        published=len(plan.published),
-        published_unsure=left["unsure"] + left["contradictions"],
-        sets=tuple(plan.sets),
-        hidden=hidden,
-        chosen=plan.selections,
-    )
