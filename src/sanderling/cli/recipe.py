@@ -1,49 +1,38 @@
-"""``sanderling recipe``: run a whole recipe, or make the base model the tiny one starts from. Thin: recipes do the work."""
+"""``sanderling recipe``: run a whole recipe, or make the base model the tiny one starts from. Thin: `recipes` does the work."""
 
-import shlex
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from sanderling.cli import exits
-from sanderling.runs.progress import Report
-
 app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("run")
 def run(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="tiny, merge-tiny, ablation-tiny, or a TOML file with other settings.")
-    ],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="tiny, or a TOML file with other settings.")] = "tiny",
     out: Annotated[Path | None, typer.Option("--out", help="Directory of the run; runs/NAME by default.")] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="All stages, far too short to learn much; in runs/NAME-quick.")
     ] = False,
     overrides: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A setting, such as rl.steps=20; as often as you like."),
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting, such as rl.steps=20; repeatable."),
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Delete what the directory holds and begin again.")] = False,
 ) -> None:
     """Run a recipe; stages that are done are skipped, and a stage that was killed goes on where it was."""
-    from sanderling.recipes.registry import find_recipe
-    from sanderling.runs.run_record import RunRecord
-    from sanderling.runs.stages import STAGES, clear_run
+    from sanderling.recipes.tiny import find_recipe
+    from sanderling.recipes.tiny_stages import run_tiny
+    from sanderling.runs.progress import Report
+    from sanderling.runs.provenance import command_line
+    from sanderling.runs.stages import command_in
 
-    recipe = find_recipe(name, quick=quick, overrides=overrides or [])
-    directory = out or Path("runs") / (recipe.name + ("-quick" if quick else ""))
-    command = shlex.join(["sanderling", *sys.argv[1:]])
-    with _goes_on("the same command without --fresh" if fresh else "the same command"):
-        if fresh:
-            clear_run(directory, recipe.reads)
-        RunRecord(directory, STAGES).check_empty()
-        recipe.run(directory, Report(Console()), command)
+    config = find_recipe(name, quick=quick, overrides=overrides or [])
+    directory = out or Path("runs") / (Path(name).stem + ("-quick" if quick else ""))
+    with command_in(directory, fresh=fresh, reads=[config.base] if config.base else []):
+        run_tiny(config, directory, Report(Console()), command_line())
 
 
 @app.command("base")
@@ -53,10 +42,11 @@ def base(
     """Train the tiny recipe's base model on generated worlds, with the settings of the shipped one."""
     from sanderling.recipes.base import BaseConfig, train_base
     from sanderling.runs.locks import locked
+    from sanderling.runs.progress import Report
+    from sanderling.runs.stages import after_interrupt
 
-    config = BaseConfig()
-    report = Report(Console())
-    with _goes_on("the same command"), locked(out), report.task("Base model", config.steps) as advance:
+    config, report = BaseConfig(), Report(Console())
+    with after_interrupt(), locked(out), report.task("Base model", config.steps) as advance:
         seen = 0
 
         def on_step(step: int, metrics: dict[str, float]) -> None:
@@ -66,13 +56,3 @@ def base(
 
         directory = train_base(config, out, on_step)
     report.say(f"The base model is in {directory}.")
-
-
-@contextmanager
-def _goes_on(command: str) -> Iterator[None]:
-    """After Ctrl-C, one sentence that says what to do, and exit status 130."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        Console(stderr=True).print(f"Interrupted: {command} goes on where it stopped.", soft_wrap=True)
-        raise typer.Exit(exits.INTERRUPTED) from None

@@ -9,11 +9,13 @@ that is killed redoes only the stage it was in. Other settings stop the run with
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from rich.console import Console
 
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
@@ -103,6 +105,29 @@ def clear_run(directory: Path, reads: Iterable[Path]) -> None:
     if directory.exists():
         with locked(directory):
             record.empty()
+
+
+@contextmanager
+def after_interrupt(same: str = "the same command") -> Iterator[None]:
+    """After Ctrl-C one sentence says how to go on; raises SystemExit with status 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        Console(stderr=True).print(f"Interrupted: {same} goes on where it stopped.", soft_wrap=True)
+        raise SystemExit(130) from None
+
+
+@contextmanager
+def command_in(directory: Path, *, fresh: bool = False, reads: Iterable[Path] = ()) -> Iterator[None]:
+    """What a command does around its stages: ``--fresh``, no directory of other things, :func:`after_interrupt`.
+
+    Raises UserError as :func:`clear_run` does.
+    """
+    with after_interrupt("the same command without --fresh" if fresh else "the same command"):
+        if fresh:
+            clear_run(directory, reads)
+        RunRecord(directory, STAGES).check_empty()
+        yield
 
 
 def _record(table: Table, name: str) -> StageRecord | None:

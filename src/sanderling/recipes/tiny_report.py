@@ -10,10 +10,9 @@ from sanderling.core.config import to_toml
 from sanderling.evaluate.reading import Reading, pick_three, reading_of
 from sanderling.evaluate.report_model import Chart, Fact, FactSheet, RecipeReport, RunFacts, Series, Stage, better, compare
 from sanderling.evaluate.result import EvalResult
+from sanderling.evaluate.run_directory import RunDirectory
 from sanderling.judge.verdict import verdict_of
-from sanderling.recipes.tiny.layout import Layout
-from sanderling.recipes.tiny.measure import JUDGE, run_of
-from sanderling.recipes.tiny.supervised import ARMS
+from sanderling.recipes.tiny import ARMS, JUDGE, TinyRun
 from sanderling.runs.provenance import machine
 from sanderling.runs.stages import StageRecord
 from sanderling.train.metrics import read_metrics
@@ -28,14 +27,14 @@ NOTES = {
 }
 
 
-def tiny_report(layout: Layout, records: Sequence[StageRecord], command: str) -> RecipeReport:
+def tiny_report(run: TinyRun, records: Sequence[StageRecord], command: str) -> RecipeReport:
     """Everything that `evaluate.report.write_report` and `evaluate.table.print_stages` show of a finished run."""
     done = {record.name: record for record in records}
-    results = {stage: EvalResult.load(run_of(layout, stage, layout.held_out).result_file) for stage in NAMES}
-    seed = layout.config.evaluation.seed
+    results = {stage: EvalResult.load(RunDirectory(run.measurement(stage, run.held_out)).result_file) for stage in NAMES}
+    seed = run.config.evaluation.seed
     rl, arms = (NAMES["rl"], results["rl"]), [(NAMES[arm], results[arm]) for arm in ARMS]
     return RecipeReport(
-        title=layout.config.title,
+        title=run.config.title,
         summary=(
             "A language model of 1.5 million parameters learns to research an invented encyclopedia: it searches, visits "
             "pages and answers questions of one to three hops. Measured on a world none of whose names it ever saw."
@@ -49,7 +48,7 @@ def tiny_report(layout: Layout, records: Sequence[StageRecord], command: str) ->
             seconds=sum(record.seconds for record in records),
             peak_memory_mb=max(record.peak_memory_mb for record in records),
         ),
-        sheets=_sheets(layout, done),
+        sheets=_sheets(run, done),
         stages=tuple(
             Stage.of(NAMES[stage], result, seconds=_seconds(stage, result, done), note=NOTES[stage])
             for stage, result in results.items()
@@ -57,9 +56,9 @@ def tiny_report(layout: Layout, records: Sequence[StageRecord], command: str) ->
         comparison=compare(rl, better(*arms), seed=seed),
         other_comparisons=(compare(arms[1], arms[0], seed=seed), compare(arms[0], (NAMES["base"], results["base"]), seed=seed)),
         remarks=_remarks(done),
-        charts=_charts(layout),
-        readings=_readings(layout, seed),
-        settings=to_toml(layout.config),
+        charts=_charts(run),
+        readings=_readings(run, seed),
+        settings=to_toml(run.config),
     )
 
 
@@ -69,15 +68,15 @@ def _seconds(stage: str, result: EvalResult, done: dict[str, StageRecord]) -> fl
     return made + result.seconds
 
 
-def _sheets(layout: Layout, done: dict[str, StageRecord]) -> tuple[FactSheet, ...]:
+def _sheets(run: TinyRun, done: dict[str, StageRecord]) -> tuple[FactSheet, ...]:
     worlds, teach, sft = done["worlds"].figures, done["teach"].figures, done["sft"].figures
     share = teach["correct"] / max(1, teach["trajectories"])
-    modes = layout.config.teacher.modes.model_dump()
+    modes = run.config.teacher.modes.model_dump()
     return (
         _sheet(
             "Worlds",
             {
-                "training worlds": len(layout.training),
+                "training worlds": len(run.training),
                 "pages in all": worlds["pages"],
                 "held-out SHA-256": worlds["held_out_sha256"][:16],
                 "held-out questions by hops": ", ".join(f"{k}: {v}" for k, v in worlds["held_out_hops"].items()),
@@ -99,7 +98,7 @@ def _sheets(layout: Layout, done: dict[str, StageRecord]) -> tuple[FactSheet, ..
                 "starts from": NAMES[done["choose"].figures["chosen"]],
                 "steps": done["rl"].figures["steps"],
                 "rollouts": done["rl"].figures["rollouts"],
-                "estimator": layout.config.rl.estimator.kind,
+                "estimator": run.config.rl.estimator.kind,
             },
         ),
     )
@@ -117,9 +116,9 @@ def _remarks(done: dict[str, StageRecord]) -> tuple[str, ...]:
     return tuple(remarks)
 
 
-def _charts(layout: Layout) -> tuple[Chart, ...]:
-    rl = read_metrics(layout.root / "rl" / "metrics.jsonl")
-    sft = {arm: read_metrics(layout.root / arm / "metrics.jsonl") for arm in ARMS}
+def _charts(run: TinyRun) -> tuple[Chart, ...]:
+    rl = read_metrics(run.root / "rl" / "metrics.jsonl")
+    sft = {arm: read_metrics(run.root / arm / "metrics.jsonl") for arm in ARMS}
     return (
         Chart(
             title="SFT: loss on the agent's tokens",
@@ -159,9 +158,9 @@ def _series(name: str, lines: Sequence[dict[str, float]], key: str) -> Series:
     return Series(name=name, x=tuple(line["step"] for line in lines), y=tuple(line.get(key) for line in lines))
 
 
-def _readings(layout: Layout, seed: int) -> tuple[Reading, ...]:
+def _readings(run: TinyRun, seed: int) -> tuple[Reading, ...]:
     """Three of the RL model's episodes, drawn by the seed and not by how good they look."""
-    trajectories = list(run_of(layout, "rl", layout.held_out).records())
+    trajectories = list(RunDirectory(run.measurement("rl", run.held_out)).store)
     random.Random(seed).shuffle(trajectories)
     picked = pick_three((trajectory, verdict_of(trajectory, JUDGE.name)) for trajectory in trajectories)
     return tuple(reading_of(trajectory, title, correct=correct) for title, trajectory, correct in picked)

@@ -1,0 +1,344 @@
+"""The tiny recipe's material: its settings, where a run keeps what, worlds, questions, a teacher's trajectories, training sets.
+
+`recipes/tiny.toml` holds the settings that the published numbers were made with; `recipes.tiny_stages` is the way from here to
+the table. Importable without torch.
+"""
+
+import asyncio
+import datetime
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from sanderling.agent.agent import Agent, Job
+from sanderling.core.chat import load_tokenizer
+from sanderling.core.config import Frozen, load_config, read_config
+from sanderling.core.errors import UserError
+from sanderling.core.profiles import Profile, get_profile
+from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.core.types import FixedClock
+from sanderling.data.pipeline import bring_in, clean, judge
+from sanderling.data.pipeline_config import Cleaning, DataConfig, DataRun, Judging, Keep
+from sanderling.data.questions import read_questions, write_questions
+from sanderling.judge.rules import RuleJudge, exact_match, score_trajectory
+from sanderling.rl.config import Placement, RlConfig
+from sanderling.runs.jsonl import TrajectoryStore
+from sanderling.runs.progress import Advance, Report
+from sanderling.synth.questions import chain_questions, split_by_hops
+from sanderling.synth.teacher import ModeShares, TeacherPolicy
+from sanderling.tools.world_tools import world_tools
+from sanderling.train.config import SupervisedConfig
+from sanderling.world.contract import World
+from sanderling.world.disk.store import build_world
+from sanderling.world.encyclopedia import Encyclopedia, Names, generate_encyclopedia
+from sanderling.world.opening import open_as_met
+
+SHIPPED_BASE = Path(__file__).parent / "assets" / "tiny-base"
+ARMS = ("sft-all", "sft-correct")
+"""The two supervised models: on everything the teacher wrote, and on what was judged right."""
+JUDGE = RuleJudge("exact", exact_match)
+QUICK = (
+    "title='tiny, quick'",
+    "worlds.train=4",
+    "questions.per_world=60",
+    "questions.held_out=40",
+    "questions.validation=16",
+    "sft.max_steps=30",
+    "rl.steps=3",
+)
+"""What `--quick` lays over the recipe: every stage runs, and nothing is learnt well enough to claim."""
+
+
+# -- settings ------------------------------------------------------------------------------------------------------------
+
+
+class Worlds(Frozen):
+    """Which worlds are generated."""
+
+    train: int = Field(default=24, ge=1)
+    """Number of training worlds."""
+    train_entities: int = Field(default=120, ge=40)
+    held_out_entities: int = Field(default=240, ge=40)
+    first_seed: int = Field(default=1, ge=0)
+    """Training worlds have this seed and the ones after it; the validation world comes next."""
+    held_out_seed: int = Field(default=7001, ge=0)
+    """The held-out world, whose names share no word with any training world."""
+
+
+class Questions(Frozen):
+    """What is asked."""
+
+    per_world: int = Field(default=150, ge=1)
+    validation: int = Field(default=64, ge=1)
+    held_out: int = Field(default=250, ge=1)
+    hops: dict[str, float] = {"1": 0.35, "2": 0.45, "3": 0.20}
+    """Number of relations to follow to its share."""
+    seed: int = Field(default=11, ge=0)
+
+    @field_validator("hops")
+    @classmethod
+    def _shares_by_number(cls, hops: dict[str, float]) -> dict[str, float]:
+        strange = [key for key in hops if re.fullmatch("[1-9][0-9]*", key) is None]
+        if strange:
+            raise ValueError(f"{strange[0]!r} is not a number of hops: write 1, 2, 3 and so on, each with its share")
+        if not all(isfinite(share) and share >= 0 for share in hops.values()) or sum(hops.values()) <= 0:
+            raise ValueError("shares of hops cannot be negative, and one at least has to be above 0")
+        return hops
+
+    @property
+    def hop_shares(self) -> dict[int, float]:
+        """``hops`` with numbers as keys."""
+        return {int(key): share for key, share in self.hops.items()}
+
+
+class Teacher(Frozen):
+    """Whose trajectories are imitated."""
+
+    modes: ModeShares = ModeShares()
+    seed: int = Field(default=21, ge=0)
+
+
+class Evaluation(Frozen):
+    """How every stage is measured."""
+
+    attempts: int = Field(default=4, ge=1)
+    concurrency: int = Field(default=128, ge=1)
+    seed: int = Field(default=51, ge=0)
+
+
+class TinyConfig(Frozen):
+    """Everything the recipe does, resolved."""
+
+    title: str = "tiny"
+    base: Path | None = None
+    """A base model's directory; None: the one that is shipped."""
+    profile: str = "tiny"
+    date: datetime.date = datetime.date(2026, 1, 1)
+    """The day on which every episode happens."""
+    workers: int = Field(default=2, ge=1)
+    """Processes at a time; each uses one thread."""
+    worlds: Worlds = Worlds()
+    questions: Questions = Questions()
+    teacher: Teacher = Teacher()
+    sft: SupervisedConfig = SupervisedConfig()
+    rl: RlConfig = RlConfig()
+    rl_processes: int = Field(default=2, ge=1)
+    """Processes of one thread each that share out every RL step. More than one round differently than one alone does."""
+    evaluation: Evaluation = Evaluation()
+
+    @model_validator(mode="after")
+    def _what_its_rl_can_do(self) -> Self:
+        if self.rl.pipeline.placement is not Placement.TURNS:
+            raise ValueError("rl.pipeline.placement: here sampler and trainer take turns; `train rl` has the other placements")
+        if self.rl.selection.every:
+            raise ValueError("rl.selection.every: nothing is selected here; `train rl` selects by held-out questions")
+        return self
+
+
+def find_recipe(name: str, *, quick: bool = False, overrides: Sequence[str] = ()) -> TinyConfig:
+    """The settings of the recipe ``tiny``, or of a TOML file in their place. Raises UserError."""
+    laid_over = [*(QUICK if quick else ()), *overrides]
+    if name.endswith(".toml"):
+        return read_config(TinyConfig, Path(name), laid_over)
+    if name != "tiny":
+        raise UserError(f"There is no recipe {name!r}: choose tiny, or give a .toml file with its settings.")
+    text = Path(__file__).with_name("tiny.toml").read_text(encoding="utf-8")
+    return load_config(TinyConfig, text, "tiny.toml", laid_over)
+
+
+# -- a run ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WorldPlan:
+    """One world of the run."""
+
+    name: str
+    entities: int
+    seed: int
+    names: Names
+
+    def generate(self) -> Encyclopedia:
+        """The world with the truth about it; cheap and deterministic."""
+        return generate_encyclopedia(self.entities, self.seed, self.names)
+
+
+@dataclass(frozen=True)
+class TinyRun:
+    """One run's directory and settings, and what its stages share."""
+
+    root: Path
+    config: TinyConfig
+
+    @property
+    def profile(self) -> Profile:
+        return get_profile(self.config.profile)
+
+    def check(self) -> None:
+        """Raise UserError now, and not after minutes of work, for a profile or a base model that is not there."""
+        get_profile(self.config.profile)
+        load_tokenizer(self.base)
+
+    def clock(self) -> FixedClock:
+        """The date that agents see; it stands still, so that equal seeds give equal records, byte for byte."""
+        return FixedClock(self.config.date)
+
+    @property
+    def base(self) -> Path:
+        """The base model's directory."""
+        return self.config.base or SHIPPED_BASE
+
+    @cached_property
+    def training(self) -> list[WorldPlan]:
+        """The worlds that questions and trajectories for training come from."""
+        worlds = self.config.worlds
+        seeds = range(worlds.first_seed, worlds.first_seed + worlds.train)
+        return [WorldPlan(f"train-{seed:03d}", worlds.train_entities, seed, Names.TRAIN) for seed in seeds]
+
+    @property
+    def validation(self) -> WorldPlan:
+        """A world of its own for choosing between models; its names are of the training half."""
+        worlds = self.config.worlds
+        return WorldPlan("validation", worlds.train_entities, worlds.first_seed + worlds.train, Names.TRAIN)
+
+    @property
+    def held_out(self) -> WorldPlan:
+        """The world that every figure in the report is measured on."""
+        worlds = self.config.worlds
+        return WorldPlan("held-out", worlds.held_out_entities, worlds.held_out_seed, Names.HELD_OUT)
+
+    def world_directory(self, plan: WorldPlan) -> Path:
+        return self.root / "worlds" / plan.name
+
+    def open_world(self, plan: WorldPlan) -> World:
+        """As agents meet worlds everywhere: what a question masks is hidden together with its near-duplicates."""
+        return open_as_met(self.world_directory(plan))
+
+    def questions_file(self, name: str) -> Path:
+        return self.root / "questions" / f"{name}.jsonl"
+
+    @property
+    def teacher_store(self) -> Path:
+        return self.root / "teacher" / "trajectories.jsonl"
+
+    @property
+    def data(self) -> DataRun:
+        """The data pipeline over the teacher's trajectories: records of the loop are kept or dropped, never rewritten."""
+        config = DataConfig(
+            title="tiny",
+            profile=self.config.profile,
+            clean=Cleaning(recipe="minimal"),
+            judge=Judging(judges=("exact",), keep=Keep.CORRECT),
+        )
+        return DataRun((self.teacher_store,), self.root / "data", config)
+
+    def training_set(self, arm: str) -> list[Trajectory]:
+        """The trajectories of one arm, by id: the store's order depends on which of them ended first."""
+        source = self.data.cleaned if arm == "sft-all" else self.data.judged
+        return sorted(TrajectoryStore(source), key=lambda trajectory: trajectory.id)
+
+    def model(self, stage: str) -> Path:
+        """The model that a training stage ends with."""
+        return self.root / stage / "model"
+
+    def measurement(self, stage: str, plan: WorldPlan) -> Path:
+        """The directory of a measurement."""
+        return self.root / "evaluation" / f"{stage}.{plan.name}"
+
+
+# -- its material --------------------------------------------------------------------------------------------------------
+
+
+def build_worlds(run: TinyRun, report: Report) -> dict[str, Any]:
+    """Generate and index every world of the run, and draw the questions over each."""
+    plans, wanted = [*run.training, run.validation, run.held_out], run.config.questions
+    counts = {run.validation.name: wanted.validation, run.held_out.name: wanted.held_out}
+    pages = 0
+    with report.task("Worlds and questions", len(plans)) as advance:
+        for plan in plans:
+            world = build(run, plan)
+            pages += len(world.pages)
+            count = counts.get(plan.name, wanted.per_world)
+            write_questions(run.questions_file(plan.name), chain_questions(world, count, wanted.seed, wanted.hop_shares))
+            advance(1)
+    held_out = read_questions(run.questions_file(run.held_out.name))
+    return {
+        "worlds": len(plans),
+        "pages": pages,
+        "held_out_sha256": run.open_world(run.held_out).fingerprint,
+        "held_out_hops": {str(hops): len(found) for hops, found in split_by_hops(held_out).items()},
+    }
+
+
+def build(run: TinyRun, plan: WorldPlan) -> Encyclopedia:
+    """A world on the disk, built unless it is there."""
+    world, directory = plan.generate(), run.world_directory(plan)
+    if not directory.is_dir():
+        pages = (item.page for item in world.pages)
+        build_world(directory, pages, name=world.name, source="encyclopedia", seed=plan.seed)
+    return world
+
+
+def teach(run: TinyRun, report: Report) -> dict[str, Any]:
+    """Let the teacher research every training question, through the one loop, into an append-only store."""
+    store, teacher = TrajectoryStore(run.teacher_store), run.config.teacher
+    done = store.ids()
+    total = len(run.training) * run.config.questions.per_world
+    with report.task("Teacher's trajectories", total, start=len(done)) as advance:
+        for plan in run.training:
+            questions = read_questions(run.questions_file(plan.name))
+            asyncio.run(teach_world(run, plan, questions, store, done, teacher.modes, teacher.seed, advance))
+    right: dict[str, list[bool]] = {}
+    endings: Counter[str] = Counter()
+    for trajectory in store:
+        right.setdefault(str(trajectory.question.hops), []).append(is_right(trajectory))
+        endings[str(trajectory.ending)] += 1
+    return {
+        "trajectories": endings.total(),
+        "correct": sum(map(sum, right.values())),
+        "correct_by_hops": {hops: sum(found) / len(found) for hops, found in sorted(right.items())},
+        "endings": dict(endings),
+    }
+
+
+async def teach_world(
+    run: TinyRun,
+    plan: WorldPlan,
+    questions: Sequence[Question],
+    store: TrajectoryStore,
+    done: set[str],
+    modes: ModeShares,
+    seed: int,
+    advance: Advance,
+) -> None:
+    """The teacher's trajectories of a world's questions but for those that are ``done``."""
+    jobs = [Job(question, Seeds(run=seed), question.id) for question in questions if question.id not in done]
+    if not jobs:
+        return
+    world = run.open_world(plan)
+
+    def keep(trajectory: Trajectory) -> None:
+        store.append(trajectory)
+        advance(1)
+
+    teacher = TeacherPolicy(plan.generate(), {question.id: question for question in questions}, modes)
+    agent = Agent(teacher, world_tools(world, run.profile), run.profile, run.clock(), world.name)
+    await agent.run_many(jobs, concurrency=32, on_done=keep)
+
+
+def curate(run: TinyRun, report: Report) -> dict[str, Any]:
+    """What the arms are trained on: the first steps of the data pipeline, over the teacher's trajectories."""
+    run.data.root.mkdir(exist_ok=True)
+    return {name: step(run.data, report) for name, step in (("import", bring_in), ("clean", clean), ("judge", judge))}
+
+
+def is_right(trajectory: Trajectory) -> bool:
+    """Whether the agent's own answer is one of the accepted ones."""
+    return score_trajectory(trajectory, exact_match) == 1.0
