@@ -24,7 +24,7 @@ from sanderling.data.pipeline import NUMBERS, run_data
 from sanderling.data.pipeline_config import RECIPES, DataRun, find_data_recipe
 from sanderling.data.resample import Schedule, resample
 from sanderling.data.similar import QA, question_groups
-from sanderling.recipes.tiny.layout import SHIPPED_BASE
+from sanderling.recipes.tiny import SHIPPED_BASE
 from sanderling.runs.progress import Report
 from sanderling.runs.provenance import machine, peak_memory_mb
 from sanderling.train.row_source import rows_of_file

@@ -35,9 +35,7 @@ from sanderling.policy import engine, forward
 from sanderling.policy.forward import alike
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.recipes.rl.config import RolloutConfig
-from sanderling.recipes.tiny.config import TinyConfig
-from sanderling.recipes.tiny.data import build_worlds
-from sanderling.recipes.tiny.layout import Layout
+from sanderling.recipes.tiny import TinyConfig, TinyRun, build_worlds
 from sanderling.rl.credit.table import TurnTool
 from sanderling.rl.gain import GainConfig, plan_gains
 from sanderling.rl.losses import PpoConfig, build_loss
@@ -82,13 +80,13 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
     return time.process_time() - began, found
 
 
-def sampled(model: Path, layout: Layout, heat: float, questions: Sequence[Question]) -> tuple[float, int, list[Trajectory]]:
+def sampled(model: Path, run: TinyRun, heat: float, questions: Sequence[Question]) -> tuple[float, int, list[Trajectory]]:
     """All rollouts at the same time: seconds, tokens in the forwards, trajectories."""
     policy = TransformersPolicy.load(model)
     tokens = counted(policy.model)
-    profile = RolloutConfig(temperature=heat).applied(layout.profile)
-    world = layout.open_world(layout.training[0])
-    agent = Agent(policy, world_tools(world, profile), profile, layout.clock(), world.name, world.fingerprint)
+    profile = RolloutConfig(temperature=heat).applied(run.profile)
+    world = run.open_world(run.training[0])
+    agent = Agent(policy, world_tools(world, profile), profile, run.clock(), world.name, world.fingerprint)
 
     async def all_of_them() -> list[Trajectory]:
         made = (agent.run(one, Seeds(run=1, attempt=attempt)) for one in questions for attempt in range(GROUP))
@@ -128,17 +126,17 @@ def gained(
     return seconds, sum(tokens), sum(gains)
 
 
-def case(model: Path, layout: Layout, heat: float, questions: Sequence[Question]) -> dict[str, Any]:
+def case(model: Path, run: TinyRun, heat: float, questions: Sequence[Question]) -> dict[str, Any]:
     """Everything at one temperature, shared and not."""
-    together = sampled(model, layout, heat, questions)
+    together = sampled(model, run, heat, questions)
     with nobody_alike():
-        apart = sampled(model, layout, heat, questions)
+        apart = sampled(model, run, heat, questions)
     if apart[1] <= together[1]:
         raise SystemExit("nothing was shared, or sharing was not taken away")
     parted = sum(one.nodes != other.nodes for one, other in zip(map(bare, together[2]), map(bare, apart[2]), strict=True))
     if parted > len(together[2]) // 50:
         raise SystemExit(f"sharing changed {parted} of {len(together[2])} rollouts: more than rounding can")
-    encoding = Encoding(load_tokenizer(model), layout.profile)
+    encoding = Encoding(load_tokenizer(model), run.profile)
     dice = np.random.default_rng(0)
     rows = [row for one in together[2] for row in rl_rows(one, dice.normal(size=len(turn_indices(one))), encoding)]
     lone = [replace(row, group="") for row in rows]
@@ -182,11 +180,11 @@ def main() -> None:
     given = parser.parse_args()
     text = (files("sanderling.recipes") / "tiny.toml").read_text(encoding="utf-8")
     config = load_config(TinyConfig, text, "tiny.toml", ["worlds.train=1", "questions.validation=1", "questions.held_out=1"])
-    layout = Layout(given.work, config)
-    build_worlds(layout, Report(Console(quiet=True)))
-    questions = read_questions(layout.questions_file(layout.training[0].name))[:QUESTIONS]
-    case(given.model, layout, TEMPERATURES[0], questions[:2])
-    cases = [case(given.model, layout, heat, questions) for heat in TEMPERATURES]
+    run = TinyRun(given.work, config)
+    build_worlds(run, Report(Console(quiet=True)))
+    questions = read_questions(run.questions_file(run.training[0].name))[:QUESTIONS]
+    case(given.model, run, TEMPERATURES[0], questions[:2])
+    cases = [case(given.model, run, heat, questions) for heat in TEMPERATURES]
     head = {"command": command_line(), "machine": machine(), "date": f"{datetime.now(UTC):%Y-%m-%d}"}
     FILE.write_text(json.dumps({**head, "timer": "processor seconds of one thread", "cases": cases}, indent=1) + "\n")
     print(json.dumps(cases, indent=1))

@@ -25,22 +25,18 @@ from pydantic import Field, field_validator, model_validator
 from rich.console import Console
 
 from sanderling.agent.agent import Agent
-from sanderling.agent.journal import Journal
 from sanderling.core.config import Frozen, check_config, read_config
 from sanderling.core.profiles import PROFILES, Profile, get_profile
 from sanderling.data.questions import read_questions
-from sanderling.evaluate.attempt_stores import WholeRecords
-from sanderling.evaluate.attempts import Attempts, Made, make_attempts
-from sanderling.evaluate.rollouts import rollout_of
+from sanderling.evaluate.run import evaluate_async
 from sanderling.policy.model_directory import check_model
 from sanderling.recipes.rl.config import RlRecipe, RolloutConfig
 from sanderling.recipes.rl.prepare import Order
 from sanderling.recipes.rl.run import run_rl_command
 from sanderling.recipes.tiny import JUDGE, Questions, TinyConfig, TinyRun, Worlds, build_worlds, curate, find_recipe, teach
-from sanderling.recipes.tiny_stages import choose_arm, place_of, train_arms
+from sanderling.recipes.tiny_stages import choose_arm, train_arms
 from sanderling.rl.config import RlConfig
 from sanderling.runs.files import replace_file
-from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.progress import Report
 from sanderling.runs.provenance import command_line
 from sanderling.runs.run_record import content_hash
@@ -96,7 +92,7 @@ class Arm(Frozen):
     """Another arm whose settings it begins with."""
     trained: bool = True
     """False: the supervised model as it is."""
-    rl: dict[str, Any] = {}
+    rl: dict[str, Any] = Field(default={})
     """Laid over the experiment's, or over those of ``like``; an estimator or a loss of another kind replaces it whole."""
 
 
@@ -128,7 +124,7 @@ class Criterion(Frozen):
     """An arm differs from another where this interval of the difference, over seeds and questions, excludes 0."""
     resamples: int = Field(default=4000, ge=100)
     seed: int = 0
-    compared: dict[str, list[str]] = {}
+    compared: dict[str, list[str]] = Field(default={})
     """Each arm to those it is compared with."""
 
 
@@ -181,10 +177,12 @@ class AblationConfig(Frozen):
         for name, arm in self.arms.items():
             unequal = [key for key in ("steps", "questions_per_step", "group_size") if key in arm.rl]
             if unequal:
-                raise ValueError(f"arms.{name}.rl.{unequal[0]}: arms have equal rollouts, so set rl.{unequal[0]} for all of them")
+                raise ValueError(
+                    f"arms.{name}.rl.{unequal[0]}: arms have equal rollouts, so set rl.{unequal[0]} for all of them"
+                )
             self._lineage(name)
             if arm.trained:
-                self.rl_of(name, lr=self.tuning.lrs[0], seed=0)
+                self.rl_of(name, lr=min(self.tuning.lrs), seed=0)
         compared = {*self.criterion.compared, *(other for others in self.criterion.compared.values() for other in others)}
         strange = sorted(compared - self.arms.keys())
         if strange:
@@ -446,25 +444,13 @@ async def _counts(run: Ablation, unit: Unit, model: Path, work: Path) -> dict[st
     device = "cuda" if torch.cuda.is_available() else "cpu"  # as where it was trained
     config, worlds = run.config, run.worlds(unit.setting)
     questions = read_questions(worlds.questions_file(worlds.held_out.name))
-    place, concurrency = place_of(worlds, worlds.held_out), config.measuring.concurrency
+    place, concurrency = worlds.place(worlds.held_out), config.measuring.concurrency
     policy = TransformersPolicy.load(model, device=device, max_batch=concurrency)
     agent = Agent(policy, place.tools, run.profile(unit.setting), worlds.clock(), place.name, place.fingerprint)
-    store = TrajectoryStore(work / "attempts.jsonl")
-    store.prepare()
-    with Journal(work) as journal:
-        made: Made = await make_attempts(
-            Attempts(questions, config.measuring.attempts, unit.seed, together=True),
-            rollout_of(agent, unit.seed, journal=journal),
-            JUDGE,
-            WholeRecords(store),
-            concurrency=concurrency,
-            on_stored=journal.stored,
-        )
-    found = {question.id: [0, 0, question.hops or 0] for question in questions}
-    for (name, _), episode in made.episodes.items():
-        found[name][0] += episode.correct is True
-        found[name][1] += episode.correct is not None
-    return found
+    how = {"attempts": config.measuring.attempts, "seed": unit.seed, "concurrency": concurrency, "together": True}
+    result = await evaluate_async(agent, questions, JUDGE, work / "held-out", command="", **how)
+    hops = {question.id: question.hops or 0 for question in questions}
+    return {one.id: [one.correct, one.scored, hops[one.id]] for one in result.questions}
 
 
 def main(

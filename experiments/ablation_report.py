@@ -3,7 +3,7 @@
     python experiments/ablation_report.py [benchmarks/results/ablation/units]     # every arm beside its learning rate
 
 Two things vary and both are drawn with replacement: seeds (a training run each) and questions; the same draws for all arms of a
-setting, whose difference is then one of pairs. Made of the units that are there, however few: the report of a run under way says
+setting, whose difference is then one of pairs. Made of the units that are there, however few: a report of a run under way says
 how many are missing. Legend: S seeds, Q questions, R resamples.
 
 The command is no part of what was decided beforehand: learning rates were chosen by short trials and differ between arms, and
@@ -223,9 +223,7 @@ def _verdict(found: Estimate, seeds: int, config: AblationConfig) -> str:
     return f"{points(found.value)} points ({shown}, {seeds} seed{'' if seeds == 1 else 's'}): {verdict}"
 
 
-def _plot(
-    config: AblationConfig, setting: str, units: Mapping[str, Sequence[Mapping[str, Any]]]
-) -> tuple[str, str, Markup]:
+def _plot(config: AblationConfig, setting: str, units: Mapping[str, Sequence[Mapping[str, Any]]]) -> tuple[str, str, Markup]:
     """A setting, its name, and learning curves, a mean over seeds for each arm."""
     lines = []
     for name, arm in config.arms.items():

@@ -33,8 +33,8 @@ from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import Frozen, read_config
 from sanderling.core.record import Question, Trajectory
 from sanderling.data.questions import read_questions, write_questions
+from sanderling.evaluate.attempts import Progress
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.run import Progress
 from sanderling.evaluate.statistics import Interval, paired_difference
 from sanderling.judge.verdict import Judge
 from sanderling.merge.models import fingerprint
@@ -44,7 +44,6 @@ from sanderling.merge.settings import TRAITS, MergeSettings, Method
 from sanderling.merge.sweep import Axis, Skill, Sweep, measure, run_sweep
 from sanderling.policy.contract import Policy
 from sanderling.recipes.tiny import JUDGE, Evaluation, TinyConfig, TinyRun, WorldPlan, Worlds, build, is_right, teach_world
-from sanderling.recipes.tiny_stages import place_of
 from sanderling.report.numbers import chance, percent, points, span
 from sanderling.runs.files import replace_file
 from sanderling.runs.jsonl import TrajectoryStore
@@ -232,8 +231,9 @@ def teach(run: Forgetting, report: Report) -> dict[str, Any]:
 
 def train(run: Forgetting, name: str) -> dict[str, Any]:
     """One model, from the base or the ancestor to a directory; resumes where it was killed."""
-    from sanderling.train.encoding import Encoding, Limit, sft_rows
-    from sanderling.train.sft import run_sft
+    from sanderling.train.encoding import Encoding, Limit
+    from sanderling.train.row_source import sft_rows
+    from sanderling.train.sft.loop import run_sft
 
     config, profile = run.config, run.tiny.profile
     start, settings = run.model(ANCESTOR), config.specialist
@@ -243,8 +243,8 @@ def train(run: Forgetting, name: str) -> dict[str, Any]:
         settings = settings.model_copy(update={"max_steps": 2 * (settings.max_steps or 0)})
     skills = [skill for skill in run.skills if specialist(skill) == name] or run.skills
     trajectories = [trajectory for skill in skills for trajectory in run.right(skill)]
-    found = sft_rows(trajectories, Encoding(load_tokenizer(start), profile), Limit(profile.budgets.max_context_tokens))
-    run_sft(settings, found.rows, start, run.root / name)
+    rows, _ = sft_rows(trajectories, Encoding(load_tokenizer(start), profile), Limit(profile.budgets.max_context_tokens))
+    run_sft(settings, rows, start, run.root / name)
     metrics = read_metrics(run.root / name / "metrics.jsonl")
     return {"trajectories": len(trajectories), "steps": len(metrics), "final_nll": metrics[-1]["nll"]}
 
@@ -269,7 +269,7 @@ def sweep_of(run: Forgetting, plan: WorldPlan) -> Sweep:
     from sanderling.policy.transformers_policy import TransformersPolicy
 
     tiny, config = run.tiny, run.config
-    method, settings, place = config.sweep.method, config.evaluation, place_of(tiny, plan)
+    method, settings, place = config.sweep.method, config.evaluation, tiny.place(plan)
 
     @asynccontextmanager
     async def judge() -> AsyncIterator[Judge]:
@@ -328,7 +328,6 @@ def measure_model(run: Forgetting, name: str, command: str) -> dict[str, float |
         file = run.held_out(name, skill.name)
         if not file.is_file():
             place = file.with_suffix("")
-            place.mkdir(parents=True, exist_ok=True)
             asyncio.run(measure(how, policy, skill, place, fingerprint(model), command, lambda _: None)).save(file)
     return {skill: EvalResult.load(run.held_out(name, skill)).pass_at_1.value for skill in run.skills}
 

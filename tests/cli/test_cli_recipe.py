@@ -25,7 +25,7 @@ def interrupt(*_: object, **__: object) -> None:
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     monkeypatch.setenv("TERM", "dumb")
-    monkeypatch.setattr("sanderling.recipes.tiny.run.run_tiny", interrupt)
+    monkeypatch.setattr("sanderling.recipes.tiny_stages.run_tiny", interrupt)
     monkeypatch.setattr("sanderling.recipes.base.train_base", interrupt)
 
     def run(*arguments: str) -> str:

@@ -18,11 +18,7 @@ from sanderling.data.importing import open_trajectories
 from sanderling.data.pipeline import run_data
 from sanderling.data.pipeline_config import DataRun, find_data_recipe
 from sanderling.data.resample import resample_file
-from sanderling.recipes.tiny.config import TinyConfig
-from sanderling.recipes.tiny.data import curate, is_right
-from sanderling.recipes.tiny.layout import SHIPPED_BASE
-from sanderling.recipes.tiny.layout import Layout as TinyLayout
-from sanderling.recipes.tiny.supervised import training_set
+from sanderling.recipes.tiny import SHIPPED_BASE, TinyConfig, TinyRun, curate, is_right
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.progress import Report
 from sanderling.runs.run import Run
@@ -163,13 +159,13 @@ def taught(id: str, answer: str | None, ending: Ending = Ending.ANSWERED) -> Tra
 
 
 def test_the_tiny_recipes_arms_are_what_is_whole_and_what_is_right(tmp_path: Path) -> None:
-    layout = TinyLayout(tmp_path, TinyConfig())
-    store = TrajectoryStore(layout.teacher_store)
+    run = TinyRun(tmp_path, TinyConfig())
+    store = TrajectoryStore(run.teacher_store)
     answers = {"c": "oslo", "a": "Bergen", "b": None, "e": "Oslo.", "d": "Oslo"}
     for id, answer in answers.items():
         store.append(taught(id, answer, Ending.TOOL_OUTAGE if id == "d" else Ending.ANSWERED))
-    curate(layout, Report(Console(quiet=True)))
-    everything, right = training_set(layout, "sft-all"), training_set(layout, "sft-correct")
+    curate(run, Report(Console(quiet=True)))
+    everything, right = run.training_set("sft-all"), run.training_set("sft-correct")
     assert [t.id for t in everything] == ["a", "c", "e"] and [t.id for t in right] == ["c", "e"]
     assert everything == sorted((t for t in store if t.id in "ace"), key=lambda t: t.id), "records are not rewritten"
     assert all(is_right(t) for t in right)

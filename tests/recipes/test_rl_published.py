@@ -11,7 +11,7 @@ from sanderling import recipes
 from sanderling.core.config import load_config
 from sanderling.recipes.rl.config import RlRecipe, stages_of
 from sanderling.recipes.rl.find import RECIPES, find_rl_recipe
-from sanderling.recipes.tiny.config import TinyConfig
+from sanderling.recipes.tiny import TinyConfig
 
 DR_VENUS = {
     "profile": "dr-venus-4b",

@@ -6,8 +6,7 @@ import pytest
 
 from sanderling.core.config import load_config, to_toml
 from sanderling.core.errors import UserError
-from sanderling.recipes.registry import QUICK, find_recipe
-from sanderling.recipes.tiny.config import TinyConfig
+from sanderling.recipes.tiny import QUICK, TinyConfig, find_recipe
 
 SHIPPED = (files("sanderling.recipes") / "tiny.toml").read_text(encoding="utf-8")
 

@@ -19,10 +19,9 @@ from sanderling.core.config import load_config, read_config
 from sanderling.evaluate.log import RunLog
 from sanderling.evaluate.report_model import RecipeReport, Stage
 from sanderling.recipes.base import FIRST_WORLD, BaseConfig, write_untrained
-from sanderling.recipes.tiny.config import TinyConfig
-from sanderling.recipes.tiny.layout import Layout, WorldPlan
-from sanderling.recipes.tiny.report import NAMES
-from sanderling.recipes.tiny.run import run_tiny
+from sanderling.recipes.tiny import TinyConfig, TinyRun, WorldPlan
+from sanderling.recipes.tiny_report import NAMES
+from sanderling.recipes.tiny_stages import run_tiny
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.progress import Report
 from sanderling.runs.stages import StageRecord, is_done, read_record
@@ -59,8 +58,8 @@ from pathlib import Path
 from rich.console import Console
 from sanderling.core.config import read_config
 from sanderling.runs.progress import Report
-from sanderling.recipes.tiny.config import TinyConfig
-from sanderling.recipes.tiny.run import run_tiny
+from sanderling.recipes.tiny import TinyConfig
+from sanderling.recipes.tiny_stages import run_tiny
 
 class Killing(Report):
     # The real SIGKILL, as soon as work under this title has got anywhere.
@@ -85,23 +84,23 @@ def words_of(world: Encyclopedia) -> set[str]:
     return words - {*ORGANISATION_FORMS, *WORK_FORMS, *EVENT_FORMS, "of"}
 
 
-def texts_of(layout: Layout, plan: WorldPlan) -> str:
+def texts_of(run: TinyRun, plan: WorldPlan) -> str:
     """Everything that a world shows: addresses, titles, pages, questions."""
     world = plan.generate()
-    asked = chain_questions(world, 100, layout.config.questions.seed, layout.config.questions.hop_shares)
+    asked = chain_questions(world, 100, run.config.questions.seed, run.config.questions.hop_shares)
     shown = [f"{item.page.url} {item.page.title} {item.page.text}" for item in world.pages]
     return " ".join([*shown, *(question.text for question in asked)])
 
 
 def test_no_name_of_the_held_out_world_occurs_in_any_other_world_of_the_recipe(tmp_path: Path) -> None:
     config = load_config(TinyConfig, (files("sanderling.recipes") / "tiny.toml").read_text(encoding="utf-8"), "tiny.toml")
-    layout = Layout(tmp_path, config)
-    held_out = words_of(layout.held_out.generate())
+    run = TinyRun(tmp_path, config)
+    held_out = words_of(run.held_out.generate())
     assert len(held_out) > 150
-    others = [*layout.training, layout.validation]
+    others = [*run.training, run.validation]
     assert len({plan.seed for plan in others}) == len({plan.name for plan in others}) == config.worlds.train + 1
     for plan in others:
-        seen = {word.casefold() for word in re.findall("[A-Za-z]+", texts_of(layout, plan))}
+        seen = {word.casefold() for word in re.findall("[A-Za-z]+", texts_of(run, plan))}
         assert words_of(plan.generate()) <= {word.capitalize() for word in seen}  # the search does find names
         assert not {word.casefold() for word in held_out} & seen
         assert plan.seed < FIRST_WORLD  # the base model's worlds are others again

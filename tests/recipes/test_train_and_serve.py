@@ -11,9 +11,7 @@ from sanderling.cli.backend import world_backend
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import NodeKind, Question, Trajectory
 from sanderling.policy.contract import ScriptedPolicy
-from sanderling.recipes.tiny.config import TinyConfig
-from sanderling.recipes.tiny.layout import Layout
-from sanderling.recipes.tiny.measure import rollout_over
+from sanderling.recipes.tiny import TinyConfig, TinyRun
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import build_world, open_world
 
@@ -34,13 +32,12 @@ def observed(trajectory: Trajectory) -> list[bytes]:
 
 @pytest.mark.parametrize("profile", ["tiny", "literesearcher-4b"])
 async def test_ask_and_the_recipe_show_the_same_bytes(tmp_path: Path, profile: str) -> None:
-    layout = Layout(tmp_path, TinyConfig(profile=profile))
-    build_world(layout.world_directory(layout.held_out), PAGES, name="rivers", source="test")
-    opened = open_world(layout.world_directory(layout.held_out))
+    run = TinyRun(tmp_path, TinyConfig(profile=profile))
+    build_world(run.world_directory(run.held_out), PAGES, name="rivers", source="test")
+    opened = open_world(run.world_directory(run.held_out))
     backend = world_backend(opened, get_profile(profile))
     served = await research(ASKED, backend, in_order(), get_profile(profile), console=Console(file=io.StringIO()))
-    rollout = rollout_over(layout, in_order(), layout.open_world(layout.held_out), 0)
-    trained = await rollout(Question(id="q", text=ASKED), 0)
+    trained = await run.agent(in_order(), run.held_out).run(Question(id="q", text=ASKED))
     assert observed(served) == observed(trained)
     assert len(observed(served)) == 2
     shown = observed(served)[0].count(b"word")
@@ -54,8 +51,8 @@ def in_order() -> ScriptedPolicy:
 
 
 async def test_the_recipe_hides_near_duplicates_of_what_a_question_masks(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, TinyConfig())
-    build_world(layout.world_directory(layout.held_out), PAGES, name="rivers", source="test")
-    rollout = rollout_over(layout, in_order(), layout.open_world(layout.held_out), 0)
-    masked = await rollout(Question(id="q", text=ASKED, masked_urls=("https://w.example/Kent",)), 0)
+    run = TinyRun(tmp_path, TinyConfig())
+    build_world(run.world_directory(run.held_out), PAGES, name="rivers", source="test")
+    question = Question(id="q", text=ASKED, masked_urls=("https://w.example/Kent",))
+    masked = await run.agent(in_order(), run.held_out).run(question)
     assert not any(b"flows" in text for text in observed(masked))

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from sanderling.agent.agent import Agent, Job
+from sanderling.agent.agent import Agent, Job, Place
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import Frozen, load_config, read_config
 from sanderling.core.errors import UserError
@@ -28,6 +28,7 @@ from sanderling.data.pipeline import bring_in, clean, judge
 from sanderling.data.pipeline_config import Cleaning, DataConfig, DataRun, Judging, Keep
 from sanderling.data.questions import read_questions, write_questions
 from sanderling.judge.rules import RuleJudge, exact_match, score_trajectory
+from sanderling.policy.contract import Policy
 from sanderling.rl.config import Placement, RlConfig
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.progress import Advance, Report
@@ -78,7 +79,7 @@ class Questions(Frozen):
     per_world: int = Field(default=150, ge=1)
     validation: int = Field(default=64, ge=1)
     held_out: int = Field(default=250, ge=1)
-    hops: dict[str, float] = {"1": 0.35, "2": 0.45, "3": 0.20}
+    hops: dict[str, float] = Field(default={"1": 0.35, "2": 0.45, "3": 0.20})
     """Number of relations to follow to its share."""
     seed: int = Field(default=11, ge=0)
 
@@ -220,6 +221,16 @@ class TinyRun:
     def open_world(self, plan: WorldPlan) -> World:
         """As agents meet worlds everywhere: what a question masks is hidden together with its near-duplicates."""
         return open_as_met(self.world_directory(plan))
+
+    def place(self, plan: WorldPlan) -> Place:
+        """The same with its tools."""
+        world = self.open_world(plan)
+        return Place(world.name, world.fingerprint, world_tools(world, self.profile))
+
+    def agent(self, policy: Policy, plan: WorldPlan) -> Agent:
+        """A model as every stage lets it research in a world."""
+        place = self.place(plan)
+        return Agent(policy, place.tools, self.profile, self.clock(), place.name, place.fingerprint)
 
     def questions_file(self, name: str) -> Path:
         return self.root / "questions" / f"{name}.jsonl"

@@ -7,10 +7,10 @@ from typing import Any
 
 from sanderling import __version__
 from sanderling.core.config import to_toml
+from sanderling.evaluate.log import RunLog
 from sanderling.evaluate.reading import Reading, pick_three, reading_of
 from sanderling.evaluate.report_model import Chart, Fact, FactSheet, RecipeReport, RunFacts, Series, Stage, better, compare
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.run_directory import RunDirectory
 from sanderling.judge.verdict import verdict_of
 from sanderling.recipes.tiny import ARMS, JUDGE, TinyRun
 from sanderling.runs.provenance import machine
@@ -30,7 +30,7 @@ NOTES = {
 def tiny_report(run: TinyRun, records: Sequence[StageRecord], command: str) -> RecipeReport:
     """Everything that `evaluate.report.write_report` and `evaluate.table.print_stages` show of a finished run."""
     done = {record.name: record for record in records}
-    results = {stage: EvalResult.load(RunDirectory(run.measurement(stage, run.held_out)).result_file) for stage in NAMES}
+    results = {stage: EvalResult.load(RunLog(run.measurement(stage, run.held_out)).result_file) for stage in NAMES}
     seed = run.config.evaluation.seed
     rl, arms = (NAMES["rl"], results["rl"]), [(NAMES[arm], results[arm]) for arm in ARMS]
     return RecipeReport(
@@ -160,7 +160,7 @@ def _series(name: str, lines: Sequence[dict[str, float]], key: str) -> Series:
 
 def _readings(run: TinyRun, seed: int) -> tuple[Reading, ...]:
     """Three of the RL model's episodes, drawn by the seed and not by how good they look."""
-    trajectories = list(RunDirectory(run.measurement("rl", run.held_out)).store)
+    trajectories = list(RunLog(run.measurement("rl", run.held_out)).records())
     random.Random(seed).shuffle(trajectories)
     picked = pick_three((trajectory, verdict_of(trajectory, JUDGE.name)) for trajectory in trajectories)
     return tuple(reading_of(trajectory, title, correct=correct) for title, trajectory, correct in picked)

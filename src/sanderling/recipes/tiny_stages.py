@@ -1,36 +1,33 @@
 """The tiny recipe from end to end: two supervised models, reinforcement learning from the better one, measurements, the table.
 
-Every stage resumes where it was killed. Both arms run at the same time, one process each, and take the same number of optimizer
-steps, so that neither has the longer training; every stage answers the same questions with the same seeds. The held-out world is
-touched by measurements alone.
+Every stage resumes where it was killed. Both supervised models are trained at the same time, one process each, for the same
+number of optimizer steps; every model answers the same questions with the same seeds. The held-out world is touched by the last
+measurements alone.
 """
 
 import asyncio
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sanderling.agent.agent import Agent, Place
+from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.record import Seeds, Trajectory
 from sanderling.data.questions import read_questions
-from sanderling.evaluate.episodes import Episode
-from sanderling.evaluate.judging import booked
-from sanderling.evaluate.measured import Measure, measured
+from sanderling.evaluate.attempts import Counting
+from sanderling.evaluate.log import About, RunLog, sha256_of_questions
 from sanderling.evaluate.report import write_report
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.run_directory import About, RunDirectory, sha256_of_questions
+from sanderling.evaluate.run import evaluate
 from sanderling.evaluate.table import print_stages
-from sanderling.evaluate.watch import Watch
-from sanderling.judge.by_hand import ByHand
 from sanderling.recipes.tiny import ARMS, JUDGE, TinyConfig, TinyRun, WorldPlan, build_worlds, curate, teach
 from sanderling.recipes.tiny_report import NAMES, tiny_report
 from sanderling.rl.contract import Actor, Ask
+from sanderling.runs.files import replace_file
 from sanderling.runs.progress import Report
 from sanderling.runs.stages import Stage, read_record, run_stages
-from sanderling.tools.world_tools import world_tools
 from sanderling.train.metrics import read_metrics
 from sanderling.train.parallel.workers import Task, run_tasks, run_team
 
@@ -91,19 +88,20 @@ def train_arms(run: TinyRun, report: Report) -> dict[str, Any]:
 
 def train_arm(run: TinyRun, arm: str) -> dict[str, Any]:
     """One arm, from its trajectories to a model directory; resumes where it was killed."""
-    from sanderling.train.encoding import Encoding, Limit, sft_rows
-    from sanderling.train.sft import run_sft
+    from sanderling.train.encoding import Encoding, Limit
+    from sanderling.train.row_source import sft_rows
+    from sanderling.train.sft.loop import run_sft
 
     trajectories = run.training_set(arm)
     encoding = Encoding(load_tokenizer(run.base), run.profile)
-    found = sft_rows(trajectories, encoding, Limit(run.profile.budgets.max_context_tokens))
-    run_sft(run.config.sft, found.rows, run.base, run.root / arm)
+    rows, counts = sft_rows(trajectories, encoding, Limit(run.profile.budgets.max_context_tokens))
+    run_sft(run.config.sft, rows, run.base, run.root / arm)
     metrics = read_metrics(run.root / arm / "metrics.jsonl")
     return {
         "trajectories": len(trajectories),
-        "rows": len(found.rows),
-        "too_long": found.counts["too_long"],
-        "tokens": int(sum(len(row.ids) for row in found.rows)),
+        "rows": len(rows),
+        "too_long": counts.too_long,
+        "tokens": int(sum(len(row.ids) for row in rows)),
         "tokens_seen": int(sum(line["tokens"] for line in metrics)),
         "steps": len(metrics),
         "final_nll": metrics[-1]["nll"],
@@ -144,13 +142,13 @@ def reinforce_rank(rank: int, size: int, meeting: Path, run: TinyRun, start: str
     from sanderling.policy.weight_sync import InPlace
     from sanderling.rl.run import run_rl
     from sanderling.train.encoding import Encoding
-    from sanderling.train.team import join_team
+    from sanderling.train.parallel.team import join_team
 
     settings, out = run.config.rl, run.root / "rl"
     encoding = Encoding(load_tokenizer(run.base), run.profile)
     groups = math.ceil(settings.questions_per_step / size) * (settings.pipeline.max_staleness + 1)
     questions = [question for plan in run.training for question in read_questions(run.questions_file(plan.name))]
-    places = {plan.generate().name: place_of(run, plan) for plan in run.training}
+    places = {plan.generate().name: run.place(plan) for plan in run.training}
 
     with join_team(rank, size, meeting) as team, Journal(out, across_versions=True, rank=rank, locked=True) as journal:
 
@@ -169,27 +167,6 @@ def reinforce_rank(rank: int, size: int, meeting: Path, run: TinyRun, start: str
 
 
 # -- measurements --------------------------------------------------------------------------------------------------------
-
-
-class Counted(Watch):
-    """How many attempts are made, as a file that another process reads."""
-
-    def __init__(self, file: Path) -> None:
-        self._file, self._count = file, 0
-
-    def resumed(self, episodes: Iterable[Episode]) -> None:
-        self._count = sum(1 for _ in episodes)
-        self._file.write_text(str(self._count))
-
-    def ended(self, episode: Episode) -> None:
-        self._count += 1
-        self._file.write_text(str(self._count))
-
-
-def place_of(run: TinyRun, plan: WorldPlan) -> Place:
-    """A world with its tools."""
-    world = run.open_world(plan)
-    return Place(world.name, world.fingerprint, world_tools(world, run.profile))
 
 
 def measure_stages(run: TinyRun, command: str, report: Report) -> dict[str, Any]:
@@ -228,11 +205,11 @@ def measure(run: TinyRun, stage: str, model: Path, plan: WorldPlan, command: str
     """
     from sanderling.policy.transformers_policy import TransformersPolicy
 
-    directory = RunDirectory(run.measurement(stage, plan))
-    was = directory.read()
+    log = RunLog(run.measurement(stage, plan))
+    was = log.read()
     if was is not None and was.finished:
-        return EvalResult.load(directory.result_file)
-    settings, file, place = run.config.evaluation, run.questions_file(plan.name), place_of(run, plan)
+        return EvalResult.load(log.result_file)
+    settings, file = run.config.evaluation, run.questions_file(plan.name)
     questions = read_questions(file)
     about = About(
         benchmark="world",
@@ -242,17 +219,21 @@ def measure(run: TinyRun, stage: str, model: Path, plan: WorldPlan, command: str
         questions_sha256=sha256_of_questions(questions),
         seed=settings.seed,
     )
-    policy = TransformersPolicy.load(model, max_batch=settings.concurrency)
-    agent = Agent(policy, place.tools, run.profile, run.clock(), place.name, place.fingerprint)
-    with directory.alone():
-        begun = directory.begin(about, questions, settings.attempts, command)
-        wanted = Measure(directory, begun, questions, settings.concurrency, together=True)
-        judges = booked(directory, JUDGE, None, ByHand())
-        with Journal(directory.root) as journal:
-            asyncio.run(measured(wanted, agent, judges, journal, watch=Counted(_counter(directory.root))))
-    return EvalResult.load(directory.result_file)
+    return evaluate(
+        run.agent(TransformersPolicy.load(model, max_batch=settings.concurrency), plan),
+        questions,
+        JUDGE,
+        log.root,
+        attempts=settings.attempts,
+        seed=settings.seed,
+        concurrency=settings.concurrency,
+        together=True,
+        about=about,
+        command=command,
+        watch=Counting(len(questions) * settings.attempts, lambda now: replace_file(_counter(log.root), str(now.done))),
+    )
 
 
 def _counter(directory: Path) -> Path:
-    """Beside it, since another process asks for it before it is there."""
+    """Attempts that are made, for the process that shows them; beside the run, since that asks before it is there."""
     return directory.with_suffix(directory.suffix + ".count")

@@ -1,4 +1,4 @@
-"""The ablation: two-way intervals by hand, arms that differ in what they say, units that resume, the recipe end to end."""
+"""The ablation: two-way intervals by hand, arms that differ in what they say, units that resume, the command end to end."""
 
 import json
 import re
@@ -7,27 +7,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ablation import QUICK, SETTINGS, Ablation, AblationConfig, learning_of, run_ablation
+from ablation_report import beside_rates, cells_of, difference, estimate, mean_curve, two_way, write_report
 from rl_runs import silent, write_given
 
+from sanderling.core.config import read_config
 from sanderling.core.errors import UserError
-from sanderling.recipes.ablation.config import AblationConfig
-from sanderling.recipes.ablation.figures import cells_of, difference, estimate, mean_curve, rollouts_to, two_way
-from sanderling.recipes.ablation.layout import Layout
-from sanderling.recipes.ablation.report import write_ablation
-from sanderling.recipes.ablation.run import run_ablation
-from sanderling.recipes.ablation.units import learning_of
-from sanderling.recipes.registry import ABLATION_QUICK, find_recipe
 from sanderling.rl.credit import IgpoConfig
 from sanderling.runs.run import Run
-from sanderling.runs.stages import STAGES, run_stages
+from sanderling.runs.stages import STAGES
 
-RECIPE = Path(__file__).parents[2] / "src" / "sanderling" / "recipes" / "ablation-tiny.toml"
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "benchmarks" / "results" / "ablation"
 
 
 def settings(*overrides: str) -> AblationConfig:
-    from sanderling.core.config import read_config
-
-    return read_config(AblationConfig, RECIPE, overrides)
+    return read_config(AblationConfig, SETTINGS, overrides)
 
 
 def unit(seed: int, right: list[int], scored: int = 4, **more: Any) -> dict[str, Any]:
@@ -87,12 +82,6 @@ def test_units_that_were_asked_other_questions_are_not_mixed():
         cells_of([unit(1, [1, 2]), unit(2, [1, 2, 3])], 4)
 
 
-def test_rollouts_to_a_target_and_mean_curves():
-    curve = [[0, 0.5], [128, 0.54], [256, 0.6], [384, 0.55]]
-    assert (rollouts_to(curve, 0.55), rollouts_to(curve, 0.7), rollouts_to(curve, 0.5)) == (256, None, 0)
-    assert mean_curve([curve, [[0, 0.7], [256, 0.8]]]) == ([0.0, 256.0], [0.6, 0.7])
-
-
 def test_a_curve_is_over_the_rollouts_that_were_made(tmp_path: Path):
     """A step may have more than its share, where a group was made in another's place."""
     (tmp_path / "metrics.jsonl").write_text(
@@ -131,14 +120,14 @@ def test_each_arm_differs_from_igpo_in_what_its_name_says():
 
 def test_arms_have_equal_rollouts_and_equal_trials():
     config = settings()
-    layout = Layout(Path("run"), config)
+    run = Ablation(Path("run"), config)
     budgets = {
         (rl.steps, rl.questions_per_step, rl.group_size, rl.denoise.drop_flat, rl.denoise.most_groups)
-        for rl in (config.rl_of(name, lr=1e-4, seed=1) for name in layout.trained)
+        for rl in (config.rl_of(name, lr=1e-4, seed=1) for name in run.trained)
     }
     assert budgets == {(24, 8, 8, False, 1.0)}, "and no group is replaced, whatever denoising leaves of it"
-    trials = layout.trials()
-    counts = {(s, arm): sum((t.setting, t.arm) == (s, arm) for t in trials) for s in config.settings for arm in layout.trained}
+    trials = run.trials()
+    counts = {(s, arm): sum((t.setting, t.arm) == (s, arm) for t in trials) for s in config.settings for arm in run.trained}
     assert set(counts.values()) == {3}
     assert len(config.seeds) >= 5 and config.tuning.seed not in config.seeds
     assert config.worlds.held_out_seed != 7001, "a held-out world of its own"
@@ -163,7 +152,7 @@ def test_settings_that_cannot_be_are_refused():
         settings("arms.igpo.rl.steps=3")
     with pytest.raises(UserError, match="one alone teaches nothing: set group_size to 2"):
         settings("rl.group_size=1")
-    assert find_recipe("ablation-tiny", quick=True).name == "ablation-tiny"
+    assert settings(*QUICK).title == "ablation-tiny, quick"
 
 
 @pytest.mark.parametrize(
@@ -181,21 +170,9 @@ def test_settings_are_refused_before_hours_are_spent(setting: str, told: str):
         settings(setting)
 
 
-def test_fresh_deletes_neither_the_start_nor_what_is_no_run(tmp_path: Path):
-    from typer.testing import CliRunner
-
-    from sanderling.cli.recipe import app
-
-    run = tmp_path / "run"
-    run_stages([], run, {}, silent())
-    base = write_given(run / "given") / "base"
-    told = CliRunner().invoke(app, ["run", "ablation-tiny", "--quick", "--out", str(run), "--fresh", "--set", f"start={base}"])
-    assert isinstance(told.exception, UserError) and "which --fresh empties" in str(told.exception)
-    assert (base / "config.json").is_file()
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "notes.txt").write_text("mine")
-    told = CliRunner().invoke(app, ["run", "tiny", "--quick", "--out", str(tmp_path / "mine")])
-    assert isinstance(told.exception, UserError) and "holds other things (notes.txt) and no run" in str(told.exception)
+def test_a_mean_curve_is_over_what_all_seeds_have_measured():
+    curve = [[0, 0.5], [128, 0.54], [256, 0.6], [384, 0.55]]
+    assert mean_curve([curve, [[0, 0.7], [256, 0.8]]]) == ([0.0, 256.0], [0.6, 0.7])
 
 
 # -- the report ------------------------------------------------------------------------------------------------------------
@@ -211,8 +188,8 @@ def write_units(root: Path) -> None:
 
 def test_a_report_tells_what_is_there_and_says_nothing_of_fewer_seeds(tmp_path: Path):
     write_units(tmp_path)
-    layout = Layout(tmp_path, settings())
-    text = write_ablation(layout, "sanderling recipe run ablation-tiny").read_text()
+    run = Ablation(tmp_path, settings())
+    text = write_report(run, "python experiments/ablation.py").read_text()
     assert "6 of 80 units" in text and "| SFT | 2 | – | 25.0%" in text
     assert re.search(
         r"\+ IGPO against \+ GRPO: \+33\.3 points \(\+25\.0 to \+[45]\d\.\d, 2 seeds\): under way, so nothing", text
@@ -221,8 +198,8 @@ def test_a_report_tells_what_is_there_and_says_nothing_of_fewer_seeds(tmp_path: 
 
 def test_a_report_of_all_seeds_says_what_its_intervals_allow(tmp_path: Path):
     write_units(tmp_path)
-    layout = Layout(tmp_path, settings("seeds=[1,2]"))
-    text = write_ablation(layout, "sanderling recipe run ablation-tiny").read_text()
+    run = Ablation(tmp_path, settings("seeds=[1,2]"))
+    text = write_report(run, "python experiments/ablation.py").read_text()
     assert re.search(r"\+ IGPO against \+ GRPO: \+33\.3 points \(\+25\.0 to \+[45]\d\.\d, 2 seeds\): better\.", text), text
     assert "+ GRPO against SFT: +25.0 points (–, 2 seeds): nothing varied, so nothing is said." in text
     assert "rollouts to 60.0% on validation" in text and "640, 640" in text
@@ -231,12 +208,22 @@ def test_a_report_of_all_seeds_says_what_its_intervals_allow(tmp_path: Path):
     assert told["igpo less sft"]["value"] == pytest.approx(7 / 12) and told["grpo less sft"]["interval"] is None
 
 
+def test_the_published_table_is_made_of_the_published_units(tmp_path: Path):
+    (tmp_path / "units").symlink_to(RESULTS / "units")
+    text = write_report(Ablation(tmp_path, settings()), "command").read_text()
+    published = (RESULTS / "report.md").read_text().splitlines()
+    assert [line for line in text.splitlines() if line[:1] in "|-"] == [line for line in published if line[:1] in "|-"]
+    readme = (RESULTS / "README.md").read_text()
+    shown = [line.replace("1e-04", "0.0001") for line in beside_rates(RESULTS / "units")]
+    assert [line for line in shown if line not in readme] == []
+
+
 # -- end to end ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_start_that_is_no_model_is_told_before_anything_is_built(tmp_path: Path):
     with pytest.raises(UserError, match="There is no model directory at nosuch"):
-        run_ablation(settings(*ABLATION_QUICK, "start=nosuch"), tmp_path / "out", silent(), "command")
+        run_ablation(settings(*QUICK, "start=nosuch"), tmp_path / "out", silent(), "command")
     assert not (tmp_path / "out").exists(), "nothing was begun, so another start may be named"
 
 
@@ -251,7 +238,7 @@ def test_the_recipe_from_end_to_end_and_once_more(tmp_path: Path):
         "criterion.compared={grpo = ['sft']}",
         "questions.held_out=3",
     ]
-    config = settings(*ABLATION_QUICK, *small)
+    config = settings(*QUICK, *small)
     out = tmp_path / "out"
     run_ablation(config, out, silent(), "command")
     names = {file.name for file in (out / "units").iterdir()}

@@ -1,20 +1,17 @@
-"""The recipe on forgetting: its settings, its skills, and the whole of it with a minuscule model."""
+"""The experiment on forgetting: its settings, its skills, what counts, and the whole of it with a minuscule model."""
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from forgetting import QUICK, SETTINGS, Difference, Forgetting, ForgettingConfig, build_worlds, judged, run_forgetting, teach
 from rich.console import Console
 
-from sanderling.core.config import load_config
+from sanderling.core.config import load_config, read_config
 from sanderling.core.errors import UserError
 from sanderling.data.questions import read_questions
 from sanderling.recipes.base import BaseConfig, write_untrained
-from sanderling.recipes.merge_tiny.config import MergeTinyConfig
-from sanderling.recipes.merge_tiny.figures import Difference, judged
-from sanderling.recipes.merge_tiny.material import Material, build, teach
-from sanderling.recipes.registry import find_recipe
 from sanderling.runs.progress import Report
 from sanderling.train.metrics import read_metrics
 from sanderling.train.random_model import ModelShape
@@ -32,8 +29,8 @@ evaluation = {{ attempts = 1, concurrency = 8 }}
 """
 
 
-def small(*overrides: str) -> MergeTinyConfig:
-    return load_config(MergeTinyConfig, SMALL, "small.toml", overrides)
+def small(*overrides: str) -> ForgettingConfig:
+    return load_config(ForgettingConfig, SMALL, "small.toml", overrides)
 
 
 @pytest.mark.parametrize(
@@ -51,28 +48,26 @@ def test_settings_that_cannot_be(override: str, told: str) -> None:
         small(override)
 
 
-def test_the_shipped_settings_are_right_and_quick_ones_too() -> None:
-    assert find_recipe("merge-tiny").name == "merge-tiny"
-    assert find_recipe("merge-tiny", quick=True, overrides=["evaluation.attempts=1"]).name == "merge-tiny"
-    with pytest.raises(UserError, match="tiny or merge-tiny"):
-        find_recipe("merge")
+def test_the_settings_are_right_and_quick_ones_too() -> None:
+    for overrides in ((), QUICK):
+        assert list(read_config(ForgettingConfig, SETTINGS, overrides).skills) == ["people", "things"]
 
 
 def test_skills_share_no_relation_and_are_taught_right(tmp_path: Path) -> None:
-    material = Material(tmp_path, small())
+    run = Forgetting(tmp_path, small())
     report = Report(Console(quiet=True))
-    build(material, report)
-    seen: dict[str, set[str]] = {skill: set() for skill in material.skills}
-    for plan in (*material.layout.training, material.layout.validation, material.layout.held_out):
-        for skill, kinds in material.config.skills.items():
-            for question in read_questions(material.questions_file(plan, skill)):
+    build_worlds(run, report)
+    seen: dict[str, set[str]] = {skill: set() for skill in run.skills}
+    for plan in (*run.tiny.training, run.tiny.validation, run.tiny.held_out):
+        for skill, kinds in run.config.skills.items():
+            for question in read_questions(run.questions_file(plan, skill)):
                 (relation,) = question.meta["relations"]
                 assert BY_NAME[relation].subject in kinds
                 seen[skill].add(relation)
     assert not seen["people"] & seen["things"] and len(seen["people"]) >= 3
-    figures = teach(material, report)
+    figures = teach(run, report)
     assert figures["people"]["trajectories"] == 16 and figures["people"]["right"] >= 12
-    assert teach(material, report) == figures, "nothing is taught twice"
+    assert teach(run, report) == figures, "nothing is taught twice"
 
 
 PUBLISHED = json.loads((Path(__file__).parents[2] / "benchmarks/results/merge.json").read_text())["runs"][0]
@@ -124,14 +119,12 @@ def test_what_counts_as_forgetting_and_as_keeping_both(
 @pytest.mark.slow
 def test_the_recipe_from_end_to_end(tmp_path: Path) -> None:
     pytest.importorskip("mergekit", reason="the extra [merge] is not installed")
-    from sanderling.recipes.merge_tiny.run import run_merge_tiny
-
     shape = ModelShape(hidden=32, layers=1, heads=2, kv_heads=2, head_dim=16, intermediate=32, max_positions=2048)
     base = tmp_path / "base"
     write_untrained(BaseConfig(shape=shape, vocab_size=800, tokenizer_worlds=1), base)
     config = small().model_copy(update={"base": base})
     out = tmp_path / "run"
-    run_merge_tiny(config, out, Report(Console(quiet=True)), "sanderling recipe run merge-tiny")
+    run_forgetting(config, out, Report(Console(quiet=True)), "python experiments/forgetting.py")
     found = json.loads((out / "figures.json").read_text())
     assert set(found["held_out"]) == {"ancestor", "only-people", "only-things", "merged", "both"}
     assert all(cell["questions"] == 4 for cells in found["held_out"].values() for cell in cells.values())
@@ -144,5 +137,5 @@ def test_the_recipe_from_end_to_end(tmp_path: Path) -> None:
     }
     assert (out / "sweep/sweep.html").is_file() and (out / "sweep/best/merge.json").is_file()
     before = (out / "held-out/merged/people.json").read_bytes()
-    run_merge_tiny(config, out, Report(Console(quiet=True)), "sanderling recipe run merge-tiny")
+    run_forgetting(config, out, Report(Console(quiet=True)), "python experiments/forgetting.py")
     assert (out / "held-out/merged/people.json").read_bytes() == before
