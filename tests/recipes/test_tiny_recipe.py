@@ -207,7 +207,8 @@ def test_the_report_has_every_stage_and_every_field(out: Path, settings: Path) -
 @pytest.mark.slow
 def test_a_run_that_is_done_is_left_as_it_is(out: Path, settings: Path) -> None:
     def state() -> dict[str, tuple[int, bytes]]:
-        kept = [p for p in out.rglob("*") if p.is_file() and p.name not in (".lock", "report.html", "report.json")]
+        written = {out / name for name in (".lock", "report.html", "report.json", "run.db")}
+        kept = [path for path in out.rglob("*") if path.is_file() and path.name != ".lock" and path not in written]
         return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in kept}
 
     def told() -> dict[str, object]:
@@ -215,10 +216,10 @@ def test_a_run_that_is_done_is_left_as_it_is(out: Path, settings: Path) -> None:
         del report["run"]["date"]
         return report
 
-    before = state(), told()
+    before = state(), told(), records(out)
     console = Console(file=io.StringIO(), width=200)
     run_tiny(read_config(TinyConfig, settings), out, Report(console), COMMAND)
-    assert (state(), told()) == before
+    assert (state(), told(), records(out)) == before
     assert isinstance(console.file, io.StringIO)
     lines = console.file.getvalue().splitlines()
     assert all("(done before, " in line for line in lines[: len(STAGES)])
