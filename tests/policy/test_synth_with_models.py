@@ -16,7 +16,6 @@ from sanderling.cli import exits
 from sanderling.cli.synth import app
 from sanderling.core.errors import UserError
 from sanderling.data.questions import read_questions
-from sanderling.runs.locks import locked
 from sanderling.synth.facts import JUDGE, POINTS, WRITER
 from sanderling.synth.grow import QUERIES
 from sanderling.synth.reading import COMPARER, READER, REWRITER
@@ -207,36 +206,3 @@ def test_what_is_wrong_is_one_sentence(directory, tmp_path, command, options, se
     questions.write_text('{"id": "1", "text": "Who?", "answers": ["x"]}\n')
     with pytest.raises(UserError, match=sentence):
         run(command, questions, "--world", directory, "--out", tmp_path / "o.jsonl", *options, cache=tmp_path / "c")
-
-
-def test_two_servers_of_one_model_name_do_not_share_replies(directory, tmp_path):
-    with billing(say) as one, billing(say) as other:
-        run("facts", directory, "--out", tmp_path / "a.jsonl", *model(one), cache=tmp_path / "cache")
-        run("facts", directory, "--out", tmp_path / "b.jsonl", *model(other), cache=tmp_path / "cache")
-        assert len(other.asked) == len(one.asked) > 0
-
-
-def test_an_account_has_one_process(directory, tmp_path):
-    """Two would write the same numbers of holds into it, and neither would see what the other spends."""
-    with locked(tmp_path / "q.jsonl.run"), billing(say) as server:
-        with pytest.raises(UserError, match="Another process is at work in"):
-            run("facts", directory, "--out", tmp_path / "q.jsonl", *model(server), cache=tmp_path / "cache")
-        assert not server.asked
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        (("--max-cost", "5"), "0,0 for a free one"),
-        (("--max-cost", "5", "--price", "0,0"), None),
-    ],
-)
-def test_a_limit_of_money_is_one(directory, tmp_path, options, sentence):
-    with billing(say) as server:
-        told = ("facts", directory, "--out", tmp_path / "q.jsonl", *model(server), *options)
-        if sentence is None:
-            assert "4 questions" in run(*told, cache=tmp_path / "cache")
-            return
-        with pytest.raises(UserError, match=sentence):
-            run(*told, cache=tmp_path / "cache")
-        assert not server.asked

@@ -108,6 +108,13 @@ def test_a_stage_is_never_larger_than_it_was_to_be(shares, count):
     assert all(abs(got - count * share / sum(shares)) < 1 for got, share in zip(one.by_part, shares, strict=True))
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_a_broad_part_leaves_a_narrow_one_its_questions(seed):
+    parts = (Part(share=1), Part(share=1, maker=("graph",)))
+    (one,) = mix(pool(10, 5), Mix(stages=(Stage(name="one", count=10, parts=parts),), seed=seed))
+    assert one.by_part == (5, 5) and not one.short
+
+
 def can_be_given(hops, parts, wanted):
     """Whether some way of giving each question to one part or none gives every part what is wanted: all ways are tried."""
     owners = [[None, *(number for number, part in enumerate(parts) if one in part.hops)] for one in hops]

@@ -9,7 +9,7 @@ from askers import ScriptedAsker
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.core.asking import AskingOutageError, BudgetSpentError
+from sanderling.core.asking import BudgetSpentError
 from sanderling.core.errors import UserError
 from sanderling.data.questions import read_questions
 from sanderling.runs.run import Run
@@ -152,11 +152,6 @@ def test_replies_are_read_leniently(reply, count):
     assert found is not None and len(found) == count
 
 
-@pytest.mark.parametrize("reply", ["", "no", "{", '{"answers": []}', '{"questions": "none"}', "[1]"])
-def test_what_is_not_of_the_form_is_unreadable(reply):
-    assert read_candidates(reply) is None
-
-
 @given(
     st.text()
     | st.recursive(
@@ -285,11 +280,6 @@ def test_an_outage_leaves_the_page_for_later(tmp_path):
     report = run(ScriptedAsker(down), tmp_path / "q.jsonl")
     assert (report.outages, report.pages, report.kept) == (1, 5, 5)
     assert run(ScriptedAsker(per_page), tmp_path / "q.jsonl").kept == 6
-
-
-def test_nobody_to_ask_is_an_outage():
-    with pytest.raises(AskingOutageError):
-        asyncio.run(questions_of(PAGE, Models([], []), FactsSettings(), {}))
 
 
 def test_equal_questions_are_kept_once_and_counted(tmp_path):

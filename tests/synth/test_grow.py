@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
@@ -12,7 +13,7 @@ from sanderling.core.asking import AskingOutageError
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.core.types import ToolStatus
-from sanderling.synth.grow import IN_WORLD, NOT_TEXT, SHORT, GrowthReport, GrowthSettings, Opened, WorldFinder, grow
+from sanderling.synth.grow import IN_WORLD, NOT_TEXT, SHORT, Finder, GrowthReport, GrowthSettings, grow
 from sanderling.world.contract import Page, answered
 from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.live import LiveWeb, web_settings
@@ -40,25 +41,24 @@ QUESTIONS = [
 ]
 
 
-class CountingFinder:
+@dataclass(frozen=True)
+class CountingFinder(Finder):
     """Another world; it counts what it is asked, and is down for one query if told so."""
 
-    def __init__(self, down: str = "") -> None:
-        self.inner = WorldFinder(LocalWorld.in_memory(WEB, name="web"))
-        self.name = self.inner.name
-        self.down = down
-        self.searches: list[str] = []
-        self.opened: list[str] = []
+    world: LocalWorld = field(default_factory=lambda: LocalWorld.in_memory(WEB, name="web"))
+    down: str = ""
+    searches: list[str] = field(default_factory=list)
+    opened: list[str] = field(default_factory=list)
 
     async def search(self, query: str, limit: int) -> list[str]:
         self.searches.append(query)
         if self.down and self.down in query:
             raise AskingOutageError("down")
-        return [*(await self.inner.search(query, limit)), "https://w.example/gone"]
+        return [*(await super().search(query, limit)), "https://w.example/gone"]
 
-    async def open(self, url: str) -> Opened:
+    async def open(self, url: str) -> Page | ToolStatus:
         self.opened.append(url)
-        return await self.inner.open(url)
+        return await super().open(url)
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_every_address_is_a_page_a_copy_or_has_a_reason(directory):
 
 def test_noise_is_no_page(directory):
     class Noisy(CountingFinder):
-        async def open(self, url: str) -> Opened:
+        async def open(self, url: str) -> Page | ToolStatus:
             return WEB[4].model_copy(update={"url": url})
 
     assert run(directory, Noisy()).left_out[NOT_TEXT] > 0
@@ -138,10 +138,10 @@ def test_the_live_web_is_asked_as_its_services_want_it():
             return httpx.Response(401)
         return httpx.Response(200, json={"data": {"title": "A", "url": "https://w.example/b", "content": "# text"}})
 
-    async def all_of_it() -> tuple[list[str], Opened, Opened]:
+    async def all_of_it() -> tuple[list[str], Page | ToolStatus, Page | ToolStatus]:
         settings = web_settings("https://search.example", "https://read.example", env={"SERPER_API_KEY": "x"})
         async with LiveWeb(settings, transport=httpx.MockTransport(reply)) as web:
-            finder = WorldFinder(web)
+            finder = Finder(web)
             with pytest.raises(AskingOutageError):
                 await finder.open("https://w.example/down")
             urls = await finder.search("a", 5)

@@ -8,7 +8,7 @@ from sanderling.agent.agent import Agent, Job
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Seeds, Trajectory
 from sanderling.core.types import Ending, FixedClock
-from sanderling.synth.one_search import Asked, OneSearchPolicy, Query, bare, best_guess, mention_of, read_results, take_apart
+from sanderling.synth.one_search import Asked, OneSearchPolicy, Query, best_guess, read_results, take_apart
 from sanderling.synth.questions import Path, chain_questions, split_by_hops
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.encyclopedia import BY_NAME, Encyclopedia, Names, generate_encyclopedia
@@ -74,12 +74,6 @@ def test_every_sentence_of_every_page_is_read(worlds: list[Encyclopedia]) -> Non
         found = read_results(f"[1] {item.page.title}\n{item.page.url}\n{item.page.text}")
         expected = {(entity.mention, name, world.facts.object_text(value)) for name, value in item.claims.items()}
         assert {(fact.subject, fact.relation, fact.value) for fact in found} == expected
-
-
-def test_names_and_mentions(worlds: list[Encyclopedia]) -> None:
-    for entity in worlds[0].facts.entities:
-        assert mention_of(entity.title) == entity.mention
-        assert bare(entity.mention) == entity.name
 
 
 def test_the_right_site_is_believed_first() -> None:

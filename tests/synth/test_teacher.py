@@ -127,23 +127,6 @@ async def test_taking_the_first_result_shows_and_opens_it(
     assert right(found) < 0.9
 
 
-async def test_a_snippet_untrusted_leaves_the_first_result_its_full_share(
-    world: Encyclopedia, local: LocalWorld, questions: list[Question]
-) -> None:
-    async def openings(modes: ModeShares) -> dict[str, int]:
-        found = [t for attempt in range(3) for t in await teach(world, local, questions, modes, attempt=attempt)]
-        texts = [text for trajectory in found for text in thoughts(trajectory)]
-        return {mode: sum(text.startswith(mode) for text in texts) for mode in (said.SNIPPET, said.FIRST, said.COMPARE)}
-
-    both = await openings(shares(first_result=1.0, trust_snippet=1.0))
-    assert both[said.SNIPPET] > 20
-    assert both[said.FIRST] > 20
-    assert both[said.COMPARE] == 0
-    for trust in (0.0, 0.5):
-        counts = await openings(shares(first_result=0.5, trust_snippet=trust))
-        assert abs(counts[said.FIRST] / (counts[said.FIRST] + counts[said.COMPARE]) - 0.5) < 0.12
-
-
 async def test_stopping_early_shows_and_answers_after_the_first_hop(
     world: Encyclopedia, local: LocalWorld, questions: list[Question]
 ) -> None:
