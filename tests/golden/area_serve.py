@@ -306,7 +306,7 @@ def fidelity(scratch: Path) -> dict[str, Any]:
         world, out = scratch / f"from-{unit}", scratch / f"report-{unit}"
         run("build", "recorded", "--from", against, "--out", world, "--hold-out", 0.4, "--hold-out-by", unit, "--seed", 1)
         cases[f"built from, by {unit}"] = digest((world / "built_from.json").read_text())
-        run("fidelity", world, "--against", against, "--out", out, "--built-in", "--k", 4)
+        run("fidelity", world, "--against", against, "--out", out, "--built-in", "--set", "k=4")
         report = json.loads((out / "fidelity.json").read_text())
         for part in report.pop("parts"):
             figures = {

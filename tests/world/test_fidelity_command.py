@@ -54,7 +54,7 @@ def test_impossible_options(recordings, tmp_path):
     world = tmp_path / "w"
     run("build", "recorded", "--from", recordings, "--out", world, "--hold-out", 0.4)
     with pytest.raises(UserError, match="--p is 1"):
-        run("fidelity", world, "--against", recordings, "--out", tmp_path / "o", "--p", 1)
+        run("fidelity", world, "--against", recordings, "--out", tmp_path / "o", "--set", "p=1")
     with pytest.raises(UserError, match="There is no"):
         run("fidelity", world, "--against", tmp_path / "none", "--out", tmp_path / "o")
     (tmp_path / "file").write_text("")

@@ -27,10 +27,8 @@ from rich.text import Text
 
 from sanderling.agent.opening import PlaceConfig, opened_reader
 from sanderling.cli import exits
-from sanderling.cli.options import Set, asked, settings, show
+from sanderling.cli.options import Set, asked, settings, show, table
 from sanderling.cli.watch import show_retry
-from sanderling.cli.world_agents import agents
-from sanderling.cli.world_fidelity import fidelity
 from sanderling.cli.world_options import Faults, Pace, PromptInjection, Search, WorldSeed
 from sanderling.core.config import load_config, to_toml
 from sanderling.core.errors import UserError
@@ -68,14 +66,14 @@ from sanderling.world.sources.kinds import SOURCES, open_source, open_sources, r
 app = typer.Typer(help="Offline worlds: build, look at, search, visit.", no_args_is_help=True)
 build = typer.Typer(help="Build a world from a source of pages.", no_args_is_help=True)
 app.add_typer(build, name="build")
-app.command("agents")(agents)
-app.command("fidelity")(fidelity)
 
 Where = Annotated[Path, typer.Argument(metavar="WORLD", help="Directory of a world.")]
 Out = Annotated[Path, typer.Option("--out", help="Directory of the new world; must not exist.")]
 AsProfile = Annotated[
     str | None, typer.Option("--profile", help=f"Show what an agent of this profile reads: {', '.join(PROFILES)}.")
 ]
+Results = Annotated[list[Path] | None, typer.Option(help="An evaluation's result (JSON); repeat it, one for each agent.")]
+Episodes = Annotated[list[Path] | None, typer.Option(help="Trajectories of these agents; repeat for several files.")]
 RecordedCalls = Annotated[
     Path, typer.Option("--from", help="Directory of recorded trajectories, of any known layout, or a file of ask --record.")
 ]
@@ -427,6 +425,75 @@ def visit(
         raise typer.Exit(exits.NO_ANSWER)
 
 
+# comparing
+
+
+@app.command("fidelity")
+def fidelity(
+    directory: Where,
+    against: Annotated[
+        Path, typer.Option("--against", help="Recorded trajectories (a directory), or a recording (a file of --record).")
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Directory of the report: fidelity.html and fidelity.json.")],
+    built_in: Annotated[
+        bool | None,
+        typer.Option("--built-in", help="Also compare what the world was built from: an upper bound, labelled so."),
+    ] = None,
+    mode: Search = SearchMode.LEXICAL,
+    sets: Set = None,
+) -> None:
+    """Compare a world with recorded calls that it was not built from."""
+    from sanderling.evaluate.fidelity import FidelityConfig, measure_fidelity
+    from sanderling.evaluate.fidelity_page import HTML_NAME, interval, number, sentence
+
+    config = settings(FidelityConfig, None, sets, {"built_in": built_in, "search": mode})
+    report = measure_fidelity(directory, against, out, config)
+    for part in report.parts:
+        found = table("measure", ">n", ">mean", ">95% over queries", ">over questions", title=part.label)
+        for one in (*part.figures, *part.domains):
+            spans = (interval(one.name, one.interval), interval(one.name, one.interval_by_question))
+            found.add_row(one.name, f"{one.n:,}", number(one), *spans)
+        show(sentence(part, config.k), found, error=True)
+    show(f"The report, with what it cannot show: {out / HTML_NAME}", error=True)
+
+
+@app.command("agents")
+def agents(
+    local: Results = None,
+    live: Results = None,
+    local_episodes: Episodes = None,
+    live_episodes: Episodes = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of the intervals.")] = 0,
+) -> None:
+    """Compare agents in a world (--local) with the same agents elsewhere (--live): rankings, and calls per episode."""
+    from sanderling.evaluate.fidelity_agents import compare_agents, compare_calls, episode_calls, results_by_agent
+
+    if not (local and live) and not (local_episodes and live_episodes):
+        raise UserError("Give results with --local and --live, or trajectories with --local-episodes and --live-episodes.")
+    if local and live:
+        found = compare_agents(results_by_agent(local), results_by_agent(live), seed=seed)
+        scores = table("agent", ">local", ">live")
+        for row in found.agents:
+            scores.add_row(Text(row.agent), f"{row.local:.1%}", f"{row.live:.1%}")
+        show(scores)
+        if found.tau_b is None:
+            show("All agents tie in one place: their rankings cannot be compared.")
+        else:
+            span = "" if found.interval is None else f" (95% over questions {found.interval[0]:.2f} to {found.interval[1]:.2f})"
+            show(
+                f"Kendall's tau-b {found.tau_b:.2f}{span}, {len(found.agents)} agents, {found.questions} common questions; "
+                f"rankings without relation agree as much with chance {found.p_value:.3f}."
+            )
+        show(*(f"ordered otherwise: {first}, {second}" for first, second in found.discordant))
+    for role, what in (("", "calls"), ("search", "searches"), ("visit", "visits")) if local_episodes and live_episodes else ():
+        calls = compare_calls(episode_calls(local_episodes or (), role), episode_calls(live_episodes or (), role))
+        sides = ", ".join(
+            f"{name} mean {side.mean:.1f}, median {side.quantiles['0.5']:g}, 90% {side.quantiles['0.9']:g} (n {side.episodes})"
+            for name, side in (("local", calls.local), ("live", calls.live))
+        )
+        show(f"{what} per episode: {sides}; distance of the distributions {calls.distance:.1%}")
+
+
 # faults and orders
 
 
@@ -543,7 +610,7 @@ def _report(directory: Path, world: WorldInfo, dense: str = "") -> None:
     left_out = Counter({"empty": counts.empty, "duplicate URL": counts.duplicate, "no URL": counts.no_url})
     for account in world.accounts:
         left_out.update(account.skipped)
-    table = Table(show_header=False, box=None)
+    found = Table(show_header=False, box=None)
     rows = {
         "world": world.name,
         "directory": str(directory),
@@ -558,20 +625,20 @@ def _report(directory: Path, world: WorldInfo, dense: str = "") -> None:
     if dense:
         rows["dense search"] = dense
     for key, value in rows.items():
-        table.add_row(f"[dim]{key}[/]", _plain(value))
-    Console().print(table)
+        found.add_row(f"[dim]{key}[/]", _plain(value))
+    Console().print(found)
 
 
 def _report_sources(what: str, accounts: tuple[SourceAccount, ...], counts: WorldCounts) -> None:
     """Every document by what became of it: pages of each source, reasons, and what the world left out."""
-    table = Table("source", "documents", "pages", "left out")
+    found = Table("source", "documents", "pages", "left out")
     for account in accounts:
         reasons = _counted(Counter(dict(sorted(account.skipped.items()))))
-        table.add_row(_plain(account.name), f"{account.documents:,}", f"{account.pages:,}", reasons)
+        found.add_row(_plain(account.name), f"{account.documents:,}", f"{account.pages:,}", reasons)
     left = {"second pages of an address": counts.duplicate, "empty": counts.empty, "without address": counts.no_url}
-    table.add_section()
-    table.add_row(_plain(what), f"{counts.read:,}", f"{counts.kept:,}", _counted(Counter(left)))
-    Console().print(table)
+    found.add_section()
+    found.add_row(_plain(what), f"{counts.read:,}", f"{counts.kept:,}", _counted(Counter(left)))
+    Console().print(found)
 
 
 def _counted(counts: Counter[str]) -> str:

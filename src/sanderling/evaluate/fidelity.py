@@ -34,9 +34,7 @@ from sanderling.evaluate.statistics import (
     Interval,
     bootstrap_interval,
     constant_interval,
-    intervals,
     mean_interval,
-    resampled_ratios,
 )
 from sanderling.runs.files import or_cannot
 from sanderling.runs.provenance import command_line, machine, peak_memory_mb
@@ -78,6 +76,8 @@ STEP = 5
 _MOST_WORDS = 100
 _RESAMPLES = 2_000
 _DOMAIN_RESAMPLES = 500
+_CHUNK = 100
+"""Resamples drawn at once: bounds memory whatever the number of questions."""
 
 
 class FidelityConfig(Frozen):
@@ -365,7 +365,13 @@ def by_question(groups: Sequence[str], values: FloatArray, *, seed: int) -> Inte
         return None
     same = constant_interval(np.full(len(names), values[0])) if bool((values == values[0]).all()) else None
     sums, counts = np.bincount(at, values, len(names)), np.bincount(at, minlength=len(names))
-    return same or intervals(resampled_ratios(sums[:, None], counts[:, None], seed=seed, resamples=_RESAMPLES))[0]
+    if same is not None:
+        return same
+    rng = np.random.default_rng([seed, 1])
+    drawn = (rng.integers(0, len(names), (_CHUNK, len(names))) for _ in range(_RESAMPLES // _CHUNK))
+    means = np.concatenate([sums[chosen].sum(axis=1) / counts[chosen].sum(axis=1) for chosen in drawn])
+    low, high = np.quantile(means, [0.025, 0.975])
+    return Interval(float(low), float(high))
 
 
 def domains(queries: Sequence[QueryRow], *, seed: int) -> tuple[Figure, ...]:
@@ -383,6 +389,9 @@ def _concentration(side: str, whose: str, lists: Sequence[tuple[str, ...]], seed
     n = sum(map(len, lists))
     if not n:
         return [Figure(name=name, meaning=meaning, n=0, value=None, interval=None) for name, meaning in meanings.items()]
+    counts = list(Counter(chain.from_iterable(lists)).values())
+    most = sorted(counts, reverse=True)
+    values = (most[0] / n, sum(most[:5]) / n, sum(-count / n * math.log2(count / n) for count in counts) + 0.0)
     _, columns = np.unique(np.array(list(chain.from_iterable(lists))), return_inverse=True)
     rows = np.repeat(np.arange(len(lists)), [len(listed) for listed in lists])
     rng, drawn = np.random.default_rng([seed, 2]), np.empty((_DOMAIN_RESAMPLES, 3))
@@ -390,18 +399,18 @@ def _concentration(side: str, whose: str, lists: Sequence[tuple[str, ...]], seed
         weights = np.bincount(rng.integers(0, len(lists), len(lists)), minlength=len(lists)).astype(np.float64)
         drawn[index] = _shares(np.bincount(columns, weights[rows]).astype(np.float64))
     found = []
-    values = zip(meanings.items(), _shares(np.bincount(columns).astype(np.float64)), drawn.std(axis=0), strict=True)
-    for (name, meaning), value, spread in values:
-        most = math.inf if name.startswith("entropy") else 1.0
-        around = Interval(max(0.0, value - 1.96 * spread), min(most, value + 1.96 * spread))
+    for (name, meaning), value, spread in zip(meanings.items(), values, drawn.std(axis=0).tolist(), strict=True):
+        largest = math.inf if name.startswith("entropy") else 1.0
+        around = Interval(max(0.0, value - 1.96 * spread), min(largest, value + 1.96 * spread))
         found.append(Figure(name=name, meaning=meaning, n=n, value=value, interval=around))
     return found
 
 
 def _shares(counts: FloatArray) -> tuple[float, float, float]:
     """Top-1 share, top-5 share and entropy of counts of domains."""
-    shares = np.sort(counts[counts > 0])[::-1] / max(1.0, float(counts.sum()))
-    return float(shares[0]) if shares.size else 0.0, float(shares[:5].sum()), float(-(shares * np.log2(shares)).sum()) + 0.0
+    shares = counts[counts > 0] / max(1.0, float(counts.sum()))
+    best = np.sort(shares)[::-1]
+    return float(best[:1].sum()), float(best[:5].sum()), float(-(shares * np.log2(shares)).sum())
 
 
 def lengths(values: Sequence[int]) -> Lengths:

@@ -9,11 +9,13 @@ With few agents the interval is wide, and no transfer is shown by it: tau-b says
 from collections.abc import Mapping, Sequence
 from itertools import combinations, permutations
 from math import factorial, sqrt
+from pathlib import Path
 
 import numpy as np
 
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
+from sanderling.data.importing import open_trajectories
 from sanderling.evaluate.fidelity import distance
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.statistics import FloatArray, Interval, intervals
@@ -145,3 +147,24 @@ def compare_calls(local: Sequence[int], live: Sequence[int]) -> CallComparison:
         return CallCounts(episodes=len(calls), mean=float(np.mean(calls)), quantiles=quantiles)
 
     return CallComparison(local=counts(local), live=counts(live), distance=apart)
+
+
+def results_by_agent(files: Sequence[Path]) -> dict[str, EvalResult]:
+    """Results by the agent's name. Raises UserError for two of one name."""
+    found: dict[str, EvalResult] = {}
+    for file in files:
+        result = EvalResult.load(file)
+        if result.model in found:
+            raise UserError(f"Two results are of the agent {result.model!r}: give one for each agent and place.")
+        found[result.model] = result
+    return found
+
+
+def episode_calls(files: Sequence[Path], role: str = "") -> list[int]:
+    """Calls of each episode on its main branch; ``role``: of one kind only."""
+    return [
+        sum(role in ("", event.role) for node in trajectory.branch() for event in node.events)
+        for file in files
+        for trajectory in open_trajectories(file)
+        if trajectory.leaf is not None
+    ]
