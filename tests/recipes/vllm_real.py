@@ -17,11 +17,14 @@ import httpx
 import pytest
 
 from sanderling.recipes.base import PHRASES
-from sanderling.train.random_model import ModelShape, model_settings, train_tokenizer, write_model, write_tokenizer
+from sanderling.train.random_model import ModelShape, train_tokenizer, write_random_model
 
 PROGRAM = os.environ.get("SANDERLING_VLLM", "")
 needs_vllm = pytest.mark.skipif(not PROGRAM, reason="SANDERLING_VLLM names no vllm program")
-SHAPE = ModelShape(hidden=64, layers=2, heads=4, kv_heads=2, head_dim=32, intermediate=96, max_positions=2048)
+SHAPE = ModelShape(
+    hidden=64, layers=2, heads=4, kv_heads=2, head_dim=32, intermediate=96, max_positions=2048, tied=False,
+    initializer_range=0.2,
+)  # fmt: skip
 """Heads as small as vLLM's attention on a CPU takes them."""
 PATIENCE_S = 300.0
 STARTED = (
@@ -32,9 +35,7 @@ STARTED = (
 
 def write_served(directory: Path, texts: list[str], seed: int = 1) -> Path:
     """A model whose head is its own: on a CPU, vLLM 0.32 reloads all but the head of a model that ties it."""
-    tokenizer = train_tokenizer(texts, 440, PHRASES)
-    settings = {**model_settings(SHAPE, tokenizer.get_vocab_size(with_added_tokens=True)), "tie_word_embeddings": False}
-    write_model(directory, lambda place: write_tokenizer(place, tokenizer), {**settings, "initializer_range": 0.2}, seed)
+    write_random_model(directory, train_tokenizer(texts, 440, PHRASES), SHAPE, seed)
     return directory
 
 

@@ -104,8 +104,9 @@ def plan(
         raise UserError("--decode-rate is for plans of RL: add --rl, or leave it out.")
 
     def devices(parallel: ParallelConfig) -> Devices:
-        here = device is None or memory is None
-        return taken(devices_here(), parallel) if here else described(device, memory, count)
+        if device is None or memory is None:
+            return taken(devices_here(), parallel)
+        return described(device, memory, count)
 
     if not rl:
         config = find_settings("sft", SftConfig, recipe or "lora-24gb", asked(SftConfig, overrides), {"model": model})

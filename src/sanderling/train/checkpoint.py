@@ -9,7 +9,8 @@ and :meth:`~sanderling.train.parallel.sharding.Sharded.prepare` hands them their
 """
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -43,27 +44,27 @@ def final_dtype(wish: SaveDtype, base: Path) -> torch.dtype:
             return torch.bfloat16 if found == torch.float16 else found
 
 
-def save_model(
-    model: PreTrainedModel,
-    directory: Path,
-    tokenizer_dir: Path | None,
-    state: Mapping[str, Any] | None = None,
-    weights: dict[str, Tensor] | None = None,
-) -> None:
-    """Write a model directory atomically, replacing what stood there; ``state`` is stored beside the weights.
+@contextmanager
+def replacing(directory: Path) -> Iterator[Path]:
+    """A new directory beside one; where the block ends without an error it takes the other's place, whole and on the disk.
 
-    ``weights`` are given where the model does not hold its own (it is sharded).
-
-    Raises UserError when the disk does not take it; what stood there is then untouched.
+    Raises UserError when the disk does not take what is written; what stood there is then untouched.
     """
+    directory = directory.absolute()
     partial = directory.with_name(PARTIAL + directory.name)
     shutil.rmtree(partial, ignore_errors=True)
     try:
-        _write(model, partial, tokenizer_dir, state, weights)
+        partial.mkdir(parents=True)
+        yield partial
+        settings = next(partial.glob("*config.json"))
+        for file in partial.iterdir():
+            shutil.copymode(settings, file)  # safetensors lets nobody but the owner read
+            sync(file)
+        sync(partial)
     except (OSError, SafetensorError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
         shutil.rmtree(partial, ignore_errors=True)
-        told = (str(error) or type(error).__name__).splitlines()[0]
-        raise UserError(f"Cannot write the model {directory} ({told}): free some space and run again.") from error
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise UserError(f"Cannot write the model {directory} ({reason}): free some space and run again.") from error
     if directory.exists():
         # A directory cannot be replaced in one step; the moment between the two renames leaves the old one recoverable.
         old = directory.with_name(PARTIAL + "old-" + directory.name)
@@ -76,27 +77,31 @@ def save_model(
     sync(directory.parent)
 
 
-def _write(
+def save_model(
     model: PreTrainedModel,
-    partial: Path,
+    directory: Path,
     tokenizer_dir: Path | None,
-    state: Mapping[str, Any] | None,
-    weights: dict[str, Tensor] | None,
+    state: Mapping[str, Any] | None = None,
+    weights: dict[str, Tensor] | None = None,
 ) -> None:
-    """All files of a model directory, on the disk when this returns."""
-    partial.mkdir(parents=True)
-    with quiet():
-        model.save_pretrained(partial, state_dict=weights)
+    """Write a model directory atomically, replacing what stood there; ``state`` is stored beside the weights.
+
+    ``weights`` are given where the model does not hold its own (it is sharded). Raises UserError as :func:`replacing`.
+    """
+    with replacing(directory) as partial:
+        with quiet():
+            model.save_pretrained(partial, state_dict=weights)
+        if tokenizer_dir is not None:
+            copy_tokenizer(tokenizer_dir, partial)
+        if state is not None:
+            torch.save(dict(state), partial / STATE)
+
+
+def copy_tokenizer(source: Path, place: Path) -> None:
+    """The files of a tokenizer from one directory to another."""
     for name in TOKENIZER_FILES:
-        if tokenizer_dir is not None and (tokenizer_dir / name).is_file():
-            shutil.copyfile(tokenizer_dir / name, partial / name)
-    if state is not None:
-        torch.save(dict(state), partial / STATE)
-    settings = next(partial.glob("*config.json"))
-    for file in partial.iterdir():
-        shutil.copymode(settings, file)  # safetensors lets nobody but the owner read
-        sync(file)
-    sync(partial)
+        if (source / name).is_file():
+            shutil.copyfile(source / name, place / name)
 
 
 def save_checkpoint(

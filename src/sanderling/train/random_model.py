@@ -10,8 +10,7 @@ Example: ``init_model(ModelInit(out=Path("models/tiny"), world=Path("worlds/own"
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,11 +21,9 @@ from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers, trai
 from sanderling.core.chat import Tokenizer, load_tokenizer
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
-from sanderling.policy.model_directory import TOKENIZER_FILES
-from sanderling.runs.files import sync
 from sanderling.runs.progress import Report
 from sanderling.train.config import Precision
-from sanderling.train.shape import shape_of
+from sanderling.train.shape import Shape, shape_of
 from sanderling.world.disk.store import open_world
 
 PUBLISHED_VOCABULARY = 151_936
@@ -40,8 +37,6 @@ PROTOCOL_TAGS = (
 )  # fmt: skip
 LEAST_VOCABULARY = 256 + len(CONTROL_TOKENS) + len(PROTOCOL_TAGS)
 """Every byte, control token and tag is a token."""
-PARTIAL = ".partial"
-"""Where files are until all are there; what a kill leaves in it is taken away by the next one."""
 PIECES = r" (?=[A-Z0-9])|[A-Z][a-z]*| ?[a-z]+|\d+| ?[^\sA-Za-z0-9]+|\s+"
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
@@ -62,6 +57,8 @@ class ModelShape(Frozen):
     rope_theta: float = Field(default=10_000.0, gt=0)
     tied: bool = True
     """Whether the head is the embedding."""
+    initializer_range: float = Field(default=0.02, gt=0)
+    """Standard deviation of matrices and embedding."""
 
     @model_validator(mode="after")
     def _heads_share(self) -> Self:
@@ -152,62 +149,46 @@ def model_settings(shape: ModelShape, vocabulary: int) -> dict[str, Any]:
         "max_position_embeddings": shape.max_positions,
         "rope_parameters": {"rope_type": "default", "rope_theta": shape.rope_theta},
         "tie_word_embeddings": shape.tied,
+        "initializer_range": shape.initializer_range,
     }
 
 
-def write_random_model(directory: Path, tokenizer: tokenizers.Tokenizer, shape: ModelShape, seed: int) -> None:
-    """A randomly initialised Qwen3 with this tokenizer, in float32, as a Hugging Face directory; see :func:`write_model`."""
-    settings = model_settings(shape, tokenizer.get_vocab_size(with_added_tokens=True))
-    write_model(directory, lambda place: write_tokenizer(place, tokenizer), settings, seed)
-
-
-def write_model(
+def write_random_model(
     directory: Path,
-    add_tokenizer: Callable[[Path], object],
-    settings: Mapping[str, Any],
+    tokenizer: tokenizers.Tokenizer | Path,
+    shape: ModelShape,
     seed: int,
     dtype: Precision = Precision.FLOAT32,
+    *,
+    vocabulary: int | None = None,
     drawn: Callable[[int], object] = lambda numbers: None,
 ) -> None:
-    """Random weights for what a Qwen3's ``config.json`` says, as a Hugging Face directory. Imports torch and transformers.
+    """A Qwen3 of random weights as a Hugging Face directory, in place of what stood there. Imports torch and transformers.
 
-    ``add_tokenizer`` writes the tokenizer's files into a directory. ``config.json`` comes to its place last: where it stands,
-    the directory is whole. ``drawn`` hears of the numbers of each tensor. The caller's random state is left as it was.
+    ``tokenizer``: one, or the directory whose is copied. ``vocabulary``: rows of the embedding; None: as many as tokens.
+    ``drawn`` hears of the numbers of each tensor. The caller's random state is left as it was. Raises UserError when the disk
+    does not take it.
     """
     import torch
     from transformers import GenerationConfig, Qwen3Config
 
+    from sanderling.train.checkpoint import copy_tokenizer, replacing
     from sanderling.train.random_weights import write_random_weights
 
-    partial = directory / PARTIAL
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    try:
-        add_tokenizer(partial)
+    with replacing(directory) as partial:
+        if isinstance(tokenizer, Path):
+            copy_tokenizer(tokenizer, partial)
+        else:
+            write_tokenizer(partial, tokenizer)
         own = Tokenizer(partial)
-        tokens = {"eos_token_id": own.token_id(IM_END), "pad_token_id": own.token_id(END_OF_TEXT), "bos_token_id": None}
-        made = {"architectures": ["Qwen3ForCausalLM"], "dtype": dtype.value}
-        config = Qwen3Config.from_dict({**settings, **tokens, **made})
+        config = Qwen3Config.from_dict(
+            model_settings(shape, own.vocab_size if vocabulary is None else vocabulary)
+            | {"eos_token_id": own.token_id(IM_END), "pad_token_id": own.token_id(END_OF_TEXT), "bos_token_id": None}
+            | {"architectures": ["Qwen3ForCausalLM"], "dtype": dtype.value}
+        )
         write_random_weights(partial, config, seed, getattr(torch, dtype), drawn)
         config.save_pretrained(partial)
         GenerationConfig.from_model_config(config).save_pretrained(partial)
-        for file in partial.glob("*.safetensors"):
-            shutil.copymode(partial / "config.json", file)  # safetensors lets nobody but the owner read
-        _put_in_place(partial, directory)
-    except Exception:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
-
-
-def _put_in_place(partial: Path, directory: Path) -> None:
-    """Files to where they belong, those of a model that stood there taken away first."""
-    for old in (directory / "config.json", *directory.glob("model*.safetensors*")):
-        old.unlink(missing_ok=True)
-    for file in sorted(partial.iterdir(), key=lambda file: file.name == "config.json"):
-        sync(file)
-        file.replace(directory / file.name)
-    partial.rmdir()
-    sync(directory)
 
 
 # -- the command -------------------------------------------------------------------------------------------------------------
@@ -235,22 +216,25 @@ class ModelInit(Frozen):
 
 def init_model(wish: ModelInit, report: Report) -> None:
     """Write the model and say what it is. All that can be known to go wrong is said before: raises UserError."""
-    _require_free(wish.out)
+    if wish.out.is_file():
+        raise UserError(f"{wish.out} is a file: choose another --out.")
+    if held := sorted(path.name for path in wish.out.iterdir()) if wish.out.exists() else []:
+        raise UserError(f"{wish.out} is not empty (it holds {held[0]}): choose another --out, or remove it first.")
     size = wish.size.lower()
     if size not in SIZES:
         raise UserError(f"There is no size {wish.size!r}: choose {', '.join(SIZES)}.")
-    settings = model_settings(SIZES[size], wish.vocab or (TINY_VOCABULARY if size == "tiny" else PUBLISHED_VOCABULARY))
-    _require_room(wish, settings)
-    tokens, add_tokenizer = _tokenizer(wish, settings["vocab_size"], report)
+    rows = wish.vocab or (TINY_VOCABULARY if size == "tiny" else PUBLISHED_VOCABULARY)
+    _require_room(wish, _shape(size, rows))
+    tokens, tokenizer = _tokenizer(wish, rows, report)
     if wish.vocab is None and size == "tiny":
-        settings["vocab_size"] = tokens
-    elif tokens > settings["vocab_size"]:
+        rows = tokens
+    elif tokens > rows:
         raise UserError(
-            f"The tokenizer has {tokens:,} tokens and the model's vocabulary {settings['vocab_size']:,}: give --vocab {tokens} "
-            "or more, or a smaller tokenizer."
+            f"The tokenizer has {tokens:,} tokens and the model's vocabulary {rows:,}: give --vocab {tokens} or more, or a "
+            "smaller tokenizer."
         )
-    shape = shape_of(settings, "the model")
-    with report.task("Millions of numbers drawn", round(shape.parameters / 1e6)) as advance, _full_disk_told(wish.out):
+    shape = _shape(size, rows)
+    with report.task("Millions of numbers drawn", round(shape.parameters / 1e6)) as advance:
         done, shown = 0, 0
 
         def drawn(numbers: int) -> None:
@@ -259,18 +243,17 @@ def init_model(wish: ModelInit, report: Report) -> None:
             advance(round(done / 1e6) - shown)
             shown = round(done / 1e6)
 
-        write_model(wish.out, add_tokenizer, settings, wish.seed, wish.dtype, drawn)
-    told = f"{_gigabytes(_bytes(settings, wish.dtype))} in {wish.dtype}, {shape.vocab:,} tokens"
+        write_random_model(wish.out, tokenizer, SIZES[size], wish.seed, wish.dtype, vocabulary=rows, drawn=drawn)
+    told = f"{_gigabytes(_bytes(shape, wish.dtype))} in {wish.dtype}, {shape.vocab:,} tokens"
     report.say(f"{wish.out} holds a Qwen3 of {shape.parameters:,} parameters, {told}, its weights random (seed {wish.seed}).")
     report.say(f"Train it with sanderling train sft DATA --model {wish.out} --profile PROFILE.")
 
 
-def _tokenizer(wish: ModelInit, vocabulary: int, report: Report) -> tuple[int, Callable[[Path], object]]:
-    """How many tokens there are, and what writes a tokenizer's files into a directory."""
-    source = wish.tokenizer
-    if source is not None and wish.world is None:
-        return load_tokenizer(source).vocab_size, lambda place: copy_tokenizer(source, place)
-    if wish.world is None or source is not None:
+def _tokenizer(wish: ModelInit, vocabulary: int, report: Report) -> tuple[int, tokenizers.Tokenizer | Path]:
+    """A tokenizer of at most so many tokens, or the directory of one; and how many it has."""
+    if wish.tokenizer is not None and wish.world is None:
+        return load_tokenizer(wish.tokenizer).vocab_size, wish.tokenizer
+    if wish.world is None or wish.tokenizer is not None:
         raise UserError("A model needs one tokenizer: give --world, whose pages one is trained on, or --tokenizer DIRECTORY.")
     if vocabulary < LEAST_VOCABULARY:
         raise UserError(
@@ -289,37 +272,12 @@ def _tokenizer(wish: ModelInit, vocabulary: int, report: Report) -> tuple[int, C
             trained = train_tokenizer(texts(), vocabulary)
         except OSError as error:
             raise UserError(f"The world {wish.world} cannot be read ({error}): copy it again, or build it again.") from error
-    return trained.get_vocab_size(with_added_tokens=True), lambda place: write_tokenizer(place, trained)
+    return trained.get_vocab_size(with_added_tokens=True), trained
 
 
-def copy_tokenizer(source: Path, place: Path) -> None:
-    """The files of a tokenizer from one directory to another."""
-    for name in TOKENIZER_FILES:
-        if (source / name).is_file():
-            shutil.copyfile(source / name, place / name)
-
-
-def _bytes(settings: dict[str, Any], dtype: Precision) -> int:
-    return shape_of(settings, "the model").parameters * (2 if dtype is Precision.BFLOAT16 else 4)
-
-
-def _gigabytes(size: float) -> str:
-    return f"{size / 1e9:,.2f} GB" if size >= 1e8 else f"{size / 1e6:,.1f} MB"
-
-
-def _require_free(out: Path) -> None:
-    """Raises UserError when a directory holds anything but what an interrupted command left."""
-    if out.is_file():
-        raise UserError(f"{out} is a file: choose another --out.")
-    strange = sorted(path.name for path in out.iterdir() if path.name != PARTIAL) if out.exists() else []
-    if strange:
-        raise UserError(f"{out} is not empty (it holds {strange[0]}): choose another --out, or remove it first.")
-
-
-def _require_room(wish: ModelInit, settings: dict[str, Any]) -> None:
+def _require_room(wish: ModelInit, shape: Shape) -> None:
     place = next(path for path in (wish.out.absolute(), *wish.out.absolute().parents) if path.exists())
-    shutil.rmtree(wish.out / PARTIAL, ignore_errors=True)
-    need, free = _bytes(settings, wish.dtype), shutil.disk_usage(place).free
+    need, free = _bytes(shape, wish.dtype), shutil.disk_usage(place).free
     if need > free:
         raise UserError(
             f"The weights take {_gigabytes(need)} and the disk of {wish.out} has {_gigabytes(free)}: free some space, or "
@@ -327,12 +285,13 @@ def _require_room(wish: ModelInit, settings: dict[str, Any]) -> None:
         )
 
 
-@contextmanager
-def _full_disk_told(out: Path) -> Iterator[None]:
-    from safetensors import SafetensorError
+def _shape(size: str, vocabulary: int) -> Shape:
+    return shape_of(model_settings(SIZES[size], vocabulary), "the model")
 
-    try:
-        yield
-    except (OSError, SafetensorError) as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise UserError(f"Cannot write the model {out} ({reason}): free some space, or choose another --out.") from error
+
+def _bytes(shape: Shape, dtype: Precision) -> int:
+    return shape.parameters * (2 if dtype is Precision.BFLOAT16 else 4)
+
+
+def _gigabytes(size: float) -> str:
+    return f"{size / 1e9:,.2f} GB" if size >= 1e8 else f"{size / 1e6:,.1f} MB"
