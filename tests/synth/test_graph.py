@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from sanderling.judge.rules import exact_match
 from sanderling.synth.graph.capabilities import Capability, Draft, Range, list_answers
-from sanderling.synth.graph.drawing import draw_join, draw_way
 from sanderling.synth.graph.encyclopedia import encyclopedia_graph, encyclopedia_of
 from sanderling.synth.graph.graph import Entity, Fact, FactGraph, Node, Uniqueness
 from sanderling.synth.graph.making import GraphSettings, Made, make, question_of
 from sanderling.synth.graph.relations import RelationBook, claim_of, plain_words
-from sanderling.synth.graph.tree import Clause, Spot, answers, chain_of, constraints, is_followable
+from sanderling.synth.graph.sampling import sample_join, sample_path
+from sanderling.synth.graph.tree import Constraint, QueryNode, answers, canonical, chain_of, is_followable
 from sanderling.synth.graph.wording import Speaker
 from sanderling.world.disk.store import build_world
 from sanderling.world.encyclopedia import Encyclopedia, Site, generate_encyclopedia
@@ -62,17 +62,19 @@ def test_a_tree_s_answers_are_those_of_trying_everything(facts: list[Fact], rng:
     graph = FactGraph({id: Entity(id, id) for id in THINGS}, facts)
     universe = [Node(id) for id in THINGS] + [Node(value, True) for value in VALUES]
 
-    def grow(node: Node, depth: int) -> Spot:
+    def grow(node: Node, depth: int) -> QueryNode:
         near = [(fact, other) for fact in facts for node_, other in ((fact.head, fact.tail), (fact.tail, fact.head))
                 if node_ == node and other != node]  # fmt: skip
         if depth == 0 or not near:
-            return Spot(node, is_named=True)
-        return Spot(node, tuple(Clause(fact, grow(other, depth - 1)) for fact, other in rng.sample(near, min(len(near), 2))))
+            return QueryNode(node, is_named=True)
+        return QueryNode(
+            node, tuple(Constraint(fact, grow(other, depth - 1)) for fact, other in rng.sample(near, min(len(near), 2)))
+        )
 
     root = grow(rng.choice(universe), 2)
     if root.is_named:
         return
-    wanted = constraints(root)
+    wanted = canonical(root)
     count = 1 + max(term for _, *ends in wanted for term in ends if isinstance(term, int))
     true = {(fact.relation, fact.head, fact.tail) for fact in facts}
     tried = itertools.product(universe, repeat=count) if count < 5 else ()
@@ -85,9 +87,9 @@ def test_a_tree_s_answers_are_those_of_trying_everything(facts: list[Fact], rng:
 def test_a_value_is_not_the_thing_of_the_same_name() -> None:
     graph = FactGraph({id: Entity(id, id) for id in THINGS}, [fact := Fact("t0", "likes", "t1", True)])
     assert answers(graph, chain_of([Node("t0"), Node("t1", True)], [fact])) == {Node("t0")}
-    assert answers(graph, Spot(Node("t0"), (Clause(fact, Spot(Node("t1"), is_named=True)),))) == set()
-    with pytest.raises(ValueError, match="clause"):
-        answers(graph, Spot(Node("t0")))
+    assert answers(graph, QueryNode(Node("t0"), (Constraint(fact, QueryNode(Node("t1"), is_named=True)),))) == set()
+    with pytest.raises(ValueError, match="constraint"):
+        answers(graph, QueryNode(Node("t0")))
 
 
 # a generated encyclopedia
@@ -118,7 +120,7 @@ def test_no_question_has_a_second_answer(graph: FactGraph, made: Made) -> None:
     trees = 0
     for draft in made.drafts:
         for root in draft.roots:
-            found = satisfying(graph.facts, constraints(root))
+            found = satisfying(graph.facts, canonical(root))
             if "items" in draft.extra:
                 members = sorted(list(graph.answers(node)) for node in found)
                 assert members == sorted(draft.extra["items"]), draft.text
@@ -159,7 +161,7 @@ def test_no_constraint_could_be_left_out(graph: FactGraph, made: Made) -> None:
     """Of chains and trees: without any name that is given of a thing told by several facts, more things fit."""
     checked = 0
     for draft in made.drafts:
-        wanted = constraints(draft.roots[0]) if draft.form in ("chain", "tree") else ()
+        wanted = canonical(draft.roots[0]) if draft.form in ("chain", "tree") else ()
         for leaf in wanted:
             told = next((term for term in leaf[1:] if isinstance(term, int)), 0)
             others = tuple(one for one in wanted if one is not leaf)
@@ -191,8 +193,8 @@ def test_cross_verification_asks_what_the_atlas_has_of_the_one_thing_that_a_site
     for draft in quarrels:
         assert draft.facts[0].url.startswith(Site.ATLAS.value) and draft.extra["claimed"] != draft.facts[0].object
         assert not draft.extra["claimed_by"].startswith(Site.ATLAS.value)
-        thing = draft.roots[0].clauses[0].other  # the first fact asks the thing's own page; the others tell the thing
-        assert len(satisfying(told, constraints(thing))) == 1, draft.text
+        thing = draft.roots[0].constraints[0].other  # the first fact asks the thing's own page; the others tell the thing
+        assert len(satisfying(told, canonical(thing))) == 1, draft.text
 
 
 def test_the_graph_has_all_that_the_pages_tell_but_what_they_state_of_both_alike(world: Encyclopedia, graph: FactGraph) -> None:
@@ -299,7 +301,7 @@ def manual(size: int) -> FactGraph:
 
 def test_ways_have_two_facts_each_of_another_relation_and_things_that_are_told_apart() -> None:
     graph = manual(12)
-    drawn = [draw_way(graph, hops, random.Random(seed)) for seed in range(100) for hops in (2, 3, 4)]
+    drawn = [sample_path(graph, hops, random.Random(seed)) for seed in range(100) for hops in (2, 3, 4)]
     ways = [way for way in drawn if way is not None]
     assert len(ways) > 150
     for way in ways:
@@ -311,11 +313,13 @@ def test_ways_have_two_facts_each_of_another_relation_and_things_that_are_told_a
 
 def test_joins_leave_one_answer_that_neither_branch_leaves_alone() -> None:
     graph = manual(12)
-    joins = [join for seed in range(200) if (join := draw_join(graph, 3, random.Random(seed))) is not None]
+    joins = [join for seed in range(200) if (join := sample_join(graph, 3, random.Random(seed))) is not None]
     assert joins
     for join in joins:
-        first, second = join.clauses
-        assert len(answers(graph, Spot(join.node, (first,)))) > 1 and len(answers(graph, Spot(join.node, (second,)))) > 1
+        first, second = join.constraints
+        assert (
+            len(answers(graph, QueryNode(join.node, (first,)))) > 1 and len(answers(graph, QueryNode(join.node, (second,)))) > 1
+        )
 
 
 @pytest.mark.parametrize(("relations", "is_fine"), [(("like", "author"), True), (("uses", "uses"), False)])
@@ -366,8 +370,8 @@ def test_braces_in_kinds_values_and_relations_are_told_as_they_are() -> None:
     depth, outlet = Fact("orlo", "{s} depth", "{9} m", is_literal=True), Fact("orlo", "{0} outlet", "venn")
     graph = FactGraph(things, (depth, outlet))
 
-    def told(spot: Spot) -> set[str]:
-        return {Speaker(graph, random.Random(seed)).question(spot) for seed in range(40)}
+    def told(query: QueryNode) -> set[str]:
+        return {Speaker(graph, random.Random(seed)).question(query) for seed in range(40)}
 
     assert told(chain_of([Node("orlo"), Node("{9} m", is_literal=True)], [depth])) == {
         "What is the {basin} whose {s} depth is {9} m?",

@@ -13,7 +13,7 @@ from sanderling.data.questions import read_questions
 from sanderling.judge.rules import RuleJudge, exact_match
 from sanderling.judge.verdict import Judge, Ruling, Verdict
 from sanderling.synth.graph.graph import Uniqueness
-from sanderling.synth.verify import CHECKS, META, Check, Finding, Means, Result, VerifySettings, verify
+from sanderling.synth.verify import CHECKS, META, Check, Context, Finding, Result, VerifySettings, verify
 from sanderling.world.contract import Page, World
 from sanderling.world.filters import MaskedWorld
 from sanderling.world.local import LocalWorld
@@ -51,12 +51,12 @@ def question(**changes: object) -> Question:
 
 def means(
     *askers: ScriptedAsker, judge: Judge = EXACT, world: World | None = None, pages: list[Page] = PAGES, **settings: object
-) -> Means:
+) -> Context:
     here = LocalWorld.in_memory(pages, name="orlo")
-    return Means(world or here, here.page, askers, judge, VerifySettings.model_validate(settings))
+    return Context(world or here, here.page, askers, judge, VerifySettings.model_validate(settings))
 
 
-def run(check: Check, asked: Question, with_: Means | None = None) -> Result:
+def run(check: Check, asked: Question, with_: Context | None = None) -> Result:
     return asyncio.run(CHECKS[check](asked, with_ or means()))  # type: ignore[arg-type]
 
 

@@ -153,7 +153,7 @@ def unscored_beside(out: Path) -> Path:
 
 
 @dataclass(frozen=True)
-class Means:
+class Context:
     """What checks work with. Models and a judge are needed by some of them only (`WITH_MODEL`)."""
 
     world: World
@@ -182,7 +182,7 @@ class Means:
         return (await rule_on(said, self.judge)).ruling
 
 
-async def giveaway(question: Question, means: Means) -> Result:
+async def giveaway(question: Question, context: Context) -> Result:
     """By rule: the question does not hold an answer, whole or, where it has several words, strewn over the question."""
     for answer in question.answers:
         said = words(answer)
@@ -192,7 +192,7 @@ async def giveaway(question: Question, means: Means) -> Result:
     return Result(Check.GIVEAWAY, Finding.PASSED)
 
 
-async def evidence(question: Question, means: Means) -> Result:
+async def evidence(question: Question, context: Context) -> Result:
     """By rule: the pages that the question was made from are visible and hold the quoted words.
 
     Or, where they are masked, a search for the question (or for question and answer) finds another page whose text holds an
@@ -201,8 +201,8 @@ async def evidence(question: Question, means: Means) -> Result:
     occasion = Occasion(masked=frozenset(question.masked_urls))
 
     async def states(fact: Mapping[str, Any]) -> bool:
-        page = means.page(fact["url"])
-        if page is None or (await means.world.visit(fact["url"], occasion=occasion)).status is not ToolStatus.OK:
+        page = context.page(fact["url"])
+        if page is None or (await context.world.visit(fact["url"], occasion=occasion)).status is not ToolStatus.OK:
             return False
         return not fact.get("quote") or stands(PageText(page.text), fact["quote"])
 
@@ -210,33 +210,35 @@ async def evidence(question: Question, means: Means) -> Result:
     if facts and all([await states(fact) for fact in facts]):
         return Result(Check.EVIDENCE, Finding.PASSED, meta={"way": "facts", "urls": [fact["url"] for fact in facts]})
     queries = [question.text, *(f"{question.text} {answer}" for answer in question.answers)]
-    replies = await means.world.search_many(queries, limit=means.settings.results, occasion=occasion)
-    pages = [(url, means.page(url)) for url in dict.fromkeys(hit.url for reply in replies for hit in reply.hits)]
+    replies = await context.world.search_many(queries, limit=context.settings.results, occasion=occasion)
+    pages = [(url, context.page(url)) for url in dict.fromkeys(hit.url for reply in replies for hit in reply.hits)]
     found = [url for url, page in pages if page and any(holds(page.text, answer) for answer in question.answers)]
     if found:
         return Result(Check.EVIDENCE, Finding.PASSED, meta={"way": "search", "urls": found})
     return Result(Check.EVIDENCE, Finding.FAILED, "No visible page that a search finds holds an accepted answer.")
 
 
-async def snippets(question: Question, means: Means) -> Result:
+async def snippets(question: Question, context: Context) -> Result:
     """By rule: no accepted answer stands in the titles and snippets of one search (LiteResearcher keeps a question only so).
 
     An answer may stand there without being told, a number above all; where there is a model, it is shown a list that holds the
     answer, and the question fails only if the model answers it rightly from the list alone.
     """
-    occasion, settings = Occasion(masked=frozenset(question.masked_urls)), means.settings
-    search = means.world.search(question.text, limit=settings.results, snippet_words=settings.snippet_words, occasion=occasion)
+    occasion, settings = Occasion(masked=frozenset(question.masked_urls)), context.settings
+    search = context.world.search(
+        question.text, limit=settings.results, snippet_words=settings.snippet_words, occasion=occasion
+    )
     hits = (await search).hits
     told = (any(holds(text, answer) for text in (hit.title, hit.snippet) for answer in question.answers) for hit in hits)
     rank = next((rank for rank, is_told in enumerate(told, start=1) if is_told), None)
     if rank is None:
         return Result(Check.SNIPPETS, Finding.PASSED, "No title or snippet holds the answer.")
-    if not means.askers:
+    if not context.askers:
         return Result(Check.SNIPPETS, Finding.FAILED, f"Result {rank} holds the answer.", {"rank": rank})
     listed = "\n\n".join(f"{n}. {hit.title}\n{hit.snippet}" for n, hit in enumerate(hits, start=1))
     material = f"Question: {question.text}\n\n{fenced('results', listed)}"
-    answer, provenance = await FROM_RESULTS.ask(means.askers, material, _read_answer, max_tokens=_ANSWER_TOKENS)
-    ruling = await means.ruling(question, answer)
+    answer, provenance = await FROM_RESULTS.ask(context.askers, material, _read_answer, max_tokens=_ANSWER_TOKENS)
+    ruling = await context.ruling(question, answer)
     meta = {"rank": rank, "answer": answer, "provenance": [provenance]}
     if ruling is Ruling.UNSCORED:
         return Result(Check.SNIPPETS, Finding.UNSCORED, "The reply or the judge could not tell.", meta)
@@ -245,25 +247,25 @@ async def snippets(question: Question, means: Means) -> Result:
     return Result(Check.SNIPPETS, Finding.PASSED, f"Result {rank} holds the answer, and a model did not see it.", meta)
 
 
-async def unique(question: Question, means: Means) -> Result:
+async def unique(question: Question, context: Context) -> Result:
     """With a model: no page that a search finds and the question does not rest on has another answer, with its words.
 
     The answer must meet every condition. None found means *supported*, never proven: what no search finds nobody has read.
     """
     if question.meta.get("uniqueness") == Uniqueness.PROVEN:
         return Result(Check.UNIQUE, Finding.PASSED, "It was proven.", {"uniqueness": Uniqueness.PROVEN.value})
-    occasion, settings = Occasion(masked=frozenset(question.masked_urls)), means.settings
+    occasion, settings = Occasion(masked=frozenset(question.masked_urls)), context.settings
     own = {canonical_url(fact["url"]) for fact in _facts_of(question)}
-    hits = (await means.world.search(question.text, limit=settings.rival_pages + len(own), occasion=occasion)).hits
+    hits = (await context.world.search(question.text, limit=settings.rival_pages + len(own), occasion=occasion)).hits
     urls = [hit.url for hit in hits if canonical_url(hit.url) not in own][: settings.rival_pages]
     steps: list[dict[str, Any]] = []
     unread = 0
     for url in urls:
-        page = await means.world.visit(url, question.text, max_words=settings.page_words, occasion=occasion)
+        page = await context.world.visit(url, question.text, max_words=settings.page_words, occasion=occasion)
         if page.status is not ToolStatus.OK:
             continue
         material = f"Question: {question.text}\nKnown answer: {' / '.join(question.answers)}\n\n{fenced('page', page.text)}"
-        said, provenance = await RIVAL.ask(means.askers, material, _read_rival, tries=2)
+        said, provenance = await RIVAL.ask(context.askers, material, _read_rival, tries=2)
         steps.append(provenance)
         unread += said is None
         other, quote = said or ("", "")
@@ -278,7 +280,7 @@ async def unique(question: Question, means: Means) -> Result:
     return Result(Check.UNIQUE, Finding.PASSED, f"No second answer on {len(steps)} pages.", meta)
 
 
-async def closed_book(question: Question, means: Means) -> Result:
+async def closed_book(question: Question, context: Context) -> Result:
     """With models: none knows the answer without looking anything up, in any of several tries.
 
     Raises AskingOutageError when a model could not be reached: who was not asked may have known.
@@ -287,15 +289,15 @@ async def closed_book(question: Question, means: Means) -> Result:
     steps: list[dict[str, Any]] = []
     rulings: list[Ruling] = []
     meta = {"answers": said, "provenance": steps}
-    for asker in means.askers:
-        for sample in range(means.settings.samples):
+    for asker in context.askers:
+        for sample in range(context.settings.samples):
             reply = await asker.ask(
                 FROM_MEMORY.messages(question.text), max_tokens=_ANSWER_TOKENS,
-                temperature=means.settings.temperature if sample else 0.0, sample=sample,
+                temperature=context.settings.temperature if sample else 0.0, sample=sample,
             )  # fmt: skip
             said.append(None if reply.cut else _read_answer(reply.text))
             steps.append(FROM_MEMORY.provenance(reply))
-            rulings.append(await means.ruling(question, said[-1]))
+            rulings.append(await context.ruling(question, said[-1]))
             if rulings[-1] is Ruling.CORRECT:
                 return Result(Check.CLOSED_BOOK, Finding.FAILED, f"{asker.name} knows the answer.", meta)
     if Ruling.UNSCORED in rulings:
@@ -303,7 +305,7 @@ async def closed_book(question: Question, means: Means) -> Result:
     return Result(Check.CLOSED_BOOK, Finding.PASSED, f"No right answer in {len(said)}.", meta)
 
 
-CHECKS: Mapping[Check, Callable[[Question, Means], Awaitable[Result]]] = {
+CHECKS: Mapping[Check, Callable[[Question, Context], Awaitable[Result]]] = {
     Check.GIVEAWAY: giveaway,
     Check.EVIDENCE: evidence,
     Check.SNIPPETS: snippets,
@@ -385,12 +387,12 @@ async def verify_file(config: VerifyConfig, *, progress: Report, on_retry: Calla
         opened_clients(config.models, config.prices, spending, **options) as askers,
         opened_judges(config.judge, spending, **options) as (judge, _),
     ):
-        means = Means(open_as_met(config.world), open_world(config.world).page, askers, judge, config.verify)
+        context = Context(open_as_met(config.world), open_world(config.world).page, askers, judge, config.verify)
         with progress.task("checking", len(questions)) as advance:
             report = await verify(
                 questions,
                 config.chosen,
-                means,
+                context,
                 config.out,
                 concurrency=config.concurrency,
                 on_done=lambda now: advance(
@@ -404,7 +406,7 @@ async def verify_file(config: VerifyConfig, *, progress: Report, on_retry: Calla
 async def verify(
     questions: Sequence[Question],
     checks: Sequence[Check],
-    means: Means,
+    context: Context,
     out: Path,
     *,
     concurrency: int = 8,
@@ -431,7 +433,7 @@ async def verify(
         results: list[Result] = []
         for check in chosen:
             try:
-                results.append(await CHECKS[check](question, means))
+                results.append(await CHECKS[check](question, context))
             except AskingRefusedError as error:
                 results.append(Result(check, Finding.UNSCORED, str(error)))
             if results[-1].finding is not Finding.PASSED:
@@ -439,7 +441,7 @@ async def verify(
         return Verified(question.text, tuple(results))
 
     with Run(beside(out)) as run:
-        run.claim({"checks": [check.value for check in chosen], **means.as_json()}, "checks", WAY_OUT)
+        run.claim({"checks": [check.value for check in chosen], **context.as_json()}, "checks", WAY_OUT)
         worked = await work_through(
             {_key(question): question for question in questions}, do, Verified, run.table("checks"),
             is_settled=lambda verified: verified.finding is not Finding.UNSCORED, concurrency=concurrency, on_done=count,

@@ -12,10 +12,19 @@ from enum import StrEnum
 from itertools import permutations
 from typing import Any, NamedTuple
 
-from sanderling.synth.graph.drawing import Part, draw_chain, draw_join, draw_row, draw_way, spanning_tree
 from sanderling.synth.graph.graph import Fact, FactGraph, Node
 from sanderling.synth.graph.relations import escaped, split_claim
-from sanderling.synth.graph.tree import Clause, Spot, answers, is_decorated, is_followable, is_unique, needed, until_unique
+from sanderling.synth.graph.sampling import Subgraph, chain_in, sample_join, sample_path, sample_walk, spanning_tree
+from sanderling.synth.graph.tree import (
+    Constraint,
+    QueryNode,
+    answers,
+    is_decorated,
+    is_followable,
+    is_unique,
+    needed,
+    until_unique,
+)
 from sanderling.synth.graph.wording import Speaker, TangledError, listed, who_asks
 
 
@@ -45,10 +54,10 @@ class Dropped(StrEnum):
     ONE_PAGE = "one-page"
     """One page states every fact of a question of several hops."""
     TANGLED = "tangled"
-    """It cannot be told without leaving open what belongs to what, or names something that has no name of its own."""
+    """Its words would leave open what belongs to what, or it names something that has no name of its own."""
     TOO_LONG = "too-long"
     NOT_FOLLOWABLE = "not-followable"
-    """Something on the way is told so that many things fit it."""
+    """Many things fit the constraints of something between."""
     DECORATED = "decorated"
     """A constraint is not needed by a reader who knows what kind of thing is asked for."""
     TOO_FEW_HOPS = "too-few-hops"
@@ -84,35 +93,35 @@ class Draft:
     """All that it rests on, from the answer outwards."""
     hops: int
     """How many facts have to be put together; those of a group's further members do not count."""
-    roots: tuple[Spot, ...]
+    roots: tuple[QueryNode, ...]
     """The trees that were solved to make sure of the answer."""
     is_unique: bool
     named: tuple[str, ...]
     """The names and values that the question gives."""
     depth: int
-    """The longest way from a name in the question to the answer."""
+    """The longest path from a name in the question to the answer."""
     path: tuple[str, ...]
-    """The things on that way, the named one first."""
+    """The things on that path, the named one first."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Further things worth keeping: the items of a list, the numbers behind a sum."""
 
 
-Generator = Callable[[FactGraph, Part, Range, random.Random], Draft | Dropped]
+Generator = Callable[[FactGraph, Subgraph, Range, random.Random], Draft | Dropped]
 """One question of so many hops from a part of a graph, or the reason why not. May raise TangledError."""
 
 
-def direct(graph: FactGraph, part: Part, hops: Range, rng: random.Random) -> Draft | Dropped:
-    """One stated fact at the end of a chain; its other end is named, everything between is told vaguely."""
+def direct(graph: FactGraph, part: Subgraph, hops: Range, rng: random.Random) -> Draft | Dropped:
+    """One stated fact at the end of a chain; its other end is named, everything between is described vaguely."""
     wanted = rng.randint(*hops)
     if graph.complete:
-        chain = draw_chain(graph, part, wanted, rng)
-        chain = chain or draw_chain(graph, draw_row(graph, part.nodes[0], wanted + 1, rng), wanted, rng)
+        chain = chain_in(graph, part, wanted, rng)
+        chain = chain or chain_in(graph, sample_walk(graph, part.nodes[0], wanted + 1, rng), wanted, rng)
     else:
-        chain = draw_way(graph, wanted, rng)
+        chain = sample_path(graph, wanted, rng)
     return _from_tree(graph, chain, Capability.DIRECT, "chain", rng) if chain else Dropped.NO_SHAPE
 
 
-def aggregation(graph: FactGraph, part: Part, hops: Range, rng: random.Random) -> Draft | Dropped:
+def aggregation(graph: FactGraph, part: Subgraph, hops: Range, rng: random.Random) -> Draft | Dropped:
     """In three of ten draws, where a part has numbers, their difference; else the one thing in which several ways meet."""
     if rng.random() < 0.3:
         compared = _difference(graph, part, hops, rng)
@@ -120,11 +129,11 @@ def aggregation(graph: FactGraph, part: Part, hops: Range, rng: random.Random) -
             return compared
     wanted = rng.randint(*hops)
     if not graph.complete:
-        join = draw_join(graph, wanted, rng)
+        join = sample_join(graph, wanted, rng)
         return _from_tree(graph, join, Capability.AGGREGATION, "tree", rng) if join else Dropped.NO_SHAPE
     for answer in rng.sample(part.nodes, len(part.nodes)):
         root = spanning_tree(graph, part, answer, wanted, rng)
-        if root is None or len(root.clauses) < 2:
+        if root is None or len(root.constraints) < 2:
             continue
         draft = _from_tree(graph, root, Capability.AGGREGATION, "tree", rng)
         if draft is not Dropped.NO_SHAPE:
@@ -132,13 +141,13 @@ def aggregation(graph: FactGraph, part: Part, hops: Range, rng: random.Random) -
     return Dropped.NO_SHAPE
 
 
-def _from_tree(graph: FactGraph, root: Spot, capability: Capability, form: str, rng: random.Random) -> Draft | Dropped:
+def _from_tree(graph: FactGraph, root: QueryNode, capability: Capability, form: str, rng: random.Random) -> Draft | Dropped:
     """The question of a tree, with the constraints that leave one answer and without those that this does not need."""
     unique = until_unique(graph, root, rng)
     if unique is None:
         return Dropped.NOT_UNIQUE
     tight = needed(graph, unique)
-    if form == "tree" and len(tight.clauses) < 2:
+    if form == "tree" and len(tight.constraints) < 2:
         return Dropped.NO_SHAPE
     if not is_followable(graph, tight):
         return Dropped.NOT_FOLLOWABLE
@@ -155,8 +164,8 @@ def _from_tree(graph: FactGraph, root: Spot, capability: Capability, form: str, 
     )  # fmt: skip
 
 
-def _difference(graph: FactGraph, part: Part, hops: Range, rng: random.Random) -> Draft | Dropped:
-    """How far two numbers are apart: each the value of a thing that is told vaguely where the hops allow it."""
+def _difference(graph: FactGraph, part: Subgraph, hops: Range, rng: random.Random) -> Draft | Dropped:
+    """How far two numbers are apart: each the value of a thing that is described vaguely where the hops allow it."""
     stated = [fact for node in part.nodes if not node.is_literal for fact in graph.outgoing[node.id]]
     numbers = [fact for fact in stated if fact.is_literal and graph.words[fact.relation].is_numeric]
     pairs = [
@@ -170,46 +179,46 @@ def _difference(graph: FactGraph, part: Part, hops: Range, rng: random.Random) -
     if one is None or other is None:
         return Dropped.NOT_UNIQUE
     speaker = Speaker(graph, rng)
-    phrases = [speaker.phrase(spot) for spot in (one, other)]
+    phrases = [speaker.phrase(query) for query in (one, other)]
     if phrases[0] == phrases[1] and first.relation == second.relation:
         raise TangledError
     nouns = (graph.words[fact.relation].noun[0] for fact in (first, second))
     values = " and ".join(noun.format(s=phrase) for noun, phrase in zip(nouns, phrases, strict=True))
-    text = speaker.told(f"how many years lie between {values}?")
+    text = speaker.after_prefaces(f"how many years lie between {values}?")
     if any(re.search(rf"(?<!\w){re.escape(fact.object)}(?!\w)", text) for fact in (first, second)):
         return Dropped.NAMES_ANSWER  # both numbers in the question are all that it takes
     facts = (first, *one.facts(), second, *other.facts())
     return Draft(
         Capability.AGGREGATION, "difference",
         text=text, answers=(str(abs(int(first.object) - int(second.object))),), facts=facts, hops=len(facts),
-        roots=tuple(spot for spot in (one, other) if not spot.is_named), is_unique=True, named=_names_in(graph, one, other),
-        depth=1 + max(one.depth(), other.depth()), path=_path(graph, max(one, other, key=Spot.depth)),
+        roots=tuple(query for query in (one, other) if not query.is_named), is_unique=True, named=_names_in(graph, one, other),
+        depth=1 + max(one.depth(), other.depth()), path=_path(graph, max(one, other, key=QueryNode.depth)),
         extra={"values": [first.object, second.object]},
     )  # fmt: skip
 
 
-def _described(graph: FactGraph, part: Part, node: Node, most: int, rng: random.Random) -> Spot | None:
-    """A thing told by a chain of ``most`` facts at most that fits it alone, or by its name."""
+def _described(graph: FactGraph, part: Subgraph, node: Node, most: int, rng: random.Random) -> QueryNode | None:
+    """A thing as the end of a chain of ``most`` facts at most that fits it alone, or by its name."""
     for hops in range(min(most, 2), 0, -1):
-        chain = draw_chain(graph, part, hops, rng, start=node)
+        chain = chain_in(graph, part, hops, rng, start=node)
         unique = until_unique(graph, chain, rng) if chain is not None else None
         if unique is not None and is_followable(graph, tight := needed(graph, unique)):
             return tight
-    return Spot(node, is_named=True) if graph.name(node) is not None else None
+    return QueryNode(node, is_named=True) if graph.name(node) is not None else None
 
 
 @dataclass(frozen=True)
 class _Group:
-    """All things of a kind that share a fact: "every person whose home town is TOWN"; TOWN is told by a chain or a name."""
+    """All things of a kind that share a fact: "every person whose home town is TOWN"; TOWN is given by a chain or a name."""
 
-    root: Spot
+    root: QueryNode
     """What they share as a tree; its own thing is one of the group."""
     members: tuple[Node, ...]
     facts: tuple[Fact, ...]
-    """Of each member, then those that tell what they share."""
+    """Of each member, then those that describe what they share."""
 
 
-def _draw_group(graph: FactGraph, part: Part, hops: Range, sizes: Range, rng: random.Random) -> _Group | Dropped:
+def _group_in(graph: FactGraph, part: Subgraph, hops: Range, sizes: Range, rng: random.Random) -> _Group | Dropped:
     """A group of so many members from the part's facts. Only where all facts are known can it be counted or listed."""
 
     def of_kind(nodes: frozenset[Node], kind: str) -> frozenset[Node]:
@@ -224,12 +233,12 @@ def _draw_group(graph: FactGraph, part: Part, hops: Range, sizes: Range, rng: ra
         if not kind or not sizes.least <= len(members) <= sizes.most:
             continue
         if shared.is_literal:
-            spot: Spot | None = Spot(shared, is_named=True)
+            query: QueryNode | None = QueryNode(shared, is_named=True)
         else:
-            spot = _described(graph, part.without(member), shared, hops.most - 1, rng)
-        if spot is None:
+            query = _described(graph, part.without(member), shared, hops.most - 1, rng)
+        if query is None:
             continue
-        root = Spot(member, (Clause(fact, spot),))
+        root = QueryNode(member, (Constraint(fact, query),))
         if of_kind(answers(graph, root), kind) != members:
             continue
         ordered = sorted(members, key=lambda node: (graph.answers(node)[0], node.id))
@@ -237,7 +246,7 @@ def _draw_group(graph: FactGraph, part: Part, hops: Range, sizes: Range, rng: ra
             next(one for one in graph.outgoing[node.id] if one.relation == fact.relation and one.tail == shared)
             for node in ordered
         ]
-        return _Group(root, tuple(ordered), (*stated, *spot.facts()))
+        return _Group(root, tuple(ordered), (*stated, *query.facts()))
     return Dropped.NO_SHAPE
 
 
@@ -264,12 +273,12 @@ _MOST_ORDERED = 4
 """Items of which every order is written down: five would have 240 answers."""
 
 
-def enumeration(graph: FactGraph, part: Part, hops: Range, rng: random.Random) -> Draft | Dropped:
+def enumeration(graph: FactGraph, part: Subgraph, hops: Range, rng: random.Random) -> Draft | Dropped:
     """Name all that share a fact; the answer is the whole list.
 
     Of up to four, any order is right, and all orders are accepted answers; a longer list is asked for in alphabetical order.
     """
-    group = _draw_group(graph, part, hops, _LISTED, rng)
+    group = _group_in(graph, part, hops, _LISTED, rng)
     if isinstance(group, Dropped):
         return group
     speaker = Speaker(graph, rng)
@@ -280,7 +289,7 @@ def enumeration(graph: FactGraph, part: Part, hops: Range, rng: random.Random) -
     items = [graph.answers(node)[0] for node in group.members]
     if len(set(items)) < len(items):  # namesakes: the full names tell them apart
         items = [graph.name(node) or graph.answers(node)[-1] for node in group.members]
-    text = speaker.told(f"{asked} every {kind} {clauses}{ordered}.")
+    text = speaker.after_prefaces(f"{asked} every {kind} {clauses}{ordered}.")
     return _of_group(graph, group, Capability.ENUMERATION, "list", text, list_answers(items))
 
 
@@ -303,9 +312,9 @@ _HOW_MANY = ("Take every {kind} {clauses}. How many are there?", "Count every {k
 _EXTREMES = {"earliest": min, "latest": max}
 
 
-def statistics(graph: FactGraph, part: Part, hops: Range, rng: random.Random) -> Draft | Dropped:
+def statistics(graph: FactGraph, part: Subgraph, hops: Range, rng: random.Random) -> Draft | Dropped:
     """Count a group, or find the extremes of its members' numbers."""
-    group = _draw_group(graph, part, hops, _COUNTED, rng)
+    group = _group_in(graph, part, hops, _COUNTED, rng)
     if isinstance(group, Dropped):
         return group
     numbers = _numbers(graph, group.members)
@@ -317,9 +326,9 @@ def statistics(graph: FactGraph, part: Part, hops: Range, rng: random.Random) ->
         noun = rng.choice(words.noun).format(s="each")
         extreme = rng.choice(list(_EXTREMES))
         answer = str(_EXTREMES[extreme](int(fact.object) for fact in facts))
-        text = speaker.told(f"take every {kind} {clauses}, and {noun}. Which {words.value} is the {extreme}?")
+        text = speaker.after_prefaces(f"take every {kind} {clauses}, and {noun}. Which {words.value} is the {extreme}?")
         return _of_group(graph, group, Capability.STATISTICS, extreme, text, (answer,), facts)
-    text = speaker.told(rng.choice(_HOW_MANY).format(kind=kind, clauses=clauses))
+    text = speaker.after_prefaces(rng.choice(_HOW_MANY).format(kind=kind, clauses=clauses))
     count = len(group.members)
     return _of_group(graph, group, Capability.STATISTICS, "count", text, (str(count), _NUMERALS[count - 2]))
 
@@ -335,37 +344,38 @@ def _numbers(graph: FactGraph, members: Sequence[Node]) -> list[tuple[Fact, ...]
     return found
 
 
-def cross_verification(graph: FactGraph, part: Part, hops: Range, rng: random.Random) -> Draft | Dropped:
-    """What holds where sources differ: a thing is told by what another site wrongly claims, and its own page has the answer.
+def cross_verification(graph: FactGraph, part: Subgraph, hops: Range, rng: random.Random) -> Draft | Dropped:
+    """What holds where sources differ: a thing is described by another site's wrong claim, its own page has the answer.
 
     Which source is meant is said; without that nobody could know.
     """
     if not graph.contradicted or hops.most < 2:
         return Dropped.NO_SHAPE
-    quarrels = [each for node in part.nodes if not node.is_literal for each in _quarrels(graph, node)]
+    quarrels = [each for node in part.nodes if not node.is_literal for each in _contradictions(graph, node)]
     if not quarrels:  # they are rare where pages mostly agree
-        quarrels = _quarrels(graph, rng.choice(graph.contradicted).head)
+        quarrels = _contradictions(graph, rng.choice(graph.contradicted).head)
     if not quarrels:
         return Dropped.NO_SHAPE
     claim, truth = rng.choice(quarrels)
     if graph.name(claim.tail) is None:
         return Dropped.TANGLED
-    told = until_unique(graph, Spot(claim.head, (Clause(claim, Spot(claim.tail, is_named=True)),)), rng)
-    if told is None:
+    subject = until_unique(graph, QueryNode(claim.head, (Constraint(claim, QueryNode(claim.tail, is_named=True)),)), rng)
+    if subject is None:
         return Dropped.NOT_UNIQUE
-    if truth in set(told.facts()):
+    if truth in set(subject.facts()):
         return Dropped.NO_SHAPE
-    root = Spot(truth.tail, (Clause(truth, told),))
+    root = QueryNode(truth.tail, (Constraint(truth, subject),))
     facts = tuple(root.facts())
+    text = _contradiction_text(graph, subject, claim, truth, rng)
     return Draft(
         Capability.CROSS_VERIFICATION, "quarrel",
-        text=_quarrel_text(graph, told, claim, truth, rng), answers=graph.answers(root.node), facts=facts, hops=len(facts),
+        text=text, answers=graph.answers(root.node), facts=facts, hops=len(facts),
         roots=(root,), is_unique=len(graph.tails[(truth.relation, truth.head)]) == 1, named=_names_in(graph, root),
         depth=root.depth(), path=_path(graph, root), extra={"claimed": claim.object, "claimed_by": claim.url},
     )  # fmt: skip
 
 
-def _quarrels(graph: FactGraph, node: Node) -> list[tuple[Fact, Fact]]:
+def _contradictions(graph: FactGraph, node: Node) -> list[tuple[Fact, Fact]]:
     """Each claim about a thing that its own page contradicts, and what holds."""
     found: list[tuple[Fact, Fact]] = []
     for claim in graph.outgoing[node.id]:
@@ -376,15 +386,15 @@ def _quarrels(graph: FactGraph, node: Node) -> list[tuple[Fact, Fact]]:
     return found
 
 
-def _quarrel_text(graph: FactGraph, told: Spot, claim: Fact, truth: Fact, rng: random.Random) -> str:
+def _contradiction_text(graph: FactGraph, subject: QueryNode, claim: Fact, truth: Fact, rng: random.Random) -> str:
     speaker = Speaker(graph, rng)
-    kind = speaker.kind(told.node)
+    kind = speaker.kind(subject.node)
     words = graph.words[truth.relation]
     thing = words.value if truth.is_literal else speaker.kind(truth.tail)
     noun = rng.choice(words.noun or (f"the {escaped(thing)} {words.object[0]}",)).format(s=f"that {kind}")
-    speaker.prefaces.append(f"Consider the {kind} {speaker.clauses(told)}.")
+    speaker.prefaces.append(f"Consider the {kind} {speaker.clauses(subject)}.")
     site = split_claim(claim.relation)[1]
-    return speaker.told(
+    return speaker.after_prefaces(
         f"the page on that {kind} itself contradicts the {site}: by that page, {who_asks(thing).lower()} is {noun}?"
     )
 
@@ -398,12 +408,12 @@ GENERATORS: Mapping[Capability, Generator] = {
 }
 
 
-def _path(graph: FactGraph, root: Spot) -> tuple[str, ...]:
-    """The names of the things on the longest way to a tree's root, the given one first."""
-    return tuple(graph.answers(node)[0] for node in reversed(root.way()))
+def _path(graph: FactGraph, root: QueryNode) -> tuple[str, ...]:
+    """The names of the things on the longest path to a tree's root, the given one first."""
+    return tuple(graph.answers(node)[0] for node in reversed(root.longest_path()))
 
 
-def _names_in(graph: FactGraph, *roots: Spot) -> tuple[str, ...]:
+def _names_in(graph: FactGraph, *roots: QueryNode) -> tuple[str, ...]:
     """The names and values that trees give away."""
-    named = [spot for root in roots for spot in root.spots() if spot.is_named]
-    return tuple(dict.fromkeys(graph.name(spot.node) or "" for spot in named))
+    named = [query for root in roots for query in root.nodes() if query.is_named]
+    return tuple(dict.fromkeys(graph.name(query.node) or "" for query in named))

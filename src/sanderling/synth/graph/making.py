@@ -18,9 +18,9 @@ from pydantic import Field, model_validator
 from sanderling.core.config import Frozen
 from sanderling.core.record import Question
 from sanderling.synth.graph.capabilities import GENERATORS, Capability, Draft, Dropped, Range
-from sanderling.synth.graph.drawing import draw_part
 from sanderling.synth.graph.graph import Fact, FactGraph
-from sanderling.synth.graph.tree import constraints
+from sanderling.synth.graph.sampling import sample_subgraph
+from sanderling.synth.graph.tree import canonical
 from sanderling.synth.graph.wording import TangledError
 
 MAKER, MAKER_VERSION = "graph", 5
@@ -96,7 +96,7 @@ def _draw(
     graph: FactGraph, settings: GraphSettings, capability: Capability, rng: random.Random, asked: Counter[Hashable]
 ) -> Draft | Dropped:
     """One draw. ``asked``: how often each constraint, answer and fact was asked about."""
-    part = draw_part(graph, rng.randint(*settings.size), rng)
+    part = sample_subgraph(graph, rng.randint(*settings.size), rng)
     try:
         draft = GENERATORS[capability](graph, part, settings.hops, rng)
     except TangledError:
@@ -121,7 +121,7 @@ def _draw(
 def _key(draft: Draft) -> Hashable:
     """Equal for drafts that ask the same: their constraints, and of two values that are set against each other the facts."""
     compared = draft.facts if draft.form == "difference" else ()
-    trees = sorted((constraints(root) for root in draft.roots), key=repr)
+    trees = sorted((canonical(root) for root in draft.roots), key=repr)
     return ("constraints", tuple(trees), tuple(sorted(compared, key=repr)))
 
 
@@ -146,8 +146,8 @@ def _gives_away(draft: Draft) -> bool:
     """Whether an accepted answer, or an item of a list that is the answer, stands in the question as a word of its own."""
     items = draft.extra["items"] if draft.form == "list" else []
     text = draft.text.casefold()
-    told = (*draft.answers, *(name for names in items for name in names))
-    return any(re.search(rf"(?<!\w){re.escape(each.casefold())}(?!\w)", text) is not None for each in told)
+    hidden = (*draft.answers, *(name for names in items for name in names))
+    return any(re.search(rf"(?<!\w){re.escape(each.casefold())}(?!\w)", text) is not None for each in hidden)
 
 
 def question_of(graph: FactGraph, draft: Draft, *, world: str, fingerprint: str, seed: int, number: int) -> Question:

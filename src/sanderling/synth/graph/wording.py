@@ -1,6 +1,6 @@
 """A tree of constraints in English: named things by their names, all others by their kind and what is said of them.
 
-A clause behind a thing that has several clauses of its own could belong to either, so such things are told in a sentence of
+A clause behind a thing that has several clauses of its own could belong to either, so such things get a sentence of
 their own before ("Consider the town that …. Which person was born in *that town*?"), and so is all but the last of several
 branches. Knows relations by their words only.
 """
@@ -10,17 +10,17 @@ from collections.abc import Sequence
 
 from sanderling.synth.graph.graph import FactGraph, Node
 from sanderling.synth.graph.relations import escaped
-from sanderling.synth.graph.tree import Clause, Spot, answers
+from sanderling.synth.graph.tree import Constraint, QueryNode, answers
 
 _PREFACES = ("Consider {np}.", "Think of {np}.", "Take {np}.")
 _ASKED = ("{who} is {np}?", "Name {np}.", "Find {np}.")
 _PERSON = "person"
 _DEEPEST = 3
-"""Edges below a spot that one sentence takes; deeper ones are split."""
+"""Edges below a thing that one sentence takes; deeper ones are split."""
 
 
 class TangledError(Exception):
-    """The tree cannot be told without leaving open what belongs to what, or what something is."""
+    """The words would leave open what belongs to what, or what something is."""
 
 
 class Speaker:
@@ -36,28 +36,28 @@ class Speaker:
         self._referred: set[str] = set()
         """Kinds that "that KIND" stands for already."""
 
-    def question(self, root: Spot) -> str:
+    def question(self, root: QueryNode) -> str:
         """The whole question for a tree."""
-        return self.told(self._asked(root))
+        return self.after_prefaces(self._asked(root))
 
-    def told(self, last: str) -> str:
-        """The prefaces, and a last sentence."""
+    def after_prefaces(self, last: str) -> str:
+        """The prefaces, and behind them a last sentence."""
         return " ".join([*self.prefaces, last[0].upper() + last[1:]])
 
-    def phrase(self, spot: Spot) -> str:
+    def phrase(self, query: QueryNode) -> str:
         """A thing as a part of a sentence; one that needs a sentence of its own gets it."""
-        return self._lift(spot) if len(spot.clauses) > 1 or spot.depth() >= _DEEPEST else self._inline(spot)
+        return self._lift(query) if len(query.constraints) > 1 or query.depth() >= _DEEPEST else self._inline(query)
 
-    def clauses(self, spot: Spot) -> str:
+    def clauses(self, query: QueryNode) -> str:
         """What is said of a thing, as relative clauses; of its branches one stays in the sentence, the last."""
-        flat = [clause for clause in spot.clauses if not clause.other.clauses]
-        deep = sorted((clause for clause in spot.clauses if clause.other.clauses), key=lambda one: one.other.depth())
-        told = [self._clause(clause, self._inline(clause.other)) for clause in flat]
-        for clause in deep[:-1]:
-            told.append(self._clause(clause, self._lift(clause.other)))
-        for clause in deep[-1:]:
-            told.append(self._clause(clause, self.phrase(clause.other)))
-        return " and ".join(told)
+        flat = [constraint for constraint in query.constraints if not constraint.other.constraints]
+        deep = sorted(
+            (constraint for constraint in query.constraints if constraint.other.constraints), key=lambda one: one.other.depth()
+        )
+        clauses = [self._clause(constraint, self._inline(constraint.other)) for constraint in flat]
+        clauses += [self._clause(constraint, self._lift(constraint.other)) for constraint in deep[:-1]]
+        clauses += [self._clause(constraint, self.phrase(constraint.other)) for constraint in deep[-1:]]
+        return " and ".join(clauses)
 
     def kind(self, node: Node) -> str:
         """The word for what something is."""
@@ -66,65 +66,65 @@ class Speaker:
             raise TangledError
         return kind
 
-    def _inline(self, spot: Spot) -> str:
+    def _inline(self, query: QueryNode) -> str:
         """A thing within a sentence."""
-        if spot.is_named:
-            name = self.graph.name(spot.node)
+        if query.is_named:
+            name = self.graph.name(query.node)
             if name is None:
                 raise TangledError
             return name
-        return (len(spot.clauses) == 1 and self._noun(spot.clauses[0])) or self._described(spot)
+        return (len(query.constraints) == 1 and self._noun(query.constraints[0])) or self._described(query)
 
-    def _lift(self, spot: Spot) -> str:
-        """Tell of a thing in a sentence of its own, and give the words that then stand for it."""
-        kind = self.kind(spot.node)
-        described = self._described(spot)
+    def _lift(self, query: QueryNode) -> str:
+        """Describe a thing in a sentence of its own, and give the words that then stand for it."""
+        kind = self.kind(query.node)
+        described = self._described(query)
         if kind in self._referred:
             raise TangledError
         self._referred.add(kind)
         self.prefaces.append(self.rng.choice(_PREFACES).format(np=described))
         return f"that {kind}"
 
-    def _described(self, spot: Spot) -> str:
+    def _described(self, query: QueryNode) -> str:
         """A thing by its kind and clauses; with the definite article where they fit it alone."""
-        kind = self.kind(spot.node)
-        article = "the" if len(answers(self.graph, spot)) == 1 else "an" if kind[0].lower() in "aeiou" else "a"
-        return f"{article} {kind} {self.clauses(spot)}"
+        kind = self.kind(query.node)
+        article = "the" if len(answers(self.graph, query)) == 1 else "an" if kind[0].lower() in "aeiou" else "a"
+        return f"{article} {kind} {self.clauses(query)}"
 
-    def _asked(self, root: Spot) -> str:
+    def _asked(self, root: QueryNode) -> str:
         if root.node.is_literal:
             return self._value_asked(root)
         kind = self.kind(root.node)
-        if len(root.clauses) == 1 and (noun := self._noun(root.clauses[0])):
+        if len(root.constraints) == 1 and (noun := self._noun(root.constraints[0])):
             asked = _ASKED if kind in noun.split() else (*_ASKED, f"Which {escaped(kind)} is {{np}}?")
             return self.rng.choice(asked).format(who=who_asks(kind), np=noun)
         clauses = self.clauses(root)
         pronoun, _, rest = clauses.partition(" ")
-        if len(root.clauses) == 1 and kind == _PERSON and pronoun == "who":
+        if len(root.constraints) == 1 and kind == _PERSON and pronoun == "who":
             return f"Who {rest}?"
-        if len(root.clauses) == 1 and pronoun in ("who", "that") and root.clauses[0].describes_subject:
+        if len(root.constraints) == 1 and pronoun in ("who", "that") and root.constraints[0].describes_subject:
             return f"Which {kind} {rest}?"
         return self.rng.choice(_ASKED).format(who=who_asks(kind), np=f"the {kind} {clauses}")
 
-    def _value_asked(self, root: Spot) -> str:
-        """A question for a literal; what it is the value of is its one clause."""
-        if len(root.clauses) != 1:
+    def _value_asked(self, root: QueryNode) -> str:
+        """A question for a literal; what it is the value of is its one constraint."""
+        if len(root.constraints) != 1:
             raise TangledError
-        clause = root.clauses[0]
-        subject = self.phrase(clause.other)
-        return self.rng.choice(self.graph.words[clause.fact.relation].inquiry).format(s=subject)
+        (constraint,) = root.constraints
+        subject = self.phrase(constraint.other)
+        return self.rng.choice(self.graph.words[constraint.fact.relation].inquiry).format(s=subject)
 
-    def _noun(self, clause: Clause) -> str:
-        """A noun phrase for what has this clause alone, where its relation has one and chance wants it."""
-        words = self.graph.words[clause.fact.relation]
-        if clause.describes_subject or not words.noun or self.rng.random() < 0.5:
+    def _noun(self, constraint: Constraint) -> str:
+        """A noun phrase for what has this constraint alone, where its relation has one and chance wants it."""
+        words = self.graph.words[constraint.fact.relation]
+        if constraint.describes_subject or not words.noun or self.rng.random() < 0.5:
             return ""
-        other = self.phrase(clause.other)
+        other = self.phrase(constraint.other)
         return self.rng.choice(words.noun).format(s=other)
 
-    def _clause(self, clause: Clause, other: str) -> str:
-        words = self.graph.words[clause.fact.relation]
-        return self.rng.choice(words.subject if clause.describes_subject else words.object).format(s=other, o=other)
+    def _clause(self, constraint: Constraint, other: str) -> str:
+        words = self.graph.words[constraint.fact.relation]
+        return self.rng.choice(words.subject if constraint.describes_subject else words.object).format(s=other, o=other)
 
 
 def listed(items: Sequence[str]) -> str:

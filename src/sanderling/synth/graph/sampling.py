@@ -1,9 +1,9 @@
-"""Random drawing from a graph: connected parts of it, and ways and trees through it from an answer to something with a name.
+"""Random drawing from a graph: connected parts of it, and paths and trees through it from an answer to something with a name.
 
 In a graph that is wholly known, a part is drawn first and a tree is laid through it. A part takes in whatever has most edges to
 what is there, ties broken by chance (arXiv 2604.17931). A graph that was read from pages has most of its facts in a few
-relations, and a part of it hardly ever holds a way worth asking for. There a way is laid step by step through the whole graph:
-first the relation is drawn, among those that say something new, then the fact.
+relations, and a part of it hardly ever holds a path worth asking for. There a path is laid step by step through the whole
+graph: first the relation is drawn, among those that say something new, then the fact.
 """
 
 import random
@@ -11,23 +11,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sanderling.synth.graph.graph import Fact, FactGraph, Node
-from sanderling.synth.graph.tree import Clause, Spot, chain_of
+from sanderling.synth.graph.tree import Constraint, QueryNode, chain_of
 
 FEWEST_FACTS = 2
 """Of a question from a graph that was read."""
 _MOST_VALUES = 2
 """Values (years, products) in one part."""
 _TRIED = 8
-"""Starts that are tried for one draw of a way."""
+"""Starts that are tried for one draw of a path."""
 _MOST_ANSWERS = 6
-"""Answers that may fit a way, so that further facts may tell one from the others."""
+"""Answers that may fit a path, so that further facts may tell one from the others."""
 _TOLD, _TWICE, _GOES_ON = 0.5, 0.5, 0.3
-"""Share of branches whose end is told vaguely; of joins that may have one relation twice; of ways that go on past a possible
+"""Share of branches whose end is not named; of joins that may have one relation twice; of paths that go on past a possible
 end."""
 
 
 @dataclass(frozen=True)
-class Part:
+class Subgraph:
     """Things, in the order in which they came in, and the facts that join them."""
 
     nodes: tuple[Node, ...]
@@ -42,13 +42,13 @@ class Part:
             elif tail == node:
                 yield fact, head
 
-    def without(self, node: Node) -> "Part":
+    def without(self, node: Node) -> "Subgraph":
         """The part without a thing and its facts."""
         facts = (fact for fact in self.facts if node not in (fact.head, fact.tail))
-        return Part(tuple(each for each in self.nodes if each != node), tuple(facts))
+        return Subgraph(tuple(each for each in self.nodes if each != node), tuple(facts))
 
 
-def draw_part(graph: FactGraph, size: int, rng: random.Random) -> Part:
+def sample_subgraph(graph: FactGraph, size: int, rng: random.Random) -> Subgraph:
     """A connected part of ``size`` things; smaller where the surroundings of its first thing are."""
     start = rng.choice(graph.facts_of[rng.choice(list(graph.facts_of))])
     at = Node(start.subject if start.is_literal or rng.random() < 0.5 else start.object)
@@ -63,7 +63,7 @@ def draw_part(graph: FactGraph, size: int, rng: random.Random) -> Part:
             elif not other.is_literal or values < _MOST_VALUES:
                 rim.setdefault(other, []).append(fact)
         if len(inside) == size or not rim:
-            return Part(tuple(inside), tuple(facts))
+            return Subgraph(tuple(inside), tuple(facts))
         at = max(rim, key=lambda node: len(rim[node]) + rng.random() / 2)  # chance breaks ties alone
         facts.update(dict.fromkeys(rim.pop(at)))
         inside[at] = None
@@ -72,8 +72,8 @@ def draw_part(graph: FactGraph, size: int, rng: random.Random) -> Part:
             rim = {node: edges for node, edges in rim.items() if not node.is_literal}
 
 
-def draw_row(graph: FactGraph, start: Node, size: int, rng: random.Random) -> Part:
-    """A part of things in a row, each joined to the one before; fewer where the way ends. Other parts rarely have long rows."""
+def sample_walk(graph: FactGraph, start: Node, size: int, rng: random.Random) -> Subgraph:
+    """A part of things in a row, each joined to the one before; fewer where it ends. Other parts rarely have long rows."""
     nodes, facts = [start], list[Fact]()
     while len(nodes) < size:
         near = [(fact, other) for fact, other in graph.around(nodes[-1], rng) if other not in nodes]
@@ -83,16 +83,16 @@ def draw_row(graph: FactGraph, start: Node, size: int, rng: random.Random) -> Pa
         fact, other = rng.choice(near)
         nodes.append(other)
         facts.append(fact)
-    return Part(tuple(nodes), tuple(facts))
+    return Subgraph(tuple(nodes), tuple(facts))
 
 
-def draw_chain(graph: FactGraph, part: Part, hops: int, rng: random.Random, start: Node | None = None) -> Spot | None:
-    """A way of so many edges through the part, from an answer to something that has a name; None when there is none."""
+def chain_in(graph: FactGraph, part: Subgraph, hops: int, rng: random.Random, start: Node | None = None) -> QueryNode | None:
+    """A path of so many edges through the part, from an answer to something that has a name; None when there is none."""
     starts = [start] if start is not None else list(part.nodes)
     rng.shuffle(starts)
 
     def walk(nodes: list[Node], facts: list[Fact]) -> bool:
-        """Go on from the last node, depth first; only the ends of a way may be values."""
+        """Go on from the last node, depth first; only the ends of a path may be values."""
         if len(facts) == hops:
             return graph.name(nodes[-1]) is not None and not (hops == 1 and nodes[-1].is_literal)
         if nodes[-1].is_literal and len(nodes) > 1:
@@ -117,7 +117,7 @@ def draw_chain(graph: FactGraph, part: Part, hops: int, rng: random.Random, star
     return None
 
 
-def spanning_tree(graph: FactGraph, part: Part, answer: Node, most: int, rng: random.Random) -> Spot | None:
+def spanning_tree(graph: FactGraph, part: Subgraph, answer: Node, most: int, rng: random.Random) -> QueryNode | None:
     """The part as a tree below an answer, of ``most`` edges at most, breadth first; None when a leaf has no name."""
     edges: dict[Node, list[tuple[Fact, Node]]] = {answer: []}
     queue, count = [answer], 0
@@ -136,27 +136,27 @@ def spanning_tree(graph: FactGraph, part: Part, answer: Node, most: int, rng: ra
             if not other.is_literal:
                 queue.append(other)
 
-    def build(node: Node) -> Spot:
+    def build(node: Node) -> QueryNode:
         below = edges[node]
-        return Spot(node, tuple(Clause(fact, build(other)) for fact, other in below), is_named=not below)
+        return QueryNode(node, tuple(Constraint(fact, build(other)) for fact, other in below), is_named=not below)
 
     root = build(answer)
-    if answer.is_literal or any(graph.name(spot.node) is None for spot in root.spots() if spot.is_named):
+    if answer.is_literal or any(graph.name(query.node) is None for query in root.nodes() if query.is_named):
         return None
     return root
 
 
-def draw_way(graph: FactGraph, hops: int, rng: random.Random) -> Spot | None:
-    """A way of ``hops`` facts at most through a graph that was read, laid from a drawn name on; None where none was found."""
+def sample_path(graph: FactGraph, hops: int, rng: random.Random) -> QueryNode | None:
+    """A path of ``hops`` facts at most through a graph that was read, laid from a drawn name on; None where none was found."""
     for _ in range(_TRIED):
-        way = _way_on(graph, _draw_fact(graph, rng), hops, rng)
-        if way is not None:
-            return way
+        path = _path_on(graph, _sample_fact(graph, rng), hops, rng)
+        if path is not None:
+            return path
     return None
 
 
-def _way_on(graph: FactGraph, start: Fact, hops: int, rng: random.Random) -> Spot | None:
-    """From one end of a fact, by its name, over the other end to an answer; each thing is told by the one before alone."""
+def _path_on(graph: FactGraph, start: Fact, hops: int, rng: random.Random) -> QueryNode | None:
+    """From one end of a fact, by its name, over the other end to an answer; each thing follows from the one before alone."""
     nodes, facts = [start.head, start.tail], [start]
     rng.shuffle(nodes)
     if graph.name(nodes[0]) is None or len(graph.matches(start, nodes[0])) > 1:
@@ -173,7 +173,7 @@ def _way_on(graph: FactGraph, start: Fact, hops: int, rng: random.Random) -> Spo
         ]
         if not near:
             break
-        fact, other = _draw_edge(near, rng)
+        fact, other = _sample_edge(near, rng)
         facts.append(fact)
         nodes.append(other)
         pages &= graph.pages_with(fact)
@@ -183,29 +183,29 @@ def _way_on(graph: FactGraph, start: Fact, hops: int, rng: random.Random) -> Spo
     return None if len(facts) < FEWEST_FACTS or pages else chain_of(nodes[::-1], facts[::-1])
 
 
-def draw_join(graph: FactGraph, hops: int, rng: random.Random) -> Spot | None:
-    """An answer in a graph that was read that two ways lead to, neither to it alone; None where none was found."""
+def sample_join(graph: FactGraph, hops: int, rng: random.Random) -> QueryNode | None:
+    """An answer in a graph that was read that two paths lead to, neither to it alone; None where none was found."""
     for _ in range(_TRIED):
-        fact = _draw_fact(graph, rng)
+        fact = _sample_fact(graph, rng)
         answer = rng.choice((fact.head, fact.tail))
         first = None if answer.is_literal else _branch(graph, answer, None, hops - 1, rng)
         for _ in range(_TRIED if first else 0):
             second = _branch(graph, answer, first, hops - sum(1 for _ in first.other.facts()) - 1, rng) if first else None
             if first is None or second is None:
                 continue
-            both = (graph.matches(clause.fact, clause.other.node) for clause in (first, second))
+            both = (graph.matches(constraint.fact, constraint.other.node) for constraint in (first, second))
             if frozenset.intersection(*both) == {answer}:
-                return Spot(answer, (first, second))
+                return QueryNode(answer, (first, second))
     return None
 
 
-def _branch(graph: FactGraph, answer: Node, before: Clause | None, hops: int, rng: random.Random) -> Clause | None:
-    """One way to an answer that other things fit as well.
+def _branch(graph: FactGraph, answer: Node, before: Constraint | None, hops: int, rng: random.Random) -> Constraint | None:
+    """One path to an answer that other things fit as well.
 
     It has no relation of the branch before, but for one that joins two things to the answer.
     """
     facts = [] if before is None else [before.fact, *before.other.facts()]
-    inside = [answer, *(spot.node for spot in before.other.spots())] if before else [answer]
+    inside = [answer, *(query.node for query in before.other.nodes())] if before else [answer]
     may_be_twice = before is not None and not before.describes_subject and rng.random() < _TWICE
     twice = before.fact.relation if before and may_be_twice else None
     others = [fact for fact in facts if fact.relation != twice]
@@ -216,17 +216,17 @@ def _branch(graph: FactGraph, answer: Node, before: Clause | None, hops: int, rn
     ]
     if not near or hops < 1:
         return None
-    fact, other = _draw_edge(near, rng)
-    below: Spot | None = Spot(other, is_named=True)
+    fact, other = _sample_edge(near, rng)
+    below: QueryNode | None = QueryNode(other, is_named=True)
     if graph.name(other) is None or (not other.is_literal and hops > 1 and rng.random() < _TOLD):
-        below = _way_from(graph, other, min(hops - 1, 2), rng, inside, (*facts, fact))
-    return Clause(fact, below) if below is not None else None
+        below = _path_from(graph, other, min(hops - 1, 2), rng, inside, (*facts, fact))
+    return Constraint(fact, below) if below is not None else None
 
 
-def _way_from(
+def _path_from(
     graph: FactGraph, start: Node, hops: int, rng: random.Random, avoid: Sequence[Node], before: Sequence[Fact]
-) -> Spot | None:
-    """A way of ``hops`` facts at most from a thing, past some things and facts; None where it leads to no name."""
+) -> QueryNode | None:
+    """A path of ``hops`` facts at most from a thing, past some things and facts; None where it leads to no name."""
     nodes, facts = [start], list[Fact]()
     while len(facts) < hops:
         near = [
@@ -239,7 +239,7 @@ def _way_from(
         ]
         if not near:
             break
-        fact, other = _draw_edge(near, rng)
+        fact, other = _sample_edge(near, rng)
         nodes.append(other)
         facts.append(fact)
         if other.is_literal:
@@ -263,13 +263,13 @@ def _new_facts(graph: FactGraph, node: Node, before: Sequence[Fact], rng: random
     return [(fact, other) for fact, other in near if fact.relation not in relations]
 
 
-def _draw_fact(graph: FactGraph, rng: random.Random) -> Fact:
+def _sample_fact(graph: FactGraph, rng: random.Random) -> Fact:
     """A fact; one of a relation with a hundred times the facts is drawn ten times as often."""
     weights = [len(facts) ** 0.5 for facts in graph.facts_of.values()]
     return rng.choice(graph.facts_of[rng.choices(list(graph.facts_of), weights)[0]])
 
 
-def _draw_edge(near: Sequence[tuple[Fact, Node]], rng: random.Random) -> tuple[Fact, Node]:
+def _sample_edge(near: Sequence[tuple[Fact, Node]], rng: random.Random) -> tuple[Fact, Node]:
     """One of some facts, each relation and direction as likely as another."""
     kinds = sorted({(fact.relation, fact.tail == other) for fact, other in near})
     kind = rng.choice(kinds)
