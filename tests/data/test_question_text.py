@@ -63,3 +63,19 @@ def test_dress_changes_nothing(text: str) -> None:
     wide = "".join(chr(ord(char) + 0xFEE0) if "!" <= char <= "~" else char for char in text)
     for same in (text.upper(), text.lower(), f" “{text}”?! ", text.replace(" ", "\u00a0 \t"), "\u200b".join(text), wide):
         assert normalised(same) == normalised(text)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("–5", "-5"), ("1,234,567.5", "1234567.5"), (".5", "0.5"),
+        ("５ ％", "5%"), ("F♯", "F#"), ("C++17", "C++ 17"), ("٥", "5"),
+        ("“Who”", "'who'"), ("AT&amp;T &lt;3", "AT&T <3"),
+        ("&#67;&#x2B;+", "c++"), ("it\u00adem\u200b", "item"), ("e\u0301", "é"),
+        ("❤️", "❤"), ("what’s", "what's"), ("1914–1918", "1914-1918"),
+        ("\u200fשלום", "שלום"), ("H₂O", "H2O"), ("Who?!", "who"),
+        ("１０２", "102"), ("A\tb\n c", "a b c"), ("كتـــاب", "كتاب"), ("10⁵", "10^5"),
+    ],
+)  # fmt: skip
+def test_what_is_the_same_question_in_other_dress(one: str, other: str) -> None:
+    assert normalised(f"Is it {one} or not") == normalised(f"is it {other} OR NOT")

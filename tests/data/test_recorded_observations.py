@@ -143,3 +143,25 @@ def test_a_truncated_list_yields_every_whole_entry():
 def test_other_observations(body, status, problems):
     reading = read_observation(wrapped(body))
     assert (reading.status, reading.problems, reading.blocks) == (status, problems, ())
+
+
+@pytest.mark.parametrize("line", ["[no link]", "[empty]()", "no bracket", "[", "", "[a](unclosed"])
+def test_what_is_no_link_is_none(line):
+    assert read_link(line) is None
+
+
+def test_dates_and_sources_are_not_snippet():
+    body = google(
+        "q",
+        "1. [A](https://x.org/a)\nDate published: May 19, 2025\n\nfirst words\nDate published: inside",
+        "2. [B](https://x.org/b)\nDate published: Jul 1, 2020\nSource: X\nsecond",
+        "4. [C](https://x.org/c)\n\nthird\n\n1. [not an entry](https://x.org/no)",
+        "5. [D](https://x.org/d)",
+    )
+    (block,) = read_observation(wrapped(body)).blocks
+    assert block.hits == (
+        ListedPage("A", "https://x.org/a", "first words\nDate published: inside", "May 19, 2025"),
+        ListedPage("B", "https://x.org/b", "second", "Jul 1, 2020"),
+        ListedPage("C", "https://x.org/c", "third\n\n1. [not an entry](https://x.org/no)"),
+        ListedPage("D", "https://x.org/d", ""),
+    )
