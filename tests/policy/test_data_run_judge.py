@@ -76,12 +76,12 @@ def test_a_spent_limit_leaves_the_step_open_and_a_larger_one_goes_on(file: Path,
     out = tmp_path / "out"
     with billing(say) as server:
         options = ("--judge-price", "1000,1000", "--concurrency", 1)
-        done = run(file, out, server.url, "--max-tokens-total", 3_500, *options)
+        done = run(file, out, server.url, "--max-tokens", 3_500, *options)
         assert done.exit_code == exits.UNFINISHED and "still open" in done.output and "budget" in done.output
         asked = len(server.asked)
         assert 0 < asked < 6 and server.tokens <= 3_500
         assert not (out / "3-judged.jsonl").exists() and not is_done(out, "judge")
-        done = run(file, out, server.url, "--max-tokens-total", 100_000, *options)
+        done = run(file, out, server.url, "--max-tokens", 100_000, *options)
         assert done.exit_code == 0, done.output
         assert "done before" in done.output and len(server.asked) == 6 and kept(out) == ["t0", "t2", "t5"]
 

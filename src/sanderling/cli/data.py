@@ -5,9 +5,10 @@ import difflib
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -18,11 +19,10 @@ from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, Te
 from rich.table import Table
 
 from sanderling.cli import exits
-from sanderling.cli.asking import Cache, MaxCost, MaxTokens, Spending, read_prices, spent_line
 from sanderling.cli.attempting import MODEL_HELP, generated
 from sanderling.cli.eval_progress import ShowProgress
-from sanderling.cli.judges import FormKey, JudgePrices, JudgeSpecs, Verdicts, opened_judge
 from sanderling.cli.options import AGENT, BUDGET, JUDGING, PLACE, RUN, ConfigFile, Set, settings, show, table
+from sanderling.cli.watch import show_retry
 from sanderling.core.config import load_config, read_config, to_toml
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
@@ -33,8 +33,11 @@ from sanderling.data.dedupe import Prefer
 from sanderling.data.importing import open_trajectories
 from sanderling.data.similar import LEAST_THRESHOLD, THRESHOLD
 from sanderling.judge.book import JudgeReport, Keep
-from sanderling.judge.prompts import DEFAULT_PROMPT
+from sanderling.judge.opening import JudgeConfig, opened_judges
+from sanderling.judge.prompts import DEFAULT_PROMPT, PROMPTS, get_prompt
 from sanderling.judge.verdict import Judge, Ruling
+from sanderling.policy.budget import BudgetConfig, Spending, read_prices
+from sanderling.policy.load import names_model
 from sanderling.runs.files import check_places, replace_file
 from sanderling.synth.generate import GenerateConfig
 from sanderling.train.row_source import Overlong
@@ -49,6 +52,53 @@ Threshold = Annotated[
     float, typer.Option("--threshold", min=LEAST_THRESHOLD, max=1.0, help="Least similarity of a near-duplicate.")
 ]
 ReportFile = Annotated[Path | None, typer.Option("--report", help="Write everything that was found, with both texts, as JSON.")]
+
+JudgeSpecs = Annotated[
+    list[str],
+    typer.Option(
+        "--judge",
+        help="Who judges: exact, contains, f1:0.8, numeric, verbatim, gaia, squad_em, squad_f1, a model as "
+        "http://host:port/v1#model or a model's directory. Repeatable: the first that finds an answer right settles it; models "
+        "stand in for one another.",
+        rich_help_panel=JUDGING,
+    ),
+]
+Verdicts = Annotated[
+    Path | None,
+    typer.Option(
+        "--verdicts",
+        help="A person's verdicts, which outweigh any judge: a CSV file of id,correct or, with that heading, of "
+        "question,answer,correct.",
+        rich_help_panel=JUDGING,
+    ),
+]
+Form = Annotated[
+    str,
+    typer.Option(
+        "--form", help=f"How a judging model is asked, and its reply read: {', '.join(PROMPTS)}.", rich_help_panel=JUDGING
+    ),
+]
+Replies = Annotated[
+    int, typer.Option("--concurrency", min=1, help="A judging model's replies waited for at a time.", rich_help_panel=JUDGING)
+]
+JudgePrices = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--judge-price",
+        help="What a judging model costs per million tokens, as PROMPT,SAMPLED; one for all, or one for each in their order.",
+        rich_help_panel=BUDGET,
+    ),
+]
+MaxTokens = Annotated[
+    int | None, typer.Option("--max-tokens", min=1, help="Most tokens of all models together.", rich_help_panel=BUDGET)
+]
+MaxCost = Annotated[float | None, typer.Option("--max-cost", min=0.0, help="Most money; needs prices.", rich_help_panel=BUDGET)]
+Cache = Annotated[
+    Path | None,
+    typer.Option(
+        "--cache", help="Where models' replies are kept; in the user's cache directory by default.", rich_help_panel=BUDGET
+    ),
+]
 
 _BAR_SECONDS = 0.2
 _EXAMPLES = 8
@@ -193,12 +243,12 @@ def judge(
     judges: JudgeSpecs,
     keep: Annotated[Keep, typer.Option("--keep", help="Write all, each with its verdict, or the correct ones.")] = Keep.ALL,
     verdicts: Verdicts = None,
-    concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Replies waited for at the same time.")] = 8,
+    concurrency: Replies = 8,
     price: JudgePrices = None,
     max_tokens: MaxTokens = None,
     max_cost: MaxCost = None,
     cache: Cache = None,
-    form: FormKey = DEFAULT_PROMPT,
+    form: Form = DEFAULT_PROMPT,
 ) -> None:
     """Say of every trajectory whether its own answer is right; what cannot be told is unscored, with a reason.
 
@@ -211,7 +261,11 @@ def judge(
 
     check_places([file, *([verdicts] if verdicts is not None else [])], [out, out.with_name(f"{out.name}.judge.json")])
     by_hand = ByHand.read(verdicts) if verdicts else ByHand()
-    source, spending = open_trajectories(file), Spending(beside(out), max_tokens, max_cost, cache)
+    if get_prompt(form).key != DEFAULT_PROMPT and not any(map(names_model, judges)):
+        raise UserError(f"--form {form} is for a judging model, and none is named: add --judge http://host:port/v1#model.")
+    source = open_trajectories(file)
+    spending = Spending(beside(out), BudgetConfig(max_tokens=max_tokens, max_cost=max_cost, cache=cache))
+    opening = _judge(JudgeConfig(judges=tuple(judges), prompt=form, prices=tuple(price or ())), spending, concurrency)
     with (
         _counting("judging", "Stopped. The same command goes on: verdicts so far are kept.") as count,
         asyncio.Runner() as runner,
@@ -221,7 +275,6 @@ def judge(
             if report.trajectories % 50 == 1 or report.asked:
                 count(f"{report.trajectories:,} judged: {_rulings(report)}")
 
-        opening = opened_judge(judges, price or [], spending, concurrency=concurrency, console=Console(stderr=True), form=form)
         stack = AsyncExitStack()
         chosen = runner.run(stack.enter_async_context(opening))
         try:
@@ -232,13 +285,23 @@ def judge(
             runner.run(stack.aclose())
     _print_verdicts(report, out)
     if spending.ledger.spent.calls:
-        show(spent_line(spending))
+        show(str(spending))
     if report.unused_by_hand:
         few = ", ".join(report.unused_by_hand[:3])
         show(f"{len(report.unused_by_hand):,} lines of --verdicts are about no trajectory (such as {few}).")
     if report.open:
         show(f"{report.open:,} are still open: run the same command again (with a larger limit, if that was reached).")
         raise typer.Exit(exits.UNFINISHED)
+
+
+@asynccontextmanager
+async def _judge(config: JudgeConfig, spending: Spending, concurrency: int) -> AsyncIterator[Judge]:
+    """The judges as one. Raises UserError where nobody is named."""
+    on_retry = partial(show_retry, Console(stderr=True))
+    async with opened_judges(config, spending, concurrency=concurrency, on_retry=on_retry) as (judge, _):
+        if judge is None:
+            raise UserError("Nobody judges: name one with --judge.")
+        yield judge
 
 
 def _print_verdicts(report: JudgeReport, out: Path) -> None:
@@ -460,9 +523,7 @@ def run(
         Path | None, typer.Option("--tokenizer", help="A directory with tokenizer.json; without it no rows are made.")
     ] = None,
     sets: Set = None,
-    concurrency: Annotated[
-        int, typer.Option("--concurrency", min=1, help="A judging model's replies waited for at a time.")
-    ] = 8,
+    concurrency: Replies = 8,
     price: JudgePrices = None,
     max_tokens: MaxTokens = None,
     max_cost: MaxCost = None,
@@ -475,7 +536,6 @@ def run(
     """
     from sanderling.data.pipeline import OpenVerdictsError, run_data
     from sanderling.data.pipeline_config import DataRun, find_data_recipe
-    from sanderling.policy.load import names_model
     from sanderling.runs.progress import Report
     from sanderling.runs.provenance import command_line
     from sanderling.runs.stages import clear_run
@@ -486,14 +546,15 @@ def run(
         config = config.model_copy(update={"tokenizer": tokenizer})
     chosen = DataRun(tuple(sources), out, config)
     chosen.check()
-    read_prices(price or [], sum(map(names_model, config.judge.judges)), max_cost)
+    budget = BudgetConfig(max_tokens=max_tokens, max_cost=max_cost, cache=cache)
+    read_prices(price or [], sum(map(names_model, config.judge.judges)), max_cost)  # what is wrong is told before the work
     if fresh:
         clear_run(out, sources)
     console = Console()
 
     def opened(specs: Sequence[str], run: Path) -> AbstractAsyncContextManager[Judge]:
-        spending = Spending(run, max_tokens, max_cost, cache)
-        return opened_judge(specs, price or [], spending, concurrency=concurrency, console=console)
+        config = JudgeConfig(judges=tuple(specs), prices=tuple(price or ()))
+        return _judge(config, Spending(run, budget), concurrency)
 
     try:
         run_data(chosen, Report(console), command_line(), write_rows=rows_of_file, open_judges=opened, concurrency=concurrency)
