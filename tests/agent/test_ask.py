@@ -30,7 +30,7 @@ from sanderling.tools.recording import open_recording, read_recording, trajector
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.local import LocalWorld
-from sanderling.world.recorded import ReplayTable
+from sanderling.world.recorded import ReplayTable, call_key
 
 PAGES = [
     Page(
@@ -185,7 +185,7 @@ def test_what_an_agent_did_becomes_a_world_a_replay_and_a_reference(tmp_path):
     run("build", "recorded", "--from", log, "--out", world)
     assert open_world(world).page("https://w.example/kent") is not None
     table = ReplayTable.load(world / REPLAY_FILE)
-    assert table.lookup("search", first.arguments) == first.text
+    assert call_key("search", first.arguments) in table.call_keys()
     run("fidelity", world, "--against", log, "--out", tmp_path / "report", "--built-in")
     (part,) = json.loads((tmp_path / "report" / "fidelity.json").read_text())["parts"]
     assert (part["trajectories"], part["questions"], part["searches"]) == (2, 2, 2)

@@ -23,24 +23,8 @@ SEARCH = call("search", query=["a"])
 VISIT = call("visit", url=["https://x.org/p"], goal="g")
 
 
-def test_repeated_calls_with_differing_answers():
-    table = ReplayTable.from_trajectories(
-        [
-            episode("t", ((SEARCH,), "t0"), ((VISIT,), "t1"), ((SEARCH,), "t2")),
-            episode("u", ((SEARCH,), "u0")),
-        ]
-    )
-    ask = lambda *args, **kwargs: table.lookup("search", {"query": "a"}, *args, **kwargs)  # noqa: E731
-    assert [ask(occurrence=n) for n in range(4)] == ["t0", "t2", "t2", "t2"]
-    assert [ask("u", n) for n in range(2)] == ["u0", "u0"]
-    assert [ask("t", 0, ordinal) for ordinal in range(3)] == ["t0", "t0", "t2"]
-    assert ask("unknown") == "t0"
-    assert table.lookup("search", {"query": "b"}) is None
-
-
 def test_a_turn_with_several_calls_is_one_key():
     table = ReplayTable.from_trajectories([episode("t", ((SEARCH, VISIT), "both"))])
-    assert table.lookup("search", {"query": ["a"]}) is None
     assert table.call_keys() == {call_key("search", SEARCH.arguments), call_key("visit", VISIT.arguments)}
 
 
@@ -49,8 +33,9 @@ def test_a_saved_table_answers_the_same(tmp_path):
     table = ReplayTable.from_trajectories([episode("t", ((SEARCH,), odd), ((SEARCH,), "later"))])
     table.save(tmp_path / "r.jsonl")
     again = ReplayTable.load(tmp_path / "r.jsonl")
-    assert len(again) == 2
-    assert [again.lookup("search", {"query": "a"}, occurrence=n) for n in (0, 1)] == [odd, "later"]
+    assert len(again) == 2 and again.call_keys() == table.call_keys()
+    again.save(tmp_path / "twice.jsonl")
+    assert (tmp_path / "twice.jsonl").read_bytes() == (tmp_path / "r.jsonl").read_bytes()
     with pytest.raises(UserError, match="no replay table"):
         ReplayTable.load(tmp_path / "none.jsonl")
     (tmp_path / "r.jsonl").write_text('{"calls": []}\n')

@@ -59,9 +59,6 @@ class ReplayTable:
 
     def __init__(self, replays: Iterable[Replay]) -> None:
         self._replays = tuple(replays)
-        self._by_calls: dict[tuple[str, ...], list[Replay]] = {}
-        for replay in self._replays:
-            self._by_calls.setdefault(replay.calls, []).append(replay)
 
     @classmethod
     def from_trajectories(cls, trajectories: Iterable[Trajectory]) -> "ReplayTable":
@@ -84,28 +81,6 @@ class ReplayTable:
 
     def call_keys(self) -> set[str]:
         return {key for replay in self._replays for key in replay.calls}
-
-    def lookup(
-        self,
-        name: str,
-        arguments: dict[str, Any],
-        trajectory_id: str | None = None,
-        occurrence: int = 0,
-        ordinal: int | None = None,
-    ) -> str | None:
-        """The observation that answered this call, made alone in its turn; None when it was not recorded.
-
-        ``trajectory_id``: whose answer is preferred; else the first trajectory that made the call. ``ordinal``: how many calls
-        of any kind the episode made before; it decides where a recording has it. ``occurrence``: how often the episode made
-        the call before; past the last recording, the last one answers.
-        """
-        recorded = self._by_calls.get((call_key(name, arguments),))
-        if recorded is None:
-            return None
-        answers = [replay for replay in recorded if replay.trajectory_id == trajectory_id]
-        answers = answers or [replay for replay in recorded if replay.trajectory_id == recorded[0].trajectory_id]
-        exact = next((replay for replay in answers if replay.ordinal == ordinal), None)
-        return (exact or answers[min(occurrence, len(answers) - 1)]).text
 
     def save(self, path: Path | str) -> None:
         """Write the table as JSONL, whole or not at all. Raises UserError when the place cannot be written."""
