@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from benchmark_files import write_rows
 from measured_runs import go
-from peer_files import copy_judged, history, result_of, save_attempt
+from peer_files import copy_judged, history, save_attempt
 from typer.testing import CliRunner, Result
 
 from sanderling.cli.evaluation import app
@@ -194,13 +194,6 @@ def test_without_a_benchmark_the_records_own_answers_count(tmp_path: Path) -> No
     assert result.endings == {} and result.model == "" and result.spending is not None and result.spending.seconds is None
 
 
-def test_the_right_dialogues_of_agenttoleap_are_a_selection(tmp_path: Path) -> None:
-    path = tmp_path / "gaia_text_m_correct_dialogs.json"
-    path.write_text(json.dumps([{"task_id": "t1_run_0", "dialog": history("why?", "42")[1:]}]))
-    result, facts, _ = scored(path, "--judge", "exact", out=tmp_path / "run", code=3)
-    assert facts.published == 1 and "holds right ones alone" in notes_of(facts, result)[0]
-
-
 def test_a_hidden_question_stays_hidden(gaia: Path, leap: Path, tmp_path: Path) -> None:
     scored(leap, "--benchmark", "gaia-text-103", "--questions", gaia, out=tmp_path / "run", code=3)
     assert RunLog(tmp_path / "run").require().about.private, "the benchmark decides, not the peer's file"
@@ -289,14 +282,6 @@ def test_a_run_is_not_written_into_what_is_read(leap: Path) -> None:
     assert isinstance(done.exception, UserError) and "lies in a folder that is read" in str(done.exception)
 
 
-def test_one_result_is_a_file_like_any_other(tmp_path: Path) -> None:
-    path = tmp_path / "result.json"
-    path.write_text(json.dumps(result_of("t1", "What is t1?", "one")))
-    rows = write_rows(tmp_path / "mine.jsonl", [{"id": "t1", "question": "What is t1", "answer": "one"}])
-    result, facts, _ = scored(path, "--questions", rows, "--judge", "exact", out=tmp_path / "run")
-    assert result.pass_at_1.value == 1.0 and facts.joined == {"by text": 1}, "a final question mark is nothing"
-
-
 @recorded
 @pytest.mark.parametrize(
     ("name", "layout", "records", "questions", "unscored"),
@@ -341,17 +326,6 @@ def test_only_the_layout_that_was_asked_for(tmp_path: Path) -> None:
     assert facts.layouts == ("dr-venus-sft",) and facts.records == 1 and result.pass_at_1.value == 1.0
 
 
-def test_an_answer_in_a_tools_text_is_nobodys(gaia: Path, tmp_path: Path) -> None:
-    told = result_of("t1", "What is t1?", None, max_interactions_reached=True)
-    told["conversation_history"][3]["content"] = "<tool_response>\n<answer>one</answer>\n</tool_response>"
-    folder = tmp_path / "out" / "t1" / "traj_0"
-    folder.mkdir(parents=True)
-    (folder / "result.json").write_text(json.dumps(told))
-    arguments = (tmp_path / "out", "--benchmark", "gaia-text-103", "--questions", gaia)
-    result, _, judged = scored(*arguments, out=tmp_path / "run")
-    assert judged["gaia-text-103/t1", 0].code is Code.NO_ANSWER and result.pass_at_1.value == 0.0
-
-
 def test_two_questions_of_one_text_are_told_apart_by_their_tasks_alone(tmp_path: Path) -> None:
     rows = [{"task_id": id, "Question": "Which?", "Final answer": id, "Level": 1} for id in ("a", "b")]
     questions = write_rows(tmp_path / "gaia_text.jsonl", rows)
@@ -363,13 +337,6 @@ def test_two_questions_of_one_text_are_told_apart_by_their_tasks_alone(tmp_path:
     single = tmp_path / "out" / "a" / "traj_0" / "result.json"
     _, facts, _ = scored(single, *arguments, out=tmp_path / "alone", code=3)
     assert facts.unmatched == {"asked by several questions of the benchmark": 1}, "a file alone does not say its task"
-
-
-def test_two_folders_of_one_question_are_not_two_attempts_of_one_number(tmp_path: Path, gaia: Path) -> None:
-    for task in ("x", "y"):
-        save_attempt(tmp_path / "out" / task / "traj_0", task, "What is t1?", "one")
-    done = score(tmp_path / "out", "--benchmark", "gaia-text-103", "--questions", gaia, "--out", tmp_path / "run")
-    assert isinstance(done.exception, UserError) and "Two records are attempt 0" in str(done.exception)
 
 
 def test_a_run_of_ours_is_read_as_others_are(tmp_path: Path) -> None:

@@ -34,7 +34,6 @@ from sanderling.evaluate.result import EvalResult
 from sanderling.judge.verdict import Code
 from sanderling.runs.jsonl import JsonlLog
 from sanderling.runs.run import RECORDS
-from sanderling.world.guard import GuardKind
 
 
 def test_turns_calls_and_results() -> None:
@@ -112,16 +111,6 @@ def test_hints_and_unknown_messages_say_what_they_are() -> None:
     assert found[2]["content"] == [{"type": "text", "text": ""}] and found[2]["metadata"] == {"problems": ["no_action"]}
     assert (found[3]["role"], found[3]["metadata"]) == ("user", {"kind": "hint"})
     assert (found[4]["role"], found[4]["metadata"]) == ("assistant", {"kind": "raw", "problems": ["unknown_role"]})
-
-
-def test_only_the_main_branch_is_shown() -> None:
-    rejected = calling(1, ("search", {}), think="again and again", rejected=True)
-    nodes = [system(), question_node(), rejected, answering(1)]
-    assert [message["id"] for message in messages_of(episode(nodes))] == ["q/1-0#0", "q/1-0#1", "q/1-0#3"]
-
-
-def test_an_episode_that_never_began_has_no_messages() -> None:
-    assert messages_of(episode()) == []
 
 
 @pytest.mark.parametrize(
@@ -235,11 +224,6 @@ def test_an_outage_before_the_first_turn() -> None:
     assert found["turn_count"] == 0 and found["model_usage"] == {}
 
 
-@pytest.mark.parametrize("ending", [Ending.TOOL_OUTAGE, Ending.POLICY_OUTAGE, Ending.CANCELLED])
-def test_an_outage_without_a_word_says_which(ending: Ending) -> None:
-    assert sample(plain(ending=ending))["error"]["message"].endswith(".")
-
-
 @pytest.mark.parametrize(
     ("correct", "code", "value", "reason"),
     [
@@ -317,10 +301,6 @@ def test_without_texts_no_word_is_in_it() -> None:
     failed = sample(plain(ending=Ending.TOOL_OUTAGE, detail="no reply to Vumhum"), texts=False)
     stopped = sample(plain(ending=Ending.TURN_LIMIT, detail="no reply to Vumhum"), texts=False)
     assert "Vumhum" not in str(failed) + str(stopped)
-
-
-def test_what_a_guard_wrote_down_is_counted() -> None:
-    assert sample(plain(), guarded={GuardKind.ADDRESS: 2})["metadata"]["guard"] == {"address": 2}
 
 
 def test_a_record_of_others_need_not_say_how_it_ended() -> None:
@@ -436,12 +416,6 @@ def test_private_texts_are_left_out_unless_asked_for(tmp_path: Path, texts: bool
         assert export_run(tmp_path / "run", tmp_path / name, texts=texts).texts == shown
     inside = json.dumps(members(tmp_path / "a.eval")) + (tmp_path / "a.json").read_text(encoding="utf-8")
     assert ("Which town" in inside) == ("Vumhum" in inside) == ("[1] Town" in inside) == shown
-
-
-def test_public_texts_can_be_left_out(tmp_path: Path) -> None:
-    make_run(tmp_path / "run", [plain()], 1)
-    export_run(tmp_path / "run", tmp_path / "a.eval", texts=False)
-    assert "Vumhum" not in json.dumps(members(tmp_path / "a.eval"))
 
 
 def test_what_the_guard_wrote_down_is_counted_once(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Others' records: AgentToLeaP's folders, which question of a benchmark a record asks, and which attempt each becomes."""
 
 import json
-import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -12,8 +11,7 @@ from peer_files import benchmark, copy_judged, save_attempt
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory, question_id
-from sanderling.core.types import Ending
-from sanderling.evaluate.peer_files import FAILED, LeapFolders, RecordedFiles
+from sanderling.evaluate.peer_files import LeapFolders, RecordedFiles
 from sanderling.evaluate.peers import NUMBER, UNMATCHED, Found, Joiner, Lost, planned, rewritten
 
 
@@ -43,12 +41,6 @@ def test_a_folder_for_each_attempt_of_a_task(tmp_path: Path) -> None:
     assert names(read(tmp_path)) == names(read(raw / "t2", raw / "t10", raw / "t1_run_2")) == names(found)
 
 
-def test_numbers_are_those_of_the_folders_not_of_the_order(tmp_path: Path) -> None:
-    raw = raw_of(tmp_path, {"t": 12})
-    shutil.rmtree(raw / "t" / "traj_0")
-    assert names(read(raw)) == [("t", number) for number in range(1, 12)]
-
-
 def test_runs_behind_the_name_and_no_number_at_all(tmp_path: Path) -> None:
     for number in (0, 2):
         save_attempt(tmp_path / f"7_run_{number}", f"7_run_{number}", "seven?", "7")
@@ -72,17 +64,6 @@ def test_two_attempts_of_one_name_are_refused(tmp_path: Path) -> None:
     save_attempt(tmp_path / "a" / "traj_1", "a", "a?", "y")
     with pytest.raises(UserError, match="both attempt 1 of 'a'"):
         read(tmp_path)
-
-
-def test_parts_of_a_context_are_no_attempts(tmp_path: Path) -> None:
-    raw = raw_of(tmp_path, {"t": 1})
-    for number in (1, 2):
-        part = raw / f"t-context-{number}"
-        part.mkdir()
-        (part / "dialog.json").write_text("[]")
-    save_attempt(raw / "u-context-1" / "traj_0", "u-context-1", "a task of that name?", "x")
-    folders = LeapFolders([raw])
-    assert names(list(folders)) == [("t", 0), ("u-context-1", 0)] and folders.left["parts"] == 2
 
 
 def test_copies_of_judged_attempts_are_verdicts(tmp_path: Path) -> None:
@@ -135,22 +116,6 @@ def test_copies_of_another_run_are_refused(tmp_path: Path) -> None:
         read(tmp_path)
 
 
-def test_attempts_that_were_killed_are_lost_not_gone(tmp_path: Path) -> None:
-    raw = raw_of(tmp_path, {"t": 2})
-    begun = raw / "t" / "traj_2"
-    begun.mkdir()
-    (begun / "trace.json").write_text("[]")
-    alone = raw / "v"
-    alone.mkdir()
-    (alone / "meta_config.json").write_text("{}")
-    text = (raw / "t" / "traj_1" / "result.json").read_text()
-    (raw / "t" / "traj_1" / "result.json").write_text(text[: len(text) // 2])
-    found = read(raw)
-    assert names(found) == [("t", 0), ("t", 1), ("t", 2), ("v", 0)]
-    assert [type(one) for one in found] == [Found, Lost, Lost, Lost]
-    assert [one.why for one in found if isinstance(one, Lost)][1:] == ["begun, and not ended"] * 2
-
-
 @pytest.mark.parametrize(
     "text", ["", "[]", "{}", "null", "[" * 100_000, '{"task_id": "t"}', '{"messages": [{"role": "user"}]}']
 )
@@ -158,13 +123,6 @@ def test_a_record_that_is_none_is_lost(tmp_path: Path, text: str) -> None:
     raw = raw_of(tmp_path, {"t": 1, "u": 1})
     (raw / "t" / "traj_0" / "result.json").write_text(text)
     assert [type(one) for one in read(raw)] == [Lost, Found]
-
-
-def test_nothing_that_can_be_read(tmp_path: Path) -> None:
-    raw = raw_of(tmp_path, {"t": 1})
-    (raw / "t" / "traj_0" / "result.json").write_text("{")
-    with pytest.raises(UserError, match="None of the 1 results"):
-        read(raw)
 
 
 def test_results_of_several_runs_are_refused(tmp_path: Path) -> None:
@@ -181,12 +139,6 @@ def test_workers_of_one_run_are_one_run(tmp_path: Path) -> None:
     assert names(read(tmp_path / "out")) == [("t0", 0), ("t1", 0)]
 
 
-def test_a_failed_run_is_an_outage_even_with_an_answer(tmp_path: Path) -> None:
-    save_attempt(tmp_path / "t" / "traj_0", "t", "q?", "a", success=False, error="connection refused")
-    (one,) = read(tmp_path)
-    assert isinstance(one, Found) and one.trajectory.ending is Ending.POLICY_OUTAGE and one.trajectory.detail == FAILED
-
-
 @pytest.mark.parametrize("config", ["", "{", "[]", '{"model": 3}', None])
 def test_a_model_that_is_not_recorded_is_not_known(tmp_path: Path, config: str | None) -> None:
     folder = save_attempt(tmp_path / "t" / "traj_0", "t", "q?", "a")
@@ -196,12 +148,6 @@ def test_a_model_that_is_not_recorded_is_not_known(tmp_path: Path, config: str |
         (folder / "meta_config.json").write_text(config)
     (one,) = read(tmp_path)
     assert isinstance(one, Found) and one.trajectory.model == ""
-
-
-def test_reading_twice_gives_the_same(tmp_path: Path) -> None:
-    raw = raw_of(tmp_path, {"t": 2, "u": 1})
-    folders = LeapFolders([raw])
-    assert list(folders) == list(folders)
 
 
 # Joining --------------------------------------------------------------------------------------------------------------
@@ -300,19 +246,6 @@ def test_every_record_is_one_attempt(asked: list[tuple[str, tuple[str, ...]]], l
         assert kept == asked, "each is judged by its own accepted answers"
 
 
-def test_lost_attempts_are_unscored_and_say_why() -> None:
-    records = [
-        Found(recorded("Who?"), "agenttoleap", "1", 0),
-        Lost("1", 1, "cut off"),
-        Lost("2", 0, "begun"),
-        Lost("8", 0, "x"),
-    ]
-    plan = planned(records, Joiner(ROWS))
-    stored = {one.id: one for one in rewritten(records, plan)}
-    assert stored.keys() == {"b/1-0", "b/1-1", "b/2-0"} and plan.unplaced == 1
-    assert (stored["b/1-1"].ending, stored["b/1-1"].detail) == (Ending.CANCELLED, "cut off")
-
-
 @given(st.lists(st.tuples(st.sampled_from(["Who?", "Where?"]), st.integers(0, 10**12)), min_size=1, unique=True), st.booleans())
 def test_attempts_are_counted_not_numbered(asked: list[tuple[str, int]], last_is_lost: bool) -> None:
     """Folders may begin at 1, lack one, or have a number that no table could hold."""
@@ -328,14 +261,6 @@ def test_attempts_are_counted_not_numbered(asked: list[tuple[str, int]], last_is
         assert [attempt for attempt, _ in numbers] == list(range(count))
         assert [number for _, number in numbers] == sorted(number for of, number in asked if of == text)
     assert set(plan.published) == {one.id for one in stored if one.detail != "gone"}
-
-
-def test_verdicts_go_with_their_attempts() -> None:
-    said = [True, None, False, True]
-    records = [Found(recorded("Who?", number=n), "sharegpt", published=one) for n, one in enumerate(said)]
-    plan = planned(records, Joiner(ROWS))
-    assert plan.published == {"b/1-0": True, "b/1-2": False, "b/1-3": True}
-    assert [place.id for place in plan.places] == [f"b/1-{number}" for number in range(4)]
 
 
 def case(verdict: object, correct: object) -> dict[str, object]:
