@@ -16,9 +16,10 @@ from loop_fakes import call, fake_profile, in_order
 from rich.console import Console
 from typer.testing import CliRunner
 
+from sanderling.agent.agent import Agent
 from sanderling.agent.journal import JournalWarning
-from sanderling.cli.ask import ask, research, stop_on_interrupt
-from sanderling.cli.backend import world_backend
+from sanderling.agent.opening import stop_on_interrupt
+from sanderling.cli.ask import ask, research
 from sanderling.cli.watch import Reasoning
 from sanderling.cli.world import REPLAY_FILE, app
 from sanderling.core.errors import UserError
@@ -27,6 +28,7 @@ from sanderling.core.types import Ending, Message
 from sanderling.policy.contract import PolicyOutageError, SampleKey, ScriptedPolicy
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.tools.recording import open_recording, read_recording, trajectories_of
+from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.local import LocalWorld
@@ -39,14 +41,20 @@ PAGES = [
     Page(url="https://w.example/eden", title="Eden", text="# Eden\nThe river Eden flows through Carlisle."),
 ]
 WORLD = LocalWorld.in_memory(PAGES, name="rivers")
-RIVERS = world_backend(WORLD, fake_profile())
+
+
+def over_rivers(policy: ScriptedPolicy) -> Agent:
+    return Agent(policy, world_tools(WORLD, fake_profile()), fake_profile(), world=WORLD.name, fingerprint=WORLD.fingerprint)
+
+
+SEARCH = "<think>" + call("river Kendal", think="Let me look for the river.")
 ANSWER = "<think>It is [red]known[/red].</think>\n<answer>The Kent</answer>"
 
 
 async def shown(turns: Sequence[str]) -> tuple[str, Trajectory]:
     out = io.StringIO()
     console = Console(file=out, width=200, force_terminal=False)
-    done = await research("Which river?", RIVERS, in_order(turns), fake_profile(), console=console)
+    done = await research("Which river?", over_rivers(in_order(turns)), console=console)
     return out.getvalue(), done
 
 
@@ -66,7 +74,7 @@ async def test_ctrl_c_ends_with_a_record() -> None:
         return "<think>" + call(f"river {key.turn}")
 
     console = Console(file=io.StringIO())
-    done = await research("Which?", RIVERS, ScriptedPolicy(interrupt), fake_profile(), console=console)
+    done = await research("Which?", over_rivers(ScriptedPolicy(interrupt)), console=console)
     assert done.ending is Ending.CANCELLED and 1 <= len(list(done.turns())) <= 2
     assert asyncio.get_running_loop().remove_signal_handler(signal.SIGINT) is False  # nothing is left behind
 
@@ -116,10 +124,10 @@ def test_the_same_command_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         return "<think>" + call(f"river {key.turn}") if key.turn < 2 else ANSWER
 
     def again() -> str:
-        ask("Which river?", world=tmp_path / "world", model=str(tmp_path / "model"), out=tmp_path / "asked.jsonl")
+        ask("Which river?", world=[tmp_path / "world"], model=str(tmp_path / "model"), out=tmp_path / "asked.jsonl")
         return capsys.readouterr().out
 
-    monkeypatch.setattr("sanderling.policy.load.open_policy", lambda model, on_retry: ScriptedPolicy(reply))
+    monkeypatch.setattr("sanderling.agent.opening.open_policy", lambda model, **how: ScriptedPolicy(reply))
     for trained_again in (False, True):
         said.clear()
         troubles |= {1: PolicyOutageError("down"), 2: KeyboardInterrupt()}
@@ -166,7 +174,7 @@ def asked(path: Path, question: str, query: str) -> None:
     turns = ["<think>" + call(query, think="Look."), ANSWER]
     log = open_recording(path)
     console = Console(file=io.StringIO())
-    asyncio.run(research(question, RIVERS, in_order(turns), fake_profile(), console=console, log=log))
+    asyncio.run(research(question, over_rivers(in_order(turns)), console=console, log=log))
 
 
 def run(*arguments: object) -> str:
@@ -212,10 +220,10 @@ def test_an_episode_that_goes_on_records_each_call_once(tmp_path, monkeypatch):
         return "<think>" + call(f"river {key.turn}") if key.turn < 2 else ANSWER
 
     def again() -> None:
-        where = {"world": tmp_path / "world", "out": tmp_path / "asked.jsonl", "record": tmp_path / "calls.jsonl"}
+        where = {"world": [tmp_path / "world"], "out": tmp_path / "asked.jsonl", "record": tmp_path / "calls.jsonl"}
         ask("Which river?", model=str(tmp_path / "model"), **where)
 
-    monkeypatch.setattr("sanderling.policy.load.open_policy", lambda model, on_retry: ScriptedPolicy(reply))
+    monkeypatch.setattr("sanderling.agent.opening.open_policy", lambda model, **how: ScriptedPolicy(reply))
     with pytest.raises(typer.Exit):
         again()
     again()
@@ -228,8 +236,8 @@ def test_an_episode_that_goes_on_records_each_call_once(tmp_path, monkeypatch):
 def test_a_place_that_cannot_be_recorded_to_is_told_before_the_work(tmp_path, monkeypatch):
     build_world(tmp_path / "world", PAGES, name="rivers", source="test")
     opened: list[str] = []
-    monkeypatch.setattr("sanderling.policy.load.open_policy", opened.append)
+    monkeypatch.setattr("sanderling.agent.opening.open_policy", opened.append)
     for place in (tmp_path, tmp_path / "world" / "manifest.json", Path("/dev/null")):
         with pytest.raises(UserError, match="choose another place"):
-            ask("Which river?", world=tmp_path / "world", model="m", record=place)
+            ask("Which river?", world=[tmp_path / "world"], model="m", record=place)
     assert opened == []

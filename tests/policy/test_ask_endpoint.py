@@ -48,14 +48,14 @@ def closed(monkeypatch: pytest.MonkeyPatch) -> list[HttpClient]:
 def test_an_endpoint_needs_a_profile(world: Path) -> None:
     with serve() as server:
         with pytest.raises(UserError) as refused:
-            ask("Which river?", world=world, model=f"{server.url}#m")
+            ask("Which river?", world=[world], model=f"{server.url}#m")
         assert not server.asked
     assert all(name in str(refused.value) for name in ("--profile", *PROFILES))
 
 
 def test_a_directory_has_the_tiny_profile(world: Path, tmp_path: Path) -> None:
     with pytest.raises(typer.Exit):  # such a model finds nothing out
-        ask("Which river?", world=world, model=str(model_directory()), max_turns=1, out=tmp_path / "asked.jsonl")
+        ask("Which river?", world=[world], model=str(model_directory()), max_turns=1, out=tmp_path / "asked.jsonl")
     assert [trajectory.profile for trajectory in TrajectoryStore(tmp_path / "asked.jsonl")] == ["tiny"]
 
 
@@ -63,7 +63,7 @@ def test_a_server_that_recovers_is_asked_again_in_sight(
     world: Path, closed: list[HttpClient], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with serve(BUSY, BUSY, ANSWERED) as server:
-        ask("Which river?", world=world, model=f"{server.url}#m", profile="tiny")
+        ask("Which river?", world=[world], model=f"{server.url}#m", profile="tiny")
     out = capsys.readouterr().out
     assert [f"attempt {number} of 6" in out for number in (2, 3, 4)] == [True, True, False]
     assert "down [bold]" in out and "\x1b[31m" not in out and "Kent" in out
@@ -75,7 +75,7 @@ def test_connections_are_closed_however_it_ends(
     world: Path, closed: list[HttpClient], answers: tuple[Answer, ...], error: type[Exception]
 ) -> None:
     with serve(*answers) as server, pytest.raises(error) as ended:
-        ask("Which river?", world=world, model=f"{server.url}#m", profile="tiny")
+        ask("Which river?", world=[world], model=f"{server.url}#m", profile="tiny")
     assert getattr(ended.value, "exit_code", exits.NO_ANSWER) == exits.NO_ANSWER
     assert len(server.asked) == len(answers)
     assert len(closed) == 1

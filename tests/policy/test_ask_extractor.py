@@ -103,8 +103,8 @@ def test_an_episode_is_read_for_by_another_model(world: Path, tmp_path: Path) ->
     agent = [f"look</think>\n<tool_call>\n{call}\n</tool_call>", "so</think>\n<answer>Kendal</answer>"]
     with serve(*map(reply, agent)) as policy, serve(reply(FOUND)) as reader:
         ask(
-            "Which town?", world=world, model=f"{policy.url}#agent", profile="dr-venus-4b", out=tmp_path / "asked.jsonl",
-            extractor=f"{reader.url}#reader", extractor_cache=tmp_path / "cache",
+            "Which town?", world=[world], model=f"{policy.url}#agent", profile="dr-venus-4b", out=tmp_path / "asked.jsonl",
+            sets=[f"agent.reader.model={reader.url}#reader", f"agent.reader.cache={tmp_path / 'cache'}"],
         )  # fmt: skip
     assert len(reader.asked) == 1
     seen = policy.asked[1][1]["messages"][-1]["content"]

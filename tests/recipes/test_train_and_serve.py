@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from sanderling.agent.agent import Agent
 from sanderling.cli.ask import research
-from sanderling.cli.backend import world_backend
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import NodeKind, Question, Trajectory
 from sanderling.policy.contract import ScriptedPolicy
 from sanderling.recipes.tiny import TinyConfig, TinyRun
+from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import build_world, open_world
 
@@ -35,8 +36,8 @@ async def test_ask_and_the_recipe_show_the_same_bytes(tmp_path: Path, profile: s
     run = TinyRun(tmp_path, TinyConfig(profile=profile))
     build_world(run.world_directory(run.held_out), PAGES, name="rivers", source="test")
     opened = open_world(run.world_directory(run.held_out))
-    backend = world_backend(opened, get_profile(profile))
-    served = await research(ASKED, backend, in_order(), get_profile(profile), console=Console(file=io.StringIO()))
+    agent = Agent(in_order(), world_tools(opened, get_profile(profile)), get_profile(profile))
+    served = await research(ASKED, agent, console=Console(file=io.StringIO()))
     trained = await run.agent(in_order(), run.held_out).run(Question(id="q", text=ASKED))
     assert observed(served) == observed(trained)
     assert len(observed(served)) == 2

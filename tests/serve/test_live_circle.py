@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from sanderling.agent.opening import PlaceConfig, opened_places
 from sanderling.cli.ask import ask
-from sanderling.cli.backend import Place, web_backend
 from sanderling.cli.world import app
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
@@ -71,11 +71,12 @@ def figures(report: Path) -> dict[str, float | None]:
 def test_from_a_served_world_to_a_recorded_one_and_back(tmp_path, served, monkeypatch):
     world, url = served
     policy = ScriptedPolicy(lambda messages, key: TURNS[key.turn], "list")
-    monkeypatch.setattr("sanderling.policy.load.open_policy", lambda model, on_retry: policy)
+    monkeypatch.setattr("sanderling.agent.opening.open_policy", lambda model, **how: policy)
     monkeypatch.setenv("SERPER_API_KEY", "k")
     monkeypatch.setenv("JINA_API_KEY", "k")
     log = tmp_path / "calls.jsonl"
-    where = {"web": True, "search_url": url, "reader_url": url, "record": log, "out": tmp_path / "asked.jsonl"}
+    sets = [f"agent.search_url={url}", f"agent.reader_url={url}"]
+    where = {"web": True, "sets": sets, "record": log, "out": tmp_path / "asked.jsonl"}
     ask("Who plays Ripley?", model=str(tmp_path), profile="literesearcher-4b", **where)
     (done,) = TrajectoryStore(tmp_path / "asked.jsonl")
     assert done.ending is Ending.ANSWERED and done.world == LIVE_WEB
@@ -94,23 +95,15 @@ def test_from_a_served_world_to_a_recorded_one_and_back(tmp_path, served, monkey
     assert [of_a[name] for name in ("overlap", "rbo", "coverage", "snippet_jaccard", "visit_same_outcome")] == [1.0] * 5
 
 
-def test_one_place_is_named_and_only_its_own_options(tmp_path, pages):
+async def test_a_paced_world_takes_the_time_it_says(tmp_path, pages):
     build_world(tmp_path / "w", pages, name="small", source="test")
-    profile = get_profile("tiny")
-    for place, words in (
-        (Place(None), "--world DIRECTORY"),
-        (Place(tmp_path / "w", web=True), "Name one place"),
-        (Place(None, web=True, dynamics="web"), "leave them out"),
-        (Place(None, web=True, pace=1.0), "leave them out"),
-        (Place(tmp_path / "w", search_url="http://127.0.0.1:1"), "--web"),
-    ):
-        with pytest.raises(UserError, match=words):
-            place.open(profile)
-    paced = Place(tmp_path / "w", pace=100.0).open(profile)
-    assert all(isinstance(tool, PacedTool) for tool in paced.tools(None).values()) and paced.name == "small"
+    async with opened_places(PlaceConfig(worlds=(tmp_path / "w",), pace=100.0), get_profile("tiny")) as places:
+        (place,) = places.values()
+    assert all(isinstance(tool, PacedTool) for tool in place.tools.values()) and place.name == "small"
 
 
-def test_serper_itself_wants_a_key(monkeypatch):
+async def test_serper_itself_wants_a_key(monkeypatch):
     monkeypatch.delenv("SERPER_API_KEY", raising=False)
     with pytest.raises(UserError, match="SERPER_API_KEY"):
-        web_backend(get_profile("tiny"), None, None)
+        async with opened_places(PlaceConfig(web=True), get_profile("tiny")):
+            pass

@@ -10,10 +10,12 @@ A model is a directory, an endpoint, or a script; a place is one world, several 
 live web. Nothing here loads torch unless a model is opened in this process.
 """
 
+import asyncio
 import os
+import signal
 import warnings
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from inspect import isclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -28,7 +30,7 @@ from sanderling.core.plugins import load_outside
 from sanderling.core.profiles import PROFILES, TINY, Profile, get_profile
 from sanderling.core.record import Question
 from sanderling.core.types import Clock, SystemClock
-from sanderling.policy.budget import MeteredPolicy, Prices, Spending
+from sanderling.policy.budget import BudgetConfig, MeteredPolicy, Prices, Spending
 from sanderling.policy.contract import Policy
 from sanderling.policy.load import close_policy, is_endpoint, open_policy, place_of, weights_of
 from sanderling.tools.contract import Tool
@@ -134,6 +136,18 @@ class AgentConfig(PlaceConfig):
         except UserError as error:
             raise ValueError(str(error).removesuffix(".")) from error
         return price
+
+
+class AskConfig(Frozen):
+    """Settings of ``sanderling ask``."""
+
+    agent: AgentConfig
+    budget: BudgetConfig = BudgetConfig()
+    """What the models of this process may take together."""
+    out: Path | None = None
+    """The JSONL store that the trajectory is appended to; beside it, until the end, what an interrupted one goes on with."""
+    record: Path | None = None
+    """The JSONL file that every tool call is appended to, with its result, status and latency."""
 
 
 def profile_of(config: AgentConfig) -> Profile:
@@ -335,3 +349,34 @@ def _outside_tool(name: str) -> Tool:
     if not (callable(tool) and hasattr(tool, "spec")):
         raise UserError(f"{name} is no tool: give a function under @tool, or an object after tools/contract.py.")
     return cast(Tool, tool)
+
+
+@contextmanager
+def stop_on_interrupt() -> Iterator[asyncio.Event]:
+    """An event that the first SIGINT sets.
+
+    The second one cancels the task, which then ends with KeyboardInterrupt: raised wherever the program happens to be, it would
+    print tracebacks of other tasks. A third one is raised there all the same.
+    """
+    stop, loop, task = asyncio.Event(), asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    is_cancelled = False
+
+    def interrupted() -> None:
+        nonlocal is_cancelled
+        if not stop.is_set():
+            stop.set()
+            return
+        is_cancelled = True
+        loop.remove_signal_handler(signal.SIGINT)
+        task.cancel()
+
+    loop.add_signal_handler(signal.SIGINT, interrupted)
+    try:
+        yield stop
+    except asyncio.CancelledError:
+        if is_cancelled:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)

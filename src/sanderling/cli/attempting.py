@@ -17,8 +17,8 @@ from rich.console import Console
 
 from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
+from sanderling.agent.opening import AgentConfig, profile_of, stop_on_interrupt
 from sanderling.cli import exits
-from sanderling.cli.ask import limited, stop_on_interrupt
 from sanderling.cli.asking import PRICE_HELP, Spending, spent_line
 from sanderling.cli.backend import Backend, Place, closing
 from sanderling.cli.eval_progress import Shown, showing
@@ -27,7 +27,7 @@ from sanderling.cli.judges import opened_judges, required
 from sanderling.cli.watch import show_retry
 from sanderling.core.asking import placed
 from sanderling.core.errors import UserError
-from sanderling.core.profiles import PROFILES, TINY, get_profile
+from sanderling.core.profiles import PROFILES, TINY
 from sanderling.core.record import Question
 from sanderling.core.text import visible
 from sanderling.core.types import SystemClock
@@ -120,7 +120,9 @@ class Attempting:
         from sanderling.policy.budget import MeteredPolicy
         from sanderling.policy.load import open_policy, place_of, weights_of
 
-        profile = limited(get_profile(self.profile), self.max_turns, self.max_context)
+        profile = profile_of(
+            AgentConfig(model=self.model, profile=self.profile, max_turns=self.max_turns, max_context=self.max_context)
+        )
         if self.run is None and self.out.suffix != ".jsonl":
             raise UserError(f"{self.out} is no .jsonl file: trajectories are added to it one by one, so end its name in that.")
         backend = self.place.open(profile, self.guard)

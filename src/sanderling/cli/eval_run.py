@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from sanderling.cli.ask import MaxTurns
 from sanderling.cli.asking import Cache, MaxCost, MaxTokens, read_prices
 from sanderling.cli.attempting import (
     MODEL_HELP,
@@ -28,6 +27,7 @@ from sanderling.cli.backend import Place, ReaderUrl, SearchUrl, Web
 from sanderling.cli.eval_progress import ShowProgress
 from sanderling.cli.extractor import ExtractorCache, ExtractorChoice, ExtractorOutage, ExtractorSpec
 from sanderling.cli.judges import FormOfBenchmark, JudgePrices, SecondJudge, Verdicts, form_for
+from sanderling.cli.options import MaxTurns
 from sanderling.cli.world_options import Faults as Dynamics
 from sanderling.cli.world_options import Search, WorldSeed
 from sanderling.core.profiles import PROFILES

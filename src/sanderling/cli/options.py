@@ -19,6 +19,7 @@ from rich.table import Table
 from sanderling.cli import exits
 from sanderling.core.config import Frozen, describe, load_config, read_config
 from sanderling.core.errors import UserError
+from sanderling.core.profiles import PROFILES
 from sanderling.core.text import visible
 
 if TYPE_CHECKING:
@@ -42,6 +43,42 @@ Set = Annotated[
         "--set", metavar="KEY=VALUE", help="One setting; repeatable. --set help prints all of them.", rich_help_panel=MORE
     ),
 ]
+
+_PROFILES = ", ".join(PROFILES)
+
+
+def _option(name: str, panel: str, metavar: str, help: str, **more: Any) -> Any:
+    return typer.Option(name, metavar=metavar, help=help, rich_help_panel=panel, **more)
+
+
+# Options that several commands have. As everywhere, None is "not given".
+Model = Annotated[
+    str | None, _option("--model", AGENT, "MODEL", "A model's directory, http://host:port/v1#model, or file.py:name.")
+]
+ProfileName = Annotated[
+    str | None,
+    _option(
+        "--profile", AGENT, "NAME", f"What it was trained with: {_PROFILES} or a file; tiny by default, but not of an endpoint."
+    ),
+]
+MaxTurns = Annotated[int | None, _option("--max-turns", AGENT, "N", "Most turns; the profile's by default.", min=1)]
+Worlds = Annotated[
+    list[Path] | None, _option("--world", PLACE, "DIR", "A world's directory; several for questions that name theirs.")
+]
+Web = Annotated[
+    bool | None, typer.Option("--web", help="The live web instead, through Serper and Jina.", rich_help_panel=PLACE)
+]
+Faults = Annotated[
+    str | None, _option("--faults", PLACE, "NAME", "Delays and failures: a profile's name or a file; none by default.")
+]
+Seed = Annotated[int | None, _option("--seed", RUN, "N", "Equal seeds give equal episodes; 0 by default.")]
+Concurrency = Annotated[int | None, _option("--concurrency", RUN, "N", "Episodes at the same time; 8 by default.", min=1)]
+Judges = Annotated[
+    list[str] | None,
+    _option("--judge", JUDGING, "JUDGE", "exact, f1:0.8, … or a model; of several the first to find it right settles it."),
+]
+MaxTokens = Annotated[int | None, _option("--max-tokens", BUDGET, "N", "Most tokens of all models together.", min=1)]
+MaxCost = Annotated[float | None, _option("--max-cost", BUDGET, "N", "Most money; needs prices.", min=0.0)]
 
 
 def settings(

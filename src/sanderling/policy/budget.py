@@ -135,15 +135,27 @@ class Spending:
     """What a run may spend, and has spent: its ledger, kept in the run's database."""
 
     def __init__(
-        self, run: Path, config: BudgetConfig | None = None, *, private: bool = False, rank: int = 0, locked: bool = False
+        self,
+        run: Path | None,
+        config: BudgetConfig | None = None,
+        *,
+        private: bool = False,
+        rank: int = 0,
+        locked: bool = False,
     ) -> None:
-        """``run``: its directory; ``rank``, ``locked``: see `runs.run.Run`. ``private``: replies are for their owner alone."""
+        """``run``: its directory; None: nothing outlives this process. ``rank``, ``locked``: see `runs.run.Run`.
+
+        ``private``: replies are kept for their owner alone.
+        """
         self.run, self.config, self.private, self._rank, self._locked = run, config or BudgetConfig(), private, rank, locked
         self.ledger = Ledger(tokens=self.config.max_tokens, cost=self.config.max_cost)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Open the account, and keep other processes from it: each would count without the other. Raises UserError."""
+        if self.run is None:
+            yield
+            return
         with Run(self.run, private=self.private, rank=self._rank, locked=self._locked) as run:
             self.ledger.keep_in(run.table("spent"))
             yield
