@@ -310,13 +310,13 @@ def models() -> Iterator[tuple[str, Any]]:
     }
     one = trajectory(0, "Oslo", ["Christiania"])
     for name, said in scripts.items():
-        askers = [Replies(*replies) for replies in said]
-        yield f"model, {name}", [judged(ModelJudge(askers), one), digest([asker.asked for asker in askers])]
+        clients = [Replies(*replies) for replies in said]
+        yield f"model, {name}", [judged(ModelJudge(clients), one), digest([client.asked for client in clients])]
     same = trajectory(0, " Oslo ", ["Oslo"])
     replies = {"ours": "correct: no", "sets": SETS % ('{"Oslo": true}', '["Rome"]'), "simpleqa": "C"}
     for key, form in PROMPTS.items():
-        asker = Replies(*[replies.get(key, FIVE % ("no", "30%"))] * 2)
-        yield f"model, the same text, {key}", [judged(ModelJudge([asker], form), same), len(asker.asked)]
+        client = Replies(*[replies.get(key, FIVE % ("no", "30%"))] * 2)
+        yield f"model, the same text, {key}", [judged(ModelJudge([client], form), same), len(client.asked)]
 
 
 def tables() -> Iterator[tuple[str, Any]]:

@@ -36,7 +36,7 @@ def told(text: str) -> tuple[Message, ...]:
     return (Message(role=Role.USER, content=text),)
 
 
-def asker(server: Billing, ledger: Ledger | None = None, prices: Prices | None = None, **options) -> RequestClient:
+def client_over(server: Billing, ledger: Ledger | None = None, prices: Prices | None = None, **options) -> RequestClient:
     client = HttpClient(server.url, retries=2, backoff_s=0.001, timeout_s=0.3)
     return RequestClient(ChatEndpointPolicy(client, "m"), ledger=ledger, prices=prices or Prices(), **options)
 
@@ -55,7 +55,7 @@ def test_reasoning_is_taken_off(text: str, said: str) -> None:
 async def test_a_reply_says_what_it_cost() -> None:
     with billing(lambda messages, _: "<think>let me see</think> Paris it is") as server:
         ledger = Ledger()
-        reply = await asker(server, ledger, Prices(2.0, 10.0)).ask(told("capital of France"))
+        reply = await client_over(server, ledger, Prices(2.0, 10.0)).ask(told("capital of France"))
     assert reply.text == "Paris it is"
     usage = reply.usage
     assert (usage.model, usage.prompt_tokens, usage.sampled_tokens, usage.remembered) == ("m", 6, 6, False)
@@ -66,15 +66,15 @@ async def test_a_reply_says_what_it_cost() -> None:
 async def test_replies_are_remembered_by_all_that_they_answer(tmp_path: Path) -> None:
     with billing(lambda messages, before: f"reply {len(server.asked)}") as server:
         ledger = Ledger()
-        first = asker(server, ledger, cache=ReplyCache(tmp_path))
+        first = client_over(server, ledger, cache=ReplyCache(tmp_path))
         one = await first.ask(told("a"))
-        again = await asker(server, ledger, cache=ReplyCache(tmp_path)).ask(told("a"))
+        again = await client_over(server, ledger, cache=ReplyCache(tmp_path)).ask(told("a"))
         assert (again.text, again.usage.remembered, again.usage.cost) == (one.text, True, 0.0)
         assert (again.usage.prompt_tokens, again.usage.sampled_tokens) == (one.usage.prompt_tokens, one.usage.sampled_tokens)
         others = [
             await first.ask(told("b")), await first.ask(told("a"), sample=1), await first.ask(told("a"), temperature=0.5),
             await first.ask(told("a"), max_tokens=7),
-            await asker(server, cache=ReplyCache(tmp_path), place="n").ask(told("a")),
+            await client_over(server, cache=ReplyCache(tmp_path), place="n").ask(told("a")),
         ]  # fmt: skip
     assert len({one.text, *(other.text for other in others)}) == 6 and len(server.asked) == 6
     assert ledger.spent.calls == 5
@@ -85,7 +85,7 @@ async def test_trouble_is_tried_again_a_few_times_and_is_an_outage(trouble: int 
     with billing(lambda messages, _: trouble) as server:
         ledger = Ledger(tokens=10_000)
         with pytest.raises(AskingOutageError):
-            await asker(server, ledger).ask(told("a"))
+            await client_over(server, ledger).ask(told("a"))
     assert 1 <= len(server.asked) <= 3
     assert ledger.spent == Spent()
 
@@ -94,19 +94,19 @@ async def test_a_silent_server_is_an_outage() -> None:
     release = threading.Event()
     with billing(lambda messages, _: "late" if release.wait(5) else None) as server:
         with pytest.raises(AskingOutageError):
-            await asker(server).ask(told("a"))
+            await client_over(server).ask(told("a"))
         release.set()
     assert len(server.asked) == 3
 
 
 async def test_a_server_that_recovers_is_heard() -> None:
     with billing(lambda messages, before: 500 if before < 2 else "well") as server:
-        assert (await asker(server).ask(told("a"))).text == "well"
+        assert (await client_over(server).ask(told("a"))).text == "well"
 
 
 async def test_a_refused_conversation_refuses_no_other() -> None:
     with billing(lambda messages, _: 400 if "long" in messages[0]["content"] else "well") as server:
-        one = asker(server)
+        one = client_over(server)
         for _ in range(7):
             with pytest.raises(AskingRefusedError, match="not now"):
                 await one.ask(told("long"))
@@ -115,13 +115,13 @@ async def test_a_refused_conversation_refuses_no_other() -> None:
 
 async def test_a_wrong_key_is_the_persons_to_mend() -> None:
     with billing(lambda messages, _: 401) as server, pytest.raises(UserError, match="API key"):
-        await asker(server).ask(told("a"))
+        await client_over(server).ask(told("a"))
 
 
 async def test_a_server_that_stays_away_is_tried_once_a_minute_and_heard_when_it_is_back() -> None:
     now, away = [0.0], [True]
     with billing(lambda messages, _: 500 if away[0] else "well") as server:
-        one = asker(server, monotonic=lambda: now[0])
+        one = client_over(server, monotonic=lambda: now[0])
         for _ in range(8):
             with pytest.raises(AskingOutageError):
                 await one.ask(told("a"))
@@ -135,7 +135,7 @@ async def test_a_server_that_stays_away_is_tried_once_a_minute_and_heard_when_it
 
 async def test_a_server_that_stays_away_is_not_waited_for_for_ever() -> None:
     with billing(lambda messages, _: 500) as server:
-        one = asker(server)
+        one = client_over(server)
         for _ in range(20):
             with pytest.raises(AskingOutageError):
                 await one.ask(told("a"))
@@ -144,7 +144,7 @@ async def test_a_server_that_stays_away_is_not_waited_for_for_ever() -> None:
 
 async def test_not_too_many_at_a_time() -> None:
     with billing(lambda messages, _: "well") as server:
-        one = asker(server, concurrency=3)
+        one = client_over(server, concurrency=3)
         await asyncio.gather(*(one.ask(told(str(n))) for n in range(30)))
     assert server.most <= 3 and len(server.asked) == 30
 
@@ -155,7 +155,7 @@ async def test_a_limit_of_tokens_is_never_passed(limit: int, bills: bool) -> Non
     """However many ask at the same time, and whether or not the server counts."""
     with billing(lambda messages, _: "one two three four five six seven", bills=bills) as server:
         ledger = Ledger(tokens=limit)
-        one = asker(server, ledger, concurrency=16)
+        one = client_over(server, ledger, concurrency=16)
         found = await asyncio.gather(*(one.ask(told(f"q {n}"), max_tokens=20) for n in range(100)), return_exceptions=True)
     refused = [error for error in found if isinstance(error, BudgetSpentError)]
     assert len(refused) + len(server.asked) == 100 and refused
@@ -167,7 +167,7 @@ async def test_a_limit_of_money() -> None:
     prices = Prices(1_000.0, 10_000.0)
     with billing(lambda messages, _: "one two three") as server:
         ledger = Ledger(cost=1.0)
-        one = asker(server, ledger, prices)
+        one = client_over(server, ledger, prices)
         with pytest.raises(BudgetSpentError, match="money"):
             for n in range(1_000):
                 await one.ask(told(str(n)), max_tokens=10)
@@ -176,8 +176,8 @@ async def test_a_limit_of_money() -> None:
 
 async def test_what_is_remembered_needs_no_budget(tmp_path: Path) -> None:
     with billing(lambda messages, _: "well") as server:
-        await asker(server, cache=ReplyCache(tmp_path)).ask(told("a"))
-        broke = asker(server, Ledger(tokens=1), cache=ReplyCache(tmp_path))
+        await client_over(server, cache=ReplyCache(tmp_path)).ask(told("a"))
+        broke = client_over(server, Ledger(tokens=1), cache=ReplyCache(tmp_path))
         assert (await broke.ask(told("a"))).text == "well"
         with pytest.raises(BudgetSpentError):
             await broke.ask(told("b"))
@@ -295,7 +295,7 @@ async def test_a_reply_cut_for_its_length_is_not_read(tmp_path: Path) -> None:
     body = b'{"choices": [{"message": {"content": "so far correct: yes"}, "finish_reason": "length"}]}'
     with billing(lambda messages, before: body) as server:
         for _ in range(2):
-            one = asker(server, cache=ReplyCache(tmp_path))
+            one = client_over(server, cache=ReplyCache(tmp_path))
             assert (await one.ask(told("a"))).cut
             assert (await first_readable([one], told("a"), lambda text: text)).value is None
     assert len(server.asked) == 1
@@ -303,14 +303,14 @@ async def test_a_reply_cut_for_its_length_is_not_read(tmp_path: Path) -> None:
 
 async def test_one_conversation_asked_twice_at_the_same_time_is_paid_once(tmp_path: Path) -> None:
     with billing(lambda messages, before: f"reply {before}") as server:
-        one = asker(server, cache=ReplyCache(tmp_path))
+        one = client_over(server, cache=ReplyCache(tmp_path))
         replies = await asyncio.gather(*(one.ask(told("a")) for _ in range(4)), one.ask(told("a"), sample=1))
     assert [reply.text for reply in replies[:4]] == [replies[0].text] * 4 and len(server.asked) == 2
 
 
 async def test_a_refusal_is_a_server_that_was_reached() -> None:
     with billing(lambda messages, _: 400 if "long" in messages[0]["content"] else 500) as server:
-        one = asker(server)
+        one = client_over(server)
         for text in ("a", "b", "c", "d", "long", "e"):
             with pytest.raises(AskingOutageError):
                 await one.ask(told(text))
@@ -325,7 +325,7 @@ async def test_a_server_that_does_not_count_is_charged_an_estimate_that_says_so(
     with billing(lambda messages, _: json.dumps(body).encode()) as server:
         spent = Run(tmp_path / "run").table("spent")
         ledger = Ledger(kept=spent)
-        one = asker(server, ledger, prices, cache=ReplyCache(tmp_path / "cache"))
+        one = client_over(server, ledger, prices, cache=ReplyCache(tmp_path / "cache"))
         reply = await one.ask(told("capital of France"))
         again = await one.ask(told("capital of France"))
     prompt = 40 if usage == {"prompt_tokens": 40} else len("capital of France") + 16 + 64
@@ -341,14 +341,14 @@ async def test_a_server_that_does_not_count_is_charged_an_estimate_that_says_so(
 async def test_a_reply_cut_for_its_length_took_all_of_it(content: str) -> None:
     body = {"choices": [{"message": {"content": content}, "finish_reason": "length"}]}
     with billing(lambda messages, _: json.dumps(body).encode()) as server:
-        assert (await asker(server).ask(told("a"), max_tokens=500)).usage.sampled_tokens == 500
+        assert (await client_over(server).ask(told("a"), max_tokens=500)).usage.sampled_tokens == 500
 
 
 @pytest.mark.parametrize("bills", [True, False])
 async def test_a_limit_of_money_bites_whether_or_not_a_server_counts(bills: bool) -> None:
     with billing(lambda messages, _: "one two three", bills=bills) as server:
         ledger = Ledger(cost=1.0)
-        one = asker(server, ledger, Prices(1_000.0, 10_000.0))
+        one = client_over(server, ledger, Prices(1_000.0, 10_000.0))
         costs: list[float] = []
         with pytest.raises(BudgetSpentError, match="money"):
             for n in range(1_000):

@@ -5,9 +5,9 @@ import json
 import warnings
 
 import pytest
-from askers import ScriptedAsker
 from hypothesis import given
 from hypothesis import strategies as st
+from scripted_clients import ScriptedClient
 
 from sanderling.core.asking import BudgetSpentError
 from sanderling.core.errors import UserError
@@ -180,15 +180,15 @@ def test_the_page_cannot_close_its_own_fence():
     assert material.count("</page>") == 1 and material.endswith("</page>")
 
 
-def scripted(questions: list[dict], verdict: str | None = PASSED) -> ScriptedAsker:
+def scripted(questions: list[dict], verdict: str | None = PASSED) -> ScriptedClient:
     def say(system: str, material: str, sample: int) -> str | None:
         return json.dumps({"questions": questions}) if system == WRITER.system else verdict
 
-    return ScriptedAsker(say)
+    return ScriptedClient(say)
 
 
-def of_page(asker: ScriptedAsker, settings: FactsSettings | None = None):
-    return asyncio.run(questions_of(PAGE, Models([asker], [asker]), settings or FactsSettings(), {"world": "w"}))
+def of_page(client: ScriptedClient, settings: FactsSettings | None = None):
+    return asyncio.run(questions_of(PAGE, Models([client], [client]), settings or FactsSettings(), {"world": "w"}))
 
 
 def test_a_question_knows_its_page_its_marks_and_who_wrote_it():
@@ -212,16 +212,16 @@ def test_one_failed_point_is_enough(point):
 
 
 def test_what_cannot_be_read_is_unscored_and_asked_again_a_bounded_number_of_times():
-    asker = scripted([GOOD], "I like it.")
-    result = of_page(asker, FactsSettings(tries=3))
+    client = scripted([GOOD], "I like it.")
+    result = of_page(client, FactsSettings(tries=3))
     assert result.questions == [] and [one["reason"] for one in result.rejected] == [Problem.UNSCORED]
-    assert sum(system == JUDGE.system for system, _ in asker.asked) == 3
-    nonsense = ScriptedAsker(lambda *_: "nonsense")
+    assert sum(system == JUDGE.system for system, _ in client.asked) == 3
+    nonsense = ScriptedClient(lambda *_: "nonsense")
     assert [one["reason"] for one in of_page(nonsense).rejected] == [Problem.UNREADABLE_REPLY] and len(nonsense.asked) == 2
 
 
 def test_a_second_model_is_asked_where_the_first_cannot_be_read():
-    bad, good = ScriptedAsker(lambda *_: "?", "bad"), scripted([GOOD])
+    bad, good = ScriptedClient(lambda *_: "?", "bad"), scripted([GOOD])
     result = asyncio.run(questions_of(PAGE, Models([bad, good], [bad, good]), FactsSettings(tries=1), {}))
     assert len(result.questions) == 1
     assert result.questions[0].meta["provenance"][0]["models"] == ["bad", "scripted"]
@@ -242,8 +242,8 @@ def per_page(system: str, material: str, sample: int) -> str:
     return json.dumps({"questions": [question]}) if system == WRITER.system else PASSED
 
 
-def run(asker, out, count=6, **more):
-    models, settings, origin = Models([asker], [asker]), FactsSettings(), {"world": "w"}
+def run(client, out, count=6, **more):
+    models, settings, origin = Models([client], [client]), FactsSettings(), {"world": "w"}
 
     async def make(page):
         return await questions_of(page, models, settings, origin)
@@ -254,7 +254,7 @@ def run(asker, out, count=6, **more):
 
 
 def test_a_run_that_was_cut_short_goes_on_and_asks_nothing_twice(tmp_path):
-    whole = ScriptedAsker(per_page)
+    whole = ScriptedClient(per_page)
     run(whole, tmp_path / "whole.jsonl")
     left = [5]
 
@@ -265,9 +265,9 @@ def test_a_run_that_was_cut_short_goes_on_and_asks_nothing_twice(tmp_path):
         return per_page(system, material, sample)
 
     out = tmp_path / "cut.jsonl"
-    report = run(ScriptedAsker(until_gone), out, concurrency=1)
+    report = run(ScriptedClient(until_gone), out, concurrency=1)
     assert report.stopped == "The budget is spent." and report.pages == 2 == len(read_questions(out))
-    rest = ScriptedAsker(per_page)
+    rest = ScriptedClient(per_page)
     again = run(rest, out)
     assert (again.pages, again.kept, again.stopped) == (6, 6, "") and len(rest.asked) == 8
     assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
@@ -277,9 +277,9 @@ def test_an_outage_leaves_the_page_for_later(tmp_path):
     def down(system: str, material: str, sample: int) -> str | None:
         return None if "Orlo 2\n" in material else per_page(system, material, sample)
 
-    report = run(ScriptedAsker(down), tmp_path / "q.jsonl")
+    report = run(ScriptedClient(down), tmp_path / "q.jsonl")
     assert (report.outages, report.pages, report.kept) == (1, 5, 5)
-    assert run(ScriptedAsker(per_page), tmp_path / "q.jsonl").kept == 6
+    assert run(ScriptedClient(per_page), tmp_path / "q.jsonl").kept == 6
 
 
 def test_equal_questions_are_kept_once_and_counted(tmp_path):
@@ -288,40 +288,40 @@ def test_equal_questions_are_kept_once_and_counted(tmp_path):
 
 
 def test_other_settings_do_not_go_on_with_a_log(tmp_path):
-    run(ScriptedAsker(per_page), tmp_path / "q.jsonl", 1)
+    run(ScriptedClient(per_page), tmp_path / "q.jsonl", 1)
     with pytest.raises(UserError, match=r'other settings \(models 1 1 was "scripted" and is "another"; models 2 1'):
-        run(ScriptedAsker(per_page, "another"), tmp_path / "q.jsonl", 1)
+        run(ScriptedClient(per_page, "another"), tmp_path / "q.jsonl", 1)
     with Run(tmp_path / "q.jsonl.run") as kept:
         about = kept.table("about")
         about.put("questions", {**about.get("questions"), "origin": {"fingerprint": "f"}})
     with pytest.raises(UserError, match="the world has changed since"):
-        run(ScriptedAsker(per_page), tmp_path / "q.jsonl", 1)
+        run(ScriptedClient(per_page), tmp_path / "q.jsonl", 1)
 
 
 def test_a_log_goes_on_with_a_model_that_has_moved_and_says_so_once(tmp_path):
     """Work that began with a model without a place too, and that without a word: it knows of no other."""
     out = tmp_path / "q.jsonl"
-    run(ScriptedAsker(per_page), out, 1)
+    run(ScriptedClient(per_page), out, 1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        run(ScriptedAsker(per_page, place="http://a/v1"), out, 1)
-    idle = ScriptedAsker(per_page, place="http://b/v1")
+        run(ScriptedClient(per_page, place="http://a/v1"), out, 1)
+    idle = ScriptedClient(per_page, place="http://b/v1")
     with pytest.warns(MovedModelWarning, match=r'models 1 1.at 1 was "http://a/v1" and is "http://b/v1"'):
         assert run(idle, out, 1).kept == 1 and idle.asked == []
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         run(idle, out, 1)
     with pytest.raises(UserError, match=r'other settings \(models 1 1 was "scripted" and is "another"; models 2 1'):
-        run(ScriptedAsker(per_page, "another", place="http://b/v1"), out, 1)
+        run(ScriptedClient(per_page, "another", place="http://b/v1"), out, 1)
 
 
 def test_a_run_of_something_else_is_told(tmp_path):
-    run(ScriptedAsker(per_page), tmp_path / "q.jsonl", 1)
+    run(ScriptedClient(per_page), tmp_path / "q.jsonl", 1)
     with Run(tmp_path / "q.jsonl.run") as kept:
         for key, value in kept.table("pages").items():
             kept.table("pages").put(key, {"queries": value["questions"]})
     with pytest.raises(UserError, match="something else than results"):
-        run(ScriptedAsker(per_page), tmp_path / "q.jsonl", 1)
+        run(ScriptedClient(per_page), tmp_path / "q.jsonl", 1)
 
 
 def test_a_bug_stops_the_run_and_loses_nothing(tmp_path):
@@ -331,8 +331,8 @@ def test_a_bug_stops_the_run_and_loses_nothing(tmp_path):
         return per_page(system, material, sample)
 
     with pytest.raises(ZeroDivisionError):
-        run(ScriptedAsker(broken), tmp_path / "q.jsonl", concurrency=1)
-    rest = ScriptedAsker(per_page)
+        run(ScriptedClient(broken), tmp_path / "q.jsonl", concurrency=1)
+    rest = ScriptedClient(per_page)
     run(rest, tmp_path / "q.jsonl")
     assert len(rest.asked) == 6
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from askers import ScriptedAsker
+from scripted_clients import ScriptedClient
 
 from sanderling.core.asking import AskingOutageError
 from sanderling.core.errors import UserError
@@ -114,9 +114,9 @@ def test_run_again_it_asks_nothing_and_adds_nothing(directory):
 
 
 def test_a_model_may_propose_queries(directory):
-    asker = ScriptedAsker(lambda *_: json.dumps({"queries": ["tower Venn", "tower  Venn", 3, "", "harbour"]}))
+    client = ScriptedClient(lambda *_: json.dumps({"queries": ["tower Venn", "tower  Venn", 3, "", "harbour"]}))
     finder = CountingFinder()
-    report = run(directory, finder, askers=[asker])
+    report = run(directory, finder, clients=[client])
     assert report.queries == 9 and finder.searches.count("tower Venn") == 3
 
 

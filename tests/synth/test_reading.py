@@ -4,9 +4,9 @@ import asyncio
 import json
 
 import pytest
-from askers import ScriptedAsker
 from hypothesis import given
 from hypothesis import strategies as st
+from scripted_clients import ScriptedClient
 
 from sanderling.core.asking import AskingOutageError
 from sanderling.synth.graph.graph import Entity, Fact
@@ -54,7 +54,7 @@ def by_page(system: str, material: str, sample: int) -> str:
 
 def read(page: Page, reply: object) -> PageFacts:
     said = reply if isinstance(reply, str) else json.dumps(reply)
-    return asyncio.run(read_page(page, [ScriptedAsker(lambda *_: said)], ReadingSettings()))
+    return asyncio.run(read_page(page, [ScriptedClient(lambda *_: said)], ReadingSettings()))
 
 
 def test_facts_come_with_their_words():
@@ -137,12 +137,12 @@ def test_names_that_differ_by_a_sign_are_two_things():
 
 def test_a_crawl_reads_on_from_what_it_found():
     world = LocalWorld.in_memory([OHM, ORLO, BRANDT], name="w")
-    asker = ScriptedAsker(by_page)
-    found = asyncio.run(crawl(world, ORLO, [asker], ReadingSettings(per_entity=1)))
+    client = ScriptedClient(by_page)
+    found = asyncio.run(crawl(world, ORLO, [client], ReadingSettings(per_entity=1)))
     assert found[0].url == ORLO.url and {page.url for page in found} == {ORLO.url, BRANDT.url, OHM.url}
-    assert len(asker.asked) == 3
+    assert len(client.asked) == 3
     assert {fact.relation for fact in merged(found).facts} == {"builder", "year of building", "teacher"}
-    two = asyncio.run(crawl(world, ORLO, [ScriptedAsker(by_page)], ReadingSettings(pages=2, per_entity=1)))
+    two = asyncio.run(crawl(world, ORLO, [ScriptedClient(by_page)], ReadingSettings(pages=2, per_entity=1)))
     assert two == found[:2]
 
 
@@ -153,10 +153,10 @@ def test_pages_in_scripts_without_blanks_are_read_on_from():
     ]
     said = json.dumps({"entities": [{"name": "奥洛", "kind": "town"}], "facts": []})
     world = LocalWorld.in_memory(pages, name="w")
-    found = asyncio.run(crawl(world, pages[0], [ScriptedAsker(lambda *_: said)], ReadingSettings()))
+    found = asyncio.run(crawl(world, pages[0], [ScriptedClient(lambda *_: said)], ReadingSettings()))
     assert len(found) == 2
 
 
 def test_an_outage_is_not_a_page_without_facts():
     with pytest.raises(AskingOutageError):
-        asyncio.run(crawl(LocalWorld.in_memory([ORLO], name="w"), ORLO, [ScriptedAsker(lambda *_: None)], ReadingSettings()))
+        asyncio.run(crawl(LocalWorld.in_memory([ORLO], name="w"), ORLO, [ScriptedClient(lambda *_: None)], ReadingSettings()))

@@ -4,7 +4,7 @@ import asyncio
 import json
 
 import pytest
-from askers import ScriptedAsker
+from scripted_clients import ScriptedClient
 
 from sanderling.synth.graph.capabilities import Range
 from sanderling.synth.graph.graph import Uniqueness
@@ -67,10 +67,10 @@ def model(system: str, material: str, sample: int) -> str:
 
 def around(say=model):
     world = LocalWorld.in_memory(PAGES, name="w")
-    asker = ScriptedAsker(say)
+    client = ScriptedClient(say)
     wanted = GraphSettings(count=4, size=Range(3, 6), hops=Range(2, 4), capabilities=ReadingSettings().graph.capabilities)
     chosen = ReadingSettings(pages=5, per_entity=1, graph=wanted)
-    return asyncio.run(questions_around(world, PAGES[0], Models([asker], [asker]), chosen, {"world": "w"}))
+    return asyncio.run(questions_around(world, PAGES[0], Models([client], [client]), chosen, {"world": "w"}))
 
 
 def test_questions_have_drafts_evidence_and_one_answer_over_what_was_read():
@@ -98,10 +98,10 @@ def reworded(text: object, same: str = '{"same": true}', **more):
     def say(system: str, material: str, sample: int) -> str:
         return (text if isinstance(text, str) else json.dumps(text)) if system == REWRITER.system else same
 
-    asker = ScriptedAsker(say)
+    client = ScriptedClient(say)
     draft = "Find the tower whose builder is the mason whose birthplace is Kello."
-    found = asyncio.run(reword(draft, ("tower of Orlo",), ("Brandt", "Meister Brandt"), Models([asker], [asker]), **more))
-    return found, asker
+    found = asyncio.run(reword(draft, ("tower of Orlo",), ("Brandt", "Meister Brandt"), Models([client], [client]), **more))
+    return found, client
 
 
 @pytest.mark.parametrize(
@@ -123,9 +123,9 @@ def reworded(text: object, same: str = '{"same": true}', **more):
     ],
 )
 def test_rewordings(said, same, unfit):
-    found, asker = reworded(said, same)
+    found, client = reworded(said, same)
     assert found.unfit is unfit
     by_rule = (Unfit.NAMES_WHAT_WAS_HIDDEN, Unfit.NAMES_ITS_ANSWER, Unfit.LEANS_ON_THE_PAGE, Unfit.TOO_LONG)
-    judged = any(system == COMPARER.system for system, _ in asker.asked)
+    judged = any(system == COMPARER.system for system, _ in client.asked)
     assert judged is (unfit not in (*by_rule, Unfit.UNREADABLE_REPLY))
     assert (found.detail == "bridge") is (unfit is Unfit.NOT_THE_SAME)

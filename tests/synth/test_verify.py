@@ -4,7 +4,7 @@ import asyncio
 import json
 
 import pytest
-from askers import ScriptedAsker
+from scripted_clients import ScriptedClient
 
 from sanderling.core.asking import AskingOutageError, AskingRefusedError
 from sanderling.core.errors import UserError
@@ -50,10 +50,10 @@ def question(**changes: object) -> Question:
 
 
 def means(
-    *askers: ScriptedAsker, judge: Judge = EXACT, world: World | None = None, pages: list[Page] = PAGES, **settings: object
+    *clients: ScriptedClient, judge: Judge = EXACT, world: World | None = None, pages: list[Page] = PAGES, **settings: object
 ) -> Context:
     here = LocalWorld.in_memory(pages, name="orlo")
-    return Context(world or here, here.page, askers, judge, VerifySettings.model_validate(settings))
+    return Context(world or here, here.page, clients, judge, VerifySettings.model_validate(settings))
 
 
 def run(check: Check, asked: Question, with_: Context | None = None) -> Result:
@@ -111,21 +111,21 @@ def test_snippets_by_rule():
 )
 def test_snippets_with_a_model_fail_only_where_it_sees_the_answer(says, finding):
     """And one that says nothing is not one that does not know."""
-    asker = ScriptedAsker(lambda *_: says)
-    assert run(Check.SNIPPETS, question(), means(asker)).finding is finding
-    assert "Brandt" in asker.asked[0][1] and len(asker.asked) == 1
+    client = ScriptedClient(lambda *_: says)
+    assert run(Check.SNIPPETS, question(), means(client)).finding is finding
+    assert "Brandt" in client.asked[0][1] and len(client.asked) == 1
     if finding is Finding.UNSCORED:
-        assert run(Check.CLOSED_BOOK, question(), means(asker)).finding is finding
+        assert run(Check.CLOSED_BOOK, question(), means(client)).finding is finding
 
 
 def test_a_judge_that_cannot_tell_leaves_it_open():
-    unsure = means(ScriptedAsker(lambda *_: "Asta Brandt"), judge=Unsure())
+    unsure = means(ScriptedClient(lambda *_: "Asta Brandt"), judge=Unsure())
     assert run(Check.SNIPPETS, question(), unsure).finding is Finding.UNSCORED
     assert run(Check.CLOSED_BOOK, question(), unsure).finding is Finding.UNSCORED
 
 
 def test_closed_book_asks_several_times_and_one_right_answer_is_enough():
-    lucky = ScriptedAsker(lambda _, __, sample: "Asta Brandt" if sample == 2 else "unknown")
+    lucky = ScriptedClient(lambda _, __, sample: "Asta Brandt" if sample == 2 else "unknown")
     found = run(Check.CLOSED_BOOK, question(), means(lucky, samples=3))
     assert found.finding is Finding.FAILED and found.meta["answers"] == ["", "", "Asta Brandt"]
     found = run(Check.CLOSED_BOOK, question(), means(lucky, samples=2))
@@ -134,7 +134,7 @@ def test_closed_book_asks_several_times_and_one_right_answer_is_enough():
 
 def test_an_unreachable_model_says_nothing():
     with pytest.raises(AskingOutageError):
-        run(Check.CLOSED_BOOK, question(), means(ScriptedAsker(lambda *_: None)))
+        run(Check.CLOSED_BOOK, question(), means(ScriptedClient(lambda *_: None)))
 
 
 FILLER = "The council met on Monday to speak of nets, salt and the weather. " * 6
@@ -149,9 +149,9 @@ BORN = question(
 )
 
 
-def rivals(say, asked: Question = BORN) -> tuple[Result, ScriptedAsker]:
-    asker = ScriptedAsker(lambda _, material, __: say(material))
-    return run(Check.UNIQUE, asked, means(asker, pages=MASONS)), asker
+def rivals(say, asked: Question = BORN) -> tuple[Result, ScriptedClient]:
+    client = ScriptedClient(lambda _, material, __: say(material))
+    return run(Check.UNIQUE, asked, means(client, pages=MASONS)), client
 
 
 def test_a_second_answer_with_its_words_is_a_rival():
@@ -159,9 +159,9 @@ def test_a_second_answer_with_its_words_is_a_rival():
         found = "Ohm was born in Kello." in material
         return json.dumps({"other": "Ohm" if found else None, "quote": "Ohm was born in Kello." if found else ""})
 
-    found, asker = rivals(honest)
+    found, client = rivals(honest)
     assert found.finding is Finding.FAILED and found.meta["other"] == "Ohm" and found.meta["url"] == MASONS[2].url
-    assert not any("Brandt was born in Kello." in material for _, material in asker.asked)
+    assert not any("Brandt was born in Kello." in material for _, material in client.asked)
 
 
 @pytest.mark.parametrize(
@@ -179,16 +179,16 @@ def test_none_the_same_or_invented_words_are_no_rival(said):
 
 
 def test_what_cannot_be_read_leaves_it_open_and_a_proof_needs_nobody():
-    found, asker = rivals(lambda _: "Perhaps.")
-    assert found.finding is Finding.UNSCORED and len(asker.asked) % 2 == 0
-    found, asker = rivals(lambda _: "Perhaps.", BORN.model_copy(update={"meta": {"uniqueness": "proven"}}))
-    assert found.finding is Finding.PASSED and asker.asked == []
+    found, client = rivals(lambda _: "Perhaps.")
+    assert found.finding is Finding.UNSCORED and len(client.asked) % 2 == 0
+    found, client = rivals(lambda _: "Perhaps.", BORN.model_copy(update={"meta": {"uniqueness": "proven"}}))
+    assert found.finding is Finding.PASSED and client.asked == []
 
 
 def test_where_nothing_else_is_found_nothing_is_supported():
     alone = BORN.model_copy(update={"masked_urls": tuple(page.url for page in MASONS)})
-    found, asker = rivals(lambda _: "Perhaps.", alone)
-    assert found.finding is Finding.PASSED and found.meta["uniqueness"] == Uniqueness.UNCHECKED and asker.asked == []
+    found, client = rivals(lambda _: "Perhaps.", alone)
+    assert found.finding is Finding.PASSED and found.meta["uniqueness"] == Uniqueness.UNCHECKED and client.asked == []
 
 
 def many() -> list[Question]:
@@ -199,9 +199,9 @@ def many() -> list[Question]:
     ]
 
 
-def checked(out, *askers: ScriptedAsker, questions: list[Question] | None = None):
-    checks = [Check.SNIPPETS, Check.GIVEAWAY, *([Check.CLOSED_BOOK] if askers else [])]
-    return asyncio.run(verify(questions or many(), checks, means(*askers, samples=1), out))
+def checked(out, *clients: ScriptedClient, questions: list[Question] | None = None):
+    checks = [Check.SNIPPETS, Check.GIVEAWAY, *([Check.CLOSED_BOOK] if clients else [])]
+    return asyncio.run(verify(questions or many(), checks, means(*clients, samples=1), out))
 
 
 def test_a_run_keeps_what_passed_all_and_counts_the_rest(tmp_path):
@@ -215,17 +215,17 @@ def test_a_run_keeps_what_passed_all_and_counts_the_rest(tmp_path):
 
 
 def test_an_outage_is_taken_up_again_and_the_rest_is_not_asked_twice(tmp_path):
-    def say(answer: str | None) -> ScriptedAsker:
-        return ScriptedAsker(lambda system, *_: answer if "from what you know" in system else "unknown")
+    def say(answer: str | None) -> ScriptedClient:
+        return ScriptedClient(lambda system, *_: answer if "from what you know" in system else "unknown")
 
     out = tmp_path / "q.jsonl"
     down = checked(out, say(None))
     assert (down.outages, down.kept, sum(down.failed.values())) == (2, 0, 1) and read_questions(out) == []
-    asker = say("unknown")
-    assert checked(out, asker).kept == 2
-    assert sum("from what you know" in system for system, _ in asker.asked) == 2
-    asker.asked.clear()
-    assert checked(out, asker).kept == 2 and asker.asked == []
+    client = say("unknown")
+    assert checked(out, client).kept == 2
+    assert sum("from what you know" in system for system, _ in client.asked) == 2
+    client.asked.clear()
+    assert checked(out, client).kept == 2 and client.asked == []
 
 
 def test_without_an_accepted_answer_nothing_can_be_told_and_that_is_written_apart_and_checked_anew(tmp_path):
@@ -240,7 +240,7 @@ def test_a_question_that_every_model_refuses_is_unscored_and_not_waited_for(tmp_
     def refuse(*_: object) -> str:
         raise AskingRefusedError("too long")
 
-    report = asyncio.run(verify([question()], [Check.CLOSED_BOOK], means(ScriptedAsker(refuse)), tmp_path / "out.jsonl"))
+    report = asyncio.run(verify([question()], [Check.CLOSED_BOOK], means(ScriptedClient(refuse)), tmp_path / "out.jsonl"))
     assert (report.outages, report.unscored[Check.CLOSED_BOOK]) == (0, 1)
 
 

@@ -65,7 +65,7 @@ def test_a_judge_that_goes_away_stops_the_run_and_nothing_is_learnt_from_whom_a_
 
 
 def test_a_judge_that_comes_back_is_waited_for(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """An asker that gave up asks once a minute only, so the few retries of an outage would be over too soon."""
+    """An client that gave up asks once a minute only, so the few retries of an outage would be over too soon."""
     monkeypatch.setattr(queue, "_FIRST_PAUSE_S", 0.01)
 
     class Returns(Judge):

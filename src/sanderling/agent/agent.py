@@ -54,7 +54,7 @@ class Agent:
     clock: Clock = field(default_factory=SystemClock)
     world: str = ""
     fingerprint: str = ""  # the world's, with its dynamics and who ranks its pages
-    place: str = ""  # tells the model from others of its name; see `core.asking.Asker`
+    place: str = ""  # tells the model from others of its name; see `core.asking.ModelClient`
     reader: Any = None  # the model that reads its pages, as `core.asking.placed` gives it; None: pages are read without one
     places: Mapping[str, Place] = field(default_factory=dict[str, Place])
     """Of several worlds: each by the name that its questions have in ``meta.world``; tools and world above are the first's."""

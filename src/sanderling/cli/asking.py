@@ -1,4 +1,4 @@
-"""Options of every command that asks models: prices, limits, a cache. Thin; the ledger and the askers do the work."""
+"""Options of every command that asks models: prices, limits, a cache. Thin; the ledger and the clients do the work."""
 
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -93,7 +93,7 @@ def _price(text: str) -> Prices:
 
 
 @asynccontextmanager
-async def opened_askers(
+async def opened_model_clients(
     specs: Sequence[str] | None,
     price: Sequence[str] | None,
     spending: Spending,
@@ -102,7 +102,7 @@ async def opened_askers(
     console: Console,
     on_retry: Callable[[str], None] | None = None,
 ) -> AsyncIterator[list["RequestClient"]]:
-    """The models as askers on one ledger; at the end their connections are closed. Raises UserError.
+    """The models as clients on one ledger; at the end their connections are closed. Raises UserError.
 
     ``on_retry`` hears when a server is asked again; without it the console says so.
     """

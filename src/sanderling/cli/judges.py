@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from sanderling.cli.asking import PRICE_HELP, Spending, opened_askers
+from sanderling.cli.asking import PRICE_HELP, Spending, opened_model_clients
 from sanderling.core.errors import UserError
 from sanderling.evaluate.benchmarks import Benchmark
 from sanderling.judge.model import judge_named
@@ -97,12 +97,12 @@ async def opened_judges(
     models = [spec for spec in (*specs, *second) if names_model(spec)]
     if asked.key != DEFAULT_PROMPT and not models:
         raise UserError(f"--form {form} is for a judging model, and none is named: add --judge http://host:port/v1#model.")
-    asking = opened_askers(models, prices, spending, concurrency=concurrency, console=console, on_retry=on_retry)
-    async with asking as askers:
+    asking = opened_model_clients(models, prices, spending, concurrency=concurrency, console=console, on_retry=on_retry)
+    async with asking as clients:
         first = len([spec for spec in specs if names_model(spec)])
         yield (
-            judge_named(specs, askers[:first], asked, names_model),
-            judge_named(second, askers[first:], asked, names_model),
+            judge_named(specs, clients[:first], asked, names_model),
+            judge_named(second, clients[first:], asked, names_model),
         )
 
 

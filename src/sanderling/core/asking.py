@@ -44,7 +44,7 @@ class Reply:
     """It ended for its length."""
 
 
-class Asker(Protocol):
+class ModelClient(Protocol):
     """A model that answers conversations; it remembers, retries and keeps to its budget as its maker decided.
 
     ``place`` tells it from others of its ``name``: a server's address without credentials, a directory; empty: unknown.
@@ -74,7 +74,7 @@ class Read(Generic[T]):
 
 
 async def first_readable(
-    askers: Sequence[Asker],
+    clients: Sequence[ModelClient],
     messages: Sequence[Message],
     read: Callable[[str], T | None],
     *,
@@ -90,11 +90,11 @@ async def first_readable(
     """
     replies: list[Reply] = []
     failure: AskingOutageError | None = None
-    for asker in askers:
+    for client in clients:
         for sample in range(tries):
             try:
                 asked = messages if sample == 0 or again is None else again
-                reply = await asker.ask(asked, max_tokens=max_tokens, temperature=temperature, sample=sample)
+                reply = await client.ask(asked, max_tokens=max_tokens, temperature=temperature, sample=sample)
             except BudgetSpentError:
                 raise
             except AskingOutageError as error:

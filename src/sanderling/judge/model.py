@@ -7,7 +7,7 @@ accepted answers and the agent's own final answer, nothing else. A reply without
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from sanderling.core.asking import Asker, AskingOutageError, AskingRefusedError, BudgetSpentError, first_readable
+from sanderling.core.asking import AskingOutageError, AskingRefusedError, BudgetSpentError, ModelClient, first_readable
 from sanderling.core.record import Trajectory
 from sanderling.judge.prompts import DEFAULT_PROMPT, PROMPTS, JudgePrompt
 from sanderling.judge.rules import rule_judge
@@ -19,11 +19,13 @@ _LONGEST_REASON = 300
 class ModelJudge:
     """Judges by the word of models, at temperature 0, such as ``ModelJudge([client], get_prompt("hle"))``."""
 
-    def __init__(self, askers: Sequence[Asker], prompt: JudgePrompt = PROMPTS[DEFAULT_PROMPT], *, tries: int = 2) -> None:
+    def __init__(
+        self, clients: Sequence[ModelClient], prompt: JudgePrompt = PROMPTS[DEFAULT_PROMPT], *, tries: int = 2
+    ) -> None:
         """``tries``: how often each model is asked while its replies cannot be read."""
-        self._askers, self._prompt, self._tries = tuple(askers), prompt, tries
-        self.name = f"model {' or '.join(asker.name for asker in askers)} ({prompt.name})"
-        self.places = tuple(asker.place for asker in askers)
+        self._clients, self._prompt, self._tries = tuple(clients), prompt, tries
+        self.name = f"model {' or '.join(client.name for client in clients)} ({prompt.name})"
+        self.places = tuple(client.place for client in clients)
 
     async def __call__(self, trajectory: Trajectory) -> Verdict:
         """The verdict with its reason in short, the model that gave it, and what all replies took."""
@@ -32,7 +34,7 @@ class ModelJudge:
             return decided(True, "letter by letter an accepted answer", Code.SAME_TEXT)
         try:
             found = await first_readable(
-                self._askers,
+                self._clients,
                 prompt.messages(question, answer),
                 lambda reply: prompt.read(reply, question),
                 tries=self._tries,
@@ -68,9 +70,9 @@ def _short(reply: str) -> str:
 
 
 def judge_named(
-    specs: Sequence[str], askers: Sequence[Asker], prompt: JudgePrompt, names_model: Callable[[str], bool]
+    specs: Sequence[str], clients: Sequence[ModelClient], prompt: JudgePrompt, names_model: Callable[[str], bool]
 ) -> Judge | None:
-    """Judges that somebody named, as one; all models (with their ``askers``) are one judge, where the first of them stands.
+    """Judges that somebody named, as one; all models (with their ``clients``) are one judge, where the first of them stands.
 
     None where nobody is named. Raises UserError for an unknown rule.
     """
@@ -79,5 +81,5 @@ def judge_named(
         is_model = names_model(spec)
         key = None if is_model else spec
         if key not in judges:
-            judges[key] = ModelJudge(askers, prompt) if is_model else rule_judge(spec)
+            judges[key] = ModelJudge(clients, prompt) if is_model else rule_judge(spec)
     return in_order(list(judges.values())) if judges else None

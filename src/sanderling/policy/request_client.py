@@ -77,7 +77,7 @@ def _key(model: str, messages: Sequence[Message], settings: Sequence[float]) -> 
 
 
 class RequestClient:
-    """A model that answers conversations, as `core.asking.Asker` says; ``concurrency``: replies waited for at the same time.
+    """A model that answers conversations (`core.asking.ModelClient`); ``concurrency``: replies waited for at the same time.
 
     After several calls in a row that met no server only one a minute is made, until one is answered.
     """

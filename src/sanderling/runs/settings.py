@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from sanderling.core.asking import Asker, placed
+from sanderling.core.asking import ModelClient, placed
 from sanderling.core.errors import UserError
 
 _LONGEST = 60
@@ -22,9 +22,9 @@ class MovedModelWarning(UserWarning):
     """Work goes on with a model of the same name at another place."""
 
 
-def all_placed(askers: Sequence[Asker]) -> list[str | dict[str, Any]]:
+def all_placed(clients: Sequence[ModelClient]) -> list[str | dict[str, Any]]:
     """Each model with its place, as JSON."""
-    return [placed(asker.name, [asker.place]) for asker in askers]
+    return [placed(client.name, [client.place]) for client in clients]
 
 
 def without_places(value: Any) -> Any:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, model_validator
 
-from sanderling.core.asking import Asker, AskingOutageError
+from sanderling.core.asking import AskingOutageError, ModelClient
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.lenient import find_object
@@ -166,7 +166,7 @@ async def grow_world(config: GrowthConfig, *, progress: Report, on_retry: Callab
     spending = Spending(log, config.budget)
     async with AsyncExitStack() as stack:
         opening = opened_clients(config.models, config.prices, spending, concurrency=config.concurrency, on_retry=on_retry)
-        askers = await stack.enter_async_context(opening)
+        clients = await stack.enter_async_context(opening)
         if config.source is not None:
             finder = Finder(open_world(config.source))
         else:
@@ -177,7 +177,7 @@ async def grow_world(config: GrowthConfig, *, progress: Report, on_retry: Callab
         advance = stack.enter_context(progress.task("searching", len(questions)))
         report = await grow(
             config.world, questions, finder, config.growth, log,
-            askers=askers, concurrency=config.concurrency, on_question=lambda _: advance(),
+            clients=clients, concurrency=config.concurrency, on_question=lambda _: advance(),
         )  # fmt: skip
     report.spent = str(spending) if spending.ledger.spent.calls else ""
     return report
@@ -190,7 +190,7 @@ async def grow(
     settings: GrowthSettings,
     log: Path,
     *,
-    askers: Sequence[Asker] = (),
+    clients: Sequence[ModelClient] = (),
     concurrency: int = 8,
     on_question: Callable[[Found], None] = lambda _: None,
     progress: Progress = ignore,
@@ -203,7 +203,7 @@ async def grow(
     made_with = {
         "settings": settings.model_dump(),
         "finder": finder.name,
-        "models": all_placed(askers),
+        "models": all_placed(clients),
         "prompt": QUERIES.version,
     }
     items = {question_id(question.text): question for question in questions}
@@ -212,7 +212,7 @@ async def grow(
         kept = run.table("pages")
 
         async def do(question: Question) -> Found:
-            found, pages = await _search(question, finder, settings, askers, world)
+            found, pages = await _search(question, finder, settings, clients, world)
             content = b"".join(encode_record(page) + b"\n" for page in pages)
             kept.put(question_id(question.text), len(pages), blob=content)
             return found
@@ -249,12 +249,12 @@ def _gathered(found: Table, keys: Sequence[str], directory: Path, report: Growth
 
 
 async def _search(
-    question: Question, finder: Finder, settings: GrowthSettings, askers: Sequence[Asker], world: LocalWorld
+    question: Question, finder: Finder, settings: GrowthSettings, clients: Sequence[ModelClient], world: LocalWorld
 ) -> tuple[Found, list[Page]]:
     """Search for a question: what came of it, and the pages that are new to the world."""
     queries, steps = [question.text], []
-    if askers and settings.queries:
-        more, provenance = await QUERIES.ask(askers, question.text, _read_queries, tries=2)
+    if clients and settings.queries:
+        more, provenance = await QUERIES.ask(clients, question.text, _read_queries, tries=2)
         queries += (more or [])[: settings.queries]
         steps.append(provenance)
     pages: list[Page] = []

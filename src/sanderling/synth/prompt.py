@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import Field
 
-from sanderling.core.asking import Asker, Reply, first_readable
+from sanderling.core.asking import ModelClient, Reply, first_readable
 from sanderling.core.config import Frozen
 from sanderling.core.types import Message, Role
 from sanderling.policy.budget import BudgetConfig
@@ -33,7 +33,7 @@ class Prompt:
 
     async def ask(
         self,
-        askers: Sequence[Asker],
+        clients: Sequence[ModelClient],
         material: str,
         read: Callable[[str], T | None],
         *,
@@ -43,10 +43,10 @@ class Prompt:
     ) -> tuple[T | None, dict[str, Any]]:
         """What the first readable reply says (None: none could be read), and the provenance of all replies.
 
-        One asker after the other is asked, each up to ``tries`` times. Raises AskingOutageError.
+        One client after the other is asked, each up to ``tries`` times. Raises AskingOutageError.
         """
         found = await first_readable(
-            askers, self.messages(material), read, tries=tries, max_tokens=max_tokens, temperature=temperature
+            clients, self.messages(material), read, tries=tries, max_tokens=max_tokens, temperature=temperature
         )
         return found.value, self.provenance(*found.replies)
 
@@ -81,8 +81,8 @@ class AskingConfig(Frozen):
 class Models:
     """Whom a maker of questions asks: of each list, one after the other until a reply can be read."""
 
-    writers: Sequence[Asker]
-    judges: Sequence[Asker]
+    writers: Sequence[ModelClient]
+    judges: Sequence[ModelClient]
 
 
 def made_with(

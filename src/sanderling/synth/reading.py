@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import Field
 
-from sanderling.core.asking import Asker
+from sanderling.core.asking import ModelClient
 from sanderling.core.config import Frozen
 from sanderling.core.lenient import find_object
 from sanderling.core.record import question_id
@@ -132,7 +132,7 @@ class PageFacts:
     provenance: dict[str, Any] = field(default_factory=dict)
 
 
-async def read_page(page: Page, askers: Sequence[Asker], settings: ReadingSettings) -> PageFacts:
+async def read_page(page: Page, clients: Sequence[ModelClient], settings: ReadingSettings) -> PageFacts:
     """A page's facts; of a longer page, those of its first part. Raises AskingOutageError.
 
     A fact is kept when its quote stands in the page word for word and holds the fact's object (the subject may be the page's
@@ -146,7 +146,7 @@ async def read_page(page: Page, askers: Sequence[Asker], settings: ReadingSettin
 
     text = split_page(page.text, settings.page_words)[0]
     material = f"Title: {page.title}\nAddress: {page.url}\n{fenced('page', text)}"
-    reply, provenance = await READER.ask(askers, material, read, tries=settings.tries, max_tokens=4_096)
+    reply, provenance = await READER.ask(clients, material, read, tries=settings.tries, max_tokens=4_096)
     found = PageFacts(page.url, provenance=provenance)
     if reply is None:
         found.unused[Unused.UNREADABLE_REPLY] += 1
@@ -236,7 +236,7 @@ def merged(read: Sequence[PageFacts]) -> FactGraph:
     return FactGraph(entities, dict.fromkeys(facts))
 
 
-async def crawl(world: LocalWorld, start: Page, askers: Sequence[Asker], settings: ReadingSettings) -> list[PageFacts]:
+async def crawl(world: LocalWorld, start: Page, clients: Sequence[ModelClient], settings: ReadingSettings) -> list[PageFacts]:
     """Read on from a page: what each page states, in the order of reading. Raises AskingOutageError."""
     read: list[PageFacts] = []
     seen: set[str] = set()
@@ -247,7 +247,7 @@ async def crawl(world: LocalWorld, start: Page, askers: Sequence[Asker], setting
         if canonical_url(page.url) in seen:
             continue
         seen.add(canonical_url(page.url))
-        read.append(await read_page(page, askers, settings))
+        read.append(await read_page(page, clients, settings))
         if not waiting:
             waiting = await _next(world, merged(read), seen, looked_for, settings)
     return read

@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from sanderling.core.asking import Asker, AskingRefusedError, placed
+from sanderling.core.asking import AskingRefusedError, ModelClient, placed
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.lenient import find_object
@@ -160,7 +160,7 @@ class Context:
     """As agents meet it: with masks that reach near-duplicates."""
     page: Callable[[str], Page | None]
     """A whole page by address, masked or not."""
-    askers: Sequence[Asker] = ()
+    clients: Sequence[ModelClient] = ()
     judge: Judge | None = None
     settings: VerifySettings = field(default_factory=VerifySettings)
 
@@ -168,7 +168,7 @@ class Context:
         """Everything that findings depend on beside the question."""
         return {
             "world": self.world.fingerprint,
-            "models": all_placed(self.askers),
+            "models": all_placed(self.clients),
             "judge": placed(self.judge.name, self.judge.places) if self.judge else "",
             "settings": self.settings.model_dump(),
             "prompts": [prompt.version for prompt in (FROM_RESULTS, FROM_MEMORY, RIVAL)],
@@ -233,11 +233,11 @@ async def snippets(question: Question, context: Context) -> Result:
     rank = next((rank for rank, is_told in enumerate(told, start=1) if is_told), None)
     if rank is None:
         return Result(Check.SNIPPETS, Finding.PASSED, "No title or snippet holds the answer.")
-    if not context.askers:
+    if not context.clients:
         return Result(Check.SNIPPETS, Finding.FAILED, f"Result {rank} holds the answer.", {"rank": rank})
     listed = "\n\n".join(f"{n}. {hit.title}\n{hit.snippet}" for n, hit in enumerate(hits, start=1))
     material = f"Question: {question.text}\n\n{fenced('results', listed)}"
-    answer, provenance = await FROM_RESULTS.ask(context.askers, material, _read_answer, max_tokens=_ANSWER_TOKENS)
+    answer, provenance = await FROM_RESULTS.ask(context.clients, material, _read_answer, max_tokens=_ANSWER_TOKENS)
     ruling = await context.ruling(question, answer)
     meta = {"rank": rank, "answer": answer, "provenance": [provenance]}
     if ruling is Ruling.UNSCORED:
@@ -265,7 +265,7 @@ async def unique(question: Question, context: Context) -> Result:
         if page.status is not ToolStatus.OK:
             continue
         material = f"Question: {question.text}\nKnown answer: {' / '.join(question.answers)}\n\n{fenced('page', page.text)}"
-        said, provenance = await RIVAL.ask(context.askers, material, _read_rival, tries=2)
+        said, provenance = await RIVAL.ask(context.clients, material, _read_rival, tries=2)
         steps.append(provenance)
         unread += said is None
         other, quote = said or ("", "")
@@ -289,9 +289,9 @@ async def closed_book(question: Question, context: Context) -> Result:
     steps: list[dict[str, Any]] = []
     rulings: list[Ruling] = []
     meta = {"answers": said, "provenance": steps}
-    for asker in context.askers:
+    for client in context.clients:
         for sample in range(context.settings.samples):
-            reply = await asker.ask(
+            reply = await client.ask(
                 FROM_MEMORY.messages(question.text), max_tokens=_ANSWER_TOKENS,
                 temperature=context.settings.temperature if sample else 0.0, sample=sample,
             )  # fmt: skip
@@ -299,7 +299,7 @@ async def closed_book(question: Question, context: Context) -> Result:
             steps.append(FROM_MEMORY.provenance(reply))
             rulings.append(await context.ruling(question, said[-1]))
             if rulings[-1] is Ruling.CORRECT:
-                return Result(Check.CLOSED_BOOK, Finding.FAILED, f"{asker.name} knows the answer.", meta)
+                return Result(Check.CLOSED_BOOK, Finding.FAILED, f"{client.name} knows the answer.", meta)
     if Ruling.UNSCORED in rulings:
         return Result(Check.CLOSED_BOOK, Finding.UNSCORED, "A reply or the judge could not tell.", meta)
     return Result(Check.CLOSED_BOOK, Finding.PASSED, f"No right answer in {len(said)}.", meta)
@@ -384,10 +384,10 @@ async def verify_file(config: VerifyConfig, *, progress: Report, on_retry: Calla
     spending = Spending(beside(config.out), config.budget)
     options: dict[str, Any] = {"concurrency": config.concurrency, "on_retry": on_retry}
     async with (
-        opened_clients(config.models, config.prices, spending, **options) as askers,
+        opened_clients(config.models, config.prices, spending, **options) as clients,
         opened_judges(config.judge, spending, **options) as (judge, _),
     ):
-        context = Context(open_as_met(config.world), open_world(config.world).page, askers, judge, config.verify)
+        context = Context(open_as_met(config.world), open_world(config.world).page, clients, judge, config.verify)
         with progress.task("checking", len(questions)) as advance:
             report = await verify(
                 questions,

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from sanderling.core.asking import Asker
+from sanderling.core.asking import ModelClient
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
 from sanderling.evaluate.judging import PATIENT, verdict_on
@@ -84,14 +84,14 @@ async def opened_judge(specs: Sequence[str], directory: Path, concurrency: int, 
         yield None
         return
     async with AsyncExitStack() as stack:
-        askers: list[Asker] = []
+        clients: list[ModelClient] = []
         run = stack.enter_context(Run(directory, rank=rank, locked=True))
         ledger = Ledger(kept=run.table("spent"))
         for spec in filter(names_model, specs):
             policy = open_policy(spec, on_retry=Seldom())
             stack.push_async_callback(close_policy, policy)
-            askers.append(RequestClient(policy, ledger=ledger, concurrency=concurrency, place=place_of(spec)))
-        judge = judge_named(specs, askers, PROMPTS[DEFAULT_PROMPT], names_model)
+            clients.append(RequestClient(policy, ledger=ledger, concurrency=concurrency, place=place_of(spec)))
+        judge = judge_named(specs, clients, PROMPTS[DEFAULT_PROMPT], names_model)
         yield judge and CachedJudge(judge, VerdictBook(run.table("verdicts")))
 
 

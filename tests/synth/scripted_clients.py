@@ -1,4 +1,4 @@
-"""Askers that answer from a function: the seam at which tests stand in for a language model."""
+"""Clients that answer from a function: the seam at which tests stand in for a language model."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -7,7 +7,7 @@ from sanderling.core.asking import AskingOutageError, Reply, Usage
 from sanderling.core.types import Message
 
 
-class ScriptedAsker:
+class ScriptedClient:
     """Answers with what ``say`` returns of the conversation's last message; None: an outage."""
 
     def __init__(self, say: Callable[[str, str, int], str | None], name: str = "scripted", place: str = "") -> None:
