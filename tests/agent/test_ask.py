@@ -47,7 +47,6 @@ def over_rivers(policy: ScriptedPolicy) -> Agent:
     return Agent(policy, world_tools(WORLD, fake_profile()), fake_profile(), world=WORLD.name, fingerprint=WORLD.fingerprint)
 
 
-SEARCH = "<think>" + call("river Kendal", think="Let me look for the river.")
 ANSWER = "<think>It is [red]known[/red].</think>\n<answer>The Kent</answer>"
 
 
