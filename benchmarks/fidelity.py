@@ -19,8 +19,8 @@ import numpy as np
 import sanderling
 from sanderling.core.record import Trajectory
 from sanderling.data.importing import import_all
-from sanderling.evaluate.fidelity import BUILT_IN, LIMITS, Figure, Part, by_question, part
-from sanderling.evaluate.fidelity_page import interval, number
+from sanderling.evaluate.fidelity.measure import BUILT_IN, LIMITS, Figure, Part, by_question, part
+from sanderling.evaluate.fidelity.page import interval, number
 from sanderling.evaluate.statistics import mean_interval
 from sanderling.runs.files import replace_file
 from sanderling.runs.provenance import machine

@@ -12,9 +12,9 @@ from typer.testing import CliRunner, Result
 from sanderling.cli.evaluation import app
 from sanderling.core.errors import UserError
 from sanderling.data.questions import read_questions, write_questions
-from sanderling.evaluate.benchmark_files import load_benchmark
-from sanderling.evaluate.benchmark_rows import Options
-from sanderling.evaluate.benchmarks import get_benchmark
+from sanderling.evaluate.benchmarks.files import load_benchmark
+from sanderling.evaluate.benchmarks.rows import Options
+from sanderling.evaluate.benchmarks.table import get_benchmark
 from sanderling.evaluate.guarding import GuardCounts, guard_counts, guarding_of
 from sanderling.evaluate.log import RunLog
 from sanderling.synth.questions import chain_questions

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from sanderling.cli.evaluation import app
 from sanderling.core.errors import UserError
 from sanderling.data.questions import read_questions
-from sanderling.evaluate.benchmarks import BENCHMARKS
+from sanderling.evaluate.benchmarks.table import BENCHMARKS
 
 
 def call(*arguments: object) -> str:

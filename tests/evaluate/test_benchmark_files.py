@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from sanderling.core.errors import UserError
 from sanderling.core.record import question_id
 from sanderling.data.fields import named_columns
-from sanderling.evaluate.benchmark_files import Loaded, Unread, load_benchmark
-from sanderling.evaluate.benchmark_rows import Options, RowError, UnreadWhy, decrypted, looks_encrypted
-from sanderling.evaluate.benchmarks import BENCHMARKS, Cipher, get_benchmark
+from sanderling.evaluate.benchmarks.files import Loaded, Unread, load_benchmark
+from sanderling.evaluate.benchmarks.rows import Options, RowError, UnreadWhy, decrypted, looks_encrypted
+from sanderling.evaluate.benchmarks.table import BENCHMARKS, Cipher, get_benchmark
 
 CANARY = "made up, keep out: 7f3a"
 Q, A = "Which potter painted the lamp by the lake?", "Nolhum of Arvendale"

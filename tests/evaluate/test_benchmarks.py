@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from sanderling.cli.evaluation import app
 from sanderling.core.errors import UserError
-from sanderling.evaluate import benchmarks
-from sanderling.evaluate.benchmarks import BENCHMARKS, get_benchmark, is_private_name, leaks
+from sanderling.evaluate.benchmarks import table
+from sanderling.evaluate.benchmarks.table import BENCHMARKS, get_benchmark, is_private_name, leaks
 from sanderling.evaluate.result import EvalResult
 from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Page
@@ -93,7 +93,7 @@ def test_the_table_holds_no_question_and_no_cipher() -> None:
     encrypted = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{48,}={0,2}")
     asked = re.compile(r"\"[^\"\n]{60,}[?？]\"")
     for name in ("benchmarks.toml", "leaks.txt"):
-        text = Path(benchmarks.__file__).with_name(name).read_text(encoding="utf-8")
+        text = Path(table.__file__).with_name(name).read_text(encoding="utf-8")
         assert not encrypted.search(text) and not asked.search(text), name
 
 
@@ -112,8 +112,8 @@ def test_the_page_of_the_docs_says_the_same() -> None:
 # Benchmarks from outside ----------------------------------------------------------------------------------------------------
 
 MINE = """
-from sanderling.evaluate.benchmark_rows import Row
-from sanderling.evaluate.benchmarks import Benchmark, Columns
+from sanderling.evaluate.benchmarks.rows import Row
+from sanderling.evaluate.benchmarks.table import Benchmark, Columns
 
 RIVERS = Benchmark(
     key="rivers", rules=("exact",), columns=Columns(question=("q",), answer=("found",), id=("nr",)), extra={"near": ("town",)}
@@ -178,6 +178,8 @@ def test_a_benchmark_from_outside_is_run(place: Path, name: str) -> None:
     result = EvalResult.load(place / "run" / "result.json")
     assert [(one.id, one.correct) for one in result.questions] == [("rivers/0", 0), ("rivers/1", 1), ("rivers/2", 1)]
     assert result.judge == "exact"
+    again = CliRunner().invoke(app, ["judge", "run", "--judge", "contains"])
+    assert again.exit_code == 0 and EvalResult.load(place / "run" / "result.json").judge == "contains", again.exception
 
 
 def test_one_like_another_takes_over_what_it_does_not_say(place: Path) -> None:

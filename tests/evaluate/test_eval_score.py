@@ -18,7 +18,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.types import Ending
 from sanderling.evaluate.episodes import JudgedAttempt
 from sanderling.evaluate.log import Kind, RunLog
-from sanderling.evaluate.peers import PeerFacts, notes_of
+from sanderling.evaluate.peers.records import PeerFacts, notes_of
 from sanderling.evaluate.result import EvalResult
 from sanderling.judge.verdict import Code
 from sanderling.runs.jsonl import write_trajectories

@@ -13,7 +13,7 @@ from sanderling.cli.world import app
 from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
 from sanderling.core.types import Ending, Role, ToolStatus
-from sanderling.evaluate.fidelity_agents import compare_agents, compare_calls, kendall_tau_b
+from sanderling.evaluate.fidelity.agents import compare_agents, compare_calls, kendall_tau_b
 from sanderling.evaluate.result import BrowseShare, Estimate, EvalResult, QuestionCounts
 from sanderling.evaluate.statistics import Interval
 from sanderling.runs.jsonl import TrajectoryStore

@@ -13,9 +13,9 @@ from measured_runs import go, questions
 
 from sanderling.agent.journal import EPISODES
 from sanderling.core.errors import UserError
-from sanderling.evaluate.benchmark_files import load_benchmark
-from sanderling.evaluate.benchmark_rows import Options
-from sanderling.evaluate.benchmarks import get_benchmark
+from sanderling.evaluate.benchmarks.files import load_benchmark
+from sanderling.evaluate.benchmarks.rows import Options
+from sanderling.evaluate.benchmarks.table import get_benchmark
 from sanderling.evaluate.log import About, RunLog, sha256_of_questions
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import judges_or_own, prepare

@@ -11,8 +11,8 @@ from peer_files import benchmark, copy_judged, save_attempt
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory, question_id
-from sanderling.evaluate.peer_files import LeapFolders, RecordedFiles
-from sanderling.evaluate.peers import NUMBER, UNMATCHED, Found, Joiner, Lost, planned, rewritten
+from sanderling.evaluate.peers.files import LeapFolders, RecordedFiles
+from sanderling.evaluate.peers.records import NUMBER, UNMATCHED, Found, Joiner, Lost, planned, rewritten
 
 
 def read(*sources: Path, tasks: frozenset[str] = frozenset()) -> list[Found | Lost]:

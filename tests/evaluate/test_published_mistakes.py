@@ -21,9 +21,9 @@ from sanderling.core.record import Trajectory
 from sanderling.core.types import FixedClock, Message
 from sanderling.data.importing import Import
 from sanderling.data.questions import write_questions
-from sanderling.evaluate.benchmark_files import load_benchmark
-from sanderling.evaluate.benchmark_rows import Options
-from sanderling.evaluate.benchmarks import get_benchmark
+from sanderling.evaluate.benchmarks.files import load_benchmark
+from sanderling.evaluate.benchmarks.rows import Options
+from sanderling.evaluate.benchmarks.table import get_benchmark
 from sanderling.evaluate.comparing.model import compared, open_runs
 from sanderling.evaluate.comparing.page import markdown
 from sanderling.evaluate.comparing.tables import tables

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
 from sanderling.data.importing import import_all
-from sanderling.evaluate.fidelity import measures, part
+from sanderling.evaluate.fidelity.measure import measures, part
 from sanderling.world.contract import Page
 from sanderling.world.fidelity import (
     Settings,

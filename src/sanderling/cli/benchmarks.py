@@ -36,7 +36,7 @@ def list_(
     as_json: Annotated[bool, typer.Option("--json", help="Print the facts for machines.")] = False,
 ) -> None:
     """List the benchmarks: size, judge, licence; of one also where to get it, and what is not known."""
-    from sanderling.evaluate.benchmarks import BENCHMARKS, fact_lines, facts, get_benchmark
+    from sanderling.evaluate.benchmarks.table import BENCHMARKS, fact_lines, facts, get_benchmark
 
     chosen = [get_benchmark(key)] if key else list(BENCHMARKS.values())
     if as_json:
@@ -84,9 +84,9 @@ def check(
     """Read a benchmark's file, decrypted where it is encrypted, and count; nothing is written but to --out."""
     from sanderling.data.fields import named_columns
     from sanderling.data.questions import write_questions
-    from sanderling.evaluate.benchmark_files import check_figures, check_lines, load_benchmark, sample_lines, warnings
-    from sanderling.evaluate.benchmark_rows import Options
-    from sanderling.evaluate.benchmarks import get_benchmark
+    from sanderling.evaluate.benchmarks.files import check_figures, check_lines, load_benchmark, sample_lines, warnings
+    from sanderling.evaluate.benchmarks.rows import Options
+    from sanderling.evaluate.benchmarks.table import get_benchmark
     from sanderling.runs.files import check_places
 
     benchmark = get_benchmark(key)
@@ -170,7 +170,7 @@ def score(
     from sanderling.cli.eval_shown import end_as_valid, print_result, show_peers
     from sanderling.core.asking import BudgetSpentError
     from sanderling.evaluate.log import RunLog
-    from sanderling.evaluate.peer_run import ScoreConfig, score_peers
+    from sanderling.evaluate.peers.run import ScoreConfig, score_peers
     from sanderling.policy.budget import Spending
     from sanderling.runs.files import check_places
     from sanderling.runs.provenance import command_line

@@ -48,7 +48,7 @@ def judge(
     from sanderling.cli.eval_judging import Judging
     from sanderling.cli.eval_shown import print_result, show_unused
     from sanderling.cli.judges import form_for
-    from sanderling.evaluate.benchmarks import get_benchmark
+    from sanderling.evaluate.benchmarks.table import get_benchmark
     from sanderling.evaluate.episodes import FAILED
     from sanderling.evaluate.judging import by_hand_of, judges_again, read_scores, unused_by_hand
     from sanderling.evaluate.log import RunLog

@@ -97,9 +97,9 @@ def run(
 
     from sanderling.cli.eval_shown import show_file, show_guard, show_result, show_unused
     from sanderling.data.fields import named_columns
-    from sanderling.evaluate.benchmark_files import load_benchmark
-    from sanderling.evaluate.benchmark_rows import Options
-    from sanderling.evaluate.benchmarks import get_benchmark
+    from sanderling.evaluate.benchmarks.files import load_benchmark
+    from sanderling.evaluate.benchmarks.rows import Options
+    from sanderling.evaluate.benchmarks.table import get_benchmark
     from sanderling.evaluate.guarding import guarding_of
     from sanderling.evaluate.judging import by_hand_of, unused_by_hand, with_book
     from sanderling.evaluate.log import RunLog

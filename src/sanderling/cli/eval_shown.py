@@ -13,13 +13,13 @@ from sanderling.cli import exits
 from sanderling.cli.eval_said import said_lines
 from sanderling.core.text import visible
 from sanderling.evaluate.attempts import Made
-from sanderling.evaluate.benchmark_files import Loaded, left_out, warnings
-from sanderling.evaluate.benchmarks import Benchmark
+from sanderling.evaluate.benchmarks.files import Loaded, left_out, warnings
+from sanderling.evaluate.benchmarks.table import Benchmark
 from sanderling.evaluate.comparing.tables import tries
 from sanderling.evaluate.guarding import GuardFacts, guard_counts
 from sanderling.evaluate.judging import why_unscored
 from sanderling.evaluate.log import About
-from sanderling.evaluate.peers import notes_of
+from sanderling.evaluate.peers.records import notes_of
 from sanderling.evaluate.recorded_calls import share_told
 from sanderling.evaluate.result import Estimate, EvalResult
 from sanderling.evaluate.run import Evaluation

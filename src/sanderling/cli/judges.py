@@ -10,7 +10,7 @@ from rich.console import Console
 
 from sanderling.cli.asking import PRICE_HELP, Spending, opened_model_clients
 from sanderling.core.errors import UserError
-from sanderling.evaluate.benchmarks import Benchmark
+from sanderling.evaluate.benchmarks.table import Benchmark
 from sanderling.judge.model import judge_named
 from sanderling.judge.prompts import DEFAULT_PROMPT, PROMPTS, get_prompt
 from sanderling.judge.verdict import Judge

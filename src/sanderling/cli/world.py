@@ -443,8 +443,8 @@ def fidelity(
     sets: Set = None,
 ) -> None:
     """Compare a world with recorded calls that it was not built from."""
-    from sanderling.evaluate.fidelity import FidelityConfig, measure_fidelity
-    from sanderling.evaluate.fidelity_page import HTML_NAME, interval, number, sentence
+    from sanderling.evaluate.fidelity.measure import FidelityConfig, measure_fidelity
+    from sanderling.evaluate.fidelity.page import HTML_NAME, interval, number, sentence
 
     config = settings(FidelityConfig, None, sets, {"built_in": built_in, "search": mode})
     report = measure_fidelity(directory, against, out, config)
@@ -466,7 +466,7 @@ def agents(
     seed: Annotated[int, typer.Option("--seed", help="Of the intervals.")] = 0,
 ) -> None:
     """Compare agents in a world (--local) with the same agents elsewhere (--live): rankings, and calls per episode."""
-    from sanderling.evaluate.fidelity_agents import compare_agents, compare_calls, episode_calls, results_by_agent
+    from sanderling.evaluate.fidelity.agents import compare_agents, compare_calls, episode_calls, results_by_agent
 
     if not (local and live) and not (local_episodes and live_episodes):
         raise UserError("Give results with --local and --live, or trajectories with --local-episodes and --live-episodes.")

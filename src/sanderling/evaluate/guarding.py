@@ -18,8 +18,8 @@ from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Trajectory
 from sanderling.core.types import ToolCall
-from sanderling.evaluate.benchmark_files import Loaded
-from sanderling.evaluate.benchmarks import Benchmark, leaks
+from sanderling.evaluate.benchmarks.files import Loaded
+from sanderling.evaluate.benchmarks.table import Benchmark, leaks
 from sanderling.runs.jsonl import JsonlLog
 from sanderling.world.blocked import Blocklist
 from sanderling.world.filters import read_blocklist

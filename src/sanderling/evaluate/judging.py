@@ -20,7 +20,7 @@ from sanderling import __version__
 from sanderling.core.asking import BudgetSpentError
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
-from sanderling.evaluate.benchmarks import get_benchmark
+from sanderling.evaluate.benchmarks.table import get_benchmark
 from sanderling.evaluate.episodes import PUBLISHED, Episode, JudgedAttempt, Key
 from sanderling.evaluate.figures import CONFIDENCE, LOGPROB, RunInfo, summarise
 from sanderling.evaluate.guarding import guard_counts

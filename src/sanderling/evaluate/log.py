@@ -26,7 +26,7 @@ from sanderling.core.record import Question, Trajectory, encode_record, encode_t
 from sanderling.data.questions import read_questions, write_questions
 from sanderling.evaluate.episodes import Episode, JudgedAttempt, Key, accepted_digest, episode_of
 from sanderling.evaluate.guarding import NO_GUARD, GuardFacts
-from sanderling.evaluate.peers import PeerFacts
+from sanderling.evaluate.peers.records import PeerFacts
 from sanderling.evaluate.result import EvalResult, Record
 from sanderling.judge.by_hand import ByHand
 from sanderling.judge.verdict import META_KEY

@@ -27,8 +27,8 @@ from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.evaluate.attempts import Attempts, Made, Watch, make_attempts, rollout_of
-from sanderling.evaluate.benchmark_files import Loaded
-from sanderling.evaluate.benchmarks import Benchmark
+from sanderling.evaluate.benchmarks.files import Loaded
+from sanderling.evaluate.benchmarks.table import Benchmark
 from sanderling.evaluate.guarding import NO_GUARD, GuardFacts, guarding_of
 from sanderling.evaluate.judging import PATIENT, Judges, Retry, by_hand_of, conclude, info_of, with_book
 from sanderling.evaluate.log import JUDGE, About, RunLog, RunState, sha256_of_questions

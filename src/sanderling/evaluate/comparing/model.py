@@ -14,7 +14,7 @@ from sanderling.core.types import Ending
 from sanderling.evaluate.episodes import Episode, JudgedAttempt
 from sanderling.evaluate.guarding import guard_counts
 from sanderling.evaluate.log import About, Kind, RunLog
-from sanderling.evaluate.peers import notes_of
+from sanderling.evaluate.peers.records import notes_of
 from sanderling.evaluate.reading import Outcome, Reading, reading_of
 from sanderling.evaluate.recorded_calls import share_told
 from sanderling.evaluate.result import EvalResult

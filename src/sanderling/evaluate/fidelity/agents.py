@@ -16,7 +16,7 @@ import numpy as np
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.data.importing import open_trajectories
-from sanderling.evaluate.fidelity import distance
+from sanderling.evaluate.fidelity.measure import distance
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.statistics import FloatArray, Interval, intervals
 

@@ -183,7 +183,7 @@ def measure_fidelity(directory: Path, against: Path, out: Path, config: Fidelity
 
     Raises UserError when no trajectory is left to compare, or when a recorded world does not say what it was built from.
     """
-    from sanderling.evaluate.fidelity_page import write_fidelity
+    from sanderling.evaluate.fidelity.page import write_fidelity
 
     if not 0.0 < config.p < 1.0:
         raise UserError(f"--p is {config.p:g}: give a number between 0 and 1, such as 0.9.")

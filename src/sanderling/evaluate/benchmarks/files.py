@@ -22,8 +22,8 @@ from sanderling.core.record import Question, question_id
 from sanderling.data.fields import Fields, MissingColumnError
 from sanderling.data.tables import Unread as Broken
 from sanderling.data.tables import question_rows
-from sanderling.evaluate.benchmark_rows import Options, Row, RowError, UnreadWhy, looks_encrypted, read_row
-from sanderling.evaluate.benchmarks import Benchmark, Split
+from sanderling.evaluate.benchmarks.rows import Options, Row, RowError, UnreadWhy, looks_encrypted, read_row
+from sanderling.evaluate.benchmarks.table import Benchmark, Split
 
 _EXAMPLES = 3
 
@@ -43,6 +43,7 @@ class Loaded:
     """A benchmark's file, read whole."""
 
     benchmark: str
+    """Its key, or where one from outside stands: what `table.get_benchmark` finds it by."""
     split: str
     path_name: str
     """The file's or folder's name, without its place."""
@@ -191,7 +192,7 @@ class _Reading:
     def loaded(self, sha256: str) -> Loaded:
         """All of it."""
         return Loaded(
-            benchmark=self._benchmark.key,
+            benchmark=self._benchmark.outside or self._benchmark.key,
             split=self._split.name,
             path_name=self._path.resolve().name,
             sha256=sha256,

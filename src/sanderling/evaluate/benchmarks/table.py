@@ -1,7 +1,7 @@
 """Public benchmarks as a table of specifications, and those that a person brings.
 
 `benchmarks.toml` says of each where its file is to be had, under which licence, who judges it, how it is encrypted and which
-columns hold what; `benchmark_files.load_benchmark` reads a file by it. Nothing is downloaded and nothing is shipped. A
+columns hold what; `files.load_benchmark` reads a file by it. Nothing is downloaded and nothing is shipped. A
 benchmark of one's own is a TOML file with the same fields, or a `Benchmark` in a Python file:
 
     RIVERS = Benchmark(key="rivers", rules=("exact",), columns=Columns(question=("q",), answer=("river",)))
@@ -82,7 +82,7 @@ class Benchmark(Frozen):
     skip: tuple[str, ...] = ()
     """Columns of Parquet that are never read: documents, images."""
     reader: str | Callable[..., Any] = "columns"
-    """How a row of the file becomes a question: one of `benchmark_rows.READERS`, or ``file.py:name``."""
+    """How a row of the file becomes a question: one of `rows.READERS`, or ``file.py:name``."""
     columns: Columns = Columns()
     extra: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """What else is kept with a question: the name in its ``meta``, and the columns."""
@@ -97,6 +97,8 @@ class Benchmark(Frozen):
     """The same of an image."""
     sources: tuple[str, ...] = ()
     """How files that hold several benchmarks (by ``data_source``) call this one."""
+    outside: str = ""
+    """FILE.toml or ``file.py:name``, where it is none of the table's: runs are of the benchmark of that name."""
 
     @property
     def private(self) -> bool:
@@ -110,7 +112,7 @@ class Benchmark(Frozen):
 
 
 def _read_table() -> dict[str, Benchmark]:
-    text = files("sanderling.evaluate").joinpath("benchmarks.toml").read_text(encoding="utf-8")
+    text = files("sanderling.evaluate.benchmarks").joinpath("benchmarks.toml").read_text(encoding="utf-8")
     found: dict[str, dict[str, Any]] = {}
     for key, fields in tomllib.loads(text).items():
         found[key] = found.get(fields.pop("like", ""), {}) | fields | {"key": key}
@@ -130,8 +132,10 @@ def get_benchmark(name: str) -> Benchmark:
     if is_outside(name):
         made = load_outside(name)
         if not isinstance(made, Benchmark):
-            raise UserError(f"{name} is a {type(made).__name__} and no sanderling.evaluate.benchmarks.Benchmark: make it one.")
-        return made
+            raise UserError(
+                f"{name} is a {type(made).__name__} and no Benchmark of sanderling.evaluate.benchmarks.table: make it one."
+            )
+        return made.model_copy(update={"outside": name})
     near = get_close_matches(name.lower(), BENCHMARKS, n=3)
     hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "sanderling eval list shows them all."
     raise UserError(f"There is no benchmark {name!r}: {hint}")
@@ -147,12 +151,12 @@ def _from_toml(path: Path) -> Benchmark:
         ) from error
     like = fields.pop("like", "")
     base = get_benchmark(like).model_dump(exclude={"key"}) if like else {}
-    return check_config(Benchmark, {"key": path.stem, **base, **fields}, str(path))
+    return check_config(Benchmark, {"key": path.stem, **base, **fields, "outside": str(path)}, str(path))
 
 
 def leaks() -> str:
     """Sites known to repeat benchmarks, in the form of a blocklist: one a line, each with its source."""
-    return files("sanderling.evaluate").joinpath("leaks.txt").read_text(encoding="utf-8")
+    return files("sanderling.evaluate.benchmarks").joinpath("leaks.txt").read_text(encoding="utf-8")
 
 
 # Names that somebody else wrote --------------------------------------------------------------------------------------------
@@ -193,7 +197,7 @@ _READING = {"encrypted", "reader", "columns", "extra", "extra_lists", "topic_sep
 
 def facts(benchmark: Benchmark) -> dict[str, Any]:
     """What is known of a benchmark, as JSON values; how its rows are read is left out."""
-    found = benchmark.model_dump(mode="json", exclude=_READING | {"skip", "sources"})
+    found = benchmark.model_dump(mode="json", exclude=_READING | {"skip", "sources", "outside"})
     return found | {"own_rule": benchmark.own_rule, "private": benchmark.private}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from sanderling.evaluate.fidelity import STEP, FidelityReport, Figure, Part
+from sanderling.evaluate.fidelity.measure import STEP, FidelityReport, Figure, Part
 from sanderling.report import charts
 from sanderling.report.charts import Bar, Line, figure, legend, note
 from sanderling.report.charts import Part as Segment

@@ -13,13 +13,13 @@ from pydantic import Field
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.data.fields import named_columns
-from sanderling.evaluate.benchmark_files import Loaded, load_benchmark, sha256_of
-from sanderling.evaluate.benchmark_rows import Options
-from sanderling.evaluate.benchmarks import get_benchmark, is_private_name
+from sanderling.evaluate.benchmarks.files import Loaded, load_benchmark, sha256_of
+from sanderling.evaluate.benchmarks.rows import Options
+from sanderling.evaluate.benchmarks.table import get_benchmark, is_private_name
 from sanderling.evaluate.judging import by_hand_of, judge_again, with_book
 from sanderling.evaluate.log import About, Kind, RunLog, RunState, sha256_of_questions
-from sanderling.evaluate.peer_files import Records, open_records
-from sanderling.evaluate.peers import UNMATCHED, Joiner, PeerFacts, Plan, planned, rewritten
+from sanderling.evaluate.peers.files import Records, open_records
+from sanderling.evaluate.peers.records import UNMATCHED, Joiner, PeerFacts, Plan, planned, rewritten
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import judges_or_own
 from sanderling.judge.opening import JudgeConfig, opened_judges

@@ -6,7 +6,7 @@ nothing where another text was asked, since benchmarks number their questions al
 questions are taken: by the task's name where it is known, else by their text and accepted answers.
 
 Attempts are numbered 0, 1, … within their question: in the order of the numbers that their places say, else as they are read.
-`peer_files` reads the records and writes the run.
+`files` reads the records and writes the run.
 """
 
 from collections import Counter, defaultdict

@@ -32,7 +32,7 @@ from sanderling.data.fields import (
     written,
     written_list,
 )
-from sanderling.evaluate.benchmarks import Benchmark, Cipher, Role
+from sanderling.evaluate.benchmarks.table import Benchmark, Cipher, Role
 
 
 class UnreadWhy(StrEnum):

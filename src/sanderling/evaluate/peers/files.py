@@ -27,7 +27,7 @@ from sanderling.core.record import Trajectory
 from sanderling.core.types import Ending
 from sanderling.data.importing import Import, find_places
 from sanderling.data.layouts import REPEATED, layout_named
-from sanderling.evaluate.peers import Found, Lost
+from sanderling.evaluate.peers.records import Found, Lost
 
 
 class Records(ABC):
