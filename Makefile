@@ -37,7 +37,7 @@ test: $(INSTALLED) ## All tests but the slow ones
 	$(BIN)/python -m pytest -m "not slow" $(SIDE_BY_SIDE)
 
 test-all: $(INSTALLED) ## All tests
-	$(BIN)/python -m pytest
+	HYPOTHESIS_PROFILE=all $(BIN)/python -m pytest
 
 lint: $(INSTALLED) ## Format check, lint and types
 	$(BIN)/ruff format --check .

@@ -1,6 +1,13 @@
-"""For all tests: property tests have no deadlines, since a busy machine is not a wrong result."""
+"""For all tests: property tests have no deadlines, since a busy machine is not a wrong result.
+
+They try 50 examples each in ``make test`` and 200 in ``make test-all`` (``HYPOTHESIS_PROFILE=all``), where none says otherwise.
+"""
+
+import os
 
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("sanderling", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("sanderling")
+COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("sanderling", max_examples=50, **COMMON)
+settings.register_profile("all", max_examples=200, **COMMON)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "sanderling"))
