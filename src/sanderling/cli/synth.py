@@ -58,7 +58,7 @@ def _option(name: str, panel: str, help: str, **more: Any) -> Any:
 World = Annotated[Path, typer.Argument(metavar="WORLD", help="Directory of a world.")]
 File = Annotated[Path, typer.Argument(metavar="QUESTIONS", help="File of questions.")]
 Out = Annotated[Path, typer.Option("--out", help="File of questions to write (JSON lines).")]
-Hops = Annotated[str | None, typer.Option("--hops", metavar="N-M", help="Facts that a question puts together.")]
+Hops = Annotated[str | None, typer.Option("--hops", metavar="N-M", help="Facts that a question puts together; 2-5 by default.")]
 SeedOf = Annotated[int | None, _option("--seed", RUN, "Equal world, settings and seed: equal questions.")]
 Models = Annotated[list[str] | None, _option("--model", WRITING, _MODEL)]
 JudgeModels = Annotated[
@@ -105,7 +105,7 @@ def graph(
     count: Annotated[
         int | None, typer.Option("--count", min=1, help="Questions: 100 by default; with a model, around each page: 2.")
     ] = None,
-    size: Annotated[str | None, typer.Option("--size", metavar="N-M", help="Things in the graph behind a question.")] = None,
+    size: Annotated[str | None, typer.Option("--size", metavar="N-M", help="Things in the graph behind a question; 5-7 by default.")] = None,
     hops: Hops = None,
     capability: Annotated[
         list[Capability] | None, typer.Option("--capability", help="What to ask of an agent; repeatable. All, in turn.")

@@ -18,18 +18,16 @@ from pydantic import Field, model_validator
 
 from sanderling.core.asking import AskingOutageError, ModelClient
 from sanderling.core.config import Frozen
-from sanderling.core.errors import UserError
 from sanderling.core.lenient import find_object
 from sanderling.core.record import Question, decode_record, encode_record, question_id
 from sanderling.core.types import ToolStatus
-from sanderling.data.questions import read_questions
 from sanderling.policy.budget import Spending
 from sanderling.runs.files import replace_file
 from sanderling.runs.progress import Report
 from sanderling.runs.run import Run, Table
 from sanderling.runs.settings import all_placed
 from sanderling.runs.work import WAY_OUT, work_through
-from sanderling.synth.prompt import AskingConfig, Prompt, one_line
+from sanderling.synth.prompt import AskingConfig, Prompt, one_line, opened_models, some_questions
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import OutageError, Page
 from sanderling.world.disk.building import Progress, ignore
@@ -157,16 +155,11 @@ class GrowthReport:
 
 async def grow_world(config: GrowthConfig, *, progress: Report, on_retry: Callable[[str], None] | None = None) -> GrowthReport:
     """Grow a world by what a file of questions finds, or go on with it. Raises UserError."""
-    from sanderling.policy.request_client import opened_clients
-
-    questions = read_questions(config.questions)
-    if not questions:
-        raise UserError(f"{config.questions} holds no question: give a file with at least one.")
+    questions = some_questions(config.questions)
     log = config.log or config.questions.with_name(f"{config.questions.name}.growth")
     spending = Spending(log, config.budget)
     async with AsyncExitStack() as stack:
-        opening = opened_clients(config.models, config.prices, spending, concurrency=config.concurrency, on_retry=on_retry)
-        clients = await stack.enter_async_context(opening)
+        clients = await stack.enter_async_context(opened_models(config, spending, on_retry))
         if config.source is not None:
             finder = Finder(open_world(config.source))
         else:

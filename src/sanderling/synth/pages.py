@@ -23,7 +23,7 @@ from sanderling.policy.budget import Spending
 from sanderling.runs.progress import Report
 from sanderling.runs.run import Run, beside
 from sanderling.runs.work import WAY_OUT, work_through
-from sanderling.synth.prompt import AskingConfig, Models, Prompt, made_with
+from sanderling.synth.prompt import AskingConfig, Models, Prompt, made_with, opened_models
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import open_world, read_manifest
@@ -187,17 +187,15 @@ async def make_from_pages(
 
     ``make`` gets a page, the models, and what every question's ``meta`` says of the world. Raises UserError.
     """
-    from sanderling.policy.request_client import opened_clients
-
     if not config.models:
         raise UserError("Nobody is there to write: give --model http://host:port/v1#model.")
     world, pages = open_world(config.world), draw_pages(config.world, config.pages, config.seed, added=config.added)
     origin = {"world": world.name, "fingerprint": world.fingerprint, "seed": config.seed}
     spending = Spending(beside(config.out), config.budget)
-    options: dict[str, Any] = {"concurrency": config.concurrency, "on_retry": on_retry}
+    judging = config.model_copy(update={"models": config.judge_models, "prices": config.judge_prices})
     async with (
-        opened_clients(config.models, config.prices, spending, **options) as writers,
-        opened_clients(config.judge_models, config.judge_prices, spending, **options) as judges,
+        opened_models(config, spending, on_retry) as writers,
+        opened_models(judging, spending, on_retry) as judges,
     ):
         models = Models(writers, judges or writers)
         with progress.task("making questions", len(pages)) as advance:

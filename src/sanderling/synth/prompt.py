@@ -2,15 +2,20 @@
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import Field
 
 from sanderling.core.asking import ModelClient, Reply, first_readable
 from sanderling.core.config import Frozen
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question
 from sanderling.core.types import Message, Role
-from sanderling.policy.budget import BudgetConfig
+from sanderling.data.questions import read_questions
+from sanderling.policy.budget import BudgetConfig, Spending
 from sanderling.runs.settings import all_placed
 
 T = TypeVar("T")
@@ -75,6 +80,23 @@ class AskingConfig(Frozen):
     concurrency: int = Field(default=8, ge=1)
     """Pages or questions worked on at the same time."""
     budget: BudgetConfig = BudgetConfig()
+
+
+def opened_models(
+    config: AskingConfig, spending: Spending, on_retry: Callable[[str], None] | None = None
+) -> AbstractAsyncContextManager[Sequence[ModelClient]]:
+    """The models of these settings, paid from the account of a run. Entering it raises UserError."""
+    from sanderling.policy.request_client import opened_clients
+
+    return opened_clients(config.models, config.prices, spending, concurrency=config.concurrency, on_retry=on_retry)
+
+
+def some_questions(path: Path) -> list[Question]:
+    """The questions of a file. Raises UserError where it holds none."""
+    questions = read_questions(path)
+    if not questions:
+        raise UserError(f"{path} holds no question: give a file with at least one.")
+    return questions
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.lenient import find_object
 from sanderling.core.record import Question, Trajectory, encode_record
 from sanderling.core.types import Ending, ToolStatus
-from sanderling.data.questions import read_questions, require_distinct, write_questions
+from sanderling.data.questions import require_distinct, write_questions
 from sanderling.judge.opening import JudgeConfig, opened_judges
 from sanderling.judge.verdict import Judge, Ruling, rule_on
 from sanderling.policy.budget import Spending
@@ -31,7 +31,7 @@ from sanderling.runs.settings import all_placed
 from sanderling.runs.work import WAY_OUT, work_through
 from sanderling.synth.facts import holds, stands, words
 from sanderling.synth.graph.graph import Uniqueness
-from sanderling.synth.prompt import AskingConfig, Prompt, fenced, one_line
+from sanderling.synth.prompt import AskingConfig, Prompt, fenced, one_line, opened_models, some_questions
 from sanderling.tools.quotes import PageText
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Occasion, Page, World
@@ -376,16 +376,10 @@ class VerifyReport:
 
 async def verify_file(config: VerifyConfig, *, progress: Report, on_retry: Callable[[str], None] | None = None) -> VerifyReport:
     """Check a file of questions, or go on with it. Raises UserError."""
-    from sanderling.policy.request_client import opened_clients
-
-    questions = read_questions(config.questions)
-    if not questions:
-        raise UserError(f"{config.questions} holds no question: give a file with at least one.")
-    spending = Spending(beside(config.out), config.budget)
-    options: dict[str, Any] = {"concurrency": config.concurrency, "on_retry": on_retry}
+    questions, spending = some_questions(config.questions), Spending(beside(config.out), config.budget)
     async with (
-        opened_clients(config.models, config.prices, spending, **options) as clients,
-        opened_judges(config.judge, spending, **options) as (judge, _),
+        opened_models(config, spending, on_retry) as clients,
+        opened_judges(config.judge, spending, concurrency=config.concurrency, on_retry=on_retry) as (judge, _),
     ):
         context = Context(open_as_met(config.world), open_world(config.world).page, clients, judge, config.verify)
         with progress.task("checking", len(questions)) as advance:
