@@ -15,7 +15,6 @@ from sanderling.synth.graph.encyclopedia import encyclopedia_graph, encyclopedia
 from sanderling.synth.graph.graph import Entity, Fact, FactGraph, Node, Uniqueness
 from sanderling.synth.graph.making import GraphSettings, Made, make, question_of
 from sanderling.synth.graph.relations import RelationBook, claim_of, plain_words
-from sanderling.synth.graph.sampling import sample_join, sample_path
 from sanderling.synth.graph.tree import Constraint, QueryNode, answers, canonical, chain_of, is_followable
 from sanderling.synth.graph.wording import Speaker
 from sanderling.world.disk.store import build_world
@@ -297,29 +296,6 @@ def manual(size: int) -> FactGraph:
         add(f"f{number}a", "like", f"f{(number + 1) % size}b", f"news{number}")
         add(f"f{number}b", "contributor", f"p{(number + 3) % size}", f"news{number}")
     return FactGraph(entities, facts)
-
-
-def test_ways_have_two_facts_each_of_another_relation_and_things_that_are_told_apart() -> None:
-    graph = manual(12)
-    drawn = [sample_path(graph, hops, random.Random(seed)) for seed in range(100) for hops in (2, 3, 4)]
-    ways = [way for way in drawn if way is not None]
-    assert len(ways) > 150
-    for way in ways:
-        relations = [fact.relation for fact in way.facts()]
-        assert len(set(relations)) == len(relations) >= 2
-        assert is_followable(graph, way)
-        assert not frozenset.intersection(*map(graph.pages_with, way.facts()))
-
-
-def test_joins_leave_one_answer_that_neither_branch_leaves_alone() -> None:
-    graph = manual(12)
-    joins = [join for seed in range(200) if (join := sample_join(graph, 3, random.Random(seed))) is not None]
-    assert joins
-    for join in joins:
-        first, second = join.constraints
-        assert (
-            len(answers(graph, QueryNode(join.node, (first,)))) > 1 and len(answers(graph, QueryNode(join.node, (second,)))) > 1
-        )
 
 
 @pytest.mark.parametrize(("relations", "is_fine"), [(("like", "author"), True), (("uses", "uses"), False)])

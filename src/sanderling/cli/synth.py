@@ -105,7 +105,7 @@ def graph(
     count: Annotated[
         int | None, typer.Option("--count", min=1, help="Questions: 100 by default; with a model, around each page: 2.")
     ] = None,
-    size: Annotated[str | None, typer.Option("--size", metavar="N-M", help="Things in the graph behind a question; 5-7 by default.")] = None,
+    size: Annotated[str | None, typer.Option("--size", metavar="N-M", help="Things behind a question; 5-7 by default.")] = None,
     hops: Hops = None,
     capability: Annotated[
         list[Capability] | None, typer.Option("--capability", help="What to ask of an agent; repeatable. All, in turn.")

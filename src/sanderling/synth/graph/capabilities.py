@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from sanderling.synth.graph.graph import Fact, FactGraph, Node
 from sanderling.synth.graph.relations import escaped, split_claim
-from sanderling.synth.graph.sampling import Subgraph, chain_in, sample_join, sample_path, sample_walk, spanning_tree
+from sanderling.synth.graph.sampling import Subgraph, chain_in, sample_walk, spanning_tree
 from sanderling.synth.graph.tree import (
     Constraint,
     QueryNode,
@@ -113,11 +113,8 @@ Generator = Callable[[FactGraph, Subgraph, Range, random.Random], Draft | Droppe
 def direct(graph: FactGraph, part: Subgraph, hops: Range, rng: random.Random) -> Draft | Dropped:
     """One stated fact at the end of a chain; its other end is named, everything between is described vaguely."""
     wanted = rng.randint(*hops)
-    if graph.complete:
-        chain = chain_in(graph, part, wanted, rng)
-        chain = chain or chain_in(graph, sample_walk(graph, part.nodes[0], wanted + 1, rng), wanted, rng)
-    else:
-        chain = sample_path(graph, wanted, rng)
+    chain = chain_in(graph, part, wanted, rng)
+    chain = chain or chain_in(graph, sample_walk(graph, part.nodes[0], wanted + 1, rng), wanted, rng)
     return _from_tree(graph, chain, Capability.DIRECT, "chain", rng) if chain else Dropped.NO_SHAPE
 
 
@@ -128,9 +125,6 @@ def aggregation(graph: FactGraph, part: Subgraph, hops: Range, rng: random.Rando
         if compared is not Dropped.NO_SHAPE:
             return compared
     wanted = rng.randint(*hops)
-    if not graph.complete:
-        join = sample_join(graph, wanted, rng)
-        return _from_tree(graph, join, Capability.AGGREGATION, "tree", rng) if join else Dropped.NO_SHAPE
     for answer in rng.sample(part.nodes, len(part.nodes)):
         root = spanning_tree(graph, part, answer, wanted, rng)
         if root is None or len(root.constraints) < 2:

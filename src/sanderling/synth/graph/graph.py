@@ -6,7 +6,7 @@ words that state it.
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -98,14 +98,14 @@ class FactGraph:
         """Entity id to the facts of which it is the object."""
         self.facts_of: dict[str, list[Fact]] = {}
         """Relation to its facts, in the order of the facts; claims of other sites are no relations."""
-        self._of_value: dict[str, list[Fact]] = {}
         heads: dict[tuple[str, Node], set[Node]] = {}
         tails: dict[tuple[str, Node], set[Node]] = {}
         pages: dict[tuple[Node, str, Node], set[str]] = {}
         for fact in self.facts:
             head, tail = fact.head, fact.tail
             self.outgoing[fact.subject].append(fact)
-            (self._of_value.setdefault(fact.object, []) if fact.is_literal else self.incoming[fact.object]).append(fact)
+            if not fact.is_literal:
+                self.incoming[fact.object].append(fact)
             if not is_claim(fact.relation):
                 self.facts_of.setdefault(fact.relation, []).append(fact)
             heads.setdefault((fact.relation, tail), set()).add(head)
@@ -143,14 +143,6 @@ class FactGraph:
     def pages_with(self, fact: Fact) -> frozenset[str]:
         """All pages that state a fact."""
         return self._pages[(fact.head, fact.relation, fact.tail)]
-
-    def facts_with(self, value: Node) -> Sequence[Fact]:
-        """The facts of which a literal is the object."""
-        return self._of_value.get(value.id, ())
-
-    def matches(self, fact: Fact, known: Node) -> frozenset[Node]:
-        """Everything that can stand at the other end of a fact's relation when ``known``, one of its ends, is given."""
-        return (self.heads if fact.tail == known else self.tails)[(fact.relation, known)]
 
     def around(self, node: Node, rng: random.Random) -> list[tuple[Fact, Node]]:
         """The facts of an entity, each with its other end; a literal leads nowhere."""

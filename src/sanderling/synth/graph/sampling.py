@@ -1,29 +1,17 @@
-"""Random drawing from a graph: connected parts of it, and paths and trees through it from an answer to something with a name.
+"""Random parts of a graph, and chains and trees through them, from an answer to something with a name.
 
-In a graph that is wholly known, a part is drawn first and a tree is laid through it. A part takes in whatever has most edges to
-what is there, ties broken by chance (arXiv 2604.17931). A graph that was read from pages has most of its facts in a few
-relations, and a part of it hardly ever holds a path worth asking for. There a path is laid step by step through the whole
-graph: first the relation is drawn, among those that say something new, then the fact.
+A part takes in whatever has most edges to what is there, ties broken by chance (arXiv 2604.17931).
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sanderling.synth.graph.graph import Fact, FactGraph, Node
 from sanderling.synth.graph.tree import Constraint, QueryNode, chain_of
 
-FEWEST_FACTS = 2
-"""Of a question from a graph that was read."""
 _MOST_VALUES = 2
 """Values (years, products) in one part."""
-_TRIED = 8
-"""Starts that are tried for one draw of a path."""
-_MOST_ANSWERS = 6
-"""Answers that may fit a path, so that further facts may tell one from the others."""
-_TOLD, _TWICE, _GOES_ON = 0.5, 0.5, 0.3
-"""Share of branches whose end is not named; of joins that may have one relation twice; of paths that go on past a possible
-end."""
 
 
 @dataclass(frozen=True)
@@ -128,8 +116,8 @@ def spanning_tree(graph: FactGraph, part: Subgraph, answer: Node, most: int, rng
         for fact, other in near:
             if other in edges or count == most:
                 continue
-            if at == answer and fact.tail == answer:
-                continue  # a subject has one object: this would tell the answer alone, and all other branches were needless
+            if at == answer and fact.tail == answer and len(graph.tails[(fact.relation, fact.head)]) == 1:
+                continue  # it would single out the answer by itself, and all other branches were needless
             edges[at].append((fact, other))
             edges[other] = []
             count += 1
@@ -144,133 +132,3 @@ def spanning_tree(graph: FactGraph, part: Subgraph, answer: Node, most: int, rng
     if answer.is_literal or any(graph.name(query.node) is None for query in root.nodes() if query.is_named):
         return None
     return root
-
-
-def sample_path(graph: FactGraph, hops: int, rng: random.Random) -> QueryNode | None:
-    """A path of ``hops`` facts at most through a graph that was read, laid from a drawn name on; None where none was found."""
-    for _ in range(_TRIED):
-        path = _path_on(graph, _sample_fact(graph, rng), hops, rng)
-        if path is not None:
-            return path
-    return None
-
-
-def _path_on(graph: FactGraph, start: Fact, hops: int, rng: random.Random) -> QueryNode | None:
-    """From one end of a fact, by its name, over the other end to an answer; each thing follows from the one before alone."""
-    nodes, facts = [start.head, start.tail], [start]
-    rng.shuffle(nodes)
-    if graph.name(nodes[0]) is None or len(graph.matches(start, nodes[0])) > 1:
-        return None
-    pages = graph.pages_with(start)
-    while len(facts) < hops and (len(facts) < FEWEST_FACTS or pages or rng.random() < _GOES_ON):
-        most = _MOST_ANSWERS if len(facts) + 1 == hops else 1
-        near = [
-            (fact, other)
-            for fact, other in graph.around(nodes[-1], rng)
-            if other not in nodes
-            and fact.relation not in {each.relation for each in facts}
-            and len(graph.matches(fact, nodes[-1])) <= most
-        ]
-        if not near:
-            break
-        fact, other = _sample_edge(near, rng)
-        facts.append(fact)
-        nodes.append(other)
-        pages &= graph.pages_with(fact)
-        if other.is_literal:
-            break
-    # one page that states all of it would answer it alone
-    return None if len(facts) < FEWEST_FACTS or pages else chain_of(nodes[::-1], facts[::-1])
-
-
-def sample_join(graph: FactGraph, hops: int, rng: random.Random) -> QueryNode | None:
-    """An answer in a graph that was read that two paths lead to, neither to it alone; None where none was found."""
-    for _ in range(_TRIED):
-        fact = _sample_fact(graph, rng)
-        answer = rng.choice((fact.head, fact.tail))
-        first = None if answer.is_literal else _branch(graph, answer, None, hops - 1, rng)
-        for _ in range(_TRIED if first else 0):
-            second = _branch(graph, answer, first, hops - sum(1 for _ in first.other.facts()) - 1, rng) if first else None
-            if first is None or second is None:
-                continue
-            both = (graph.matches(constraint.fact, constraint.other.node) for constraint in (first, second))
-            if frozenset.intersection(*both) == {answer}:
-                return QueryNode(answer, (first, second))
-    return None
-
-
-def _branch(graph: FactGraph, answer: Node, before: Constraint | None, hops: int, rng: random.Random) -> Constraint | None:
-    """One path to an answer that other things fit as well.
-
-    It has no relation of the branch before, but for one that joins two things to the answer.
-    """
-    facts = [] if before is None else [before.fact, *before.other.facts()]
-    inside = [answer, *(query.node for query in before.other.nodes())] if before else [answer]
-    may_be_twice = before is not None and not before.describes_subject and rng.random() < _TWICE
-    twice = before.fact.relation if before and may_be_twice else None
-    others = [fact for fact in facts if fact.relation != twice]
-    near = [
-        (fact, other)
-        for fact, other in _new_facts(graph, answer, others, rng)
-        if other not in inside and (fact.relation != twice or fact.tail == answer) and len(graph.matches(fact, other)) > 1
-    ]
-    if not near or hops < 1:
-        return None
-    fact, other = _sample_edge(near, rng)
-    below: QueryNode | None = QueryNode(other, is_named=True)
-    if graph.name(other) is None or (not other.is_literal and hops > 1 and rng.random() < _TOLD):
-        below = _path_from(graph, other, min(hops - 1, 2), rng, inside, (*facts, fact))
-    return Constraint(fact, below) if below is not None else None
-
-
-def _path_from(
-    graph: FactGraph, start: Node, hops: int, rng: random.Random, avoid: Sequence[Node], before: Sequence[Fact]
-) -> QueryNode | None:
-    """A path of ``hops`` facts at most from a thing, past some things and facts; None where it leads to no name."""
-    nodes, facts = [start], list[Fact]()
-    while len(facts) < hops:
-        near = [
-            (fact, other)
-            for fact, other in _new_facts(graph, nodes[-1], (*before, *facts), rng)
-            if other not in nodes
-            and other not in avoid
-            and len(graph.matches(fact, other)) <= (_MOST_ANSWERS if len(nodes) == 1 else 1)
-            and (len(facts) + 1 < hops or graph.name(other) is not None)
-        ]
-        if not near:
-            break
-        fact, other = _sample_edge(near, rng)
-        nodes.append(other)
-        facts.append(fact)
-        if other.is_literal:
-            break
-        if graph.name(other) is not None and len(facts) >= FEWEST_FACTS and rng.random() > _GOES_ON:
-            break
-    while facts and graph.name(nodes[-1]) is None:
-        nodes.pop()
-        facts.pop()
-    return chain_of(nodes, facts) if facts else None
-
-
-def _new_facts(graph: FactGraph, node: Node, before: Sequence[Fact], rng: random.Random) -> list[tuple[Fact, Node]]:
-    """The facts of a thing, each with its other end, of relations that are not among those before."""
-    if node.is_literal:
-        found = [(fact, fact.head) for fact in graph.facts_with(node)]
-        near = rng.sample(found, min(len(found), 3))
-    else:
-        near = graph.around(node, rng)
-    relations = {fact.relation for fact in before}
-    return [(fact, other) for fact, other in near if fact.relation not in relations]
-
-
-def _sample_fact(graph: FactGraph, rng: random.Random) -> Fact:
-    """A fact; one of a relation with a hundred times the facts is drawn ten times as often."""
-    weights = [len(facts) ** 0.5 for facts in graph.facts_of.values()]
-    return rng.choice(graph.facts_of[rng.choices(list(graph.facts_of), weights)[0]])
-
-
-def _sample_edge(near: Sequence[tuple[Fact, Node]], rng: random.Random) -> tuple[Fact, Node]:
-    """One of some facts, each relation and direction as likely as another."""
-    kinds = sorted({(fact.relation, fact.tail == other) for fact, other in near})
-    kind = rng.choice(kinds)
-    return rng.choice([(fact, other) for fact, other in near if (fact.relation, fact.tail == other) == kind])
