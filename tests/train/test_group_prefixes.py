@@ -17,8 +17,7 @@ from sanderling.train.contract import Row
 from sanderling.train.packed import logprobs
 from sanderling.train.packed.attention import packed_attention
 from sanderling.train.packed.logprobs import distinct, token_logprobs
-from sanderling.train.packed.packing import collate, per_token
-from sanderling.train.packed.prefixes import COPIES, Bundling, common, families, lay_out, neighbours
+from sanderling.train.packed.packing import COPIES, Bundling, collate, common, families, lay_out, neighbours, per_token
 from sanderling.train.trainer import Trainer
 
 MODEL = tiny_model(seed=4).double()

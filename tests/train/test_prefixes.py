@@ -12,8 +12,7 @@ from sanderling.train.contract import Row
 from sanderling.train.packed import attention
 from sanderling.train.packed.attention import Stretch, _with_gradients, _without_gradients, packed_attention
 from sanderling.train.packed.logprobs import token_logprobs
-from sanderling.train.packed.packing import collate
-from sanderling.train.packed.prefixes import lay_out
+from sanderling.train.packed.packing import collate, lay_out
 
 
 def row(ids: list[int], trajectory: str, trained: list[int]) -> Row:

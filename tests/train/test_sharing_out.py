@@ -13,8 +13,7 @@ from tiny_qwen3 import VOCAB
 from sanderling.train.config import Packing, TrainerConfig
 from sanderling.train.contract import Row, ScoreRequest
 from sanderling.train.packed import scorer_layout
-from sanderling.train.packed.packing import bundled, deal
-from sanderling.train.packed.prefixes import COPIES, Bundling
+from sanderling.train.packed.packing import COPIES, Bundling, bundled, deal
 from sanderling.train.packed.scorer_layout import asked, lay_out_requests, lines_of
 from sanderling.train.trainer import _plan
 

@@ -20,8 +20,7 @@ import torch
 
 from sanderling.train.contract import FloatArray, IntArray, Row, ScoreRequest
 from sanderling.train.packed.attention import Span, Stretch
-from sanderling.train.packed.packing import MicroBatch, evened
-from sanderling.train.packed.prefixes import common, joined, neighbours, spans, trees
+from sanderling.train.packed.packing import MicroBatch, common, evened, joined, neighbours, spans, trees
 from sanderling.train.row_source import grouped
 
 Ids = tuple[int, ...]
