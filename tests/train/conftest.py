@@ -1,5 +1,7 @@
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,3 +16,12 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Callable[..., list[Any]]]:
+    """Runs a function on both ranks of a new team, in two processes that live as long as the module."""
+    from team_ranks import processes
+
+    with processes(2) as run:
+        yield run

@@ -1,20 +1,28 @@
-"""What is kept in memory changes no number."""
+"""What layers hold less of, recomputed, on the host or in tiles, changes no number."""
 
+import copy
 from collections.abc import Callable
 from functools import partial
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from tiny_qwen3 import random_rows, tiny_model
-from torch import nn
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+from transformers import Qwen3Config
+from transformers.models.qwen3.modeling_qwen3 import Qwen3MLP
 
 from sanderling.core.errors import UserError
-from sanderling.train.config import MemoryConfig, Packing
+from sanderling.train.adapters import add_adapter
+from sanderling.train.config import LoraConfig, MemoryConfig, Packing, ParallelConfig
 from sanderling.train.packed import memory as memory_module
 from sanderling.train.packed.attention import packed_attention
-from sanderling.train.packed.logprobs import token_logprobs
-from sanderling.train.packed.memory import decoder_layers, economise, on_host
+from sanderling.train.packed.logprobs import TokenLogprobs, token_logprobs
+from sanderling.train.packed.memory import decoder_layers, economise, on_host, tiled
 from sanderling.train.packed.packing import collate
+from sanderling.train.parallel.launch import Place, opened_team
 
 SETTINGS = [
     MemoryConfig(recompute="full"),
@@ -112,3 +120,131 @@ def test_a_model_of_unknown_layers_is_one_sentence():
     model.model.layers = None
     with pytest.raises(UserError, match=r"layers of a Qwen3ForCausalLM"):
         decoder_layers(model)
+
+
+TOKENS, HIDDEN = 32 * 48, 64
+Gradients = list[Tensor]
+
+
+def block() -> Qwen3MLP:
+    torch.manual_seed(0)
+    return Qwen3MLP(Qwen3Config(hidden_size=HIDDEN, intermediate_size=3 * HIDDEN))
+
+
+def gradients_in_tiles(
+    module: nn.Module, tile: int | None, tokens: int = TOKENS, outer: bool = False, autocast: bool = False
+) -> Gradients:
+    """Of the output's weighted sum, by the hidden states and by every weight, in float64."""
+    module = copy.deepcopy(module)
+    dtype = next(module.parameters()).dtype
+    rng = torch.Generator().manual_seed(1)
+    hidden, wanted = (torch.randn(1, tokens, HIDDEN, generator=rng) for _ in range(2))
+    hidden = hidden.to(dtype).requires_grad_()
+    forward: Callable[..., Tensor] = tiled(module, tile) if tile else module.forward
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        output = checkpoint(forward, hidden, use_reentrant=False) if outer else forward(hidden)
+    assert isinstance(output, Tensor)
+    output.backward(wanted.to(output.dtype))
+    found = [hidden.grad, *(weight.grad for weight in module.parameters() if weight.requires_grad)]
+    return [gradient.double() for gradient in found if gradient is not None]
+
+
+def errors(found: Gradients, truth: Gradients) -> list[float]:
+    """Relative Frobenius distance of each weight's gradient."""
+    return [float((a - b).norm() / b.norm()) for a, b in zip(found[1:], truth[1:], strict=True)]
+
+
+@given(st.integers(1, 40), st.integers(1, 45), st.booleans())
+def test_in_float32_nothing_changes_beyond_rounding(tokens: int, tile: int, outer: bool):
+    plain, found = gradients_in_tiles(block(), None, tokens), gradients_in_tiles(block(), tile, tokens, outer)
+    for one, other in zip(found, plain, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("outer", [False, True], ids=["kept", "layer computed again"])
+@pytest.mark.parametrize("autocast", [False, True], ids=["16-bit weights", "autocast"])
+def test_thirty_two_tiles_in_16_bits_err_no_more_than_none(autocast: bool, outer: bool):
+    truth = gradients_in_tiles(block(), None)
+    module = block() if autocast else block().bfloat16()
+    whole = errors(gradients_in_tiles(module, None, outer=outer, autocast=autocast), truth)
+    tiles = errors(gradients_in_tiles(module, TOKENS // 32, outer=outer, autocast=autocast), truth)
+    assert all(0.001 < one < 0.01 for one in whole), "16 bits"
+    assert all(one < 1.1 * other for one, other in zip(tiles, whole, strict=True)), (tiles, whole)
+
+
+def test_frozen_weights_get_no_gradient_and_hidden_states_may_need_none():
+    module = block()
+    module.gate_proj.weight.requires_grad_(False)
+    for one, other in zip(gradients_in_tiles(module, 100), gradients_in_tiles(module, None), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+    hidden = torch.randn(1, 30, HIDDEN)
+    tiled(module, 10)(hidden).sum().backward()
+    found = module.up_proj.weight.grad
+    module.zero_grad()
+    module(hidden).sum().backward()
+    torch.testing.assert_close(found, module.up_proj.weight.grad, atol=1e-5, rtol=1e-5)
+    module.requires_grad_(False)
+    assert not tiled(module, 10)(hidden).requires_grad
+
+
+@pytest.mark.parametrize("recompute", ["none", "full"])
+def test_each_tile_runs_twice_even_where_the_layer_is_computed_again(recompute: str):
+    model = tiny_model(layers=3)
+    calls = 0
+
+    def count(*_: object) -> None:
+        nonlocal calls
+        calls += 1
+
+    for layer in decoder_layers(model):
+        layer.get_submodule("mlp.act_fn").register_forward_hook(count)
+    economise(model, MemoryConfig(recompute=recompute, mlp_tile=16))
+    batch = collate(random_rows(3), Packing.VARLEN)
+    with packed_attention(model):
+        TokenLogprobs(model)(batch)[0].sum().backward()
+    tiles = -(-batch.ids.shape[1] // 16)
+    assert tiles > 2 and calls == 2 * 3 * tiles
+
+
+def test_a_tile_is_no_more_tokens_where_rows_lie_side_by_side():
+    plain, module = block(), block()
+    hidden = torch.randn(6, 5, HIDDEN)
+    one, other = (hidden.clone().requires_grad_() for _ in range(2))
+    seen: list[int] = []
+    module.gate_proj.register_forward_pre_hook(lambda _, taken: seen.append(taken[0].numel() // HIDDEN))
+    run = tiled(module, 8)
+    expected, found = plain(one), run(other)
+    expected.square().sum().backward()
+    found.square().sum().backward()
+    assert found.shape == hidden.shape and max(seen) == 8
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(other.grad, one.grad, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(module.up_proj.weight.grad, plain.up_proj.weight.grad, atol=1e-5, rtol=1e-5)
+    with torch.no_grad():
+        torch.testing.assert_close(run(hidden), expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("rank", [0, 4], ids=["all weights", "LoRA"])
+def test_in_shards_as_without_tiles(rank: int):
+    def run(tile: int | None) -> dict[str, Tensor]:
+        model = tiny_model()
+        if rank:
+            add_adapter(model, LoraConfig(rank=rank))
+            for name, weight in model.named_parameters():
+                if "lora_B" in name:  # at first nothing would come through
+                    nn.init.normal_(weight, std=0.3)
+        economise(model, MemoryConfig(recompute="full", mlp_tile=tile))
+        scored = TokenLogprobs(model)
+        with opened_team(ParallelConfig(), Place(), None, bfloat16=True) as (team, _), packed_attention(model):
+            team.prepare(scored)
+            scored(collate(random_rows(6), Packing.VARLEN))[0].sum().backward()
+            return {
+                name: weight.grad.full_tensor()  # pyright: ignore[reportAttributeAccessIssue]  # sharded
+                for name, weight in model.named_parameters()
+                if weight.grad is not None
+            }
+
+    plain, found = run(None), run(16)
+    assert found.keys() == plain.keys() and any("mlp" in name for name in found)
+    for name, one in plain.items():
+        assert float((found[name] - one).norm() / one.norm()) < 0.02, name

@@ -1,15 +1,167 @@
-"""Rows on disk: what was written is read, and what makes no row is counted with its reason."""
+"""Rows on disk: what becomes of long branches, what is written and read, and what is told before training."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from train_records import PROFILE, WordTokenizer, record
 
+from sanderling.core.errors import UserError
+from sanderling.core.record import NodeKind, Trajectory
+from sanderling.train.config import Aggregation
 from sanderling.train.contract import Row
-from sanderling.train.encoding import Encoding, Limit, Overlong
-from sanderling.train.row_source import ParquetSource, index_rows, left_out_file, sft_rows, write_rows
+from sanderling.train.encoding import Encoding, Limit, Overlong, Piece, fit, rows_of
+from sanderling.train.row_source import (
+    SCHEMA,
+    ListSource,
+    ParquetSource,
+    holds_rows,
+    index_rows,
+    left_out_file,
+    sft_rows,
+    write_rows,
+)
+from sanderling.train.trainer import row_weights
+
+MARK = 3
+
+
+def mark(cut: int) -> list[int]:
+    return [-cut] * MARK
+
+
+@st.composite
+def branches(draw: st.DrawFn) -> list[Piece]:
+    """System, question, then turns and observations, the last a turn; every id tells its message and place."""
+    kinds = [NodeKind.SYSTEM, NodeKind.QUESTION]
+    for _ in range(draw(st.integers(0, 6))):
+        kinds += [NodeKind.TURN, draw(st.sampled_from([NodeKind.OBSERVATION, NodeKind.HINT]))]
+    kinds.append(NodeKind.TURN)
+    sizes = [draw(st.integers(1, 40)) for _ in kinds]
+    return [
+        Piece(node, kind, [node * 1000 + at for at in range(size)])
+        for node, (kind, size) in enumerate(zip(kinds, sizes, strict=True))
+    ]
+
+
+def tokens(pieces: list[Piece]) -> int:
+    return sum(len(piece.ids) for piece in pieces)
+
+
+def turns(pieces: list[Piece]) -> frozenset[int]:
+    return frozenset(at for at, piece in enumerate(pieces) if piece.kind is NodeKind.TURN)
+
+
+@given(branches(), st.integers(1, 300), st.sampled_from(list(Overlong)))
+def test_no_part_is_longer_than_the_limit_and_every_part_ends_with_a_turn(pieces, most, how):
+    fitted = fit(pieces, turns(pieces), Limit(most, how, least_observation=8), mark)
+    for part in fitted.parts:
+        assert tokens(part.pieces) <= most
+        assert part.pieces[-1].kind is NodeKind.TURN
+        assert part.trains and part.trains <= turns(part.pieces)
+        assert [p.kind for p in part.pieces[:2]] == [NodeKind.SYSTEM, NodeKind.QUESTION]
+    if tokens(pieces) <= most:
+        assert [part.pieces for part in fitted.parts] == [pieces] and fitted.cut_tokens == 0
+
+
+@given(branches(), st.integers(1, 300))
+def test_a_cut_leaves_all_but_observations_as_they_were_and_the_ends_of_those(pieces, most):
+    fitted = fit(pieces, turns(pieces), Limit(most, Overlong.CUT, least_observation=8), mark)
+    bounded = [min(len(p.ids), 8) if p.kind is NodeKind.OBSERVATION else len(p.ids) for p in pieces]
+    assert bool(fitted.parts) == (min(sum(bounded), tokens(pieces)) <= most)
+    for part in fitted.parts:
+        assert tokens(part.pieces) + fitted.cut_tokens == tokens(pieces)
+        for before, after in zip(pieces, part.pieces, strict=True):
+            if after.ids == before.ids:
+                continue
+            assert before.kind is NodeKind.OBSERVATION
+            (*_, last) = (at for at, i in enumerate(after.ids) if i < 0)
+            tail = after.ids[last + 1 :]
+            head = after.ids[: last + 1 - MARK]
+            assert after.ids[last] == len(after.ids) - len(before.ids)
+            assert head == before.ids[: len(head)] and tail == before.ids[len(before.ids) - len(tail) :]
+            assert 0 <= len(head) - len(tail) <= 1
+
+
+@given(branches(), st.integers(1, 300), st.sampled_from([0.0, 0.3, 0.9]))
+def test_a_split_trains_each_turn_that_fits_once_with_unbroken_context(pieces, most, share):
+    fitted = fit(pieces, turns(pieces), Limit(most, Overlong.SPLIT, context_share=share), mark)
+    trained = [part.pieces[at].node for part in fitted.parts for at in part.trains]
+    opening = tokens(pieces[:2])
+    alone = {p.node for p in pieces if p.kind is NodeKind.TURN and opening + len(p.ids) <= most}
+    assert sorted(trained) == sorted(set(trained))
+    assert set(trained) == alone
+    for part in fitted.parts:
+        nodes = [piece.node for piece in part.pieces[2:]]
+        assert nodes == list(range(nodes[0], nodes[-1] + 1))
+        assert part.pieces[2].kind is NodeKind.TURN
+
+
+@pytest.mark.parametrize(("how", "rows"), [(Overlong.DROP, 0), (Overlong.SPLIT, 4)])
+def test_what_became_of_a_trajectory_is_counted(how: Overlong, rows: int):
+    encoding = Encoding(WordTokenizer(), PROFILE)
+    made = rows_of(record("sssssva"), encoding, Limit(50, how, context_share=0.0))
+    assert len(made.rows) == rows
+    assert made.longest > 50
+    assert (made.too_long, made.split, made.cut, made.turns_left_out) == ((1, 0, 0, 7) if rows == 0 else (0, 1, 0, 0))
+
+
+def long_observation(size: int) -> Trajectory:
+    base = record("sa")
+    nodes = list(base.nodes)
+    nodes[3] = nodes[3].model_copy(update={"token_ids": tuple(range(100, 100 + size))})
+    return base.model_copy(update={"nodes": tuple(nodes)})
+
+
+def test_a_cut_observation_says_how_much_is_missing():
+    encoding = Encoding(WordTokenizer(), PROFILE)
+    made = rows_of(long_observation(2_000), encoding, Limit(500, Overlong.CUT))
+    (row,) = made.rows
+    assert len(row.ids) == 500 and made.cut == 1
+    assert made.cut_tokens == made.longest - 500
+    text = encoding.tokenizer.decode([int(i) for i in row.ids if i < 64 and i > 2 and int(i) in encoding.tokenizer.seen])
+    assert "tokens left out" in text
+    assert row.loss_mask[-1]
+
+
+def forked(shape: Callable[[Trajectory], Trajectory] = lambda t: t) -> Trajectory:
+    base = record("sva")
+    fork = base.nodes[6].model_copy(update={"parent": 5})
+    return shape(base.model_copy(update={"nodes": (*base.nodes, fork), "leaf": 6}))
+
+
+def test_branches_become_rows_and_a_shared_turn_is_trained_once():
+    encoding = Encoding(WordTokenizer(), PROFILE)
+    made = rows_of(forked(), encoding, Limit(10**6))
+    main, side = made.rows
+    trajectory = forked()
+    assert main.ids.tolist() == trajectory.token_ids(6) and side.ids.tolist() == trajectory.token_ids(7)
+    assert main.loss_mask.sum() == sum(len(trajectory.nodes[at].token_ids or ()) for at in (2, 4, 6))
+    assert side.loss_mask.sum() == len(trajectory.nodes[7].token_ids or ())
+    assert main.trajectory == side.trajectory
+
+
+def test_turns_of_a_dropped_branch_are_trained_on_another_that_fits():
+    encoding = Encoding(WordTokenizer(), PROFILE)
+    long = forked(
+        lambda t: t.model_copy(
+            update={
+                "nodes": (*t.nodes[:6], t.nodes[6].model_copy(update=dict.fromkeys(("logprobs", "versions", "loss_mask"))
+                | {"token_ids": tuple(range(400))}), *t.nodes[7:])
+            }
+        )
+    )  # fmt: skip
+    made = rows_of(long, encoding, Limit(200))
+    (side,) = made.rows
+    assert side.loss_mask.sum() == sum(len(long.nodes[at].token_ids or ()) for at in (2, 4, 7))
+    assert (made.too_long, made.turns_left_out) == (1, 1)
+
 
 GIVEN = [
     record("sva", name="a"),
@@ -68,3 +220,139 @@ def test_what_is_shortened_or_split_is_told(tmp_path: Path, how: Overlong) -> No
     else:
         assert (counts.split, len(rows), counts.turns_left_out) == (1, 2, 0) and not left.exists()
         assert {row.trajectory for row in rows} == {"long"}
+
+
+def rows(count: int = 20) -> list[Row]:
+    rng = np.random.default_rng(0)
+    found = []
+    for number in range(count):
+        mask = rng.random(size := int(rng.integers(3, 30))) < 0.4
+        mask[0] = False
+        if number % 7 == 3:
+            mask[:] = False
+        found.append(Row(ids=rng.integers(0, 50, size), loss_mask=mask, trajectory=f"t{number % 13}", group=f"g{number}"))
+    return found
+
+
+def write(path: Path, found: list[Row], group: int = 3, tokenizer: str | None = "words") -> Path:
+    table = [
+        {"trajectory": r.trajectory, "group": r.group, "ids": r.ids.tolist(), "loss_mask": r.loss_mask.tolist()} for r in found
+    ]
+    schema = SCHEMA.with_metadata({"tokenizer": tokenizer}) if tokenizer else SCHEMA
+    pq.write_table(pa.Table.from_pylist(table, schema=schema), path, row_group_size=group)
+    return path
+
+
+def test_a_file_gives_what_a_list_gives(tmp_path: Path) -> None:
+    listed, filed = ListSource(rows()), ParquetSource(index_rows([write(tmp_path / "r.parquet", rows())]))
+    assert filed.lengths.tolist() == listed.lengths.tolist()
+    for number in (*range(len(listed.lengths)), 3, 0):
+        assert len(filed[number]) == len(listed[number])
+        for ours, theirs in zip(filed[number], listed[number], strict=True):
+            assert (ours.trajectory, ours.group) == (theirs.trajectory, theirs.group)
+            assert np.array_equal(ours.ids, theirs.ids) and np.array_equal(ours.loss_mask, theirs.loss_mask)
+            assert ours.ids.dtype == np.int64 and ours.loss_mask.dtype == np.bool_
+    survey = filed.survey
+    assert survey.tokenizer == "words" and listed.survey.tokenizer is None
+    assert (survey.rows, survey.tokens, survey.trained_tokens, survey.longest, survey.largest_id) == (
+        listed.survey.rows, listed.survey.tokens, listed.survey.trained_tokens, listed.survey.longest, listed.survey.largest_id,
+    )  # fmt: skip
+
+
+def test_few_row_groups_are_read_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = [Row(ids=row.ids, loss_mask=row.loss_mask, trajectory=str(n)) for n, row in enumerate(rows(60))]
+    source = ParquetSource(index_rows([write(tmp_path / "r.parquet", alone, group=4)]))
+    read: list[int] = []
+    real = pq.ParquetFile.read_row_group
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", lambda self, i, **more: read.append(i) or real(self, i, **more))
+    for number in range(len(source.lengths)):
+        assert len(source[number]) == 1
+    assert read == list(range(15)), "in order each is read once"
+    source[0]
+    assert read[-1] == 0 and len(read) == 16, "the first is no longer held"
+
+
+def test_equal_names_in_two_files_weigh_as_two_trajectories(tmp_path: Path) -> None:
+    """A long one and a short one, the short one in two rows: half of the loss each."""
+    files = [
+        write(tmp_path / f"{size}.parquet", [Row(np.arange(size), np.arange(size) > 0, trajectory="q1-0")] * count)
+        for size, count in ((41, 1), (3, 2))
+    ]
+    source = ParquetSource(index_rows(files))
+    found = [row for index in range(len(source.lengths)) for row in source[index]]
+    weights = row_weights(found, Aggregation.TRAJECTORY_MEAN)
+    shares = [weight * int(row.loss_mask.sum()) for weight, row in zip(weights, found, strict=True)]
+    assert shares == pytest.approx([0.5, 0.25, 0.25])
+    unnamed = write(tmp_path / "unnamed.parquet", [Row(np.arange(3), np.arange(3) > 0)] * 2)
+    assert [len(family) for family in index_rows([*files, unnamed]).families] == [1, 2, 1, 1]
+
+
+def test_tokenizers_of_files_have_to_agree(tmp_path: Path) -> None:
+    files = [write(tmp_path / f"{name}.parquet", rows(), tokenizer=name) for name in "ab"]
+    with pytest.raises(UserError, match=r"several tokenizers \(a, b\)"):
+        index_rows(files)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"loss_mask": [False, True]}, "row t0 has 3 ids and 2 places in its loss mask"),
+        ({"loss_mask": [True, True, False]}, "row t0 trains its first token"),
+        ({"ids": None}, "without ids"),
+        ({"ids": [1, -2, 3]}, "negative ids"),
+    ],
+)
+def test_bad_rows_are_told_by_name(tmp_path: Path, change: dict[str, object], sentence: str) -> None:
+    good = {"trajectory": "t0", "group": "g", "ids": [1, 2, 3], "loss_mask": [False, True, True]}
+    other = {**good, "trajectory": "t1"}
+    pq.write_table(pa.Table.from_pylist([other, {**good, **change}], schema=SCHEMA), tmp_path / "r.parquet")
+    with pytest.raises(UserError, match=sentence):
+        index_rows([tmp_path / "r.parquet"])
+
+
+def test_what_is_no_file_of_rows_is_told(tmp_path: Path) -> None:
+    (tmp_path / "noise.parquet").write_bytes(b"PAR1 noise")
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "other.parquet")
+    whole = write(tmp_path / "r.parquet", rows())
+    assert [holds_rows(tmp_path / name) for name in ("noise.parquet", "other.parquet", "none", "r.parquet")] == [False] * 3 + [
+        True
+    ]
+    with pytest.raises(UserError, match="not a readable file of rows"):
+        index_rows([tmp_path / "noise.parquet"])
+    source = ParquetSource(index_rows([whole]))
+    whole.write_bytes(whole.read_bytes()[:100])
+    with pytest.raises(UserError, match="can no longer be read"):
+        source[0]
+    assert index_rows([write(tmp_path / "empty.parquet", [])]).families == ()
+
+
+IDS, MASK = pa.list_(pa.int32()), pa.list_(pa.bool_())
+
+
+def foreign(path: Path, ids: pa.Array, mask: pa.Array) -> Path:
+    """A file of one row that another program wrote."""
+    pq.write_table(pa.table({"trajectory": ["a"], "group": ["g"], "ids": ids, "loss_mask": mask}), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("ids", "mask", "told"),
+    [
+        (pa.array([[1, 2, 3]], IDS), pa.array([[False, None, True]], MASK), "gaps"),
+        (pa.array([[1, None, 3]], IDS), pa.array([[False, True, True]], MASK), "gaps"),
+        (pa.array([None], IDS), pa.array([[False, True]], MASK), "without ids"),
+        (pa.array([[1.5, 2.0]], pa.list_(pa.float64())), pa.array([[False, True]], MASK), "lists of integers"),
+        (pa.array(["abc"]), pa.array([[False, True]], MASK), "lists of integers"),
+        (pa.array([[1, 2]], pa.list_(pa.int32(), 2)), pa.array([[False, True]], MASK), "lists of integers"),
+        (pa.array([[1, 2]], IDS), pa.array([[0, 2]], pa.list_(pa.int8())), "of booleans"),
+    ],
+)
+def test_columns_of_other_kinds_are_one_sentence(tmp_path: Path, ids: pa.Array, mask: pa.Array, told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        index_rows([foreign(tmp_path / "rows.parquet", ids, mask)])
+
+
+def test_wide_lists_are_rows_too(tmp_path: Path) -> None:
+    ids, mask = pa.array([[1, 2]], pa.large_list(pa.int64())), pa.array([[False, True]], pa.large_list(pa.bool_()))
+    (row,) = ParquetSource(index_rows([foreign(tmp_path / "rows.parquet", ids, mask)]))[0]
+    assert row.ids.tolist() == [1, 2] and row.loss_mask.tolist() == [False, True]

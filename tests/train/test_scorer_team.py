@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scorer_ranks import CONFIG, asked, refuse, score, score_own
-from test_team import alone, pair  # noqa: F401  # pair is a fixture
+from test_team import alone
 from tiny_qwen3 import tiny_model
 
 from sanderling.train.contract import Scored
@@ -27,7 +27,7 @@ def all_same(ours: list[Scored], theirs: list[Scored]) -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 3, 4], ids=["nothing", "an idle rank", "unequal shares", "four"])
 @pytest.mark.parametrize("shard", [True, False], ids=["shards", "replicas"])
-def test_two_ranks_score_what_one_does(pair, count: int, shard: bool):  # noqa: F811
+def test_two_ranks_score_what_one_does(pair, count: int, shard: bool):
     (first, passes), (second, others) = pair(score, count, shard)
     solo, alone_passes = alone(score, count, False)
     all_same(first, solo)
@@ -37,7 +37,7 @@ def test_two_ranks_score_what_one_does(pair, count: int, shard: bool):  # noqa: 
     assert max(passes, others) < alone_passes or count < 2
 
 
-def test_scores_over_shards_are_row_logprobs_of_the_whole_model(pair):  # noqa: F811
+def test_scores_over_shards_are_row_logprobs_of_the_whole_model(pair):
     (found, _), _ = pair(score, 3, True)
     requests, rows = asked(3)
     model = tiny_model(seed=3)
@@ -48,7 +48,7 @@ def test_scores_over_shards_are_row_logprobs_of_the_whole_model(pair):  # noqa: 
 
 
 @pytest.mark.parametrize("shard", [True, False], ids=["shards", "replicas"])
-def test_two_ranks_share_a_line(pair, shard: bool):  # noqa: F811
+def test_two_ranks_share_a_line(pair, shard: bool):
     (first, _), (second, _) = pair(score, 3, shard, 2)
     solo, _ = alone(score, 3, False)
     all_same(first, solo)
@@ -56,7 +56,7 @@ def test_two_ranks_share_a_line(pair, shard: bool):  # noqa: F811
 
 
 @pytest.mark.parametrize("counts", [[3, 1], [0, 2], [2, 0], [0, 0]])
-def test_ranks_bring_requests_of_their_own(pair, counts: list[int]):  # noqa: F811
+def test_ranks_bring_requests_of_their_own(pair, counts: list[int]):
     found = pair(score_own, counts)
     requests, _ = asked(sum(counts))
     expected = ModelScorer.of(tiny_model(seed=3), CONFIG).score_many(requests)
@@ -65,6 +65,6 @@ def test_ranks_bring_requests_of_their_own(pair, counts: list[int]):  # noqa: F8
         same(ours, theirs)
 
 
-def test_a_request_that_cannot_be_scored_ends_all_ranks(pair):  # noqa: F811
+def test_a_request_that_cannot_be_scored_ends_all_ranks(pair):
     errors = pair(refuse, errors=True)
     assert [type(error) for error in errors] == [ValueError, ValueError]

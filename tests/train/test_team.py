@@ -4,7 +4,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
-from team_ranks import Ran, flat, processes, refuse, sample_for_real, sum_random, take_steps, train_bandit
+from team_ranks import Ran, flat, refuse, sample_for_real, sum_random, take_steps, train_bandit
 from test_rl import CONFIG, QUESTIONS
 from test_rl_real_policy import TRAINER, base  # noqa: F401  # a fixture
 from tiny_qwen3 import save_tiny, tiny_model
@@ -83,13 +83,6 @@ with join_team(rank, 2, Path(sys.argv[2]), context=1 if shards else 2) as team:
     Trainer(tiny_model(), TrainerConfig(micro_batch_tokens=64), Sharded(team) if shards else team).step(random_rows(6), loss)
 """
 HERE = str(Path(__file__).parent)
-
-
-@pytest.fixture(scope="module")
-def pair() -> Iterator[Callable]:
-    """Runs a function on both ranks of a new team, in two processes that live as long as the module."""
-    with processes(2) as run:
-        yield run
 
 
 def alone(function: Callable, *arguments) -> Ran:

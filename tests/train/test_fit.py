@@ -1,0 +1,373 @@
+"""Plans agree with what models hold and compute, and what they say to set makes a run fit."""
+
+import gc
+import json
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_qwen3 import random_rows, tiny_model
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import Qwen3Config, Qwen3ForCausalLM
+
+from sanderling.core.errors import UserError
+from sanderling.train.adapters import add_adapter
+from sanderling.train.config import (
+    GRADIENT_BUCKET,
+    Aggregation,
+    LoraConfig,
+    MemoryConfig,
+    Packing,
+    Precision,
+    Recompute,
+    SftConfig,
+    TrainerConfig,
+)
+from sanderling.train.fit import OVERHEAD, Devices, Load, Plan, estimate, judge, kept_bytes, with_changes
+from sanderling.train.packed import memory as memory_module
+from sanderling.train.packed.attention import Stretch, packed_attention
+from sanderling.train.packed.logprobs import hidden_states
+from sanderling.train.packed.memory import economise
+from sanderling.train.packed.packing import collate
+from sanderling.train.shape import Shape, lora_parameters, read_shape, shape_of
+
+QWEN3_4B = Shape(hidden=2560, layers=36, heads=32, kv_heads=8, head_dim=128, intermediate=9728, vocab=151_936, tied=True)
+
+
+def saved(layers: int, memory: MemoryConfig) -> tuple[int, int]:
+    """Bytes that autograd keeps of a forward pass over the layers, and its tokens."""
+    model = tiny_model(layers=layers)
+    economise(model, memory)
+    kept: dict[int, int] = {}
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        if not isinstance(tensor, nn.Parameter):
+            kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    batch = collate(random_rows(6), Packing.VARLEN)
+    with packed_attention(model), torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        hidden = hidden_states(model, batch.ids, batch.positions, batch.stretches)
+        total = sum(kept.values())
+        del hidden
+    return total, batch.ids.shape[1]
+
+
+@pytest.mark.parametrize("recompute", ["full", "none"])
+def test_what_layers_keep_is_what_autograd_saves(recompute: str, tmp_path: Path):
+    memory = MemoryConfig(recompute=recompute)
+    (two, tokens), (four, _) = saved(2, memory), saved(4, memory)
+    model = tiny_model(layers=4)
+    model.config.save_pretrained(tmp_path)
+    shape = read_shape(tmp_path)
+    measured = (four - two) / 2 * 4
+    assert kept_bytes(shape, memory, tokens, 4, 4) == pytest.approx(measured, rel=0.02 if recompute == "full" else 0.25)
+
+
+def held(layers: int, memory: MemoryConfig, moved: list[int]) -> tuple[int, int]:
+    """Bytes of all tensors that a forward pass over the layers leaves alive, whoever holds them, but for those that are moved
+    to the host (told in ``moved``); and its tokens."""
+
+    @contextmanager
+    def away(device: str = "cuda") -> Iterator[None]:
+        def pack(tensor: torch.Tensor) -> torch.Size:
+            moved.append(tensor.numel() * tensor.element_size())
+            return tensor.shape
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, torch.empty):
+            yield
+
+    def alive() -> dict[int, int]:
+        gc.collect()
+        found = [o for o in gc.get_objects() if type(o) in (torch.Tensor, nn.Parameter)]
+        return {one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() for one in found}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory_module, "on_host", away)
+        model = tiny_model(layers=layers)
+        economise(model, memory)
+        batch = collate(random_rows(6), Packing.VARLEN)
+        before = alive()
+        kept: list[torch.Tensor] = []
+        here = torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t)
+        with packed_attention(model), here:
+            hidden = hidden_states(model, batch.ids, batch.positions, batch.stretches)
+            total = sum(size for place, size in alive().items() if place not in before)
+            del hidden
+    return total, batch.ids.shape[1]
+
+
+@pytest.mark.parametrize("offload", [False, True])
+@pytest.mark.parametrize("recompute", ["full", "selective"])
+def test_what_stays_on_the_device_and_what_waits_on_the_host(recompute: str, offload: bool, tmp_path: Path):
+    """Selective recomputation holds attention's outputs outside of what autograd saves, so that offloading never sees them."""
+    memory = MemoryConfig(recompute=recompute, offload=offload)
+    moved: list[int] = []
+    (two, tokens), two_moved = held(2, memory, moved), sum(moved)
+    moved.clear()
+    (four, _), four_moved = held(4, memory, moved), sum(moved)
+    tiny_model(layers=2).config.save_pretrained(tmp_path)
+    trainer = TrainerConfig(memory=memory, micro_batch_tokens=1)
+    planned = estimate(read_shape(tmp_path), trainer, Load(tokens))
+    assert planned.host == four_moved - two_moved
+    assert planned.parts["kept for the backward pass"] == pytest.approx(four - two, rel=0.02)
+
+
+def test_parameters_and_flops_are_the_models_own(tmp_path: Path):
+    model = tiny_model(layers=3)
+    model.config.save_pretrained(tmp_path)
+    shape = read_shape(tmp_path)
+    assert shape.parameters == sum(p.numel() for p in model.parameters())
+    ids = torch.zeros(1, 64, dtype=torch.int64)
+    with FlopCounterMode(display=False) as counter:
+        model(input_ids=ids).logits.sum().backward()
+    counted = counter.get_total_flops()
+    # The counter knows no attention on a CPU: two products, each once forward and twice backward, half of the pairs.
+    attention = (2 + 2) * 3 / 2 * 64 * 64 * shape.layers * shape.heads * shape.head_dim
+    assert shape.flops(64, 64) == pytest.approx(counted + attention, rel=1e-3)
+
+
+@given(st.integers(1, 64), st.integers(1_000, 300_000), st.sampled_from(["none", "selective", "full"]), st.booleans())
+def test_more_ranks_and_more_thrift_never_need_more(ranks: int, tokens: int, recompute: str, tile: bool):
+    memory = MemoryConfig(recompute=recompute, mlp_tile=4096 if tile else None)
+    trainer = TrainerConfig(precision=Precision.BFLOAT16, memory=memory)
+    thrifty = trainer.model_copy(update={"memory": MemoryConfig(recompute="full", mlp_tile=4096, offload=True)})
+    here, there = (estimate(QWEN3_4B, trainer, Load(tokens, ranks=n, sharded=True)) for n in (ranks, ranks + 1))
+    assert there.total <= here.total
+    assert estimate(QWEN3_4B, thrifty, Load(tokens, ranks=ranks, sharded=True)).total <= here.total
+    assert here.seconds(989e12) > 0
+
+
+def test_what_hosts_hold_to_read_and_save():
+    trainer = TrainerConfig(precision=Precision.BFLOAT16)
+    shards, copies = (estimate(QWEN3_4B, trainer, Load(8_192, 8, sharded)) for sharded in (True, False))
+    assert shards.read == copies.read == 4 * QWEN3_4B.parameters
+    assert shards.gathered == 12 * QWEN3_4B.parameters, "weights and both moments"
+    lora = estimate(QWEN3_4B, trainer, Load(8_192, 8, True, lora_parameters=33_000_000))
+    assert lora.read == 2 * QWEN3_4B.parameters, "its frozen base is 16 bits wide"
+    assert lora.gathered == 12 * 33_000_000
+    way = "gradients on their way to others"
+    assert copies.parts[way] == GRADIENT_BUCKET
+    assert way not in shards.parts and way not in estimate(QWEN3_4B, trainer, Load(8_192)).parts
+
+
+def test_a_directory_without_a_model_is_one_sentence(tmp_path: Path):
+    with pytest.raises(UserError, match=r"config\.json"):
+        read_shape(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({"hidden_size": 8}))
+    with pytest.raises(UserError, match="num_hidden_layers"):
+        read_shape(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["num_experts", "num_local_experts", "n_routed_experts"])
+def test_a_mixture_of_experts_is_not_counted_as_if_it_were_dense(name: str):
+    dense = {
+        "hidden_size": 2048, "num_hidden_layers": 48, "num_attention_heads": 32, "num_key_value_heads": 4,
+        "intermediate_size": 6144, "vocab_size": 151_936,
+    }  # fmt: skip
+    with pytest.raises(UserError, match=f"mixture of 128 experts .{name}"):
+        shape_of(dense | {name: 128}, "config.json")
+    assert shape_of(dense | {name: None}, "config.json") == shape_of(dense | {name: 1}, "config.json")
+
+
+SHAPES = {
+    "0.6B": Shape(1024, 2, 16, 8, 128, 3072, 64, tied=True),
+    "4B": Shape(2560, 2, 32, 8, 128, 9728, 64, tied=True),
+    "8B": Shape(4096, 2, 32, 8, 128, 12_288, 64, tied=True),
+    "32B": Shape(5120, 2, 64, 8, 128, 25_600, 64, tied=True),
+    "wide": Shape(3584, 2, 28, 4, 128, 18_944, 64, tied=True),
+}
+"""Two layers each, and next to no head: that of a long row runs in chunks, and is planned by itself."""
+TOKENS = 16_384
+LORA = LoraConfig(rank=16)
+
+
+class Counted(TorchDispatchMode):
+    """Bytes of all storages that operators made and nobody has let go of, and the most of them at any time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = self.peak = 0
+        self._sizes: dict[int, int] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        for storage in (one.untyped_storage() for one in tree_leaves(made) if isinstance(one, torch.Tensor)):
+            if storage._cdata not in self._sizes:
+                self._sizes[storage._cdata] = storage.nbytes()
+                self.now += storage.nbytes()
+                weakref.finalize(storage, self._gone, storage._cdata)
+        self.peak = max(self.peak, self.now)
+        return made
+
+    def _gone(self, storage: int) -> None:
+        self.now -= self._sizes.pop(storage)
+
+
+@pytest.fixture(params=["mixed", "shards", "float32", "adapter"])
+def kind(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Mixed precision; 16 bits throughout, as shards compute; neither; an adapter on a base in 16 bits.
+
+    Models are made in the numbers that they compute in.
+    """
+    torch.set_default_dtype(torch.bfloat16 if request.param in ("shards", "adapter") else torch.float32)
+    yield request.param
+    torch.set_default_dtype(torch.float32)
+
+
+def weightless(config: Qwen3Config, kind: str) -> Qwen3ForCausalLM:
+    """A model whose memory nobody touches."""
+    with torch.device("meta"):
+        model = Qwen3ForCausalLM(config)
+    model = model.to_empty(device="cpu").train()
+    torch.set_default_dtype(torch.float32)
+    if kind == "adapter":
+        add_adapter(model, LORA)
+    return model
+
+
+def counted(shape: Shape, memory: MemoryConfig, kind: str) -> int:
+    """Bytes that a pass over one row holds at most, beside weights and gradients, which are there before it."""
+    config = Qwen3Config(
+        hidden_size=shape.hidden, num_hidden_layers=shape.layers, num_attention_heads=shape.heads,
+        num_key_value_heads=shape.kv_heads, head_dim=shape.head_dim, intermediate_size=shape.intermediate,
+        vocab_size=shape.vocab, tie_word_embeddings=shape.tied,
+    )  # fmt: skip
+    model = weightless(config, kind)
+    economise(model, memory)
+    with FakeTensorMode(allow_non_fake_inputs=True) as fake, Counted() as count:
+        for module in model.modules():
+            for name, own in module.named_parameters(recurse=False):
+                weight = nn.Parameter(fake.from_tensor(own.detach()), own.requires_grad)
+                weight.grad = torch.zeros_like(weight) if own.requires_grad else None
+                setattr(module, name, weight)
+            for name, own in module.named_buffers(recurse=False):
+                setattr(module, name, fake.from_tensor(own))
+        before = count.now
+        ids, positions = torch.zeros(1, TOKENS, dtype=torch.int64), torch.arange(TOKENS)[None]
+        with packed_attention(model):
+            with torch.autocast("cpu", torch.bfloat16, enabled=kind in ("mixed", "adapter")):
+                hidden = hidden_states(model, ids, positions, [Stretch(TOKENS)])
+            hidden.backward(torch.ones_like(hidden))
+        return count.peak - before
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [
+        pytest.param(MemoryConfig(), id="none"),
+        pytest.param(MemoryConfig(mlp_tile=2048), id="tiles"),
+        pytest.param(MemoryConfig(recompute=Recompute.SELECTIVE), id="selective"),
+        pytest.param(MemoryConfig(recompute=Recompute.SELECTIVE, mlp_tile=2048), id="selective in tiles"),
+        pytest.param(MemoryConfig(recompute=Recompute.FULL), id="full"),
+        pytest.param(MemoryConfig(recompute=Recompute.FULL, mlp_tile=2048), id="full in tiles"),
+    ],
+)
+@pytest.mark.parametrize(
+    "name", ["0.6B", "4B", "wide", *(pytest.param(name, marks=pytest.mark.slow) for name in ("8B", "32B"))]
+)
+def test_what_is_alive_at_once_is_what_was_planned(name: str, memory: MemoryConfig, kind: str):
+    shape = SHAPES[name]
+    precision = Precision.FLOAT32 if kind == "float32" else Precision.BFLOAT16
+    trainer = TrainerConfig(precision=precision, memory=memory, micro_batch_tokens=1)
+    adapter = lora_parameters(shape, LORA) if kind == "adapter" else None
+    parts = estimate(shape, trainer, Load(TOKENS, sharded=kind == "shards", lora_parameters=adapter)).parts
+    planned = parts["kept for the backward pass"] + parts["alive at once, in a layer or at the head"]
+    if kind == "mixed":
+        planned += parts["weights in use"]
+    measured = counted(shape, memory, kind)
+    assert 0.97 * measured < planned < 1.25 * measured
+
+
+QWEN3_14B = Shape(hidden=5120, layers=40, heads=40, kv_heads=8, head_dim=128, intermediate=17_408, vocab=151_936, tied=False)
+GIB = 2**30
+H200, CARD = 139 * GIB, 24 * GIB - GIB // 2
+THRIFTY = MemoryConfig(recompute="full", offload=True, mlp_tile=8192)
+
+
+def settings(kind: str = "none", rank: int = 0, **trainer: object) -> SftConfig:
+    values = {"precision": Precision.BFLOAT16, **trainer}
+    return SftConfig.model_validate(
+        {"trainer": TrainerConfig.model_validate(values), "parallel": {"kind": kind}, "lora": {"rank": rank}}
+    )
+
+
+def plan(config: SftConfig, row: int, size: int, ranks: int = 1, shape: Shape = QWEN3_4B) -> Plan:
+    return judge(config, shape, Devices("a card", ranks, size + OVERHEAD), row)
+
+
+def test_a_plan_that_does_not_fit_names_the_knob_that_makes_it():
+    config = settings(logit_chunk=400_000_000)
+    found = plan(config, 32_768, H200)
+    assert not found.fits and found.changed and "trainer.memory.recompute" in found.sentence
+    assert plan(with_changes(config, found.changed), 32_768, H200).fits
+    assert plan(config, 262_144, H200).changed["trainer.memory.offload"] is True
+    hopeless = plan(config, 262_144, 24 * GIB)
+    assert not hopeless.changed and "LoRA" in hopeless.sentence
+    assert plan(settings(rank=16, logit_chunk=400_000_000), 32_768, 24 * GIB).changed
+
+
+def test_a_row_that_no_thrift_fits_is_shared_by_as_many_devices_as_it_takes():
+    config = settings("fsdp", micro_batch_tokens=1 << 20, memory=THRIFTY)
+    found = plan(config, 1 << 20, 79 * GIB, 8)
+    ranks = found.changed["parallel.context"]
+    assert not found.fits and f"parallel.context = {ranks}" in found.sentence
+
+    def shared(by: int) -> bool:
+        return plan(with_changes(config, {"parallel.context": by}), 1 << 20, 79 * GIB, 8).fits
+
+    assert shared(ranks) and not any(shared(by) for by in (1, 2, 4, 8) if by < ranks)
+    padded = with_changes(config, {"trainer.packing": Packing.PADDED})
+    assert plan(padded, 1 << 20, 79 * GIB, 8).changed == {}, "padded rows cannot be shared"
+
+
+def test_a_lora_on_replicas_is_told_to_be_sharded():
+    config = settings("replicate", 16, memory=THRIFTY.model_copy(update={"mlp_tile": 4096}))
+    found = plan(config, 32_768, CARD, 8, QWEN3_14B)
+    assert found.changed == {"parallel.kind": "fsdp"} and 'parallel.kind = "fsdp"' in found.sentence
+    alone = plan(config, 32_768, CARD, 1, QWEN3_14B)
+    assert not alone.changed and "more devices" in alone.sentence
+
+
+def test_passes_larger_than_the_longest_row_are_made_smaller_before_anything_else_is_given_up():
+    config = settings(micro_batch_tokens=262_144, memory=MemoryConfig(recompute="full"))
+    found = plan(config, 4_096, 79 * GIB)
+    assert found.changed == {"trainer.micro_batch_tokens": 4_096}, "and nothing that is not needed beside it"
+    assert found.sentence.endswith("and rows that begin alike share less or nothing."), "what it costs is told"
+    other = with_changes(config, {"trainer.aggregation": Aggregation.MICRO_BATCH_MEAN})
+    assert plan(other, 4_096, 79 * GIB).changed == {}, "there it would be another loss"
+
+
+@given(
+    st.sampled_from([QWEN3_4B, QWEN3_14B]),
+    st.integers(1_000, 600_000),
+    st.integers(1_000, 600_000),
+    st.integers(1, 16),
+    st.sampled_from(["replicate", "fsdp"]),
+    st.sampled_from([0, 16]),
+    st.sampled_from([MemoryConfig(), MemoryConfig(recompute="selective", offload=True), MemoryConfig(recompute="full")]),
+    st.integers(10, 139),
+)
+def test_what_is_told_fits_and_none_of_it_can_be_left_out(
+    shape: Shape, row: int, most: int, ranks: int, kind: str, rank: int, memory: MemoryConfig, gib: int
+):
+    config = settings(kind, rank, micro_batch_tokens=most, memory=memory)
+    changed = plan(config, row, gib * GIB, ranks, shape).changed
+    if not changed:
+        return
+    assert plan(with_changes(config, changed), row, gib * GIB, ranks, shape).fits
+    for name in changed:
+        fewer = {key: value for key, value in changed.items() if key != name}
+        if "trainer.memory.offload" in fewer and name == "trainer.memory.recompute":
+            continue  # one needs the other
+        assert not plan(with_changes(config, fewer), row, gib * GIB, ranks, shape).fits, name
