@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sanderling.cli import exits
-from sanderling.cli.options import BUDGET, JUDGING, ConfigFile, Set, settings, show
+from sanderling.cli.options import BUDGET, JUDGING, ConfigFile, Set, settings, show, table
 from sanderling.core.errors import UserError
 from sanderling.core.text import visible
 from sanderling.report.numbers import MISSING, percent, span
@@ -40,26 +40,22 @@ def list_(
 
     chosen = [get_benchmark(key)] if key else list(BENCHMARKS.values())
     if as_json:
-        found = [facts(one) for one in chosen]
-        typer.echo(json.dumps(found[0] if key else found, indent=1, ensure_ascii=False))
+        told = [facts(one) for one in chosen]
+        typer.echo(json.dumps(told[0] if key else told, indent=1, ensure_ascii=False))
         return
-    console = Console(markup=False, highlight=False)
-    table = Table(box=None, show_header=not key, pad_edge=False, header_style="bold")
     if key:
-        console.print(f"{chosen[0].title} ({chosen[0].key})", style="bold")
+        found = Table(box=None, show_header=False, pad_edge=False)
         for name, text in fact_lines(chosen[0]):
-            table.add_row(name, text)
-        console.print(table)
+            found.add_row(name, text)
+        show(f"{chosen[0].title} ({chosen[0].key})", found)
         return
-    for name in ("key", "questions", "judge", "hidden", "licence"):
-        table.add_column(name, justify="right" if name == "questions" else "left", no_wrap=name != "licence")
+    found = table("key", ">questions", "judge", "hidden", "licence")
     for one in chosen:
-        sizes = " / ".join(f"{split.questions:,}" for split in one.splits if split.questions)
+        size = f"{one.splits[0].questions:,}" if one.splits and one.splits[0].questions else "–"
         judge = f"rule {one.own_rule}" if one.own_rule else f"model: {one.form}"
         hidden = "encrypted" if one.cipher else "gated" if one.gated else "–"
-        table.add_row(one.key, sizes or "–", judge, hidden, one.licence.partition(";")[0])
-    console.print(table)
-    console.print("\nNothing is downloaded: eval list KEY says where to get the file, eval check KEY FILE reads it.")
+        found.add_row(one.key, size, judge, hidden, one.licence.partition(";")[0])
+    show(found, "Nothing is downloaded: eval list KEY says where to get the file, eval check KEY FILE reads it.")
 
 
 def check(
@@ -73,7 +69,7 @@ def check(
     with_attachments: Annotated[
         bool, typer.Option("--with-attachments", help="Keep questions about a file or an image.")
     ] = False,
-    show: Annotated[
+    show_private: Annotated[
         bool, typer.Option("--show", help="Show private questions too, which are told by length otherwise.")
     ] = False,
     out: Annotated[
@@ -93,19 +89,14 @@ def check(
     check_places([file], [out] if out else [])
     options = Options(split=split, columns=named_columns(columns), with_attachments=with_attachments, canary=canary)
     loaded = load_benchmark(benchmark, file, options)
-    texts = show or not loaded.private
+    texts = show_private or not loaded.private
     if as_json:
         typer.echo(json.dumps(check_figures(loaded, texts=texts), indent=1, ensure_ascii=False))
     else:
-        console = Console(markup=False, highlight=False, soft_wrap=True)
-        for line in check_lines(benchmark, loaded):
-            console.print(visible(line))
-        for line in warnings(benchmark, loaded):
-            console.print(visible(f"Note: {line}"), style="yellow")
-        for line in sample_lines(loaded, texts=texts):
-            console.print(visible(line))
-        if loaded.private and show:
-            console.print("These questions are not to be published: do not paste them where a crawler reads.", style="yellow")
+        show(*check_lines(benchmark, loaded), *(f"Note: {line}" for line in warnings(benchmark, loaded)))
+        show(*sample_lines(loaded, texts=texts))
+        if loaded.private and show_private:
+            show("These questions are not to be published: do not paste them where a crawler reads.")
     if out is not None:
         count = write_questions(out, loaded.questions, private=loaded.private)
         private = ", readable for you only" if loaded.private else ""
@@ -230,43 +221,40 @@ def agree(
     found = comparisons(judged, result.judge, result.second_judge)
     if not found:
         raise UserError(f"{run} has one judge alone: run sanderling eval judge {run} with --second-judge, or with --verdicts.")
-    console = Console(highlight=False, soft_wrap=True, markup=False)
     for comparison in found:
-        _print_comparison(console, comparison, reasons=show_texts or not about.private)
+        _show_comparison(comparison, reasons=show_texts or not about.private)
     if csv is not None:
         if csv.exists():
             raise UserError(f"{csv} exists, and may hold verdicts: choose another file.")
         differing = {one.key: one for comparison in found for one in comparison.differing}
         count = write_to_settle(csv, differing.values(), directory.episodes())
-        console.print(visible(f"{count:,} answers to settle in {csv}: fill in the column correct with yes or no."))
+        show(f"{count:,} answers to settle in {csv}: fill in the column correct with yes or no.")
 
 
-def _print_comparison(console: Console, comparison: "Comparison", *, reasons: bool) -> None:
+def _show_comparison(comparison: "Comparison", *, reasons: bool) -> None:
     """How often they agree, who is the milder, and the first few attempts that they differ on."""
     from sanderling.evaluate.episodes import PUBLISHED
 
     found = comparison.figures
-    first, second = visible(found.first), visible(found.second)
+    first, second = found.first, found.second
     scored = found.both + found.neither + found.first_only + found.second_only
     kappa = MISSING if found.kappa is None else f"{found.kappa:.2f}"
     low_high = "" if found.kappa_interval is None else " (95% {:.2f} to {:.2f})".format(*found.kappa_interval)
-    console.print(f"{first} against {second}: {scored:,} attempts at {found.questions:,} questions.")
-    console.print(f"  agree on {percent(found.agreed)} (95% {span(found.agreed_interval)}); kappa {kappa}{low_high}")
-    console.print(
+    show(f"{first} against {second}: {scored:,} attempts at {found.questions:,} questions.")
+    show(f"  agree on {percent(found.agreed)} (95% {span(found.agreed_interval)}); kappa {kappa}{low_high}")
+    show(
         f"  both right {found.both:,}, both wrong {found.neither:,}, right for the first alone {found.first_only:,}, for "
         f"the second alone {found.second_only:,}; no verdict by the first {found.first_unscored:,}, by the second alone "
         f"{found.second_unscored:,}"
     )
-    console.print(
-        f"  avg of these attempts: {percent(found.first_average)} by the first, {percent(found.second_average)} by the second"
-    )
+    show(f"  avg of these attempts: {percent(found.first_average)} by the first, {percent(found.second_average)} by the second")
     for one in comparison.differing[:_SHOWN]:
         said = "right" if _first_said(one) else "wrong"
         other = "" if found.second == PUBLISHED else f" | {one.second_reason}"
         why = f" {one.before.get('reason') or one.reason}{other}" if reasons else ""
-        console.print(visible(f"  {one.id}: {said} for the first.{why}"))
+        show(f"  {one.id}: {said} for the first.{why}")
     if len(comparison.differing) > _SHOWN:
-        console.print(f"  and {len(comparison.differing) - _SHOWN:,} more; --csv FILE has them all.")
+        show(f"  and {len(comparison.differing) - _SHOWN:,} more; --csv FILE has them all.")
 
 
 def _first_said(one: "JudgedAttempt") -> bool:
@@ -293,11 +281,10 @@ def export(
     from sanderling.evaluate.inspect_log import export_run
 
     made = export_run(run, out, texts=texts)
-    console = Console(highlight=False, soft_wrap=True, markup=False)
-    console.print(visible(f"{out}: {made.samples:,} attempts. To read it: inspect view --log-dir {out.parent}"))
+    show(f"{out}: {made.samples:,} attempts. To read it: inspect view --log-dir {out.parent}")
     if not made.texts:
-        console.print("Questions, answers and messages are left out; --show-texts puts them in.")
+        show("Questions, answers and messages are left out; --show-texts puts them in.")
     if not made.listed:
-        console.print("The viewer lists a .json only where its name begins with a time: 2026-01-31T12-00-00_gaia.json.")
+        show("The viewer lists a .json only where its name begins with a time: 2026-01-31T12-00-00_gaia.json.")
     if made.missing:
-        console.print(f"{made.missing:,} attempts that the result counts are not in the store, and not in the log.")
+        show(f"{made.missing:,} attempts that the result counts are not in the store, and not in the log.")
