@@ -27,13 +27,12 @@ from rich.console import Console
 
 from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
-from sanderling.cli.eval_progress import Shown, showing
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Question
 from sanderling.core.types import Ending, Message, Sampling, SystemClock, ToolSpec
 from sanderling.evaluate.benchmarks.table import leaks
 from sanderling.evaluate.judging import with_book
-from sanderling.evaluate.live import Live
+from sanderling.evaluate.live import Live, showing
 from sanderling.evaluate.log import About, RunLog, sha256_of_questions
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import Evaluation, run_evaluation
@@ -138,7 +137,7 @@ async def run(root: Path, attempts: int, turns: int, concurrency: int, seconds: 
         began = directory.begin(about, asked, 1, "benchmark")
         judges = with_book(directory, rule_judge("exact"), None, ByHand())
         with Journal(directory.root) as journal:
-            async with showing(Shown(live, "benchmark", lambda: 0.0), console, asyncio.Event()):
+            async with showing(live, "benchmark", lambda: 0.0, console, asyncio.Event()):
                 await run_evaluation(Evaluation(directory, began, asked, concurrency), agent, judges, journal, watch=live)
     result = EvalResult.load(directory.result_file)
     if result.endings != {Ending.ANSWERED: attempts} or result.mean_turns != turns or result.unscored:

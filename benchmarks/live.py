@@ -17,7 +17,6 @@ from pathlib import Path
 from rich.console import Console
 
 from sanderling.agent.events import CallsMade, Event, Observed, TurnSampled, TurnStarted
-from sanderling.cli.eval_progress import Pane, Shown
 from sanderling.core.types import Ending
 from sanderling.evaluate.episodes import Episode, Key
 from sanderling.evaluate.live import Live
@@ -61,12 +60,11 @@ def measure(size: int) -> dict[str, float]:
     for number in range(LANES):
         live.begun((f"running-{number}", 0))
     live.warned("http://127.0.0.1:8000/v1 gave no answer (status 503: overloaded): attempt 2 of 6 in 1 s")
-    pane = Pane(Shown(live, "benchmark", lambda: 1.0), Console(file=io.StringIO(), force_terminal=True, width=100, height=24))
+    console = Console(file=io.StringIO(), force_terminal=True, width=100, height=24)
     began = time.process_time()
     for _ in range(LOOKS):
-        pane.look()
+        console.print(live.pane("benchmark", 1.0))
     look_ms = 1e3 * (time.process_time() - began) / LOOKS
-    pane.close()
     share = (event_us * EVENTS_PER_S / 1e6 + look_ms * LOOKS_PER_S / 1e3) * 100
     return {"event_us": round(event_us, 2), "look_ms": round(look_ms, 2), "percent_of_a_core": round(share, 2)}
 

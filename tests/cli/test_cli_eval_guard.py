@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from sanderling.cli.evaluation import app
+from sanderling.cli.evaluate import app
 from sanderling.core.errors import UserError
 from sanderling.data.questions import read_questions, write_questions
 from sanderling.evaluate.benchmarks.files import load_benchmark
@@ -62,7 +62,7 @@ def told(result: Result) -> str:
 
 
 def test_pages_that_hold_the_question_are_hidden_written_down_and_told(place: Path, tmp_path: Path) -> None:
-    open_, shut = run(place, tmp_path / "open", "--no-guard"), run(place, tmp_path / "shut")
+    open_, shut = run(place, tmp_path / "open", "--set", "guard=false"), run(place, tmp_path / "shut")
     assert open_.exit_code == shut.exit_code == 0, shut.output
     assert read_by(tmp_path / "open") and not read_by(tmp_path / "shut")
     assert told(open_) == "Guard: off; leaks of the benchmark may have been read."
@@ -85,7 +85,7 @@ def test_a_benchmark_whose_sources_hold_its_questions_looks_at_addresses_alone(p
     assert (
         "0 results and pages hidden" in told(plain) and "not looked for in pages" in told(plain) and read_by(tmp_path / "plain")
     )
-    more = run(place, tmp_path / "more", "--blocklist", tmp_path / "mine.txt", key="world")
+    more = run(place, tmp_path / "more", "--set", f'blocklist=["{tmp_path}/mine.txt"]', key="world")
     counts = guard_counts(tmp_path / "more" / "guard.jsonl")
     assert counts.kinds[GuardKind.ADDRESS] == counts.hidden > 0 and f"{counts.hidden} by address" in told(more)
     assert not read_by(tmp_path / "more")
@@ -96,7 +96,7 @@ def test_a_run_goes_on_under_the_guard_it_began_with(place: Path, tmp_path: Path
     assert run(place, tmp_path / "run").exit_code == 0
     before = told(run(place, tmp_path / "run"))
     assert before == told(run(place, tmp_path / "run")), "the same thing again is not counted again"
-    for more in (["--no-guard"], ["--blocklist", tmp_path / "mine.txt"]):
+    for more in (["--set", "guard=false"], ["--set", f'blocklist=["{tmp_path}/mine.txt"]']):
         result = run(place, tmp_path / "run", *more)
         assert isinstance(result.exception, UserError) and "begun with something else (guard was" in str(result.exception)
     about = RunLog(tmp_path / "run").read()
@@ -108,9 +108,9 @@ def test_a_run_goes_on_under_the_guard_it_began_with(place: Path, tmp_path: Path
 def test_lists_that_cannot_be_used_are_refused(place: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.txt").write_text("two words\n")
     for more, problem in (
-        (["--blocklist", tmp_path / "none.txt"], "There is no blocklist at"),
-        (["--blocklist", tmp_path / "bad.txt"], "Line 1 of the blocklist"),
-        (["--blocklist", tmp_path / "bad.txt", "--no-guard"], "leave one of them out"),
+        (["--set", f'blocklist=["{tmp_path}/none.txt"]'], "There is no blocklist at"),
+        (["--set", f'blocklist=["{tmp_path}/bad.txt"]'], "Line 1 of the blocklist"),
+        (["--set", f'blocklist=["{tmp_path}/bad.txt"]', "--set", "guard=false"], "leave one of them out"),
     ):
         result = run(place, tmp_path / "run", *more)
         assert isinstance(result.exception, UserError) and problem in str(result.exception)

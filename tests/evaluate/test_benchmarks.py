@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from sanderling.cli.evaluation import app
+from sanderling.cli.evaluate import app
 from sanderling.core.errors import UserError
 from sanderling.evaluate.benchmarks import table
 from sanderling.evaluate.benchmarks.table import BENCHMARKS, get_benchmark, is_private_name, leaks

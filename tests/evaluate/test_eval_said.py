@@ -5,8 +5,8 @@ from dataclasses import replace
 from test_evaluate_result import INFO, QUESTIONS, episode, grid
 from test_judged_figures import figures, judged
 
-from sanderling.cli.eval_said import said_lines
 from sanderling.evaluate.figures import summarise
+from sanderling.evaluate.tables import said_lines
 from sanderling.policy.budget import Prices
 
 

@@ -13,7 +13,7 @@ from measured_runs import go
 from peer_files import copy_judged, history, save_attempt
 from typer.testing import CliRunner, Result
 
-from sanderling.cli.evaluation import app
+from sanderling.cli.evaluate import app
 from sanderling.core.errors import UserError
 from sanderling.core.types import Ending
 from sanderling.evaluate.episodes import JudgedAttempt

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from inspect_runs import JUDGE, answering, calling, episode, judged, make_run, node, plain, question_node, seen, system
 from typer.testing import CliRunner
 
-from sanderling.cli.evaluation import app
+from sanderling.cli.evaluate import app
 from sanderling.core.errors import UserError
 from sanderling.core.parse import parse_turn
 from sanderling.core.record import NodeKind, Trajectory

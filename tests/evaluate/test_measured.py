@@ -134,7 +134,7 @@ def test_which_questions_and_which_judge(tmp_path: Path) -> None:
     assert [one.text for one in first[1]] == [f"What is number {i}?" for i in range(4)]
     assert drawn == again != first and drawn[0].chosen == "4 by seed 5"
     assert prepare(loaded, 99)[0].chosen == "all"
-    with pytest.raises(UserError, match="--sample-seed draws a sample"):
+    with pytest.raises(UserError, match="sample_seed draws a sample"):
         prepare(loaded, None, 5)
     with pytest.raises(UserError, match=r"BrowseComp is scored by a model .*: name one with --judge"):
         judges_or_own(get_benchmark("browsecomp"), [])

@@ -9,7 +9,7 @@ from inspect_runs import make_run, plain
 from typer.testing import CliRunner
 
 from sanderling.cli.asking import Spending
-from sanderling.cli.evaluation import app
+from sanderling.cli.evaluate import app
 from sanderling.core.errors import UserError
 from sanderling.evaluate.log import RunLog
 from sanderling.policy.request_client import ReplyCache

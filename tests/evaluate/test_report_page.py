@@ -17,10 +17,23 @@ from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.figures import RunInfo, summarise
 from sanderling.evaluate.reading import Outcome, pick_three, reading_of
-from sanderling.evaluate.report import render, write_report
-from sanderling.evaluate.report_model import Chart, Fact, FactSheet, RecipeReport, RunFacts, Series, Stage, better, compare
+from sanderling.evaluate.recipe_report import (
+    Chart,
+    Fact,
+    FactSheet,
+    RecipeReport,
+    RunFacts,
+    Series,
+    Stage,
+    better,
+    compare,
+    print_stages,
+    render,
+    stage_cells,
+    terminal_table,
+    write_report,
+)
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.table import markdown_table, print_stages, stage_cells, terminal_table
 from sanderling.runs.provenance import command_line, machine, peak_memory_mb
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'><b>&amp;\x00"
@@ -242,17 +255,13 @@ def test_three_are_picked_by_rule() -> None:
     assert pick_three([]) == []
 
 
-def test_tables_for_terminal_and_markdown() -> None:
+def test_the_table_for_the_terminal() -> None:
     stages = (Stage.of("[red]a|b", result([4, 0]), seconds=3.0), Stage.of("none", result([0], unscored=4), seconds=130))
     stream = StringIO()
     comparison = compare(("x", result([4, 0])), ("y", result([0, 0])), seed=0)
     print_stages(Console(file=stream, width=160), stages, comparison, title="Stages")
     for shown in ("[red]a|b", "50.0%", "25%", "2 min 10 s", "nothing is claimed", "none is invalid"):
         assert shown in stream.getvalue()
-    lines = markdown_table(stages).splitlines()
-    assert lines[0].startswith("| Stage | n | Pass@1 |")
-    assert len({line.replace("\\|", "").count("|") for line in lines[:4]}) == 1
-    assert lines[-2] == "- [red]a\\|b: `sanderling eval`, seed 3; answered 8."
 
 
 def test_a_terminal_of_80_columns_cuts_no_name_and_no_figure() -> None:

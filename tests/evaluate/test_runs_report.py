@@ -11,14 +11,14 @@ from measured_runs import go
 from test_evaluate_result import INFO, grid
 from typer.testing import CliRunner
 
-from sanderling.cli.evaluation import app
+from sanderling.cli.evaluate import app
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
-from sanderling.evaluate.comparing.model import Attempted, Run, compared, open_runs
-from sanderling.evaluate.comparing.page import html, markdown
+from sanderling.evaluate.compare import Attempted, Run, compared, open_runs
 from sanderling.evaluate.figures import summarise
 from sanderling.evaluate.log import About
 from sanderling.evaluate.reading import Outcome
+from sanderling.evaluate.report import html, markdown
 
 
 def made(

@@ -9,7 +9,7 @@ from measured_runs import go
 from test_evaluate_result import INFO, QUESTIONS, episode
 from typer.testing import CliRunner
 
-from sanderling.cli.evaluation import app
+from sanderling.cli.evaluate import app
 from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Ending, Role

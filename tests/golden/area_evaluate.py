@@ -68,8 +68,9 @@ def steady(text: str, scratch: Path, server: str = "") -> str:
     """A text without places and dates; of one that names a server also without the lines that tell times."""
     text = DATE.sub("DATE", text.replace(str(scratch), "SCRATCH").replace(server or "\0", "SERVER"))
     text = re.sub(r"date ≠ ?", "date", text).replace(", date.", ".")  # runs of one second have one date
+    # Files of a run, as they were then:
     text = text.replace("/run.db every", "/judged.jsonl every").replace("SCRATCH/run (", "SCRATCH/run/attempts.jsonl (")
-    text = re.sub(r"show (SCRATCH/\w+) --id", r"show \1/attempts.jsonl --id", text)  # files of a run as they were then
+    text = re.sub(r"show (SCRATCH/\w+) --id", r"show \1/attempts.jsonl --id", text)
     lines = [line.rstrip() for line in text.splitlines() if not (server and ("second" in line or " s " in line))]
     return "\n".join(lines)
 
@@ -310,8 +311,8 @@ def run(scratch: Path) -> Iterator[tuple[str, Any]]:
             2,
             "--concurrency",
             1,
-            "--price",
-            "2,8",
+            "--set",
+            "agent.price=2,8",
             "--no-progress",
             "--out",
             scratch / "run",

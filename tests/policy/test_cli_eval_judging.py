@@ -7,7 +7,7 @@ import pytest
 from billing_server import Billing, billing
 from typer.testing import CliRunner, Result
 
-from sanderling.cli.evaluation import app
+from sanderling.cli.evaluate import app
 from sanderling.core.errors import UserError
 from sanderling.evaluate.log import RunLog
 from sanderling.evaluate.result import EvalResult
@@ -77,7 +77,7 @@ def test_a_model_judges_in_its_benchmarks_form_once_for_each_answer(place: Path,
         assert {one.grade for one in judged} == {"correct"} and {one.second for one in judged} == {True, False}
         again = run(place, out, "seal-0", "seal-0.jsonl", "--judge", model(server), "--second-judge", "exact")
         assert again.exit_code == 0 and len(server.asked) == len(answers) and "12 from earlier" in again.output
-        other = call("judge", out, "--judge", model(server), "--form", "word")
+        other = call("judge", out, "--judge", model(server), "--set", "judging.prompt=word")
         assert other.exit_code == 3 and "invalid" in other.output, "this judge speaks another form's language"
     assert "against exact" in call("agree", out).output, "the second judge's word is kept"
 
@@ -125,7 +125,7 @@ def test_a_spent_budget_is_told_and_gone_on_with_by_score_and_by_judge(place: Pa
     before = (own / "result.json").read_bytes(), RunLog(own).verdicts()
     write_trajectories(tmp_path / "own.jsonl", RunLog(own).records())
     with billing(lambda messages, _: "reasoning: so\ncorrect: yes") as server:
-        little = ("--judge", model(server), "--max-tokens-total", 50)
+        little = ("--judge", model(server), "--set", "budget.max_tokens=50")
         for words in (("judge", own), ("score", tmp_path / "own.jsonl", "--out", out)):
             told = call(*words, *little)
             assert told.exit_code == 3 and "the same command goes on" in told.output, (told.output, told.exception)
@@ -159,7 +159,7 @@ def test_a_mistyped_command_changes_nothing_of_a_run(place: Path, tmp_path: Path
     before = RunLog(out).read(), (out / "result.json").read_bytes()
     for wrong in (
         ("--judge", "exakt"),
-        ("--judge", "exact", "--attempts", 64, "--price", "x"),
+        ("--judge", "exact", "--attempts", 64, "--set", "agent.price=x"),
         (*right, "--profile", "nowhere"),
     ):
         assert isinstance(run(place, out, "seal-0", "seal-0.jsonl", *wrong).exception, UserError)
@@ -190,10 +190,10 @@ def test_judges_reasons_of_private_questions_are_not_printed(place: Path, tmp_pa
 
 
 def test_questions_without_answers_are_asked_only_when_somebody_says_so(place: Path, tmp_path: Path) -> None:
-    refused = run(place, tmp_path / "run", "gaia", "metadata.jsonl", "--split", "test")
-    assert isinstance(refused.exception, UserError) and "--unjudged" in str(refused.exception)
+    refused = run(place, tmp_path / "run", "gaia", "metadata.jsonl", "--set", "split=test")
+    assert isinstance(refused.exception, UserError) and "unjudged=true" in str(refused.exception)
     assert not (tmp_path / "run").exists()
-    result = run(place, tmp_path / "run", "gaia", "metadata.jsonl", "--split", "test", "--unjudged")
+    result = run(place, tmp_path / "run", "gaia", "metadata.jsonl", "--set", "split=test", "--set", "unjudged=true")
     assert result.exit_code == 3, (result.output, result.exception)
     figures = EvalResult.load(tmp_path / "run" / "result.json")
     assert (
@@ -204,7 +204,7 @@ def test_questions_without_answers_are_asked_only_when_somebody_says_so(place: P
         and not figures.valid
     )
     assert {one.code for one in RunLog(tmp_path / "run").verdicts()} == {Code.NO_ACCEPTED}
-    again = run(place, tmp_path / "run", "gaia", "metadata.jsonl", "--split", "test", "--unjudged")
+    again = run(place, tmp_path / "run", "gaia", "metadata.jsonl", "--set", "split=test", "--set", "unjudged=true")
     assert again.exit_code == 3 and len(RunLog(tmp_path / "run").episodes()) == 12
 
 
@@ -212,8 +212,8 @@ def test_questions_without_answers_are_asked_only_when_somebody_says_so(place: P
     ("arguments", "message"),
     [
         (("--judge", "exat"), "did you mean 'exact'"),
-        (("--judge", "exact", "--form", "letters"), "letters"),
-        (("--judge", "exact", "--form", "word"), "is for a judging model"),
+        (("--judge", "exact", "--set", "judging.prompt=letters"), "letters"),
+        (("--judge", "exact", "--set", "judging.prompt=word"), "is for a judging model"),
         ((), "scored by a model"),
         (("--judge", "exact", "--verdicts", "nowhere.csv"), "Cannot read"),
     ],

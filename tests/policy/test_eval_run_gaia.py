@@ -11,7 +11,7 @@ import pytest
 from billing_server import billing
 from typer.testing import CliRunner, Result
 
-from sanderling.cli.evaluation import app
+from sanderling.cli.evaluate import app
 from sanderling.core.errors import UserError
 from sanderling.evaluate.log import RunLog
 from sanderling.evaluate.result import EvalResult
@@ -74,7 +74,7 @@ def agent(messages: list[dict[str, str]], before: int) -> str | int:
 
 
 def run(place: Path, url: str, out: Path, *more: object) -> Result:
-    arguments = ["run", "gaia", place / "GAIA", "--split", "validation", "--world", place / "world", "--model", f"{url}#m"]
+    arguments = ["run", "gaia", place / "GAIA", "--set", "split=validation", "--world", place / "world", "--model", f"{url}#m"]
     wanted = [*map(str, (*arguments, "--profile", "tiny", "--attempts", 2, "--concurrency", 1, "--out", out, *more))]
     return CliRunner().invoke(app, wanted, env={"COLUMNS": "200"})
 
@@ -150,12 +150,12 @@ def test_hidden_answers_are_said_before_a_turn_is_paid_for(place: Path, tmp_path
     folder.mkdir(parents=True)
     hidden = [{**row, "Final answer": "?"} for row in rows()]
     (folder / "metadata.jsonl").write_text("".join(json.dumps(row) + "\n" for row in hidden))
-    arguments = ["run", "gaia", tmp_path / "GAIA", "--split", "test", "--world", place / "world", "--out", tmp_path / "run"]
+    arguments = ["run", "gaia", tmp_path / "GAIA", "--set", "split=test", "--world", place / "world", "--out", tmp_path / "run"]
     with billing(agent) as server:
         wanted = [*map(str, arguments), "--profile", "tiny", "--model", f"{server.url}#m"]
         refused = CliRunner().invoke(app, wanted)
-        assert isinstance(refused.exception, UserError) and "say --unjudged" in str(refused.exception)
+        assert isinstance(refused.exception, UserError) and "say --set unjudged=true" in str(refused.exception)
         assert server.asked == []
-        done = CliRunner().invoke(app, [*wanted, "--unjudged"])
+        done = CliRunner().invoke(app, [*wanted, "--set", "unjudged=true"])
     assert "10 questions, which can run and are never scored" in " ".join(done.output.split())
     assert done.exit_code == 3 and EvalResult.load(tmp_path / "run" / "result.json").unscored == 10

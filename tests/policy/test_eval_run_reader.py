@@ -7,7 +7,7 @@ import pytest
 from billing_server import Say, billing
 from typer.testing import CliRunner, Result
 
-from sanderling.cli.evaluation import app
+from sanderling.cli.evaluate import app
 from sanderling.core.errors import UserError
 from sanderling.core.types import Ending
 from sanderling.evaluate.log import RunLog
@@ -43,7 +43,7 @@ def agent(messages: list[dict[str, str]], before: int) -> str:
 
 def run(place: Path, url: str, *more: object) -> Result:
     arguments = ["run", "jsonl", place / "q.jsonl", "--world", place / "w", "--model", f"{url}#m", "--judge", "exact"]
-    wanted = [*arguments, "--out", place / "run", "--extractor-cache", place / "cache", *more]
+    wanted = [*arguments, "--out", place / "run", "--set", f"agent.reader.cache={place / 'cache'}", *more]
     return CliRunner().invoke(app, [*map(str, wanted)], env={"COLUMNS": "200"})
 
 
@@ -55,12 +55,12 @@ def reading(*replies: str | int) -> Say:
 
 def test_a_model_reads_what_the_guard_lets_through(place: Path) -> None:
     with billing(agent) as server, billing(reading(READ)) as reader:
-        done = run(place, server.url, "--profile", "dr-venus-4b", "--extractor", f"{reader.url}#reader")
+        done = run(place, server.url, "--profile", "dr-venus-4b", "--set", f"agent.reader.model={reader.url}#reader")
         assert done.exit_code == 0 and "avg@1 100.0%" in done.output, done.output
         shown = " ".join(message["content"] for messages in reader.asked for message in messages)
         assert len(reader.asked) == 1 and "32 km" in shown
         assert ASKED not in shown, "a page that gives the question away is hidden before a model reads it"
-        other = run(place, server.url, "--profile", "dr-venus-4b", "--extractor", f"{reader.url}#another")
+        other = run(place, server.url, "--profile", "dr-venus-4b", "--set", f"agent.reader.model={reader.url}#another")
         none = run(place, server.url, "--profile", "dr-venus-4b")
     for refused in (other, none):
         assert isinstance(refused.exception, UserError) and "made with other settings (reader was" in str(refused.exception)
@@ -68,9 +68,9 @@ def test_a_model_reads_what_the_guard_lets_through(place: Path) -> None:
 
 @pytest.mark.parametrize(("outage", "ending", "code"), [("refuse", Ending.TOOL_OUTAGE, 3), ("fall-back", Ending.ANSWERED, 0)])
 def test_a_reader_that_is_away_is_no_weak_agent(place: Path, outage: str, ending: Ending, code: int) -> None:
-    options = ["--profile", "dr-venus-4b", "--extractor-outage", outage]
+    options = ["--profile", "dr-venus-4b", "--set", f"agent.reader.on_outage={outage}"]
     with billing(agent) as server, billing(reading(503)) as reader:
-        done = run(place, server.url, *options, "--extractor", f"{reader.url}?retries=0#reader")
+        done = run(place, server.url, *options, "--set", f"agent.reader.model={reader.url}?retries=0#reader")
     assert done.exit_code == code, done.output
     assert EvalResult.load(place / "run" / "result.json").endings == {ending: 1}
 
@@ -85,9 +85,18 @@ def test_an_endpoint_needs_a_profile(place: Path) -> None:
 
 def test_other_budgets_than_the_profiles(place: Path) -> None:
     with billing(agent) as server:
-        small = run(place, server.url, "--profile", "literesearcher-4b", "--max-context", 9_000)
-        assert isinstance(small.exception, UserError) and "keeps 11000 tokens for an answer" in str(small.exception)
-        done = run(place, server.url, "--profile", "literesearcher-4b", "--max-turns", 1, "--max-context", 131_072)
+        small = run(place, server.url, "--profile", "literesearcher-4b", "--set", "agent.max_context=9000")
+        assert isinstance(small.exception, UserError) and "keeps 11000 for an answer" in str(small.exception)
+        done = run(
+            place,
+            server.url,
+            "--profile",
+            "literesearcher-4b",
+            "--set",
+            "agent.max_turns=1",
+            "--set",
+            "agent.max_context=131072",
+        )
     assert done.exit_code == 0, done.output
     (one,) = RunLog(place / "run").records()
     assert one.ending is Ending.ANSWERED_AT_BUDGET

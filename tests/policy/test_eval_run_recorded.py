@@ -8,7 +8,7 @@ import pytest
 from billing_server import billing
 from typer.testing import CliRunner
 
-from sanderling.cli.evaluation import app
+from sanderling.cli.evaluate import app
 from sanderling.cli.world import app as world_app
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Ending, Role, ToolCall

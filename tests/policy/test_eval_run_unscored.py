@@ -7,7 +7,7 @@ import pytest
 from billing_server import Say, billing
 from typer.testing import CliRunner
 
-from sanderling.cli.evaluation import app
+from sanderling.cli.evaluate import app
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import build_world
 
@@ -30,7 +30,8 @@ def test_the_commonest_reason_is_told(agent: Say, judge: Say, told: str, tmp_pat
     (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with billing(agent) as model, billing(judge) as says:
         arguments = ["run", "jsonl", tmp_path / "q.jsonl", "--world", tmp_path / "w", "--model", f"{model.url}?retries=0#m"]
-        more = ["--profile", "tiny", "--judge", f"{says.url}#j", "--cache", tmp_path / "cache", "--out", tmp_path / "run"]
+        cache = ["--set", f"budget.cache={tmp_path / 'cache'}"]
+        more = ["--profile", "tiny", "--judge", f"{says.url}#j", *cache, "--out", tmp_path / "run"]
         done = CliRunner().invoke(app, [*map(str, (*arguments, *more))], env={"COLUMNS": "200"})
     assert done.exit_code == 3
     (line,) = [line for line in done.output.splitlines() if line.startswith("Unscored, most often: ")]

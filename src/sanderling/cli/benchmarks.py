@@ -158,7 +158,7 @@ def score(
     """
     import asyncio
 
-    from sanderling.cli.eval_shown import end_as_valid, print_result, show_peers
+    from sanderling.cli.evaluate import end, show_peers, show_result, show_where
     from sanderling.core.asking import BudgetSpentError
     from sanderling.evaluate.log import RunLog
     from sanderling.evaluate.peers.run import ScoreConfig, score_peers
@@ -176,7 +176,7 @@ def score(
     given |= {"judging.judges": judges or None, "judging.second": second or None}
     config, log = settings(ScoreConfig, config_file, sets, given), RunLog(out)
     check_places([*files, *([questions] if questions else [])], [log.database])
-    spending, console = Spending(log.root, config.budget, locked=True), Console(highlight=False, soft_wrap=True)
+    spending = Spending(log.root, config.budget, locked=True)
     about = {"questions": questions, "canary": canary, "verdicts": verdicts, "command": command_line()}
     with log.alone(), Console(stderr=True).status("judging") as status:
         judging = score_peers(files, log, config, spending, **about, on_judged=lambda count: status.update(f"{count:,} judged"))
@@ -185,12 +185,10 @@ def score(
         except BudgetSpentError as error:
             show(f"{error} What there was before stays as it is; the same command goes on.")
             raise typer.Exit(exits.UNFINISHED) from None
-    show_peers(console, log.require().about, result)
-    print_result(console, result)
-    if spending.ledger.spent.calls:
-        show(str(spending))
-    show(f"{log.result_file} has all figures, {log.database} every verdict.")
-    end_as_valid(result)
+    show_peers(log.require().about, result)
+    show_result(log)
+    show_where(log, spending)
+    end(result)
 
 
 def agree(

@@ -19,8 +19,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, Te
 from rich.table import Table
 
 from sanderling.cli import exits
-from sanderling.cli.attempting import MODEL_HELP, generated
-from sanderling.cli.eval_progress import ShowProgress
+from sanderling.cli.attempting import MODEL_HELP, ShowProgress, generated
 from sanderling.cli.options import AGENT, BUDGET, JUDGING, PLACE, RUN, ConfigFile, Set, settings, show, table
 from sanderling.cli.watch import show_retry
 from sanderling.core.config import load_config, read_config, to_toml

@@ -44,9 +44,7 @@ COMMANDS = {
     "train": Command("sanderling.cli.train", "app", "Fine-tune a model: SFT or RL, whole or LoRA, one device or many.", _MAKE),
     "merge": Command("sanderling.cli.merge", "app", "Merge models of one base, and sweep the coefficients.", _MAKE),
     "recipe": Command("sanderling.cli.recipe", "app", "Run a whole recipe: worlds, data, SFT, RL, evaluation, report.", _MAKE),
-    "eval": Command(
-        "sanderling.cli.evaluation", "app", "Measure agents on public benchmarks, whose files you bring.", _MEASURE
-    ),
+    "eval": Command("sanderling.cli.evaluate", "app", "Measure agents on public benchmarks, whose files you bring.", _MEASURE),
 }
 
 _PLACES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS})

@@ -18,8 +18,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from sanderling.cli import exits
-from sanderling.cli.attempting import MODEL_HELP, generated
-from sanderling.cli.eval_progress import ShowProgress
+from sanderling.cli.attempting import MODEL_HELP, ShowProgress, generated
 from sanderling.cli.options import AGENT, BUDGET, JUDGING, PLACE, RUN, ConfigFile, Set, settings, show, table
 from sanderling.cli.watch import show_retry
 from sanderling.core.errors import UserError

@@ -72,7 +72,7 @@ def guarding_of(benchmark: Benchmark, loaded: Loaded, files: Sequence[Path], *, 
     """The rules for a benchmark, with further blocklists. Raises UserError for a file that is none."""
     if not on:
         if files:
-            raise UserError("--blocklist adds to the guard, and --no-guard switches it off: leave one of them out.")
+            raise UserError("blocklist adds to the guard, and guard=false switches it off: leave one of them out.")
         return Guarding()
     blocklist = Blocklist.parse(leaks())
     for file in files:

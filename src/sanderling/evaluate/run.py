@@ -30,7 +30,7 @@ from sanderling.evaluate.attempts import Attempts, Made, Watch, make_attempts, r
 from sanderling.evaluate.benchmarks.files import Loaded
 from sanderling.evaluate.benchmarks.table import Benchmark
 from sanderling.evaluate.guarding import NO_GUARD, GuardFacts, guarding_of
-from sanderling.evaluate.judging import PATIENT, Judges, Retry, by_hand_of, conclude, info_of, with_book
+from sanderling.evaluate.judging import PATIENT, Judges, Retry, by_hand_of, conclude, info_of, judge_again, with_book
 from sanderling.evaluate.log import JUDGE, About, RunLog, RunState, sha256_of_questions
 from sanderling.evaluate.recorded_calls import Recording, recording_of
 from sanderling.evaluate.result import EvalResult
@@ -225,6 +225,38 @@ async def run_benchmark(
         return await run_evaluation(how, agent, with_book(log, first, second, by_hand), journal, watch=watch, cancel=cancel)
 
 
+class RejudgeConfig(Frozen):
+    """Settings of ``sanderling eval judge``."""
+
+    judging: JudgeConfig = JudgeConfig()
+    """Without a judge, what whoever judged before has said."""
+    budget: BudgetConfig = BudgetConfig()
+    concurrency: int = Field(default=8, ge=1)
+    """Replies of models waited for at the same time."""
+    unscored_limit: float | None = Field(default=None, ge=0.0, le=1.0)
+    """A larger share of unscored attempts makes the run invalid; by default as before, at first 0.02."""
+
+
+async def rejudge(
+    log: RunLog,
+    benchmark: Benchmark | None,
+    config: RejudgeConfig,
+    spending: Spending,
+    chosen: Callable[[Judge | None, Judge | None], Judges],
+    *,
+    command: str,
+    on_judged: Callable[[int], None] | None = None,
+) -> EvalResult:
+    """A finished run's figures by those whom ``chosen`` makes of the judges opened.
+
+    Raises UserError, and BudgetSpentError before anything is written.
+    """
+    asked, concurrency = prompt_for(benchmark, config.judging), config.concurrency
+    async with opened_judges(config.judging, spending, prompt=asked, concurrency=concurrency) as (first, second):
+        pace = {"concurrency": concurrency, "on_judged": on_judged}
+        return await judge_again(log, chosen(first, second), command, config.unscored_limit, **pace)
+
+
 def prompt_for(benchmark: Benchmark | None, judging: JudgeConfig) -> str:
     """How a judging model is asked where the settings leave it open: as the benchmark's publisher does."""
     asks = any(map(names_model, (*judging.judges, *judging.second)))
@@ -246,7 +278,7 @@ def prepare(
     if without and not unjudged:
         raise UserError(
             f"{without:,} of the {len(chosen):,} questions have no accepted answer, so that nothing can be scored there: "
-            "say --unjudged to have them attempted all the same."
+            "say --set unjudged=true to have them attempted all the same."
         )
     about = About(
         benchmark=loaded.benchmark,
@@ -284,7 +316,7 @@ def judges_or_own(benchmark: Benchmark | None, judges: Sequence[str]) -> tuple[s
 def _chosen(questions: Sequence[Question], limit: int | None, sample_seed: int | None) -> tuple[list[Question], str]:
     """Some of the questions, in the file's order, and how they were chosen. Raises UserError."""
     if limit is None and sample_seed is not None:
-        raise UserError("--sample-seed draws a sample: say with --limit how large it is.")
+        raise UserError("sample_seed draws a sample: say with --limit how large it is.")
     if limit is None or limit >= len(questions):
         return list(questions), "all"
     if sample_seed is None:

@@ -18,10 +18,9 @@ from sanderling.core.record import Seeds, Trajectory
 from sanderling.data.questions import read_questions
 from sanderling.evaluate.attempts import Counting
 from sanderling.evaluate.log import About, RunLog, sha256_of_questions
-from sanderling.evaluate.report import write_report
+from sanderling.evaluate.recipe_report import print_stages, write_report
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import evaluate
-from sanderling.evaluate.table import print_stages
 from sanderling.recipes.tiny import ARMS, JUDGE, TinyConfig, TinyRun, WorldPlan, build_worlds, curate, teach
 from sanderling.recipes.tiny_report import NAMES, tiny_report
 from sanderling.rl.contract import Actor, Ask

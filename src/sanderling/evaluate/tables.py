@@ -1,15 +1,31 @@
-"""A report's tables, the same in the terminal, in Markdown and on the page, and the attempts behind their figures.
-
-Computes no figure.
-"""
+"""Tables of figures, the same in the terminal, in Markdown and on the page. Computes no figure."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from rich import box
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from sanderling.core.text import visible
 from sanderling.evaluate.agreement import FEW
-from sanderling.evaluate.comparing.model import Attempted, Pair, Run, RunsReport, differing
-from sanderling.evaluate.reading import Outcome
-from sanderling.evaluate.result import Confidence, Estimate, EvalResult
+from sanderling.evaluate.compare import (
+    BY_HAND,
+    CONTAMINATED,
+    DISPUTED,
+    HIDDEN,
+    UNSCORED,
+    Pair,
+    RunsReport,
+    differing,
+    ending_id,
+    evidence_id,
+    group_id,
+    pair_id,
+)
+from sanderling.evaluate.recorded_calls import share_told
+from sanderling.evaluate.result import Confidence, Contamination, Estimate, EvalResult
 from sanderling.evaluate.statistics import Interval
 from sanderling.report.numbers import (
     MISSING,
@@ -29,17 +45,19 @@ from sanderling.world.guard import GuardKind
 
 @dataclass(frozen=True)
 class Cell:
-    """Text, and the name of the list of attempts behind it; empty: none."""
+    """Text, the name of the list of attempts behind it (empty: none), and its interval where that has no column."""
 
     text: str
     behind: str = ""
     spread: str = ""
-    """Its interval, where that has no column."""
 
     @property
     def whole(self) -> str:
         """In one line."""
         return f"{self.text} ({self.spread})" if self.spread else self.text
+
+
+Row = tuple[str | Cell, ...]
 
 
 @dataclass(frozen=True)
@@ -50,11 +68,8 @@ class Rows:
     title: str
     heads: tuple[str, ...]
     cells: tuple[tuple[Cell, ...], ...]
-    about: str = ""
-    """A sentence above it."""
-
-    run: int | None = None
-    """The number of the run that it is of; None: of all."""
+    about: str = ""  # a sentence above it
+    run: int | None = None  # the number of the run that it is of; None: of all
 
     @property
     def rows(self) -> tuple[tuple[str, ...], ...]:
@@ -62,119 +77,13 @@ class Rows:
         return tuple(tuple(cell.whole for cell in row) for row in self.cells)
 
 
-def table(
-    name: str,
-    title: str,
-    heads: Sequence[str],
-    rows: Sequence[tuple[str | Cell, ...]],
-    about: str = "",
-    *,
-    run: int | None = None,
-) -> Rows:
+def table(name: str, title: str, heads: Sequence[str], rows: Sequence[Row], about: str = "", *, run: int | None = None) -> Rows:
     """A table of texts and cells."""
     cells = tuple(tuple(cell if isinstance(cell, Cell) else Cell(cell) for cell in row) for row in rows)
     return Rows(name, title, tuple(heads), cells, about, run)
 
 
-# The attempts behind a figure ---------------------------------------------------------------------------------------------
-
-
-UNSCORED, HIDDEN, CONTAMINATED, DISPUTED, BY_HAND = "unscored", "hidden", "contaminated", "disputed", "by-hand"
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """Attempts at questions; of whole questions, which all attempts are meant by, none are named."""
-
-    id: str
-    run: int
-    title: str
-    attempts: dict[str, tuple[int, ...]]
-    """By question; empty: all of them."""
-
-
-def evidence(report: RunsReport) -> list[Evidence]:
-    """All lists that have something in them."""
-    found = [one for number, run in enumerate(report.runs) for one in _of_run(number, run)]
-    names = [run.name for run in report.runs]
-    for place, pair in enumerate(report.pairs):
-        for kind, questions in (("better", pair.better), ("worse", pair.worse)):
-            title = f"{pair.name} is {kind} than {pair.baseline}"
-            found.append(Evidence(pair_id(place, kind), names.index(pair.name), title, dict.fromkeys(questions, ())))
-    return [one for one in found if one.attempts]
-
-
-def evidence_id(run: int, kind: str, value: str = "") -> str:
-    """The name under which a page lists them."""
-    return f"e{run}-{kind}" + (f"-{value}" if value else "")
-
-
-def group_id(report: RunsReport, run: int, name: str, group: str) -> str:
-    """Of a level, topic or the like, by its place: its own name may be anything."""
-    groups = report.runs[run].result.groups.get(name, {})
-    return evidence_id(run, name, str(list(groups).index(group))) if group in groups else ""
-
-
-def ending_id(run: int, ending: str | None) -> str:
-    """Of an ending; None: the record does not say."""
-    return evidence_id(run, "ending", ending or "unknown")
-
-
-def pair_id(place: int, kind: str) -> str:
-    """Of a comparison's questions."""
-    return f"pair{place}-{kind}"
-
-
-def ranges(numbers: Sequence[int]) -> str:
-    """Numbers in order as they are written briefly.
-
-    Example: ``ranges([0, 1, 2, 5]) == "0–2, 5"``
-    """
-    parts: list[list[int]] = []
-    for number in sorted(numbers):
-        if parts and number == parts[-1][1] + 1:
-            parts[-1][1] = number
-        else:
-            parts.append([number, number])
-    return ", ".join(str(low) if low == high else f"{low}–{high}" for low, high in parts)
-
-
-def by_question(attempts: Iterable[Attempted]) -> dict[str, tuple[int, ...]]:
-    """The numbers of attempts, in the order of questions."""
-    found: dict[str, list[int]] = {}
-    for one in attempts:
-        found.setdefault(one.question, []).append(one.attempt)
-    return {question: tuple(numbers) for question, numbers in found.items()}
-
-
-def _of_run(number: int, run: Run) -> list[Evidence]:
-    kinds: list[tuple[str, str, Callable[[Attempted], bool]]] = [
-        (UNSCORED, "Not scored", lambda one: one.outcome is Outcome.UNSCORED),
-        (HIDDEN, "The guard hid something from them", lambda one: one.was_hidden),
-        (CONTAMINATED, "They read their question word for word", lambda one: one.contaminated),
-        (DISPUTED, "The judges differ", lambda one: one.is_disputed),
-        (BY_HAND, "Judged by a person", lambda one: one.by_hand),
-    ]
-    found = [
-        Evidence(evidence_id(number, kind), number, title, by_question(filter(holds, run.attempts)))
-        for kind, title, holds in kinds
-    ]
-    for ending in dict.fromkeys(one.ending for one in run.attempts):
-        title = "Ending not recorded" if ending is None else f"Ended: {ending_words(ending)}"
-        own = by_question(one for one in run.attempts if one.ending is ending)
-        found.append(Evidence(ending_id(number, ending), number, title, own))
-    for name, groups in run.result.groups.items():
-        for place, group in enumerate(groups):
-            own = [one.id for one in run.result.questions if group in one.groups.get(name, ())]
-            title = f"{name} {group}"
-            found.append(Evidence(evidence_id(number, name, str(place)), number, title, dict.fromkeys(own, ())))
-    return found
-
-
 # Tables -------------------------------------------------------------------------------------------------------------------
-
-
-Row = tuple[str | Cell, ...]
 
 
 def tables(report: RunsReport) -> Iterator[Rows]:
@@ -234,24 +143,29 @@ def _pair(place: int, pair: Pair, *, several: bool) -> Row:
 
 def _curves(report: RunsReport) -> Iterator[Rows]:
     """For each run pass@k, the majority and pass^k; where attempts have scores, the best of k by each."""
+    heads = ("k", "questions", "pass@k", "95% interval", "majority of k", "95% interval", "pass^k")
     for number, run in enumerate(report.runs):
         result = run.result
         if result.attempts == 1:
             continue
-        rows: list[Row] = []
-        for k in sorted(result.majority or result.pass_at_k):
-            some, vote = result.pass_at_k[k], _estimate(result.majority.get(k))
-            rows.append((str(k), f"{some.questions:,}", *_estimate(some), *vote, percent(result.pass_hat_k[k].value)))
-        heads = ("k", "questions", "pass@k", "95% interval", "majority of k", "95% interval", "pass^k")
-        yield table(f"curve-{number}", f"{run.name}: with more attempts", heads, rows, run=number)
-        if result.best_of:
-            heads = ["k", *(head for name in result.best_of for head in (name, "95% interval"))]
+        yield table(f"curve-{number}", f"{run.name}: with more attempts", heads, _by_k(result), run=number)
+        if best := result.best_of:
+            of_k = ["k", *(head for name in best for head in (name, "95% interval"))]
             chosen: list[Row] = [
-                (str(k), *(cell for curve in result.best_of.values() for cell in _estimate(curve.get(k))))
-                for k in sorted(next(iter(result.best_of.values())))
+                (str(k), *(cell for curve in best.values() for cell in _estimate(curve.get(k))))
+                for k in sorted(next(iter(best.values())))
             ]
             about = "Of k attempts the one with the highest score is handed in; one without an answer only if all are."
-            yield table(f"best-{number}", f"{run.name}: the best of k by a score", heads, chosen, about, run=number)
+            yield table(f"best-{number}", f"{run.name}: the best of k by a score", of_k, chosen, about, run=number)
+
+
+def _by_k(result: EvalResult) -> list[tuple[str, ...]]:
+    """pass@k, the majority and pass^k at powers of two and at all attempts."""
+    rows = []
+    for k in sorted(result.majority or result.pass_at_k):
+        some, vote = result.pass_at_k[k], _estimate(result.majority.get(k))
+        rows.append((str(k), f"{some.questions:,}", *_estimate(some), *vote, percent(result.pass_hat_k[k].value)))
+    return rows
 
 
 def _estimate(one: Estimate | None) -> tuple[str, str]:
@@ -267,14 +181,20 @@ def _groups(report: RunsReport) -> Iterator[Rows]:
             cells: list[str | Cell] = []
             for number, run in enumerate(report.runs):
                 one = run.result.groups.get(name, {}).get(group)
-                count = one.pass_at_1.questions + one.pass_at_1.too_few if one else 0
-                behind = Cell(f"{count:,}", group_id(report, number, name, group))
-                cells += [behind, *_estimate(one.pass_at_1)] if one else [MISSING] * 3
+                if one is None:
+                    cells += [MISSING] * 3
+                else:
+                    behind = Cell(_asked(one.pass_at_1), group_id(report, number, name, group))
+                    cells += [behind, *_estimate(one.pass_at_1)]
             rows.append((group, *cells))
         heads = [name]
         for run in report.runs:
             heads += [f"{run.name}: n", "avg@k", "95% interval"]
         yield table(f"by-{name}", f"By {name}", heads, rows)
+
+
+def _asked(one: Estimate) -> str:
+    return f"{one.questions + one.too_few:,}"
 
 
 def _endings(report: RunsReport) -> Rows:
@@ -471,9 +391,128 @@ def _confidence(number: int, name: str, found: Confidence) -> Rows:
     return table(f"confidence-{number}", f"{name}: how sure answers are, and how right", heads, rows, about, run=number)
 
 
-def _figure(one: Estimate) -> Cell:
-    return Cell(percent(one.value), spread=span(one.interval) if one.interval else "")
+def _figure(one: Estimate, level: str = "") -> Cell:
+    return Cell(percent(one.value), spread=level + span(one.interval) if one.interval else "")
 
 
 def _plain_span(interval: tuple[float, float] | None, digits: int = 2) -> str:
     return f"{interval[0]:.{digits}f} – {interval[1]:.{digits}f}" if interval else ""
+
+
+# In the terminal ----------------------------------------------------------------------------------------------------------
+
+_NAME = 24
+"""Characters of a row's name that stay on a line."""
+
+
+def terminal(report: RunsReport) -> Iterator[RenderableType]:
+    """Notes and tables of a comparison."""
+    for note in report.notes:
+        yield Text(visible(note), style="yellow")
+    for rows in tables(report):
+        shown = Table(title=Text(visible(rows.title), style="bold"), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1))
+        named = min(_NAME, max(len(row[0]) for row in rows.rows))
+        for place, head in enumerate(rows.heads):
+            justify, width = ("left", named) if place == 0 else ("right", None)
+            shown.add_column(Text(visible(head)), justify=justify, min_width=width)
+        for row in rows.rows:
+            shown.add_row(*(Text(visible(cell)) for cell in row))
+        yield shown
+        if rows.about:
+            yield Text(visible(rows.about), style="dim")
+
+
+def result_shown(result: EvalResult) -> Iterator[RenderableType]:
+    """A result: the headline with its bounds, the curves, groups, what judges said beyond right and wrong, what it took."""
+    yield _headline_of(result)
+    if result.invalid_because:
+        yield Text(f"This run is invalid: {result.invalid_because}", style="red")
+    if result.recorded is not None:
+        yield Text(f"The world is a recording: {share_told(result.recorded)}", style="yellow")
+    if result.attempts > 1 and result.pass_at_1.value is not None:
+        heads = ("k", "questions", "pass@k", "95% interval", "majority of k", "95% interval", "pass^k")
+        yield _plain_table(heads, _by_k(result))
+    for name, groups in result.groups.items():
+        rows = [
+            (
+                visible(group),
+                f"{one.pass_at_1.questions + one.pass_at_1.too_few:,}",
+                *_estimate(one.pass_at_1),
+                f"{one.unscored:,}",
+            )
+            for group, one in groups.items()
+        ]
+        yield _plain_table((name, "questions", "pass@1", "95% interval", "unscored"), rows)
+    yield from (Text(visible(line)) for line in said_lines(result))
+    if result.mean_turns is not None:
+        yield Text(_what_it_took(result))
+
+
+def said_lines(result: EvalResult) -> Iterator[str]:
+    """Grades, sets, scores, confidence, contamination, the best of k, cost: a line each, nothing where nothing is known."""
+    if (grades := result.grades) is not None:
+        right, f1 = _figure(grades.given_attempted, "95% "), _figure(grades.f1, "95% ")
+        yield f"Grades: {_counted(grades.counts)}; right of those attempted {right.whole}, F1 of that and avg {f1.whole}."
+    if (sets := result.sets) is not None:
+        precision, recall, f1 = (_figure(one, "95% ").whole for one in (sets.precision, sets.recall, sets.f1))
+        yield f"Sets: {_counted(sets.counts)}; question by question precision {precision}, recall {recall}, F1 {f1}."
+    elif result.score is not None:
+        yield f"Mean score {_figure(result.score, '95% ').whole}; right is only what has the whole score."
+    if result.confidence is not None:
+        yield _confidence_line(result.confidence)
+    if result.contamination is not None and result.contamination.contaminated:
+        yield _contamination_line(result.contamination)
+    for name, curve in result.best_of.items():
+        yield f"The best of {max(curve)} by {name}: {_figure(curve[max(curve)], '95% ').whole}."
+    if result.cost is not None and result.cost.total is not None:
+        right = "" if result.cost.right is None else f", {result.cost.right:,.4g} for each right answer"
+        yield f"The agent's tokens cost {result.cost.total:,.4g}{right}."
+
+
+def _headline_of(result: EvalResult) -> Text:
+    best, (low, high) = result.pass_at_1, result.pass_at_1_bounds
+    bounds = f"; between {percent(low)} and {percent(high)} had the {result.unscored:,} unscored attempts been wrong or right"
+    return Text.assemble(
+        ("avg@" + tries(result), "bold"),
+        f" {percent(best.value)} (95% {span(best.interval)}) over {len(result.questions):,} questions × {tries(result)}",
+        bounds if result.unscored else "",
+        visible(f". Judge: {result.judge}."),
+    )
+
+
+def _confidence_line(found: Confidence) -> str:
+    interval = "" if found.error_interval is None else f" (95% {found.error_interval.low:.1f}–{found.error_interval.high:.1f})"
+    few = f"; fewer than {FEW} say little" if found.answers < FEW else ""
+    left = f"; {found.left_out:,} claim none, or one on an unknown scale" if found.left_out else ""
+    return f"Confidence: off by {mean(found.error)} points{interval} over {found.answers:,} answers{few}{left}."
+
+
+def _contamination_line(found: Contamination) -> str:
+    without = "" if found.without is None else f"; without them avg {_figure(found.without, '95% ').whole}"
+    read = f"{found.contaminated:,} of {found.attempts:,} attempts read their question word for word"
+    return f"{read}, and perhaps its answer{without}."
+
+
+def _counted(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count:,} {ending_words(grade)}" for grade, count in counts.items())
+
+
+def _what_it_took(result: EvalResult) -> str:
+    spent, visits = result.spending, percent(result.browse.overall, 0)
+    parts = [f"{mean(result.mean_turns)} turns", f"{mean(result.mean_calls)} calls, {visits} of them visits"]
+    if result.format_accuracy is not None:
+        parts.append(f"{percent(result.format_accuracy)} of turns keep the grammar")
+    if spent is not None and spent.seconds is not None:
+        parts.append(f"{duration(spent.seconds)} for each right answer")
+    if spent is not None and spent.sampled_tokens is not None:
+        parts.append(f"{spent.sampled_tokens:,.0f} tokens sampled for each")
+    return "An attempt: " + "; ".join(parts) + "."
+
+
+def _plain_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    shown = Table(box=box.SIMPLE_HEAD, header_style="bold", padding=(0, 1))
+    for place, head in enumerate(heads):
+        shown.add_column(head, justify="left" if place == 0 else "right")
+    for row in rows:
+        shown.add_row(*map(Text, row))
+    return shown

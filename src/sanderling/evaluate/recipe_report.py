@@ -1,21 +1,31 @@
-"""What a report says, as data: stages, the comparison, curves, trajectories to read, and what made each number.
+"""A recipe's report: stages, comparisons, curves and trajectories to read, as data, one HTML file and a terminal table.
 
-The HTML page, the JSON file and the tables are all views of :class:`RecipeReport`; none of them computes a figure. Sentences of
-the verdict are made from the numbers, whichever way they went. Knows nothing of HTML.
+The page, the JSON beside it and the table are views of :class:`RecipeReport`; none of them computes a figure. Sentences of the
+verdict are made from the numbers, whichever way they went.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import isfinite
+from pathlib import Path
 from typing import Self
 
+from markupsafe import Markup
 from pydantic import Field, field_validator, model_validator
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from sanderling.core.errors import UserError
 from sanderling.core.types import Ending
-from sanderling.evaluate.reading import Reading
+from sanderling.evaluate.reading import Reading, reading_facts, step_title
 from sanderling.evaluate.result import EvalResult, Record
 from sanderling.evaluate.statistics import Interval, paired_difference
-from sanderling.report.numbers import chance, points
+from sanderling.report import charts
+from sanderling.report.charts import Bar, Difference, Part, figure, legend, note
+from sanderling.report.numbers import chance, duration, ending_words, mean, memory, percent, points, span
+from sanderling.report.page import render as rendered
+from sanderling.runs.files import replace_file
 
 ENOUGH_QUESTIONS = 200
 """With fewer held-out questions a run is a check of the machinery, and its report claims nothing."""
@@ -253,3 +263,152 @@ def _verdict(
     if not problems:
         return claim
     return f"{claim} But {' and '.join(problems)}, so nothing is claimed."
+
+
+# The page -----------------------------------------------------------------------------------------------------------------
+
+HTML_NAME = "report.html"
+JSON_NAME = "report.json"
+_HEADS = {
+    "Stage": "What was evaluated",
+    "Questions": "Held-out questions × attempts at each",
+    "Pass@1": "Mean share of right attempts, with its 95% interval (bootstrap over questions)",
+    "Pass@4": "Chance that at least one of four attempts is right, unbiased",
+    "Endings": "How the episodes ended",
+    "Turns": "Mean model turns of an episode",
+    "Browse": "Visits among all tool calls (in right / in wrong episodes)",
+    "Time": "Wall time of making and evaluating the stage",
+}
+
+
+def write_report(report: RecipeReport, directory: Path) -> Path:
+    """Write ``report.json`` and ``report.html``, each whole or not at all; returns the path of the page."""
+    replace_file(directory / JSON_NAME, report.model_dump_json(indent=1) + "\n")
+    replace_file(directory / HTML_NAME, render(report))
+    return directory / HTML_NAME
+
+
+def render(report: RecipeReport) -> str:
+    """The page. The same report gives the same page."""
+    main = report.comparison
+    sentences = [one.verdict for one in (*([main] if main else []), *report.other_comparisons)] + list(report.remarks)
+    sentences += [f"{stage.name} is invalid: {stage.invalid_because}" for stage in report.stages if stage.invalid_because]
+    return rendered(
+        "recipe.html",
+        report.title,
+        report=report,
+        sentences=sentences,
+        tone=_tone(report),
+        cards=list(_cards(report)),
+        heads=_HEADS,
+        best=max((stage.pass_at_1 for stage in report.stages if stage.pass_at_1 is not None), default=None),
+        endings=lambda stage: charts.stack(_endings(stage)),
+        endings_key=_endings_key(report.stages),
+        figures=list(_figures(report)),
+        charts=[_chart(chart) for chart in report.charts],
+        reading_facts=reading_facts,
+        step_title=step_title,
+    )
+
+
+def _tone(report: RecipeReport) -> str:
+    main = report.comparison
+    if main is None or not main.valid or main.interval.low <= 0 <= main.interval.high:
+        return "open"
+    return "gain" if main.interval.low > 0 else "loss"
+
+
+def _cards(report: RecipeReport) -> Iterator[tuple[str, str]]:
+    last = report.stages[-1:]
+    yield from ((percent(stage.pass_at_1), f"pass@1, {stage.name}") for stage in last)
+    if report.comparison is not None:
+        yield points(report.comparison.difference), f"points over {report.comparison.baseline}"
+    yield from ((f"{stage.n:,}", "held-out questions") for stage in last)
+    yield duration(report.run.seconds), "wall time"
+    yield memory(report.run.peak_memory_mb), "of memory at most"
+
+
+def _figures(report: RecipeReport) -> Iterator[Markup]:
+    shares = [Bar(stage.name, stage.pass_at_1, stage.pass_at_1_interval) for stage in report.stages]
+    yield figure("Pass@1, with 95% intervals", charts.bars(shares, title="Pass@1 of each stage with its 95% interval"))
+    compared = [one for one in (report.comparison, *report.other_comparisons) if one is not None]
+    if compared:
+        caption = "Paired differences in pass@1 on the same questions, in points, with 95% intervals"
+        shown = [Difference(one.candidate, one.baseline, one.difference, one.interval) for one in compared]
+        title = "Paired differences in pass@1 with their 95% intervals, in points"
+        yield figure(caption, charts.differences(shown, title=title))
+    rows = [(stage.name, _endings(stage)) for stage in report.stages]
+    yield figure("How episodes ended", charts.stacks(rows), _endings_key(report.stages))
+
+
+def _endings(stage: Stage) -> list[Part]:
+    return [Part(ending_words(ending), stage.endings.get(ending, 0), f"e-{ending}") for ending in Ending]
+
+
+def _endings_key(stages: Sequence[Stage]) -> Markup:
+    """Swatches of the endings that occur."""
+    present = [ending for ending in Ending if any(stage.endings.get(ending) for stage in stages)]
+    return legend({ending_words(ending): f"e-{ending}" for ending in present})
+
+
+def _chart(chart: Chart) -> Markup:
+    lines = [charts.Line(series.name, series.x, series.y) for series in chart.series]
+    plot = charts.curves(
+        lines,
+        title=chart.title,
+        x_label=chart.x_label,
+        y_label=chart.y_label,
+        window=chart.smooth,
+        percent=chart.percent,
+        log=chart.log,
+    )
+    remarks = [chart.note, f"Faint: raw; strong: moving average of {chart.smooth} points." if chart.smooth > 1 else ""]
+    below = note(" ".join(filter(None, remarks))) if any(remarks) else None
+    return figure(chart.title, plot, legend([line.name for line in lines]) if len(lines) > 1 else None, below)
+
+
+# The table ----------------------------------------------------------------------------------------------------------------
+
+_COLUMNS = ("Stage", "n", "Pass@1", "95% interval", "Pass@4", "Answered", "Turns", "Browse", "Time")
+
+
+def stage_cells(stage: Stage) -> tuple[str, ...]:
+    """One row of text, a cell for each column."""
+    return (
+        stage.name + (" (invalid)" if stage.invalid_because else ""),
+        f"{stage.n}×{stage.attempts}" + (f", {stage.unscored} unscored" if stage.unscored else ""),
+        percent(stage.pass_at_1),
+        span(stage.pass_at_1_interval),
+        percent(stage.pass_at_4),
+        percent(_answered(stage), 0),
+        mean(stage.turns),
+        percent(stage.browse_share, 0),
+        duration(stage.seconds),
+    )
+
+
+def terminal_table(stages: Sequence[Stage], *, title: str = "") -> Table:
+    """A rich table that keeps every figure whole at 80 columns. Names are text, never rich markup."""
+    heading = Text(title) if title else None
+    table = Table(title=heading, title_justify="left", header_style="bold", box=box.SIMPLE_HEAD, padding=0)
+    for index, name in enumerate(_COLUMNS):
+        header = name.replace(" ", "\n")  # no heading is wider than the figures under it
+        table.add_column(header, justify="left" if index == 0 else "right", no_wrap=index > 1)
+    for stage in stages:
+        table.add_row(*map(Text, stage_cells(stage)))
+    return table
+
+
+def print_stages(console: Console, stages: Sequence[Stage], comparison: Comparison | None = None, *, title: str = "") -> None:
+    """The table, the comparison in plain words, and what makes a stage invalid."""
+    console.print(terminal_table(stages, title=title))
+    if comparison is not None:
+        console.print(Text(comparison.verdict))
+    for stage in stages:
+        if stage.invalid_because:
+            console.print(Text(f"{stage.name} is invalid: {stage.invalid_because}", style="red"))
+
+
+def _answered(stage: Stage) -> float | None:
+    total = sum(stage.endings.values())
+    return sum(n for ending, n in stage.endings.items() if ending.has_answer) / total if total else None

@@ -1,0 +1,347 @@
+"""``sanderling eval``: agents measured on benchmarks, runs judged again and compared.
+
+Thin: `evaluate` makes attempts and figures. Exit status: 0 for a valid result, 3 when a budget was spent, a judge was not
+reached or too much could not be scored, 130 after Ctrl-C. The first Ctrl-C stops the attempts under way and keeps their turns.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from sanderling.cli import exits
+from sanderling.cli.benchmarks import BenchmarkFile, Canary, agree, check, export, list_, score
+from sanderling.cli.options import (
+    JUDGING,
+    RUN,
+    Concurrency,
+    ConfigFile,
+    Model,
+    ProfileName,
+    Seed,
+    Set,
+    Web,
+    Worlds,
+    settings,
+    show,
+)
+from sanderling.core.errors import UserError
+from sanderling.core.text import visible
+
+if TYPE_CHECKING:
+    from sanderling.evaluate.attempts import Made, Watch
+    from sanderling.evaluate.benchmarks.files import Loaded
+    from sanderling.evaluate.benchmarks.table import Benchmark
+    from sanderling.evaluate.guarding import GuardFacts
+    from sanderling.evaluate.judging import Judges
+    from sanderling.evaluate.log import About, RunLog
+    from sanderling.evaluate.result import EvalResult
+    from sanderling.evaluate.run import RejudgeConfig
+    from sanderling.judge.by_hand import ByHand
+    from sanderling.judge.verdict import Judge
+    from sanderling.policy.budget import Spending
+
+app = typer.Typer(no_args_is_help=True, help="Measure agents on public benchmarks, whose files you bring.")
+
+Key = Annotated[str, typer.Argument(metavar="KEY", help="Which benchmark (sanderling eval list), FILE.toml, or file.py:name.")]
+Out = Annotated[Path, typer.Option("--out", help="Directory of the run; the same one goes on.", rich_help_panel=RUN)]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a run.")]
+Judging = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--judge",
+        metavar="JUDGE",
+        rich_help_panel=JUDGING,
+        help="A rule (exact, f1:0.8), http://host:port/v1#model or file.py:name; repeatable, in order. By default the "
+        "publisher's own rule, or whoever judged before.",
+    ),
+]
+Second = Annotated[
+    list[str] | None,
+    typer.Option("--second-judge", metavar="JUDGE", help="Compared with the judge; decides nothing.", rich_help_panel=JUDGING),
+]
+Verdicts = Annotated[
+    Path | None,
+    typer.Option(
+        "--verdicts", metavar="FILE", help="A person's verdicts (CSV), before every judge's.", rich_help_panel=JUDGING
+    ),
+]
+
+
+@app.command()
+def run(
+    key: Key,
+    file: BenchmarkFile,
+    out: Out,
+    model: Model = None,
+    profile: ProfileName = None,
+    concurrency: Concurrency = None,
+    world: Worlds = None,
+    web: Web = None,
+    judges: Judging = None,
+    second: Second = None,
+    verdicts: Verdicts = None,
+    attempts: Annotated[int | None, typer.Option("--attempts", min=1, help="At each question.", rich_help_panel=RUN)] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="So many questions only.", rich_help_panel=RUN)] = None,
+    seed: Seed = None,
+    canary: Canary = "",
+    progress: Annotated[bool, typer.Option("--progress/--no-progress", help="Show how far it is.", rich_help_panel=RUN)] = True,
+    config_file: ConfigFile = None,
+    sets: Set = None,
+) -> None:
+    """Let an agent try every question, judge its answers, and print figures with their error bars.
+
+    Killed, stopped or out of budget, the same command goes on and repeats no finished attempt; once finished, it tries those
+    again that met outages.
+    """
+    from sanderling.cli.attempting import live_run, tell_attempts, tell_stopped
+    from sanderling.evaluate.judging import why_unscored
+    from sanderling.evaluate.log import RunLog
+    from sanderling.evaluate.run import EvalConfig, run_benchmark
+    from sanderling.judge.by_hand import ByHand
+    from sanderling.policy.budget import Spending
+    from sanderling.runs.provenance import command_line
+
+    given = {
+        "agent.model": model, "agent.profile": profile, "agent.concurrency": concurrency, "agent.worlds": world,
+        "agent.web": web, "agent.seed": seed, "judging.judges": judges, "judging.second": second,
+        "attempts": attempts, "limit": limit,
+    }  # fmt: skip
+    config = settings(EvalConfig, config_file, sets, given)
+    benchmark, loaded = _load(key, file, config.split, config.columns, canary)
+    _show_file(benchmark, loaded)
+    log, spending = RunLog(out), Spending(out, config.budget, private=loaded.private)
+    with log.alone():
+        total = min(config.limit or len(loaded.questions), len(loaded.questions)) * config.attempts
+
+        async def work(watch: "Watch | None", cancel: asyncio.Event, on_retry: Callable[[str], None]) -> "Made":
+            heard = {"watch": watch, "cancel": cancel, "on_retry": on_retry, "verdicts": verdicts, "command": command_line()}
+            return await run_benchmark(benchmark, loaded, config, log, spending, **heard)
+
+        made = live_run(total, config.agent.concurrency, benchmark.title, spending, work, progress=progress)
+        tell_attempts(made, total, out, spending)
+        _show_guard(log.require().about.guard, log.guard_file)
+        _show_unused(log, log.by_hand() if verdicts is None else ByHand.read(verdicts))
+        if made.stopped:
+            raise typer.Exit(tell_stopped(made))
+        result = show_result(log)
+        show(f"{log.result_file} has all figures.")
+        if result.unscored:
+            if why := why_unscored(log):
+                show(f"Unscored, most often: {why}")
+            show("The same command tries the unscored attempts once more, and repeats nothing else.")
+    end(result)
+
+
+@app.command()
+def judge(
+    run: Run,
+    judges: Judging = None,
+    second: Second = None,
+    verdicts: Verdicts = None,
+    scores: Annotated[
+        Path | None, typer.Option("--scores", help="Scores of attempts for the best of k: a CSV file id,score[,name].")
+    ] = None,
+    price: Annotated[
+        str | None, typer.Option("--price", help="What the agent's tokens cost per million, as PROMPT,SAMPLED.")
+    ] = None,
+    config_file: ConfigFile = None,
+    sets: Set = None,
+) -> None:
+    """Judge a run's attempts again, by another judge, another prompt or a person's word; no attempt is repeated.
+
+    Without a judge its figures are made anew by what was said before, with other prices or scores. What a judge has said of the
+    same answer before is not asked again. Killed or stopped, the same command goes on.
+    """
+    from sanderling.evaluate.benchmarks.table import get_benchmark
+    from sanderling.evaluate.episodes import FAILED
+    from sanderling.evaluate.judging import by_hand_of, judges_again, read_scores
+    from sanderling.evaluate.log import RunLog
+    from sanderling.evaluate.run import RejudgeConfig
+    from sanderling.policy.budget import Spending, read_prices
+
+    config = settings(RejudgeConfig, config_file, sets, {"judging.judges": judges, "judging.second": second})
+    log = RunLog(run)
+    about = log.require().about
+    benchmark = get_benchmark(about.benchmark) if about.benchmark else None  # others' records may come without
+    spending = Spending(run, config.budget, private=about.private)
+    with log.alone():
+        told = read_prices([price], 1)[0] if price is not None else None
+        by_hand = by_hand_of(log, verdicts)
+        if scores is not None:
+            log.keep_scores(read_scores(scores, {one.id: one.key for one in log.episodes()}))
+        if told is not None:
+            log.price(told)
+        _rejudge(log, benchmark, config, spending, lambda first, other: judges_again(log, first, other, by_hand))
+        result = show_result(log)
+        _show_unused(log, by_hand)
+        failed = sum(one.code in FAILED for one in log.verdicts()) if config.judging.judges else 0
+    if failed:
+        show(f"{failed:,} answers have no verdict: the same command asks for them once more.")
+    show_where(log, spending)
+    end(result)
+
+
+def _rejudge(
+    log: "RunLog",
+    benchmark: "Benchmark | None",
+    config: "RejudgeConfig",
+    spending: "Spending",
+    chosen: "Callable[[Judge | None, Judge | None], Judges]",
+) -> None:
+    """The figures of a finished run by those whom ``chosen`` makes of the judges opened. Exits where a budget is spent."""
+    from sanderling.core.asking import BudgetSpentError
+    from sanderling.evaluate.run import rejudge
+    from sanderling.runs.provenance import command_line
+
+    try:
+        with _counting() as count:
+            asyncio.run(rejudge(log, benchmark, config, spending, chosen, command=command_line(), on_judged=count))
+    except BudgetSpentError as error:
+        show(f"{error} What there was before stays as it is; the same command goes on.")
+        raise typer.Exit(exits.UNFINISHED) from None
+
+
+@contextmanager
+def _counting() -> Iterator[Callable[[int], None]]:
+    """A line that counts what is judged; Ctrl-C ends it and the command."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("judging", total=None)
+        yield lambda count: bar.update(task, description=f"{count:,} judged")
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Directories that eval run has written.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="A directory for report.html (one file that loads nothing) and report.md.")
+    ] = None,
+    baseline: Annotated[str, typer.Option(help="The run that others are compared with, by its name; the first.")] = "",
+    readings: Annotated[int, typer.Option(min=0, help="Trajectories of each run that can be read on the page.")] = 12,
+    show_texts: Annotated[bool, typer.Option("--show-texts", help="Show texts of private benchmarks too.")] = False,
+) -> None:
+    """Compare runs: averages with error bars, paired differences, curves over attempts, groups, endings, costs."""
+    from rich.console import Console
+
+    from sanderling.evaluate.compare import compared, open_runs
+    from sanderling.evaluate.report import html, markdown
+    from sanderling.evaluate.tables import terminal
+    from sanderling.runs.files import replace_file
+
+    opened = open_runs(runs, readings if out is not None else 0)
+    if baseline and baseline not in {one.name for one in opened}:
+        raise UserError(f"None of the runs is called {baseline!r}: there are {', '.join(one.name for one in opened)}.")
+    found = compared(opened, baseline)
+    console = Console(highlight=False)
+    for shown in terminal(found):
+        console.print(shown)
+    if out is not None:
+        private = any(one.private for one in opened)
+        replace_file(out / "report.md", markdown(found), private=private)
+        replace_file(out / "report.html", html(found, texts=show_texts), private=private)
+        console.print(Text(visible(f"{out / 'report.html'} and {out / 'report.md'} hold all of it.")))
+
+
+# What is printed ----------------------------------------------------------------------------------------------------------
+
+
+def _load(key: str, file: Path, split: str, columns: str, canary: str) -> "tuple[Benchmark, Loaded]":
+    from sanderling.data.fields import named_columns
+    from sanderling.evaluate.benchmarks.files import load_benchmark
+    from sanderling.evaluate.benchmarks.rows import Options
+    from sanderling.evaluate.benchmarks.table import get_benchmark
+
+    benchmark = get_benchmark(key)
+    return benchmark, load_benchmark(benchmark, file, Options(split=split, columns=named_columns(columns), canary=canary))
+
+
+def _show_file(benchmark: "Benchmark", loaded: "Loaded") -> None:
+    """What was left out of the file, and what to look at before a run is paid for."""
+    from sanderling.evaluate.benchmarks.files import left_out, warnings
+
+    show(*left_out(loaded), *(_warning(f"Note: {line}") for line in warnings(benchmark, loaded)))
+
+
+def _show_guard(facts: "GuardFacts", log: Path) -> None:
+    """One line: what was hidden from the agent."""
+    from sanderling.evaluate.guarding import guard_counts
+    from sanderling.world.guard import GuardKind
+
+    if not facts.on:
+        show("Guard: off; leaks of the benchmark may have been read.")
+        return
+    counts = guard_counts(log)
+    kinds = {"by address": GuardKind.ADDRESS, "word for word": GuardKind.VERBATIM, "by canary": GuardKind.CANARY}
+    parts = ", ".join(f"{counts.kinds[kind]:,} {how}" for how, kind in kinds.items())
+    content = "" if facts.verbatim else " (this benchmark's questions are not looked for in pages)"
+    show(
+        f"Guard: {counts.hidden:,} results and pages hidden ({parts}) from {counts.attempts:,} attempts; "
+        f"{counts.kinds[GuardKind.REPORTED]:,} quote a question in part, and were shown{content}."
+    )
+
+
+def _show_unused(log: "RunLog", by_hand: "ByHand") -> None:
+    """Lines of a person's verdicts that are about nothing here: most likely they are mistyped."""
+    from sanderling.evaluate.judging import unused_by_hand
+
+    if unused := unused_by_hand(log, by_hand):
+        show(f"{len(unused):,} lines of --verdicts are about no attempt (such as {', '.join(unused[:3])}).")
+
+
+def show_peers(about: "About", result: "EvalResult") -> None:
+    """What others' records are, and what has to be known before their figures are believed."""
+    from sanderling.evaluate.peers.records import notes_of
+
+    facts = about.peers
+    assert facts is not None, "others' records"
+    counted = f"Records: {facts.records:,} ({', '.join(facts.layouts)}), questions: {len(result.questions):,}"
+    joined = ", ".join(f"{count:,} {how}" for how, count in facts.joined.items())
+    found = f"; joined to the benchmark's questions {joined}" if joined else ""
+    left = f"; {facts.copies:,} copies and {facts.parts:,} parts of contexts left out" if facts.copies or facts.parts else ""
+    show(Text(visible(counted + found + left + ".")), *map(_warning, notes_of(facts, result)))
+    if facts.published:
+        show(Text(f"{facts.published:,} attempts have a published verdict: sanderling eval agree compares with them."))
+
+
+def show_where(log: "RunLog", spending: "Spending") -> None:
+    """What judging took, and where everything is."""
+    if spending.ledger.spent.calls:
+        show(str(spending))
+    show(f"{log.result_file} has all figures, {log.database} every verdict.")
+
+
+def _load_result(log: "RunLog") -> "EvalResult":
+    from sanderling.evaluate.result import EvalResult
+
+    return EvalResult.load(log.result_file)
+
+
+def show_result(log: "RunLog") -> "EvalResult":
+    """The figures of a run, printed."""
+    from sanderling.evaluate.tables import result_shown
+
+    result = _load_result(log)
+    show(*result_shown(result))
+    return result
+
+
+def end(result: "EvalResult") -> None:
+    """Exit as a command does whose result may be invalid."""
+    if not result.valid:
+        raise typer.Exit(exits.UNFINISHED)
+
+
+def _warning(text: str) -> Text:
+    return Text(visible(text), style="yellow")
+
+
+for _name, _command in (("list", list_), ("check", check), ("score", score), ("agree", agree), ("export", export)):
+    app.command(_name)(_command)
