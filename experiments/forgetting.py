@@ -13,8 +13,7 @@ and as kept: committed before the held-out world was first measured. What came o
 import asyncio
 import datetime
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
@@ -33,16 +32,16 @@ from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import Frozen, read_config
 from sanderling.core.record import Question, Trajectory
 from sanderling.data.questions import read_questions, write_questions
-from sanderling.evaluate.attempts import Progress
+from sanderling.evaluate.log import RunLog
 from sanderling.evaluate.result import EvalResult
+from sanderling.evaluate.run import evaluate
 from sanderling.evaluate.statistics import Interval, paired_difference
-from sanderling.judge.verdict import Judge
+from sanderling.judge.opening import JudgeConfig
 from sanderling.merge.models import fingerprint
 from sanderling.merge.report import SweepReport
 from sanderling.merge.run import require_mergekit
 from sanderling.merge.settings import TRAITS, MergeSettings, Method
-from sanderling.merge.sweep import Axis, Skill, Sweep, measure, run_sweep
-from sanderling.policy.contract import Policy
+from sanderling.merge.sweep import SweepConfig, SweptAgent, run_sweep
 from sanderling.recipes.tiny import JUDGE, Evaluation, TinyConfig, TinyRun, WorldPlan, Worlds, build, is_right, teach_world
 from sanderling.report.numbers import chance, percent, points, span
 from sanderling.runs.files import replace_file
@@ -175,8 +174,12 @@ class Forgetting:
         return sorted((one for one in self.taught(skill) if is_right(one)), key=lambda trajectory: trajectory.id)
 
     def held_out(self, name: str, skill: str) -> Path:
-        """A model's result on a skill of the held-out world."""
-        return self.root / "held-out" / name / f"{skill}.json"
+        """The directory of a model's run on a skill of the held-out world."""
+        return self.root / "held-out" / name / skill
+
+    def result(self, name: str, skill: str) -> EvalResult:
+        """Its figures."""
+        return EvalResult.load(RunLog(self.held_out(name, skill)).result_file)
 
 
 def specialist(skill: str) -> str:
@@ -264,72 +267,50 @@ def train_all(run: Forgetting, names: Sequence[str], steps: int, report: Report)
     return dict(zip(names, found, strict=True))
 
 
-def sweep_of(run: Forgetting, plan: WorldPlan) -> Sweep:
-    """Merges of the specialists, and how every model is measured on the questions of a world."""
-    from sanderling.policy.transformers_policy import TransformersPolicy
-
-    tiny, config = run.tiny, run.config
-    method, settings, place = config.sweep.method, config.evaluation, tiny.place(plan)
-
-    @asynccontextmanager
-    async def judge() -> AsyncIterator[Judge]:
-        yield JUDGE
-
-    def open_policy(path: Path) -> Policy:
-        return TransformersPolicy.load(path, max_batch=settings.concurrency)
-
-    def skill(name: str) -> Skill:
-        questions = tuple(read_questions(run.questions_file(plan, name)))
-        return Skill(name, questions, place.tools, place.name, place.fingerprint)
-
-    base = run.model(ANCESTOR) if TRAITS[method].base else None
-    return Sweep(
-        MergeSettings(method=method, models=tuple(run.model(specialist(name)) for name in run.skills), base=base),
-        Axis.WEIGHT,
-        config.sweep.values,
-        tuple(map(skill, run.skills)),
-        tiny.profile,
-        tiny.clock(),
-        open_policy,
-        judge,
-        JUDGE.name,
-        settings.attempts,
-        settings.seed,
-        settings.concurrency,
-    )
-
-
 def sweep_models(run: Forgetting, command: str) -> SweepReport:
     """The merges of the specialists, measured on the validation world; the best one is kept."""
-
-    def note(model: str, skill: str, progress: Progress) -> None:
-        (run.root / "sweep.count").write_text(f"{model} · {skill} {progress.done}/{progress.total}", encoding="utf-8")
-
-    return run_sweep(sweep_of(run, run.tiny.validation), run.root / "sweep", command, note)
+    tiny, config = run.tiny, run.config
+    method, measuring = config.sweep.method, config.evaluation
+    sweep = SweepConfig(
+        merge=MergeSettings(
+            method=method,
+            models=tuple(run.model(specialist(skill)) for skill in run.skills),
+            base=run.model(ANCESTOR) if TRAITS[method].base else None,
+        ),
+        values=config.sweep.values,
+        skills={skill: run.questions_file(tiny.validation, skill) for skill in run.skills},
+        agent=SweptAgent(
+            worlds=(tiny.world_directory(tiny.validation),),
+            profile=config.profile,
+            seed=measuring.seed,
+            concurrency=measuring.concurrency,
+        ),
+        attempts=measuring.attempts,
+        judge=JudgeConfig(judges=(JUDGE.name,)),
+    )
+    return run_sweep(sweep, run.root / "sweep", command, Report(Console(quiet=True)), clock=tiny.clock())
 
 
 def sweep_stage(run: Forgetting, command: str, report: Report) -> dict[str, Any]:
     """The sweep in a process of its own."""
     with report.task("Sweep", 1) as advance:
-        (found,) = run_tasks([Task(sweep_models, (run, command))], 1, lambda: advance(0, _text(run.root / "sweep.count")))
+        (found,) = run_tasks([Task(sweep_models, (run, command))], 1, lambda: None)
         advance(1)
     return {"best": found.best, "mean": found.chosen.mean_value if found.chosen else None}
 
 
-def _text(file: Path) -> str | None:
-    return file.read_text(encoding="utf-8") if file.is_file() else None
-
-
 def measure_model(run: Forgetting, name: str, command: str) -> dict[str, float | None]:
     """A model on both skills of the held-out world: pass@1."""
-    how, model = sweep_of(run, run.tiny.held_out), run.model(name)
-    policy = how.open_policy(model)
-    for skill in how.skills:
-        file = run.held_out(name, skill.name)
-        if not file.is_file():
-            place = file.with_suffix("")
-            asyncio.run(measure(how, policy, skill, place, fingerprint(model), command, lambda _: None)).save(file)
-    return {skill: EvalResult.load(run.held_out(name, skill)).pass_at_1.value for skill in run.skills}
+    from sanderling.policy.transformers_policy import TransformersPolicy
+
+    measuring, plan = run.config.evaluation, run.tiny.held_out
+    agent = run.tiny.agent(TransformersPolicy.load(run.model(name), max_batch=measuring.concurrency), plan)
+    how = measuring.model_dump() | {"weights": fingerprint(run.model(name)), "command": command}
+    found = {}
+    for skill in run.skills:
+        result = evaluate(agent, read_questions(run.questions_file(plan, skill)), JUDGE, run.held_out(name, skill), **how)
+        found[skill] = result.pass_at_1.value
+    return found
 
 
 def measure_stage(run: Forgetting, command: str, report: Report) -> dict[str, Any]:
@@ -339,7 +320,7 @@ def measure_stage(run: Forgetting, command: str, report: Report) -> dict[str, An
 
         def poll() -> None:
             nonlocal seen
-            done = sum(all(run.held_out(name, skill).is_file() for skill in run.skills) for name in run.models)
+            done = sum((run.held_out(name, run.skills[-1]) / "result.json").is_file() for name in run.models)
             advance(done - seen)
             seen = done
 
@@ -451,7 +432,7 @@ def run_forgetting(config: ForgettingConfig, directory: Path, report: Report, co
         Stage("measure", "Every model on the held-out world", lambda: measure_stage(run, command, report), config.workers),
     ]
     records = run_stages(stages, run.root, config.model_dump(mode="json"), report)
-    results = {name: {skill: EvalResult.load(run.held_out(name, skill)) for skill in run.skills} for name in run.models}
+    results = {name: {skill: run.result(name, skill) for skill in run.skills} for name in run.models}
     compared = differences(run.skills, results)
     verdict = judged(run.skills, compared)
     sweep = SweepReport.model_validate_json((run.root / "sweep" / "sweep.json").read_bytes())

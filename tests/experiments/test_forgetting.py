@@ -136,6 +136,6 @@ def test_the_recipe_from_end_to_end(tmp_path: Path) -> None:
         "both": 4,
     }
     assert (out / "sweep/sweep.html").is_file() and (out / "sweep/best/merge.json").is_file()
-    before = (out / "held-out/merged/people.json").read_bytes()
+    before = (out / "held-out/merged/people/result.json").read_bytes()
     run_forgetting(config, out, Report(Console(quiet=True)), "python experiments/forgetting.py")
-    assert (out / "held-out/merged/people.json").read_bytes() == before
+    assert (out / "held-out/merged/people/result.json").read_bytes() == before

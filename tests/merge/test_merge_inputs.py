@@ -238,4 +238,4 @@ def test_an_option_that_the_method_has_no_use_for_is_refused(
     pair: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     told = call(monkeypatch, capsys, "linear", *pair, "--density", 0.3, "--out", tmp_path / "out")
-    assert "linear has no use for --density: leave it out." in told
+    assert "linear has no use for density: leave it out." in told

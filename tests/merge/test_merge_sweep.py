@@ -4,27 +4,26 @@ import datetime
 import json
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from merge_models import needs_mergekit, save_models, weights_of
+from rich.console import Console
 
 from sanderling.cli import main as shell
 from sanderling.core.errors import UserError
-from sanderling.core.profiles import get_profile
 from sanderling.core.record import Question
 from sanderling.core.types import FixedClock, Message
-from sanderling.judge.rules import RuleJudge, exact_match
-from sanderling.judge.verdict import Judge
+from sanderling.data.questions import write_questions
 from sanderling.merge.report import SweepReport, page, sentences, terminal_table
 from sanderling.merge.run import read_merge
-from sanderling.merge.settings import MergeSettings
-from sanderling.merge.sweep import Axis, Skill, Sweep, run_sweep
+from sanderling.merge.sweep import SweepConfig, run_sweep
 from sanderling.policy.contract import PolicyOutageError, SampleKey, ScriptedPolicy
 from sanderling.runs.locks import locked
+from sanderling.runs.progress import Report
 
 pytestmark = needs_mergekit
 NORM = "model.norm.weight"
@@ -35,6 +34,7 @@ COUNT = 4
 class Lab:
     """Models whose first norm weight says how far they lie from the first (0) to the second (1); and what they are asked."""
 
+    root: Path
     models: list[Path]
     opened: list[str] = field(default_factory=list)
     asked: Counter[str] = field(default_factory=Counter)
@@ -59,29 +59,37 @@ class Lab:
 
         return ScriptedPolicy(reply)
 
-    def sweep(self, values: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)) -> Sweep:
-        @asynccontextmanager
-        async def judge() -> AsyncIterator[Judge]:
-            yield RuleJudge("exact", exact_match)
+    def sweep(self, values: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0), **changes: Any) -> SweepConfig:
+        settings = {
+            "merge": {"method": "linear", "models": self.models},
+            "values": values,
+            "skills": {name: questions(self.root, name) for name in ("old", "new")},
+            "agent": {"worlds": [self.root / "W"], "concurrency": 2, "seed": 3},
+        }
+        return SweepConfig.model_validate(settings | changes)
 
-        return Sweep(
-            MergeSettings.model_validate({"method": "linear", "models": self.models}),
-            Axis.WEIGHT,
-            values,
-            (skill("old"), skill("new")),
-            get_profile("tiny"),
-            FixedClock(datetime.date(2026, 1, 1)),
-            self.open_policy,
-            judge,
-            "exact",
-            concurrency=2,
-            seed=3,
-        )
+    def run(self, sweep: SweepConfig, out: Path, command: str = "a test") -> SweepReport:
+        clock = FixedClock(datetime.date(2026, 1, 1))
+
+        def open_model(spec: str, **_: object) -> ScriptedPolicy:
+            return self.open_policy(Path(spec))
+
+        return run_sweep(sweep, out, command, Report(Console(quiet=True)), clock=clock, open_model=open_model)
 
 
-def skill(name: str, count: int = COUNT) -> Skill:
-    questions = tuple(Question(id=f"{name}-{i}", text=f"Can you do {name} {i}", answers=("yes",)) for i in range(count))
-    return Skill(name, questions, {}, "nowhere", "0" * 64)
+def questions(root: Path, name: str, count: int = COUNT) -> Path:
+    """A file of questions, and its path."""
+    asked = [Question(id=f"{name}-{i}", text=f"Can you do {name} {i}", answers=("yes",)) for i in range(count)]
+    write_questions(root / f"{name}-{count}.jsonl", asked)
+    return root / f"{name}-{count}.jsonl"
+
+
+def small_world(place: Path) -> None:
+    from sanderling.world.disk.store import build_world
+    from sanderling.world.encyclopedia import Names, generate_encyclopedia
+
+    world = generate_encyclopedia(40, 1, Names.TRAIN)
+    build_world(place, (item.page for item in world.pages), name="w", source="encyclopedia", seed=1)
 
 
 def change_norm(model: Path, value: float) -> None:
@@ -97,12 +105,13 @@ def lab(tmp_path: Path) -> Lab:
     models = save_models(tmp_path, 2)
     for place, model in enumerate(models):
         change_norm(model, float(place))
-    return Lab(models)
+    small_world(tmp_path / "W")
+    return Lab(tmp_path, models)
 
 
 def test_the_sweep_finds_the_merge_that_keeps_both(lab: Lab, tmp_path: Path) -> None:
     out = tmp_path / "sweep"
-    report = run_sweep(lab.sweep(), out, "a test")
+    report = lab.run(lab.sweep(), out)
     figures = {point.name: (point.skills["old"].value, point.skills["new"].value) for point in report.points}
     assert figures == {"0": (1.0, 0.0), "0.25": (1.0, 0.75), "0.5": (1.0, 1.0), "0.75": (0.75, 1.0), "1": (0.0, 1.0)}
     assert report.best == (0.5,) and report.chosen is not None and report.chosen.mean is not None
@@ -117,10 +126,9 @@ def test_the_sweep_finds_the_merge_that_keeps_both(lab: Lab, tmp_path: Path) -> 
 
 def test_shares_of_three_models_are_swept_and_shown(lab: Lab, tmp_path: Path) -> None:
     third = save_models(tmp_path / "more", 1)[0]  # as the first, so the second's share alone decides
-    sweep = lab.sweep((0.0, 0.5, 1.0))
-    settings = MergeSettings.model_validate({"method": "linear", "models": [*lab.models, third]})
     change_norm(third, 0.0)
-    report = run_sweep(replace(sweep, settings=settings), tmp_path / "sweep", "a test")
+    sweep = lab.sweep((0.0, 0.5, 1.0), merge={"method": "linear", "models": [*lab.models, third]})
+    report = lab.run(sweep, tmp_path / "sweep")
     means = {point.name: point.mean_value for point in report.points}
     assert set(means) == {"1:0:0", "0.5:0:0.5", "0:0:1", "0.5:0.5:0", "0:0.5:0.5", "0:1:0"}
     assert report.best in {(0.5, 0.5, 0.0), (0.0, 0.5, 0.5)} and means["0.5:0.5:0"] == means["0:0.5:0.5"] == 1.0
@@ -130,7 +138,7 @@ def test_shares_of_three_models_are_swept_and_shown(lab: Lab, tmp_path: Path) ->
 
 
 def test_equal_weights_are_measured_once(lab: Lab, tmp_path: Path) -> None:
-    report = run_sweep(lab.sweep((0.0, 0.5, 1.0)), tmp_path / "sweep", "a test")
+    report = lab.run(lab.sweep((0.0, 0.5, 1.0)), tmp_path / "sweep")
     assert sorted(lab.opened) == ["0.00", "0.50", "1.00"], "the ends of the axis are the inputs, bit for bit"
     assert report.points[0].sha256 == report.inputs[0].sha256
     assert set(lab.asked.values()) == {1}
@@ -140,57 +148,48 @@ def test_equal_weights_are_measured_once(lab: Lab, tmp_path: Path) -> None:
 def test_a_sweep_that_was_stopped_goes_on_and_repeats_no_turn(lab: Lab, after: int, tmp_path: Path) -> None:
     lab.breaks_after = after
     with pytest.raises(KeyboardInterrupt):
-        run_sweep(lab.sweep(), tmp_path / "sweep", "a test")
+        lab.run(lab.sweep(), tmp_path / "sweep")
     lab.breaks_after = None
-    report = run_sweep(lab.sweep(), tmp_path / "sweep", "a test")
+    report = lab.run(lab.sweep(), tmp_path / "sweep")
     assert set(lab.asked.values()) == {1} and len(lab.asked) == 5 * 2 * COUNT
-    whole = run_sweep(Lab(lab.models).sweep(), tmp_path / "whole", "a test")
+    again = Lab(lab.root, lab.models)
+    whole = again.run(again.sweep(), tmp_path / "whole")
     assert report.points == whole.points and report.best == whole.best
 
 
 def test_a_finished_sweep_does_nothing_again_and_takes_further_values(lab: Lab, tmp_path: Path) -> None:
-    run_sweep(lab.sweep((0.0, 1.0)), tmp_path / "sweep", "a test")
+    lab.run(lab.sweep((0.0, 1.0)), tmp_path / "sweep")
     asked = dict(lab.asked)
-    run_sweep(lab.sweep((0.0, 1.0)), tmp_path / "sweep", "a test")
+    lab.run(lab.sweep((0.0, 1.0)), tmp_path / "sweep")
     assert dict(lab.asked) == asked
-    report = run_sweep(lab.sweep((0.0, 0.4, 1.0)), tmp_path / "sweep", "a test")
+    report = lab.run(lab.sweep((0.0, 0.4, 1.0)), tmp_path / "sweep")
     assert report.best == (0.4,) and len(lab.asked) == len(asked) + 2 * COUNT
 
 
 def test_another_sweep_is_not_mixed_with_this_one(lab: Lab, tmp_path: Path) -> None:
-    run_sweep(lab.sweep((0.0, 1.0)), tmp_path / "sweep", "a test")
-    sweep = lab.sweep((0.0, 1.0))
-    with pytest.raises(UserError, match="made with other settings"):
-        run_sweep(replace(sweep, seed=4), tmp_path / "sweep", "a test")
-    with pytest.raises(UserError, match="made with other settings"):
-        run_sweep(replace(sweep, skills=(skill("old", 3), skill("new"))), tmp_path / "sweep", "a test")
-    other_search = replace(sweep, skills=(replace(skill("old"), search="dense"), skill("new")))
-    others = [
-        other_search,
-        *(replace(sweep, **it) for it in ({"dtype": "bfloat16"}, {"device": "cuda"})),
-    ]
-    for other in others:
+    lab.run(lab.sweep((0.0, 1.0)), tmp_path / "sweep")
+    agent = lab.sweep().agent
+    others = [{"agent": agent.model_copy(update=it)} for it in ({"seed": 4}, {"dtype": "bfloat16"}, {"device": "cuda"})]
+    others += [{"skills": {"old": questions(tmp_path, "old", 3), "new": questions(tmp_path, "new")}}, {"attempts": 2}]
+    for changes in others:
         with pytest.raises(UserError, match="made with other settings"):
-            run_sweep(other, tmp_path / "sweep", "a test")
+            lab.run(lab.sweep((0.0, 1.0)).model_copy(update=changes), tmp_path / "sweep")
     with pytest.raises(UserError, match="holds other things"):
-        run_sweep(sweep, lab.models[0], "a test")
+        lab.run(lab.sweep((0.0, 1.0)), lab.models[0])
 
 
-def test_skills_need_names_and_questions(lab: Lab, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="different names"):
-        run_sweep(replace(lab.sweep(), skills=(skill("old"), skill("old"))), tmp_path / "sweep", "a test")
-    with pytest.raises(UserError, match="The skill new has no questions"):
-        run_sweep(replace(lab.sweep(), skills=(skill("old"), skill("new", 0))), tmp_path / "sweep", "a test")
+def test_skills_need_questions(lab: Lab, tmp_path: Path) -> None:
+    for skills, message in (({}, "A sweep needs skills"), ({"old": questions(tmp_path, "old", 0)}, "old has no questions")):
+        with pytest.raises(UserError, match=message):
+            lab.run(lab.sweep(skills=skills), tmp_path / "sweep")
     assert not (tmp_path / "sweep").exists()
 
 
 def test_the_page_and_the_table_hold_every_figure_and_load_nothing(lab: Lab, tmp_path: Path) -> None:
-    from rich.console import Console
-
-    report = run_sweep(lab.sweep(), tmp_path / "sweep", "sanderling <merge> sweep")
+    report = lab.run(lab.sweep(), tmp_path / "sweep", "sanderling <merge> sweep")
     html = page(report)
     assert html == page(report) and "&lt;merge&gt;" in html
-    assert "models in float32 on cpu; search: old lexical, new lexical" in " ".join(html.split())
+    assert "models in float32 on cpu; search in w: lexical" in " ".join(html.split())
     assert "default-src 'none'" in html and not any(word in html for word in ('src="', 'href="', "@import", "url("))
     for point in report.points:
         assert f"<td>{point.name}" in html
@@ -206,30 +205,22 @@ def test_the_page_and_the_table_hold_every_figure_and_load_nothing(lab: Lab, tmp
 def test_of_two_sweeps_in_one_directory_the_second_is_refused(lab: Lab, tmp_path: Path) -> None:
     out = tmp_path / "sweep"
     with locked(out), pytest.raises(UserError, match="Another process is at work in"):
-        run_sweep(lab.sweep((0.5,)), out, "a test")
-    assert run_sweep(lab.sweep((0.5,)), out, "a test").best == (0.5,), "what the other one's lock left is no hindrance"
+        lab.run(lab.sweep((0.5,)), out)
+    assert lab.run(lab.sweep((0.5,)), out).best == (0.5,), "what the other one's lock left is no hindrance"
 
 
 def test_that_no_merge_was_better_is_said(lab: Lab, tmp_path: Path) -> None:
-    report = run_sweep(lab.sweep((0.0, 1.0)), tmp_path / "sweep", "a test")
+    report = lab.run(lab.sweep((0.0, 1.0)), tmp_path / "sweep")
     assert any("It is an input itself" in line for line in sentences(report))
 
 
 def test_where_no_point_could_be_measured_no_older_best_is_left(lab: Lab, tmp_path: Path) -> None:
     out = tmp_path / "sweep"
-    assert run_sweep(lab.sweep((0.0,)), out, "a test").best == (0.0,) and (out / "best").is_dir()
+    assert lab.run(lab.sweep((0.0,)), out).best == (0.0,) and (out / "best").is_dir()
     lab.outage_from = 0.5
-    report = run_sweep(lab.sweep((0.5, 0.6)), out, "a test")
+    report = lab.run(lab.sweep((0.5, 0.6)), out)
     assert report.best is None and not (out / "best").exists()
     assert sentences(report) == ["No point could be measured: too many attempts ended in outages."]
-
-
-def small_world(place: Path) -> None:
-    from sanderling.world.disk.store import build_world
-    from sanderling.world.encyclopedia import Names, generate_encyclopedia
-
-    world = generate_encyclopedia(40, 1, Names.TRAIN)
-    build_world(place, (item.page for item in world.pages), name="w", source="encyclopedia", seed=1)
 
 
 @dataclass
@@ -266,15 +257,15 @@ class Command:
 
 @pytest.fixture
 def command(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    small_world(tmp_path / "W")
     return Command(lab, tmp_path, monkeypatch, capsys)
 
 
 def test_the_command_records_what_models_computed_in(command: Command, tmp_path: Path) -> None:
-    assert f"the best model {tmp_path / 'out/best'}." in command(tmp_path / "out", "--run-dtype", "bfloat16")
+    half = ("--set", "agent.dtype=bfloat16")
+    assert f"the best model {tmp_path / 'out/best'}." in command(tmp_path / "out", *half)
     how = SweepReport.model_validate_json((tmp_path / "out/sweep.json").read_bytes()).how
-    assert (how["dtype"], how["device"], how["worlds"]["old"][1]) == ("bfloat16", "cpu", "lexical")
-    assert 'dtype was "bfloat16" and is "float32"' in command(tmp_path / "out", "--run-dtype", "float32")
+    assert how["agent"] == {"search": "lexical", "seed": 0, "device": "cpu", "dtype": "bfloat16", "tools": [], "reader": ""}
+    assert 'agent.dtype was "bfloat16" and is "float32"' in command(tmp_path / "out")
 
 
 def test_the_command_names_no_best_model_where_there_is_none(command: Command, tmp_path: Path) -> None:
@@ -303,9 +294,10 @@ def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     [
         (("--skill", "old", "--world", "W"), "write NAME=QUESTIONS"),
         (("--skill", "../x=Q", "--world", "W"), "write NAME=QUESTIONS"),
-        (("--skill", "old=Q", "--world", "W", "--world", "W"), "2 worlds were given for 1 skills"),
+        (("--skill", "old=Q", "--skill", "old=Q", "--world", "W"), "The skill old is there twice"),
+        (("--skill", "old=Q", "--world", "W", "--set", "agnt.seed=1"), "did you mean agent?"),
         (("--skill", "old=Q", "--world", "W", "--values", "0,half"), "are no numbers"),
-        (("--skill", "old=Q", "--world", "W", "--density", "0.2"), "no use for --density"),
+        (("--skill", "old=Q", "--world", "W", "--set", "merge.density=0.2"), "no use for density"),
         (("--skill", "old=Q", "--world", "NOWHERE"), "NOWHERE"),
     ],
 )
@@ -317,7 +309,6 @@ def test_bad_options_are_one_sentence(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    small_world(tmp_path / "W")
     (tmp_path / "Q").write_text(json.dumps({"id": "q", "text": "t", "answers": ["a"]}) + "\n")
     placed = [
         str(tmp_path / word) if word in ("W", "NOWHERE") else word.replace("=Q", f"={tmp_path / 'Q'}") for word in options

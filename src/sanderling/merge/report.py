@@ -79,7 +79,7 @@ class SweepReport(Frozen):
     settings: MergeSettings
     axis: str
     how: dict[str, Any]
-    """All that figures depend on: questions, worlds, profile, judge, attempts, seed, device, dtype (`sweep.identity`)."""
+    """All that figures depend on: questions, worlds, profile, agent, judges, attempts."""
     inputs: tuple[Measured, ...]
     points: tuple[Measured, ...]
     best: tuple[float, ...] | None
@@ -197,7 +197,6 @@ def page(report: SweepReport) -> str:
         rows=[_cells(report, item) for item in (*report.inputs, *report.points)],
         inputs=", ".join(item.name for item in report.inputs),
         counts=", ".join(f"{name} {count}" for name, count in asked.items()),
-        searches=", ".join(f"{name} {mode}" for name, (_, mode) in report.how["worlds"].items()),
         rule=RULE,
     )
 
