@@ -34,8 +34,8 @@ from sanderling.data.questions import read_questions
 from sanderling.policy import engine, forward
 from sanderling.policy.forward import alike
 from sanderling.policy.transformers_policy import TransformersPolicy
-from sanderling.recipes.rl.config import RolloutConfig
 from sanderling.recipes.tiny import TinyConfig, TinyRun, build_worlds
+from sanderling.rl.config import RolloutConfig
 from sanderling.rl.credit.table import TurnTool
 from sanderling.rl.gain import GainConfig, plan_gains
 from sanderling.rl.losses import PpoConfig, build_loss

@@ -30,12 +30,11 @@ from sanderling.core.profiles import PROFILES, Profile, get_profile
 from sanderling.data.questions import read_questions
 from sanderling.evaluate.run import evaluate_async
 from sanderling.policy.model_directory import check_model
-from sanderling.recipes.rl.config import RlRecipe, RolloutConfig
-from sanderling.recipes.rl.prepare import Order
-from sanderling.recipes.rl.run import run_rl_command
 from sanderling.recipes.tiny import JUDGE, Questions, TinyConfig, TinyRun, Worlds, build_worlds, curate, find_recipe, teach
 from sanderling.recipes.tiny_stages import choose_arm, train_arms
-from sanderling.rl.config import RlConfig
+from sanderling.rl.config import RlConfig, RlRecipe, RolloutConfig
+from sanderling.rl.launch import run_rl_command
+from sanderling.rl.prepare import Order
 from sanderling.runs.files import replace_file
 from sanderling.runs.progress import Report
 from sanderling.runs.provenance import command_line

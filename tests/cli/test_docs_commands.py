@@ -10,16 +10,11 @@ import pytest
 from typer.main import get_command
 
 from sanderling.cli.main import build_app
-from sanderling.cli.train_rl import served_at
+from sanderling.cli.rl import served_at
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import PROFILES
-from sanderling.recipes.rl.acting import served_spec
-from sanderling.recipes.rl.config import stages_of
-from sanderling.recipes.rl.find import find_rl_recipe
-from sanderling.recipes.rl.judging import check_judges, check_rule
-from sanderling.recipes.rl.plan import check_placement
-from sanderling.recipes.rl.prepare import check_selection
-from sanderling.rl.config import Placement
+from sanderling.recipes.find import find_rl_recipe
+from sanderling.rl.prepare import check_settings
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -54,15 +49,9 @@ def start_rl(words: list[str], recipes: Path) -> None:
     """All that `train rl` refuses without looking at a file of questions, a world or a model. Raises UserError."""
     read = parse(words)
     recipe = str(recipes / read["recipe"]) if read["recipe"].endswith(".toml") else read["recipe"]
-    found = find_rl_recipe(recipe, [*served_at(read["endpoint"], read["served"]), *(read["overrides"] or ())])
-    check_placement(found, read["processes"])
-    check_judges(read["judges"] or found.judges)
-    check_rule(read["judges"] or found.judges, found.rl.outcome)
-    if found.rl.pipeline.placement is Placement.SERVED:
-        served_spec(found, Path("MODEL"))
-    for stage in stages_of(found):
-        check_selection(stage, read["held_out"] or ())
-        assert read["questions"] or stage.questions
+    given = {"judges": read["judges"], "held_out": read["held_out"], "questions": read["questions"]}
+    found = find_rl_recipe(recipe, read["overrides"] or (), {**given, **served_at(read["endpoint"])})
+    assert all(stage.questions for stage in check_settings(found, read["processes"]))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -96,7 +85,7 @@ def test_a_run_of_rl_that_cannot_begin_is_noticed(tmp_path: Path) -> None:
     given = ["train", "rl", "--recipe", "dr-venus-4b", "--questions", "q.jsonl"]
     with pytest.raises(UserError, match="nobody says where"):
         start_rl([*given, "--held-out", "d.jsonl"], tmp_path)
-    served = [*given, "--endpoint", "http://localhost:8000/v1", "--model-served", "mine"]
+    served = [*given, "--endpoint", "http://localhost:8000/v1#mine"]
     with pytest.raises(UserError, match="give some with --held-out"):
         start_rl(served, tmp_path)
     with pytest.raises(UserError, match=r"stages\.two\.questions"):

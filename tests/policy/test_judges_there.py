@@ -4,7 +4,7 @@ import pytest
 from scripted_server import plain, serve
 
 from sanderling.core.errors import UserError
-from sanderling.recipes.rl.judging import check_there
+from sanderling.rl.prepare import check_there
 
 
 async def test_a_judge_that_the_server_does_not_serve_is_told_before_anything_begins():

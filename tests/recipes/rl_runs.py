@@ -14,7 +14,7 @@ from sft_runs import RUN, SHAPE, WORDS
 from sanderling.core.config import read_config
 from sanderling.data.questions import write_questions
 from sanderling.recipes.base import PHRASES
-from sanderling.recipes.rl.config import RlRecipe
+from sanderling.rl.config import RlRecipe
 from sanderling.runs.progress import Report
 from sanderling.synth.questions import chain_questions
 from sanderling.train.random_model import train_tokenizer, write_random_model

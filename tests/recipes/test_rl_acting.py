@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from rl_runs import write_given
 
 from sanderling.core.config import load_config
-from sanderling.recipes.rl.acting import opened_acting
-from sanderling.recipes.rl.config import RlRecipe, stages_of
+from sanderling.rl.act import opened_acting
+from sanderling.rl.config import RlRecipe, stages_of
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ def test_a_process_samples_its_share_of_what_is_under_way_together(
 ):
     bound = "" if most is None else f"pipeline.most_under_way = {most}\n"
     settings = f"profile = 'tiny'\n[rl]\nquestions_per_step = 16\ngroup_size = 4\n{bound}"
-    recipe = load_config(RlRecipe, settings, "a.toml")
+    recipe = load_config(RlRecipe, settings, "a.toml", (), {"worlds": (write_given(tmp_path) / "w1",)})
 
     async def batch() -> int:
         (stage,) = stages_of(recipe)

@@ -14,10 +14,10 @@ from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import read_config
 from sanderling.core.errors import UserError
 from sanderling.policy.transformers_policy import TransformersPolicy
-from sanderling.recipes.rl.config import RlRecipe
-from sanderling.recipes.rl.prepare import Order
-from sanderling.recipes.rl.run import run_rl_command
-from sanderling.recipes.rl.seldom import Seldom
+from sanderling.rl.act import Seldom
+from sanderling.rl.config import RlRecipe
+from sanderling.rl.launch import run_rl_command
+from sanderling.rl.prepare import Order
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.run import records
 from sanderling.train.metrics import read_metrics
@@ -73,7 +73,7 @@ def test_questions_that_name_their_worlds_are_researched_there(given: Path, tmp_
 
 
 def test_a_stage_begins_with_the_model_of_the_one_before_it(given: Path, tmp_path: Path):
-    recipe = recipe_of(given, "stages.one.steps=2", "stages.two.steps=1", "stages.two.temperature=1.0")
+    recipe = recipe_of(given, "stages.one.rl.steps=2", "stages.two.rl.steps=1", "stages.two.rollout.temperature=1.0")
     run(recipe, tmp_path / "out")
     one, two = (tmp_path / "out" / name for name in ("one", "two"))
     assert [len(read_metrics(place / "metrics.jsonl")) for place in (one, two)] == [2, 1]
@@ -95,7 +95,7 @@ def test_the_model_that_held_out_questions_select_is_the_result(given: Path, tmp
 
 def test_difficulty_is_measured_with_the_model_that_a_stage_begins_with(given: Path, tmp_path: Path):
     band = "stages.one.difficulty={attempts = 2, least_right = 0, most_right = 2}"
-    run(recipe_of(given, band, "stages.one.steps=1"), tmp_path / "out")
+    run(recipe_of(given, band, "stages.one.rl.steps=1"), tmp_path / "out")
     place = tmp_path / "out" / "one" / "difficulty"
     tries = list(TrajectoryStore(place / "attempts.jsonl"))
     assert len(tries) == 6 * 2 and all(one.answer is None for one in tries)

@@ -8,26 +8,19 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Ending
 from sanderling.data.questions import read_questions
-from sanderling.judge.verdict import META_KEY
-from sanderling.recipes.rl.config import RlRecipe, Stage, stages_of
-from sanderling.recipes.rl.difficulty import sort_questions
+from sanderling.rl.curriculum import Band, BandSettings
+from sanderling.rl.launch import sort_questions
+from sanderling.rl.queue import META
 from sanderling.runs.jsonl import TrajectoryStore
-from sanderling.synth.difficulty import Band
 
 QUESTIONS = [Question(id=f"q{at}", text=f"{at}?", answers=("Oslo",)) for at in range(40)]
 
 
-def stage() -> Stage:
-    settings = {"profile": "tiny", "stages": {"one": {"difficulty": {"attempts": 4, "least_right": 1, "most_right": 3}}}}
-    (found,) = stages_of(RlRecipe.model_validate(settings))
-    return found
-
-
 def attempt(question: Question, at: int, correct: bool | None) -> Trajectory:
-    judged = {"judge": "j", "correct": correct, "score": None if correct is None else float(correct), "reason": ""}
+    told = {"attempt": at, "outcome": None if correct is None else float(correct)}
     return Trajectory(
         id=f"{question.id}-{at}", question=question, nodes=(), leaf=None, ending=Ending.ANSWERED, answer="Oslo",
-        seeds=Seeds(run=0, attempt=at), meta={META_KEY: judged},
+        seeds=Seeds(run=0, attempt=at), meta={META: told},
     )  # fmt: skip
 
 
@@ -37,7 +30,7 @@ def sorted_with(place: Path, untold: int) -> dict[Band, set[str]]:
     for number, question in enumerate(QUESTIONS):
         for at in range(4):
             store.append(attempt(question, at, None if number < untold else at < number % 5))
-    sort_questions(QUESTIONS, stage(), place)
+    sort_questions(QUESTIONS, BandSettings(attempts=4, least_right=1, most_right=3), place)
     files = {band: place / f"{band.value}.jsonl" for band in Band}
     return {band: {one.id for one in read_questions(file)} if file.stat().st_size else set() for band, file in files.items()}
 

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from sanderling.agent.opening import opened_reader
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Ending
-from sanderling.evaluate.judging import Retry
 from sanderling.judge.verdict import Code, Ruling, Verdict, unscored
-from sanderling.recipes.rl.acting import opened_reader
-from sanderling.recipes.rl.judging import check_there, opened_judge, score_by
+from sanderling.rl.act import opened_judge, place_config, score_by
+from sanderling.rl.config import RlRecipe
 from sanderling.rl.contract import ScorerAwayError
+from sanderling.rl.prepare import check_there
 from sanderling.tools.page_reader import ReaderOutageError
 from sanderling.world.contract import VisitReply
 
@@ -20,7 +21,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*gave no answer")
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sanderling.recipes.rl.judging.PATIENT", Retry(times=2, pause_s=0.0))
     monkeypatch.setattr("sanderling.policy.endpoint._LONGEST_PAUSE_S", 0.001)
 
 
@@ -61,7 +61,7 @@ RIGHT, WRONG = Verdict(Ruling.CORRECT, 1.0, "says so"), Verdict(Ruling.INCORRECT
 )  # fmt: skip
 async def test_a_verdict_is_an_outcome_and_none_is_none(verdicts: list[Verdict], outcome: float | None, left: int) -> None:
     judge = Says(*verdicts)
-    assert await score_by(judge)(answered("Bergen")) == outcome
+    assert await score_by(judge, (0.0, 0.0))(answered("Bergen")) == outcome
     assert len(judge.verdicts) == left
 
 
@@ -69,7 +69,7 @@ async def test_a_verdict_is_an_outcome_and_none_is_none(verdicts: list[Verdict],
 async def test_a_judge_that_is_away_is_no_verdict_at_all(code: Code, asked: int) -> None:
     judge = Says(*[unscored(code, "http://judge gave no answer")] * 3)
     with pytest.raises(ScorerAwayError, match="http://judge gave no answer"):
-        await score_by(judge)(answered("Bergen"))
+        await score_by(judge, (0.0, 0.0))(answered("Bergen"))
     assert len(judge.verdicts) == 3 - asked
 
 
@@ -81,7 +81,7 @@ async def test_an_outage_of_the_rollout_itself_is_nobody_s_verdict() -> None:
 async def test_a_judge_that_is_away_scores_nothing_but_what_a_rule_before_it_tells(tmp_path: Path) -> None:
     async with opened_judge(["exact", dead_address()], tmp_path, 4) as judge:
         assert judge is not None
-        score = score_by(judge)
+        score = score_by(judge, (0.0, 0.0))
         assert [await score(answered(answer)) for answer in ("Oslo", None)] == [1.0, 0.0]
         with pytest.raises(ScorerAwayError):
             await score(answered("Bergen"))
@@ -89,7 +89,7 @@ async def test_a_judge_that_is_away_scores_nothing_but_what_a_rule_before_it_tel
 
 async def test_a_reader_that_is_away_leaves_the_rollout_unscored(tmp_path: Path) -> None:
     """Not a visit of model-free passages, let alone an empty one: only those that browse would be rewarded less."""
-    async with opened_reader(dead_address(), tmp_path) as extractor:
+    async with opened_reader(place_config(RlRecipe(extractor=dead_address()), tmp_path).reader) as extractor:
         assert extractor is not None
         page = VisitReply(url="http://a.example", title="A", text="Oslo is a town. " * 50)
         with pytest.raises(ReaderOutageError):

@@ -10,10 +10,9 @@ from typer.testing import CliRunner
 from sanderling.cli.train import app
 from sanderling.core.config import load_config
 from sanderling.core.errors import UserError
-from sanderling.recipes.rl.config import RlRecipe
-from sanderling.recipes.rl.find import find_rl_recipe
-from sanderling.recipes.rl.plan import RlPlan, plan_rl
-from sanderling.rl.fit import Sharing
+from sanderling.recipes.find import find_rl_recipe
+from sanderling.rl.config import RlRecipe
+from sanderling.rl.fit import RlPlan, Sharing, plan_rl
 from sanderling.train.fit import Devices, described, taken
 
 QWEN3_4B = {
@@ -56,7 +55,7 @@ def test_rollouts_that_are_longer_than_the_model_reads_are_refused_stretched_pos
     (model / "config.json").write_text(json.dumps({**QWEN3_4B, "max_position_embeddings": 40_960}))
     with pytest.raises(UserError, match=r"261,000 tokens, the model has 40,960 positions: set rollout\.context_tokens=40960"):
         planned(model, "dr-venus-4b", devices)
-    with pytest.raises(UserError, match=r"Rollouts of stage two .*: set stages\.two\.context_tokens=40960"):
+    with pytest.raises(UserError, match=r"Rollouts of stage two .*: set stages\.two\.rollout\.context_tokens=40960"):
         planned(model, "literesearcher-4b", devices)
     assert planned(model, "dr-venus-4b", devices, longest=40_960).stages
     yarn = {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 32_768}

@@ -28,11 +28,11 @@ from sanderling.core.record import NodeKind, Question, Trajectory
 from sanderling.core.types import Ending
 from sanderling.data.questions import read_questions
 from sanderling.data.show import CreditLine
-from sanderling.recipes.rl.config import RlRecipe
-from sanderling.recipes.rl.find import find_rl_recipe
-from sanderling.recipes.rl.prepare import Order
-from sanderling.recipes.rl.run import run_rl_command
+from sanderling.recipes.find import find_rl_recipe
+from sanderling.rl.config import RlRecipe
 from sanderling.rl.health import HealthPause
+from sanderling.rl.launch import run_rl_command
+from sanderling.rl.prepare import Order
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.run import records
 from sanderling.runs.run_record import flat, unlike
@@ -56,16 +56,16 @@ DR_VENUS = {
 """Made smaller; but the learning rate is larger: in two steps the published one hardly moves weights of 16 bits."""
 
 LITERESEARCHER = {
-    "stages.one.steps": 2,
-    "stages.one.questions_per_step": 2,
-    "stages.one.context_tokens": 6000,
-    "stages.one.max_turns": 4,
-    "stages.one.turn_tokens": 160,
-    "stages.two.steps": 1,
-    "stages.two.questions_per_step": 2,
-    "stages.two.context_tokens": 7000,
-    "stages.two.max_turns": 5,
-    "stages.two.turn_tokens": 150,
+    "stages.one.rl.steps": 2,
+    "stages.one.rl.questions_per_step": 2,
+    "stages.one.rollout.context_tokens": 6000,
+    "stages.one.rollout.max_turns": 4,
+    "stages.one.rollout.turn_tokens": 160,
+    "stages.two.rl.steps": 1,
+    "stages.two.rl.questions_per_step": 2,
+    "stages.two.rollout.context_tokens": 7000,
+    "stages.two.rollout.max_turns": 5,
+    "stages.two.rollout.turn_tokens": 150,
     "rl.selection.every": 2,
     "rl.health.window": 1,
 }

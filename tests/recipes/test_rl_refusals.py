@@ -3,7 +3,6 @@
 import datetime
 import json
 import shutil
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,10 @@ from sanderling.core.config import read_config
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.data.questions import read_questions, write_questions
-from sanderling.recipes.rl.config import RlRecipe
-from sanderling.recipes.rl.find import find_rl_recipe
-from sanderling.recipes.rl.places import directories, warn_of_others
-from sanderling.recipes.rl.prepare import Order, prepare
-from sanderling.recipes.rl.run import run_rl_command
+from sanderling.recipes.find import find_rl_recipe
+from sanderling.rl.config import RlRecipe
+from sanderling.rl.launch import run_rl_command
+from sanderling.rl.prepare import Order, prepare
 from sanderling.runs.locks import LOCK
 from sanderling.runs.run import DATABASE
 from sanderling.train.fit import Devices, described
@@ -61,7 +59,11 @@ def prepared(recipe: Any, out: Path, processes: int = 1, devices: Devices = PROC
             {},
             r"have 99,999,999 tokens, .* 2,048 positions: set rollout\.context_tokens=2048",
         ),
-        (["stages.one.context_tokens=2049"], {}, r"stage one may have 2,049 .*: set stages\.one\.context_tokens=2048"),
+        (
+            ["stages.one.rollout.context_tokens=2049"],
+            {},
+            r"stage one may have 2,049 .*: set stages\.one\.rollout\.context_tokens=2048",
+        ),
         (["title=../../else"], {}, "without slashes and without a dot"),
         (["title="], {}, "a title is also a directory's name"),
         (["rl.trainer.betas=[0.9,1.5]"], {}, r"rl\.trainer\.betas\.1: input should be less than 1"),
@@ -70,11 +72,11 @@ def prepared(recipe: Any, out: Path, processes: int = 1, devices: Devices = PROC
         (["rl.denoise.least_spread=5"], {}, r"rl\.denoise\.least_spread: input should be less than or equal to 1"),
         (["rl.group_size=1"], {}, "the grpo estimator compares .*: set group_size to 2 at least"),
         (["rl.estimator.kind=igpo", "rl.gain={}", "rl.group_size=1"], {}, "the igpo estimator compares"),
-        (["rl.estimator.kind=grpoo"], {}, r"rl\.estimator: there is no kind 'grpoo': did you mean grpo\?$"),
-        (["rl.estimator.kind=nonsense"], {}, "choose from grpo, dr_grpo, leave_one_out, igpo"),
+        (["rl.estimator.kind=grpoo"], {}, r"rl\.estimator: there is no estimator 'grpoo': did you mean 'grpo'\?$"),
+        (["rl.estimator.kind=nonsense"], {}, "choose one of grpo, dr_grpo, leave_one_out, igpo"),
         (["rl.gain.tools=[x]"], {}, r"rl\.gain\.tools: input should be a list in TOML, .* --set 'KEY="),
         (["questions=[x]"], {}, r"questions: input should be a list in TOML"),
-        (["stages.one.answer_reserve_tokens=99999"], {}, "Stage one keeps 99,999 tokens"),
+        (["stages.one.rollout.answer_reserve_tokens=99999"], {}, "Stage one keeps 99,999 tokens"),
     ],
 )
 def test_what_cannot_be_is_told_at_once(given: Path, tmp_path: Path, overrides: list[str], more: dict[str, Any], sentence: str):
@@ -158,38 +160,12 @@ def test_several_processes_need_a_way_to_share(given: Path, tmp_path: Path):
         prepared(recipe_of(given), tmp_path / "out", 2)
 
 
-def test_worlds_are_found_by_name_or_by_directory(given: Path):
-    one, two = read_questions(given / "q1.jsonl"), read_questions(given / "q2.jsonl")
-    assert directories([given / "w1"], [*one, *two]) == {"": given / "w1"}, "a single one is everybody's"
-    both = directories([given / "w1", given / "w2"], [*one, *two])
-    assert both == {"encyclopedia-train-40-1": given / "w1", "encyclopedia-train-40-2": given / "w2"}
-    by_path = one[0].model_copy(update={"meta": {"world": str(given / "w1")}})
-    assert directories([], [by_path]) == {str(given / "w1"): given / "w1"}
-    with pytest.raises(UserError, match="names no world"):
-        directories([], [one[0].model_copy(update={"meta": {}})])
-    with pytest.raises(UserError, match="both worlds named"):
-        directories([given / "w1", given / "w1"], one)
-    with pytest.raises(UserError, match="There is no world"):
-        directories([given / "w3"], one)
-
-
-def test_questions_of_another_world_than_the_only_one_are_warned_of(given: Path):
-    one, two = read_questions(given / "q1.jsonl"), read_questions(given / "q2.jsonl")
-    with pytest.warns(UserWarning, match=r"6 of 12 questions name another world .* \(encyclopedia-train-40-2\)"):
-        warn_of_others([given / "w1"], [*one, *two])
-    nameless = [one[0].model_copy(update={"meta": meta}) for meta in ({}, {"world": str(given / "w1")})]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warn_of_others([given / "w1"], [*one, *nameless])
-        warn_of_others([given / "w1", given / "w2"], [*one, *two])
-
-
 def test_a_file_of_which_a_line_cannot_be_read_is_refused(given: Path, tmp_path: Path):
     """What a file lost without a word would be trained on otherwise than its author thinks."""
     file, empty = tmp_path / "mine.jsonl", tmp_path / "empty.jsonl"
     file.write_text('{"question": "Who?", "answer": "x"}\n{"quest": "Where?", "answer": "y"}\n')
     empty.write_text("")
-    for more in ({"questions": (file,)}, {"held_out": (file,)}):
+    for more in ({"questions": (file,), "held_out": (given / "q2.jsonl",)}, {"held_out": (file,)}):
         with pytest.raises(UserError, match=r"1 of the 2 entries of .*mine\.jsonl cannot be read"):
             prepared(recipe_of(given, "rl.selection.every=1").model_copy(update=more), tmp_path / "out")
     with pytest.raises(UserError, match=r"no questions to train on: .*empty\.jsonl holds none"):
@@ -277,7 +253,7 @@ def test_the_day_that_agents_see_is_that_of_the_beginning(given: Path, tmp_path:
         def today(cls) -> "Day":
             return cls(2026, 3, next(days))
 
-    monkeypatch.setattr("sanderling.recipes.rl.prepare.datetime.date", Day)
+    monkeypatch.setattr("sanderling.rl.prepare.datetime.date", Day)
     recipe = recipe_of(given).model_copy(update={"date": None})
     seen = [prepared(recipe, tmp_path / "out").order.recipe.date for _ in range(2)]
     assert seen == [datetime.date(2026, 3, 1)] * 2
@@ -286,23 +262,26 @@ def test_the_day_that_agents_see_is_that_of_the_beginning(given: Path, tmp_path:
         prepared(recipe_of(given), tmp_path / "out")
 
 
-def test_dynamics_of_other_content_are_another_run(given: Path, tmp_path: Path):
-    dynamics = tmp_path / "dynamics.toml"
-    dynamics.write_text('name = "mine"\n[visit]\nnot_found = 0.1\n')
-    recipe = recipe_of(given, f"dynamics={dynamics}")
+def test_faults_of_other_content_are_another_run(given: Path, tmp_path: Path):
+    faults = tmp_path / "faults.toml"
+    faults.write_text('name = "mine"\n[visit]\nnot_found = 0.1\n')
+    recipe = recipe_of(given, f"faults={faults}")
     prepared(recipe, tmp_path / "out")
     prepared(recipe, tmp_path / "out")
-    dynamics.write_text('name = "mine"\n[visit]\nnot_found = 0.9\n')
-    with pytest.raises(UserError, match="other dynamics"):
+    faults.write_text('name = "mine"\n[visit]\nnot_found = 0.9\n')
+    with pytest.raises(UserError, match="other faults"):
         prepared(recipe, tmp_path / "out")
 
 
 def test_what_every_stage_has_its_own_of_is_not_set_in_vain(given: Path):
     for key in ("rl.steps=10", "rollout.context_tokens=16384"):
-        name = key.partition("=")[0].rpartition(".")[2]
-        with pytest.raises(UserError, match=rf"its own {name}, .* set stages\.one\.{name} and stages\.two\.{name}\.$"):
+        name = key.partition("=")[0]
+        with pytest.raises(
+            UserError, match=rf"its own {name.partition('.')[2]}, .* set stages\.one\.{name} and stages\.two\.{name}\.$"
+        ):
             find_rl_recipe("literesearcher-4b", [key])
-    assert find_rl_recipe("literesearcher-4b", ["stages.one.steps=10", "stages.two.steps=9"]).stages["one"].steps == 10
+    found = find_rl_recipe("literesearcher-4b", ["stages.one.rl.steps=10", "stages.two.rl.steps=9"])
+    assert found.stages["one"].rl["steps"] == 10
     assert find_rl_recipe("dr-venus-4b", ["rl.steps=10"]).rl.steps == 10
 
 

@@ -4,8 +4,8 @@ import pytest
 from rl_runs import SETTINGS
 
 from sanderling.core.config import load_config
-from sanderling.recipes.rl.config import RlRecipe, stages_of
-from sanderling.recipes.rl.shown import chosen
+from sanderling.rl.config import RlRecipe, stages_of
+from sanderling.rl.launch import chosen
 
 
 @pytest.mark.parametrize(

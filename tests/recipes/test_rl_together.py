@@ -5,7 +5,7 @@ import threading
 from contextlib import asynccontextmanager
 
 from sanderling.policy.contract import Gate
-from sanderling.recipes.rl.together import Together
+from sanderling.rl.act import Together
 
 
 class Meeting:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sanderling.cli.train_rl import matching
+from sanderling.cli.rl import matching
 from sanderling.core.errors import UserError
 from sanderling.runs.files import replace_file
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
-from sanderling.synth.difficulty import META, Band, BandSettings, Try, by_difficulty, difficulty, length_band
+from sanderling.rl.curriculum import META, Band, BandSettings, Try, by_difficulty, difficulty, length_band
 from sanderling.synth.mix import Mix, Part, Stage, mix, shared_out
 
 EIGHT = BandSettings()

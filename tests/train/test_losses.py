@@ -66,7 +66,7 @@ def slow_loss(rows, config) -> float:
             loss = -min(ratio * advantage, clipped * advantage)
             if getattr(config, "dual_clip", None) is not None and advantage < 0:
                 loss = min(loss, -config.dual_clip * advantage)
-        if config.ratio_to is RatioTo.PROXIMAL and config.correction.weigh:
+        if config.ratio_to is RatioTo.PROXIMAL:
             share = math.exp(proximal - sampler)
             cap, floor = config.correction.cap, config.correction.floor
             loss *= max(share if cap is None else min(share, cap), floor or 0.0)
@@ -83,7 +83,7 @@ def slow_loss(rows, config) -> float:
         PpoConfig(ratio_to=RatioTo.PROXIMAL),
         PpoConfig(ratio_to=RatioTo.PROXIMAL, correction=CorrectionConfig(cap=None), dual_clip=1.5),
         PpoConfig(ratio_to=RatioTo.PROXIMAL, correction=CorrectionConfig(cap=1.5, floor=0.5)),
-        PpoConfig(ratio_to=RatioTo.PROXIMAL, correction=CorrectionConfig(weigh=False)),
+        PpoConfig(ratio_to=RatioTo.PROXIMAL, correction=CorrectionConfig(cap=1.0, floor=1.0)),
         GspoConfig(),
         GspoConfig(clip_low=0.2, clip_high=0.3, ratio_to=RatioTo.PROXIMAL),
         CispoConfig(),

@@ -7,8 +7,8 @@ import torch
 from pydantic import ValidationError
 
 from sanderling.core.config import load_config, to_toml
-from sanderling.recipes.rl.config import RlRecipe
-from sanderling.recipes.rl.find import find_rl_recipe
+from sanderling.recipes.find import find_rl_recipe
+from sanderling.rl.config import RlRecipe
 from sanderling.rl.losses import (
     CispoConfig,
     CorrectionConfig,
@@ -48,7 +48,7 @@ def test_truncated_importance_sampling_weighs_each_token_between_floor_and_cap()
     assert metrics["importance"] == pytest.approx([0.5, 0.5, 1.5, 2.0, 2.0])
     assert gradient == pytest.approx([-0.5, -0.5, -1.5, -2.0, -2.0])
     assert seen(CorrectionConfig(cap=None), [9.0])[0]["importance"] == pytest.approx([9.0])
-    assert seen(CorrectionConfig(weigh=False), [9.0])[1] == pytest.approx([-1.0])
+    assert seen(CorrectionConfig(cap=1.0, floor=1.0), [9.0])[1] == pytest.approx([-1.0])
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -14,7 +14,7 @@ from sanderling.rl.contract import Ended, Group
 from sanderling.rl.credit import GrpoConfig, build_estimator
 from sanderling.rl.credit.groups import Components
 from sanderling.rl.credit.table import Graded, build_table
-from sanderling.rl.figures import (
+from sanderling.rl.health import (
     age_figures,
     credit_figures,
     queries,

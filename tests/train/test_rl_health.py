@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from sanderling.core.errors import UserError
-from sanderling.recipes.rl.find import find_rl_recipe
-from sanderling.rl.health import Alarm, Health, HealthConfig, HealthPause, Kind, rules
+from sanderling.recipes.find import find_rl_recipe
+from sanderling.rl.health import RULES, THRESHOLDS, Alarm, Health, HealthConfig, HealthPause, Kind
 
 COLLAPSE = {
     # Figures per rollout of the authors' behaviour study, at steps 1, 220, 480 and 510 of stage 1.
@@ -65,7 +65,7 @@ def test_the_window_delays_an_alarm_by_less_than_itself(window: int):
     assert len(steps) == 1 and 20 <= steps[0] < 20 + window
 
 
-CONFIG = HealthConfig(window=2, least_entropy=0.2, least_entropy_share=0.0)
+CONFIG = HealthConfig(window=2, thresholds={"least_entropy": 0.2, "least_entropy_share": 0.0})
 SIDES = {
     "no_answer": (0.3, 0.31),
     "truncated": (0.5, 0.51),
@@ -108,21 +108,21 @@ def test_changes_are_against_the_run_s_own_past(figure: str):
 
 
 def test_every_figure_that_is_watched_is_tested_on_both_sides_and_stands_in_the_page():
-    watched = {rule.figure for rule in rules(CONFIG)}
+    watched = {rule.figure for rule in RULES}
     assert watched == {*SIDES, *AGAINST_BEFORE}
     page = (Path(__file__).parents[2] / "docs" / "rl-health.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| (.+?) \| (.+?) \|$", page.partition("## Alarms")[2], re.MULTILINE)
     assert {alarm for alarm, _, _ in rows} == set(Alarm), "a row for each alarm"
-    for rule in rules(CONFIG):
+    for rule in RULES:
         (when,) = [when for alarm, when, _ in rows if alarm == rule.alarm]
         assert f"`{rule.figure}`" in when, rule
     thresholds = {name for _, _, threshold in rows for name in re.findall(r"`(\w+)`", threshold)}
-    assert thresholds == set(HealthConfig.model_fields) - {"window", "pause_on"}
+    assert thresholds == set(THRESHOLDS)
 
 
 def test_every_alarm_has_a_rule_and_every_rule_a_sentence():
-    assert {rule.alarm for rule in rules(CONFIG)} == set(Alarm)
-    for rule in rules(CONFIG):
+    assert {rule.alarm for rule in RULES} == set(Alarm)
+    for rule in RULES:
         health = Health(CONFIG)
         low, high = (1.0, 0.0) if rule.kind in (Kind.BELOW, Kind.BELOW_FIRST, Kind.BELOW_BEST) else (0.1, 100.0)
         if rule.figure == "entropy" and rule.kind is Kind.BELOW_FIRST:
@@ -196,6 +196,11 @@ def test_an_alarm_pauses_only_where_it_was_asked_to():
     assert isinstance(caught.value, UserError)
     again = Health(config, [{"no_answer": 0.5}])
     again.pause(5, again.heard({"no_answer": 0.5}))  # whoever starts it again has read the sentence
+
+
+def test_a_threshold_that_is_none_is_refused():
+    with pytest.raises(ValueError, match="did you mean most_clipped"):
+        HealthConfig(thresholds={"most_cliped": 0.1})
 
 
 def test_settings_survive_json():

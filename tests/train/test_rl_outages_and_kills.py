@@ -126,10 +126,8 @@ def test_an_alarm_that_was_to_pause_pauses_though_the_process_was_killed_before_
 ):
     health = HealthConfig(
         window=1,
-        most_malformed=0.0,
+        thresholds={"most_malformed": 0.0, "most_sampler_gap": 1e-12, "most_no_answer": 0.0},
         pause_on=frozenset({Alarm.MALFORMED, Alarm.NO_ANSWER, Alarm.SAMPLER_GAP}),
-        most_sampler_gap=1e-12,
-        most_no_answer=0.0,
     )
     config = changed(CONFIG, steps=3, save_every=100, health=health)
     with pytest.raises(HealthPause):

@@ -29,8 +29,8 @@ from sanderling.rl.credit.igpo import IgpoMode
 from sanderling.rl.credit.table import Graded, build_table
 from sanderling.rl.denoise import turn_penalties
 from sanderling.rl.gain import GainConfig, Probe
+from sanderling.rl.rl_loop import Lesson, Try, give_credit, give_credit_to_go, teach
 from sanderling.rl.run import run_rl
-from sanderling.rl.teaching import Lesson, Try, give_credit, give_credit_to_go, teach
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import Packing, TrainerConfig
 from sanderling.train.encoding import Encoding

@@ -14,7 +14,7 @@ from sanderling.rl.credit import LeaveOneOutConfig, build_estimator
 from sanderling.rl.credit.table import Graded, build_table
 from sanderling.rl.curriculum import CurriculumConfig
 from sanderling.rl.denoise import DenoiseConfig, ExtremeConfig, FormatConfig, Place, sift, turn_penalties
-from sanderling.rl.health import Alarm, HealthConfig, HealthPause, rules
+from sanderling.rl.health import RULES, Alarm, HealthConfig, HealthPause
 from sanderling.rl.run import HealthWarning
 from sanderling.rl.step import credit_rows
 from sanderling.train.encoding import Encoding
@@ -73,7 +73,7 @@ def test_a_malformed_turn_keeps_blame_and_gets_no_praise():
 
 def test_an_alarm_stops_a_run_that_goes_on_as_if_nothing_had_been(tmp_path: Path):
     base = save_tiny(tmp_path / "base")
-    watched = HealthConfig(window=1, least_entropy_share=0.0, pause_on=frozenset({Alarm.ENTROPY}))
+    watched = HealthConfig(window=1, thresholds={"least_entropy_share": 0.0}, pause_on=frozenset({Alarm.ENTROPY}))
     train(CONFIG, base, tmp_path / "straight")
     lines = read_metrics(tmp_path / "straight" / "metrics.jsonl")
     entropies = [line.get("entropy", np.inf) for line in lines[:-1]]  # a step without an update has none
@@ -93,7 +93,7 @@ def test_an_alarm_stops_a_run_that_goes_on_as_if_nothing_had_been(tmp_path: Path
 def test_an_alarm_at_the_last_step_is_told_and_the_run_ends(tmp_path: Path):
     """Nothing comes after it that could be stopped, and a pause would come at each resume, before the result is written."""
     base = save_tiny(tmp_path / "base")
-    health = HealthConfig(window=4, least_entropy=100.0, pause_on=frozenset({Alarm.ENTROPY}))
+    health = HealthConfig(window=4, thresholds={"least_entropy": 100.0}, pause_on=frozenset({Alarm.ENTROPY}))
     config = CONFIG.model_copy(update={"steps": 4, "health": health})
     with pytest.warns(HealthWarning, match=r"step 4: Entropy in nats"):
         assert train(config, base, tmp_path / "run").trained
@@ -104,7 +104,7 @@ def test_an_alarm_at_the_last_step_that_a_kill_left_unheard_does_not_stop_the_re
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     base = save_tiny(tmp_path / "base")
-    health = HealthConfig(window=4, least_entropy=100.0, pause_on=frozenset({Alarm.ENTROPY}))
+    health = HealthConfig(window=4, thresholds={"least_entropy": 100.0}, pause_on=frozenset({Alarm.ENTROPY}))
     config = CONFIG.model_copy(update={"steps": 4, "save_every": 3, "health": health})
 
     def killed(*_: object) -> None:
@@ -137,7 +137,7 @@ def test_a_run_s_lines_have_what_the_alarms_read(tmp_path: Path):
     config = CONFIG.model_copy(update={"steps": 4, "updates_per_step": 2})
     train(config, save_tiny(tmp_path / "base"), tmp_path / "run")
     lines = [line for line in read_metrics(tmp_path / "run" / "metrics.jsonl") if line["updates"]]
-    watched = {rule.figure for rule in rules(config.health)}
+    watched = {rule.figure for rule in RULES}
     for line in lines:
         assert watched <= set(line)
         bins = [value for name, value in line.items() if name.startswith("ratio_") and name != "ratio_far"]

@@ -25,8 +25,8 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.core.text import visible
 from sanderling.data.questions import read_questions, write_questions
+from sanderling.rl.curriculum import META, Band
 from sanderling.runs.progress import Report
-from sanderling.synth.difficulty import META, Band
 from sanderling.synth.facts import FactsConfig, make_facts
 from sanderling.synth.generate import DifficultyConfig, band_file, sort_attempts
 from sanderling.synth.graph.capabilities import Capability

@@ -8,12 +8,12 @@ import typer
 from rich.table import Table
 
 from sanderling.cli.options import Set, asked, one_voice, show
-from sanderling.cli.train_rl import rl
+from sanderling.cli.rl import rl
 from sanderling.core.errors import UserError
-from sanderling.recipes.find import find_settings
+from sanderling.recipes.find import find_rl_recipe, find_settings
 
 if TYPE_CHECKING:
-    from sanderling.recipes.rl.plan import StagePlan
+    from sanderling.rl.fit import StagePlan
     from sanderling.train.fit import Plan
 
 _SAMPLERS = {
@@ -93,8 +93,8 @@ def plan(
     ] = None,
 ) -> None:
     """Say what a step needs in memory and time, and what to set when it does not fit; exit status 2 then."""
-    from sanderling.recipes.rl.find import find_rl_recipe
-    from sanderling.recipes.rl.plan import plan_rl
+    from sanderling.rl.config import RlRecipe
+    from sanderling.rl.fit import plan_rl
     from sanderling.train.config import ParallelConfig, SftConfig
     from sanderling.train.fit import Devices, described, devices_here, plan_sft, taken
 
@@ -114,7 +114,7 @@ def plan(
         _show_sft(config.title, found)
         sentence = found.sentence
     else:
-        settings = find_rl_recipe(recipe or "dr-venus-4b", overrides or []).model_copy(update={"model": model})
+        settings = find_rl_recipe(recipe or "dr-venus-4b", asked(RlRecipe, overrides), {"model": model})
         stages = plan_rl(settings, devices(settings.parallel), row_tokens, decode_rate)
         for one in stages.stages:
             _show_rl(f"{settings.title}{f', stage {one.stage.name}' if one.stage.name else ''}", one, measured=decode_rate)

@@ -6,6 +6,7 @@ own answer is judged, never text from a tool.
 Example: ``verdict = await rule_on(trajectory, rule_judge("exact")); verdict.correct``
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -119,6 +120,17 @@ async def rule_on(trajectory: Trajectory, judge: Judge) -> Verdict:
     if not any(accepted.strip() for accepted in trajectory.question.answers):
         return unscored(Code.NO_ACCEPTED, "the question has no accepted answer")
     return await judge(trajectory)
+
+
+async def patiently_rule_on(trajectory: Trajectory, judge: Judge, pauses: Sequence[float] = (1.0, 2.0)) -> Verdict:
+    """:func:`rule_on`, asked again after each of these seconds while that may help."""
+    verdict = await rule_on(trajectory, judge)
+    for pause in pauses:
+        if verdict.ruling is not Ruling.UNSCORED or verdict.code not in (Code.JUDGED, Code.OUTAGE):
+            break
+        await asyncio.sleep(pause)
+        verdict = await rule_on(trajectory, judge)
+    return verdict
 
 
 class Panel:

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from sanderling.core.config import load_config, read_config
 from sanderling.core.errors import UserError
+from sanderling.rl.config import RlRecipe, check_overrides
 
 Config = TypeVar("Config", bound=BaseModel)
 
@@ -36,3 +37,8 @@ def find_settings(
         raise UserError(f"There is no recipe {name!r} for {kind}: choose {', '.join(names)}, or give a .toml file.")
     text = (Path(__file__).parent / kind / f"{name}.toml").read_text(encoding="utf-8")
     return load_config(model, text, f"{name}.toml", overrides, given)
+
+
+def find_rl_recipe(name: str, overrides: Sequence[str] = (), given: Mapping[str, Any] = MappingProxyType({})) -> RlRecipe:
+    """A recipe of `train rl`; what is set for the run while every stage has its own is refused. Raises UserError."""
+    return check_overrides(find_settings("rl", RlRecipe, name, overrides, given), overrides)

@@ -10,7 +10,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from sanderling.core.plugins import resolve
 from sanderling.core.record import Question, Trajectory
+from sanderling.judge.rules import OUTCOMES, score_trajectory
 from sanderling.policy.contract import WeightSync
 
 
@@ -38,6 +40,16 @@ class ScorerAwayError(Exception):
 Rollout = Callable[[Ask], Awaitable[Trajectory]]
 Score = Callable[[Trajectory], Awaitable[float | None]]
 """A trajectory's outcome in [0, 1]; None: unscored. Raises ScorerAwayError."""
+
+
+def rule_score(name: str) -> Score:
+    """The outcome by a rule alone, by its name or as ``file.py:name``. Raises UserError where there is none."""
+    rule = resolve(name, OUTCOMES, "outcome")
+
+    async def score(trajectory: Trajectory) -> float | None:
+        return score_trajectory(trajectory, rule)
+
+    return score
 
 
 def _nothing(trajectory: Trajectory) -> None:

@@ -83,9 +83,7 @@ class CorrectionConfig(Frozen):
     """Largest trainer-to-sampler weight (truncated importance sampling); None: no limit. The weight exists only with
     ``ratio_to = proximal``: a ratio to the sampler is that weight already."""
     floor: float | None = Field(default=None, ge=0)
-    """Smallest such weight."""
-    weigh: bool = True
-    """False: no such weight at all; masks and veto stay."""
+    """Smallest such weight; with ``cap`` 1 and ``floor`` 1 there is none, and masks and veto stay."""
     low: float | None = Field(default=None, ge=0)
     high: float | None = Field(default=None, gt=0)
     """Tokens whose trainer-to-sampler ratio lies outside [low, high] are masked (IcePop)."""
@@ -299,13 +297,12 @@ def correction(tokens: "LossInputs", config: PolicyLoss, ratio: "Tensor") -> "tu
     settings, decoupled = config.correction, config.ratio_to is RatioTo.PROXIMAL
     ratio = ratio.detach()
     kept, vetoed = ratio.new_ones(ratio.shape).bool(), ratio.new_zeros(ratio.shape).bool()
-    weighs = decoupled and settings.weigh
     ranged = settings.low is not None or settings.high is not None
     importance = ratio.new_ones(ratio.shape)
-    if weighs or ranged or settings.veto is not None or (decoupled and settings.bounds is not None):
+    if decoupled or ranged or settings.veto is not None:
         gap = (_anchor(tokens, config.ratio_to) if decoupled else tokens.logprobs.detach()) - tokens.need("sampler")
         share = bounded(row_sums(tokens, gap)[0] if settings.level is Level.SEQUENCE else gap).exp()
-        if weighs:
+        if decoupled:
             importance = share.clamp(min=settings.floor or 0.0, max=settings.cap)
         if ranged:
             kept &= (share >= (settings.low or 0.0)) & (share <= (math.inf if settings.high is None else settings.high))

@@ -26,6 +26,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory, encode_trajectory
 from sanderling.rl.config import RlConfig, Straggler
 from sanderling.rl.contract import Actor, Ask, Ended, Fate, Group, Score, ScorerAwayError
+from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.run import RECORDS, Run
 
 META = "rl"
@@ -436,6 +437,44 @@ async def made(
             return Ended(before, outcome)
         await asyncio.sleep(config.denoise.outage_wait_s * 2**retry)
         retry += 1
+
+
+async def answered(
+    asks: Sequence[Ask],
+    store: TrajectoryStore,
+    actor: Actor,
+    score: Score,
+    config: RlConfig,
+    room: asyncio.Semaphore,
+    at_once: int,
+) -> list[Ended]:
+    """Rollouts that nothing is trained on, in the order of ``asks``; the store gets each as it ends, so that a kill loses none.
+
+    Those that an earlier process left without an outcome are tried again. ``room``: for ``at_once`` of them. Raises as
+    :func:`made`, and UserError when the model is out of reach in rollout after rollout.
+    """
+    before = {(one.question.id, one.meta[META]["attempt"]): one for one in store}
+    silence = Silence(at_once)
+
+    async def one(ask: Ask) -> Ended:
+        found = before.get((ask.question.id, ask.attempt))
+        if found is None or found.meta[META]["outcome"] is None:
+            ended = await made(ask, actor, score, config, room, found)
+            told = {META: {"attempt": ask.attempt, "outcome": ended.outcome}}
+            found = ended.trajectory.model_copy(update={"meta": {**ended.trajectory.meta, **told}})
+            store.append(found)
+            if why := silence.after(found, "rollouts"):
+                raise UserError(f"{why} See that the model answers: the same command goes on where this one stopped.")
+        # The same attempt may be made again with other weights: nothing of this one may be gone on with.
+        actor.forget(found)  # a kill may have come between
+        return Ended(found, found.meta[META]["outcome"])
+
+    try:
+        async with asyncio.TaskGroup() as together:
+            tasks = [together.create_task(one(ask)) for ask in asks]
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return [task.result() for task in tasks]
 
 
 async def _scored(trajectory: Trajectory, score: Score, patience_s: float) -> float | None:

@@ -1,17 +1,21 @@
 """Reinforcement learning: rollouts, tools and judges go on while the model is updated from those that have ended.
 
-The story of a run, in :func:`run_rl`. Groups of rollouts are made all the time (`rollouts`), as far ahead as the bound on
-staleness lets them; a step takes the groups it trains on, writes down which (`ledger`), turns them into updates in a thread of
-its own (`learning`), and hands the new weights to whoever samples (`policy.weight_sync`). With ``max_staleness`` 0 nothing is
-begun under weights that are about to change: the same code, synchronous.
+The story of a run, in :func:`run_rl`. Groups of rollouts are made all the time (`queue`), as far ahead as the bound on
+staleness lets them; a step takes the groups it trains on, writes down which, turns them into updates in a thread of its own
+(`step`), and hands the new weights to whoever samples (`policy.weight_sync`). With ``max_staleness`` 0 nothing is begun under
+weights that are about to change: the same code, synchronous.
 
 Killed at any moment, it goes on where it was: updates since the last checkpoint are done again from the ledger to the same
 weights, what waited still waits, and rollouts under way go on from their journals. A team of processes shares out rollouts,
 gains and rows; every rank holds all of a step's groups.
+
+The result is the last model, or the best by held-out questions (:class:`Selection`), never by the reward that is trained on:
+LiteResearcher's still rose when its agent had collapsed.
 """
 
 import asyncio
 import hashlib
+import shutil
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -25,16 +29,14 @@ import torch
 from transformers import PreTrainedModel
 
 from sanderling.core.errors import UserError
-from sanderling.core.record import Question, Trajectory
-from sanderling.judge.rules import OUTCOMES, score_trajectory
-from sanderling.rl.checks import check_placement, check_run
-from sanderling.rl.config import Placement, RlConfig
-from sanderling.rl.contract import Actor, Fate, Group
+from sanderling.core.record import Question
+from sanderling.rl.config import Placement, RlConfig, check_run
+from sanderling.rl.contract import Actor, Ask, Ended, Fate, Group, Score, rule_score
 from sanderling.rl.curriculum import Curriculum
 from sanderling.rl.health import Health, Raised
-from sanderling.rl.queue import Batch, Ledger, Rollouts, Settled, settled_numbers
-from sanderling.rl.selection import Selection
+from sanderling.rl.queue import Batch, Ledger, Rollouts, Settled, answered, episode_seed, settled_numbers
 from sanderling.rl.step import Learner, Source, fate, write_credit
+from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.train.checkpoint import checkpoints, load_state, save_model
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import MetricsLog, read_metrics
@@ -43,6 +45,10 @@ from sanderling.train.sft.loop import OnProgress, Progress, RunResult
 from sanderling.train.trainer import NotFiniteError
 
 METRICS, CHECKPOINTS, CREDIT = "metrics.jsonl", "checkpoints", "credit"
+BEST = "best"
+HELD_OUT = "held_out"
+"""The directory of the measurements' rollouts."""
+SELECTION = "selection.jsonl"
 P = ParamSpec("P")
 T = TypeVar("T")
 Connect = Callable[[PreTrainedModel], Actor]
@@ -85,7 +91,8 @@ async def run_rl(
     if (final / "config.json").is_file():
         return RunResult(final, config.steps, trained=False)
     check_run(config, questions, held_out, encoding)
-    check_placement(config, sharded=team.sharded)
+    if team.sharded and config.pipeline.placement is not Placement.SERVED:
+        raise UserError("A sharded model cannot sample in its own process: serve it, and set pipeline.placement=served.")
     with apart_from(device) as apart, Ledger(out_dir, team.rank) as ledger:
         learner = await apart(open_learner, config, encoding, model_dir, out_dir, team, device)
         batches = await apart(claimed, ledger, team, config, questions)
@@ -128,6 +135,88 @@ def claimed(ledger: Ledger, team: Team, config: RlConfig, questions: Sequence[Qu
     return team.gather(ledger.batches() if team.rank == 0 else [])[0]
 
 
+class Selection:
+    """What was measured on the held-out questions, and the best model so far, which is kept in ``best/``.
+
+    Every so many steps the model as it is answers all of them, with the same attempts and seeds each time.
+    """
+
+    def __init__(
+        self,
+        config: RlConfig,
+        held_out: Sequence[Question],
+        actor: Actor,
+        score: Score,
+        learner: Learner,
+        out_dir: Path,
+        room: asyncio.Semaphore,
+    ) -> None:
+        """``room``: for the rollouts that this rank makes at once, those that are trained on included."""
+        self._config, self._held_out, self._actor, self._score, self._room = config, held_out, actor, score, room
+        self._learner, self._out_dir = learner, out_dir
+        # Updates after the last checkpoint are done again to the same weights, so what was measured stays true.
+        self._seen = {line["step"]: float(line["held_out"]) for line in read_metrics(out_dir / SELECTION)}
+        writes = config.selection.every and learner.team.rank == 0
+        self._log = MetricsLog(out_dir / SELECTION, resume_step=max(self._seen, default=0)) if writes else None
+
+    @property
+    def due(self) -> bool:
+        """Whether the model as it is has to be measured."""
+        every, step = self._config.selection.every, self._learner.step
+        return bool(every) and step not in self._seen and (step % every == 0 or step == self._config.steps)
+
+    def known(self) -> dict[str, float]:
+        """What was measured of the model as it is."""
+        return {"held_out": self._seen[self._learner.step]} if self._learner.step in self._seen else {}
+
+    async def answer(self) -> list[Ended]:
+        """The held-out rollouts that this rank makes. Each is stored as it ends, so that a kill loses none."""
+        config, team, step = self._config, self._learner.team, self._learner.step
+        asks = [
+            Ask(question, episode_seed(config.seed, attempt, question), attempt)
+            for question in self._held_out
+            for attempt in range(config.selection.attempts)
+        ]
+        store = TrajectoryStore(self._out_dir / HELD_OUT / f"{step:08d}-{team.rank}.jsonl")
+        return await answered(share(team, asks), store, self._actor, self._score, config, self._room, len(asks))
+
+    def decide(self, own: Sequence[Ended]) -> dict[str, float]:
+        """Collective: the mean over all ranks' outcomes; the model is kept where it is the best so far.
+
+        Raises UserError where fewer than ``selection.least_scored`` of the rollouts could be scored.
+        """
+        learner, step = self._learner, self._learner.step
+        ended = [one for part in learner.team.gather([(one.outcome, one.trajectory.detail) for one in own]) for one in part]
+        values = [outcome for outcome, _ in ended if outcome is not None]
+        if not values or len(values) < self._config.selection.least_scored * len(ended):
+            reason = next((detail for outcome, detail in ended if outcome is None and detail), "no judge gave a verdict")
+            raise UserError(
+                f"Only {len(values)} of {len(ended)} held-out rollouts after step {step} could be scored: "
+                f"{reason.removesuffix('.')}. The same command tries them again; rl.selection.least_scored says how many are "
+                "wanted."
+            )
+        mean = sum(values) / len(values)
+        best = max(self._seen.values(), default=-1.0)
+        self._seen[step] = mean
+        weights = learner.trainer.weights() if mean > best else None
+        if self._log is not None:
+            if mean > best:
+                save_model(learner.model, self._out_dir / BEST, learner.source.model_dir, weights=weights)
+            self._log.append({"step": step, "held_out": mean, "scored": len(values)})
+        return {"held_out": mean}
+
+    def adopt(self, final: Path) -> bool:
+        """Rank 0: make the best model the run's result; False where nothing is selected."""
+        best = self._out_dir / BEST
+        if not self._config.selection.every or not best.is_dir():
+            return False
+        partial = final.with_name(f".{final.name}")
+        shutil.rmtree(partial, ignore_errors=True)
+        shutil.copytree(best, partial)
+        partial.rename(final)
+        return True
+
+
 class _Run:
     """A run under way, but for its rollouts: the learner, who acts, and what is on disk."""
 
@@ -150,6 +239,8 @@ class _Run:
         at_once = self.config.pipeline.groups_at_once(len(places), self.config.questions_per_step) * self.config.group_size
         self.room = asyncio.Semaphore(max(self.config.group_size, at_once))
         """For the rollouts that this rank makes at once, held-out ones included: what `train plan` reckons with."""
+        self.score = actor.score or rule_score(self.config.outcome)
+        """A rollout's outcome, by the judge that was handed in or by rule; asked once for each rollout."""
         self.selection = Selection(self.config, held_out, actor, self.score, learner, out_dir, self.room)
         for batch in self.batches[: learner.step]:
             self.hear(batch)
@@ -160,12 +251,6 @@ class _Run:
         """Of the last step."""
         self.forgotten = 0
         """Steps whose rollouts are gone."""
-
-    async def score(self, trajectory: Trajectory) -> float | None:
-        """A rollout's outcome, by the judge that was handed in or by rule; asked once for each rollout."""
-        if self.actor.score is not None:
-            return await self.actor.score(trajectory)
-        return score_trajectory(trajectory, OUTCOMES[self.config.outcome])
 
     def rollouts(self) -> Rollouts:
         """The groups that this rank makes: its share, but for those that are settled."""

@@ -32,8 +32,8 @@ from sanderling.rl.contract import Ended, Fate, Group, oldest_version
 from sanderling.rl.credit import build_estimator
 from sanderling.rl.credit.groups import Components
 from sanderling.rl.credit.table import Graded, TurnTable, build_table
-from sanderling.rl.figures import age_figures, credit_figures, step_metrics, update_figures
 from sanderling.rl.gain import gains_and_logprobs, information_gains
+from sanderling.rl.health import age_figures, credit_figures, step_metrics, update_figures
 from sanderling.rl.losses import Watching, build_loss
 from sanderling.runs.files import replace_file
 from sanderling.train.checkpoint import load_model, load_state, reads_weights, save_checkpoint

@@ -27,9 +27,9 @@ from sanderling.evaluate.log import JUDGE, JsonlAttempts, claim_attempts
 from sanderling.judge.opening import JudgeConfig, opened_judges
 from sanderling.judge.verdict import Judge
 from sanderling.policy.budget import BudgetConfig, Spending
+from sanderling.rl.curriculum import Band, BandSettings, Try, by_difficulty, try_of
 from sanderling.runs.jsonl import JsonlLog, TrajectoryStore, write_lines
 from sanderling.runs.run import Run, beside
-from sanderling.synth.difficulty import Band, BandSettings, Try, by_difficulty, try_of
 
 
 class GenerateConfig(Frozen):

@@ -18,7 +18,7 @@ from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.data.questions import require_distinct
-from sanderling.synth.difficulty import META
+from sanderling.rl.curriculum import META
 
 _SLACK = 1e-9
 """Sums of shares may fall short of whole numbers by rounding."""

@@ -1,7 +1,8 @@
-"""Reinforcement learning of a research agent in one file, to be read from top to bottom.
+"""Reinforcement learning of a research agent on one page, to be read from top to bottom: ``sanderling train rl --simple``.
 
 This is what is left of a run when all that makes it fast, safe and configurable is taken away: no queue, no ledger, no packing,
-no team, no checkpoint. A test holds the real loop to it: with ``max_staleness`` 0, both give the same weights.
+no team, no checkpoint. It shares none of the real run's estimators, losses, rows or optimizer code, and a test holds the real
+loop to it: with ``max_staleness`` 0, both give the same weights.
 
 Credit is by GRPO, by IGPO as DR-Venus published it (mode ``scaled_separate`` of the real run), or by IGPO with whole
 gains-to-go (``returns``, the real run's default).
@@ -15,14 +16,27 @@ import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from sanderling.core.chat import load_tokenizer
+from sanderling.core.errors import UserError
 from sanderling.core.record import NodeKind, Question, Trajectory
+from sanderling.rl.act import opened_acting
+from sanderling.rl.config import RlRecipe, Stage
 from sanderling.rl.contract import Ask
+from sanderling.rl.credit import GrpoConfig, IgpoConfig
+from sanderling.rl.credit.igpo import IgpoMode
+from sanderling.rl.denoise import turn_penalties
+from sanderling.rl.gain import PROBES
+from sanderling.rl.losses import PpoConfig
+from sanderling.train.checkpoint import load_model, save_model
+from sanderling.train.metrics import MetricsLog
+from sanderling.train.parallel.launch import Place
 
 
 @dataclass(frozen=True)
@@ -76,8 +90,9 @@ async def teach(
     lesson: Lesson,
     encode: Callable[[str], list[int]] = list,
     penalties: Callable[[Trajectory], list[float]] = no_penalties,
+    note: Callable[[dict[str, float]], None] = lambda line: None,
 ) -> list[dict[str, float]]:
-    """Train ``model`` in place; returns each step's figures.
+    """Train ``model`` in place; returns each step's figures, of which ``note`` hears at once.
 
     ``rollout`` samples with this very module; ``encode`` is its tokenizer's. ``penalties`` says of each turn how far it breaks
     the format (0 or less).
@@ -99,7 +114,9 @@ async def teach(
             one.advantages = [a + p for a, p in zip(one.advantages, penalties(one.trajectory), strict=True)]
         telling = [one for one in tries if any(one.advantages)]
         learnt = update(model, optimizer, telling, lesson) if telling else {}
-        log.append({"reward": float(np.mean([one.outcome for one in tries])) if tries else 0.0, **learnt})
+        reward = float(np.mean([one.outcome for one in tries])) if tries else 0.0
+        log.append({"step": step + 1, "reward": reward, **learnt})
+        note(log[-1])
     return log
 
 
@@ -277,3 +294,58 @@ def adamw(model: PreTrainedModel, lesson: Lesson) -> torch.optim.Optimizer:
     others = [parameter for parameter in model.parameters() if parameter.ndim < 2]
     groups = [{"params": matrices, "weight_decay": lesson.weight_decay}, {"params": others, "weight_decay": 0.0}]
     return torch.optim.AdamW(groups, lr=lesson.lr, betas=(0.9, 0.95), eps=1e-8)
+
+
+# 5. The command: a model's directory, questions and a world in; a model's directory out.
+
+
+def run(
+    recipe: RlRecipe, stage: Stage, questions: Sequence[Question], out: Path, note: Callable[[dict[str, float]], None]
+) -> None:
+    """Train the recipe's model and write ``model/`` and ``metrics.jsonl`` into ``out``; ``note`` hears each step's figures."""
+    assert recipe.model is not None
+    base, lesson = recipe.model, lesson_of(recipe, stage)
+    model, tokenizer, log = load_model(base), load_tokenizer(base), MetricsLog(out / "metrics.jsonl")
+
+    def noted(line: dict[str, float]) -> None:
+        log.append(line)
+        note(line)
+
+    def penalties(trajectory: Trajectory) -> list[float]:
+        return turn_penalties(trajectory, stage.profile, stage.rl.estimator.penalty_weight)
+
+    async def trained() -> None:
+        async with opened_acting(recipe, stage, questions, base, out, Place()) as acting:
+            actor = acting.connect(model)  # the one agent loop, over the recipe's worlds, with this very module
+            await teach(model, questions, actor.rollout, lesson, tokenizer.encode, penalties, noted)
+
+    asyncio.run(trained())
+    save_model(model, out / "model", base)
+
+
+def lesson_of(recipe: RlRecipe, stage: Stage) -> Lesson:
+    """What the recipe asks of this loop. Raises UserError for estimators and losses that it does not have."""
+    rl, estimator, loss, trainer = stage.rl, stage.rl.estimator, stage.rl.loss, stage.rl.trainer
+    by_gain = isinstance(estimator, IgpoConfig)
+    known = isinstance(estimator, GrpoConfig) or (by_gain and estimator.mode in (IgpoMode.RETURNS, IgpoMode.SCALED_SEPARATE))
+    if not known or not isinstance(loss, PpoConfig) or recipe.judges not in ((), ("exact",)):
+        raise UserError(
+            "The simple loop has the estimators grpo and igpo (returns, scaled_separate), the loss ppo, and exact answers: set "
+            "rl.estimator.kind=grpo, rl.loss.kind=ppo and 'judges=[]', or leave --simple out."
+        )
+    probe = (rl.gain and rl.gain.probe) or PROBES.get(recipe.profile) or PROBES["tiny"]
+    return Lesson(
+        steps=rl.steps,
+        questions_per_step=rl.questions_per_step,
+        group_size=rl.group_size,
+        seed=rl.seed,
+        temperature=trainer.temperature,
+        clip_low=loss.clip_low,
+        clip_high=loss.clip_high,
+        lr=trainer.lr,
+        weight_decay=trainer.weight_decay,
+        grad_clip=trainer.grad_clip,
+        gain_prefix=probe.prefix if by_gain else None,
+        gamma=estimator.gamma if by_gain else 1.0,
+        returns=by_gain and estimator.mode is IgpoMode.RETURNS,
+    )

@@ -1,0 +1,123 @@
+"""``sanderling train rl``: reinforcement learning, from questions to a trained model. Thin: `rl.launch` works."""
+
+import glob
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sanderling.cli.options import JUDGING, PLACE, RUN, Set, asked, one_voice
+from sanderling.core.errors import UserError
+from sanderling.recipes.find import find_rl_recipe
+
+
+def _each(paths: list[Path] | None) -> tuple[Path, ...] | None:
+    """What paths and patterns stand for."""
+    return tuple(found for path in paths for found in matching(path)) if paths else None
+
+
+def matching(path: Path) -> list[Path]:
+    """The files that a path with ``*``, ``?`` or ``[`` stands for, in order; any other is itself. Raises UserError for none."""
+    if not glob.has_magic(str(path)) or path.exists():
+        return [path]
+    found = sorted(Path(path.anchor or ".").glob(str(path.relative_to(path.anchor) if path.anchor else path)))
+    if not found:
+        raise UserError(f"Nothing matches {path}: check the pattern.")
+    return found
+
+
+def served_at(endpoint: str | None) -> dict[str, Any]:
+    """What ``--endpoint`` sets. Raises UserError where it does not name the model."""
+    if endpoint is None:
+        return {}
+    place, _, name = endpoint.partition("#")
+    if not name:
+        raise UserError(f"--endpoint {endpoint} names no model: write http://host:port/v1#model, as the server calls it.")
+    return {"rl.pipeline.placement": "served", "sampler.endpoint": place, "sampler.served": name}
+
+
+def rl(
+    questions: Annotated[
+        list[Path] | None,
+        typer.Option("--questions", help="A file of questions and answers, or a quoted pattern. Repeatable."),
+    ] = None,
+    model: Annotated[Path | None, typer.Option("--model", help="The Hugging Face directory to start from.")] = None,
+    worlds: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--world",
+            help="A world, or a quoted pattern. Repeatable: questions then name theirs in meta.world.",
+            rich_help_panel=PLACE,
+        ),
+    ] = None,
+    recipe: Annotated[
+        str,
+        typer.Option("--recipe", help="dr-venus-4b, literesearcher-4b, agentcpm-explore-4b, tiny, or a TOML file."),
+    ] = "dr-venus-4b",
+    held_out: Annotated[
+        list[Path] | None, typer.Option("--held-out", help="Questions that select the checkpoint and are never trained on.")
+    ] = None,
+    judges: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--judge",
+            help="Who scores answers, in place of the recipe's: a rule, or http://host:port/v1#model.",
+            rich_help_panel=JUDGING,
+        ),
+    ] = None,
+    endpoint: Annotated[
+        str | None,
+        typer.Option("--endpoint", metavar="URL#MODEL", help="A vLLM server that samples; placement served."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Directory of the run; runs/TITLE by default.", rich_help_panel=RUN)
+    ] = None,
+    processes: Annotated[
+        int,
+        typer.Option(
+            "--processes",
+            min=1,
+            help="Processes on this machine, one for each GPU; or start with torchrun.",
+            rich_help_panel=RUN,
+        ),
+    ] = 1,
+    anyway: Annotated[
+        bool,
+        typer.Option(
+            "--anyway",
+            help="Try even where the plan (sanderling train plan --rl) says that a GPU is too small.",
+            rich_help_panel=RUN,
+        ),
+    ] = False,
+    fresh: Annotated[
+        bool,
+        typer.Option(
+            "--fresh", help="Once all is checked, delete what the directory holds and begin again.", rich_help_panel=RUN
+        ),
+    ] = False,
+    simple: Annotated[
+        bool, typer.Option("--simple", help="The loop that fits on a page: one process, synchronous, nothing is resumed.")
+    ] = False,
+    overrides: Set = None,
+) -> None:
+    """Train a model by reinforcement on questions, with an agent that researches worlds. Killed, the same command goes on.
+
+    Everything is checked first. OUT then holds model/, metrics.jsonl, run.db (every rollout) and checkpoints/, by stage.
+    """
+    from sanderling.rl.config import RlRecipe
+    from sanderling.rl.launch import run_rl_command, run_simple
+    from sanderling.rl.prepare import Order
+
+    given = {
+        "questions": _each(questions),
+        "model": model,
+        "worlds": _each(worlds),
+        "held_out": _each(held_out),
+        "judges": tuple(judges) if judges else None,
+        **served_at(endpoint),
+    }
+    sets = asked(RlRecipe, overrides)
+    config = find_rl_recipe(recipe, sets, given)
+    with one_voice() as report:
+        order = Order(config, out or Path("runs") / config.title, processes, anyway, fresh)
+        (run_simple if simple else run_rl_command)(order, report)

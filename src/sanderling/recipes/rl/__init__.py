@@ -1,1 +1,0 @@
-"""Reinforcement learning as a command: settings, stages, who samples, the run and its result."""
