@@ -12,7 +12,6 @@ from scripted_server import Answer, plain, serve
 from sanderling.cli import exits
 from sanderling.cli.ask import ask
 from sanderling.core.errors import UserError
-from sanderling.core.profiles import PROFILES
 from sanderling.policy.endpoint import HttpClient
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.world.contract import Page
@@ -42,15 +41,6 @@ def closed(monkeypatch: pytest.MonkeyPatch) -> list[HttpClient]:
 
     monkeypatch.setattr(HttpClient, "aclose", noted)
     return found
-
-
-@pytest.mark.usefixtures("closed")
-def test_an_endpoint_needs_a_profile(world: Path) -> None:
-    with serve() as server:
-        with pytest.raises(UserError) as refused:
-            ask("Which river?", world=[world], model=f"{server.url}#m")
-        assert not server.asked
-    assert all(name in str(refused.value) for name in ("--profile", *PROFILES))
 
 
 def test_a_directory_has_the_tiny_profile(world: Path, tmp_path: Path) -> None:

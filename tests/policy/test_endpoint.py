@@ -1,14 +1,12 @@
 """Endpoint policies against a real server on loopback with scripted replies."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 from scripted_server import hang_up, plain, serve, stream
 
-from sanderling.agent.journal import Journal
 from sanderling.core.errors import UserError
-from sanderling.core.types import Message, Role, Sampling, SystemClock
+from sanderling.core.types import Message, Role, Sampling
 from sanderling.policy.contract import Delta, Finish, Policy, PolicyOutageError, SampleKey
 from sanderling.policy.endpoint import ChatEndpointPolicy, CompletionEndpointPolicy, HttpClient
 
@@ -89,17 +87,6 @@ async def test_chat_streams_and_puts_reasoning_back():
         done = await session.generate(told("a"), Sampling(), KEY, pieces.append)
     assert pieces == ["Pa", "ris é"] and done.text == "<think>\nhmm\n</think>\n\nParis é" and done.prompt_tokens == 4
     assert server.asked[0][1]["stream"] is True
-
-
-async def test_rewind_forgets_messages():
-    with serve(plain(chat("one")), plain(chat("bad")), plain(chat("good"))) as server:
-        session = ChatEndpointPolicy(client(server), "tiny").open(KEY)
-        await session.generate(told("a"), Sampling(), KEY)
-        mark = session.mark()
-        await session.generate(told("b"), Sampling(), KEY)
-        session.rewind(mark)
-        await session.generate(told("c"), Sampling(), KEY)
-    assert [message["content"] for message in server.asked[2][1]["messages"]] == ["a", "one", "c"]
 
 
 async def test_completions_take_and_return_ids():
@@ -204,20 +191,6 @@ async def test_a_refusal_amid_a_conversation_ends_that_episode_only():
             with pytest.raises(PolicyOutageError, match="maximum context"):
                 await session.generate(delta, Sampling(), KEY)
             assert session.mark() == mark
-
-
-async def test_a_refusal_amid_an_episode_that_is_gone_on_with_ends_that_episode_only(tmp_path):
-    """After an outage the episode is played from its journal: the session that meets the server again has heard nothing."""
-    too_long = plain({"error": {"message": "maximum context"}}, 400)
-    with serve(plain(tokens([0, 1], "stop")), too_long, too_long) as server, Journal(tmp_path) as journal:
-        policy = CompletionEndpointPolicy(client(server), "tiny", LetterTokenizer())
-        for _ in range(2):
-            with journal.episode("q-0", policy, SystemClock(), "about") as replay:
-                session = replay.policy.open(KEY)
-                await session.generate(Delta((), (5,)), Sampling(), KEY)
-                with pytest.raises(PolicyOutageError, match="maximum context"):
-                    await session.generate(Delta((), (6,)), Sampling(), replace(KEY, turn=1))
-    assert len(server.asked) == 3
 
 
 async def test_a_server_without_token_ids_is_refused():

@@ -70,22 +70,6 @@ async def test_no_step_runs_inside_and_turns_end_as_they_would_have(loaded, watc
     await late
 
 
-async def test_nothing_is_awaited_on_the_way_in(loaded, watched):
-    """Whoever enters has the module at once: a step that was about to run does not."""
-    policy = TransformersPolicy(*loaded)
-    task = asyncio.create_task(policy.open(key()).generate(ids(*PROMPT), GREEDY, key()))
-    await watched.until(1)
-    pausing = policy.paused()
-    with pytest.raises(StopIteration):
-        pausing.__aenter__().send(None)
-    watched.forbidden = True
-    await yields()
-    assert not task.done()
-    watched.forbidden = False
-    await pausing.__aexit__(None, None, None)
-    await task
-
-
 async def test_overlapping_pauses_and_one_that_follows_at_once(loaded, watched):
     policy = TransformersPolicy(*loaded)
     first, second = policy.paused(), policy.paused()

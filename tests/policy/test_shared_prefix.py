@@ -90,65 +90,10 @@ async def test_a_group_gives_what_its_rollouts_give_alone(loaded, rows):
     assert len({tuple(branch) for branch, _ in together}) > 1, "some of them part, or this says nothing"
 
 
-async def test_those_that_part_go_on_from_their_own_keys(loaded):
-    """After the last turn each session's cache is looked into: greedy from there equals a plain forward."""
-    policy = TransformersPolicy(*loaded)
-    sessions = [policy.open(key(attempt=attempt)) for attempt in range(6)]
-    hot = Sampling(temperature=1.5, max_tokens=5)
-    first = await asyncio.gather(*(s.generate(ids(*observation(8)), hot, key(0, attempt=n)) for n, s in enumerate(sessions)))
-    assert len({completion.token_ids for completion in first}) > 2
-    second = await asyncio.gather(*(s.generate(ids(7, 8), GREEDY, key(1, attempt=n)) for n, s in enumerate(sessions)))
-    for one, two in zip(first, second, strict=True):
-        branch = [*observation(8), *said(one), 7, 8]
-        logits = full_logits(loaded[0], [*branch, *said(two)])
-        assert said(two) == logits[len(branch) - 1 : -1].argmax(-1).tolist()
-
-
-async def test_a_twin_that_closes_leaves_the_others_right(loaded):
-    policy = TransformersPolicy(*loaded)
-    sessions = [policy.open(key(attempt=attempt)) for attempt in range(3)]
-    first = await asyncio.gather(*(s.generate(ids(*observation(5)), GREEDY, key(0, attempt=n)) for n, s in enumerate(sessions)))
-    sessions[0].close()  # the one that was computed for all
-    stranger = policy.open(key(attempt=9))
-    await stranger.generate(ids(*observation(6)), GREEDY, key(0, attempt=9))  # takes its slot
-    second = await asyncio.gather(*(s.generate(ids(3, 4), GREEDY, key(1, attempt=n)) for n, s in enumerate(sessions) if n))
-    branch = [*observation(5), *said(first[0]), 3, 4]
-    logits = full_logits(loaded[0], [*branch, *said(second[0])])
-    for completion in second:
-        assert said(completion) == logits[len(branch) - 1 : -1].argmax(-1).tolist()
-
-
 def is_greedy(model, before, completion) -> bool:
     """Whether a turn is what plain forwards over the whole branch say."""
     logits = full_logits(model, [*before, *said(completion)])
     return said(completion) == logits[len(before) - 1 : -1].argmax(-1).tolist()
-
-
-async def test_a_twin_that_rewinds_leaves_the_other_right(loaded):
-    policy = TransformersPolicy(*loaded)
-    one, other = policy.open(key(attempt=0)), policy.open(key(attempt=1))
-    first = await together(policy, [one, other], observation(5), turn=0)
-    one.rewind(3)
-    again = await asyncio.gather(one.generate(ids(3, 4), GREEDY, key(1)), other.generate(ids(3, 4), GREEDY, key(1, attempt=1)))
-    assert is_greedy(loaded[0], [*observation(5)[:3], 3, 4], again[0])
-    assert is_greedy(loaded[0], [*observation(5), *said(first[1]), 3, 4], again[1])
-    third = await together(policy, [one, other], (9, 8), turn=2)
-    assert is_greedy(loaded[0], [*observation(5)[:3], 3, 4, *said(again[0]), 9, 8], third[0])
-    assert is_greedy(loaded[0], [*observation(5), *said(first[1]), 3, 4, *said(again[1]), 9, 8], third[1])
-
-
-async def test_twins_that_rewind_to_one_place_go_on_as_one(loaded, rows):
-    """As after a turn that was rejected: the retry of all of them is computed once."""
-    policy = TransformersPolicy(*loaded)
-    sessions = [policy.open(key(attempt=attempt)) for attempt in range(4)]
-    first = await together(policy, sessions, observation(5), turn=0)
-    for session in sessions:
-        session.rewind(len(observation(5)) + 1)
-    rows.clear()
-    second = await together(policy, sessions, (9, 8), turn=1)
-    assert {computed for computed, _ in rows} == {1}
-    for completion in second:
-        assert is_greedy(loaded[0], [*observation(5), said(first[0])[0], 9, 8], completion)
 
 
 async def together(policy, sessions, delta, *, turn: int, sampling: Sampling = GREEDY):
@@ -228,14 +173,6 @@ async def test_a_group_is_computed_once_and_each_turn_is_billed_what_it_needs(lo
     second = await together(policy, sessions, (9, 8), turn=1)
     assert [one.prefilled_tokens for one in second] == [3, 3, 3, 3], "as if each were alone"
     assert [width for width in widths if width > 1] == [prompt, 3]
-
-
-async def test_penalties_are_each_turns_own(loaded):
-    sampling = Sampling(temperature=0.3, presence_penalty=1.0, max_tokens=9)
-    alone = [await conversation(TransformersPolicy(*loaded), n, question=3, sampling=sampling) for n in range(4)]
-    policy = TransformersPolicy(*loaded)
-    found = await asyncio.gather(*(conversation(policy, n, question=3, sampling=sampling) for n in range(4)))
-    assert [branch for branch, _ in found] == [branch for branch, _ in alone]
 
 
 def branch(*tokens: int, cached: int, lane: object | None = None) -> Branch:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 import torch
-from policy_tiny import GREEDY, full_logits, ids, key, load, model_directory, reference, said, widths_of
+from policy_tiny import GREEDY, full_logits, ids, key, load, model_directory, reference, said
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from sanderling.core.errors import UserError
@@ -104,20 +104,6 @@ async def test_turn_k_prefills_only_what_is_new(policy):
     assert second.prompt_tokens == 20 + said_first + 7
 
 
-async def test_a_groups_prompt_is_computed_once(loaded, policy):
-    sessions, widths = [policy.open(key(attempt=attempt)) for attempt in range(4)], widths_of(loaded[0])
-    turns = [session.generate(ids(*prompt(3, 30)), GREEDY, key(attempt=n)) for n, session in enumerate(sessions)]
-    done = await asyncio.gather(*turns)
-    assert [completion.prefilled_tokens for completion in done] == [30, 1, 1, 1]
-    assert [width for width in widths if width > 1] == [30]
-    late = await policy.open(key()).generate(ids(*prompt(3, 30)), GREEDY, key())
-    assert late.prefilled_tokens == 1
-    assert {completion.token_ids for completion in (*done, late)} == {done[0].token_ids}
-    row = full_logits(loaded[0], [*prompt(3, 30), *said(late)])[29:-1].log_softmax(-1)
-    expected = [float(row[at, token]) for at, token in enumerate(said(late))]
-    assert late.logprobs == pytest.approx(expected, abs=1e-4)
-
-
 async def test_rewind_keeps_the_cache_before_the_mark(loaded, policy):
     session = policy.open(key())
     first = await session.generate(ids(*prompt(1, 15)), GREEDY, key(0))
@@ -132,13 +118,6 @@ async def test_rewind_keeps_the_cache_before_the_mark(loaded, policy):
     assert said(second) == logits[mark + 5 : -1].argmax(-1).tolist()
     with pytest.raises(ValueError):
         session.rewind(session.mark() + 1)
-
-
-async def test_retry_after_rewinding_everything(policy):
-    session = policy.open(key())
-    first = await session.generate(ids(*prompt(1, 15)), GREEDY, key(0))
-    session.rewind(0)
-    assert await session.generate(ids(*prompt(1, 15)), GREEDY, key(0)) == first
 
 
 async def test_cancellation_leaves_the_session_as_it_was(loaded, policy):

@@ -19,8 +19,25 @@ from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, Te
 from rich.table import Table
 
 from sanderling.cli import exits
-from sanderling.cli.attempting import MODEL_HELP, ShowProgress, generated
-from sanderling.cli.options import AGENT, BUDGET, JUDGING, PLACE, RUN, ConfigFile, Set, settings, show, table
+from sanderling.cli.attempting import ShowProgress, generated
+from sanderling.cli.options import (
+    BUDGET,
+    JUDGING,
+    ConfigFile,
+    Faults,
+    Judges,
+    MaxCost,
+    MaxTokens,
+    Model,
+    ProfileName,
+    Seed,
+    Set,
+    Web,
+    Worlds,
+    settings,
+    show,
+    table,
+)
 from sanderling.cli.watch import show_retry
 from sanderling.core.config import load_config, read_config, to_toml
 from sanderling.core.errors import UserError
@@ -52,16 +69,6 @@ Threshold = Annotated[
 ]
 ReportFile = Annotated[Path | None, typer.Option("--report", help="Write everything that was found, with both texts, as JSON.")]
 
-JudgeSpecs = Annotated[
-    list[str],
-    typer.Option(
-        "--judge",
-        help="Who judges: exact, contains, f1:0.8, numeric, verbatim, gaia, squad_em, squad_f1, a model as "
-        "http://host:port/v1#model or a model's directory. Repeatable: the first that finds an answer right settles it; models "
-        "stand in for one another.",
-        rich_help_panel=JUDGING,
-    ),
-]
 Verdicts = Annotated[
     Path | None,
     typer.Option(
@@ -88,10 +95,6 @@ JudgePrices = Annotated[
         rich_help_panel=BUDGET,
     ),
 ]
-MaxTokens = Annotated[
-    int | None, typer.Option("--max-tokens", min=1, help="Most tokens of all models together.", rich_help_panel=BUDGET)
-]
-MaxCost = Annotated[float | None, typer.Option("--max-cost", min=0.0, help="Most money; needs prices.", rich_help_panel=BUDGET)]
 Cache = Annotated[
     Path | None,
     typer.Option(
@@ -239,7 +242,7 @@ def _print_examples(report: CleanReport) -> None:
 def judge(
     file: File,
     out: Out,
-    judges: JudgeSpecs,
+    judges: Judges = None,
     keep: Annotated[Keep, typer.Option("--keep", help="Write all, each with its verdict, or the correct ones.")] = Keep.ALL,
     verdicts: Verdicts = None,
     concurrency: Replies = 8,
@@ -260,11 +263,11 @@ def judge(
 
     check_places([file, *([verdicts] if verdicts is not None else [])], [out, out.with_name(f"{out.name}.judge.json")])
     by_hand = ByHand.read(verdicts) if verdicts else ByHand()
-    if get_prompt(form).key != DEFAULT_PROMPT and not any(map(names_model, judges)):
+    if get_prompt(form).key != DEFAULT_PROMPT and not any(map(names_model, judges or ())):
         raise UserError(f"--form {form} is for a judging model, and none is named: add --judge http://host:port/v1#model.")
     source = open_trajectories(file)
     spending = Spending(beside(out), BudgetConfig(max_tokens=max_tokens, max_cost=max_cost, cache=cache))
-    opening = _judge(JudgeConfig(judges=tuple(judges), prompt=form, prices=tuple(price or ())), spending, concurrency)
+    opening = _judge(JudgeConfig(judges=tuple(judges or ()), prompt=form, prices=tuple(price or ())), spending, concurrency)
     with (
         _counting("judging", "Stopped. The same command goes on: verdicts so far are kept.") as count,
         asyncio.Runner() as runner,
@@ -569,30 +572,19 @@ def run(
 def generate(
     questions: Annotated[Path, typer.Argument(metavar="QUESTIONS", help="A file of questions with their answers (.jsonl).")],
     out: Annotated[Path, typer.Option("--out", help="The store of trajectories (.jsonl); the same one goes on.")],
-    model: Annotated[str | None, typer.Option("--model", help=f"The teacher: {MODEL_HELP}", rich_help_panel=AGENT)] = None,
-    profile: Annotated[
-        str | None, typer.Option("--profile", help="What it was trained with; tiny by default.", rich_help_panel=AGENT)
-    ] = None,
-    world: Annotated[list[Path] | None, typer.Option("--world", help="A world's directory.", rich_help_panel=PLACE)] = None,
-    web: Annotated[bool | None, typer.Option("--web", help="The live web instead.", rich_help_panel=PLACE)] = None,
-    faults: Annotated[
-        str | None, typer.Option("--faults", help="Delays and failures: a name or a file.", rich_help_panel=PLACE)
-    ] = None,
-    judges: Annotated[
-        list[str] | None,
-        typer.Option("--judge", help="Who judges (see data judge); the first to find it right.", rich_help_panel=JUDGING),
-    ] = None,
+    model: Model = None,
+    profile: ProfileName = None,
+    world: Worlds = None,
+    web: Web = None,
+    faults: Faults = None,
+    judges: Judges = None,
     attempts: Annotated[int | None, typer.Option("--attempts", min=1, help="At each question; 1 by default.")] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Equal seeds: equal episodes.", rich_help_panel=RUN)] = None,
+    seed: Seed = None,
     price: Annotated[
         str | None, typer.Option("--price", help="Of the teacher, per million: PROMPT,SAMPLED.", rich_help_panel=BUDGET)
     ] = None,
-    max_tokens: Annotated[
-        int | None, typer.Option("--max-tokens", min=1, help="Most tokens of all models.", rich_help_panel=BUDGET)
-    ] = None,
-    max_cost: Annotated[
-        float | None, typer.Option("--max-cost", min=0.0, help="Most money; needs prices.", rich_help_panel=BUDGET)
-    ] = None,
+    max_tokens: MaxTokens = None,
+    max_cost: MaxCost = None,
     progress: ShowProgress = True,
     file: ConfigFile = None,
     sets: Set = None,

@@ -27,9 +27,9 @@ from rich.text import Text
 
 from sanderling.agent.opening import PlaceConfig, opened_reader
 from sanderling.cli import exits
-from sanderling.cli.options import Set, asked, settings, show, table
+from sanderling.cli.options import Faults, Set, asked, settings, show, table
 from sanderling.cli.watch import show_retry
-from sanderling.cli.world_options import Faults, Pace, PromptInjection, Search, WorldSeed
+from sanderling.cli.world_options import Pace, PromptInjection, Search, WorldSeed
 from sanderling.core.config import load_config, to_toml
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import PROFILES, ResultLayout, get_profile
