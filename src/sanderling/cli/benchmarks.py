@@ -40,8 +40,8 @@ def list_(
 
     chosen = [get_benchmark(key)] if key else list(BENCHMARKS.values())
     if as_json:
-        told = [facts(one) for one in chosen]
-        typer.echo(json.dumps(told[0] if key else told, indent=1, ensure_ascii=False))
+        known = [facts(one) for one in chosen]
+        typer.echo(json.dumps(known[0] if key else known, indent=1, ensure_ascii=False))
         return
     if key:
         found = Table(box=None, show_header=False, pad_edge=False)
@@ -70,7 +70,7 @@ def check(
         bool, typer.Option("--with-attachments", help="Keep questions about a file or an image.")
     ] = False,
     show_private: Annotated[
-        bool, typer.Option("--show", help="Show private questions too, which are told by length otherwise.")
+        bool, typer.Option("--show", help="Show private questions too, of which only the length is shown otherwise.")
     ] = False,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Write the questions (JSON lines); private ones for you only.")
@@ -247,15 +247,15 @@ def _show_comparison(comparison: "Comparison", *, reasons: bool) -> None:
     )
     show(f"  avg of these attempts: {percent(found.first_average)} by the first, {percent(found.second_average)} by the second")
     for one in comparison.differing[:_SHOWN]:
-        said = "right" if _first_said(one) else "wrong"
+        verdict = "right" if _first_verdict(one) else "wrong"
         other = "" if found.second == PUBLISHED else f" | {one.second_reason}"
         why = f" {one.before.get('reason') or one.reason}{other}" if reasons else ""
-        show(f"  {one.id}: {said} for the first.{why}")
+        show(f"  {one.id}: {verdict} for the first.{why}")
     if len(comparison.differing) > _SHOWN:
         show(f"  and {len(comparison.differing) - _SHOWN:,} more; --csv FILE has them all.")
 
 
-def _first_said(one: "JudgedAttempt") -> bool:
+def _first_verdict(one: "JudgedAttempt") -> bool:
     from sanderling.judge.verdict import Code
 
     return bool(one.overruled if one.code is Code.BY_HAND else one.correct)

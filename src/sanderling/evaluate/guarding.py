@@ -110,7 +110,7 @@ class GuardCounts:
 
 
 def guard_counts(log: Path) -> GuardCounts:
-    """What a log tells. Raises UserError for a line that is none of a guard's."""
+    """The counts of a guard's log. Raises UserError for a line that is none of a guard's."""
     try:
         lines = [GuardLine.model_validate(line) for line in JsonlLog(log)]
     except ValidationError as error:
@@ -165,8 +165,8 @@ def _may_hold(text: str, wording: Wording) -> bool:
         text = unescape(text)
     plain = _UNSEEN.sub("", text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold())
     for run in wording.runs or (wording.whole,):
-        told = {word for word in run.split() if word.isascii() and word.isalpha()}  # words that are written in one way only
-        if all(word in plain for word in sorted(told, key=len, reverse=True)):
+        plainest = {word for word in run.split() if word.isascii() and word.isalpha()}  # written in one way only
+        if all(word in plain for word in sorted(plainest, key=len, reverse=True)):
             return True
     return False
 

@@ -288,16 +288,21 @@ def _output(trajectory: Trajectory, messages: Sequence[Json], usage: Json | None
 def _metadata(trajectory: Trajectory, guarded: Mapping[GuardKind, int], detail: str) -> Json:
     question, episode = trajectory.question, episode_of(trajectory)
     found: Json = {name: values[0] if len(values) == 1 else list(values) for name, values in groups_of(question).items()}
-    found |= {} if trajectory.ending is None else {"ending": trajectory.ending.value}
-    found |= {"detail": detail} if detail else {}
-    found |= {name: value for name in ("profile", "world") if (value := getattr(trajectory, name))}
-    found |= {"trajectory": trajectory.id, "attempt": trajectory.seeds.attempt, "seeds": trajectory.seeds.model_dump()}
-    rejected = sum(node.rejected for node in trajectory.nodes)
-    beside = len(trajectory.nodes) - len(set(trajectory.path()))
-    found |= {"rejected_turns": rejected} if rejected else {}
-    found |= {"messages_beside_the_main_branch": beside} if beside else {}
-    found |= {"guard": {kind.value: count for kind, count in guarded.items()}} if guarded else {}
-    return found | {"turns": episode.turns, "calls": episode.calls}
+    found |= {
+        "ending": trajectory.ending and trajectory.ending.value,
+        "detail": detail or None,
+        "profile": trajectory.profile or None,
+        "world": trajectory.world or None,
+        "trajectory": trajectory.id,
+        "attempt": trajectory.seeds.attempt,
+        "seeds": trajectory.seeds.model_dump(),
+        "rejected_turns": sum(node.rejected for node in trajectory.nodes) or None,
+        "messages_beside_the_main_branch": len(trajectory.nodes) - len(set(trajectory.path())) or None,
+        "guard": {kind.value: count for kind, count in guarded.items()} or None,
+        "turns": episode.turns,
+        "calls": episode.calls,
+    }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 # Verdicts -------------------------------------------------------------------------------------------------------------------
@@ -451,10 +456,16 @@ def header_of(run: RunState, result: EvalResult, usage: Json | None, *, texts: b
     outages = sum(count for ending, count in result.endings.items() if not ending.scored)
     published = (one.second for one in result.agreement if one.second == PUBLISHED)
     judges = dict.fromkeys(filter(None, (result.judge, result.second_judge, *published)))
-    told = {"about": about.model_dump(mode="json"), "seed": result.seed, "world": result.world, "command": result.command}
-    told |= {"endings": {ending.value: count for ending, count in result.endings.items()}, "texts": texts}
-    told |= {"by_hand": result.by_hand} if result.by_hand else {}
-    told |= {"invalid_because": result.invalid_because} if result.invalid_because else {}
+    metadata = {
+        "about": about.model_dump(mode="json"),
+        "seed": result.seed,
+        "world": result.world,
+        "command": result.command,
+        "endings": {ending.value: count for ending, count in result.endings.items()},
+        "texts": texts,
+        **({"by_hand": result.by_hand} if result.by_hand else {}),
+        **({"invalid_because": result.invalid_because} if result.invalid_because else {}),
+    }
     return storable({
         "version": VERSION,
         "status": "success",
@@ -473,7 +484,7 @@ def header_of(run: RunState, result: EvalResult, usage: Json | None, *, texts: b
             "model": _model_name(result.model),
             "config": {"epochs": result.attempts, "epochs_reducer": ["mean"]},
             "packages": {"sanderling": result.version},
-            "metadata": told,
+            "metadata": metadata,
             "scorers": [{"name": judge} for judge in judges],
         },
         "plan": {"name": "plan", "steps": []},

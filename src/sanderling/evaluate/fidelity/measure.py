@@ -245,16 +245,16 @@ class _Comparison:
                 if known.unit is Unit.QUESTION
                 else "though perhaps from other attempts at their questions"
             )
-            said = f"Trajectories the world was not built from, {of} (share {known.share:g}, seed {known.seed})."
-            parts.append(self._part(UNSEEN, said, found.unseen, known))
+            remark = f"Trajectories the world was not built from, {of} (share {known.share:g}, seed {known.seed})."
+            parts.append(self._part(UNSEEN, remark, found.unseen, known))
         elif not self.config.built_in:
             raise UserError(
                 f"All {len(trajectories)} trajectories were built into this world, or share a question with one that was: "
                 "build it again with --hold-out 0.2, give others, or ask for the upper bound with --built-in."
             )
         if self.config.built_in and found.built_in:
-            said = "Trajectories the world was built from: it knows these pages. An upper bound, no measure of fidelity."
-            parts.append(self._part(BUILT_IN, said, found.built_in, None))
+            remark = "Trajectories the world was built from: it knows these pages. An upper bound, no measure of fidelity."
+            parts.append(self._part(BUILT_IN, remark, found.built_in, None))
         if not parts:
             raise UserError("None of these trajectories can be compared with this world: give the ones it was built beside.")
         remarks = [] if found.unseen else ["No held-out trajectory was given: there is only the upper bound."]

@@ -6,7 +6,7 @@ the benchmark it names, whether such files are published because they are right)
 AgentToLeaP writes folders in three styles: ``TASK/traj_I/``, ``TASK_run_I/`` and ``TASK/``, each with a ``result.json``; the
 folder of an attempt that was killed lacks it. ``TASK-context-N/`` without one is a later part of an attempt's context. The
 harness copies judged attempts to ``success/`` and ``fail/``, the latter also those that its judge failed on: a copy is no
-attempt of its own, but a verdict. Whether ``x_run_2`` is the second run of x or a task of that name is told by ``task_id`` in
+attempt of its own, but a verdict. Whether ``x_run_2`` is the second run of x or a task of that name follows from ``task_id`` in
 its file, then by the benchmark's ids and the folder's neighbours. Memory holds one record.
 """
 
@@ -67,7 +67,7 @@ def open_records(sources: Sequence[Path], layout: str = "", tasks: Iterable[str]
 # Files ----------------------------------------------------------------------------------------------------------------------
 
 _TRAINING = "these are published as training data, which is chosen for being right"
-_SAID = {"CORRECT": True, "INCORRECT": False}
+_CASE_VERDICTS = {"CORRECT": True, "INCORRECT": False}
 
 
 class RecordedFiles(Records):
@@ -92,8 +92,8 @@ class RecordedFiles(Records):
                 yield _found(one, reading.layout)
         self.left = Counter(unread=reading.report.unread, files=len(reading.left_files))
         if not any_read:
-            told = f"no trajectory in the layout {self._layout}" if self._layout else "questions and no trajectory"
-            raise UserError(f"{', '.join(map(str, self.sources))} holds {told}: give a file with trajectories.")
+            held = f"no trajectory in the layout {self._layout}" if self._layout else "questions and no trajectory"
+            raise UserError(f"{', '.join(map(str, self.sources))} holds {held}: give a file with trajectories.")
 
 
 def _found(one: Trajectory, layout: str) -> Found:
@@ -103,8 +103,8 @@ def _found(one: Trajectory, layout: str) -> Found:
     right_dialogue = layout == "agenttoleap" and "query" not in fields and "success" not in fields
     published, chosen = (True, "AgentToLeaP's file of dialogues holds right ones alone") if right_dialogue else (None, "")
     if layout == "literesearcher-cases":
-        said, correct = fields.get("judge_verdict"), fields.get("judge_correct")
-        published = _SAID.get(said.strip().upper()) if isinstance(said, str) else None
+        verdict, correct = fields.get("judge_verdict"), fields.get("judge_correct")
+        published = _CASE_VERDICTS.get(verdict.strip().upper()) if isinstance(verdict, str) else None
         published = correct if published is None and isinstance(correct, bool) else published
         chosen = "LiteResearcher's cases are picked by hand among right answers"
     elif layout in ("webdancer-chatml", "redsearcher-sft", "dr-venus-sft"):
@@ -197,8 +197,8 @@ class LeapFolders(Records):
         self._found["parts"] = placed.count(None)
         folders = [one for one in placed if one is not None]
         if not folders:
-            told = ", ".join(map(str, self.sources))
-            raise UserError(f"{told} holds no result of AgentToLeaP: give the folder with its tasks.")
+            places = ", ".join(map(str, self.sources))
+            raise UserError(f"{places} holds no result of AgentToLeaP: give the folder with its tasks.")
         for is_copy, above in ((False, lambda one: one.root), (True, lambda one: one.root.parent)):
             several = {above(one) for one in folders if (one.published is not None) is is_copy}
             if len(several) > 1:
@@ -213,17 +213,17 @@ class LeapFolders(Records):
 
     def _take_copies(self, attempts: dict[tuple[str, int], _Attempt], copies: Sequence[_Attempt]) -> None:
         """Give attempts the verdict that their copies stand for; a copy whose attempt is gone takes its place."""
-        said: defaultdict[tuple[str, int], set[bool]] = defaultdict(set)
+        verdicts: defaultdict[tuple[str, int], set[bool]] = defaultdict(set)
         for one in copies:
             key = (one.task, one.number or 0)
             was = attempts.setdefault(key, replace(one, number=key[1], published=None))
             self._found["copies"] += was.folder != one.folder
             if not _same(was.result, one.result):
                 raise UserError(f"{was.result} and {one.result} differ and have one name: give the folders of one run.")
-            said[key].add(bool(one.published))
-        for key, verdicts in said.items():
-            self._found["contradictions"] += len(verdicts) > 1
-            attempts[key] = replace(attempts[key], published=verdicts.pop() if len(verdicts) == 1 else None)
+            verdicts[key].add(bool(one.published))
+        for key, found in verdicts.items():
+            self._found["contradictions"] += len(found) > 1
+            attempts[key] = replace(attempts[key], published=found.pop() if len(found) == 1 else None)
 
 
 def _holds_results(folder: Path) -> bool:

@@ -187,7 +187,7 @@ def planned(records: Iterable[Found | Lost], joiner: Joiner | None) -> Plan:
         plan.questions.setdefault(known.id, known)
         plan.lost.append((Place(known.id, _number(one.number, taken[known.id], known.id), one.number), one.why))
     _close_gaps(plan, taken)
-    plan.published = {place.id: said for place, said in zip(plan.places, published, strict=True) if said is not None}
+    plan.published = {place.id: right for place, right in zip(plan.places, published, strict=True) if right is not None}
     return plan
 
 
@@ -261,7 +261,7 @@ def _numbered(place: Place) -> dict[str, int]:
     return {} if place.recorded is None else {NUMBER: place.recorded}
 
 
-# What has to be said beside the figures -------------------------------------------------------------------------------------
+# What a reader of the figures has to know -----------------------------------------------------------------------------------
 
 
 class PeerFacts(Frozen):

@@ -146,9 +146,9 @@ def _why_hidden(plan: Plan, loaded: Loaded | None, *, public: bool) -> str:
     named = ", ".join(filter(is_private_name, plan.sets))
     why = f"its records name {named}" if named else "its records say that they are private" if plan.private else ""
     if public and (why or (loaded is not None and loaded.private)):
-        told = why or "the benchmark's file is private"
+        reason = why or "the benchmark's file is private"
         raise UserError(
-            f"--public cannot be said here, since {told}: leave it out; eval report --show-texts shows you the texts."
+            f"--public cannot be said here, since {reason}: leave it out; eval report --show-texts shows you the texts."
         )
     if why:
         return f"Its texts are left out of reports and logs: {why}."
