@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from sanderling.cli.evaluate import app
+from sanderling.cli.main import build_app
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Ending
@@ -126,6 +129,23 @@ def test_masks_and_words_make_the_question_blanks_do_not_hide() -> None:
     twice = {"masked_urls": ("https://b.example", "https://a.example", "https://b.example")}
     once = {"masked_urls": ("https://a.example", "https://b.example")}
     assert asked_digest(question.model_copy(update=twice)) == asked_digest(question.model_copy(update=once))
+
+
+def test_a_run_gives_its_attempts_back_as_lines(tmp_path: Path) -> None:
+    log, out = RunLog(tmp_path / "run"), tmp_path / "t.jsonl"
+    about = About(benchmark="", questions=2, questions_sha256="", seed=3)
+    with log.alone():
+        log.begin(about, [record(0).question, record(1).question], 1, "c")
+        for number in range(2):
+            log.append(record(number))
+    done = CliRunner().invoke(app, ["export", str(log.root), "--out", str(out)])
+    assert done.exit_code == 0 and list(TrajectoryStore(out)) == list(log.records()) == [record(0), record(1)]
+    shown = CliRunner().invoke(build_app("show"), ["show", str(log.root), "--id", "q1-0"])
+    assert shown.exit_code == 0 and "What is 1?" in shown.output
+    with log.alone():
+        log.go_on(log.require().model_copy(update={"about": about.model_copy(update={"private": True})}), [])
+    refused = CliRunner().invoke(app, ["export", str(log.root), "--out", str(out)])
+    assert isinstance(refused.exception, UserError) and "--show-texts" in str(refused.exception)
 
 
 def test_where_there_is_no_run(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ CASES = {
         ),
         Case(
             "eval-run",
-            f"eval run world {{given}}/q.jsonl --world {{given}}/w {ASKED} --judge {{url}}#judge --out {{out}}/run "
+            f"eval run world {{given}}/q.jsonl --world {{given}}/w {SECTIONS} --judge {{url}}#judge --out {{out}}/run "
             "--profile tiny --attempts 2 --no-progress",
             "run/result.json",
             SERVED,

@@ -265,7 +265,7 @@ def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A directory that eval run has written.")],
     out: Annotated[
         Path,
-        typer.Option("--out", help="FILE.eval (a zip, written sample by sample) or FILE.json (held in memory as a whole)."),
+        typer.Option("--out", help="A log of Inspect (FILE.eval or FILE.json), or whole trajectories (FILE.jsonl, .parquet)."),
     ],
     texts: Annotated[
         bool | None,
@@ -275,9 +275,18 @@ def export(
         ),
     ] = None,
 ) -> None:
-    """Write a finished run as a log of Inspect (https://inspect.aisi.org.uk), whose viewer then opens it."""
+    """Write a run as trajectories, or a finished one as a log of Inspect (https://inspect.aisi.org.uk) for its viewer."""
     from sanderling.evaluate.inspect_log import export_run
+    from sanderling.evaluate.log import RunLog
+    from sanderling.runs.jsonl import write_trajectories
 
+    if out.suffix in (".jsonl", ".parquet"):
+        log = RunLog(run)
+        private = log.require().about.private
+        if texts is False or (private and not texts):
+            raise UserError(f"{out.name} would hold questions and answers: say --show-texts, or write a log of Inspect.")
+        show(f"{out}: {write_trajectories(out, log.records()):,} attempts.")
+        return
     made = export_run(run, out, texts=texts)
     show(f"{out}: {made.samples:,} attempts. To read it: inspect view --log-dir {out.parent}")
     if not made.texts:
