@@ -18,8 +18,25 @@ from rich.console import Console
 from rich.markup import escape
 
 from sanderling.cli import exits
-from sanderling.cli.attempting import MODEL_HELP, ShowProgress, generated
-from sanderling.cli.options import AGENT, BUDGET, JUDGING, PLACE, RUN, ConfigFile, Set, settings, show, table
+from sanderling.cli.attempting import ShowProgress, generated
+from sanderling.cli.options import (
+    AGENT,
+    BUDGET,
+    PLACE,
+    RUN,
+    ConfigFile,
+    Judges,
+    MaxCost,
+    MaxTokens,
+    Model,
+    ProfileName,
+    Set,
+    Web,
+    Worlds,
+    settings,
+    show,
+    table,
+)
 from sanderling.cli.watch import show_retry
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
@@ -64,8 +81,6 @@ JudgeModels = Annotated[
     list[str] | None, _option("--judge-model", WRITING, "Who judges what was written; the writers themselves by default.")
 ]
 Price = Annotated[list[str] | None, _option("--price", BUDGET, "Of a model, per million tokens: PROMPT,SAMPLED.")]
-MostTokens = Annotated[int | None, _option("--max-tokens", BUDGET, "Most tokens of all models together.", min=1)]
-MostMoney = Annotated[float | None, _option("--max-cost", BUDGET, "Most money; needs prices.", min=0.0)]
 
 
 def _asking(models: Any, price: Any, tokens: Any, cost: Any) -> dict[str, Any]:
@@ -113,8 +128,8 @@ def graph(
     models: Models = None,
     pages: Annotated[int | None, _option("--pages", WRITING, "Pages to read on from, drawn; 20 by default.", min=1)] = None,
     price: Price = None,
-    tokens: MostTokens = None,
-    cost: MostMoney = None,
+    tokens: MaxTokens = None,
+    cost: MaxCost = None,
     file: ConfigFile = None,
     sets: Set = None,
 ) -> None:
@@ -170,8 +185,8 @@ def facts(
     added: Annotated[bool | None, typer.Option("--added", help="Draw from the world's last addition alone.")] = None,
     seed: SeedOf = None,
     price: Price = None,
-    tokens: MostTokens = None,
-    cost: MostMoney = None,
+    tokens: MaxTokens = None,
+    cost: MaxCost = None,
     file: ConfigFile = None,
     sets: Set = None,
 ) -> None:
@@ -189,13 +204,10 @@ def verify(
         list[Check] | None, typer.Option("--check", help="Repeatable. All that go by rule, and with --model all.")
     ] = None,
     models: Models = None,
-    judges: Annotated[
-        list[str] | None,
-        _option("--judge", JUDGING, "Who says whether a model is right (see data judge); contains: a sentence may do."),
-    ] = None,
+    judges: Judges = None,
     price: Price = None,
-    tokens: MostTokens = None,
-    cost: MostMoney = None,
+    tokens: MaxTokens = None,
+    cost: MaxCost = None,
     file: ConfigFile = None,
     sets: Set = None,
 ) -> None:
@@ -223,11 +235,11 @@ def grow(
     source: Annotated[
         Path | None, _option("--from", PLACE, "World that is searched, such as a far larger one; or --web.")
     ] = None,
-    web: Annotated[bool | None, _option("--web", PLACE, "Search the live web, through Serper and Jina.")] = None,
+    web: Web = None,
     models: Annotated[list[str] | None, _option("--model", WRITING, "Who proposes queries beside the question.")] = None,
     price: Price = None,
-    tokens: MostTokens = None,
-    cost: MostMoney = None,
+    tokens: MaxTokens = None,
+    cost: MaxCost = None,
     file: ConfigFile = None,
     sets: Set = None,
 ) -> None:
@@ -247,22 +259,18 @@ def grow(
 def difficulty(
     questions: File,
     out: Annotated[Path, typer.Option("--out", help="The questions that are kept; the other bands lie beside it.")],
-    model: Annotated[str | None, _option("--model", AGENT, f"The agent: {MODEL_HELP}")] = None,
+    model: Model = None,
     made: Annotated[
         Path | None, _option("--from", AGENT, "Attempts that were made and judged before (data generate), for a model.")
     ] = None,
-    world: Annotated[
-        list[Path] | None, _option("--world", PLACE, "A world's directory; several if questions name theirs.")
-    ] = None,
-    profile: Annotated[str | None, _option("--profile", AGENT, "What the agent was trained with.")] = None,
+    world: Worlds = None,
+    profile: ProfileName = None,
     attempts: Annotated[int | None, typer.Option("--attempts", min=1, help="At each question; 8 by default.")] = None,
     keep: Annotated[str | None, typer.Option("--keep", metavar="N-M", help="So many must be right; 1-7 by default.")] = None,
-    judges: Annotated[
-        list[str] | None, _option("--judge", JUDGING, "Who judges (see data generate); exact by default.")
-    ] = None,
+    judges: Judges = None,
     price: Annotated[str | None, _option("--price", BUDGET, "Of the agent, per million tokens: PROMPT,SAMPLED.")] = None,
-    tokens: MostTokens = None,
-    cost: MostMoney = None,
+    tokens: MaxTokens = None,
+    cost: MaxCost = None,
     progress: ShowProgress = True,
     file: ConfigFile = None,
     sets: Set = None,
