@@ -27,9 +27,8 @@ from rich.text import Text
 
 from sanderling.agent.opening import PlaceConfig, opened_reader
 from sanderling.cli import exits
-from sanderling.cli.options import Faults, Set, asked, settings, show, table
+from sanderling.cli.options import PLACE, Faults, Set, asked, settings, show, table
 from sanderling.cli.watch import show_retry
-from sanderling.cli.world_options import Pace, PromptInjection, Search, WorldSeed
 from sanderling.core.config import load_config, to_toml
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import PROFILES, ResultLayout, get_profile
@@ -95,6 +94,16 @@ Html = Annotated[
 ]
 Workers = Annotated[int, typer.Option(min=1, help="Processes that read documents. More give the same world, sooner.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Start over, where an interrupted command left something to go on from.")]
+
+WorldSeed = Annotated[
+    int, typer.Option("--world-seed", help="Equal seeds give equal delays and faults.", rich_help_panel=PLACE)
+]
+Search = Annotated[
+    SearchMode,
+    typer.Option(
+        "--search", help="Rank by words, nearness, or both fused; the last two want `world embed`.", rich_help_panel=PLACE
+    ),
+]
 
 AGAIN = "Interrupted: the same command goes on from here."
 _NOTHING = "Interrupted: nothing was built, and nothing is left behind."
@@ -561,8 +570,19 @@ def serve(
     mcp_stdio: Annotated[bool, typer.Option("--mcp-stdio", help="Speak MCP over standard input and output instead.")] = False,
     faults: Faults = None,
     world_seed: WorldSeed = 0,
-    prompt_injection: PromptInjection = 0.0,
-    pace: Pace = None,
+    prompt_injection: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            help="Share of pages that order their reader about; see world obedience.",
+            rich_help_panel=PLACE,
+        ),
+    ] = 0.0,
+    pace: Annotated[
+        float | None,
+        typer.Option(min=0.001, help="Sleep delays for real, this many virtual seconds to a real one.", rich_help_panel=PLACE),
+    ] = None,
     mode: Search = SearchMode.LEXICAL,
     sets: Set = None,
 ) -> None:
