@@ -3,7 +3,7 @@
 The head is applied only where a token is asked for, and in chunks, so that [T, V] logits never exist for long T.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import NamedTuple
@@ -132,7 +132,8 @@ def head_logprobs(
         return _scores(hidden, weight, target, temperature, entropy)
     # Each chunk adds to the weight's gradient: in bfloat16, hundreds of small additions to a large sum are lost by rounding.
     weight = weight.float() if weight.requires_grad and torch.is_grad_enabled() else weight
-    chunks = zip(hidden.split(size), target.split(size), _split(temperature, size), strict=False)
+    heats = temperature.split(size) if isinstance(temperature, Tensor) else repeat(temperature)
+    chunks = zip(hidden.split(size), target.split(size), heats, strict=False)
     pairs = [checkpoint(_scores, h, weight, t, heat, entropy, use_reentrant=False) for h, t, heat in chunks]
     return TokenScores(torch.cat([p[0] for p in pairs]), torch.cat([p[1] for p in pairs]) if entropy else None)
 
@@ -144,21 +145,11 @@ def _head(model: PreTrainedModel) -> Tensor:
     return head.weight
 
 
-def _product_dtype(hidden: Tensor) -> torch.dtype:
-    """What a product with hidden states is computed in.
-
-    Weights are cast by hand: a cast that autocast keeps is one for all chunks, whose gradients would be summed in it.
-    """
-    kind = hidden.device.type
-    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
-
-
-def _split(temperature: float | Tensor, size: int) -> Iterable[float | Tensor]:
-    return temperature.split(size) if isinstance(temperature, Tensor) else repeat(temperature)
-
-
 def _scores(hidden: Tensor, weight: Tensor, target: Tensor, temperature: float | Tensor, entropy: bool) -> TokenScores:
-    logits = torch.nn.functional.linear(hidden, weight.to(_product_dtype(hidden))).float()
+    kind = hidden.device.type
+    # Cast by hand: a cast that autocast keeps is one for all chunks, whose gradients would be summed in it.
+    narrow = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
+    logits = torch.nn.functional.linear(hidden, weight.to(narrow)).float()
     if isinstance(temperature, Tensor):
         logits = logits / temperature[:, None]
     elif temperature != 1.0:

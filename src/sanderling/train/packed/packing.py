@@ -62,11 +62,6 @@ def families(rows: Sequence[Row]) -> list[list[int]]:
     return grouped([f"group {row.group}" if row.group else row.trajectory and f"trajectory {row.trajectory}" for row in rows])
 
 
-def trajectories(rows: Sequence[Row]) -> list[list[int]]:
-    """Rows (by index) of one trajectory together, in the order of first appearance; a row without a name is alone."""
-    return grouped([row.trajectory for row in rows])
-
-
 def lay_out(rows: Sequence[Row]) -> Layout:
     """All rows in one line, nothing that rows of one family share at their beginning twice."""
     return trees([row.ids for row in rows], families(rows))
@@ -286,7 +281,7 @@ def bundled(rows: Sequence[Row], budget: int, packing: Packing, *, groups: bool 
     if packing is Packing.PADDED:
         return [Bundle((index,), len(row.ids), len(row.ids)) for index, row in enumerate(rows)]
     if not groups:
-        return Bundling(rows, trajectories(rows)).cut(budget)
+        return Bundling(rows, grouped([row.trajectory for row in rows])).cut(budget)
     bundling = Bundling(rows)
     return evened(bundling.cut, lambda bundle: bundle.tokens, budget, bundling.longest, hands)
 

@@ -13,7 +13,7 @@ out but the lines themselves.
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -118,7 +118,7 @@ def lay_out_requests(several: Sequence[Asked]) -> Line:
             place = int(branches[branch][cut - 1])
             if place not in boundaries:
                 boundaries[place] = _Boundary(place, cut, _beginning(prefixes[branch], cut))
-            boundaries[place].ask((number, index), one.request.continuations[index], one.request.answer_spans[index])
+            boundaries[place].asked[number, index] = one.request.continuations[index], one.request.answer_spans[index]
     probes = _Probes(len(tree.ids))
     # Neighbours that see further and further are attended to together.
     for boundary in sorted(boundaries.values(), key=lambda one: one.prefix):
@@ -177,22 +177,18 @@ IDLE = Line(
 """What a rank computes because others need its part of the model."""
 
 
+@dataclass
 class _Boundary:
     """A place in a line, and what is teacher-forced there."""
 
-    def __init__(self, place: int, cut: int, prefix: tuple[Span, ...]) -> None:
-        self.place = place
-        """Of the last token before it."""
-        self.cut = cut
-        """Tokens of its context."""
-        self.prefix = prefix
-        """Where in the line they stand."""
-        self.asked: dict[Key, tuple[Sequence[int], Span]] = {}
-        """Continuations and their answers' spans."""
-
-    def ask(self, key: Key, continuation: Sequence[int], answer: Span) -> None:
-        """One more continuation."""
-        self.asked[key] = continuation, answer
+    place: int
+    """Of the last token before it."""
+    cut: int
+    """Tokens of its context."""
+    prefix: tuple[Span, ...]
+    """Where in the line they stand."""
+    asked: dict[Key, tuple[Sequence[int], Span]] = field(default_factory=dict)
+    """Continuations and their answers' spans."""
 
 
 class _Probes:
