@@ -35,6 +35,7 @@ def add_adapter(model: PreTrainedModel, config: LoraConfig) -> None:
         task_type="CAUSAL_LM",
     )  # fmt: skip
     model.add_adapter(made)
+    made.target_modules = sorted(config.targets)  # peft makes a set of them, which is written in another order each time
     for parameter in model.parameters():
         if parameter.requires_grad:
             parameter.data = parameter.data.float()
