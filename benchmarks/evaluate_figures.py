@@ -20,11 +20,11 @@ import numpy as np
 
 from sanderling.core.record import Question
 from sanderling.core.types import Ending
-from sanderling.evaluate.compare import Attempted, Run, compared
 from sanderling.evaluate.episodes import Episode, JudgedAttempt
 from sanderling.evaluate.figures import RunInfo, summarise
-from sanderling.evaluate.reading import Outcome
-from sanderling.evaluate.report import html
+from sanderling.evaluate.reports.compare import Attempted, Run, compared
+from sanderling.evaluate.reports.page import html
+from sanderling.evaluate.reports.reading import Outcome
 from sanderling.evaluate.result import EvalResult
 from sanderling.policy.budget import Prices
 

@@ -6,7 +6,7 @@ from test_evaluate_result import INFO, QUESTIONS, episode, grid
 from test_judged_figures import figures, judged
 
 from sanderling.evaluate.figures import summarise
-from sanderling.evaluate.tables import said_lines
+from sanderling.evaluate.reports.tables import said_lines
 from sanderling.policy.budget import Prices
 
 

@@ -24,14 +24,14 @@ from sanderling.data.questions import write_questions
 from sanderling.evaluate.benchmarks.files import load_benchmark
 from sanderling.evaluate.benchmarks.rows import Options
 from sanderling.evaluate.benchmarks.table import get_benchmark
-from sanderling.evaluate.compare import compared, open_runs
 from sanderling.evaluate.figures import summarise
 from sanderling.evaluate.judging import Judges
 from sanderling.evaluate.log import About, RunLog
-from sanderling.evaluate.report import markdown
+from sanderling.evaluate.reports.compare import compared, open_runs
+from sanderling.evaluate.reports.page import markdown
+from sanderling.evaluate.reports.tables import tables
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import Evaluation, prepare, run_evaluation
-from sanderling.evaluate.tables import tables
 from sanderling.judge.rules import RuleJudge, exact_match
 from sanderling.policy.contract import SampleKey, ScriptedPolicy
 from sanderling.synth.questions import chain_questions

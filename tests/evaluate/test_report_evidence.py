@@ -11,15 +11,15 @@ from test_runs_report import Page
 
 from sanderling.core.record import Question
 from sanderling.core.types import Ending
-from sanderling.evaluate.compare import Attempted, Run, compared, evidence, evidence_id, ranges
 from sanderling.evaluate.episodes import JudgedAttempt
 from sanderling.evaluate.figures import summarise
 from sanderling.evaluate.guarding import GuardFacts
 from sanderling.evaluate.log import About
-from sanderling.evaluate.reading import Outcome
-from sanderling.evaluate.report import html, markdown
+from sanderling.evaluate.reports.compare import Attempted, Run, compared, evidence, evidence_id, ranges
+from sanderling.evaluate.reports.page import html, markdown
+from sanderling.evaluate.reports.reading import Outcome
+from sanderling.evaluate.reports.tables import Rows, tables
 from sanderling.evaluate.result import GuardFigures
-from sanderling.evaluate.tables import Rows, tables
 from sanderling.policy.budget import Prices
 from sanderling.world.guard import GuardKind
 

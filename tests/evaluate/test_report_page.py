@@ -16,8 +16,8 @@ from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, T
 from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.figures import RunInfo, summarise
-from sanderling.evaluate.reading import Outcome, pick_three, reading_of
-from sanderling.evaluate.recipe_report import (
+from sanderling.evaluate.reports.reading import Outcome, pick_three, reading_of
+from sanderling.evaluate.reports.recipe import (
     Chart,
     Fact,
     FactSheet,

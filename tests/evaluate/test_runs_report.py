@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 from sanderling.cli.evaluate import app
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
-from sanderling.evaluate.compare import Attempted, Run, compared, open_runs
 from sanderling.evaluate.figures import summarise
 from sanderling.evaluate.log import About
-from sanderling.evaluate.reading import Outcome
-from sanderling.evaluate.report import html, markdown
+from sanderling.evaluate.reports.compare import Attempted, Run, compared, open_runs
+from sanderling.evaluate.reports.page import html, markdown
+from sanderling.evaluate.reports.reading import Outcome
 
 
 def made(

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from sanderling.core.config import load_config, read_config
 from sanderling.evaluate.log import RunLog
-from sanderling.evaluate.recipe_report import RecipeReport, Stage
+from sanderling.evaluate.reports.recipe import RecipeReport, Stage
 from sanderling.recipes.base import FIRST_WORLD, BaseConfig, write_untrained
 from sanderling.recipes.tiny import TinyConfig, TinyRun, WorldPlan
 from sanderling.recipes.tiny_report import NAMES

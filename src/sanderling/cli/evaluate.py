@@ -231,9 +231,9 @@ def report(
     """Compare runs: averages with error bars, paired differences, curves over attempts, groups, endings, costs."""
     from rich.console import Console
 
-    from sanderling.evaluate.compare import compared, open_runs
-    from sanderling.evaluate.report import html, markdown
-    from sanderling.evaluate.tables import terminal
+    from sanderling.evaluate.reports.compare import compared, open_runs
+    from sanderling.evaluate.reports.page import html, markdown
+    from sanderling.evaluate.reports.tables import terminal
     from sanderling.runs.files import replace_file
 
     opened = open_runs(runs, readings if out is not None else 0)
@@ -326,7 +326,7 @@ def _load_result(log: "RunLog") -> "EvalResult":
 
 def show_result(log: "RunLog") -> "EvalResult":
     """The figures of a run, printed."""
-    from sanderling.evaluate.tables import result_shown
+    from sanderling.evaluate.reports.tables import result_shown
 
     result = _load_result(log)
     show(*result_shown(result))

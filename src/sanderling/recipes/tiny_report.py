@@ -8,8 +8,8 @@ from typing import Any
 from sanderling import __version__
 from sanderling.core.config import to_toml
 from sanderling.evaluate.log import RunLog
-from sanderling.evaluate.reading import Reading, pick_three, reading_of
-from sanderling.evaluate.recipe_report import Chart, Fact, FactSheet, RecipeReport, RunFacts, Series, Stage, better, compare
+from sanderling.evaluate.reports.reading import Reading, pick_three, reading_of
+from sanderling.evaluate.reports.recipe import Chart, Fact, FactSheet, RecipeReport, RunFacts, Series, Stage, better, compare
 from sanderling.evaluate.result import EvalResult
 from sanderling.judge.verdict import verdict_of
 from sanderling.recipes.tiny import ARMS, JUDGE, TinyRun

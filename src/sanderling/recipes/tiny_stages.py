@@ -18,7 +18,7 @@ from sanderling.core.record import Seeds, Trajectory
 from sanderling.data.questions import read_questions
 from sanderling.evaluate.attempts import Counting
 from sanderling.evaluate.log import About, RunLog, sha256_of_questions
-from sanderling.evaluate.recipe_report import print_stages, write_report
+from sanderling.evaluate.reports.recipe import print_stages, write_report
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import evaluate
 from sanderling.recipes.tiny import ARMS, JUDGE, TinyConfig, TinyRun, WorldPlan, build_worlds, curate, teach

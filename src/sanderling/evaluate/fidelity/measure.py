@@ -28,7 +28,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory
 from sanderling.core.types import ToolStatus
 from sanderling.data.recorded_source import read_recorded
-from sanderling.evaluate.recipe_report import RunFacts
+from sanderling.evaluate.reports.recipe import RunFacts
 from sanderling.evaluate.statistics import (
     FloatArray,
     Interval,

@@ -7,7 +7,7 @@ those are stands beside. Of several comparisons the p-values are adjusted (Holm)
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sanderling.core.errors import UserError
 from sanderling.core.types import Ending
@@ -15,24 +15,20 @@ from sanderling.evaluate.episodes import Episode, JudgedAttempt
 from sanderling.evaluate.guarding import guard_counts
 from sanderling.evaluate.log import About, Kind, RunLog
 from sanderling.evaluate.peers.records import notes_of
-from sanderling.evaluate.reading import Outcome, Reading, reading_of
 from sanderling.evaluate.recorded_calls import share_told
+from sanderling.evaluate.reports.reading import Outcome, Reading, reading_of
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.statistics import PairedDifference, holm, paired_difference
 from sanderling.judge.verdict import Code
 from sanderling.report.numbers import ending_words
 
 
-@dataclass(frozen=True)
-class Common:
+class Common(NamedTuple):
     """The questions of two results: those of one id and one text. Files number their questions alike: an id proves nothing."""
 
-    scored: tuple[str, ...]
-    """Ids of those that both have, with a scored attempt in each; in their order."""
-    left_out: int
-    """All others of either."""
-    other_texts: int
-    """Ids that both have and that mean different questions."""
+    scored: tuple[str, ...]  # ids of those that both have, with a scored attempt in each; in their order
+    left_out: int  # all others of either
+    other_texts: int  # ids that both have and that mean different questions
 
 
 def in_common(one: EvalResult, other: EvalResult) -> Common:
@@ -54,21 +50,15 @@ _SEED = 0
 class Attempted:
     """One attempt, as a report lists it."""
 
-    id: str
-    """Of its trajectory."""
+    id: str  # of its trajectory
     question: str
     attempt: int
     outcome: Outcome
-    ending: Ending | None = None
-    """None: the record does not say."""
-    contaminated: bool = False
-    """It read its question word for word."""
-    was_hidden: bool = False
-    """The guard hid something from it."""
-    is_disputed: bool = False
-    """The second judge says otherwise."""
-    by_hand: bool = False
-    """A person decided."""
+    ending: Ending | None = None  # None: the record does not say
+    contaminated: bool = False  # it read its question word for word
+    was_hidden: bool = False  # the guard hid something from it
+    is_disputed: bool = False  # the second judge says otherwise
+    by_hand: bool = False  # a person decided
 
 
 @dataclass(frozen=True)
@@ -76,17 +66,14 @@ class Run:
     """A finished run."""
 
     name: str
-    store: str
-    """Where its trajectories are, for the reader's own command line."""
+    store: str  # where its trajectories are, for the reader's own command line
     result: EvalResult
     attempts: tuple[Attempted, ...]
     about: About | None = None
     readings: tuple[Reading, ...] = ()
     profile: str = ""
-    budgets: Mapping[str, Any] = field(default_factory=dict)
-    """Of the profile that it was begun with, as JSON; empty: not known."""
-    texts: Mapping[str, str] = field(default_factory=dict)
-    """Questions by id."""
+    budgets: Mapping[str, Any] = field(default_factory=dict)  # of the profile that it was begun with, as JSON; empty: not known
+    texts: Mapping[str, str] = field(default_factory=dict)  # questions by id
 
     @property
     def private(self) -> bool:
@@ -101,13 +88,11 @@ class Pair:
     name: str
     baseline: str
     found: PairedDifference
-    p_adjusted: float
-    """For all comparisons of the report."""
+    p_adjusted: float  # for all comparisons of the report
     left_out: int
     """Questions of either run that are not compared: the other lacks them, asks something else by that id, or has no scored
     attempt."""
-    better: tuple[str, ...] = ()
-    """Questions at which the run is better."""
+    better: tuple[str, ...] = ()  # questions at which the run is better
     worse: tuple[str, ...] = ()
 
 
@@ -117,10 +102,8 @@ class RunsReport:
 
     runs: tuple[Run, ...]
     pairs: tuple[Pair, ...]
-    facts: dict[str, tuple[str, ...]]
-    """What each run was made with, by name; a value for each run."""
-    notes: tuple[str, ...]
-    """What a reader has to know before believing a figure, a sentence each."""
+    facts: dict[str, tuple[str, ...]]  # what each run was made with, by name; a value for each run
+    notes: tuple[str, ...]  # what a reader has to know before believing a figure, a sentence each
 
 
 def compared(runs: Sequence[Run], baseline: str = "") -> RunsReport:
@@ -131,10 +114,10 @@ def compared(runs: Sequence[Run], baseline: str = "") -> RunsReport:
         raise ValueError(f"{baseline!r} is none of the runs")
     common = {run.name: in_common(run.result, base.result) for run in runs if run is not base}
     kept = [(run, _difference(run, base, common[run.name])) for run in runs if run is not base and common[run.name].scored]
-    adjusted = holm([difference.p_value for _, difference in kept])
+    adjusted = holm([found.p_value for _, (found, _, _) in kept])
     pairs = [
-        Pair(run.name, base.name, difference, p, common[run.name].left_out, *_apart(run, base, common[run.name]))
-        for (run, difference), p in zip(kept, adjusted, strict=True)
+        Pair(run.name, base.name, found, p, common[run.name].left_out, better, worse)
+        for (run, (found, better, worse)), p in zip(kept, adjusted, strict=True)
     ]
     told = [_facts(run) for run in runs]
     facts = {name: tuple(one[name] for one in told) for name in told[0]}
@@ -168,17 +151,13 @@ def _of_one(run: Run) -> list[str]:
     return notes
 
 
-def _difference(run: Run, base: Run, common: Common) -> PairedDifference:
+def _difference(run: Run, base: Run, common: Common) -> tuple[PairedDifference, tuple[str, ...], tuple[str, ...]]:
+    """The difference, the questions at which a run is better than another, and those at which it is worse."""
     ours, theirs = run.result.per_question(), base.result.per_question()
-    return paired_difference([ours[id] for id in common.scored], [theirs[id] for id in common.scored], seed=_SEED)
-
-
-def _apart(run: Run, base: Run, of_both: Common) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Questions at which a run is better than another, and those at which it is worse."""
-    ours, theirs = run.result.per_question(), base.result.per_question()
-    compared_ids = set(of_both.scored)
-    common = [one.id for one in run.result.questions if one.id in compared_ids]
-    return tuple(id for id in common if ours[id] > theirs[id]), tuple(id for id in common if ours[id] < theirs[id])
+    found = paired_difference([ours[id] for id in common.scored], [theirs[id] for id in common.scored], seed=_SEED)
+    scored = set(common.scored)
+    ids = [one.id for one in run.result.questions if one.id in scored]
+    return found, tuple(id for id in ids if ours[id] > theirs[id]), tuple(id for id in ids if ours[id] < theirs[id])
 
 
 _BENCHMARK, _QUESTIONS, _ATTEMPTS, _JUDGE = "benchmark", "questions", "attempts", "judge"
@@ -216,10 +195,6 @@ def _guard(about: About | None) -> str:
     return f"on, {'pages with the question too' if about.guard.verbatim else 'addresses only'} ({about.guard.fingerprint[:8]})"
 
 
-def _of_peers(run: Run) -> list[str]:
-    return notes_of(run.about.peers, run.result) if run.about is not None and run.about.peers is not None else []
-
-
 def _paired(run: Run, base: Run, common: Mapping[str, Common]) -> list[str]:
     """What has to be known of how a run was compared with the baseline."""
     found, notes = common[run.name], []
@@ -236,7 +211,8 @@ def _notes(runs: Sequence[Run], facts: dict[str, tuple[str, ...]], pairs: Sequen
     notes = [f"{run.name} is invalid: {run.result.invalid_because}" for run in runs if run.result.invalid_because]
     recorded = [(run.name, run.result.recorded) for run in runs]
     notes += [f"{name} met a recorded world: {share_told(share)}" for name, share in recorded if share is not None]
-    notes += [f"{run.name}: {note}" for run in runs for note in _of_peers(run)]
+    peers = [(run, run.about.peers) for run in runs if run.about is not None and run.about.peers is not None]
+    notes += [f"{run.name}: {note}" for run, facts_of in peers for note in notes_of(facts_of, run.result)]
     if len(set(facts[_JUDGE])) > 1:
         notes.append("The runs have different judges: a difference may be the judges'.")
     if len(set(facts[_ATTEMPTS])) > 1:
@@ -268,8 +244,7 @@ class Evidence:
     id: str
     run: int
     title: str
-    attempts: dict[str, tuple[int, ...]]
-    """By question; empty: all of them."""
+    attempts: dict[str, tuple[int, ...]]  # by question; empty: all of them
 
 
 def evidence(report: RunsReport) -> list[Evidence]:

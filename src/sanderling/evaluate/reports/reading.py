@@ -29,16 +29,12 @@ class Step(Record):
     """One message."""
 
     kind: NodeKind
-    turn: int | None = None
-    """From 1, for a TURN on the main branch."""
+    turn: int | None = None  # from 1, for a TURN on the main branch
     think: str = ""
-    calls: tuple[str, ...] = ()
-    """``name {arguments}`` of each call."""
+    calls: tuple[str, ...] = ()  # ``name {arguments}`` of each call
     answer: str | None = None
-    text: str = ""
-    """Of anything but a turn; of a turn only where the parser found nothing in it."""
-    statuses: tuple[str, ...] = ()
-    """Of an observation's calls."""
+    text: str = ""  # of anything but a turn; of a turn only where the parser found nothing in it
+    statuses: tuple[str, ...] = ()  # of an observation's calls
     problems: tuple[str, ...] = ()
     rejected: bool = False
 

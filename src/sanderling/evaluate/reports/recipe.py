@@ -18,7 +18,7 @@ from rich.text import Text
 
 from sanderling.core.errors import UserError
 from sanderling.core.types import Ending
-from sanderling.evaluate.reading import Reading, reading_facts, step_title
+from sanderling.evaluate.reports.reading import Reading, reading_facts, step_title
 from sanderling.evaluate.result import EvalResult, Record
 from sanderling.evaluate.statistics import Interval, paired_difference
 from sanderling.report import charts
@@ -52,8 +52,7 @@ class RunFacts(Record):
     seed: int
     date: str
     machine: str
-    version: str
-    """Of the package."""
+    version: str  # of the package
     seconds: float
     peak_memory_mb: float | None = None
     """Upper bound: the main process and as many workers as ran at once, each as large as the largest."""
@@ -63,29 +62,21 @@ class Stage(Record):
     """One row of the table."""
 
     name: str
-    n: int
-    """Questions."""
-    attempts: int
-    """At each question."""
+    n: int  # questions
+    attempts: int  # at each question
     pass_at_1: float | None
-    pass_at_1_interval: Interval | None
-    """95%."""
-    pass_at_4: float | None
-    """None with fewer than four attempts."""
+    pass_at_1_interval: Interval | None  # 95%
+    pass_at_4: float | None  # None with fewer than four attempts
     pass_at_4_interval: Interval | None
     endings: dict[Ending, int]
     unscored: int
-    turns: float | None
-    """Mean over scored episodes."""
+    turns: float | None  # mean over scored episodes
     calls: float | None
-    browse_share: float | None
-    """Visits among all tool calls."""
+    browse_share: float | None  # visits among all tool calls
     browse_share_correct: float | None
     browse_share_wrong: float | None
-    tokens: float | None
-    """Mean sampled tokens of an episode."""
-    seconds: float
-    """Of making this stage and evaluating it."""
+    tokens: float | None  # mean sampled tokens of an episode
+    seconds: float  # of making this stage and evaluating it
     command: str
     seed: int
     invalid_because: str = ""
@@ -125,21 +116,15 @@ class Comparison(Record):
     candidate: str
     baseline: str
     candidate_pass_at_1: float
-    baseline_pass_at_1: float
-    """Both over the paired questions only."""
+    baseline_pass_at_1: float  # both over the paired questions only
     difference: float
-    interval: Interval
-    """95% bootstrap interval of the difference over questions."""
-    p_value: float
-    """Two-sided sign-flip test."""
+    interval: Interval  # 95% bootstrap interval of the difference over questions
+    p_value: float  # two-sided sign-flip test
     questions: int
-    dropped: int
-    """Questions without a scored attempt on one side."""
+    dropped: int  # questions without a scored attempt on one side
     seed: int
-    valid: bool
-    """Both runs are valid, and there are enough questions for a claim."""
-    verdict: str
-    """The comparison in plain words."""
+    valid: bool  # both runs are valid, and there are enough questions for a claim
+    verdict: str  # the comparison in plain words
 
 
 class Series(Record):
@@ -168,12 +153,9 @@ class Chart(Record):
     x_label: str
     y_label: str
     series: tuple[Series, ...]
-    smooth: int = Field(default=1, ge=1)
-    """Points in the moving average that is drawn over the raw line; 1: raw only."""
-    percent: bool = False
-    """Whether y values are shares to be shown as percentages."""
-    log: bool = False
-    """Whether the y axis is logarithmic: for a loss that falls by a factor."""
+    smooth: int = Field(default=1, ge=1)  # points in the moving average that is drawn over the raw line; 1: raw only
+    percent: bool = False  # whether y values are shares to be shown as percentages
+    log: bool = False  # whether the y axis is logarithmic: for a loss that falls by a factor
     note: str = ""
 
 
@@ -185,21 +167,16 @@ class RecipeReport(Record):
 
     schema_version: int = 1
     title: str
-    summary: str = ""
-    """One or two sentences on what the recipe does."""
+    summary: str = ""  # one or two sentences on what the recipe does
     run: RunFacts
-    sheets: tuple[FactSheet, ...] = ()
-    """Worlds, model, data: whatever a reader needs to know of the material."""
+    sheets: tuple[FactSheet, ...] = ()  # worlds, model, data: whatever a reader needs to know of the material
     stages: tuple[Stage, ...]
-    comparison: Comparison | None = None
-    """The one the recipe was made for."""
+    comparison: Comparison | None = None  # the one the recipe was made for
     other_comparisons: tuple[Comparison, ...] = ()
-    remarks: tuple[str, ...] = ()
-    """What else should be said in plain words, such as that this was a quick run."""
+    remarks: tuple[str, ...] = ()  # what else should be said in plain words, such as that this was a quick run
     charts: tuple[Chart, ...] = ()
     readings: tuple[Reading, ...] = ()
-    settings: str = ""
-    """The recipe as TOML, as resolved."""
+    settings: str = ""  # the recipe as TOML, as resolved
 
 
 def compare(

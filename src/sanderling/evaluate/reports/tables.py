@@ -10,7 +10,8 @@ from rich.text import Text
 
 from sanderling.core.text import visible
 from sanderling.evaluate.agreement import FEW
-from sanderling.evaluate.compare import (
+from sanderling.evaluate.recorded_calls import share_told
+from sanderling.evaluate.reports.compare import (
     BY_HAND,
     CONTAMINATED,
     DISPUTED,
@@ -24,7 +25,6 @@ from sanderling.evaluate.compare import (
     group_id,
     pair_id,
 )
-from sanderling.evaluate.recorded_calls import share_told
 from sanderling.evaluate.result import Confidence, Contamination, Estimate, EvalResult
 from sanderling.evaluate.statistics import Interval
 from sanderling.report.numbers import (

@@ -12,10 +12,10 @@ from typing import Any
 from markupsafe import Markup
 
 from sanderling.core.types import Ending
-from sanderling.evaluate.compare import Evidence, Run, RunsReport, by_question, evidence, group_id, pair_id, ranges
-from sanderling.evaluate.reading import Outcome, reading_facts, step_title
+from sanderling.evaluate.reports.compare import Evidence, Run, RunsReport, by_question, evidence, group_id, pair_id, ranges
+from sanderling.evaluate.reports.reading import Outcome, reading_facts, step_title
+from sanderling.evaluate.reports.tables import tables
 from sanderling.evaluate.result import Estimate
-from sanderling.evaluate.tables import tables
 from sanderling.report import charts
 from sanderling.report.charts import Bar, Curve, Difference, Part, figure, legend, note
 from sanderling.report.numbers import duration, ending_words, money
