@@ -22,7 +22,7 @@ from sanderling.rl.prepare import Order
 from sanderling.train.metrics import read_metrics
 
 MINE = """
-from sanderling.rl.credit.groups import Estimating
+from sanderling.rl.credit.table import Estimating
 
 
 class Sharp(Estimating):

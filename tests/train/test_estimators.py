@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from turn_tables import batches, by_trajectory, due, grid, table_of, trajectory
 
 from sanderling.rl.credit import ESTIMATORS, DrGrpoConfig, GrpoConfig, IgpoConfig, LeaveOneOutConfig, build_estimator
-from sanderling.rl.credit.groups import differ
 from sanderling.rl.credit.grpo import Deviation
 from sanderling.rl.credit.igpo import Assignment, Discount, IgpoMode, PenaltyForm
+from sanderling.rl.credit.table import differ
 
 OUTCOME_ONLY = [
     GrpoConfig(),

@@ -12,8 +12,7 @@ from sanderling.core.record import Trajectory
 from sanderling.core.types import Ending, ToolCall
 from sanderling.rl.contract import Ended, Group
 from sanderling.rl.credit import GrpoConfig, build_estimator
-from sanderling.rl.credit.groups import Components
-from sanderling.rl.credit.table import Graded, build_table
+from sanderling.rl.credit.table import Components, Graded, build_table
 from sanderling.rl.health import (
     age_figures,
     credit_figures,

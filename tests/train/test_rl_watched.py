@@ -79,7 +79,9 @@ def test_an_alarm_stops_a_run_that_goes_on_as_if_nothing_had_been(tmp_path: Path
     entropies = [line.get("entropy", np.inf) for line in lines[:-1]]  # a step without an update has none
     low = int(np.argmin(entropies))
     limit = (entropies[low] + min(value for value in entropies if value > entropies[low])) / 2
-    config = CONFIG.model_copy(update={"health": watched.model_copy(update={"least_entropy": limit})})
+    config = CONFIG.model_copy(
+        update={"health": watched.model_copy(update={"thresholds": {**watched.thresholds, "least_entropy": limit}})}
+    )
     with pytest.raises(HealthPause, match=rf"after step {low + 1}\. Entropy"):
         train(config, base, tmp_path / "paused")
     (*_, last) = read_metrics(tmp_path / "paused" / "metrics.jsonl")
@@ -119,7 +121,7 @@ def test_an_alarm_at_the_last_step_that_a_kill_left_unheard_does_not_stop_the_re
 
 def test_the_curriculum_is_the_same_after_a_kill(tmp_path: Path):
     base, bandits = save_tiny(tmp_path / "base"), []
-    update = {"curriculum": CurriculumConfig(retire_after=1, rest_after=1, least_open=1), "group_size": 2, "steps": 8}
+    update = {"curriculum": CurriculumConfig(retire_after=1, rest_after=1), "group_size": 2, "steps": 8}
     config = CONFIG.model_copy(update=update)
     train(config, base, tmp_path / "straight", bandits)
     with pytest.raises(RuntimeError, match="killed here"):

@@ -8,6 +8,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -108,7 +109,7 @@ def settings_of(function: Callable[..., Any], base: type[Chosen]) -> type[Chosen
 
 @dataclass(frozen=True)
 class Choice:
-    """What a section's ``kind`` may name: annotates the field of a model, and calls the function with its settings.
+    """What a section's ``kind`` may name: annotates the field of a model, and finds the function.
 
     Example: ``estimator: Annotated[Estimating, Choice("estimator", ESTIMATORS, Estimating)] = GrpoConfig()``
     """
@@ -117,11 +118,10 @@ class Choice:
     builtins: Mapping[str, Callable[..., Any]]
     base: type[Chosen]
 
-    def call(self, config: Chosen, *arguments: Any) -> Any:
-        """The chosen function of its arguments and its settings, if it takes any."""
+    def bound(self, config: Chosen) -> Callable[..., Any]:
+        """The chosen function, with its settings, if it takes any."""
         function = resolve(config.kind, self.builtins, self.what)
-        takes = "config" in inspect.signature(function).parameters
-        return function(*arguments, config=config) if takes else function(*arguments)
+        return partial(function, config=config) if "config" in inspect.signature(function).parameters else function
 
     def section(self, values: Mapping[str, Any]) -> type[Chosen] | None:
         """The class of the settings that the ``kind`` among these has; None where that names nothing."""

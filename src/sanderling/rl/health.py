@@ -27,8 +27,7 @@ from sanderling.core.profiles import ToolNames
 from sanderling.core.record import Node, Trajectory, turn_indices
 from sanderling.core.types import Ending
 from sanderling.rl.contract import Ended, Group
-from sanderling.rl.credit.groups import Components, differ, outcomes
-from sanderling.rl.credit.table import Graded, TurnTable, TurnTool
+from sanderling.rl.credit.table import Components, Graded, TurnTable, TurnTool, differ, outcomes
 from sanderling.rl.denoise import repeated_turns
 from sanderling.train.contract import FloatArray
 

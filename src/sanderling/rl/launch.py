@@ -74,7 +74,7 @@ def run_simple(order: Order, report: Report) -> None:
         prepared = prepare(order, 1)
         if len(prepared.stages) > 1:
             raise UserError("The simple loop has one stage: leave --simple out, or give a recipe without stages.")
-        (stage,) = prepared.stages
+        stage = prepared.stages[0]
         from sanderling.rl.rl_loop import run
 
         with report.task(order.recipe.title, stage.rl.steps) as advance:

@@ -242,9 +242,10 @@ def build_loss(config: PolicyLoss) -> "Loss":
 
     It raises ValueError for rows that lack what is asked for, UserError where whole rows are compared and are not there.
     """
+    chosen = CHOICE.bound(config)
 
     def loss(tokens: "LossInputs") -> "tuple[Tensor, Metrics]":
-        found = CHOICE.call(config, tokens)
+        found = chosen(tokens)
         return found if isinstance(found, tuple) else ((tokens.weights * found).sum(), {})  # of a person's own, each token's
 
     return loss

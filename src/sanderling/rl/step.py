@@ -30,8 +30,7 @@ from sanderling.rl import denoise
 from sanderling.rl.config import RlConfig
 from sanderling.rl.contract import Ended, Fate, Group, oldest_version
 from sanderling.rl.credit import build_estimator
-from sanderling.rl.credit.groups import Components
-from sanderling.rl.credit.table import Graded, TurnTable, build_table
+from sanderling.rl.credit.table import Components, Graded, TurnTable, build_table
 from sanderling.rl.gain import gains_and_logprobs, information_gains
 from sanderling.rl.health import age_figures, credit_figures, step_metrics, update_figures
 from sanderling.rl.losses import Watching, build_loss
@@ -42,7 +41,6 @@ from sanderling.train.encoding import Encoding, branch_leaves, check_tokenizer
 from sanderling.train.packed.logprobs import TokenLogprobs
 from sanderling.train.packed.scorer import ModelScorer
 from sanderling.train.parallel.team import Team
-from sanderling.train.row_source import grouped
 from sanderling.train.trainer import Trainer, row_logprobs
 
 STALE = "stale"
@@ -399,6 +397,8 @@ def _rl_row(
 
 def dealt(rows: Sequence[Row], shares: int) -> list[list[Row]]:
     """Rows in so many parts, trajectory by trajectory in turn: the branches of one stay together. Empty parts are left out."""
-    families = grouped([row.trajectory for row in rows])
-    parts = [[rows[index] for family in families[start::shares] for index in family] for start in range(shares)]
+    families: dict[str, list[Row]] = {}
+    for row in rows:
+        families.setdefault(row.trajectory, []).append(row)
+    parts = [[row for family in list(families.values())[start::shares] for row in family] for start in range(shares)]
     return [part for part in parts if part]

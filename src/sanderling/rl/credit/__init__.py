@@ -7,15 +7,15 @@ goes wherever a built-in's name does, as ``file.py:name``, and may return plain 
 ...     return table.outcome - 0.5
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from sanderling.core.plugins import Choice
-from sanderling.rl.credit.groups import Components, Estimating, settled
 from sanderling.rl.credit.grpo import DrGrpoConfig, GrpoConfig, dr_grpo, grpo
 from sanderling.rl.credit.igpo import IgpoConfig, igpo
 from sanderling.rl.credit.leave_one_out import LeaveOneOutConfig, leave_one_out
-from sanderling.rl.credit.table import TurnTable
+from sanderling.rl.credit.table import Components, Estimating, TurnTable, settled
 from sanderling.train.contract import FloatArray
 
 __all__ = ["CHOICE", "ESTIMATORS", "Credit", "DrGrpoConfig", "EstimatorConfig", "GrpoConfig", "IgpoConfig", "LeaveOneOutConfig"]
@@ -30,11 +30,11 @@ EstimatorConfig = Annotated[Estimating, CHOICE]
 class Credit:
     """One configured estimator."""
 
-    config: Estimating
+    estimate: Callable[[TurnTable], Any]
 
     def components(self, table: TurnTable) -> Components:
         """Advantages in their parts: of the outcome, of information gain, of format penalties; none where none is due."""
-        found: Any = CHOICE.call(self.config, table)
+        found = self.estimate(table)
         if not isinstance(found, Components):  # a person's own estimator gave plain advantages
             found = Components(found, *(0.0 * found for _ in range(2)))
         return settled(table, found)
@@ -46,4 +46,4 @@ class Credit:
 
 def build_estimator(config: Estimating) -> Credit:
     """The estimator that a configuration describes."""
-    return Credit(config)
+    return Credit(CHOICE.bound(config))

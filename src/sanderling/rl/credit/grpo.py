@@ -4,8 +4,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from sanderling.rl.credit.groups import Components, Estimating, differ, outcome_credit, outcomes, z_scores
-from sanderling.rl.credit.table import TurnTable
+from sanderling.rl.credit.table import Components, Estimating, TurnTable, differ, outcome_credit, outcomes, z_scores
 
 
 class Deviation(StrEnum):

@@ -31,8 +31,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field, model_validator
 
-from sanderling.rl.credit.groups import EPS, Components, Estimating, Outcomes, differ, outcomes, z_scores
-from sanderling.rl.credit.table import TurnTable, TurnTool
+from sanderling.rl.credit.table import EPS, Components, Estimating, Outcomes, TurnTable, TurnTool, differ, outcomes, z_scores
 from sanderling.train.contract import BoolArray, FloatArray, IntArray
 
 GAIN, PENALTY = 0, 1

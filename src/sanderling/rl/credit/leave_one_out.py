@@ -3,8 +3,7 @@
 import numpy as np
 from pydantic import Field
 
-from sanderling.rl.credit.groups import Components, Estimating, differ, outcome_credit, outcomes
-from sanderling.rl.credit.table import TurnTable
+from sanderling.rl.credit.table import Components, Estimating, TurnTable, differ, outcome_credit, outcomes
 
 
 class LeaveOneOutConfig(Estimating):
