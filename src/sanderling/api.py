@@ -1,0 +1,204 @@
+"""Sanderling for other programs: what ``from sanderling import …`` gives, without a command line; docs/api.md is its page.
+
+Everything here is a few lines over the rooms, and its settings are theirs. Functions are synchronous; inside an event loop,
+``await agent.run(Question(id="q", text="…"))`` and `evaluate.run.evaluate_async` do the same.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sanderling.agent.agent import Agent
+from sanderling.agent.events import Event
+from sanderling.agent.opening import AgentConfig, profile_of
+from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.policy.contract import Policy, ScriptedPolicy
+from sanderling.policy.load import close_policy, names_model, open_policy, place_of
+from sanderling.tools.contract import Tool
+from sanderling.tools.world_tools import world_tools
+from sanderling.world.contract import World
+from sanderling.world.opening import open_as_met
+
+if TYPE_CHECKING:
+    from sanderling.evaluate.result import EvalResult
+    from sanderling.judge.verdict import Judge
+    from sanderling.rl.credit import Credit
+
+
+def open_world(source: str | Path, *, faults: str = "", seed: int = 0) -> World:
+    """A world from a folder of documents, or of any source that ``world build`` takes; or one that was built before.
+
+    A folder is read into memory. ``faults``: delays and failures by the name of their profile. Raises UserError.
+
+    Example: ``open_world("notes/")``, ``open_world("worlds/wiki", faults="web")``, ``open_world("encyclopedia:200/7")``
+    """
+    if (Path(source) / "manifest.json").is_file():
+        return open_as_met(Path(source), faults or None, seed)
+    from sanderling.world.faults.profiles import get_faults
+    from sanderling.world.faults.world import FaultyWorld
+    from sanderling.world.local import LocalWorld
+    from sanderling.world.sources.gathering import Gathering
+    from sanderling.world.sources.kinds import open_source
+
+    opened = open_source(source)
+    found = LocalWorld.in_memory(Gathering([opened]).pages(), name=opened.name)
+    return FaultyWorld(found, get_faults(faults), seed) if faults else found
+
+
+def open_agent(
+    model: str | Path | Policy | Callable[..., str], where: World | str | Path, *, tools: Iterable[Tool] = (), **settings: Any
+) -> Agent:
+    """An agent of a model: a directory, an endpoint (``http://host:port/v1#model``), a policy, or a function that writes turns.
+
+    ``where``: a world, or what `open_world` takes. ``tools``: further ones beside search and visit. ``settings``: fields of
+    `AgentConfig`, such as ``profile="dr-venus-4b"`` or ``max_turns=20``. Raises UserError.
+    """
+    named = model if isinstance(model, str | Path) else ""
+    config = AgentConfig(model=str(named), **settings)
+    if isinstance(model, str | Path):
+        policy: Policy = open_policy(str(model), device=config.device, dtype=config.dtype)
+    else:
+        policy = model if hasattr(model, "open") else ScriptedPolicy(model)  # pyright: ignore[reportAssignmentType, reportArgumentType]
+    place, profile = where if isinstance(where, World) else open_world(where), profile_of(config)
+    found = {**world_tools(place, profile), **{one.spec.name: one for one in tools}}
+    made = Agent(policy, found, profile, world=place.name, fingerprint=place.fingerprint)
+    return replace(made, place=place_of(str(model))) if named else made
+
+
+def ask(
+    question: str | Question, agent: Agent, *, seed: int = 0, on_event: Callable[[Event], None] | None = None
+) -> Trajectory:
+    """Let an agent research one question; ``.answer`` is what it found out, None where it found nothing.
+
+    ``on_event`` hears turns, calls and results as they come (`agent.events`). Equal seeds give equal episodes.
+    """
+    asked = question if isinstance(question, Question) else Question(id="ask", text=question)
+
+    async def run() -> Trajectory:
+        try:
+            return await agent.run(asked, Seeds(run=seed, episode=seed), on_event=on_event)
+        finally:
+            await close_policy(agent.policy)  # its connections belong to this loop; the next question opens new ones
+
+    return asyncio.run(run())
+
+
+def open_judge(by: "str | Callable[[str, str], float | bool]", prompt: str = "") -> "Judge":
+    """A judge by the name of a rule, a model, or a function of an answer and an accepted one (1 or True: right).
+
+    ``await rule_on(trajectory, open_judge("exact"))`` gives its verdict; ``prompt``: how a model is asked. Raises UserError.
+
+    Example: ``open_judge("f1:0.8")``, ``open_judge("http://localhost:8000/v1#m", "hle")``, ``open_judge(lambda a, b: b in a)``
+    """
+    from sanderling.judge.rules import RuleJudge, rule_judge
+
+    if not isinstance(by, str):
+        return RuleJudge(getattr(by, "__name__", "function"), lambda answer, accepted: float(by(answer, accepted)))
+    if not names_model(by):
+        return rule_judge(by)
+    from sanderling.judge.model import ModelJudge
+    from sanderling.judge.prompts import DEFAULT_PROMPT, get_prompt
+    from sanderling.policy.request_client import RequestClient
+
+    return ModelJudge([RequestClient(open_policy(by), place=place_of(by))], get_prompt(prompt or DEFAULT_PROMPT))
+
+
+def evaluate_agent(
+    agent: Agent,
+    questions: "Sequence[Question] | str | Path",
+    judge: "Judge | str" = "exact",
+    out: str | Path | None = None,
+    **how: Any,
+) -> "EvalResult":
+    """An agent's figures on questions, or on a file of them, with their error bars; see `evaluate.run.evaluate_async`.
+
+    ``out``: the directory of the run, with which a killed one goes on; None: nothing is kept. ``how``: ``attempts``, ``seed``,
+    ``concurrency`` and others. Raises UserError.
+
+    Example: ``evaluate_agent(agent, "questions.jsonl", "f1:0.8", "runs/mine", attempts=4).pass_at_k[4].interval``
+    """
+    from sanderling.data.questions import read_questions
+    from sanderling.evaluate.run import evaluate_async
+
+    asked = read_questions(Path(questions)) if isinstance(questions, str | Path) else questions
+
+    async def run() -> "EvalResult":
+        try:
+            return await evaluate_async(agent, asked, judge, None if out is None else Path(out), **how)
+        finally:
+            await close_policy(agent.policy)
+
+    return asyncio.run(run())
+
+
+def open_estimator(kind: str, **settings: Any) -> "Credit":
+    """A credit estimator by name (``grpo``, ``igpo``, …) or ``file.py:name``: a table of turns in, an advantage a turn out.
+
+    Example: ``open_estimator("igpo", gamma=0.95)(table)``
+    """
+    from sanderling.core.config import Frozen, check_config
+    from sanderling.rl.credit import EstimatorConfig, GrpoConfig, build_estimator
+
+    class Section(Frozen):
+        estimator: EstimatorConfig = GrpoConfig()
+
+    return build_estimator(check_config(Section, {"estimator": {"kind": kind, **settings}}, "this call").estimator)
+
+
+def train_sft(
+    model: str | Path, data: Sequence[str | Path], out: str | Path, *, recipe: str = "lora-24gb", sets: Sequence[str] = ()
+) -> Path:
+    """Fine-tune a model on files of trajectories, as ``sanderling train sft`` does; its directory. Raises UserError.
+
+    ``sets``: as ``--set``. Killed at any moment, the same call goes on.
+    """
+    from sanderling.core.errors import need
+
+    need("train")
+    from sanderling.recipes.find import find_settings
+    from sanderling.train.config import SftConfig
+    from sanderling.train.sft.run import Order, run_sft_command
+
+    given = {"model": Path(model), "data.files": [Path(file) for file in data]}
+    config = find_settings("sft", SftConfig, recipe, sets, given)
+    run_sft_command(Order(config, Path(out)), _silent())
+    return Path(out) / "model" if (Path(out) / "model").is_dir() else Path(out) / "adapter"
+
+
+def train_rl(
+    model: str | Path,
+    questions: Sequence[str | Path],
+    worlds: Sequence[str | Path],
+    out: str | Path,
+    *,
+    recipe: str = "dr-venus-4b",
+    sets: Sequence[str] = (),
+) -> Path:
+    """Train a model by reinforcement on files of questions over worlds, as ``sanderling train rl`` does; its directory.
+
+    ``sets``: as ``--set``, such as ``rl.estimator.kind=mine.py:my_credit``. Killed, the same call goes on. Raises UserError.
+    """
+    from sanderling.core.errors import need
+
+    need("train")
+    from sanderling.recipes.find import find_rl_recipe
+    from sanderling.rl.launch import run_rl_command
+    from sanderling.rl.prepare import Order
+
+    given = {
+        "model": Path(model),
+        "questions": tuple(Path(file) for file in questions),
+        "worlds": tuple(Path(directory) for directory in worlds),
+    }
+    run_rl_command(Order(find_rl_recipe(recipe, sets, given), Path(out)), _silent())
+    return Path(out) / "model"
+
+
+def _silent() -> Any:
+    from rich.console import Console
+
+    from sanderling.runs.progress import Report
+
+    return Report(Console(quiet=True))

@@ -1,0 +1,120 @@
+"""Every example runs, is short and uses public names alone; its tool and its model go through a command as well."""
+
+import json
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import sanderling
+from sanderling import Question, ToolContext, UserError, open_agent, open_estimator, open_judge, tool
+from sanderling.cli.main import build_app
+from sanderling.core.types import ToolStatus
+from sanderling.data.questions import write_questions
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+MODEL = """
+def model(messages, key):
+    if key.turn == 0:
+        return '<think>So.</think><tool_call>{"name": "tides", "arguments": {"place": "Kendal"}}</tool_call>'
+    return "<think>Done.</think><answer>Kent</answer>"
+"""
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> Path:
+    """A folder of notes, a scripted model and questions."""
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "kent.md").write_text("# Kent\nThe river Kent flows through Kendal.")
+    (tmp_path / "notes" / "eden.md").write_text("# Eden\nThe river Eden flows through Carlisle.")
+    (tmp_path / "scripted.py").write_text(MODEL)
+    write_questions(tmp_path / "q.jsonl", [Question(id=name, text="Which?", answers=(name,)) for name in ("Kent", "Eden")])
+    return tmp_path
+
+
+def ran(name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: object) -> str:
+    monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
+    runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="__main__")
+    return capsys.readouterr().out
+
+
+def test_there_are_ten_examples_none_longer_than_twenty_lines_over_the_public_names() -> None:
+    assert len(EXAMPLES) >= 10
+    for file in EXAMPLES:
+        text = file.read_text(encoding="utf-8")
+        assert len(text.splitlines()) <= 20, file
+        assert not re.search(r"from sanderling\.|import sanderling\.", text), file
+
+
+def test_importing_the_package_loads_neither_torch_nor_servers_nor_rooms() -> None:
+    code = "import sys, sanderling; print([n for n in sys.modules if n in ('torch', 'httpx', 'starlette', 'pydantic')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+    assert all(getattr(sanderling, name) is not None for name in dir(sanderling))
+    with pytest.raises(AttributeError, match="no attribute 'wrold'"):
+        sanderling.wrold  # noqa: B018 # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_a_folder_is_searched_and_asked_about(
+    given: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = ran("world_from_folder", capsys, monkeypatch, given / "notes", "Kendal")
+    assert "kent.md" in found.splitlines()[0] and "flows through Kendal" in found
+    assert ran("own_model", capsys, monkeypatch, given / "notes").strip()
+    model = f"{given / 'scripted.py'}:model"
+    told = ran("own_tool", capsys, monkeypatch, model, given / "notes", "Which?")
+    assert told == "Kent\n"
+    watched = ran("watch_turns", capsys, monkeypatch, model, given / "notes", "Which?")
+    assert "TurnStarted\n" in watched and watched.endswith("Ended\nKent\n")
+    measured = ran("evaluate", capsys, monkeypatch, model, given / "notes", given / "q.jsonl")
+    assert measured.startswith("0.5 ")
+
+
+def test_a_judge_is_a_function(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ran("own_judge", capsys, monkeypatch) == "lenient True\nexact False\n"
+    with pytest.raises(UserError, match="There is no judge 'exactly'"):
+        open_judge("exactly")
+
+
+def command(*words: object) -> Any:
+    return CliRunner().invoke(build_app(str(words[0])), [*map(str, words)], catch_exceptions=False, env={"COLUMNS": "200"})
+
+
+def test_a_tool_and_a_model_of_ones_own_go_through_ask(given: Path) -> None:
+    tools = json.dumps([f"{ROOT / 'examples' / 'own_tool.py'}:tides"])
+    command("world", "build", "from", given / "notes", "--out", given / "w")
+    place = ["--world", given / "w", "--model", f"{given / 'scripted.py'}:model", "--profile", "dr-venus-4b"]
+    done = command("ask", "Which?", *place, "--set", f"agent.tools={tools}")
+    assert done.exit_code == 0 and "the sand is dry at noon" in done.output and "Kent" in done.output
+
+
+async def test_a_tool_answers_what_does_not_fit_its_signature() -> None:
+    @tool
+    async def add(a: int, b: int = 2, *, context: ToolContext) -> str:
+        """Add."""
+        return f"{a + b} at {context.ordinal}"
+
+    assert add.spec.parameters["required"] == ["a"] and "title" not in json.dumps(add.spec.parameters)
+    assert (await add({"a": 1}, ToolContext(ordinal=3))).text == "3 at 3"
+    wrong = await add({"a": "x", "c": 1}, ToolContext())
+    assert wrong.status is ToolStatus.BAD_ARGUMENTS and "a: " in wrong.text and "c: " in wrong.text
+    with pytest.raises(ValueError, match="needs a docstring"):
+        tool(lambda: "")
+
+
+def test_an_estimator_is_a_function_of_a_table() -> None:
+    assert open_estimator("igpo", gamma=0.9).config.kind == "igpo"
+    assert open_estimator(f"{ROOT / 'examples' / 'own_estimator.py'}:above_average").config.kind.endswith(":above_average")
+    with pytest.raises(UserError, match=r"this call has no setting estimator\.gama: did you mean estimator\.gamma"):
+        open_estimator("igpo", gama=0.9)
+
+
+def test_wrong_settings_of_an_agent_are_told(given: Path) -> None:
+    with pytest.raises(UserError, match="There is no model at 'nowhere'"):
+        open_agent("nowhere", given / "notes")
