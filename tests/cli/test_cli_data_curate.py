@@ -11,7 +11,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Role
 from sanderling.data.importing import open_trajectories
-from sanderling.data.pipeline_config import Deduping
+from sanderling.data.pipeline.config import Deduping
 from sanderling.data.similar import LEAST_THRESHOLD
 from sanderling.runs.jsonl import write_trajectories
 

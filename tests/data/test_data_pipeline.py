@@ -15,8 +15,8 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Ending, Role
 from sanderling.data.importing import open_trajectories
-from sanderling.data.pipeline import run_data
-from sanderling.data.pipeline_config import DataRun, find_data_recipe
+from sanderling.data.pipeline.config import DataRun, find_data_recipe
+from sanderling.data.pipeline.run import run_data
 from sanderling.data.resample import resample_file
 from sanderling.recipes.tiny import SHIPPED_BASE, TinyConfig, TinyRun, curate, is_right
 from sanderling.runs.jsonl import TrajectoryStore

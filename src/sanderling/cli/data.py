@@ -493,8 +493,7 @@ def stats(
 ) -> None:
     """Count turns, lengths, tools, endings, scripts and verdicts, in a table and on a page with plots."""
     from sanderling.core.chat import load_tokenizer
-    from sanderling.data.page import data_page, figures_table
-    from sanderling.data.stats import portray
+    from sanderling.data.stats import data_page, figures_table, portray
     from sanderling.runs.provenance import command_line
 
     check_places([*files, *([tokenizer] if tokenizer is not None else [])], [place for place in (out, json_out) if place])
@@ -536,8 +535,8 @@ def run(
 
     Judges stand in the recipe: --set 'judge.judges=["contains", "http://host:port/v1#model"]' asks a model where a rule fails.
     """
-    from sanderling.data.pipeline import OpenVerdictsError, run_data
-    from sanderling.data.pipeline_config import DataRun, find_data_recipe
+    from sanderling.data.pipeline.config import DataRun, find_data_recipe
+    from sanderling.data.pipeline.run import OpenVerdictsError, run_data
     from sanderling.runs.progress import Report
     from sanderling.runs.provenance import command_line
     from sanderling.runs.stages import clear_run

@@ -24,10 +24,9 @@ from sanderling.data.cleaning.files import DROPPED_KEY, clean_file
 from sanderling.data.contamination import check_file, kinds
 from sanderling.data.dedupe import Shares, dedupe_file, split_file
 from sanderling.data.importing import import_to, open_trajectories
-from sanderling.data.page import Step, data_page, figures_table
-from sanderling.data.pipeline_config import DataRun, Keep
+from sanderling.data.pipeline.config import DataRun, Keep
 from sanderling.data.resample import resample_file
-from sanderling.data.stats import NOT_JUDGED, portray, ruling_of
+from sanderling.data.stats import NOT_JUDGED, Step, data_page, figures_table, portray, ruling_of
 from sanderling.judge.book import JudgeReport, VerdictBook, judge_stream
 from sanderling.judge.rules import rule_judge
 from sanderling.judge.verdict import META_KEY, Judge, Ruling, in_order

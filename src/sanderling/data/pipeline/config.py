@@ -1,6 +1,6 @@
 """A run of the data pipeline before it begins: its settings, where its files are, whether all fits, and what it reads.
 
-``data/recipes/*.toml`` hold the settings of the three systems.
+``data/pipeline/recipes/*.toml`` hold the settings of the three systems.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from sanderling.policy.load import check_model, is_endpoint, names_model, weight
 from sanderling.runs.run_record import content_hash
 
 RECIPES = ("dr-venus", "literesearcher", "agentcpm")
-"""The named recipes, each a file in ``data/recipes``."""
+"""The named recipes, each a file in ``data/pipeline/recipes``."""
 
 
 class Keep(StrEnum):

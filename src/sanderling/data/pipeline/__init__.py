@@ -1,0 +1,1 @@
+"""The data pipeline: raw files to supervised rows, step by step, with one report."""
