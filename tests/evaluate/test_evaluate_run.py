@@ -109,6 +109,24 @@ async def test_every_question_is_attempted_and_judged(store: TrajectoryStore) ->
     assert found.valid
 
 
+@pytest.mark.parametrize(
+    ("together", "expected"),
+    [(False, ["q00", "q10", "q20", "q01", "q11", "q21"]), (True, ["q00", "q01", "q10", "q11", "q20", "q21"])],
+)
+async def test_attempts_are_begun_in_rounds_or_question_by_question(
+    store: TrajectoryStore, together: bool, expected: list[str]
+) -> None:
+    begun: list[str] = []
+
+    def play(question: Question, attempt: int, _: int) -> Trajectory:
+        begun.append(f"{question.id}{attempt}")
+        return episode(question, attempt, "x")
+
+    wanted = Attempts(QUESTIONS[:3], 2, 7, together=together)
+    await make_attempts(wanted, Script(play), EXACT, JsonlAttempts(store), concurrency=2)
+    assert begun == expected
+
+
 async def test_concurrency_is_bounded_and_changes_no_figure(tmp_path: Path) -> None:
     results = []
     for width in (1, 3, 50):

@@ -10,21 +10,19 @@ from pathlib import Path
 
 from pydantic import Field
 
-from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.data.fields import named_columns
 from sanderling.evaluate.benchmarks.files import Loaded, load_benchmark, sha256_of
 from sanderling.evaluate.benchmarks.rows import Options
 from sanderling.evaluate.benchmarks.table import get_benchmark, is_private_name
-from sanderling.evaluate.judging import by_hand_of, judge_again, with_book
+from sanderling.evaluate.judging import Judges, by_hand_of, with_book
 from sanderling.evaluate.log import About, Kind, RunLog, RunState, sha256_of_questions
 from sanderling.evaluate.peers.files import Records, open_records
 from sanderling.evaluate.peers.records import UNMATCHED, Joiner, PeerFacts, Plan, planned, rewritten
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.run import judges_or_own
-from sanderling.judge.opening import JudgeConfig, opened_judges
-from sanderling.judge.prompts import DEFAULT_PROMPT
-from sanderling.policy.budget import BudgetConfig, Spending
+from sanderling.evaluate.run import RejudgeConfig, judges_or_own, rejudge
+from sanderling.judge.verdict import Judge
+from sanderling.policy.budget import Spending
 
 _UNNAMED = (
     "Its texts are left out of reports and logs, since AgentToLeaP's records do not say of which benchmark they are: "
@@ -32,7 +30,7 @@ _UNNAMED = (
 )
 
 
-class ScoreConfig(Frozen):
+class ScoreConfig(RejudgeConfig):
     """Settings of ``sanderling eval score``."""
 
     benchmark: str = "jsonl"
@@ -45,12 +43,7 @@ class ScoreConfig(Frozen):
     """Only records of this layout (or ``file.py:name``); others are left out."""
     public: bool = False
     """AgentToLeaP's records, which name no benchmark, are of one that may be published."""
-    judging: JudgeConfig = JudgeConfig()
-    """Without a judge the publisher's own rule, where it is one."""
-    budget: BudgetConfig = BudgetConfig()
-    concurrency: int = Field(default=8, ge=1)
-    """Replies waited for at the same time."""
-    unscored_limit: float = Field(default=0.02, ge=0.0, le=1.0)
+    unscored_limit: float | None = Field(default=0.02, ge=0.0, le=1.0)
     """A larger share of unscored attempts makes the run invalid."""
 
 
@@ -81,13 +74,15 @@ async def score_peers(
     peers = read_peers(sources, config.layout, loaded, public=config.public)
     spending.private = peers.about.private
     log.finish(write_peers(log, peers, command))
-    by_hand, wide = by_hand_of(log, verdicts), config.concurrency
-    form = (benchmark.form if benchmark is not None else "") or DEFAULT_PROMPT
-    async with opened_judges(judging, spending, prompt=form, concurrency=wide) as (first, second):
+    by_hand = by_hand_of(log, verdicts)
+
+    def chosen(first: Judge | None, second: Judge | None) -> Judges:
         if first is None:
             raise UserError("Nobody judges: name one with --judge.")
-        judges = with_book(log, first, second, by_hand)
-        return await judge_again(log, judges, command, config.unscored_limit, concurrency=wide, on_judged=on_judged)
+        return with_book(log, first, second, by_hand)
+
+    config = config.model_copy(update={"judging": judging})
+    return await rejudge(log, benchmark, config, spending, chosen, command=command, on_judged=on_judged)
 
 
 @dataclass(frozen=True)
