@@ -13,6 +13,7 @@ import asyncio
 import datetime
 import json
 import shutil
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from rich.console import Console
 
 from sanderling.agent.agent import Agent
 from sanderling.core.config import Frozen, check_config, read_config
+from sanderling.core.errors import UserError
 from sanderling.core.profiles import PROFILES, Profile, get_profile
 from sanderling.data.questions import read_questions
 from sanderling.evaluate.run import evaluate_async
@@ -466,4 +468,7 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    try:
+        typer.run(main)
+    except UserError as error:
+        sys.exit(f"error: {error}")

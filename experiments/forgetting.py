@@ -13,6 +13,7 @@ and as kept: committed before the held-out world was first measured. What came o
 import asyncio
 import datetime
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
@@ -30,6 +31,7 @@ from rich.text import Text
 from sanderling import __version__
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import Frozen, read_config
+from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
 from sanderling.data.questions import read_questions, write_questions
 from sanderling.evaluate.log import RunLog
@@ -501,4 +503,7 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    try:
+        typer.run(main)
+    except UserError as error:
+        sys.exit(f"error: {error}")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from ablation import QUICK, SETTINGS, Ablation, AblationConfig, learning_of, run_ablation
-from ablation_report import beside_rates, cells_of, difference, estimate, mean_curve, two_way, write_report
+from ablation_report import beside_rates, cells_of, difference, estimate, two_way, write_report
 from rl_runs import silent, write_given
 
 from sanderling.core.config import read_config
@@ -60,13 +60,6 @@ def test_an_interval_is_as_wide_as_seeds_and_questions_make_it():
     assert draws.mean() == pytest.approx(values.mean(), abs=0.05)
 
 
-def test_questions_alone_would_claim_too_much():
-    values = np.repeat(np.array([[0.2], [0.8]]), 100, axis=1)
-    found = estimate(values, level=0.95, seed=0, resamples=500)
-    assert found.interval is not None
-    assert (found.interval.low, found.interval.high) == pytest.approx((0.2, 0.8)), "two seeds that disagree"
-
-
 def test_a_difference_is_of_pairs_and_of_common_seeds():
     noise = np.random.default_rng(3).integers(0, 3, 50)
     ours = cells_of([unit(seed, list(noise + 1)) for seed in (1, 2, 3)], 4)
@@ -75,11 +68,6 @@ def test_a_difference_is_of_pairs_and_of_common_seeds():
     assert found.value == 0.25, "one attempt of four more, at every question"
     assert found.interval is None, "nothing varies, so an interval of no width would claim what nobody knows"
     assert np.isnan(difference(ours, cells_of([unit(9, list(noise))], 4), level=0.95, seed=0, resamples=10).value)
-
-
-def test_units_that_were_asked_other_questions_are_not_mixed():
-    with pytest.raises(ValueError, match="different questions"):
-        cells_of([unit(1, [1, 2]), unit(2, [1, 2, 3])], 4)
 
 
 def test_a_curve_is_over_the_rollouts_that_were_made(tmp_path: Path):
@@ -170,11 +158,6 @@ def test_settings_are_refused_before_hours_are_spent(setting: str, told: str):
         settings(setting)
 
 
-def test_a_mean_curve_is_over_what_all_seeds_have_measured():
-    curve = [[0, 0.5], [128, 0.54], [256, 0.6], [384, 0.55]]
-    assert mean_curve([curve, [[0, 0.7], [256, 0.8]]]) == ([0.0, 256.0], [0.6, 0.7])
-
-
 # -- the report ------------------------------------------------------------------------------------------------------------
 
 
@@ -194,18 +177,6 @@ def test_a_report_tells_what_is_there_and_says_nothing_of_fewer_seeds(tmp_path: 
     assert re.search(
         r"\+ IGPO against \+ GRPO: \+33\.3 points \(\+25\.0 to \+[45]\d\.\d, 2 seeds\): under way, so nothing", text
     ), text
-
-
-def test_a_report_of_all_seeds_says_what_its_intervals_allow(tmp_path: Path):
-    write_units(tmp_path)
-    run = Ablation(tmp_path, settings("seeds=[1,2]"))
-    text = write_report(run, "python experiments/ablation.py").read_text()
-    assert re.search(r"\+ IGPO against \+ GRPO: \+33\.3 points \(\+25\.0 to \+[45]\d\.\d, 2 seeds\): better\.", text), text
-    assert "+ GRPO against SFT: +25.0 points (–, 2 seeds): nothing varied, so nothing is said." in text
-    assert "rollouts to 60.0% on validation" in text and "640, 640" in text
-    assert "<svg" in (tmp_path / "curves.html").read_text()
-    told = json.loads((tmp_path / "figures.json").read_text())["dense"]["differences"]
-    assert told["igpo less sft"]["value"] == pytest.approx(7 / 12) and told["grpo less sft"]["interval"] is None
 
 
 def test_the_published_table_is_made_of_the_published_units(tmp_path: Path):

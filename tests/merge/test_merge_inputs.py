@@ -2,7 +2,6 @@
 
 import builtins
 import json
-import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -70,16 +69,10 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "a tensor more": (lambda it: change(it, lambda w: w.update(more=torch.ones(2))), "has no tensor more"),
     "another tokenizer": (lambda it: (it / "tokenizer.json").write_text('{"model": {}}'), "another tokenizer"),
     "a missing shard": (shard, "lack the file model-00002-of-00002.safetensors"),
-    "weights cut short": (lambda it: (it / "model.safetensors").write_bytes(b"\x10" * 30), "is cut short"),
     "pickles": (lambda it: (it / "model.safetensors").rename(it / "pytorch_model.bin"), "pickles"),
-    "no weights": (lambda it: (it / "model.safetensors").unlink(), "has no weights"),
-    "no config": (lambda it: (it / "config.json").unlink(), "has no config.json"),
-    "an adapter": (lambda it: (it / "config.json").rename(it / "adapter_config.json"), "is an adapter and no model"),
-    "a config that is none": (lambda it: (it / "config.json").write_text("{"), "no readable config.json"),
     "NaN": (lambda it: change(it, lambda w: poison(w, float("nan"))), f"{LAYER} in .* holds NaN"),
     "infinity": (lambda it: change(it, lambda w: poison(w, float("inf"))), f"{LAYER} in .* holds infinity"),
     "numbers of 8 bits": (lambda it: change(it, lambda w: w.update({NORM: w[NORM].to(torch.int8)})), "is torch.int8, which"),
-    "no directory": (shutil.rmtree, "no model directory"),
 }
 
 
