@@ -28,7 +28,7 @@ NOTES = {
 
 
 def tiny_report(run: TinyRun, records: Sequence[StageRecord], command: str) -> RecipeReport:
-    """Everything that `evaluate.report.write_report` and `evaluate.table.print_stages` show of a finished run."""
+    """Everything that `evaluate.reports.recipe` shows of a finished run."""
     done = {record.name: record for record in records}
     results = {stage: EvalResult.load(RunLog(run.measurement(stage, run.held_out)).result_file) for stage in NAMES}
     seed = run.config.evaluation.seed
