@@ -8,10 +8,10 @@ import pytest
 from inspect_runs import make_run, plain
 from typer.testing import CliRunner
 
-from sanderling.cli.asking import Spending
 from sanderling.cli.evaluate import app
 from sanderling.core.errors import UserError
 from sanderling.evaluate.log import RunLog
+from sanderling.policy.budget import Spending
 from sanderling.policy.request_client import ReplyCache
 from sanderling.runs.files import close_directory
 

@@ -19,8 +19,7 @@ from sanderling.core.profiles import Profile
 from sanderling.core.prompts import render_malformed, render_system
 from sanderling.core.record import NodeKind, Question, Seeds, Trajectory
 from sanderling.core.types import Ending, ToolCall
-from sanderling.policy.budget import sampled_tokens
-from sanderling.policy.contract import Completion, Delta, SampleKey
+from sanderling.policy.contract import Completion, Delta, SampleKey, sampled_tokens
 from sanderling.tools.contract import Tool, tool_roles
 
 

@@ -17,7 +17,17 @@ from sanderling.core.asking import BudgetSpentError
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.types import Sampling
-from sanderling.policy.contract import Completion, Delta, Finish, OnText, Policy, SampleKey, Session, WrappedPolicy
+from sanderling.policy.contract import (
+    Completion,
+    Delta,
+    Finish,
+    OnText,
+    Policy,
+    SampleKey,
+    Session,
+    WrappedPolicy,
+    sampled_tokens,
+)
 from sanderling.runs.run import Run, Table
 
 _ROUNDING = 1e-9  # sums of prices may differ by this much and still be equal
@@ -189,11 +199,6 @@ def read_prices(texts: Sequence[str], models: int, max_cost: float | None = None
     if len(found) != models:
         raise UserError(f"{len(found)} prices were given for {models} models: give one for all, or one for each.")
     return found
-
-
-def sampled_tokens(completion: Completion) -> int:
-    """Tokens that a turn sampled; 0 where a server does not say."""
-    return completion.sampled_tokens if completion.token_ids is None else len(completion.token_ids)
 
 
 class MeteredPolicy(WrappedPolicy):

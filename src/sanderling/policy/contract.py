@@ -74,6 +74,11 @@ class Completion:
     """As a text-level server counts them, hidden reasoning included; 0 where it does not say, and where ids can be counted."""
 
 
+def sampled_tokens(completion: Completion) -> int:
+    """Tokens that a turn sampled; 0 where a server does not say."""
+    return completion.sampled_tokens if completion.token_ids is None else len(completion.token_ids)
+
+
 class Session(Protocol):
     """One branch of one conversation."""
 

@@ -5,8 +5,6 @@ from pathlib import Path
 from sanderling.world.contract import World
 from sanderling.world.dense.index import SearchMode, ranked_world
 from sanderling.world.disk.store import open_world
-from sanderling.world.faults.profiles import FaultProfile, get_faults, with_injections
-from sanderling.world.faults.world import FaultyWorld
 from sanderling.world.filters import GuardedWorld, masked_world
 from sanderling.world.guard import Guard
 from sanderling.world.milvus.world import MilvusWorld, is_pointer
@@ -32,5 +30,8 @@ def open_as_met(
         world = GuardedWorld(world, guard)
     if faults is None and not injected:
         return world
+    from sanderling.world.faults.profiles import FaultProfile, get_faults, with_injections
+    from sanderling.world.faults.world import FaultyWorld
+
     profile = FaultProfile(name="still") if faults is None else get_faults(faults)
     return FaultyWorld(world, with_injections(profile, injected) if injected else profile, world_seed)
