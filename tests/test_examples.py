@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import sanderling
-from sanderling import Question, ToolContext, UserError, open_agent, open_estimator, open_judge, tool
+from sanderling import Question, ToolContext, TurnTable, UserError, open_agent, open_estimator, open_judge, tool
 from sanderling.cli.main import build_app
 from sanderling.core.types import ToolStatus
 from sanderling.data.questions import write_questions
@@ -109,8 +110,14 @@ async def test_a_tool_answers_what_does_not_fit_its_signature() -> None:
 
 
 def test_an_estimator_is_a_function_of_a_table() -> None:
-    assert open_estimator("igpo", gamma=0.9).config.kind == "igpo"
-    assert open_estimator(f"{ROOT / 'examples' / 'own_estimator.py'}:above_average").config.kind.endswith(":above_average")
+    two, yes, zero = np.arange(2), np.ones(2, dtype=bool), np.zeros(2)
+    table = TurnTable(
+        trajectory=two, group=0 * two, turn=0 * two, tokens=1 + two, tool=np.array(["search", "search"]),
+        outcome=np.array([1.0, 0.0]), scored=yes, gain=zero, gain_scored=~yes, penalty=zero, trained=yes, capped=~yes,
+    )  # fmt: skip
+    mine = open_estimator(f"{ROOT / 'examples' / 'own_estimator.py'}:above_average")
+    assert mine(table).tolist() == [0.5, -0.5]
+    assert open_estimator("dr_grpo")(table).tolist() == [0.5, -0.5]
     with pytest.raises(UserError, match=r"this call has no setting estimator\.gama: did you mean estimator\.gamma"):
         open_estimator("igpo", gama=0.9)
 
