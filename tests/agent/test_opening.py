@@ -6,17 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from sanderling.agent.opening import AgentConfig, opened_agent, profile_of, weights
+from sanderling.agent.opening import AgentConfig, PlaceConfig, opened_agent, opened_places, profile_of, weights
 from sanderling.core.config import check_config
 from sanderling.core.errors import UserError
+from sanderling.core.profiles import TINY
 from sanderling.core.record import NodeKind, Question
-from sanderling.core.types import Ending
+from sanderling.core.types import Ending, ToolStatus
 from sanderling.policy.budget import BudgetConfig, Spending
+from sanderling.tools.contract import ToolContext
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import build_world
 
 MINE = """
-from sanderling.core.types import ToolSpec
+from sanderling.core.types import ToolSpec, ToolStatus
+from sanderling.world.contract import SearchReply
+from sanderling.world.filters import Filter
 from sanderling.tools.contract import ToolResult
 
 class Tides:
@@ -24,6 +28,16 @@ class Tides:
 
     async def __call__(self, arguments, context):
         return ToolResult(text="at noon")
+
+def nothing(world):
+    return None
+
+class Mute(Filter):
+    def __init__(self, world):
+        super().__init__(world, world.fingerprint + " mute")
+
+    async def search_many(self, queries, **how):
+        return tuple([SearchReply(query, (), ToolStatus.EMPTY) for query in queries])
 
 def model(messages, key):
     if key.turn == 0:
@@ -61,6 +75,20 @@ async def test_each_question_is_asked_in_its_world_by_a_model_with_a_tool_of_one
     assert "When the sand is dry." in system.text and "at noon" in observed[0]
     with pytest.raises(UserError, match="'q' names no world: give one alone with --world"):
         async with opened_agent(config, [Question(id="q", text="Which?")]):
+            pass
+
+
+async def test_a_filter_of_ones_own_hides_pages(worlds: dict[str, Path]) -> None:
+    mine = worlds["north"].parent / "mine.py"
+    place = PlaceConfig(worlds=(worlds["north"],), filters=(f"{mine}:Mute",), faults="calm")
+    found = []
+    for config in (place, place.model_copy(update={"filters": ()})):
+        async with opened_places(config, TINY) as places:
+            reply = await places[""].tools["search"]({"query": ["river"]}, ToolContext())
+            found.append((reply.status, places[""].fingerprint))
+    assert [status for status, _ in found] == [ToolStatus.EMPTY, ToolStatus.OK] and found[0][1] != found[1][1]
+    with pytest.raises(UserError, match=r"mine.py:nothing is no filter: give a function"):
+        async with opened_places(place.model_copy(update={"filters": (f"{mine}:nothing",)}), TINY):
             pass
 
 

@@ -12,9 +12,9 @@ from sanderling.core.errors import UserError
 from sanderling.core.types import ToolStatus
 from sanderling.world.addresses import canonical_url
 from sanderling.world.blocked import Blocklist
-from sanderling.world.contract import Occasion, Page, VisitReply, answered, missing
+from sanderling.world.contract import Occasion, Page, VisitReply, World, answered, missing
 from sanderling.world.disk.duplicates import THRESHOLD, file_name, load_groups, near_duplicates, save_groups, signature
-from sanderling.world.filters import Filter, MaskedWorld, masked_world, read_blocklist, without_links
+from sanderling.world.filters import Filter, MaskedWorld, filtered, read_blocklist, without_links
 from sanderling.world.local import LocalWorld
 
 ORLO = "https://w.example/Orlo_(poet)"
@@ -188,13 +188,18 @@ def test_near_duplicates_are_found_and_others_are_not() -> None:
 
 def test_a_worlds_directory_says_what_is_masked(tmp_path) -> None:
     local = LocalWorld.in_memory(PAGES, name="poets")
+
+    def masked_world() -> World:
+        groups = load_groups(tmp_path, local.fingerprint)
+        return filtered(local, read_blocklist(tmp_path / "blocklist.txt"), groups=groups)
+
     with pytest.raises(UserError, match="cannot be read"):
-        masked_world(local, tmp_path)
+        masked_world()
     save_groups(tmp_path, local.fingerprint, [])
-    assert masked_world(local, tmp_path).fingerprint == local.fingerprint
+    assert masked_world().fingerprint == local.fingerprint
     save_groups(tmp_path, local.fingerprint, groups_of(local.all_pages(), 0.7), 0.7)
     (tmp_path / "blocklist.txt").write_text("leaks.example\n")
-    opened = masked_world(local, tmp_path)
+    opened = masked_world()
     assert opened.fingerprint != local.fingerprint and opened.name == "poets" and opened.page_count == 4
     assert [hit.url for hit in answered(opened.search("Orlo", occasion=Occasion(masked=frozenset({ORLO})))).hits] == [
         "https://w.example/Poets"

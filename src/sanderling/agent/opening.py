@@ -92,6 +92,8 @@ class PlaceConfig(Frozen):
     """Sleep a world's delays for real, this many virtual seconds to a real one."""
     tools: tuple[str, ...] = ()
     """Further tools beside search and visit: ``file.py:name`` or ``package.module:name``."""
+    filters: tuple[str, ...] = ()
+    """What hides pages from the agent, in a world or on the live web: ``file.py:name``, called with the place as a `World`."""
     reader: ReaderConfig = ReaderConfig()
 
     @model_validator(mode="after")
@@ -285,13 +287,23 @@ async def opened_places(
 
         asked = web_settings(config.search_url or SEARCH_URL, config.reader_url or READER_URL, env=os.environ)
         async with LiveWeb(asked) as web:
-            yield {"": place(filtered(web, guard=guard))}
+            yield {"": place(filtered(web, guard=guard, filters=config.filters))}
         return
     found = world_directories(config.worlds, questions)
     if not found:
         raise UserError("Name one place to search: a world with --world DIRECTORY, or the live web with --web.")
-    how = config.faults or None, config.world_seed, config.search, config.prompt_injection, guard
-    opened = {path: place(open_as_met(path, *how)) for path in dict.fromkeys(found.values())}
+    opened: dict[Path, Place] = {}
+    for path in dict.fromkeys(found.values()):
+        world = open_as_met(
+            path,
+            config.faults or None,
+            config.world_seed,
+            config.search,
+            config.prompt_injection,
+            guard=guard,
+            filters=config.filters,
+        )
+        opened[path] = place(world)
     yield {name: opened[path] for name, path in found.items()}
 
 

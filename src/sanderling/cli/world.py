@@ -402,7 +402,9 @@ def visit(
     console, place = Console(stderr=True), settings(PlaceConfig, None, sets, {"faults": faults, "world_seed": world_seed})
 
     async def read() -> ToolStatus:
-        world = open_as_met(directory, place.faults or None, place.world_seed)
+        world = open_as_met(
+            directory, place.faults or None, place.world_seed, place.search, place.prompt_injection, filters=place.filters
+        )
         opening = opened_reader(
             place.reader,
             on_outage=OnOutage.FALL_BACK,

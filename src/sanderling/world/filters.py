@@ -16,12 +16,12 @@ from pathlib import Path
 from urllib.parse import urljoin
 
 from sanderling.core.errors import UserError
+from sanderling.core.plugins import load_outside
 from sanderling.core.types import ToolStatus
 from sanderling.world.addresses import canonical_set, canonical_url, page_address
 from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import NO_OCCASION, Occasion, SearchHit, SearchReply, VisitReply, World, missing
 from sanderling.world.cutting import find_links, only_words
-from sanderling.world.disk.duplicates import load_groups
 from sanderling.world.guard import Guard
 
 BLOCKLIST_FILE = "blocklist.txt"
@@ -241,19 +241,30 @@ class GuardedWorld(Filter):
         return keys
 
 
-def filtered(world: World, blocklist: Blocklist | None = None, guard: Guard | None = None) -> World:
-    """Any world in which an episode's masks hold, under a blocklist and a guard where they are given."""
-    masked = MaskedWorld(world, (), blocklist)
-    return masked if guard is None else GuardedWorld(masked, guard)
+def filtered(
+    world: World,
+    blocklist: Blocklist | None = None,
+    guard: Guard | None = None,
+    *,
+    groups: Sequence[Sequence[str]] = (),
+    filters: Sequence[str] = (),
+) -> World:
+    """Any world, or the live web, in which an episode's masks hold, then what a guard and further filters hide.
 
-
-def masked_world(world: World, directory: Path, pages: str = "") -> World:
-    """A world with the near-duplicates and the blocklist of its directory. Raises UserError when a file cannot be used.
-
-    ``pages``: the fingerprint of the pages alone, where the world's own says more.
+    ``groups``: near-duplicates by URL. ``filters``: by ``file.py:name``, each called with the world so far. Raises UserError.
     """
-    groups = load_groups(directory, pages or world.fingerprint)
-    return MaskedWorld(world, groups, read_blocklist(directory / BLOCKLIST_FILE))
+    world = MaskedWorld(world, groups, blocklist)
+    if guard is not None:
+        world = GuardedWorld(world, guard)
+    for name in filters:
+        make = load_outside(name)
+        found = make(world) if callable(make) else None
+        if not isinstance(found, World):
+            raise UserError(
+                f"{name} is no filter: give a function, or a class after world/filters.py, that makes a world of one."
+            )
+        world = found
+    return world
 
 
 def read_blocklist(path: Path) -> Blocklist:

@@ -1,11 +1,13 @@
 """A world from its directory as an agent is to meet it: ranked as asked, masks complete, then the faults asked for."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from sanderling.world.contract import World
 from sanderling.world.dense.index import SearchMode, ranked_world
+from sanderling.world.disk.duplicates import load_groups
 from sanderling.world.disk.store import open_world
-from sanderling.world.filters import GuardedWorld, masked_world
+from sanderling.world.filters import BLOCKLIST_FILE, filtered, read_blocklist
 from sanderling.world.guard import Guard
 from sanderling.world.milvus.world import MilvusWorld, is_pointer
 
@@ -17,17 +19,18 @@ def open_as_met(
     search: SearchMode = SearchMode.LEXICAL,
     injected: float = 0.0,
     guard: Guard | None = None,
+    filters: Sequence[str] = (),
 ) -> World:
     """Open a world with its near-duplicates and ``blocklist.txt``, and with a profile of faults, by name or TOML file.
 
     ``injected``: the share of pages that hold an instruction to whoever reads them by machine, whatever the profile says.
-    Raises UserError when the world, one of these files, its dense index or the profile cannot be used.
+    ``filters``: see `filtered`. Raises UserError when the world, one of these files, its dense index or the profile cannot be
+    used.
     """
     here = not is_pointer(directory)
     local = ranked_world(directory, open_world(directory), search) if here else MilvusWorld(directory, search)
-    world: World = masked_world(local, directory, local.pages_fingerprint)
-    if guard is not None:
-        world = GuardedWorld(world, guard)
+    groups, blocklist = load_groups(directory, local.pages_fingerprint), read_blocklist(directory / BLOCKLIST_FILE)
+    world = filtered(local, blocklist, guard, groups=groups, filters=filters)
     if faults is None and not injected:
         return world
     from sanderling.world.faults.profiles import FaultProfile, get_faults, with_injections
