@@ -125,3 +125,11 @@ def test_an_estimator_is_a_function_of_a_table() -> None:
 def test_wrong_settings_of_an_agent_are_told(given: Path) -> None:
     with pytest.raises(UserError, match="There is no model at 'nowhere'"):
         open_agent("nowhere", given / "notes")
+    with pytest.raises(UserError, match="In this call, max_turns: input should be greater than or equal to 1"):
+        open_agent("nowhere", given / "notes", max_turns=0)
+
+
+@pytest.mark.parametrize("setting", ["faults", "reader", "pace", "prompt_injection", "seed", "concurrency"])
+def test_an_agent_takes_no_setting_that_it_would_not_heed(given: Path, setting: str) -> None:
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{setting}'"):
+        open_agent(lambda *_: "", given / "notes", **{setting: None})  # pyright: ignore[reportArgumentType]

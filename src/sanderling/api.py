@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sanderling.agent.agent import Agent
 from sanderling.agent.events import Event
 from sanderling.agent.opening import AgentConfig, profile_of
+from sanderling.core.config import check_config
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.policy.contract import Policy, ScriptedPolicy
 from sanderling.policy.load import close_policy, names_model, open_policy, place_of
@@ -48,22 +49,34 @@ def open_world(source: str | Path, *, faults: str = "", seed: int = 0) -> World:
 
 
 def open_agent(
-    model: str | Path | Policy | Callable[..., str], where: World | str | Path, *, tools: Iterable[Tool] = (), **settings: Any
+    model: str | Path | Policy | Callable[..., str],
+    where: World | str | Path,
+    *,
+    tools: Iterable[Tool] = (),
+    profile: str = "",
+    max_turns: int | None = None,
+    max_context: int | None = None,
+    device: str = "cpu",
+    dtype: str = "float32",
 ) -> Agent:
     """An agent of a model: a directory, an endpoint (``http://host:port/v1#model``), a policy, or a function that writes turns.
 
-    ``where``: a world, or what `open_world` takes. ``tools``: further ones beside search and visit. ``settings``: fields of
-    `AgentConfig`, such as ``profile="dr-venus-4b"`` or ``max_turns=20``. Raises UserError.
+    ``where``: a world, or what `open_world` takes; faults are the world's: ``open_world("notes/", faults="web")``. ``tools``:
+    further ones beside search and visit. ``profile``: prompt, tools and budgets that the model was trained with; ``max_turns``
+    and ``max_context`` replace two of its budgets. ``device`` and ``dtype``: of a model's directory. Raises UserError.
     """
-    named = model if isinstance(model, str | Path) else ""
-    config = AgentConfig(model=str(named), **settings)
+    named = str(model) if isinstance(model, str | Path) else ""
+    budgets = {"max_turns": max_turns, "max_context": max_context}
+    config = check_config(
+        AgentConfig, {"model": named, "profile": profile, "device": device, "dtype": dtype, **budgets}, "this call"
+    )
     if isinstance(model, str | Path):
         policy: Policy = open_policy(str(model), device=config.device, dtype=config.dtype)
     else:
         policy = model if hasattr(model, "open") else ScriptedPolicy(model)  # pyright: ignore[reportAssignmentType, reportArgumentType]
-    place, profile = where if isinstance(where, World) else open_world(where), profile_of(config)
-    found = {**world_tools(place, profile), **{one.spec.name: one for one in tools}}
-    made = Agent(policy, found, profile, world=place.name, fingerprint=place.fingerprint)
+    place, spoken = where if isinstance(where, World) else open_world(where), profile_of(config)
+    found = {**world_tools(place, spoken), **{one.spec.name: one for one in tools}}
+    made = Agent(policy, found, spoken, world=place.name, fingerprint=place.fingerprint)
     return replace(made, place=place_of(str(model))) if named else made
 
 
@@ -138,7 +151,7 @@ def open_estimator(kind: str, **settings: Any) -> "Credit":
 
     Example: ``open_estimator("igpo", gamma=0.95)(table)``
     """
-    from sanderling.core.config import Frozen, check_config
+    from sanderling.core.config import Frozen
     from sanderling.rl.credit import EstimatorConfig, GrpoConfig, build_estimator
 
     class Section(Frozen):
