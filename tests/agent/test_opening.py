@@ -124,7 +124,10 @@ def test_what_does_not_go_together_is_told(values: dict[str, object], said: str)
         check_config(AgentConfig, {"model": "m", **values}, "the command")
 
 
-async def test_a_place_is_needed_and_an_endpoint_needs_a_profile() -> None:
+async def test_a_model_and_a_place_are_needed_and_an_endpoint_needs_a_profile() -> None:
+    with pytest.raises(UserError, match="There is no model to ask: give --model"):
+        async with opened_agent(AgentConfig(worlds=(Path("w"),))):
+            pass
     with pytest.raises(UserError, match="Name one place to search"):
         async with opened_agent(AgentConfig(model="m")):
             pass

@@ -238,3 +238,19 @@ def test_a_terminal_that_lacks_a_character_shows_the_rest() -> None:
     code = "from sanderling.cli import main as m; m.build_app = lambda _: lambda: print('a · b'); m.main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert (done.returncode, done.stdout, done.stderr) == (0, b"a ? b\n", b"")
+
+
+def test_what_an_agent_lacks_is_told_before_anything_is_opened(
+    call: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    file, out, empty = tmp_path / "q.jsonl", tmp_path / "o", tmp_path / "empty"
+    file.write_text('{"question": "Which river?", "answer": "Kent"}')
+    empty.mkdir()
+    run = "eval", "run", "jsonl", str(file), "--out", str(out)
+    no_model = "error: There is no model to ask: give --model, a directory, http://host:port/v1#model, or file.py:name.\n"
+    assert call(*run) == (2, "", no_model)
+    assert call(*run, "--world", str(empty)) == (2, "", no_model)
+    assert call("ask", "Which river?", "--world", str(empty)) == (2, "", no_model)
+    status, _, told = call(*run, "--model", "m", "--world", str(empty))
+    assert status == 2 and told.startswith(f"error: {empty} is not a world") and told.count("\n") == 1
+    assert not out.exists()

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 SCRIPTS = {"teacher": "sanderling.synth.teacher:scripted"}
 """Models that need none, by the word before a colon: what makes one of the rest of its name and of the questions."""
+_NO_PLACE = "Name one place to search: a world with --world DIRECTORY, or the live web with --web."
 Notice = Callable[[str], None]
 """Hears one line for the person who watches."""
 
@@ -110,7 +111,7 @@ class PlaceConfig(Frozen):
 class AgentConfig(PlaceConfig):
     """Who researches, and where."""
 
-    model: str
+    model: str = ""
     """A model's directory, ``http://host:port/v1#model``, ``file.py:name``, or ``teacher:SIZE/SEED`` for questions of the
     generated ``encyclopedia:SIZE/SEED``."""
     profile: str = ""
@@ -143,7 +144,7 @@ class AgentConfig(PlaceConfig):
 class AskConfig(Frozen):
     """Settings of ``sanderling ask``."""
 
-    agent: AgentConfig
+    agent: AgentConfig = AgentConfig()
     budget: BudgetConfig = BudgetConfig()
     """What the models of this process may take together."""
     out: Path | None = None
@@ -167,6 +168,19 @@ def profile_of(config: AgentConfig) -> Profile:
     return profile.model_copy(update={"budgets": budgets})
 
 
+def check_agent(config: AgentConfig, questions: Sequence[Question] = ()) -> None:
+    """Refuse what is wrong before anything is opened: no model, no such profile, no world to search. Raises UserError."""
+    if not config.model:
+        raise UserError("There is no model to ask: give --model, a directory, http://host:port/v1#model, or file.py:name.")
+    profile_of(config)
+    if config.web:
+        return
+    if len(config.worlds) == 1:
+        read_manifest(config.worlds[0])
+    elif not world_directories(config.worlds, questions):
+        raise UserError(_NO_PLACE)
+
+
 @asynccontextmanager
 async def opened_agent(
     config: AgentConfig,
@@ -188,6 +202,8 @@ async def opened_agent(
     question away; what is read for ``private`` questions is kept for its owner alone. ``on_outage``: of the page reader, where
     the settings leave it open. ``on_retry`` hears when a server is asked again, ``on_close`` what the page reader did.
     """
+    if policy is None:
+        check_agent(config, questions)
     profile = profile_of(config)
     price = Prices() if spending is None else spending.prices([config.price] if config.price else [], 1)[0]
     async with AsyncExitStack() as stack:
@@ -291,7 +307,7 @@ async def opened_places(
         return
     found = world_directories(config.worlds, questions)
     if not found:
-        raise UserError("Name one place to search: a world with --world DIRECTORY, or the live web with --web.")
+        raise UserError(_NO_PLACE)
     opened: dict[Path, Place] = {}
     for path in dict.fromkeys(found.values()):
         world = open_as_met(

@@ -98,6 +98,7 @@ def run(
     Killed, stopped or out of budget, the same command goes on and repeats no finished attempt; once finished, it tries those
     again that met outages.
     """
+    from sanderling.agent.opening import check_agent
     from sanderling.cli.attempting import live_run, tell_attempts, tell_stopped
     from sanderling.evaluate.judging import why_unscored
     from sanderling.evaluate.log import RunLog
@@ -113,6 +114,7 @@ def run(
     }  # fmt: skip
     config = settings(EvalConfig, config_file, sets, given)
     benchmark, loaded = _load(key, file, config.split, config.columns, canary)
+    check_agent(config.agent, loaded.questions)
     _show_file(benchmark, loaded)
     log, spending = RunLog(out), Spending(out, config.budget, private=loaded.private)
     with log.alone():
@@ -122,7 +124,8 @@ def run(
             heard = {"watch": watch, "cancel": cancel, "on_retry": on_retry, "verdicts": verdicts, "command": command_line()}
             return await run_benchmark(benchmark, loaded, config, log, spending, **heard)
 
-        made = live_run(total, config.agent.concurrency, benchmark.title, spending, work, progress=progress)
+        title = loaded.path_name if benchmark.key == "jsonl" else benchmark.title  # which stands for any file
+        made = live_run(total, config.agent.concurrency, title, spending, work, progress=progress)
         tell_attempts(made, total, out, spending)
         _show_guard(log.require().about.guard, log.guard_file)
         _show_unused(log, log.by_hand() if verdicts is None else ByHand.read(verdicts))

@@ -21,7 +21,7 @@ from pydantic import Field
 
 from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
-from sanderling.agent.opening import AgentConfig, opened_agent, profile_of, weights
+from sanderling.agent.opening import AgentConfig, check_agent, opened_agent, weights
 from sanderling.core.asking import BudgetSpentError, placed
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
@@ -159,7 +159,7 @@ async def evaluate_async(
 class EvalConfig(Frozen):
     """Settings of ``sanderling eval run``."""
 
-    agent: AgentConfig
+    agent: AgentConfig = AgentConfig()
     judging: JudgeConfig = JudgeConfig()
     """Without a judge the publisher's own rule, where it is one."""
     budget: BudgetConfig = BudgetConfig()
@@ -204,7 +204,7 @@ async def run_benchmark(
     seed, price = config.agent.seed, config.agent.price
     about, questions = prepare(loaded, config.limit, config.sample_seed, seed, guarding.facts, unjudged=config.unjudged)
     judging = config.judging.model_copy(update={"judges": judges_or_own(benchmark, config.judging.judges)})
-    profile_of(config.agent)  # what is wrong with it is told before anything is written down
+    check_agent(config.agent, questions)  # what is wrong with it is told before anything is written down
     prices = read_prices([price], 1)[0] if price else None
     state = log.begin(about, questions, config.attempts, command, prices)
     by_hand = by_hand_of(log, verdicts)

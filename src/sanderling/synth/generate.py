@@ -41,7 +41,7 @@ class GenerateConfig(Frozen):
     """The store of trajectories (.jsonl), which attempts are added to one by one; the same one goes on."""
     attempts: int = Field(default=1, ge=1)
     """At each question."""
-    agent: AgentConfig
+    agent: AgentConfig = AgentConfig()
     """The teacher."""
     judge: JudgeConfig = JudgeConfig()
     budget: BudgetConfig = BudgetConfig()
@@ -69,7 +69,7 @@ async def generate_file(
     opening = opened_agent(teacher, questions, spending=spending, on_retry=on_retry)
     async with opening as agent, judging as (judge, _):
         assert judge is not None
-        with Journal(spending.run, weights(teacher, agent)) as journal:
+        with Journal(beside(config.out), weights(teacher, agent)) as journal:
             return await generate(
                 questions, config.attempts, agent, judge, config.out,
                 journal=journal, seed=teacher.seed, concurrency=teacher.concurrency, watch=watch, cancel=cancel,
