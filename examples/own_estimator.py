@@ -1,4 +1,4 @@
-"""A credit estimator in ten lines: an advantage for every turn of a step.
+"""A credit estimator in ten lines: an advantage for every turn of a step. The format penalty is added to them.
 
 Run: python examples/train_rl.py, which trains with it.
 """

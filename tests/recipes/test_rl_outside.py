@@ -123,8 +123,37 @@ def test_the_loop_that_fits_on_a_page_runs(given: Path, tmp_path: Path):
     run_simple(Order(recipe_of(given, "rl.steps=2"), tmp_path / "out"), silent())
     assert [line["step"] for line in read_metrics(tmp_path / "out" / "metrics.jsonl")] == [1, 2]
     assert (tmp_path / "out" / "model" / "config.json").is_file()
-    with pytest.raises(UserError, match="estimators grpo and igpo"):
-        run_simple(Order(recipe_of(given, "rl.loss.kind=gspo"), tmp_path / "other"), silent())
+
+
+def test_the_loop_that_fits_on_a_page_refuses_what_it_does_not_have(given: Path, tmp_path: Path):
+    def refused(*sets: str, processes: int = 1) -> str:
+        with pytest.raises(UserError) as told:
+            run_simple(Order(recipe_of(given, *sets), tmp_path / "out", processes), silent())
+        return str(told.value)
+
+    several = {
+        "rl.outcome": "f1",
+        "rl.loss.kl_coef": "0.1",
+        "rl.loss.ratio_to": "proximal",
+        "rl.estimator.deviation": "sample",
+        "rl.updates_per_step": "2",
+        "rl.drop_zero_advantage": "false",
+        "rl.trainer.warmup_steps": "3",
+        "rl.denoise.format.no_positive_credit": "true",
+        "rl.curriculum.rest_after": "2",
+        "rl.pipeline.max_staleness": "1",
+        "judges": '["f1:0.8"]',
+    }
+    sentence = refused("rl.loss.kind=ppo", *(f"{name}={value}" for name, value in several.items()))
+    named = sentence.partition("ask for: ")[2].partition(";")[0].split(", ")
+    assert "estimators grpo and igpo" in sentence and sorted(named) == sorted(several)
+    igpo = ["rl.estimator.kind=igpo", "rl.gain={}"]
+    assert "ask for: rl.estimator.assignment, rl.gain.form, rl.estimator.mode;" in refused(
+        *igpo, "rl.estimator.assignment=own_turn", "rl.gain.form=prob", "rl.estimator.mode=joint"
+    )
+    assert "ask for: rl.loss.kind;" in refused("rl.loss.kind=gspo")
+    assert "one process" in refused(processes=2)
+    assert not (tmp_path / "out").exists()
 
 
 def test_settings_are_few():

@@ -1,6 +1,7 @@
 """Estimators of outcomes against references, and what holds for every estimator; IGPO's own are in test_estimators_igpo."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from turn_tables import batches, by_trajectory, due, grid, table_of, trajectory
 from sanderling.rl.credit import ESTIMATORS, DrGrpoConfig, GrpoConfig, IgpoConfig, LeaveOneOutConfig, build_estimator
 from sanderling.rl.credit.grpo import Deviation
 from sanderling.rl.credit.igpo import Assignment, Discount, IgpoMode, PenaltyForm
-from sanderling.rl.credit.table import differ
+from sanderling.rl.credit.table import Estimating, differ
 
 OUTCOME_ONLY = [
     GrpoConfig(),
@@ -204,3 +205,14 @@ def test_fewer_rollouts_than_the_least_group_teach_nothing_but_form(config, gain
 def test_every_estimator_is_in_the_list_that_all_of_these_tests_go_through():
     assert {config.kind for config in CONFIGS} == set(ESTIMATORS)
     assert {config.kind for config in OUTCOME_ONLY} == {config.kind for config in CONFIGS if not config.needs_gain}
+
+
+def test_plain_advantages_of_ones_own_estimator_are_fined_for_format_as_any(tmp_path: Path):
+    (tmp_path / "mine.py").write_text("def plain(table):\n    return table.outcome - 0.5\n")
+    table = table_of([trajectory(1.0, [None] * 3, penalties=[0.0, -1.0, 0.0]), trajectory(0.0, [None] * 2)])
+    ours, built_in = (
+        build_estimator(kind(kind=name, penalty_weight=2.0)).components(table)
+        for kind, name in ((Estimating, f"{tmp_path / 'mine.py'}:plain"), (GrpoConfig, "grpo"))
+    )
+    np.testing.assert_array_equal(ours.penalty, built_in.penalty)
+    np.testing.assert_array_equal(ours.total, [0.5, -1.5, 0.5, -0.5, -0.5])

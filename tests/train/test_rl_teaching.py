@@ -23,13 +23,13 @@ from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.policy.weight_sync import InPlace
 from sanderling.recipes.base import PHRASES
 from sanderling.rl.config import RlConfig
-from sanderling.rl.contract import Actor, Ask
+from sanderling.rl.contract import Actor, Ask, rule_score
 from sanderling.rl.credit import GrpoConfig, IgpoConfig, build_estimator
 from sanderling.rl.credit.igpo import IgpoMode
 from sanderling.rl.credit.table import Graded, build_table
 from sanderling.rl.denoise import turn_penalties
 from sanderling.rl.gain import GainConfig, Probe
-from sanderling.rl.rl_loop import Lesson, Try, give_credit, give_credit_to_go, teach
+from sanderling.rl.rl_loop import Lesson, Try, give_credit, give_credit_to_go, outcome, teach
 from sanderling.rl.run import run_rl
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import Packing, TrainerConfig
@@ -256,11 +256,19 @@ def test_what_the_model_samples_makes_gains_differ(tmp_path: Path):
     assert all(line["gains_scored"] >= 5 and line["gain_size"] > 0.01 and line["malformed_share"] > 0 for line in metrics)
 
 
+@pytest.mark.parametrize("answer", ["The Kent.", "kent", "Kentish", "", None])
+@pytest.mark.parametrize("ending", [Ending.ANSWERED, Ending.NO_ANSWER, Ending.TOOL_OUTAGE])
+async def test_its_outcome_is_the_real_run_s(answer: str | None, ending: Ending):
+    question = Question(id="q", text="Which river?", answers=("Medway", "Kent"))
+    trajectory = Trajectory(id="t", question=question, nodes=(), leaf=None, ending=ending, answer=answer)
+    assert outcome(trajectory) == await rule_score(RlConfig().outcome)(trajectory)
+
+
 def test_without_gains_and_without_discount_every_turn_is_as_good_as_the_answer():
     question = QUESTIONS[0]
     node = Node(parent=None, role=Role.ASSISTANT, kind=NodeKind.TURN, text="x")
     trajectory = Trajectory(id="t", question=question, nodes=(node,), leaf=0, ending=Ending.ANSWERED)
-    tries = [Try(trajectory, outcome, [None] * turns) for outcome, turns in ((1.0, 3), (0.0, 1), (0.0, 2), (1.0, 5))]
+    tries = [Try(trajectory, right, [None] * turns) for right, turns in ((1.0, 3), (0.0, 1), (0.0, 2), (1.0, 5))]
     give_credit(tries, gamma=1.0)
     for one in tries:
         assert one.advantages == pytest.approx([2 * one.outcome - 1] * len(one.gains), abs=1e-5)

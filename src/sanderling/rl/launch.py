@@ -19,7 +19,7 @@ from sanderling.data.questions import read_questions, write_questions
 from sanderling.policy.contract import Policy, PolicyOutageError, WeightSync
 from sanderling.policy.load import open_policy
 from sanderling.rl.act import NAME, opened_acting, server_of
-from sanderling.rl.config import Placement, RlRecipe, Stage
+from sanderling.rl.config import Placement, RlRecipe, Stage, stages_of
 from sanderling.rl.contract import Ask, rule_score
 from sanderling.rl.curriculum import Band, BandSettings, Try, by_difficulty
 from sanderling.rl.denoise import RIGHT_ABOVE
@@ -70,13 +70,17 @@ def run_rl_command(order: Order, report: Report, look: Look = devices_here) -> N
 
 def run_simple(order: Order, report: Report) -> None:
     """``--simple``: the loop that fits on a page (`rl_loop`), over everything that a run would be checked for."""
+    from sanderling.rl.rl_loop import lesson_of, run
+
+    if order.processes > 1:
+        raise UserError("The simple loop is one process: leave --processes or --simple out.")
+    stages = stages_of(order.recipe)
+    if len(stages) > 1:
+        raise UserError("The simple loop has one stage: leave --simple out, or give a recipe without stages.")
+    lesson_of(order.recipe, stages[0])  # refuses what it does not have before --fresh deletes anything
     with locked(order.out):
         prepared = prepare(order, 1)
-        if len(prepared.stages) > 1:
-            raise UserError("The simple loop has one stage: leave --simple out, or give a recipe without stages.")
-        stage = prepared.stages[0]
-        from sanderling.rl.rl_loop import run
-
+        (stage,) = prepared.stages
         with report.task(order.recipe.title, stage.rl.steps) as advance:
             run(
                 prepared.order.recipe,

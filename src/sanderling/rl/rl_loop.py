@@ -14,25 +14,28 @@ are history that branches, rollouts made again after an outage, and several upda
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import torch
+from pydantic import BaseModel
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
+from sanderling.core.plugins import Chosen
 from sanderling.core.record import NodeKind, Question, Trajectory
+from sanderling.judge.rules import exact_match, score_trajectory
 from sanderling.rl.act import opened_acting
-from sanderling.rl.config import RlRecipe, Stage
+from sanderling.rl.config import RlConfig, RlRecipe, Stage
 from sanderling.rl.contract import Ask
-from sanderling.rl.credit import GrpoConfig, IgpoConfig
+from sanderling.rl.credit import IgpoConfig
 from sanderling.rl.credit.igpo import IgpoMode
 from sanderling.rl.denoise import turn_penalties
-from sanderling.rl.gain import PROBES
+from sanderling.rl.gain import PROBES, GainConfig
 from sanderling.rl.losses import PpoConfig
 from sanderling.train.checkpoint import load_model, save_model
 from sanderling.train.metrics import MetricsLog
@@ -52,6 +55,8 @@ class Lesson:
     clip_low: float = 0.2
     clip_high: float = 0.28
     lr: float = 1e-6
+    betas: tuple[float, float] = (0.9, 0.95)
+    eps: float = 1e-8
     weight_decay: float = 0.01
     grad_clip: float = 1.0
     gain_prefix: str | None = None
@@ -140,10 +145,7 @@ def asked(questions: Sequence[Question], lesson: Lesson, step: int) -> list[Ask]
 
 def outcome(trajectory: Trajectory) -> float | None:
     """1 for a right answer, else 0. None after an outage, which is not the agent's doing: no zero, and in no average."""
-    if trajectory.ending is not None and not trajectory.ending.scored:
-        return None
-    said = (trajectory.answer or "").casefold().split()
-    return float(any(said == right.casefold().split() for right in trajectory.question.answers))
+    return score_trajectory(trajectory, exact_match)
 
 
 def gains(
@@ -293,7 +295,7 @@ def adamw(model: PreTrainedModel, lesson: Lesson) -> torch.optim.Optimizer:
     matrices = [parameter for parameter in model.parameters() if parameter.ndim >= 2]
     others = [parameter for parameter in model.parameters() if parameter.ndim < 2]
     groups = [{"params": matrices, "weight_decay": lesson.weight_decay}, {"params": others, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=lesson.lr, betas=(0.9, 0.95), eps=1e-8)
+    return torch.optim.AdamW(groups, lr=lesson.lr, betas=lesson.betas, eps=lesson.eps)
 
 
 # 5. The command: a model's directory, questions and a world in; a model's directory out.
@@ -323,16 +325,31 @@ def run(
     save_model(model, out / "model", base)
 
 
+_TAKEN = frozenset(
+    {"rl.steps", "rl.questions_per_step", "rl.group_size", "rl.seed", "rl.loss.clip_low", "rl.loss.clip_high"}
+    | {f"rl.estimator.{name}" for name in ("mode", "gamma", "penalty_weight")}
+    | {f"rl.trainer.{name}" for name in ("lr", "betas", "eps", "weight_decay", "grad_clip", "temperature")}
+    | {"rl.gain.probe"}
+)
+"""Settings that the loop has."""
+_NOT_LEARNT = frozenset(
+    {"rl.save_every", "rl.keep", "rl.keep_rollouts", "rl.gain"}
+    | {f"rl.trainer.{name}" for name in ("micro_batch_tokens", "packing", "logit_chunk", "memory", "entropy")}
+)
+"""Settings that change nothing of what is learnt: what is stored and logged, and in which portions it is computed."""
+
+
 def lesson_of(recipe: RlRecipe, stage: Stage) -> Lesson:
-    """What the recipe asks of this loop. Raises UserError for estimators and losses that it does not have."""
+    """What the recipe asks of this loop. Raises UserError, which names every setting that the loop does not have."""
     rl, estimator, loss, trainer = stage.rl, stage.rl.estimator, stage.rl.loss, stage.rl.trainer
-    by_gain = isinstance(estimator, IgpoConfig)
-    known = isinstance(estimator, GrpoConfig) or (by_gain and estimator.mode in (IgpoMode.RETURNS, IgpoMode.SCALED_SEPARATE))
-    if not known or not isinstance(loss, PpoConfig) or recipe.judges not in ((), ("exact",)):
+    lacking = _lacking(recipe, stage)
+    if lacking or not isinstance(loss, PpoConfig):
         raise UserError(
-            "The simple loop has the estimators grpo and igpo (returns, scaled_separate), the loss ppo, and exact answers: set "
-            "rl.estimator.kind=grpo, rl.loss.kind=ppo and 'judges=[]', or leave --simple out."
+            "The simple loop has the estimators grpo and igpo (returns, scaled_separate), the loss ppo and exact answers, and "
+            f"does not have what these settings ask for: {', '.join(lacking)}; set them to their defaults (sanderling train rl "
+            "--set help prints these), or leave --simple out."
         )
+    by_gain = isinstance(estimator, IgpoConfig)
     probe = (rl.gain and rl.gain.probe) or PROBES.get(recipe.profile) or PROBES["tiny"]
     return Lesson(
         steps=rl.steps,
@@ -343,9 +360,38 @@ def lesson_of(recipe: RlRecipe, stage: Stage) -> Lesson:
         clip_low=loss.clip_low,
         clip_high=loss.clip_high,
         lr=trainer.lr,
+        betas=trainer.betas,
+        eps=trainer.eps,
         weight_decay=trainer.weight_decay,
         grad_clip=trainer.grad_clip,
         gain_prefix=probe.prefix if by_gain else None,
         gamma=estimator.gamma if by_gain else 1.0,
         returns=by_gain and estimator.mode is IgpoMode.RETURNS,
     )
+
+
+def _lacking(recipe: RlRecipe, stage: Stage) -> list[str]:
+    """The recipe's settings that would be dropped without a word."""
+    estimator, usual, modes = stage.rl.estimator, RlConfig(), (IgpoMode.RETURNS, IgpoMode.SCALED_SEPARATE)
+    if isinstance(estimator, IgpoConfig):
+        usual = RlConfig(estimator=IgpoConfig(), gain=GainConfig())
+    found = [name for name in _differing(stage.rl, usual, "rl") if name not in _TAKEN | _NOT_LEARNT]
+    if isinstance(estimator, IgpoConfig) and estimator.mode not in modes:
+        found.append("rl.estimator.mode")
+    if recipe.judges not in ((), ("exact",)):
+        found.append("judges")
+    if recipe.watch:
+        found.append("watch")
+    if stage.difficulty is not None:
+        found.append(f"stages.{stage.name}.difficulty")
+    return found
+
+
+def _differing(given: BaseModel, usual: BaseModel, path: str) -> Iterator[str]:
+    """Dotted names of the settings that are not as usual; of a section of another kind, its ``kind``."""
+    for name in type(usual).model_fields:
+        one, other = getattr(given, name), getattr(usual, name)
+        if isinstance(one, BaseModel) and type(one) is type(other):
+            yield from _differing(one, other, f"{path}.{name}")
+        elif one != other:
+            yield f"{path}.{name}.kind" if isinstance(one, Chosen) else f"{path}.{name}"

@@ -1,7 +1,8 @@
 """Credit: what each turn of a step did for its outcome. A pure function of the step's turns to one advantage per turn.
 
 An estimator is a function ``(table, config)``; its settings are of the class that ``config`` is annotated with. One of your own
-goes wherever a built-in's name does, as ``file.py:name``, and may return plain advantages [K]:
+goes wherever a built-in's name does, as ``file.py:name``, and may return plain advantages [K]. To these the format penalty is
+added, ``penalty_weight`` times each turn's; an estimator with a use of its own for it returns `Components`:
 
 >>> def right_or_wrong(table: TurnTable) -> FloatArray:
 ...     return table.outcome - 0.5
@@ -31,12 +32,14 @@ class Credit:
     """One configured estimator."""
 
     estimate: Callable[[TurnTable], Any]
+    penalty_weight: float
+    """Of the format penalty, where the estimator returns plain advantages."""
 
     def components(self, table: TurnTable) -> Components:
         """Advantages in their parts: of the outcome, of information gain, of format penalties; none where none is due."""
         found = self.estimate(table)
-        if not isinstance(found, Components):  # a person's own estimator gave plain advantages
-            found = Components(found, *(0.0 * found for _ in range(2)))
+        if not isinstance(found, Components):  # a person's own estimator returned plain advantages
+            found = Components(found, 0.0 * found, self.penalty_weight * table.penalty)
         return settled(table, found)
 
     def __call__(self, table: TurnTable) -> FloatArray:
@@ -46,4 +49,4 @@ class Credit:
 
 def build_estimator(config: Estimating) -> Credit:
     """The estimator that a configuration describes."""
-    return Credit(CHOICE.bound(config))
+    return Credit(CHOICE.bound(config), config.penalty_weight)
