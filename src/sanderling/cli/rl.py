@@ -67,7 +67,9 @@ def rl(
     ] = None,
     endpoint: Annotated[
         str | None,
-        typer.Option("--endpoint", metavar="URL#MODEL", help="A vLLM server that samples; placement served."),
+        typer.Option(
+            "--endpoint", metavar="URL#MODEL", help="Sample rollouts on this vLLM server (sets rl.pipeline.placement=served)."
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Directory of the run; runs/TITLE by default.", rich_help_panel=RUN)
