@@ -10,10 +10,10 @@ from strategies import trajectories
 from test_jsonl import make
 
 from sanderling.core.errors import UserError
-from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
+from sanderling.core.record import CreditLine, Node, NodeKind, Question, ToolEvent, Trajectory
 from sanderling.core.text import visible
 from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
-from sanderling.data.show import CreditLine, render, show_file
+from sanderling.data.show import render, show_file
 from sanderling.runs.jsonl import TornLineWarning, TrajectoryStore
 from sanderling.runs.parquet import write_parquet
 

@@ -6,7 +6,7 @@ from itertools import chain
 import numpy as np
 import pytest
 
-from sanderling.data.show import CreditLine
+from sanderling.core.record import CreditLine
 
 Steps = Sequence[Sequence[Sequence[CreditLine]]]
 """Lines by step and group."""

@@ -24,10 +24,9 @@ from torch import Tensor
 
 from sanderling.core.config import read_config
 from sanderling.core.profiles import get_profile
-from sanderling.core.record import NodeKind, Question, Trajectory
+from sanderling.core.record import CreditLine, NodeKind, Question, Trajectory
 from sanderling.core.types import Ending
 from sanderling.data.questions import read_questions
-from sanderling.data.show import CreditLine
 from sanderling.recipes.find import find_rl_recipe
 from sanderling.rl.config import RlRecipe
 from sanderling.rl.health import HealthPause

@@ -15,8 +15,8 @@ from sanderling.tools.world_tools import PacedTool, world_tools
 from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Occasion, Page, World, answered
 from sanderling.world.dense.embedders import HashedEmbedder
-from sanderling.world.dense.index import SearchMode
 from sanderling.world.dense.vectors import embed_world, settings_for
+from sanderling.world.disk.index import SearchMode
 from sanderling.world.disk.store import build_world, compare_pages, open_world
 from sanderling.world.faults.profiles import PROFILES, PageNoise
 from sanderling.world.faults.world import FaultyWorld

@@ -21,14 +21,16 @@ from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Occasion, Page, World, answered
 from sanderling.world.dense.embedders import HashedEmbedder
-from sanderling.world.dense.index import SearchMode, ranked_world
+from sanderling.world.dense.index import ranked_world
 from sanderling.world.dense.vectors import embed_world, settings_for
+from sanderling.world.disk.index import SearchMode
 from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.encyclopedia import generate_pages
 from sanderling.world.local import LocalWorld
+from sanderling.world.milvus import is_pointer
 from sanderling.world.milvus.client import MilvusStore, VectorIndex, encoded, in_parts
 from sanderling.world.milvus.push import push_world
-from sanderling.world.milvus.world import WORDS, MilvusWorld, is_pointer
+from sanderling.world.milvus.world import WORDS, MilvusWorld
 from sanderling.world.opening import open_as_met
 from sanderling.world.text import index_text
 

@@ -37,7 +37,7 @@ from sanderling.tools.contract import Tool
 from sanderling.tools.page_reader import OnOutage, PageReader, reader_over
 from sanderling.tools.world_tools import PacedTool, world_tools
 from sanderling.world.contract import World
-from sanderling.world.dense.index import SearchMode
+from sanderling.world.disk.index import SearchMode
 from sanderling.world.disk.store import read_manifest
 from sanderling.world.filters import filtered
 from sanderling.world.opening import open_as_met

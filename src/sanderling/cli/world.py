@@ -41,9 +41,9 @@ from sanderling.tools.page_reader import OnOutage, ReaderOutageError
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import VisitReply
 from sanderling.world.dense.embedders import FORMS, CachedEmbedder, open_embedder, opens_socket
-from sanderling.world.dense.index import SearchMode
 from sanderling.world.dense.vectors import DIRECTORY, DenseSettings, embed_world, read_info, settings_for
 from sanderling.world.disk.duplicates import THRESHOLD
+from sanderling.world.disk.index import SearchMode
 from sanderling.world.disk.pages import WorldCounts
 from sanderling.world.disk.store import (
     SourceAccount,

@@ -268,3 +268,36 @@ def _fields(value: object) -> dict[str, Any]:
     if isinstance(value, BaseModel):
         return vars(value)
     raise TypeError(f"{type(value).__name__} is not a JSON value")
+
+
+class CreditParts(Frozen):
+    """The parts of each turn's advantage, over a rollout's turns; their sum is what the turn's tokens were trained with."""
+
+    outcome: tuple[float, ...]
+    gain: tuple[float, ...]
+    penalty: tuple[float, ...]
+
+
+class CreditLine(Frozen):
+    """What each turn of one rollout was credited with in a step of reinforcement learning. Lists run over its turns."""
+
+    id: str  # the trajectory's
+    question: str
+    group: int
+    outcome: float | None  # what counted in its group; None: nothing did
+    left_out: str | None  # why it was not trained on
+    tools: tuple[str, ...]
+    gains: tuple[float | None, ...]  # information gain as it was measured; None: none was
+    malformed: tuple[bool, ...]
+    capped: tuple[bool, ...]  # turns that could get no positive credit
+    credit: CreditParts
+    version: int | None = None
+    """Updates behind the weights that gains were measured under, the same for a whole group; older files do not say."""
+
+    def facts(self, turn: int) -> list[str]:
+        """What is to be said of a turn (from 0), in a few words each."""
+        gain, parts = self.gains[turn], {name: value[turn] for name, value in self.credit}
+        split = ", ".join(f"{name} {value:+.2f}" for name, value in parts.items() if value)
+        facts = [] if gain is None else [f"gain {gain:+.2f}"]
+        facts.append(f"credit {sum(parts.values()):+.2f}" + (f" ({split})" if ", " in split else ""))
+        return facts + ["malformed"] * self.malformed[turn] + ["no positive credit"] * self.capped[turn]

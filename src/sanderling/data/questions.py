@@ -8,7 +8,6 @@ from pydantic import ValidationError
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, decode_record, encode_record
-from sanderling.data.importing import Import, warn_of_left_out
 from sanderling.runs.files import replace_file
 
 
@@ -35,6 +34,8 @@ def read_questions(path: Path, *, whole: bool = False) -> list[Question]:
     """
     if not path.is_dir() and _is_own(path):
         return list(_own(path))
+    from sanderling.data.importing import Import, warn_of_left_out  # thousands of lines that our own files do not need
+
     asked: list[Question] = []
     of_trajectories: dict[str, Question] = {}
     unread: list[str] = []

@@ -4,17 +4,15 @@ async with opened_judges(JudgeConfig(judges=("exact", "http://host:8000/v1#model
     verdict = await rule_on(trajectory, judge)
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
-from sanderling.judge.model import judge_named
-from sanderling.judge.prompts import DEFAULT_PROMPT, get_prompt
-from sanderling.judge.verdict import Judge
+from sanderling.judge.rules import rule_judge
+from sanderling.judge.verdict import Judge, in_order
 from sanderling.policy.budget import Spending
 from sanderling.policy.load import names_model
-from sanderling.policy.request_client import opened_clients
 
 
 class JudgeConfig(Frozen):
@@ -36,19 +34,27 @@ async def opened_judges(
     config: JudgeConfig,
     spending: Spending,
     *,
-    prompt: str = DEFAULT_PROMPT,
+    prompt: str = "",
     concurrency: int = 8,
     on_retry: Callable[[str], None] | None = None,
 ) -> AsyncIterator[tuple[Judge | None, Judge | None]]:
     """The judge that decides and one to compare with, None for nobody: rules first come first served, all models as one judge.
 
-    ``prompt``: how a model is asked where the settings leave it open. ``spending``: the run's account, from which models are
-    paid. Raises UserError.
+    ``prompt``: how a model is asked where the settings leave it open; empty: by the default prompt. ``spending``: the run's
+    account, from which models are paid. Raises UserError.
     """
     if config.second and config.second == config.judges:
         raise UserError("The second judge is the first one: name another with --second-judge.")
     models = [spec for spec in (*config.judges, *config.second) if names_model(spec)]
-    asked = get_prompt(config.prompt or prompt)
+    if not models and not config.prompt:  # rules need neither prompts nor connections
+        spending.prices(config.prices, 0)
+        yield _rules(config.judges), _rules(config.second)
+        return
+    from sanderling.judge.model import judge_named
+    from sanderling.judge.prompts import DEFAULT_PROMPT, get_prompt
+    from sanderling.policy.request_client import opened_clients
+
+    asked = get_prompt(config.prompt or prompt or DEFAULT_PROMPT)
     if config.prompt not in ("", DEFAULT_PROMPT) and not models:
         raise UserError(
             f"The judge prompt {config.prompt} is for a judging model, and none is named: add --judge http://host:port/v1#model."
@@ -60,3 +66,8 @@ async def opened_judges(
             judge_named(config.judges, clients[:first], asked, names_model),
             judge_named(config.second, clients[first:], asked, names_model),
         )
+
+
+def _rules(specs: Sequence[str]) -> Judge | None:
+    """Rules as one judge, each once; None where nobody is named."""
+    return in_order([rule_judge(spec) for spec in dict.fromkeys(specs)]) if specs else None

@@ -24,7 +24,6 @@ from sanderling.core.errors import UserError
 from sanderling.core.plugins import is_outside, load_outside
 from sanderling.core.record import Trajectory
 from sanderling.core.text import MINUS, WIDE, folded
-from sanderling.judge.numeric import NumericJudge
 from sanderling.judge.verdict import Code, Judge, Verdict, decided, unscored
 
 Outcome = Callable[[str, str], float]  # of an answer and an accepted one: a score in [0, 1]
@@ -205,6 +204,8 @@ def rule_judge(spec: str, models: str = "http://host:port/v1#model, or a model's
         raise UserError(f"The number of the judge {spec!r} is not between 0 and 1: write for example f1:0.8.")
     outcome = RULES[name]
     if outcome is None:  # `numeric`
+        from sanderling.judge.numeric import NumericJudge
+
         return NumericJudge(number)
     if name in _GRADED:
         threshold = 0.8 if number is None else number

@@ -35,7 +35,6 @@ from sanderling.train.fit import Devices, devices_here
 from sanderling.train.metrics import check_watchers
 from sanderling.train.shape import read_shape
 from sanderling.world.disk.store import read_manifest
-from sanderling.world.faults.profiles import PROFILES
 
 Look = Callable[[], Devices]
 _PROCESSES = "processes"
@@ -310,7 +309,11 @@ def _files(recipe: RlRecipe, stages: Sequence[Stage]) -> dict[str, Sequence[Path
     configs = [recipe.rl, *(stage.rl for stage in stages)]
     named = [name for rl in configs for name in (rl.estimator.kind, rl.loss.kind, rl.outcome) if is_outside(name)]
     code = [Path(place) for place in dict.fromkeys(name.rpartition(":")[0] for name in named) if place.endswith(".py")]
-    faults = [Path(recipe.faults)] if recipe.faults and recipe.faults not in PROFILES else []
+    faults: list[Path] = []
+    if recipe.faults:
+        from sanderling.world.faults.profiles import PROFILES
+
+        faults = [] if recipe.faults in PROFILES else [Path(recipe.faults)]
     asked = [file for stage in stages for file in stage.questions]
     return {"questions": asked, "held_out": recipe.held_out, "faults": faults, "code": code}
 

@@ -23,8 +23,7 @@ from transformers import PreTrainedModel
 
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile
-from sanderling.core.record import Trajectory, turn_indices
-from sanderling.data.show import CreditLine, CreditParts
+from sanderling.core.record import CreditLine, CreditParts, Trajectory, turn_indices
 from sanderling.policy.model_directory import load_empty
 from sanderling.rl import denoise
 from sanderling.rl.config import RlConfig

@@ -26,7 +26,6 @@ from sanderling.core.record import (
     encode_trajectory,
 )
 from sanderling.runs.files import WholeFile, or_cannot, sync
-from sanderling.runs.parquet import write_parquet
 
 _BLOCK = 1 << 16
 _HEAD = b'{"schema_version":'
@@ -220,6 +219,8 @@ def is_store(head: bytes) -> bool:
 def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> int:
     """Write a file anew, Parquet if it is called so and a store otherwise; returns how many. Raises UserError."""
     if path.suffix == ".parquet":
+        from sanderling.runs.parquet import write_parquet
+
         return write_parquet(path, trajectories)
     return write_lines(path, (encode_trajectory(trajectory) for trajectory in trajectories))
 

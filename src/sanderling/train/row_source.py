@@ -25,7 +25,6 @@ from sanderling.core.errors import UserError
 from sanderling.core.lenient import without_surrogates
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Trajectory, encode_record
-from sanderling.data.importing import open_trajectories
 from sanderling.runs.files import check_places, refuse_device
 from sanderling.runs.jsonl import Lines
 from sanderling.train.contract import IntArray, Row
@@ -123,6 +122,8 @@ def rows_of_file(
 ) -> RowCounts:
     """Write the rows of a file of trajectories; without a limit, the profile's context is it. Raises UserError."""
     check_places([source, tokenizer], [out, left_out_file(out)])
+    from sanderling.data.importing import open_trajectories  # all layouts; training itself reads rows
+
     chosen = get_profile(profile)
     limit = chosen.budgets.max_context_tokens if max_tokens is None else max_tokens
     return write_rows(

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sanderling.world.contract import World
-from sanderling.world.dense.index import SearchMode, ranked_world
 from sanderling.world.disk.duplicates import load_groups
+from sanderling.world.disk.index import SearchMode
 from sanderling.world.disk.store import open_world
 from sanderling.world.filters import BLOCKLIST_FILE, filtered, read_blocklist
 from sanderling.world.guard import Guard
-from sanderling.world.milvus.world import MilvusWorld, is_pointer
+from sanderling.world.milvus import is_pointer
 
 
 def open_as_met(
@@ -27,8 +27,16 @@ def open_as_met(
     ``filters``: see `filtered`. Raises UserError when the world, one of these files, its dense index or the profile cannot be
     used.
     """
-    here = not is_pointer(directory)
-    local = ranked_world(directory, open_world(directory), search) if here else MilvusWorld(directory, search)
+    if is_pointer(directory):
+        from sanderling.world.milvus.world import MilvusWorld
+
+        local = MilvusWorld(directory, search)
+    elif search is SearchMode.LEXICAL:
+        local = open_world(directory)
+    else:
+        from sanderling.world.dense.index import ranked_world
+
+        local = ranked_world(directory, open_world(directory), search)
     groups, blocklist = load_groups(directory, local.pages_fingerprint), read_blocklist(directory / BLOCKLIST_FILE)
     world = filtered(local, blocklist, guard, groups=groups, filters=filters)
     if faults is None and not injected:

@@ -34,7 +34,7 @@ from sanderling.world.dense.embedders import (
     embed_units,
     open_embedder,
 )
-from sanderling.world.dense.index import SearchMode
+from sanderling.world.disk.index import SearchMode
 from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.opening import open_as_met
 

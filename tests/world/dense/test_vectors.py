@@ -14,7 +14,7 @@ from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.dense import vectors as build
 from sanderling.world.dense.embedders import HashedEmbedder, Prefixes
-from sanderling.world.dense.index import SearchMode, ranked_world
+from sanderling.world.dense.index import ranked_world
 from sanderling.world.dense.vectors import (
     DIRECTORY,
     Chunking,
@@ -24,6 +24,7 @@ from sanderling.world.dense.vectors import (
     read_info,
     settings_for,
 )
+from sanderling.world.disk.index import SearchMode
 from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.local import LocalWorld
 

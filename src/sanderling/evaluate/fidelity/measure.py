@@ -39,7 +39,7 @@ from sanderling.evaluate.statistics import (
 from sanderling.runs.files import or_cannot
 from sanderling.runs.provenance import command_line, machine, peak_memory_mb
 from sanderling.world.contract import World, answered
-from sanderling.world.dense.index import SearchMode
+from sanderling.world.disk.index import SearchMode
 from sanderling.world.disk.store import read_manifest
 from sanderling.world.fidelity import (
     MEASURES,

@@ -6,7 +6,6 @@ by one, rounded, and ordered by score and page number. So a batch, a single quer
 """
 
 from collections.abc import Collection, Sequence
-from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from sanderling.core.errors import UserError
 from sanderling.world.dense.embedders import CachedEmbedder, Embedder, Kind, Vectors, embed_units, open_embedder, opens_socket
 from sanderling.world.dense.vectors import DIRECTORY, DenseInfo, DenseSettings, read_arrays, read_info
-from sanderling.world.disk.index import Ranked, Ranker
+from sanderling.world.disk.index import Ranked, Ranker, SearchMode
 from sanderling.world.local import LocalWorld
 
 _MARGIN = 1e-4
@@ -134,14 +133,6 @@ class HybridRanker(Ranker):
             rounded = [(number, round(score, 9)) for number, score in scores.items()]
             found.append(sorted(rounded, key=lambda pair: (-pair[1], pair[0]))[: max(limit, 0)])
         return found
-
-
-class SearchMode(StrEnum):
-    """Who orders the pages of a world."""
-
-    LEXICAL = "lexical"
-    DENSE = "dense"
-    HYBRID = "hybrid"
 
 
 def open_for_queries(directory: Path, fingerprint: str, pages: int) -> tuple[DenseInfo, Embedder]:

@@ -10,6 +10,7 @@ import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 
@@ -23,6 +24,14 @@ from sanderling.world.text import index_text, plain, query_terms
 
 Ranked = list[tuple[int, float]]
 """Page numbers with scores, best first, equal scores by page number."""
+
+
+class SearchMode(StrEnum):
+    """Who orders the pages of a world."""
+
+    LEXICAL = "lexical"
+    DENSE = "dense"
+    HYBRID = "hybrid"
 
 
 class Ranker(ABC):

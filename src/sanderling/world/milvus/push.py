@@ -26,8 +26,8 @@ from sanderling.world.disk.index import indexed_text
 from sanderling.world.disk.pages import writable
 from sanderling.world.filters import BLOCKLIST_FILE
 from sanderling.world.local import LocalWorld
+from sanderling.world.milvus import POINTER
 from sanderling.world.milvus.client import MilvusStore, VectorIndex, encoded, in_parts
-from sanderling.world.milvus.world import FILE_NAME as POINTER
 from sanderling.world.milvus.world import WORDS, Pointer, key_of
 
 _BATCH_PAGES = 200

@@ -20,14 +20,14 @@ from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.dense.embedders import Embedder, Kind, embed_units
-from sanderling.world.dense.index import HybridRanker, SearchMode, open_for_queries
+from sanderling.world.dense.index import HybridRanker, open_for_queries
 from sanderling.world.dense.vectors import DenseSettings
-from sanderling.world.disk.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, FullText, Ranked, Ranker
+from sanderling.world.disk.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, FullText, Ranked, Ranker, SearchMode
 from sanderling.world.local import LocalWorld
+from sanderling.world.milvus import POINTER
 from sanderling.world.milvus.client import MOST_HITS, MilvusStore, encoded
 from sanderling.world.text import query_terms
 
-FILE_NAME = "milvus.json"
 WORDS = "words.sqlite"
 
 
@@ -44,11 +44,6 @@ class Pointer(Frozen):
     pages: int
     passages_collection: str
     passages: int = 0
-
-
-def is_pointer(directory: Path) -> bool:
-    """Whether a directory stands for a world on Milvus."""
-    return (directory / FILE_NAME).is_file()
 
 
 _KEPT = 4_096
@@ -187,9 +182,9 @@ class MilvusWorld(LocalWorld):
     def __init__(self, directory: Path, mode: SearchMode = SearchMode.LEXICAL) -> None:
         """Raises UserError when the server cannot be reached or does not hold what was pushed."""
         try:
-            pointer = Pointer.model_validate_json((directory / FILE_NAME).read_bytes())
+            pointer = Pointer.model_validate_json((directory / POINTER).read_bytes())
         except (OSError, ValidationError) as error:
-            raise UserError(f"{directory / FILE_NAME} is damaged: push the world again.") from error
+            raise UserError(f"{directory / POINTER} is damaged: push the world again.") from error
         store = MilvusStore(pointer.uri, pointer.collection, pointer.passages_collection)
         if store.count() != (pointer.pages, pointer.passages):
             raise UserError(
