@@ -199,7 +199,8 @@ def test_a_command_lays_file_overrides_and_options_over_a_model(
     read += [call("tide", "Kent", "--set", "days=4", *given)[1].split("Kent")[1].split()[0] for given in ([], ["--days", "5"])]
     assert read == ["7", "3", "4", "5"]
     assert call("tide", "Kent")[1].endswith("in Kent[/]\n")
-    assert call("tide", "Kent", "--set", "help") == (0, "# place =\n# So many.\ndays = 7\n", "")
+    for arguments in (("Kent", "--set", "help"), ("--set", "help")):
+        assert call("tide", *arguments) == (0, "# place =\n# So many.\ndays = 7\n", "")
     status, _, err = call("tide", "Kent", "--set", "day=4", "--days", "0")
     assert (status, err) == (
         2,

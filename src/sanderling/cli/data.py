@@ -34,6 +34,7 @@ from sanderling.cli.options import (
     Set,
     Web,
     Worlds,
+    asked,
     settings,
     show,
     table,
@@ -168,10 +169,11 @@ def clean(
     from sanderling.data.cleaning.explain import explain
     from sanderling.data.cleaning.files import clean_file
 
+    said = asked(CleaningRecipe, sets)
     chosen = (
-        read_config(CleaningRecipe, Path(recipe), sets or [])
+        read_config(CleaningRecipe, Path(recipe), said)
         if recipe.endswith(".toml")
-        else load_config(CleaningRecipe, to_toml(get_recipe(recipe)), f"the recipe {recipe}", sets or [])
+        else load_config(CleaningRecipe, to_toml(get_recipe(recipe)), f"the recipe {recipe}", said)
     )
     target = get_profile(profile or chosen.profile)
     if explained is not None:
@@ -535,14 +537,14 @@ def run(
 
     Judges stand in the recipe: --set 'judge.judges=["contains", "http://host:port/v1#model"]' asks a model where a rule fails.
     """
-    from sanderling.data.pipeline.config import DataRun, find_data_recipe
+    from sanderling.data.pipeline.config import DataConfig, DataRun, find_data_recipe
     from sanderling.data.pipeline.run import OpenVerdictsError, run_data
     from sanderling.runs.progress import Report
     from sanderling.runs.provenance import command_line
     from sanderling.runs.stages import clear_run
     from sanderling.train.row_source import rows_of_file
 
-    config = find_data_recipe(recipe, sets or [])
+    config = find_data_recipe(recipe, asked(DataConfig, sets))
     if tokenizer is not None:
         config = config.model_copy(update={"tokenizer": tokenizer})
     chosen = DataRun(tuple(sources), out, config)

@@ -37,10 +37,23 @@ ConfigFile = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE", help="Settings in TOML; --set and options go before.", rich_help_panel=MORE),
 ]
+
+
+def _let_help_alone(context: typer.Context, sets: list[str] | None) -> list[str] | None:
+    """``--set help`` needs no other argument: what is missing is not asked for."""
+    context.resilient_parsing = context.resilient_parsing or "help" in (sets or ())
+    return sets
+
+
 Set = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="One setting; repeatable. --set help prints all of them.", rich_help_panel=MORE
+        "--set",
+        metavar="KEY=VALUE",
+        help="One setting; repeatable. --set help prints all of them.",
+        rich_help_panel=MORE,
+        is_eager=True,
+        callback=_let_help_alone,
     ),
 ]
 

@@ -6,6 +6,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from sanderling.cli.options import Set, asked
+
 app = typer.Typer(no_args_is_help=True)
 
 
@@ -16,20 +18,17 @@ def run(
     quick: Annotated[
         bool, typer.Option("--quick", help="All stages, far too short to learn much; in runs/NAME-quick.")
     ] = False,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A setting, such as rl.steps=20; repeatable."),
-    ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Delete what the directory holds and begin again.")] = False,
+    sets: Set = None,
 ) -> None:
     """Run a recipe; stages that are done are skipped, and a stage that was killed goes on where it was."""
-    from sanderling.recipes.tiny import find_recipe
+    from sanderling.recipes.tiny import TinyConfig, find_recipe
     from sanderling.recipes.tiny_stages import run_tiny
     from sanderling.runs.progress import Report
     from sanderling.runs.provenance import command_line
     from sanderling.runs.stages import command_in
 
-    config = find_recipe(name, quick=quick, overrides=overrides or [])
+    config = find_recipe(name, quick=quick, overrides=asked(TinyConfig, sets))
     directory = out or Path("runs") / (Path(name).stem + ("-quick" if quick else ""))
     with command_in(directory, fresh=fresh, reads=[config.base] if config.base else []):
         run_tiny(config, directory, Report(Console()), command_line())

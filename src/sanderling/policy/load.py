@@ -47,7 +47,7 @@ def check_model(spec: str) -> None:
     if is_endpoint(spec):
         _endpoint(spec, None)
     elif is_outside(spec):
-        load_outside(spec)
+        _outside(spec)
     elif not Path(spec).is_dir() or not (Path(spec) / "config.json").is_file():
         raise UserError(
             f"There is no model at {spec!r}: give a model directory with its config.json, or an endpoint as "
@@ -60,8 +60,7 @@ def open_policy(spec: str, *, on_retry: Callable[[str], None] | None = None, **h
     if is_endpoint(spec):
         return _endpoint(spec, on_retry)
     if is_outside(spec):
-        found = load_outside(spec)
-        return found if hasattr(found, "open") else ScriptedPolicy(found, name=spec)
+        return _outside(spec)
     if not Path(spec).exists():
         raise UserError(f"There is no model at {spec!r}: give a model directory, or an endpoint as http://host:port/v1#model.")
     try:
@@ -71,6 +70,13 @@ def open_policy(spec: str, *, on_retry: Callable[[str], None] | None = None, **h
             f"Running a model here needs {error.name}: run pip install '.[local]' in sanderling's own folder."
         ) from error
     return TransformersPolicy.load(Path(spec), **how)
+
+
+def _outside(spec: str) -> Policy:
+    found = load_outside(spec)
+    if isinstance(found, type) or not (hasattr(found, "open") or callable(found)):
+        raise UserError(f"{spec} is no policy: name a function of messages and key, or an object with open and name.")
+    return found if hasattr(found, "open") else ScriptedPolicy(found, name=spec)
 
 
 def weights_of(spec: str) -> str:
