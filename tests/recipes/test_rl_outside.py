@@ -41,8 +41,23 @@ def reinforce(tokens):
     return -tokens.advantages * tokens.logprobs
 
 
+def short(table):
+    return [0.5]
+
+
+def nothing(table):
+    return table.outcome * float("nan")
+
+
 def long(answer: str, accepted: str) -> float:
     return float(len(answer) > 3)
+
+
+def beyond(answer: str, accepted: str) -> float:
+    return 5.0
+
+
+NUMBER = 3
 """
 
 
@@ -101,6 +116,19 @@ async def test_an_outcome_of_ones_own_scores(mine: Path):
     assert [await rule_score(name)(one) for one in said] == [1.0, 0.0]
     with pytest.raises(UserError, match="did you mean 'exact'"):
         find_rl_recipe("tiny", ["rl.outcome=exakt"])
+    with pytest.raises(UserError, match=r"rl\.outcome: .*:NUMBER is no function"):
+        find_rl_recipe("tiny", [f"rl.outcome={mine}:NUMBER"])
+    with pytest.raises(UserError, match=r"gave 5\.0 to t: it has to be from 0 to 1"):
+        await rule_score(f"{mine}:beyond")(said[0])
+
+
+@pytest.mark.parametrize(("name", "told"), [("short", r"of the shape \(1,\)"), ("nothing", "not finite")])
+def test_an_estimator_that_gives_no_credit_is_named_and_not_the_learning_rate(
+    given: Path, mine: Path, tmp_path: Path, name: str, told: str
+):
+    recipe = recipe_of(given, f"rl.estimator.kind={mine}:{name}", "rl.steps=1")
+    with pytest.raises(UserError, match=told):
+        run_rl_command(Order(recipe, tmp_path / "out"), silent())
 
 
 @pytest.mark.parametrize("name", recipe_names("rl"))

@@ -278,7 +278,10 @@ def _docs(model: type[BaseModel]) -> dict[str, str]:
     for base in reversed(model.__mro__):
         if not issubclass(base, BaseModel) or base is BaseModel:
             continue
-        source = textwrap.dedent(inspect.getsource(base))
+        try:
+            source = textwrap.dedent(inspect.getsource(base))
+        except OSError:  # a model that was put together as the program ran has none
+            continue
         lines, (tree,) = source.splitlines(), ast.parse(source).body
         assert isinstance(tree, ast.ClassDef)
         for node, after in zip(tree.body, [*tree.body[1:], None], strict=True):

@@ -91,9 +91,11 @@ class SelectionConfig(Frozen):
 
 def _is_outcome(name: str) -> str:
     try:
-        resolve(name, OUTCOMES, "outcome")
+        rule = resolve(name, OUTCOMES, "outcome")
     except UserError as error:
         raise ValueError(str(error).removesuffix(".")) from error
+    if not callable(rule):
+        raise ValueError(f"{name} is no function")
     return name
 
 

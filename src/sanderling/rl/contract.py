@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from sanderling.core.errors import UserError
 from sanderling.core.plugins import resolve
 from sanderling.core.record import Question, Trajectory
 from sanderling.judge.rules import OUTCOMES, score_trajectory
@@ -47,7 +48,10 @@ def rule_score(name: str) -> Score:
     rule = resolve(name, OUTCOMES, "outcome")
 
     async def score(trajectory: Trajectory) -> float | None:
-        return score_trajectory(trajectory, rule)
+        found = score_trajectory(trajectory, rule)
+        if found is not None and not 0.0 <= found <= 1.0:
+            raise UserError(f"The outcome {name} gave {found!r} to {trajectory.id}: it has to be from 0 to 1.")
+        return found
 
     return score
 

@@ -12,6 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import numpy as np
+
+from sanderling.core.errors import UserError
 from sanderling.core.plugins import Choice
 from sanderling.rl.credit.grpo import DrGrpoConfig, GrpoConfig, dr_grpo, grpo
 from sanderling.rl.credit.igpo import IgpoConfig, igpo
@@ -39,12 +42,21 @@ class Credit:
         """Advantages in their parts: of the outcome, of information gain, of format penalties; none where none is due."""
         found = self.estimate(table)
         if not isinstance(found, Components):  # a person's own estimator returned plain advantages
+            found = _checked(found, table)
             found = Components(found, 0.0 * found, self.penalty_weight * table.penalty)
         return settled(table, found)
 
     def __call__(self, table: TurnTable) -> FloatArray:
         """Advantages [K]: the sum of the parts."""
         return self.components(table).total
+
+
+def _checked(advantages: Any, table: TurnTable) -> FloatArray:
+    found = np.asarray(advantages, dtype=np.float64)
+    if found.shape != (len(table),) or not np.isfinite(found).all():
+        told = f"not finite everywhere, or of the shape {found.shape}"
+        raise UserError(f"The estimator's advantages are {told}: it has to give one number for each of {len(table)} turns.")
+    return found
 
 
 def build_estimator(config: Estimating) -> Credit:
