@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from sanderling.agent.opening import AgentConfig, PlaceConfig, opened_agent, opened_places, profile_of, weights
+from sanderling.agent.opening import (
+    AgentConfig,
+    PlaceConfig,
+    ReaderConfig,
+    opened_agent,
+    opened_places,
+    opened_reader,
+    profile_of,
+    weights,
+)
 from sanderling.core.config import check_config
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import TINY
@@ -18,6 +27,8 @@ from sanderling.world.contract import Page
 from sanderling.world.disk.store import build_world
 
 MINE = """
+from dataclasses import replace
+
 from sanderling.core.types import ToolSpec, ToolStatus
 from sanderling.world.contract import SearchReply
 from sanderling.world.filters import Filter
@@ -28,6 +39,11 @@ class Tides:
 
     async def __call__(self, arguments, context):
         return ToolResult(text="at noon")
+
+class Shouting:
+    async def read_visits(self, visit, replies, goal, max_words, seconds):
+        whole = [await visit(url, 10_000) for url, _ in replies]
+        return [replace(page, text=f"{goal}: {page.text.upper()}") for page in whole]
 
 def nothing(world):
     return None
@@ -92,6 +108,18 @@ async def test_a_filter_of_ones_own_hides_pages(worlds: dict[str, Path]) -> None
             pass
 
 
+async def test_a_page_reader_of_ones_own_reads_visited_pages(worlds: dict[str, Path]) -> None:
+    mine = worlds["north"].parent / "mine.py"
+    config = AgentConfig(model=f"{mine}:model", worlds=(worlds["north"],), reader=ReaderConfig(model=f"{mine}:Shouting"))
+    async with opened_agent(config) as agent:
+        seen = await agent.tools["visit"]({"url": ["https://w.example/Kent"], "goal": "how long"}, ToolContext())
+        assert "how long: # KENT" in seen.text and "mine.py:Shouting" in weights(config, agent)
+        assert "mine.py:Shouting" in str(agent.as_json()["reader"])
+    with pytest.raises(UserError, match=r"mine.py:Tides is no page reader: give an object after Reader"):
+        async with opened_reader(ReaderConfig(model=f"{mine}:Tides")):
+            pass
+
+
 async def test_one_world_is_everybodys_and_its_account_is_kept(worlds: dict[str, Path]) -> None:
     mine = worlds["north"].parent / "mine.py"
     config = AgentConfig(model=f"{mine}:model", worlds=(worlds["north"],), tools=(f"{mine}:Tides",), price="1,2")
@@ -115,7 +143,7 @@ async def test_the_scripted_teacher_is_a_model(worlds: dict[str, Path]) -> None:
         ({"web": True, "faults": "flaky"}, "are a world's: leave them out with --web"),
         ({"worlds": ["w"], "search_url": "https://x"}, "are the live web's"),
         ({"price": "free"}, "is no price"),
-        ({"reader": {"model": "some/where"}}, "a page reader is no endpoint"),
+        ({"reader": {"model": "some/where"}}, "there is no page reader 'some/where': write http"),
         ({"max_turns": 0}, "greater than or equal to 1"),
     ],
 )

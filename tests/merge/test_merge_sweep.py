@@ -264,7 +264,8 @@ def test_the_command_records_what_models_computed_in(command: Command, tmp_path:
     half = ("--set", "agent.dtype=bfloat16")
     assert f"the best model {tmp_path / 'out/best'}." in command(tmp_path / "out", *half)
     how = SweepReport.model_validate_json((tmp_path / "out/sweep.json").read_bytes()).how
-    assert how["agent"] == {"search": "lexical", "seed": 0, "device": "cpu", "dtype": "bfloat16", "tools": [], "reader": ""}
+    models = {"search": "lexical", "seed": 0, "device": "cpu", "dtype": "bfloat16"}
+    assert how["agent"] == {**models, "tools": [], "filters": [], "reader": ""}
     assert 'agent.dtype was "bfloat16" and is "float32"' in command(tmp_path / "out")
 
 

@@ -88,7 +88,7 @@ def test_an_outage_may_be_refused(world: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "told"),
     [
-        ("models/reader", "is no endpoint"),
+        ("models/reader", "there is no page reader"),
         ("http://127.0.0.1:1/v1", "lacks the host or the model's name"),
         ("http://127.0.0.1:1/v1?context=5000#m", "leaves an extractor no room"),
     ],

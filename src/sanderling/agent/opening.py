@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from inspect import isclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 
@@ -26,7 +26,7 @@ from sanderling.agent.agent import WORLD, Agent, Place
 from sanderling.core.asking import placed
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
-from sanderling.core.plugins import load_outside
+from sanderling.core.plugins import is_outside, load_outside
 from sanderling.core.profiles import PROFILES, TINY, Profile, get_profile
 from sanderling.core.record import Question
 from sanderling.core.types import Clock, SystemClock
@@ -34,7 +34,7 @@ from sanderling.policy.budget import BudgetConfig, MeteredPolicy, Prices, Spendi
 from sanderling.policy.contract import Policy
 from sanderling.policy.load import close_policy, is_endpoint, open_policy, place_of, weights_of
 from sanderling.tools.contract import Tool
-from sanderling.tools.page_reader import OnOutage, PageReader, reader_over
+from sanderling.tools.page_reader import OnOutage, Reader, reader_over
 from sanderling.tools.world_tools import PacedTool, world_tools
 from sanderling.world.contract import World
 from sanderling.world.disk.index import SearchMode
@@ -46,17 +46,18 @@ if TYPE_CHECKING:
     from sanderling.world.guard import Guard
 
 SCRIPTS = {"teacher": "sanderling.synth.teacher:scripted"}
-"""Models that need none, by the word before a colon: what makes one of the rest of its name and of the questions."""
+"""Scripted models, by prefix (``teacher:…``): the function that builds the policy from the rest of the name and questions."""
 _NO_PLACE = "Name one place to search: a world with --world DIRECTORY, or the live web with --web."
 Notice = Callable[[str], None]
-"""Hears one line for the person who watches."""
+"""Called with one log line."""
+Made = TypeVar("Made")
 
 
 class ReaderConfig(Frozen):
     """A model that reads visited pages for the agent (see `tools.page_reader`)."""
 
     model: str = ""
-    """``http://host:port/v1#model``; empty: pages are cut without a model."""
+    """``http://host:port/v1#model``, or a reader of one's own, ``file.py:name``; empty: pages are cut without a model."""
     cache: Path | None = None
     """Where its replies are kept; in the user's cache directory by default."""
     on_outage: OnOutage | None = None
@@ -64,9 +65,9 @@ class ReaderConfig(Frozen):
 
     @field_validator("model")
     @classmethod
-    def _is_endpoint(cls, model: str) -> str:
-        if model and not is_endpoint(model):
-            raise ValueError(f"a page reader is no endpoint at {model!r}: write http://host:port/v1#model")
+    def _is_known(cls, model: str) -> str:
+        if model and not is_endpoint(model) and not is_outside(model):
+            raise ValueError(f"there is no page reader {model!r}: write http://host:port/v1#model, or file.py:name")
         return model
 
 
@@ -257,10 +258,13 @@ async def opened_reader(
     on_outage: OnOutage = OnOutage.REFUSE,
     on_retry: Notice | None = None,
     on_close: Notice | None = None,
-) -> AsyncIterator[PageReader | None]:
-    """The model that reads pages, if there is one; see :func:`opened_agent`. Raises UserError."""
+) -> AsyncIterator[Reader | None]:
+    """What reads pages for the agent, if anything does; see :func:`opened_agent`. Raises UserError."""
     if not config.model:
         yield None
+        return
+    if not is_endpoint(config.model):
+        yield _outside(config.model, Reader, "page reader: give an object after Reader in tools/page_reader.py")
         return
     from sanderling.policy.request_client import ReplyCache, user_cache
 
@@ -283,14 +287,16 @@ async def opened_places(
     profile: Profile,
     questions: Iterable[Question] = (),
     *,
-    reader: PageReader | None = None,
+    reader: Reader | None = None,
     guard: "Guard | None" = None,
 ) -> AsyncIterator[Mapping[str, Place]]:
     """Where an agent searches, by the names that questions have in ``meta.world``; of one place for all, under an empty name.
 
     Each world is opened once. Raises UserError.
     """
-    further = [_outside_tool(name) for name in config.tools]
+    further = [
+        _outside(name, Tool, "tool: give a function under @tool, or an object after tools/contract.py") for name in config.tools
+    ]
 
     def place(world: World) -> Place:
         tools = world_tools(world, profile, reader)
@@ -370,13 +376,13 @@ def _warn_of_others(world: Path, questions: Iterable[Question]) -> None:
         )
 
 
-def _outside_tool(name: str) -> Tool:
-    """A tool from outside, as it is, or made where it is a class without arguments. Raises UserError."""
+def _outside(name: str, kind: type[Made], what: str) -> Made:
+    """An object from outside that has what its protocol asks for, made where a class is named. Raises UserError."""
     found = load_outside(name)
-    tool = found() if isclass(found) else found
-    if not (callable(tool) and hasattr(tool, "spec")):
-        raise UserError(f"{name} is no tool: give a function under @tool, or an object after tools/contract.py.")
-    return cast(Tool, tool)
+    made = found() if isclass(found) else found
+    if not isinstance(made, kind):
+        raise UserError(f"{name} is no {what}.")
+    return made
 
 
 @contextmanager

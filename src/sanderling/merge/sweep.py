@@ -233,7 +233,7 @@ async def _identity(config: SweepConfig, inputs: Sequence[str], questions: Mappi
         "questions": asked,
         "worlds": worlds,
         "profile": profile.model_dump(mode="json", exclude={"source"}),
-        "agent": config.agent.model_dump(mode="json", include={"search", "seed", "device", "dtype", "tools"})
+        "agent": config.agent.model_dump(mode="json", include={"search", "seed", "device", "dtype", "tools", "filters"})
         | {"reader": config.agent.reader.model},
         "attempts": config.attempts,
         "judges": list(config.judge.judges),

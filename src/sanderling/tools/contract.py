@@ -6,7 +6,7 @@ A tool never raises for what the world does (dead links, time-outs, wrong argume
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from sanderling.core.profiles import Profile
 from sanderling.core.types import ToolSpec, ToolStatus
@@ -51,6 +51,7 @@ class ToolResult:
     """One status for each query or URL of the call, in order."""
 
 
+@runtime_checkable
 class Tool(Protocol):
     """An async callable with a schema."""
 

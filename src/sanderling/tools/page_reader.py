@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from sanderling.core.errors import UserError
 from sanderling.core.lenient import find_object
@@ -132,6 +132,21 @@ class Report(NamedTuple):
     summary: str
 
 
+@runtime_checkable
+class Reader(Protocol):
+    """What reads visited pages for the agent: `PageReader`, or a reader of one's own."""
+
+    async def read_visits(
+        self, visit: Visit, replies: Sequence[tuple[str, VisitReply]], goal: str, max_words: int, seconds: float | None
+    ) -> list[VisitReply]:
+        """Replies by the addresses asked for, in the same order and each within ``max_words``, read for the goal.
+
+        ``visit`` makes the same visits with another budget of words; ``seconds`` is the real time left for all of it. Raises
+        ReaderOutageError where the episode is to end unscored.
+        """
+        ...
+
+
 class PageReader:
     """Reads pages with a model, by its next turn; model and conversation are the key of a reply remembered in ``cache``."""
 
@@ -153,11 +168,9 @@ class PageReader:
     async def read_visits(
         self, visit: Visit, replies: Sequence[tuple[str, VisitReply]], goal: str, max_words: int, seconds: float | None
     ) -> list[VisitReply]:
-        """Model-free replies by the addresses asked for, read for the goal side by side; each stays where nothing comes of it.
+        """See `Reader`: pages are read side by side, and one stays as it is where nothing comes of it, or not in time.
 
-        Only what was asked with a goal, and not as a part of a page, is read by the model. Raises ReaderOutageError where it is
-        not to be done without. ``visit`` makes the same visits with another budget; ``seconds`` is real time for all of it, and
-        pages not read by then stay as they are, and are counted.
+        Only what was asked with a goal, and not as a part of a page, is read by the model.
         """
         most = self._limits.part_words * self._limits.most_parts  # of a longer page, the passages chosen for the goal are read
 

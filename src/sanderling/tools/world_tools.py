@@ -25,7 +25,7 @@ from sanderling.tools.contract import (
     string_list,
 )
 from sanderling.tools.layouts import search_text, visit_text
-from sanderling.tools.page_reader import PageReader, ReaderOutageError
+from sanderling.tools.page_reader import Reader, ReaderOutageError
 from sanderling.world.addresses import page_address
 from sanderling.world.contract import Occasion, OutageError, SearchReply, VisitReply, World
 
@@ -34,7 +34,7 @@ _EARLY = 0.02
 """By what share of the deadline a call that used all of it returns early: its result is read, and is no time-out."""
 
 
-def world_tools(world: World, profile: Profile, reader: PageReader | None = None) -> dict[str, Tool]:
+def world_tools(world: World, profile: Profile, reader: Reader | None = None) -> dict[str, Tool]:
     """Search and visit over a world, by the names the profile gives them; ``reader``: a model that reads the pages."""
     return {profile.tools.search: SearchTool(world, profile), profile.tools.visit: VisitTool(world, profile, reader)}
 
@@ -86,7 +86,7 @@ class SearchTool:
 class VisitTool:
     """Reads each page of a call; with a page reader, a model reads them."""
 
-    def __init__(self, world: World, profile: Profile, reader: PageReader | None = None) -> None:
+    def __init__(self, world: World, profile: Profile, reader: Reader | None = None) -> None:
         self._world, self._profile, self._reader = world, profile, reader
 
     @property
