@@ -10,11 +10,11 @@ from sanderling.agent.opening import (
     AgentConfig,
     PlaceConfig,
     ReaderConfig,
+    journal_identity,
     opened_agent,
     opened_places,
     opened_reader,
     profile_of,
-    weights,
 )
 from sanderling.core.config import check_config
 from sanderling.core.errors import UserError
@@ -82,7 +82,8 @@ async def test_each_question_is_asked_in_its_world_by_a_model_with_a_tool_of_one
     async with opened_agent(config, questions) as agent:
         done = [await agent.run(question) for question in questions]
         assert agent.as_json()["worlds"].keys() == worlds.keys()
-        assert str(mine) in weights(config, agent) and agent.places["south"].fingerprint in weights(config, agent)
+        identity = journal_identity(config, agent)
+        assert str(mine) in identity and agent.places["south"].fingerprint in identity
     assert [(one.ending, one.world, one.answer) for one in done] == [
         (Ending.ANSWERED, "north", "Kent"),
         (Ending.ANSWERED, "south", "Eden"),
@@ -113,7 +114,7 @@ async def test_a_page_reader_of_ones_own_reads_visited_pages(worlds: dict[str, P
     config = AgentConfig(model=f"{mine}:model", worlds=(worlds["north"],), reader=ReaderConfig(model=f"{mine}:Shouting"))
     async with opened_agent(config) as agent:
         seen = await agent.tools["visit"]({"url": ["https://w.example/Kent"], "goal": "how long"}, ToolContext())
-        assert "how long: # KENT" in seen.text and "mine.py:Shouting" in weights(config, agent)
+        assert "how long: # KENT" in seen.text and "mine.py:Shouting" in journal_identity(config, agent)
         assert "mine.py:Shouting" in str(agent.as_json()["reader"])
     with pytest.raises(UserError, match=r"mine.py:Tides is no page reader: give an object after Reader"):
         async with opened_reader(ReaderConfig(model=f"{mine}:Tides")):

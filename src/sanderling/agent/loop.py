@@ -1,4 +1,4 @@
-"""The one research loop: data generation, RL, evaluation, the command line and the server all run episodes through it.
+"""The one research loop: data generation, RL, evaluation and the command line all run episodes through it.
 
 It hands a policy only what is new, runs the calls it makes, and ends with a typed ending and a whole record, whatever happens
 on the way: retries, budgets and forced answers are the profile's. Its rules are pinned in ``tests/agent/test_loop_rules.py``.
@@ -33,7 +33,7 @@ class End:
 
 
 class Episode:
-    """One episode under way; what it is given is what `Agent.run` says, ``replay`` its policy, clock and calls."""
+    """One episode under way."""
 
     def __init__(
         self,
@@ -47,6 +47,18 @@ class Episode:
         stop: asyncio.Event | None,
         finish_early: asyncio.Event | None,
     ) -> None:
+        """Open a session of the policy.
+
+        question: What is researched, and the pages that its tools must not show.
+        seeds: Of sampling and of the world's behaviour.
+        replay: The policy, the clock and how calls are run: afresh, or from a journal as far as that goes.
+        tools: What the agent may call, by name.
+        profile: Prompts, layouts, budgets and guards.
+        on_event: Called with each event as it comes; None: nobody listens.
+        texts: Whether events include the text of a turn while it is sampled.
+        stop: Once set, the episode ends as cancelled.
+        finish_early: Once set, the next turn is asked for the answer.
+        """
         self._question, self._seeds, self._tools, self._profile = question, seeds, tools, profile
         self._policy, self._clock, self._replay = replay.policy, replay.clock, replay
         self._emit = on_event or (lambda event: None)
@@ -109,7 +121,7 @@ class Episode:
         )
 
     async def _turn(self, turn: int, max_tokens: int) -> End | None:
-        """One standing turn and what follows from it; None: go on."""
+        """One accepted turn and what follows from it; None: go on."""
         guards = self._profile.guards
         completion, parsed, verdict = await self._sample(turn, max_tokens)
         if verdict is Verdict.ANSWER:

@@ -235,7 +235,7 @@ async def opened_agent(
         )
 
 
-def weights(config: AgentConfig, agent: Agent) -> str:
+def journal_identity(config: AgentConfig, agent: Agent) -> str:
     """What episodes depend on and no record shows, for a `Journal`: which weights answer, over which pages, read by whom."""
     model = config.model if config.model.partition(":")[0] in SCRIPTS else weights_of(config.model)
     over = " ".join(place.fingerprint for place in agent.places.values()) or agent.fingerprint

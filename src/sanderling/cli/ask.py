@@ -19,7 +19,7 @@ from rich.console import Console
 
 from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
-from sanderling.agent.opening import AskConfig, opened_agent, stop_on_interrupt, weights
+from sanderling.agent.opening import AskConfig, journal_identity, opened_agent, stop_on_interrupt
 from sanderling.cli import exits
 from sanderling.cli.options import (
     RUN,
@@ -108,7 +108,7 @@ async def _ask(
     )
     async with opening as agent:
         id = episode_id(question, agent, config.agent.seed)
-        with _journal(store, id, weights(config.agent, agent), console) as journal:
+        with _journal(store, id, journal_identity(config.agent, agent), console) as journal:
             done = await research(question, agent, seed=config.agent.seed, console=console, journal=journal, log=log)
             if store is not None:
                 store.append(done)

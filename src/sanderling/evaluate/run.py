@@ -21,7 +21,7 @@ from pydantic import Field
 
 from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
-from sanderling.agent.opening import AgentConfig, check_agent, opened_agent, weights
+from sanderling.agent.opening import AgentConfig, check_agent, journal_identity, opened_agent
 from sanderling.core.asking import BudgetSpentError, placed
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
@@ -216,7 +216,7 @@ async def run_benchmark(
         common = {"private": about.private, "spending": spending, "on_retry": on_retry}
         opening = opened_agent(config.agent, questions, guard=guarding.guard(log.guard_file), **common)
         agent = await stack.enter_async_context(opening)
-        journal = stack.enter_context(Journal(log.root, weights(config.agent, agent)))
+        journal = stack.enter_context(Journal(log.root, journal_identity(config.agent, agent)))
         asked = prompt_for(benchmark, judging)
         judges = opened_judges(judging, spending, prompt=asked, concurrency=concurrency, on_retry=on_retry)
         first, second = await stack.enter_async_context(judges)

@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 
 from sanderling.agent.agent import Agent, attempt_id
 from sanderling.agent.journal import Journal
-from sanderling.agent.opening import AgentConfig, opened_agent, weights
+from sanderling.agent.opening import AgentConfig, journal_identity, opened_agent
 from sanderling.core.asking import placed
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
@@ -69,7 +69,7 @@ async def generate_file(
     opening = opened_agent(teacher, questions, spending=spending, on_retry=on_retry)
     async with opening as agent, judging as (judge, _):
         assert judge is not None
-        with Journal(beside(config.out), weights(teacher, agent)) as journal:
+        with Journal(beside(config.out), journal_identity(teacher, agent)) as journal:
             return await generate(
                 questions, config.attempts, agent, judge, config.out,
                 journal=journal, seed=teacher.seed, concurrency=teacher.concurrency, watch=watch, cancel=cancel,
