@@ -31,8 +31,9 @@ from sanderling.world.blocked import Blocklist, spots
 from sanderling.world.contract import Occasion
 from sanderling.world.cutting import split_page
 from sanderling.world.disk.store import open_world, read_manifest
-from sanderling.world.filters import MaskedWorld, filtered, without_links
+from sanderling.world.filters import MaskedWorld, filtered
 from sanderling.world.guard import Guard
+from sanderling.world.links import without_links
 from sanderling.world.live import LiveWeb, web_settings
 from sanderling.world.opening import open_as_met
 from sanderling.world.recorded import ReplayTable

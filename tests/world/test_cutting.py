@@ -12,7 +12,7 @@ from sanderling.world.contract import Page, answered
 from sanderling.world.cutting import Prices, affordable, find_links, split_page
 from sanderling.world.faults.profiles import PROFILES, FaultProfile, PageNoise
 from sanderling.world.faults.world import FaultyWorld, Made, made_url
-from sanderling.world.filters import without_links
+from sanderling.world.links import without_links
 from sanderling.world.local import LocalWorld
 from sanderling.world.passages import extract
 from sanderling.world.text import word_count

@@ -14,7 +14,8 @@ from sanderling.world.addresses import canonical_url
 from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Occasion, Page, VisitReply, World, answered, missing
 from sanderling.world.disk.duplicates import THRESHOLD, file_name, load_groups, near_duplicates, save_groups, signature
-from sanderling.world.filters import Filter, MaskedWorld, filtered, read_blocklist, without_links
+from sanderling.world.filters import Filter, MaskedWorld, filtered, read_blocklist
+from sanderling.world.links import without_links
 from sanderling.world.local import LocalWorld
 
 ORLO = "https://w.example/Orlo_(poet)"

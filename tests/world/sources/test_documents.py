@@ -13,7 +13,7 @@ from sanderling.cli.world import app
 from sanderling.world.addresses import canonical_url
 from sanderling.world.cutting import find_links
 from sanderling.world.disk.store import open_world
-from sanderling.world.filters import without_links
+from sanderling.world.links import without_links
 from sanderling.world.sources.base import Document, HtmlExtractor, Limits, Reason
 from sanderling.world.sources.documents import Kind, read_document
 from sanderling.world.sources.html import main_content, markdown
