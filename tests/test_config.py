@@ -243,6 +243,12 @@ def test_the_description_of_settings_is_a_file_of_them() -> None:
     assert describe(Either) == "# how large\nsize = 1\n# needed =\n"
 
 
+@given(SETTINGS)
+def test_the_description_of_given_settings_reads_back_as_they_were(config: Settings) -> None:
+    assert load_config(Settings, describe(config), "back") == config
+    assert ("[extra]" in describe(config).splitlines()) == (config.extra is not None)
+
+
 def test_none_is_left_out() -> None:
     assert "extra" not in tomllib.loads(to_toml(Settings()))
 

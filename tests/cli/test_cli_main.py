@@ -199,8 +199,10 @@ def test_a_command_lays_file_overrides_and_options_over_a_model(
     read += [call("tide", "Kent", "--set", "days=4", *given)[1].split("Kent")[1].split()[0] for given in ([], ["--days", "5"])]
     assert read == ["7", "3", "4", "5"]
     assert call("tide", "Kent")[1].endswith("in Kent[/]\n")
-    for arguments in (("Kent", "--set", "help"), ("--set", "help")):
-        assert call("tide", *arguments) == (0, "# place =\n# So many.\ndays = 7\n", "")
+    assert call("tide", "--set", "help") == (0, "# place =\n# So many.\ndays = 7\n", "")
+    assert call("tide", "Kent", "--set", "help") == (0, 'place = "Kent"\n# So many.\ndays = 7\n', "")
+    assert call("tide", "Kent", "--set", "days=4", "--set", "help")[1].endswith("days = 4\n")
+    assert call("tide", "Kent", "--set", "day=4", "--set", "help")[0] == 2
     status, _, err = call("tide", "Kent", "--set", "day=4", "--days", "0")
     assert (status, err) == (
         2,
@@ -255,3 +257,20 @@ def test_what_an_agent_lacks_is_told_before_anything_is_opened(
     status, _, told = call(*run, "--model", "m", "--world", str(empty))
     assert status == 2 and told.startswith(f"error: {empty} is not a world") and told.count("\n") == 1
     assert not out.exists()
+
+
+def test_set_help_shows_what_recipe_and_other_settings_give(call: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    own = tmp_path / "mine.py"
+    own.write_text(
+        "from sanderling.rl.credit.table import Estimating\n"
+        'class Mine(Estimating):\n    slope: float = 3.5\n    """How steep."""\n'
+        "def credit(table, config: Mine):\n    return table.outcome * config.slope\n"
+    )
+    status, told, _ = call("train", "rl", "--recipe", "literesearcher-4b", "--set", "world_seed=7", "--set", "help")
+    assert status == 0 and 'title = "literesearcher-4b"' in told and "\nworld_seed = 7\n" in told
+    assert "# Kinds: grpo, dr_grpo, leave_one_out, igpo;" in told and "gain_weight" not in told
+    igpo = call("train", "rl", "--set", "help", "--set", "rl.estimator.kind=igpo")[1]
+    assert '[rl.estimator]\nkind = "igpo"\n' in igpo and "\ngain_weight = 1.0\n" in igpo
+    mine = call("train", "rl", "--recipe", "tiny", "--set", f"rl.estimator.kind={own}:credit", "--set", "help")[1]
+    assert "# How steep.\nslope = 3.5\n" in mine
+    assert "lr = 0.001\n" in call("train", "sft", "--set", "trainer.lr=1e-3", "--set", "help")[1]

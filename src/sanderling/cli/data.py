@@ -34,7 +34,7 @@ from sanderling.cli.options import (
     Set,
     Web,
     Worlds,
-    asked,
+    or_help,
     settings,
     show,
     table,
@@ -169,12 +169,12 @@ def clean(
     from sanderling.data.cleaning.explain import explain
     from sanderling.data.cleaning.files import clean_file
 
-    said = asked(CleaningRecipe, sets)
-    chosen = (
-        read_config(CleaningRecipe, Path(recipe), said)
-        if recipe.endswith(".toml")
-        else load_config(CleaningRecipe, to_toml(get_recipe(recipe)), f"the recipe {recipe}", said)
-    )
+    def read(sets: Sequence[str]) -> CleaningRecipe:
+        if recipe.endswith(".toml"):
+            return read_config(CleaningRecipe, Path(recipe), sets)
+        return load_config(CleaningRecipe, to_toml(get_recipe(recipe)), f"the recipe {recipe}", sets)
+
+    chosen = or_help(read, sets)
     target = get_profile(profile or chosen.profile)
     if explained is not None:
         Console().print(explain(_find(file, explained), chosen, target))
@@ -537,14 +537,14 @@ def run(
 
     Judges stand in the recipe: --set 'judge.judges=["contains", "http://host:port/v1#model"]' asks a model where a rule fails.
     """
-    from sanderling.data.pipeline.config import DataConfig, DataRun, find_data_recipe
+    from sanderling.data.pipeline.config import DataRun, find_data_recipe
     from sanderling.data.pipeline.run import OpenVerdictsError, run_data
     from sanderling.runs.progress import Report
     from sanderling.runs.provenance import command_line
     from sanderling.runs.stages import clear_run
     from sanderling.train.row_source import rows_of_file
 
-    config = find_data_recipe(recipe, asked(DataConfig, sets))
+    config = or_help(lambda others: find_data_recipe(recipe, others), sets)
     if tokenizer is not None:
         config = config.model_copy(update={"tokenizer": tokenizer})
     chosen = DataRun(tuple(sources), out, config)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from sanderling.cli.options import AGENT, JUDGING, PLACE, ConfigFile, Set, asked, settings, show
+from sanderling.cli.options import AGENT, JUDGING, PLACE, ConfigFile, Set, settings, show
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import PROFILES
 from sanderling.merge.settings import Dtype, MergeSettings, Method
@@ -96,7 +96,8 @@ def sweep(
     """
     from sanderling.merge.report import sentences, terminal_table
 
-    sets = asked(SweepConfig, sets)  # before what the arguments say is looked at: for --set help there are none
+    if "help" in (sets or ()):  # for which arguments may be missing
+        settings(SweepConfig, config, sets)
     out = out.resolve()
     if not out.name:
         raise UserError(f"{out} is the root of the file system: choose another directory with --out.")

@@ -6,7 +6,7 @@ twelve options of its own, and everything else is a field of the model.
 
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -99,21 +99,32 @@ def settings(
 ) -> Config:
     """The model's settings: its defaults, a TOML file over them, then ``--set``, then the options that were given.
 
-    ``given``: options by the dotted key of their setting; None was not given. ``--set help`` prints a file of all settings and
-    ends the command. Raises UserError, which tells all wrong settings at once.
+    ``given``: options by the dotted key of their setting; None was not given. ``--set help``: see :func:`or_help`. Raises
+    UserError, which tells all wrong settings at once.
     """
-    sets = asked(model, sets)
     if file is not None:
-        return read_config(model, file, sets, given or {})
-    return load_config(model, "", "the command", sets, given or {})
+        return or_help(lambda sets: read_config(model, file, sets, given or {}), sets)
+    return or_help(lambda sets: load_config(model, "", "the command", sets, given or {}), sets, model)
 
 
-def asked(model: type[Frozen], sets: Sequence[str] | None) -> Sequence[str]:
-    """What ``--set`` says; ``--set help`` prints a file of all the model's settings and ends the command."""
-    if sets and "help" in sets:
-        typer.echo(describe(model), nl=False)
-        raise typer.Exit
-    return sets or ()
+def or_help(read: Callable[[Sequence[str]], Config], sets: Sequence[str] | None, model: type[Config] | None = None) -> Config:
+    """The settings that ``read`` makes of ``--set``.
+
+    ``--set help`` prints them instead, with what file, recipe, options and the other ``--set`` make of them, and ends the
+    command; where nothing else is set and settings are missing still, the defaults of ``model``.
+    """
+    others = [one for one in sets or () if one != "help"]
+    if len(others) == len(sets or ()):
+        return read(others)
+    shown: Frozen | type[Frozen]
+    try:
+        shown = read(others)
+    except UserError:
+        if others or model is None:
+            raise
+        shown = model
+    typer.echo(describe(shown), nl=False)
+    raise typer.Exit
 
 
 def table(*columns: str, title: str | None = None) -> Table:

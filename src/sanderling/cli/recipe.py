@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from sanderling.cli.options import Set, asked
+from sanderling.cli.options import Set, or_help
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -22,13 +22,13 @@ def run(
     sets: Set = None,
 ) -> None:
     """Run a recipe; stages that are done are skipped, and a stage that was killed goes on where it was."""
-    from sanderling.recipes.tiny import TinyConfig, find_recipe
+    from sanderling.recipes.tiny import find_recipe
     from sanderling.recipes.tiny_stages import run_tiny
     from sanderling.runs.progress import Report
     from sanderling.runs.provenance import command_line
     from sanderling.runs.stages import command_in
 
-    config = find_recipe(name, quick=quick, overrides=asked(TinyConfig, sets))
+    config = or_help(lambda others: find_recipe(name, quick=quick, overrides=others), sets)
     directory = out or Path("runs") / (Path(name).stem + ("-quick" if quick else ""))
     with command_in(directory, fresh=fresh, reads=[config.base] if config.base else []):
         run_tiny(config, directory, Report(Console()), command_line())

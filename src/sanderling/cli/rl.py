@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sanderling.cli.options import JUDGING, PLACE, RUN, Set, asked, one_voice
+from sanderling.cli.options import JUDGING, PLACE, RUN, Set, one_voice, or_help
 from sanderling.core.errors import UserError
 from sanderling.recipes.find import find_rl_recipe
 
@@ -106,7 +106,6 @@ def rl(
 
     Everything is checked first. OUT then holds model/, metrics.jsonl, run.db (every rollout) and checkpoints/, by stage.
     """
-    from sanderling.rl.config import RlRecipe
     from sanderling.rl.launch import run_rl_command, run_simple
     from sanderling.rl.prepare import Order
 
@@ -118,8 +117,7 @@ def rl(
         "judges": tuple(judges) if judges else None,
         **served_at(endpoint),
     }
-    sets = asked(RlRecipe, overrides)
-    config = find_rl_recipe(recipe, sets, given)
+    config = or_help(lambda sets: find_rl_recipe(recipe, sets, given), overrides)
     with one_voice() as report:
         order = Order(config, out or Path("runs") / config.title, processes, anyway, fresh)
         (run_simple if simple else run_rl_command)(order, report)

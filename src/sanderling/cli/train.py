@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from sanderling.cli.options import Set, asked, one_voice, show
+from sanderling.cli.options import Set, one_voice, or_help, show
 from sanderling.cli.rl import rl
 from sanderling.core.errors import UserError
 from sanderling.recipes.find import find_rl_recipe, find_settings
@@ -61,7 +61,7 @@ def sft(
     from sanderling.train.sft.run import Order, run_sft_command
 
     given = {"model": model, "data.files": files or None, "data.profile": profile, "merge": merge or None}
-    config = find_settings("sft", SftConfig, recipe, asked(SftConfig, overrides), given)
+    config = or_help(lambda sets: find_settings("sft", SftConfig, recipe, sets, given), overrides)
     with one_voice() as report:
         run_sft_command(Order(config, out or Path("runs") / config.title, processes, anyway, fresh), report)
 
@@ -93,7 +93,6 @@ def plan(
     ] = None,
 ) -> None:
     """Say what a step needs in memory and time, and what to set when it does not fit; exit status 2 then."""
-    from sanderling.rl.config import RlRecipe
     from sanderling.rl.fit import plan_rl
     from sanderling.train.config import ParallelConfig, SftConfig
     from sanderling.train.fit import Devices, described, devices_here, plan_sft, taken
@@ -109,12 +108,13 @@ def plan(
         return described(device, memory, count)
 
     if not rl:
-        config = find_settings("sft", SftConfig, recipe or "lora-24gb", asked(SftConfig, overrides), {"model": model})
+        named = recipe or "lora-24gb"
+        config = or_help(lambda sets: find_settings("sft", SftConfig, named, sets, {"model": model}), overrides)
         found = plan_sft(config, devices(config.parallel), row_tokens)
         _show_sft(config.title, found)
         sentence = found.sentence
     else:
-        settings = find_rl_recipe(recipe or "dr-venus-4b", asked(RlRecipe, overrides), {"model": model})
+        settings = or_help(lambda sets: find_rl_recipe(recipe or "dr-venus-4b", sets, {"model": model}), overrides)
         stages = plan_rl(settings, devices(settings.parallel), row_tokens, decode_rate)
         for one in stages.stages:
             _show_rl(f"{settings.title}{f', stage {one.stage.name}' if one.stage.name else ''}", one, measured=decode_rate)

@@ -27,7 +27,7 @@ from rich.text import Text
 
 from sanderling.agent.opening import PlaceConfig, opened_reader
 from sanderling.cli import exits
-from sanderling.cli.options import PLACE, Faults, Set, asked, settings, show, table
+from sanderling.cli.options import PLACE, Faults, Set, or_help, settings, show, table
 from sanderling.cli.watch import show_retry
 from sanderling.core.config import load_config, to_toml
 from sanderling.core.errors import UserError
@@ -287,7 +287,7 @@ def embed(
     made = (info.settings if info else settings_for(opened)).model_copy(
         update={"model": opened.model, "dimension": opened.dimension}
     )
-    chosen = load_config(DenseSettings, to_toml(made), "the index", asked(DenseSettings, sets))
+    chosen = or_help(lambda sets: load_config(DenseSettings, to_toml(made), "the index", sets), sets)
     with _progress("Interrupted: the same command goes on after the last whole batch.") as progress:
         done = embed_world(
             directory,

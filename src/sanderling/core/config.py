@@ -21,7 +21,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails, to_json
+from pydantic_core import ErrorDetails, PydanticUndefined, to_json
 
 from sanderling.core.errors import UserError
 from sanderling.core.lenient import without_surrogates
@@ -252,24 +252,38 @@ def to_toml(config: BaseModel) -> str:
     return "\n".join(_lines(config.model_dump(mode="json"), ())).strip() + "\n"
 
 
-def describe(model: type[BaseModel], path: tuple[str, ...] = ()) -> str:
-    """All settings with their defaults and what they are for, as a TOML file; those without a default are commented out."""
+def describe(config: BaseModel | type[BaseModel], path: tuple[str, ...] = ()) -> str:
+    """All settings with their values and what they are for, as a TOML file; of a class, with their defaults.
+
+    Settings without a value are commented out, and so are sections that are not set; of a class, these show their defaults.
+    """
+    model = config if isinstance(config, type) else type(config)
     docs, own, below = _docs(model), "", ""
     for key, field in model.model_fields.items():
         kinds = [kind for kind in get_args(field.annotation) or (field.annotation,) if isinstance(kind, type)]
         sections = [kind for kind in kinds if issubclass(kind, BaseModel)]
-        default = field.get_default(call_default_factory=True, validated_data={})
+        if isinstance(config, BaseModel):
+            value = getattr(config, key)
+        else:
+            value = field.get_default(call_default_factory=True, validated_data={})
         about = "".join(f"# {line}\n" for line in textwrap.wrap(docs.get(key, ""), 76))
         if sections and get_origin(field.annotation) in (None, Union, UnionType):
-            chosen = type(default) if isinstance(default, BaseModel) else sections[0]
-            below += f"\n{about}[{'.'.join((*path, key))}]\n{describe(chosen, (*path, key))}"
-            continue
-        if not isinstance(default, str | bool | int | float | list | tuple | dict | Path):
+            shown = value if isinstance(value, BaseModel) else sections[0]
+            section = f"[{'.'.join((*path, key))}]\n{describe(shown, (*path, key))}"
+            if isinstance(config, BaseModel) and value is None:
+                section = "".join(f"# {line}\n" for line in section.splitlines() if line and not line.startswith("#"))
+            below += f"\n{about}{_kinds(field)}{section}"
+        elif value is None or value is PydanticUndefined:
             own += f"{about}# {key} =\n"
-            continue
-        value = json.loads(to_json({key: default}))[key]
-        own += f"{about}{key} = {_literal(value)}\n"
+        else:
+            own += f"{about}{key} = {_literal(json.loads(to_json({key: value}))[key])}\n"
     return own + below
+
+
+def _kinds(field: FieldInfo) -> str:
+    """The built-in kinds of a section, each of which has settings of its own."""
+    names = [", ".join(mark.builtins) for mark in field.metadata if hasattr(mark, "builtins")]
+    return "".join(f"# Kinds: {name}; each has settings of its own.\n" for name in names)
 
 
 def _docs(model: type[BaseModel]) -> dict[str, str]:
