@@ -54,11 +54,11 @@ from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import SystemClock
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.rl.config import PipelineConfig, RlConfig, Straggler
-from sanderling.rl.contract import Actor, Ask, Fate
+from sanderling.rl.contract import Actor, Ask, GroupStatus
 from sanderling.rl.denoise import DenoiseConfig
 from sanderling.rl.queue import Ledger
 from sanderling.rl.run import run_rl
-from sanderling.rl.step import sift
+from sanderling.rl.step import filter_group
 from sanderling.runs.provenance import command_line, machine
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
@@ -190,10 +190,10 @@ def figures(setting: Setting, config: RlConfig, ledger: Path, policy: Directed, 
     for batch in files.batches()[setting.warm :]:
         for one in batch.groups:
             group = files.group(one.number, {})
-            for sifted in sift(group, batch.step, config, PROFILE):
-                trajectory = sifted.ended.trajectory
-                used = one.fate is Fate.USED and sifted.left_out is None
-                why = "used" if used else one.fate.value if one.fate is not Fate.USED else str(sifted.left_out)
+            for filtered in filter_group(group, batch.step, config, PROFILE):
+                trajectory = filtered.rollout.trajectory
+                used = one.status is GroupStatus.USED and filtered.left_out is None
+                why = "used" if used else one.status.value if one.status is not GroupStatus.USED else str(filtered.left_out)
                 prefilled, sampled = policy.tokens[trajectory.question.id, trajectory.seeds.attempt]
                 # What its tokens took, by what one takes in the mean.
                 spent[why] += prefilled * last.prefill / last.prefilled + sampled * last.decode / last.sampled

@@ -100,7 +100,7 @@ def counted(out: Path, size: int) -> dict[str, Any]:
     steps = read_metrics(out / METRICS)
     return {
         "steps": len(steps),
-        "groups": Counter(group.fate.value for group in settled),
+        "groups": Counter(group.status.value for group in settled),
         "rollouts": stored,
         "groups_with_rollouts_missing_or_twice": wrong + len(settled) - len({group.number for group in settled}),
         "several_versions": sum(step["several_versions"] for step in steps) / len(steps),

@@ -16,10 +16,10 @@ from sanderling.rl.denoise import (
     Noise,
     Place,
     capped_turns,
+    denoise_group,
     is_flat,
     is_outage,
     repeated_turns,
-    sift,
 )
 
 PROFILE = Profile(name="p", source="test", system_prompt="s", force_hint="now", malformed_hint="{problem}", think_prefix="")
@@ -48,12 +48,12 @@ def rollout(
 
 def noises(group: Sequence[tuple[Trajectory, float | None]], seed: int = 0, **extreme) -> list[Noise | None]:
     config = DenoiseConfig(extreme=ExtremeConfig(**extreme))
-    return [one.noise for one in sift(group, config, PROFILE, seed)]
+    return [one.noise for one in denoise_group(group, config, PROFILE, seed)]
 
 
 @pytest.mark.parametrize("ending", list(Ending))
 def test_with_everything_off_only_what_is_unscored_is_left_out(ending: Ending):
-    (one,) = sift([(rollout(turn("a"), turn("a"), "broken", ending=ending), 0.0)], OFF, PROFILE)
+    (one,) = denoise_group([(rollout(turn("a"), turn("a"), "broken", ending=ending), 0.0)], OFF, PROFILE)
     assert (one.noise is None) == ending.scored == one.trained
     assert not any(one.capped)
 
@@ -63,14 +63,14 @@ def test_with_everything_off_only_what_is_unscored_is_left_out(ending: Ending):
 def test_a_zero_that_somebody_gave_an_outage_never_enters_the_baseline(ending: Ending, place: Place):
     # The trap: AgentRL abandons such a trajectory, but its zero stays in the task's scores, which the others are compared with.
     group = [(rollout(ANSWER), 1.0), (rollout(turn("a"), ending=ending), 0.0), (rollout(ANSWER), 0.0)]
-    sifted = sift(group, DenoiseConfig(extreme=ExtremeConfig(over_long=True, place=place)), PROFILE)
-    assert [one.outcome for one in sifted] == [1.0, None, 0.0]
-    assert sifted[1].noise is Noise.OUTAGE
+    found = denoise_group(group, DenoiseConfig(extreme=ExtremeConfig(over_long=True, place=place)), PROFILE)
+    assert [one.outcome for one in found] == [1.0, None, 0.0]
+    assert found[1].noise is Noise.OUTAGE
     assert is_outage(*group[1])
 
 
 def test_a_judge_that_failed_is_an_outage_and_no_zero():
-    (one,) = sift([(rollout(ANSWER), None)], OFF, PROFILE)
+    (one,) = denoise_group([(rollout(ANSWER), None)], OFF, PROFILE)
     assert one.noise is Noise.OUTAGE and one.outcome is None
     assert is_outage(rollout(ANSWER), None) and not is_outage(rollout(ANSWER), 0.0)
 
@@ -95,10 +95,10 @@ def test_over_long_is_who_had_no_room_left_and_gave_no_answer(ending: Ending, no
 @pytest.mark.parametrize("place", list(Place))
 def test_where_an_extreme_one_stands_is_a_setting(place: Place):
     group = [(rollout(ANSWER), 1.0), (rollout(turn("a"), ending=Ending.TURN_LIMIT), 0.0)]
-    sifted = sift(group, DenoiseConfig(extreme=ExtremeConfig(over_long=True, place=place)), PROFILE)
-    assert not sifted[1].trained
-    assert sifted[1].outcome == (0.0 if place is Place.BASELINE else None)
-    assert is_flat([one.outcome for one in sifted], OFF) == (place is Place.OUT)
+    found = denoise_group(group, DenoiseConfig(extreme=ExtremeConfig(over_long=True, place=place)), PROFILE)
+    assert not found[1].trained
+    assert found[1].outcome == (0.0 if place is Place.BASELINE else None)
+    assert is_flat([one.outcome for one in found], OFF) == (place is Place.OUT)
 
 
 def test_kept_over_long_ones_are_chosen_by_seed_and_not_by_order():
@@ -150,7 +150,7 @@ def test_format_errors_and_repeats_are_capped_and_stay():
     both = DenoiseConfig(format=FormatConfig(no_positive_credit=True, repeated=True))
     assert capped_turns(trajectory, both, PROFILE) == (False, True, True, False)
     assert capped_turns(trajectory, DenoiseConfig(format=FormatConfig(repeated=True)), PROFILE) == (False, False, True, False)
-    one = sift([(trajectory, 1.0)], both, PROFILE)[0]
+    one = denoise_group([(trajectory, 1.0)], both, PROFILE)[0]
     assert one.trained and one.outcome == 1.0, "signals are removed, not corrected"
 
 

@@ -10,7 +10,7 @@ from train_records import record
 from sanderling.core.profiles import ToolNames
 from sanderling.core.record import Trajectory
 from sanderling.core.types import Ending, ToolCall
-from sanderling.rl.contract import Ended, Group
+from sanderling.rl.contract import FinishedRollout, Group
 from sanderling.rl.credit import GrpoConfig, build_estimator
 from sanderling.rl.credit.table import Components, Graded, build_table
 from sanderling.rl.health import (
@@ -63,7 +63,7 @@ def test_query_style_counts_every_query_of_every_call():
     assert list(queries(trajectory)) == [
         'who was "Anna Berg"', "tidal flats", "the “Wadden Sea” today", 'an unfinished "quote',
     ]  # fmt: skip
-    figures = rollout_figures([Ended(trajectory, 1.0)])
+    figures = rollout_figures([FinishedRollout(trajectory, 1.0)])
     assert figures["quoted_queries"] == 0.5 and figures["query_words"] == (4 + 2 + 4 + 3) / 4
     assert figures["queries_per_turn"] == 1.0
 
@@ -75,8 +75,8 @@ def test_queries_are_read_by_the_profile_s_names_and_never_break():
 
 
 def test_no_answer_and_truncation_are_shares_of_what_was_scored():
-    def ended(ending: Ending, answer: str | None, outcome: float | None = 0.0) -> Ended:
-        return Ended(record("sa", ending=ending, answer=answer), outcome)
+    def ended(ending: Ending, answer: str | None, outcome: float | None = 0.0) -> FinishedRollout:
+        return FinishedRollout(record("sa", ending=ending, answer=answer), outcome)
 
     rollouts = [
         ended(Ending.ANSWERED, "Oslo", 1.0),
@@ -101,7 +101,9 @@ def test_reasoning_is_measured_in_tokens_of_the_turn():
 
 
 def test_repeated_turns_are_a_share_of_turns():
-    figures = rollout_figures([Ended(said(record("sssa"), {"text": "x"}, {"text": "x"}, {"text": "y"}, {"text": "x"}), 0.0)])
+    figures = rollout_figures(
+        [FinishedRollout(said(record("sssa"), {"text": "x"}, {"text": "x"}, {"text": "y"}, {"text": "x"}), 0.0)]
+    )
     assert figures["repeated_turns"] == 0.5 and figures["turns"] == 4
 
 
@@ -109,8 +111,8 @@ def test_behaviour_is_measured_on_dropped_groups_too():
     # All of a group without an answer is flat: dynamic sampling drops it, and a collapse would be out of sight.
     silent = record("s", ending=Ending.NO_ANSWER, answer=None, question="silent")
     right, wrong = record("sa", name="r", question="q"), record("sa", name="w", question="q", answer="Bergen")
-    used = Group(0, right.question, (Ended(right, 1.0), Ended(wrong, 0.0)))
-    flat = Group(1, silent.question, (Ended(silent, 0.0), Ended(silent, 0.0)))
+    used = Group(0, right.question, (FinishedRollout(right, 1.0), FinishedRollout(wrong, 0.0)))
+    flat = Group(1, silent.question, (FinishedRollout(silent, 0.0), FinishedRollout(silent, 0.0)))
     batch = [graded(right, 1.0), graded(wrong, 0.0)]
     table = build_table(batch)
     blind = step_metrics(batch, table, np.ones(len(table)))

@@ -21,7 +21,7 @@ from safetensors.numpy import load_file
 from test_rl_real_policy import base as base  # the fixture
 
 from sanderling.core.chat import load_tokenizer
-from sanderling.rl.contract import Actor, Fate
+from sanderling.rl.contract import Actor, GroupStatus
 from sanderling.rl.queue import Ledger
 from sanderling.rl.run import CHECKPOINTS, run_rl
 from sanderling.train.encoding import Encoding
@@ -106,7 +106,7 @@ def test_kills_lose_nothing(base: Path, tmp_path: Path, wanted: int):
     spanning = [v for line in said for v in [line["versions"]] if v and len(set(v)) > 1]
     several = sum(line["several_versions"] for line in read_metrics(out / "metrics.jsonl"))
     assert several > 0 or spanning, "some trajectories lived through an update"
-    assert any(group.fate is Fate.USED for batch in batches for group in batch.groups)
+    assert any(group.status is GroupStatus.USED for batch in batches for group in batch.groups)
     replayed(base, out)
 
 

@@ -15,12 +15,12 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.core.types import Ending
 from sanderling.rl.config import PipelineConfig, SelectionConfig, Straggler
-from sanderling.rl.contract import Actor, Ask, Fate
+from sanderling.rl.contract import Actor, Ask, GroupStatus
 from sanderling.rl.denoise import DenoiseConfig, ExtremeConfig
 from sanderling.rl.health import Alarm, HealthConfig, HealthPause
 from sanderling.rl.queue import Ledger, Rollouts
 from sanderling.rl.run import apart_from, run_rl
-from sanderling.rl.step import Learner, dealt
+from sanderling.rl.step import Learner, split_updates
 from sanderling.runs.run import RECORDS, Run
 from sanderling.train.contract import Row
 from sanderling.train.encoding import Encoding
@@ -220,7 +220,7 @@ def test_processes_share_what_may_be_under_way(
                 ledger,
                 questions,
                 lambda number: QUESTIONS[number % 3],
-                lambda group, version: Fate.USED,
+                lambda group, version: GroupStatus.USED,
             ),
             *(places, set(), 1, asyncio.Semaphore(16)),
         ) as rollouts:
@@ -312,14 +312,14 @@ def test_stragglers_are_asked_early_enough_to_answer(base: Path, tmp_path: Path)
     pipeline = PipelineConfig(max_staleness=2, straggler=Straggler.CUT_OFF)
     actor = run(changed(CONFIG, steps=6, group_size=2, pipeline=pipeline), base, tmp_path / "run", LateByATurn)
     assert 3 in actor.hurried
-    assert Fate.STALE not in [g.fate for batch in Ledger(tmp_path / "run").batches() for g in batch.groups]
+    assert GroupStatus.STALE not in [g.status for batch in Ledger(tmp_path / "run").batches() for g in batch.groups]
 
 
 def test_the_branches_of_a_trajectory_are_trained_in_one_update():
     rows = [Row(np.arange(3), np.ones(3, dtype=bool), trajectory=name) for name in "aabcc"]
-    parts = dealt(rows, 2)
+    parts = split_updates(rows, 2)
     assert [[row.trajectory for row in part] for part in parts] == [["a", "a", "c", "c"], ["b"]]
-    assert [[row.trajectory for row in part] for part in dealt(rows[:2], 3)] == [["a", "a"]], "no empty update"
+    assert [[row.trajectory for row in part] for part in split_updates(rows[:2], 3)] == [["a", "a"]], "no empty update"
 
 
 async def test_whoever_cancels_waits_for_what_is_being_computed():

@@ -14,14 +14,14 @@ from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
 from sanderling.rl import queue
 from sanderling.rl.config import PipelineConfig, RlConfig, SelectionConfig
-from sanderling.rl.contract import Actor, Ask, Ended, Fate, Group, ScorerAwayError
+from sanderling.rl.contract import Actor, Ask, FinishedRollout, Group, GroupStatus, ScorerAwayError
 from sanderling.rl.credit import IgpoConfig
 from sanderling.rl.credit.igpo import IgpoMode
 from sanderling.rl.denoise import DenoiseConfig, ExtremeConfig
 from sanderling.rl.gain import GainConfig
 from sanderling.rl.queue import Ledger
 from sanderling.rl.run import run_rl
-from sanderling.rl.step import fate, sift
+from sanderling.rl.step import filter_group, group_status
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
 
@@ -94,12 +94,14 @@ def test_replies_that_nobody_can_read_cost_their_rollouts_and_no_run(base: Path,
     assert [line["unscored"] for line in log] == [pytest.approx(1 / 6)] * 3 and log[-1]["updates"] == 1
 
 
-@pytest.mark.parametrize(("least", "unscored", "found"), [(0.75, 2, Fate.USED), (0.75, 3, Fate.UNSCORED), (0.0, 6, Fate.USED)])
-def test_a_group_needs_most_of_its_outcomes(least: float, unscored: int, found: Fate):
+@pytest.mark.parametrize(
+    ("least", "unscored", "found"), [(0.75, 2, GroupStatus.USED), (0.75, 3, GroupStatus.UNSCORED), (0.0, 6, GroupStatus.USED)]
+)
+def test_a_group_needs_most_of_its_outcomes(least: float, unscored: int, found: GroupStatus):
     config = changed(CONFIG, group_size=8, denoise=DenoiseConfig(least_scored=least))
     outcomes = [None if at < unscored else float(at % 2) for at in range(8)]
-    group = Group(0, QUESTIONS[0], tuple(Ended(record("sva"), outcome) for outcome in outcomes))
-    assert fate(group, 0, config, PROFILE) is found
+    group = Group(0, QUESTIONS[0], tuple(FinishedRollout(record("sva"), outcome) for outcome in outcomes))
+    assert group_status(group, 0, config, PROFILE) is found
 
 
 @pytest.mark.parametrize("away", [2, 3])
@@ -197,6 +199,6 @@ def test_what_is_too_old_takes_no_place_among_the_over_long_ones_that_are_kept()
         config = changed(CONFIG, group_size=4, denoise=denoise, seed=seed, pipeline=PipelineConfig(max_staleness=1))
         rollouts = [record("sva", name=f"q0-{at}", version=0 if at < 2 else 5) for at in range(4)]
         long = {"ending": Ending.TURN_LIMIT, "answer": None}
-        ended = tuple(Ended(one.model_copy(update=long) if at != 3 else one, 0.0) for at, one in enumerate(rollouts))
-        found = sift(Group(0, QUESTIONS[0], ended), 6, config, PROFILE)
+        ended = tuple(FinishedRollout(one.model_copy(update=long) if at != 3 else one, 0.0) for at, one in enumerate(rollouts))
+        found = filter_group(Group(0, QUESTIONS[0], ended), 6, config, PROFILE)
         assert [one.left_out for one in found] == ["stale", "stale", None, None]

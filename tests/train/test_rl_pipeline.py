@@ -15,11 +15,11 @@ from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
 from sanderling.policy.weight_sync import copied, copy_into
 from sanderling.rl.config import PipelineConfig, RlConfig, SelectionConfig, Straggler
-from sanderling.rl.contract import Actor, Ask, Ended, Fate, Group, oldest_version
+from sanderling.rl.contract import Actor, Ask, FinishedRollout, Group, GroupStatus, oldest_version
 from sanderling.rl.denoise import DenoiseConfig
 from sanderling.rl.queue import Ledger
 from sanderling.rl.run import run_rl
-from sanderling.rl.step import STALE, fate, sift
+from sanderling.rl.step import STALE, filter_group, group_status
 from sanderling.runs.run import DATABASE, records
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
@@ -181,19 +181,19 @@ def test_who_comes_too_late_is_left_out_and_replaced(base: Path, tmp_path: Path)
     config = changed(CONFIG, steps=6, group_size=2, pipeline=PipelineConfig(max_staleness=1))
     run(config, base, tmp_path / "run", Late)
     batches = Ledger(tmp_path / "run").batches()
-    fates = {group.number: group.fate for batch in batches for group in batch.groups}
-    assert fates[1] is Fate.STALE
-    assert sum(fate is Fate.USED for fate in fates.values()) == 6 * config.questions_per_step
+    statuses = {group.number: group.status for batch in batches for group in batch.groups}
+    assert statuses[1] is GroupStatus.STALE
+    assert sum(status is GroupStatus.USED for status in statuses.values()) == 6 * config.questions_per_step
 
 
 def test_a_group_goes_on_without_the_one_that_is_too_old():
     config = changed(CONFIG, pipeline=PipelineConfig(max_staleness=2), group_size=3)
-    rollouts = tuple(Ended(record("sva", version=version), float(version == 6)) for version in (3, 4, 6))
+    rollouts = tuple(FinishedRollout(record("sva", version=version), float(version == 6)) for version in (3, 4, 6))
     group = Group(0, QUESTIONS[0], rollouts)
-    found = sift(group, 6, config, PROFILE)
+    found = filter_group(group, 6, config, PROFILE)
     assert [(one.left_out, one.outcome) for one in found] == [(STALE, None), (None, 0.0), (None, 1.0)]
-    assert fate(group, 6, config, PROFILE) is Fate.USED
-    assert fate(group, 7, config, PROFILE) is Fate.STALE, "one alone tells nothing"
+    assert group_status(group, 6, config, PROFILE) is GroupStatus.USED
+    assert group_status(group, 7, config, PROFILE) is GroupStatus.STALE, "one alone tells nothing"
 
 
 def test_stragglers_are_asked_for_their_answer_before_they_are_too_old(base: Path, tmp_path: Path):
@@ -201,8 +201,8 @@ def test_stragglers_are_asked_for_their_answer_before_they_are_too_old(base: Pat
     config = changed(CONFIG, steps=6, group_size=2, pipeline=pipeline)
     actor = run(config, base, tmp_path / "run", Late)
     assert 3 in actor.hurried
-    fates = [group.fate for batch in Ledger(tmp_path / "run").batches() for group in batch.groups]
-    assert Fate.STALE not in fates
+    statuses = [group.status for batch in Ledger(tmp_path / "run").batches() for group in batch.groups]
+    assert GroupStatus.STALE not in statuses
 
 
 def test_a_synchronous_step_cuts_off_its_last_tenth(base: Path, tmp_path: Path):
@@ -232,8 +232,8 @@ class Broken(Bandit):
 def test_an_outage_is_tried_again_and_a_group_of_outages_is_replaced(base: Path, tmp_path: Path):
     actor = run(CONFIG, base, tmp_path / "run", Broken)
     assert [actor.tries[attempt] for attempt in range(6)] == [3] * 6 and actor.tries[6] == 2
-    fates = [group.fate for group in Ledger(tmp_path / "run").batches()[0].groups]
-    assert sorted(fates) == [Fate.UNSCORED, Fate.USED, Fate.USED]
+    statuses = [group.status for group in Ledger(tmp_path / "run").batches()[0].groups]
+    assert sorted(statuses) == [GroupStatus.UNSCORED, GroupStatus.USED, GroupStatus.USED]
 
 
 def test_a_world_that_is_down_stops_the_run_with_its_reason(base: Path, tmp_path: Path):
@@ -246,7 +246,7 @@ def test_groups_without_variance_are_replaced_until_there_are_enough(base: Path,
     run(config, base, tmp_path / "run")
     batches = Ledger(tmp_path / "run").batches()
     assert [len(batch.used) for batch in batches] == [2, 2, 2]
-    flat = [group for batch in batches for group in batch.groups if group.fate is Fate.FLAT]
+    flat = [group for batch in batches for group in batch.groups if group.status is GroupStatus.FLAT]
     assert flat and all(len(set(group.outcomes)) == 1 for group in flat)
     log = read_metrics(tmp_path / "run" / "metrics.jsonl")
     assert sum(line["groups_flat"] for line in log) == len(flat)

@@ -1,4 +1,4 @@
-"""The real loop against the teaching one, which shares none of its estimators, losses, rows, packing or optimizer code."""
+"""The real loop against the one on a page, which shares none of its estimators, losses, rows, packing or optimizer code."""
 
 import asyncio
 from contextlib import nullcontext
@@ -29,7 +29,7 @@ from sanderling.rl.credit.igpo import IgpoMode
 from sanderling.rl.credit.table import Graded, build_table
 from sanderling.rl.denoise import turn_penalties
 from sanderling.rl.gain import GainConfig, Probe
-from sanderling.rl.rl_loop import Lesson, Try, give_credit, give_credit_to_go, outcome, teach
+from sanderling.rl.rl_loop import ScoredRollout, Settings, outcome, returns_credit, separate_credit, train
 from sanderling.rl.run import run_rl
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import Packing, TrainerConfig
@@ -161,7 +161,7 @@ def test_the_real_loop_gives_the_same_updates(
     model = load_model(base)
     before = {name: value.detach().clone() for name, value in model.named_parameters()}
     walker_here = Walker(model, **walker)
-    lesson = Lesson(
+    simple = Settings(
         steps=3,
         questions_per_step=trainer.get("per_step", 2),
         group_size=6,
@@ -176,23 +176,24 @@ def test_the_real_loop_gives_the_same_updates(
     def penalties(trajectory: Trajectory) -> list[float]:
         return turn_penalties(trajectory, PROFILE, penalty)
 
-    log = asyncio.run(teach(model, QUESTIONS, walker_here.rollout, lesson, WordTokenizer().encode, penalties))
+    log = asyncio.run(train(model, QUESTIONS, walker_here.rollout, simple, WordTokenizer().encode, penalties))
     assert set(walker_here.asks) == set(asked), "the same questions, seeds and attempts"
     assert all(0.0 < line["reward"] < 1.0 for line in log)
     same_figures(log, metrics)
     same_weights(model, theirs, before)
 
 
-def test_what_a_lesson_is_not_told_is_what_the_real_run_is_not_told():
-    lesson, real = Lesson(), RlConfig()
-    assert lesson.returns is (IgpoConfig().mode is IgpoMode.RETURNS) and lesson.gamma == IgpoConfig().gamma
-    assert (lesson.steps, lesson.questions_per_step, lesson.group_size) == (
+def test_the_default_settings_are_those_of_the_real_run():
+    simple, real = Settings(), RlConfig()
+    assert simple.returns is (IgpoConfig().mode is IgpoMode.RETURNS) and simple.gamma == IgpoConfig().gamma
+    assert (simple.steps, simple.questions_per_step, simple.group_size) == (
         real.steps,
         real.questions_per_step,
         real.group_size,
     )
-    assert (lesson.clip_low, lesson.clip_high) == (real.loss.clip_low, real.loss.clip_high)
-    assert (lesson.lr, lesson.weight_decay, lesson.grad_clip) == (
+    assert (simple.clip_low, simple.clip_high) == (real.loss.clip_low, real.loss.clip_high)
+    assert (simple.betas, simple.eps) == (real.trainer.betas, real.trainer.eps)
+    assert (simple.lr, simple.weight_decay, simple.grad_clip) == (
         real.trainer.lr,
         real.trainer.weight_decay,
         real.trainer.grad_clip,
@@ -243,9 +244,9 @@ def test_so_it_does_over_the_real_policy_and_the_one_agent_loop(tmp_path: Path):
     )
     model = load_model(base)
     before = {name: value.detach().clone() for name, value in model.named_parameters()}
-    lesson = Lesson(steps=2, questions_per_step=1, group_size=4, lr=LR, temperature=0.8)
+    simple = Settings(steps=2, questions_per_step=1, group_size=4, lr=LR, temperature=0.8)
     rollout = connect(model).rollout
-    log = asyncio.run(teach(model, [question], rollout, lesson, penalties=lambda one: turn_penalties(one, profile)))
+    log = asyncio.run(train(model, [question], rollout, simple, penalties=lambda one: turn_penalties(one, profile)))
     same_figures(log, metrics)
     same_weights(model, theirs, before)
 
@@ -268,27 +269,27 @@ def test_without_gains_and_without_discount_every_turn_is_as_good_as_the_answer(
     question = QUESTIONS[0]
     node = Node(parent=None, role=Role.ASSISTANT, kind=NodeKind.TURN, text="x")
     trajectory = Trajectory(id="t", question=question, nodes=(node,), leaf=0, ending=Ending.ANSWERED)
-    tries = [Try(trajectory, right, [None] * turns) for right, turns in ((1.0, 3), (0.0, 1), (0.0, 2), (1.0, 5))]
-    give_credit(tries, gamma=1.0)
-    for one in tries:
+    rollouts = [ScoredRollout(trajectory, right, [None] * turns) for right, turns in ((1.0, 3), (0.0, 1), (0.0, 2), (1.0, 5))]
+    separate_credit(rollouts, gamma=1.0)
+    for one in rollouts:
         assert one.advantages == pytest.approx([2 * one.outcome - 1] * len(one.gains), abs=1e-5)
 
 
 def test_a_gain_at_its_group_s_mean_counts_in_the_scale():
-    tries = [
-        Try(record("va", name=f"t{number}", question="q"), float(number == 0), [gain, None])
+    rollouts = [
+        ScoredRollout(record("va", name=f"t{number}", question="q"), float(number == 0), [gain, None])
         for number, gain in enumerate((1.0, 0.0, -1.0))
     ]
-    give_credit(tries, gamma=0.9)
-    table = build_table([Graded(one.trajectory, one.outcome, [0.0] * 2, one.gains) for one in tries])
+    separate_credit(rollouts, gamma=0.9)
+    table = build_table([Graded(one.trajectory, one.outcome, [0.0] * 2, one.gains) for one in rollouts])
     expected = build_estimator(IgpoConfig(mode=IgpoMode.SCALED_SEPARATE, gamma=0.9))(table)
-    np.testing.assert_allclose([a for one in tries for a in one.advantages], expected, atol=1e-9)
+    np.testing.assert_allclose([a for one in rollouts for a in one.advantages], expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("mode", [IgpoMode.SCALED_SEPARATE, IgpoMode.RETURNS])
 @given(data=st.data())
 def test_its_igpo_is_the_estimator_s(mode: IgpoMode, data: st.DataObject):
-    tries = []
+    rollouts = []
     for number in range(data.draw(st.integers(1, 7))):
         trajectory = record(
             data.draw(st.text("sv", min_size=0, max_size=5)) + "a", name=f"t{number}", question=f"q{number % 2}"
@@ -296,8 +297,8 @@ def test_its_igpo_is_the_estimator_s(mode: IgpoMode, data: st.DataObject):
         turns = len(list(trajectory.turns()))
         gain = st.one_of(st.none(), st.floats(-3, 3), st.just(0.0))
         gains = data.draw(st.lists(gain, min_size=turns - 1, max_size=turns - 1))
-        tries.append(Try(trajectory, data.draw(st.sampled_from([0.0, 1.0])), [*gains, None], group=number % 2))
-    (give_credit_to_go if mode is IgpoMode.RETURNS else give_credit)(tries, gamma=0.9)
-    table = build_table([Graded(one.trajectory, one.outcome, [0.0] * len(one.gains), one.gains) for one in tries])
+        rollouts.append(ScoredRollout(trajectory, data.draw(st.sampled_from([0.0, 1.0])), [*gains, None], group=number % 2))
+    (returns_credit if mode is IgpoMode.RETURNS else separate_credit)(rollouts, gamma=0.9)
+    table = build_table([Graded(one.trajectory, one.outcome, [0.0] * len(one.gains), one.gains) for one in rollouts])
     expected = build_estimator(IgpoConfig(mode=mode, gamma=0.9))(table)
-    np.testing.assert_allclose([a for one in tries for a in one.advantages], expected, atol=1e-9)
+    np.testing.assert_allclose([a for one in rollouts for a in one.advantages], expected, atol=1e-9)

@@ -13,7 +13,7 @@ from sanderling.core.types import Ending
 from sanderling.rl.credit import LeaveOneOutConfig, build_estimator
 from sanderling.rl.credit.table import Graded, build_table
 from sanderling.rl.curriculum import CurriculumConfig
-from sanderling.rl.denoise import DenoiseConfig, ExtremeConfig, FormatConfig, Place, sift, turn_penalties
+from sanderling.rl.denoise import DenoiseConfig, ExtremeConfig, FormatConfig, Place, denoise_group, turn_penalties
 from sanderling.rl.health import RULES, Alarm, HealthConfig, HealthPause
 from sanderling.rl.run import HealthWarning
 from sanderling.rl.step import credit_rows
@@ -25,10 +25,10 @@ pytestmark = pytest.mark.filterwarnings("ignore::sanderling.rl.run.HealthWarning
 
 def credited(group: list[tuple[Trajectory, float | None]], config: DenoiseConfig):
     """Each rollout's advantages under leave-one-out, and the names of those that rows are made of."""
-    sifted = sift(group, config, PROFILE)
+    found = denoise_group(group, config, PROFILE)
     batch = [
         Graded(trajectory, one.outcome, turn_penalties(trajectory, PROFILE), trained=one.trained, capped=one.capped)
-        for (trajectory, _), one in zip(group, sifted, strict=True)
+        for (trajectory, _), one in zip(group, found, strict=True)
     ]
     table = build_table(batch)
     advantages = build_estimator(LeaveOneOutConfig(penalty_weight=0.0))(table)

@@ -74,8 +74,8 @@ class Actor:
     """Told when an outage is not tried again: what a journal holds of that episode is of no use."""
 
 
-class Fate(StrEnum):
-    """What became of a group that ended."""
+class GroupStatus(StrEnum):
+    """Whether a finished group is trained on, or why it is not."""
 
     USED = "used"
     FLAT = "flat"
@@ -89,8 +89,8 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True)
-class Ended:
-    """A rollout that ended, and its outcome."""
+class FinishedRollout:
+    """A finished rollout, and its outcome."""
 
     trajectory: Trajectory
     outcome: float | None
@@ -103,7 +103,7 @@ class Group:
 
     number: int
     question: Question
-    rollouts: tuple[Ended, ...]
+    rollouts: tuple[FinishedRollout, ...]
 
     @property
     def outcomes(self) -> list[float]:

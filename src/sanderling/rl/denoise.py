@@ -123,7 +123,7 @@ class Noise(StrEnum):
 
 
 @dataclass(frozen=True)
-class Sifted:
+class DenoisedRollout:
     """What becomes of one rollout."""
 
     noise: Noise | None
@@ -138,9 +138,9 @@ class Sifted:
         return self.noise is None
 
 
-def sift(
+def denoise_group(
     group: Sequence[tuple[Trajectory, float | None]], config: DenoiseConfig, profile: Profile, seed: int = 0
-) -> list[Sifted]:
+) -> list[DenoisedRollout]:
     """What becomes of each of a group's rollouts, given with their outcomes (None: unscored).
 
     ``seed`` says which of the over-long ones are kept where ``keep_over_long`` asks for some; the rollouts' order does not.
@@ -148,11 +148,11 @@ def sift(
     noises = [noise_of(trajectory, outcome, config.extreme) for trajectory, outcome in group]
     for kept in _kept([trajectory for trajectory, _ in group], noises, config.extreme, seed):
         noises[kept] = None
-    sifted = []
+    found = []
     for (trajectory, outcome), noise in zip(group, noises, strict=True):
         counts = noise is None or (noise is not Noise.OUTAGE and config.extreme.place is Place.BASELINE)
-        sifted.append(Sifted(noise, outcome if counts else None, capped_turns(trajectory, config, profile)))
-    return sifted
+        found.append(DenoisedRollout(noise, outcome if counts else None, capped_turns(trajectory, config, profile)))
+    return found
 
 
 def is_outage(trajectory: Trajectory, outcome: float | None) -> bool:
@@ -201,7 +201,7 @@ def repeated_turns(trajectory: Trajectory) -> list[bool]:
 def is_flat(outcomes: Sequence[float | None], config: DenoiseConfig) -> bool:
     """Whether a group's outcomes say nothing: best and worst of those that count differ by too little, or there is but one.
 
-    Takes the ``outcome`` of each :class:`Sifted`. What follows from it is the caller's to decide (``drop_flat``).
+    Takes the ``outcome`` of each :class:`DenoisedRollout`. What follows from it is the caller's to decide (``drop_flat``).
     """
     scored = [outcome for outcome in outcomes if outcome is not None]
     spread = max(scored) - min(scored) if scored else 0.0

@@ -26,7 +26,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import ToolNames
 from sanderling.core.record import Node, Trajectory, turn_indices
 from sanderling.core.types import Ending
-from sanderling.rl.contract import Ended, Group
+from sanderling.rl.contract import FinishedRollout, Group
 from sanderling.rl.credit.table import Components, Graded, TurnTable, TurnTool, differ, outcomes
 from sanderling.rl.denoise import repeated_turns
 from sanderling.train.contract import FloatArray
@@ -60,7 +60,7 @@ def step_metrics(
         ended = [one for group in groups for one in group.rollouts]
         spreads = [np.array(group.outcomes) for group in groups if group.outcomes]
     else:
-        ended = [Ended(graded.trajectory, graded.outcome) for graded in batch]
+        ended = [FinishedRollout(graded.trajectory, graded.outcome) for graded in batch]
         found = outcomes(table)
         spreads = [found.outcome[members] for members in found.groups()]
     used = np.isin(table.tool, _TOOLS)
@@ -81,7 +81,7 @@ def step_metrics(
     }
 
 
-def rollout_figures(rollouts: Sequence[Ended], tools: ToolNames = DEFAULT_NAMES) -> dict[str, float]:
+def rollout_figures(rollouts: Sequence[FinishedRollout], tools: ToolNames = DEFAULT_NAMES) -> dict[str, float]:
     """Reward, endings and behaviour. Those that met an outage count in ``unscored`` and ``ending_*`` only."""
     scored = [one for one in rollouts if one.outcome is not None]
     trajectories = [one.trajectory for one in scored]

@@ -70,14 +70,14 @@ def run_rl_command(order: Order, report: Report, look: Look = devices_here) -> N
 
 def run_simple(order: Order, report: Report) -> None:
     """``--simple``: the loop that fits on a page (`rl_loop`), over everything that a run would be checked for."""
-    from sanderling.rl.rl_loop import lesson_of, run
+    from sanderling.rl.rl_loop import run, settings_of
 
     if order.processes > 1:
         raise UserError("The simple loop is one process: leave --processes or --simple out.")
     stages = stages_of(order.recipe)
     if len(stages) > 1:
         raise UserError("The simple loop has one stage: leave --simple out, or give a recipe without stages.")
-    lesson_of(order.recipe, stages[0])  # refuses what it does not have before --fresh deletes anything
+    settings_of(order.recipe, stages[0])  # refuses what it does not have before --fresh deletes anything
     with locked(order.out):
         prepared = prepare(order, 1)
         (stage,) = prepared.stages

@@ -25,7 +25,7 @@ from sanderling.agent.agent import Silence
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory, encode_trajectory
 from sanderling.rl.config import RlConfig, Straggler
-from sanderling.rl.contract import Actor, Ask, Ended, Fate, Group, Score, ScorerAwayError
+from sanderling.rl.contract import Actor, Ask, FinishedRollout, Group, GroupStatus, Score, ScorerAwayError
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.run import RECORDS, Run
 
@@ -33,8 +33,8 @@ META = "rl"
 """Where a trajectory's ``meta`` says its group and outcome."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 5.0, 60.0
 """Before a judge who is away is asked again, doubled each time."""
-Judge = Callable[[Group, int], Fate]
-"""``(group, version) -> fate``: whether a step that updates that version can train on it."""
+Judge = Callable[[Group, int], GroupStatus]
+"""``(group, version) -> status``: whether a step that updates that version can train on it."""
 
 
 # -- what is kept --------------------------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ class Settled:
     """What became of a group."""
 
     number: int
-    fate: Fate
+    status: GroupStatus
     question: str
     """The question's id."""
     outcomes: tuple[float, ...]
@@ -74,7 +74,7 @@ class Batch:
     @property
     def used(self) -> list[int]:
         """Numbers of the groups that it trains on."""
-        return [group.number for group in self.groups if group.fate is Fate.USED]
+        return [group.number for group in self.groups if group.status is GroupStatus.USED]
 
 
 class Ledger:
@@ -102,7 +102,7 @@ class Ledger:
         """Note that a group begins: a rollout on disk must never be another question's."""
         self._groups.put(str(begun.number), asdict(begun))
 
-    def keep(self, number: int, attempt: int, ended: Ended) -> Trajectory:
+    def keep(self, number: int, attempt: int, ended: FinishedRollout) -> Trajectory:
         """Store a rollout for good; returns it as it is stored."""
         told = {"group": number, "attempt": attempt, "outcome": ended.outcome}
         trajectory = ended.trajectory.model_copy(update={"meta": {**ended.trajectory.meta, META: told}})
@@ -122,10 +122,10 @@ class Ledger:
         """Every group that this rank ever began, by number."""
         return {one.number: one for one in (Begun(**entry) for _, entry in self._groups.items())}
 
-    def ended(self, number: int) -> dict[int, Ended]:
+    def ended(self, number: int) -> dict[int, FinishedRollout]:
         """A group's stored rollouts by attempt. Raises UserError for one that is damaged."""
         stored = self._records.items(_of(number))
-        return {told["attempt"]: Ended(self._records.record(key), told["outcome"]) for key, told in stored}
+        return {told["attempt"]: FinishedRollout(self._records.record(key), told["outcome"]) for key, told in stored}
 
     def forget(self, numbers: Iterable[int]) -> None:
         """Remove the rollouts of groups that no replay will ask for."""
@@ -146,12 +146,12 @@ def _of(number: int) -> str:
     return f"{number:08d}/"
 
 
-def _settled(number: int, fate: str, question: str, outcomes: list[float]) -> Settled:
-    return Settled(number, Fate(fate), question, tuple(outcomes))
+def _settled(number: int, status: str, question: str, outcomes: list[float]) -> Settled:
+    return Settled(number, GroupStatus(status), question, tuple(outcomes))
 
 
 def settled_numbers(batches: Iterable[Batch]) -> set[int]:
-    """Groups with a fate."""
+    """Groups with a status."""
     return {group.number for batch in batches for group in batch.groups}
 
 
@@ -171,7 +171,7 @@ class _UnderWay:
     begun: Begun
     question: Question
     asks: list[Ask] = field(default_factory=list)
-    ended: dict[int, Ended] = field(default_factory=dict)
+    ended: dict[int, FinishedRollout] = field(default_factory=dict)
     """By attempt."""
     unscored: dict[int, Trajectory] = field(default_factory=dict)
     """What an earlier process left without an outcome, by attempt."""
@@ -211,9 +211,9 @@ class Rollouts:
         self._numbers = (number for number in _numbers(places, config.questions_per_step) if number not in settled)
         self._under_way: dict[int, _UnderWay] = {}
         self._waiting: list[Group] = []
-        self._dropped: list[tuple[Group, Fate]] = []
+        self._dropped: list[tuple[Group, GroupStatus]] = []
         """Since the last step."""
-        self._fates: dict[tuple[int, int], Fate] = {}
+        self._statuses: dict[tuple[int, int], GroupStatus] = {}
         """By number and version."""
         self._begun_since = 0
         """Groups begun since the last step was taken."""
@@ -244,7 +244,7 @@ class Rollouts:
         """Groups that wait for a step."""
         return len(self._waiting)
 
-    async def batch(self) -> list[tuple[Group, Fate]]:
+    async def batch(self) -> list[tuple[Group, GroupStatus]]:
         """The groups that the next step settles: as many to use as this rank has places, and those dropped on the way.
 
         Fewer where ``denoise.most_groups`` were tried. Groups of later steps go on being made. Raises what a rollout raised,
@@ -256,7 +256,7 @@ class Rollouts:
             if self._failure is not None:
                 raise self._failure
             self._news.clear()
-            used = self._sift(wanted)
+            used = self._take(wanted)
             if (len(used) == wanted or len(used) + len(self._dropped) >= self._most_tried) and not self._last_chance():
                 break
             self._admit()
@@ -265,14 +265,14 @@ class Rollouts:
         taken = {group.number for group, _ in used}
         self._waiting = [group for group in self._waiting if group.number not in taken]
         settled, self._dropped = [*used, *self._dropped], []
-        for key in [key for key in self._fates if key[0] in {group.number for group, _ in settled}]:
-            del self._fates[key]
+        for key in [key for key in self._statuses if key[0] in {group.number for group, _ in settled}]:
+            del self._statuses[key]
         self._updating = True
         self._steps_left -= 1
         self._begun_since = 0
         return sorted(settled, key=lambda pair: pair[0].number)
 
-    def settled(self, groups: Sequence[tuple[Group, Fate]]) -> None:
+    def settled(self, groups: Sequence[tuple[Group, GroupStatus]]) -> None:
         """What became of these is written down: their outages are not tried again."""
         for group, _ in groups:
             for one in group.rollouts:
@@ -285,20 +285,20 @@ class Rollouts:
         self._admit()
         self._finish_early()
 
-    def _sift(self, wanted: int) -> list[tuple[Group, Fate]]:
+    def _take(self, wanted: int) -> list[tuple[Group, GroupStatus]]:
         """The waiting groups to use, the longest begun first; those that never can be are moved to the dropped ones."""
         version = self._actor.sync.version
-        used: list[tuple[Group, Fate]] = []
+        used: list[tuple[Group, GroupStatus]] = []
         for group in sorted(self._waiting, key=lambda group: (self._begun[group.number].version, group.number)):
             if len(used) == wanted:
                 break
-            if (group.number, version) not in self._fates:
-                self._fates[group.number, version] = self._judge(group, version)
-            fate = self._fates[group.number, version]
-            if fate is Fate.USED:
-                used.append((group, fate))
+            if (group.number, version) not in self._statuses:
+                self._statuses[group.number, version] = self._judge(group, version)
+            status = self._statuses[group.number, version]
+            if status is GroupStatus.USED:
+                used.append((group, status))
             else:
-                self._dropped.append((group, fate))
+                self._dropped.append((group, status))
                 self._waiting.remove(group)
         return used
 
@@ -380,7 +380,7 @@ class Rollouts:
         ended = await made(ask, self._actor, self._score, self._config, self._room, before)
         kept = self._ledger.keep(group.begun.number, ask.attempt, ended)
         self._actor.stored(kept)
-        group.ended[ask.attempt] = Ended(kept, ended.outcome)
+        group.ended[ask.attempt] = FinishedRollout(kept, ended.outcome)
         self._news.set()
         if why := self._silence.after(kept, "rollouts"):
             raise UserError(f"{why} See that the model answers: the same command goes on where this one stopped.")
@@ -421,7 +421,7 @@ class Rollouts:
 
 async def made(
     ask: Ask, actor: Actor, score: Score, config: RlConfig, room: asyncio.Semaphore, before: Trajectory | None = None
-) -> Ended:
+) -> FinishedRollout:
     """A rollout and its outcome; after an outage it is tried again a few times, with growing pauses.
 
     ``room``: for rollouts at once. ``before``: the rollout as it was left. Where it came to an end and only its judge did not
@@ -434,7 +434,7 @@ async def made(
                 before = await actor.rollout(ask)
         outcome = await _scored(before, score, config.denoise.judge_patience_s)
         if outcome is not None or retry == config.denoise.outage_retries:
-            return Ended(before, outcome)
+            return FinishedRollout(before, outcome)
         await asyncio.sleep(config.denoise.outage_wait_s * 2**retry)
         retry += 1
 
@@ -447,7 +447,7 @@ async def answered(
     config: RlConfig,
     room: asyncio.Semaphore,
     at_once: int,
-) -> list[Ended]:
+) -> list[FinishedRollout]:
     """Rollouts that nothing is trained on, in the order of ``asks``; the store gets each as it ends, so that a kill loses none.
 
     Those that an earlier process left without an outcome are tried again. ``room``: for ``at_once`` of them. Raises as
@@ -456,7 +456,7 @@ async def answered(
     before = {(one.question.id, one.meta[META]["attempt"]): one for one in store}
     silence = Silence(at_once)
 
-    async def one(ask: Ask) -> Ended:
+    async def one(ask: Ask) -> FinishedRollout:
         found = before.get((ask.question.id, ask.attempt))
         if found is None or found.meta[META]["outcome"] is None:
             ended = await made(ask, actor, score, config, room, found)
@@ -467,7 +467,7 @@ async def answered(
                 raise UserError(f"{why} See that the model answers: the same command goes on where this one stopped.")
         # The same attempt may be made again with other weights: nothing of this one may be gone on with.
         actor.forget(found)  # a kill may have come between
-        return Ended(found, found.meta[META]["outcome"])
+        return FinishedRollout(found, found.meta[META]["outcome"])
 
     try:
         async with asyncio.TaskGroup() as together:

@@ -43,8 +43,8 @@ from sanderling.train.parallel.launch import Place
 
 
 @dataclass(frozen=True)
-class Lesson:
-    """What a run is told. The defaults are those of the real one."""
+class Settings:
+    """Settings of a run. The defaults are those of the real one."""
 
     steps: int = 100
     questions_per_step: int = 16
@@ -70,8 +70,8 @@ class Lesson:
 
 
 @dataclass
-class Try:
-    """One rollout that was scored, and what is found out about it."""
+class ScoredRollout:
+    """A rollout with an outcome, and its gains and advantages."""
 
     trajectory: Trajectory
     outcome: float
@@ -88,11 +88,11 @@ def no_penalties(trajectory: Trajectory) -> list[float]:
     return [0.0 for _ in trajectory.turns()]
 
 
-async def teach(
+async def train(
     model: PreTrainedModel,
     questions: Sequence[Question],
     rollout: Callable[[Ask], Awaitable[Trajectory]],
-    lesson: Lesson,
+    settings: Settings,
     encode: Callable[[str], list[int]] = list,
     penalties: Callable[[Trajectory], list[float]] = no_penalties,
     note: Callable[[dict[str, float]], None] = lambda line: None,
@@ -102,25 +102,25 @@ async def teach(
     ``rollout`` samples with this very module; ``encode`` is its tokenizer's. ``penalties`` says of each turn how far it breaks
     the format (0 or less).
     """
-    optimizer = adamw(model, lesson)
+    optimizer = adamw(model, settings)
     log = []
-    for step in range(lesson.steps):
+    for step in range(settings.steps):
         model.eval()
-        made = await asyncio.gather(*(rollout(ask) for ask in asked(questions, lesson, step)))
-        tries = [
-            Try(one, score, gains(model, one, encode, lesson), group=number // lesson.group_size)
-            for number, one in enumerate(made)
+        sampled = await asyncio.gather(*(rollout(ask) for ask in asked(questions, settings, step)))
+        rollouts = [
+            ScoredRollout(one, score, gains(model, one, encode, settings), group=number // settings.group_size)
+            for number, one in enumerate(sampled)
             if (score := outcome(one)) is not None
         ]
-        gamma = 1.0 if lesson.gain_prefix is None else lesson.gamma
-        give_credit_to_go(tries, gamma) if lesson.returns else give_credit(tries, gamma)
-        for one in tries:
+        gamma = 1.0 if settings.gain_prefix is None else settings.gamma
+        returns_credit(rollouts, gamma) if settings.returns else separate_credit(rollouts, gamma)
+        for one in rollouts:
             # A penalty is its own turn's: added at the end, it enters nobody's average.
             one.advantages = [a + p for a, p in zip(one.advantages, penalties(one.trajectory), strict=True)]
-        telling = [one for one in tries if any(one.advantages)]
-        learnt = update(model, optimizer, telling, lesson) if telling else {}
-        reward = float(np.mean([one.outcome for one in tries])) if tries else 0.0
-        log.append({"step": step + 1, "reward": reward, **learnt})
+        informative = [one for one in rollouts if any(one.advantages)]
+        trained = update(model, optimizer, informative, settings) if informative else {}
+        reward = float(np.mean([one.outcome for one in rollouts])) if rollouts else 0.0
+        log.append({"step": step + 1, "reward": reward, **trained})
         note(log[-1])
     return log
 
@@ -128,19 +128,19 @@ async def teach(
 # 1. What is asked: each question several times under one episode seed, which means in the same world with the same faults.
 
 
-def asked(questions: Sequence[Question], lesson: Lesson, step: int) -> list[Ask]:
+def asked(questions: Sequence[Question], settings: Settings, step: int) -> list[Ask]:
     """All rollouts of a step. Questions come in a random order, and when all were asked, again in another one."""
     asks = []
-    for number in range(step * lesson.questions_per_step, (step + 1) * lesson.questions_per_step):
+    for number in range(step * settings.questions_per_step, (step + 1) * settings.questions_per_step):
         turn, index = divmod(number, len(questions))
-        question = questions[np.random.default_rng((lesson.seed, turn)).permutation(len(questions))[index]]
-        digest = hashlib.sha256(f"{lesson.seed}\x1f{number}\x1f{question.id}".encode()).digest()
-        seed, first = int.from_bytes(digest[:7], "big"), number * lesson.group_size
-        asks += [Ask(question, seed, attempt) for attempt in range(first, first + lesson.group_size)]
+        question = questions[np.random.default_rng((settings.seed, turn)).permutation(len(questions))[index]]
+        digest = hashlib.sha256(f"{settings.seed}\x1f{number}\x1f{question.id}".encode()).digest()
+        seed, first = int.from_bytes(digest[:7], "big"), number * settings.group_size
+        asks += [Ask(question, seed, attempt) for attempt in range(first, first + settings.group_size)]
     return asks
 
 
-# 2. What came of it: the outcome of a rollout, and what its pages told.
+# 2. Its reward: the outcome of a rollout, and the information gain of its pages.
 
 
 def outcome(trajectory: Trajectory) -> float | None:
@@ -149,17 +149,17 @@ def outcome(trajectory: Trajectory) -> float | None:
 
 
 def gains(
-    model: PreTrainedModel, trajectory: Trajectory, encode: Callable[[str], list[int]], lesson: Lesson
+    model: PreTrainedModel, trajectory: Trajectory, encode: Callable[[str], list[int]], settings: Settings
 ) -> list[float | None]:
     """How much likelier each visited page made the right answer than it was after the page before."""
-    if lesson.gain_prefix is None:
+    if settings.gain_prefix is None:
         return [None for _ in trajectory.turns()]
-    prefix, answers = encode(lesson.gain_prefix), [encode(answer) for answer in trajectory.question.answers]
+    prefix, answers = encode(settings.gain_prefix), [encode(answer) for answer in trajectory.question.answers]
 
     def value(context: list[int]) -> float:
         """Mean log-probability of the answer's tokens, had it to be given now; of several answers, the best."""
         with torch.no_grad():
-            scores = [logprobs(model, [*context, *prefix, *ids], lesson.temperature)[-len(ids) :] for ids in answers]
+            scores = [logprobs(model, [*context, *prefix, *ids], settings.temperature)[-len(ids) :] for ids in answers]
         return max(float(score.mean()) for score in scores)
 
     prompts: list[list[int]] = []  # what the agent has before it at each turn
@@ -184,47 +184,48 @@ def gains(
 
 
 def z_scores(values: Sequence[float]) -> Sequence[float]:
-    """Distances from the mean in standard deviations; all 0 where the values are equal: nothing can be learnt from those."""
+    """Distances from the mean in standard deviations; all 0 where the values are equal: nothing can be learned from those."""
     array = np.array(values)
     return (array - array.mean()) / (array.std() + 1e-6) if len(values) and np.ptp(array) > 1e-9 else [0.0] * len(values)
 
 
-def give_credit(tries: Sequence[Try], gamma: float) -> None:
+def separate_credit(rollouts: Sequence[ScoredRollout], gamma: float) -> None:
     """Outcomes and gains are each compared within a group; a turn is credited with what it led to, the less the later.
 
     Without gains and with ``gamma`` 1 this is GRPO: every turn is as good as the answer.
     """
-    gain_z: dict[tuple[int, int], float] = {}  # by try and turn
+    gain_z: dict[tuple[int, int], float] = {}  # by rollout and turn
     outcome_z: dict[int, float] = {}
     sizes: list[float] = []  # of gains, where a group's differ: one at its group's mean is a 0 that counts
-    for number in {one.group for one in tries}:
-        group = [index for index, one in enumerate(tries) if one.group == number]
-        outcome_z |= zip(group, z_scores([tries[index].outcome for index in group]), strict=True)
-        told = {(index, turn): g for index in group for turn, g in enumerate(tries[index].gains) if g is not None}
-        compared = z_scores(list(told.values()))
-        gain_z |= zip(told, compared, strict=True)
+    for number in {one.group for one in rollouts}:
+        group = [index for index, one in enumerate(rollouts) if one.group == number]
+        outcome_z |= zip(group, z_scores([rollouts[index].outcome for index in group]), strict=True)
+        measured = {(index, turn): g for index in group for turn, g in enumerate(rollouts[index].gains) if g is not None}
+        compared = z_scores(list(measured.values()))
+        gain_z |= zip(measured, compared, strict=True)
         sizes += [abs(z) for z in compared] if any(compared) else []
     scale = gain_scale(list(outcome_z.values()), sizes)
-    for index, one in enumerate(tries):
+    for index, one in enumerate(rollouts):
         last = len(one.gains) - 1
         for turn in range(last + 1):
             flowing = sum(weight * gain_z[index, visit] for visit, weight in ahead(one.gains, turn, gamma))
             one.advantages.append(outcome_z[index] * gamma ** (last - turn) + scale * flowing)
 
 
-def give_credit_to_go(tries: Sequence[Try], gamma: float) -> None:
-    """A turn's gain-to-go is held against that of the turns of the question's *other* tries: its own turns move no mean.
+def returns_credit(rollouts: Sequence[ScoredRollout], gamma: float) -> None:
+    """A turn's gain-to-go is held against that of the turns of the question's *other* rollouts: its own turns move no mean.
 
     So more turns neither pay nor cost, whatever the gains are (docs/rl-credit.md).
     """
     to_go = [
-        [sum(w * (one.gains[v] or 0.0) for v, w in ahead(one.gains, t, gamma)) for t in range(len(one.gains))] for one in tries
+        [sum(w * (one.gains[v] or 0.0) for v, w in ahead(one.gains, t, gamma)) for t in range(len(one.gains))]
+        for one in rollouts
     ]
     outcome_z: dict[int, float] = {}
     compared: dict[int, Sequence[float]] = {}
-    for number in {one.group for one in tries}:
-        group = [index for index, one in enumerate(tries) if one.group == number]
-        outcome_z |= zip(group, z_scores([tries[index].outcome for index in group]), strict=True)
+    for number in {one.group for one in rollouts}:
+        group = [index for index, one in enumerate(rollouts) if one.group == number]
+        outcome_z |= zip(group, z_scores([rollouts[index].outcome for index in group]), strict=True)
         every = np.array([value for index in group for value in to_go[index]])
         if len(group) < 2 or np.ptp(every) < 1e-9:
             continue
@@ -233,7 +234,7 @@ def give_credit_to_go(tries: Sequence[Try], gamma: float) -> None:
             spread = max(float(others.std()), 0.5 * float(every.std())) + 1e-6  # others that agree would divide by nothing
             compared[index] = [(value - float(others.mean())) / spread for value in to_go[index]]
     scale = gain_scale(list(outcome_z.values()), [abs(value) for values in compared.values() for value in values])
-    for index, one in enumerate(tries):
+    for index, one in enumerate(rollouts):
         one.advantages = [outcome_z[index] + scale * value for value in compared.get(index, [0.0] * len(one.gains))]
 
 
@@ -260,42 +261,44 @@ def logprobs(model: PreTrainedModel, ids: Sequence[int], temperature: float) -> 
     return logits.log_softmax(-1).gather(-1, line[0, 1:, None])[:, 0]
 
 
-def update(model: PreTrainedModel, optimizer: torch.optim.Optimizer, tries: Sequence[Try], lesson: Lesson) -> dict[str, float]:
-    """One optimizer step on the clipped policy gradient, averaged over all tokens that the agent said."""
+def update(
+    model: PreTrainedModel, optimizer: torch.optim.Optimizer, rollouts: Sequence[ScoredRollout], settings: Settings
+) -> dict[str, float]:
+    """One optimizer step on the clipped policy gradient, averaged over all tokens that the agent sampled."""
     lines = []
-    for one in tries:
-        # For each token: its id, whether it is learnt (tools' words are read only), its turn's advantage, and the
+    for one in rollouts:
+        # For each token: its id, whether it is trained (observations are not), its turn's advantage, and the
         # log-probability with which it was sampled.
         line: list[tuple[int, bool, float, float]] = []
         credit = iter(one.advantages)
         for node in one.trajectory.branch():
-            ids, said = node.token_ids or (), node.kind is NodeKind.TURN
-            learnt, own = node.loss_mask or [said] * len(ids), next(credit) if said else 0.0
-            line += zip(ids, learnt, [own] * len(ids), node.logprobs or [0.0] * len(ids), strict=True)
+            ids, is_turn = node.token_ids or (), node.kind is NodeKind.TURN
+            trained, own = node.loss_mask or [is_turn] * len(ids), next(credit) if is_turn else 0.0
+            line += zip(ids, trained, [own] * len(ids), node.logprobs or [0.0] * len(ids), strict=True)
         lines.append(line)
-    count = sum(learnt for line in lines for _, learnt, _, _ in line)
+    count = sum(trained for line in lines for _, trained, _, _ in line)
     total = 0.0
     for line in lines:
-        ids, learnt, advantages, sampled = zip(*line, strict=True)
+        ids, trained, advantages, sampled = zip(*line, strict=True)
         advantage, before = torch.tensor(advantages[1:]), torch.tensor(sampled[1:])
-        ratio = (logprobs(model, ids, lesson.temperature) - before).exp()
-        clipped = ratio.clamp(1.0 - lesson.clip_low, 1.0 + lesson.clip_high)
+        ratio = (logprobs(model, ids, settings.temperature) - before).exp()
+        clipped = ratio.clamp(1.0 - settings.clip_low, 1.0 + settings.clip_high)
         each = -torch.minimum(ratio * advantage, clipped * advantage)
-        loss = each[torch.tensor(learnt[1:])].sum() / count
+        loss = each[torch.tensor(trained[1:])].sum() / count
         loss.backward()
         total += float(loss.detach())
-    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), lesson.grad_clip)
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), settings.grad_clip)
     optimizer.step()
     optimizer.zero_grad()
     return {"loss": total, "grad_norm": float(norm)}
 
 
-def adamw(model: PreTrainedModel, lesson: Lesson) -> torch.optim.Optimizer:
+def adamw(model: PreTrainedModel, settings: Settings) -> torch.optim.Optimizer:
     """Matrices are drawn to zero; norms and biases are not."""
     matrices = [parameter for parameter in model.parameters() if parameter.ndim >= 2]
     others = [parameter for parameter in model.parameters() if parameter.ndim < 2]
-    groups = [{"params": matrices, "weight_decay": lesson.weight_decay}, {"params": others, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=lesson.lr, betas=lesson.betas, eps=lesson.eps)
+    groups = [{"params": matrices, "weight_decay": settings.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=settings.lr, betas=settings.betas, eps=settings.eps)
 
 
 # 5. The command: a model's directory, questions and a world in; a model's directory out.
@@ -306,7 +309,7 @@ def run(
 ) -> None:
     """Train the recipe's model and write ``model/`` and ``metrics.jsonl`` into ``out``; ``note`` hears each step's figures."""
     assert recipe.model is not None
-    base, lesson = recipe.model, lesson_of(recipe, stage)
+    base, settings = recipe.model, settings_of(recipe, stage)
     model, tokenizer, log = load_model(base), load_tokenizer(base), MetricsLog(out / "metrics.jsonl")
 
     def noted(line: dict[str, float]) -> None:
@@ -316,12 +319,12 @@ def run(
     def penalties(trajectory: Trajectory) -> list[float]:
         return turn_penalties(trajectory, stage.profile, stage.rl.estimator.penalty_weight)
 
-    async def trained() -> None:
+    async def training() -> None:
         async with opened_acting(recipe, stage, questions, base, out, Place()) as acting:
             actor = acting.connect(model)  # the one agent loop, over the recipe's worlds, with this very module
-            await teach(model, questions, actor.rollout, lesson, tokenizer.encode, penalties, noted)
+            await train(model, questions, actor.rollout, settings, tokenizer.encode, penalties, noted)
 
-    asyncio.run(trained())
+    asyncio.run(training())
     save_model(model, out / "model", base)
 
 
@@ -332,14 +335,14 @@ _TAKEN = frozenset(
     | {"rl.gain.probe"}
 )
 """Settings that the loop has."""
-_NOT_LEARNT = frozenset(
+_WITHOUT_EFFECT = frozenset(
     {"rl.save_every", "rl.keep", "rl.keep_rollouts", "rl.gain"}
     | {f"rl.trainer.{name}" for name in ("micro_batch_tokens", "packing", "logit_chunk", "memory", "entropy")}
 )
-"""Settings that change nothing of what is learnt: what is stored and logged, and in which portions it is computed."""
+"""Settings that do not change what is learned: what is stored and logged, and in which portions it is computed."""
 
 
-def lesson_of(recipe: RlRecipe, stage: Stage) -> Lesson:
+def settings_of(recipe: RlRecipe, stage: Stage) -> Settings:
     """What the recipe asks of this loop. Raises UserError, which names every setting that the loop does not have."""
     rl, estimator, loss, trainer = stage.rl, stage.rl.estimator, stage.rl.loss, stage.rl.trainer
     lacking = _lacking(recipe, stage)
@@ -351,7 +354,7 @@ def lesson_of(recipe: RlRecipe, stage: Stage) -> Lesson:
         )
     by_gain = isinstance(estimator, IgpoConfig)
     probe = (rl.gain and rl.gain.probe) or PROBES.get(recipe.profile) or PROBES["tiny"]
-    return Lesson(
+    return Settings(
         steps=rl.steps,
         questions_per_step=rl.questions_per_step,
         group_size=rl.group_size,
@@ -375,7 +378,7 @@ def _lacking(recipe: RlRecipe, stage: Stage) -> list[str]:
     estimator, usual, modes = stage.rl.estimator, RlConfig(), (IgpoMode.RETURNS, IgpoMode.SCALED_SEPARATE)
     if isinstance(estimator, IgpoConfig):
         usual = RlConfig(estimator=IgpoConfig(), gain=GainConfig())
-    found = [name for name in _differing(stage.rl, usual, "rl") if name not in _TAKEN | _NOT_LEARNT]
+    found = [name for name in _differing(stage.rl, usual, "rl") if name not in _TAKEN | _WITHOUT_EFFECT]
     if isinstance(estimator, IgpoConfig) and estimator.mode not in modes:
         found.append("rl.estimator.mode")
     if recipe.judges not in ((), ("exact",)):

@@ -31,11 +31,11 @@ from transformers import PreTrainedModel
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.rl.config import Placement, RlConfig, check_run
-from sanderling.rl.contract import Actor, Ask, Ended, Fate, Group, Score, rule_score
+from sanderling.rl.contract import Actor, Ask, FinishedRollout, Group, GroupStatus, Score, rule_score
 from sanderling.rl.curriculum import Curriculum
 from sanderling.rl.health import Health, Raised
 from sanderling.rl.queue import Batch, Ledger, Rollouts, Settled, answered, episode_seed, settled_numbers
-from sanderling.rl.step import Learner, Source, fate, write_credit
+from sanderling.rl.step import Learner, Source, group_status, write_credit
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.train.checkpoint import checkpoints, load_state, save_model
 from sanderling.train.encoding import Encoding
@@ -120,7 +120,7 @@ async def run_rl(
                 metrics |= {"groups_under_way": rollouts.under_way, "groups_waiting": rollouts.waiting}
                 alarms = run.note(metrics)
                 if run.leads and on_groups is not None:
-                    on_groups(learner.step, [group for group, fate in batch if fate is Fate.USED])
+                    on_groups(learner.step, [group for group, status in batch if status is GroupStatus.USED])
                 run.tell(progress)
                 await apart(run.save, now=bool(alarms))
                 run.pause(alarms)
@@ -169,7 +169,7 @@ class Selection:
         """What was measured of the model as it is."""
         return {"held_out": self._seen[self._learner.step]} if self._learner.step in self._seen else {}
 
-    async def answer(self) -> list[Ended]:
+    async def answer(self) -> list[FinishedRollout]:
         """The held-out rollouts that this rank makes. Each is stored as it ends, so that a kill loses none."""
         config, team, step = self._config, self._learner.team, self._learner.step
         asks = [
@@ -180,7 +180,7 @@ class Selection:
         store = TrajectoryStore(self._out_dir / HELD_OUT / f"{step:08d}-{team.rank}.jsonl")
         return await answered(share(team, asks), store, self._actor, self._score, config, self._room, len(asks))
 
-    def decide(self, own: Sequence[Ended]) -> dict[str, float]:
+    def decide(self, own: Sequence[FinishedRollout]) -> dict[str, float]:
         """Collective: the mean over all ranks' outcomes; the model is kept where it is the best so far.
 
         Raises UserError where fewer than ``selection.least_scored`` of the rollouts could be scored.
@@ -261,7 +261,7 @@ class _Run:
             self.ledger,
             self.questions,
             self.curriculum.at,
-            lambda group, version: fate(group, version, self.config, self.learner.encoding.profile),
+            lambda group, version: group_status(group, version, self.config, self.learner.encoding.profile),
             share(self.team, range(self.config.questions_per_step)),
             settled_numbers(self.batches),
             self.config.steps - self.learner.step,
@@ -327,20 +327,20 @@ class _Run:
 
     # -- in the thread that computes; collective in a team -------------------------------------------------------------
 
-    def read(self, batch: Batch) -> list[tuple[Group, Fate]]:
+    def read(self, batch: Batch) -> list[tuple[Group, GroupStatus]]:
         """A settled step's groups, each as its rank has it. Raises UserError when the rollouts of one are gone."""
-        fates = {one.number: one.fate for one in batch.groups}
-        own = [group for number in fates if (group := self.ledger.group(number, self.questions))]
+        statuses = {one.number: one.status for one in batch.groups}
+        own = [group for number in statuses if (group := self.ledger.group(number, self.questions))]
         found = sorted(joined(self.team, own), key=lambda group: group.number)
-        if gone := fates.keys() - {group.number for group in found}:
+        if gone := statuses.keys() - {group.number for group in found}:
             raise UserError(f"The rollouts of group {min(gone)} are gone from {self.out_dir}: begin the run again.")
-        return [(group, fates[group.number]) for group in found]
+        return [(group, statuses[group.number]) for group in found]
 
-    def settle(self, own: Sequence[tuple[Group, Fate]]) -> list[tuple[Group, Fate]]:
+    def settle(self, own: Sequence[tuple[Group, GroupStatus]]) -> list[tuple[Group, GroupStatus]]:
         """All ranks' groups together; what becomes of each is written down before anything changes."""
         found = sorted(joined(self.team, list(own)), key=lambda pair: pair[0].number)
         settled = tuple(Settled(group.number, end, group.question.id, tuple(group.outcomes)) for group, end in found)
-        self._check_scored([group for group, end in found if end is not Fate.UNSCORED], [group for group, _ in found])
+        self._check_scored([group for group, end in found if end is not GroupStatus.UNSCORED], [group for group, _ in found])
         batch = Batch(self.learner.step, settled)
         if self.leads:
             self.ledger.settle(batch)
@@ -362,7 +362,7 @@ class _Run:
             f"scored: {reason.removesuffix('.')}. The same command tries them again."
         )
 
-    def learn(self, batch: Sequence[tuple[Group, Fate]]) -> dict[str, float]:
+    def learn(self, batch: Sequence[tuple[Group, GroupStatus]]) -> dict[str, float]:
         """A step's updates; returns its figures."""
         began = time.perf_counter()
         try:

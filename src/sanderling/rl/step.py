@@ -1,14 +1,14 @@
 """One step of learning, from groups of rollouts to an update of the weights. Everything here computes; nothing waits.
 
-    groups ─▶ sift ─▶ gains ─▶ table ─▶ credit ─▶ rows ─▶ update
+    groups ─▶ filter ─▶ gains ─▶ table ─▶ credit ─▶ rows ─▶ update
 
-:meth:`Learner.learn` is that line; what it calls stands below it in the same order. *Sifting* says which rollouts are trained
+:meth:`Learner.learn` is that line; what it calls stands below it in the same order. *Filtering* says which rollouts are trained
 on, which count only in their group's baseline, and which turns get no positive credit (`denoise`, and the bound on staleness).
 *Gains* and *proximal* log-probabilities are measured under the very version that the step updates, in one pass where both are
 wanted. The *table* of turns is what an estimator (`credit`) turns into advantages. *Rows* are the ids that were sampled, with
 log-probabilities, versions and advantages: nothing is ever cut or rendered anew.
 
-In a team every method is collective and is handed the same on every rank.
+Under distributed training every method is collective and is given the same arguments on every rank.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ from sanderling.core.record import CreditLine, CreditParts, Trajectory, turn_ind
 from sanderling.policy.model_directory import load_empty
 from sanderling.rl import denoise
 from sanderling.rl.config import RlConfig
-from sanderling.rl.contract import Ended, Fate, Group, oldest_version
+from sanderling.rl.contract import FinishedRollout, Group, GroupStatus, oldest_version
 from sanderling.rl.credit import build_estimator
 from sanderling.rl.credit.table import Components, Graded, TurnTable, build_table
 from sanderling.rl.gain import gains_and_logprobs, information_gains
@@ -54,9 +54,9 @@ class Source:
     """Where the weights come from."""
 
     model_dir: Path
-    """What the run began with."""
+    """The initial model directory."""
     checkpoint: Path | None
-    """Where it goes on from; None: from the beginning."""
+    """The checkpoint that it resumes from; None: it begins."""
 
 
 class Learner:
@@ -85,26 +85,26 @@ class Learner:
         """Updates behind the weights."""
         return self.trainer.steps
 
-    def learn(self, settled: Sequence[tuple[Group, Fate]]) -> dict[str, float]:
+    def learn(self, decided: Sequence[tuple[Group, GroupStatus]]) -> dict[str, float]:
         """One step: credit and updates from the groups that are used; returns its figures.
 
         Without an informative row nothing is updated. Groups that were dropped show in the figures of behaviour.
         """
-        config, encoding, groups = self.config, self.encoding, [group for group, _ in settled]
-        sifted = self._sifted([group for group, fate in settled if fate is Fate.USED])
-        measured = measure(sifted, config, encoding, self.trainer, self.team)
-        batch = [_graded(one, gains, encoding.profile) for one, gains in zip(sifted, measured.gains, strict=True)]
+        config, encoding, groups = self.config, self.encoding, [group for group, _ in decided]
+        filtered = self._filtered([group for group, status in decided if status is GroupStatus.USED])
+        measured = measure(filtered, config, encoding, self.trainer, self.team)
+        batch = [_graded(one, gains, encoding.profile) for one, gains in zip(filtered, measured.gains, strict=True)]
         table = build_table(batch)
         credit = self.estimator.components(table)
         rows = credit_rows(batch, table, credit.total, encoding, config.drop_zero_advantage)
-        self.credit = tuple(credit_lines(sifted, batch, table, credit, self.version))
+        self.credit = tuple(credit_lines(filtered, batch, table, credit, self.version))
         figures = step_metrics(batch, table, credit.total, groups=groups, tools=encoding.profile.tools)
-        figures |= left_out(self._sifted(groups)) | credit_figures(credit) | fates(settled)
+        figures |= left_out(self._filtered(groups)) | credit_figures(credit) | status_counts(decided)
         trained = {row.trajectory for row in rows}
         figures |= age_figures([one.trajectory for one in batch if one.trajectory.id in trained], self.version)
         rows = with_proximal(rows, measured, config, self.trainer)
         rows = with_reference(rows, self.reference, config, self.team)
-        updates = [self.trainer.step(share, self.loss) for share in dealt(rows, config.updates_per_step)]
+        updates = [self.trainer.step(share, self.loss) for share in split_updates(rows, config.updates_per_step)]
         self.step += 1
         return {**figures, **update_figures(updates), "updates": len(updates), "version": self.version}
 
@@ -119,8 +119,8 @@ class Learner:
             state |= {"rl_step": self.step}
             save_checkpoint(root, self.step, self.model, state, self.source.model_dir, self.config.keep, weights)
 
-    def _sifted(self, groups: Sequence[Group]) -> "list[Sifted]":
-        return [one for group in groups for one in sift(group, self.version, self.config, self.encoding.profile)]
+    def _filtered(self, groups: Sequence[Group]) -> "list[FilteredRollout]":
+        return [one for group in groups for one in filter_group(group, self.version, self.config, self.encoding.profile)]
 
 
 def _opened(directory: Path, team: Team, device: torch.device | str) -> PreTrainedModel:
@@ -143,10 +143,10 @@ def _frozen(directory: Path, team: Team, device: torch.device | str) -> TokenLog
 
 
 @dataclass(frozen=True)
-class Sifted:
-    """A rollout, and what it may do."""
+class FilteredRollout:
+    """A rollout, and what it counts for."""
 
-    ended: Ended
+    rollout: FinishedRollout
     group: int
     """Its group's number."""
     left_out: str | None
@@ -157,61 +157,62 @@ class Sifted:
     """For each turn: it gets no positive credit."""
 
 
-def sift(group: Group, version: int, config: RlConfig, profile: Profile) -> list[Sifted]:
+def filter_group(group: Group, version: int, config: RlConfig, profile: Profile) -> list[FilteredRollout]:
     """Each rollout of a group, seen from a step that updates ``version``; the stale ones are out of its statistics, too."""
     stale = [_is_stale(one, version, config) for one in group.rollouts]
     fresh = [(one.trajectory, one.outcome) for one, old in zip(group.rollouts, stale, strict=True) if not old]
-    others = iter(denoise.sift(fresh, config.denoise, profile, config.seed))  # the stale take no other's place among the kept
+    # Denoised without the stale ones, which take no other's place among those that are kept.
+    others = iter(denoise.denoise_group(fresh, config.denoise, profile, config.seed))
     found = []
-    for ended, old in zip(group.rollouts, stale, strict=True):
+    for rollout, old in zip(group.rollouts, stale, strict=True):
         if old:
-            found.append(Sifted(ended, group.number, STALE, None, (False,) * len(turn_indices(ended.trajectory))))
+            found.append(FilteredRollout(rollout, group.number, STALE, None, (False,) * len(turn_indices(rollout.trajectory))))
         else:
             one = next(others)
-            found.append(Sifted(ended, group.number, one.noise and one.noise.value, one.outcome, one.capped))
+            found.append(FilteredRollout(rollout, group.number, one.noise and one.noise.value, one.outcome, one.capped))
     return found
 
 
-def _is_stale(ended: Ended, version: int, config: RlConfig) -> bool:
-    """Whether its oldest token is too old; an outage is one, however old."""
-    oldest = oldest_version(ended.trajectory)
-    if oldest is None or denoise.is_outage(ended.trajectory, ended.outcome):
+def _is_stale(rollout: FinishedRollout, version: int, config: RlConfig) -> bool:
+    """Whether its oldest token is too old. An outage is never stale: it is counted as an outage."""
+    oldest = oldest_version(rollout.trajectory)
+    if oldest is None or denoise.is_outage(rollout.trajectory, rollout.outcome):
         return False
     return version - oldest > config.pipeline.max_staleness * config.updates_per_step
 
 
-def fate(group: Group, version: int, config: RlConfig, profile: Profile) -> Fate:
+def group_status(group: Group, version: int, config: RlConfig, profile: Profile) -> GroupStatus:
     """What becomes of a group that could be taken by a step that updates ``version``."""
-    sifted = sift(group, version, config, profile)
-    outcomes = [one.outcome for one in sifted if one.outcome is not None]
+    filtered = filter_group(group, version, config, profile)
+    outcomes = [one.outcome for one in filtered if one.outcome is not None]
     enough = min(_COMPARABLE, config.group_size)
     if len(group.outcomes) < max(enough, config.denoise.least_scored * len(group.rollouts)):
-        return Fate.UNSCORED
+        return GroupStatus.UNSCORED
     if len(outcomes) < enough:
-        return Fate.STALE if any(one.left_out == STALE for one in sifted) else Fate.NOISY
-    return Fate.FLAT if config.denoise.drop_flat and denoise.is_flat(outcomes, config.denoise) else Fate.USED
+        return GroupStatus.STALE if any(one.left_out == STALE for one in filtered) else GroupStatus.NOISY
+    return GroupStatus.FLAT if config.denoise.drop_flat and denoise.is_flat(outcomes, config.denoise) else GroupStatus.USED
 
 
-def fates(settled: Sequence[tuple[Group, Fate]]) -> dict[str, float]:
+def status_counts(decided: Sequence[tuple[Group, GroupStatus]]) -> dict[str, float]:
     """How many groups were used, and dropped for each reason."""
-    counts = Counter(fate for _, fate in settled)
-    return {f"groups_{fate.value}": counts[fate] for fate in Fate}
+    counts = Counter(status for _, status in decided)
+    return {f"groups_{status.value}": counts[status] for status in GroupStatus}
 
 
-def left_out(sifted: Iterable[Sifted]) -> dict[str, float]:
+def left_out(filtered: Iterable[FilteredRollout]) -> dict[str, float]:
     """How many rollouts are not trained on, by reason, and how many turns are capped; all reasons, for a log."""
-    rollouts = list(sifted)
+    rollouts = list(filtered)
     counts = Counter(one.left_out for one in rollouts)
     reasons = (*(noise.value for noise in denoise.Noise), STALE)
     return {**{f"left_out_{name}": counts[name] for name in reasons}, "capped_turns": sum(sum(one.capped) for one in rollouts)}
 
 
-# -- what the model is asked before credit -----------------------------------------------------------------------------------
+# -- gains and log-probabilities before credit ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What the model said of a step's trajectories."""
+    """Information gains and log-probabilities before the update."""
 
     gains: list[list[float | None] | None]
     """For each rollout its turns' gains; None: not measured."""
@@ -219,13 +220,15 @@ class Measured:
     """By trajectory, for each of its rows [T]; empty: not asked, or not yet."""
 
 
-def measure(sifted: Sequence[Sifted], config: RlConfig, encoding: Encoding, trainer: Trainer, team: Team) -> Measured:
+def measure(
+    filtered: Sequence[FilteredRollout], config: RlConfig, encoding: Encoding, trainer: Trainer, team: Team
+) -> Measured:
     """Gains of every rollout that counts, and proximal log-probabilities where they come in the same pass."""
-    gains: list[list[float | None] | None] = [None] * len(sifted)
+    gains: list[list[float | None] | None] = [None] * len(filtered)
     if config.gain is None:
         return Measured(gains)
-    counted = [index for index, one in enumerate(sifted) if one.outcome is not None]
-    trajectories = [sifted[index].ended.trajectory for index in counted]
+    counted = [index for index, one in enumerate(filtered) if one.outcome is not None]
+    trajectories = [filtered[index].rollout.trajectory for index in counted]
     scorer = ModelScorer.of(trainer.scored, config.trainer, team)
     proximal: dict[str, list[FloatArray]] = {}
     if needs_proximal(config):
@@ -269,26 +272,26 @@ def with_reference(rows: list[Row], reference: TokenLogprobs | None, config: RlC
 # -- credit ----------------------------------------------------------------------------------------------------------------
 
 
-def _graded(one: Sifted, gains: list[float | None] | None, profile: Profile) -> Graded:
+def _graded(one: FilteredRollout, gains: list[float | None] | None, profile: Profile) -> Graded:
     """What credit reads of a rollout."""
-    trajectory = one.ended.trajectory
+    trajectory = one.rollout.trajectory
     penalties = denoise.turn_penalties(trajectory, profile)
     return Graded(trajectory, one.outcome, penalties, gains, one.left_out is None, one.capped, one.group)
 
 
 def credit_lines(
-    sifted: Sequence[Sifted], batch: Sequence[Graded], table: TurnTable, parts: Components, version: int
+    filtered: Sequence[FilteredRollout], batch: Sequence[Graded], table: TurnTable, parts: Components, version: int
 ) -> Iterator[CreditLine]:
     """What each turn was credited with, for a person to read: a line for each rollout, in their order.
 
-    ``sifted`` and ``batch`` are parallel, ``table`` and ``parts`` are of the batch. ``version``: updates behind the weights
+    ``filtered`` and ``batch`` are parallel, ``table`` and ``parts`` are of the batch. ``version``: updates behind the weights
     that gains were measured under.
     """
 
     def rounded(values: FloatArray) -> tuple[float, ...]:
         return tuple(round(float(value), _DIGITS) for value in values)
 
-    for number, (one, graded) in enumerate(zip(sifted, batch, strict=True)):
+    for number, (one, graded) in enumerate(zip(filtered, batch, strict=True)):
         own = np.flatnonzero(table.trajectory == number)
         yield CreditLine(
             id=graded.trajectory.id,
@@ -394,7 +397,7 @@ def _rl_row(
     )
 
 
-def dealt(rows: Sequence[Row], shares: int) -> list[list[Row]]:
+def split_updates(rows: Sequence[Row], shares: int) -> list[list[Row]]:
     """Rows in so many parts, trajectory by trajectory in turn: the branches of one stay together. Empty parts are left out."""
     families: dict[str, list[Row]] = {}
     for row in rows:

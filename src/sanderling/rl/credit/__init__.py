@@ -19,7 +19,7 @@ from sanderling.core.plugins import Choice
 from sanderling.rl.credit.grpo import DrGrpoConfig, GrpoConfig, dr_grpo, grpo
 from sanderling.rl.credit.igpo import IgpoConfig, igpo
 from sanderling.rl.credit.leave_one_out import LeaveOneOutConfig, leave_one_out
-from sanderling.rl.credit.table import Components, Estimating, TurnTable, settled
+from sanderling.rl.credit.table import Components, Estimating, TurnTable, masked_credit
 from sanderling.train.contract import FloatArray
 
 __all__ = ["CHOICE", "ESTIMATORS", "Credit", "DrGrpoConfig", "EstimatorConfig", "GrpoConfig", "IgpoConfig", "LeaveOneOutConfig"]
@@ -44,7 +44,7 @@ class Credit:
         if not isinstance(found, Components):  # a person's own estimator returned plain advantages
             found = _checked(found, table)
             found = Components(found, 0.0 * found, self.penalty_weight * table.penalty)
-        return settled(table, found)
+        return masked_credit(table, found)
 
     def __call__(self, table: TurnTable) -> FloatArray:
         """Advantages [K]: the sum of the parts."""

@@ -226,7 +226,7 @@ def outcome_credit(table: TurnTable, found: Outcomes, advantage: FloatArray, wei
     return Components(advantage[found.of_turn], np.zeros(len(table)), weight * table.penalty)
 
 
-def settled(table: TurnTable, parts: Components) -> Components:
+def masked_credit(table: TurnTable, parts: Components) -> Components:
     """The parts with no credit left where none is due: on unscored or untrained turns, and positive credit on capped ones."""
     none = ~(table.scored & table.trained) | (table.capped & (parts.total > 0))
     return Components(*(np.where(none, 0.0, part) for part in (parts.outcome, parts.gain, parts.penalty)))
