@@ -1,4 +1,4 @@
-"""How much of the package is loaded: by the agent loop, and by ``sanderling ask`` when it has answered. Prints the figures."""
+"""How much of the package is loaded: by the agent loop, by ``sanderling ask`` and ``train rl`` when they end. Prints it."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ from pathlib import Path
 files = {m.__file__ for n, m in sys.modules.items() if n.partition('.')[0] == 'sanderling' and getattr(m, '__file__', None)}
 print('LINES', sum(len(Path(f).read_text(encoding='utf-8').splitlines()) for f in files), 'torch' in sys.modules)
 """
-ASK = """
+COMMAND = """
 import sys
 from sanderling.cli import main
 sys.argv = ['sanderling', *sys.argv[1:]]
@@ -54,5 +54,15 @@ def model(messages, key):
 """
     (tmp_path / "scripted.py").write_text(said)
     place = ["--world", tmp_path / "w", "--model", f"{tmp_path / 'scripted.py'}:model", "--out", tmp_path / "asked.jsonl"]
-    lines, torch = loaded(ASK, "ask", "Which?", *place)
-    assert lines <= 13_000 and not torch
+    lines, torch = loaded(COMMAND, "ask", "Which?", *place)
+    assert lines <= 11_700 and not torch
+
+
+@pytest.mark.slow
+def test_what_train_rl_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parent / "recipes")
+    from rl_runs import arguments, write_given
+
+    given = arguments(write_given(tmp_path), tmp_path / "out", "--set", "rl.steps=1")
+    lines, torch = loaded(COMMAND, "train", "rl", *given)
+    assert lines <= 24_000 and torch
