@@ -133,7 +133,7 @@ async def run(root: Path, attempts: int, turns: int, concurrency: int, seconds: 
     live = Live(attempts, concurrency, time.monotonic)
     console = Console(file=io.StringIO(), force_terminal=True, width=100, height=24)
     wall, processor = time.perf_counter(), time.process_time()
-    with directory.alone():
+    with directory.exclusive():
         began = directory.begin(about, asked, 1, "benchmark")
         judges = with_book(directory, rule_judge("exact"), None, ByHand())
         with Journal(directory.root) as journal:

@@ -84,7 +84,7 @@ async def go(
     world = LocalWorld.in_memory(pages, name="w")
     clock = FixedClock(datetime.date(2026, 1, 1))
     agent = Agent(ScriptedPolicy(server.reply), world_tools(world, PROFILE), PROFILE, clock, "w", "f")
-    with directory.alone():
+    with directory.exclusive():
         begun = directory.begin(about, asked, attempts, "test")
         evaluation = Evaluation(directory, begun, asked, retry=Retry(times=1, pause_s=0.0))
         judge = RuleJudge("exact", exact_match)

@@ -181,7 +181,7 @@ def test_what_they_differ_on_is_written_to_be_settled(directory: RunLog, tmp_pat
 
 def test_an_unfinished_run_and_a_damaged_list_are_refused(directory: RunLog) -> None:
     run = directory.require()
-    directory.go_on(run.model_copy(update={"finished": False}), QUESTIONS)
+    directory.write_state(run.model_copy(update={"finished": False}), QUESTIONS)
     with pytest.raises(UserError, match="not finished"):
         again(directory, Judges(EXACT))
     directory.run.table("judged").put("q0-0", {"question": "q0"})
@@ -291,7 +291,7 @@ def test_a_finished_run_is_not_changed_by_a_command_that_fails(directory: RunLog
     before = directory.require()
     asked = directory.begin(before.about, QUESTIONS, 64, "mistyped")
     assert directory.require() == before and (asked.attempts, asked.finished, asked.round) == (64, False, 2)
-    directory.go_on(asked, QUESTIONS)
+    directory.write_state(asked, QUESTIONS)
     again_asked = directory.begin(before.about, QUESTIONS, 64, "begun")
     assert again_asked.commands == ("mistyped", "begun"), "the last one is the one that made it"
 

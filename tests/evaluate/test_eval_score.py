@@ -139,10 +139,10 @@ def test_the_same_command_goes_on_and_other_files_do_not(gaia: Path, leap: Path,
     written = RunLog(out).episodes()
     again = scored(leap, "--benchmark", "gaia-text-103", "--questions", gaia, out=out, code=3)
     assert RunLog(out).episodes() == written and again[1:] == first[1:]
-    with RunLog(out).alone():
+    with RunLog(out).exclusive():
         log = RunLog(out)
         log.run.table(RECORDS).remove(written[-1].id)  # killed before all records stood there
-        log.go_on(log.require().model_copy(update={"finished": False}), log.questions())
+        log.write_state(log.require().model_copy(update={"finished": False}), log.questions())
         del log
     judged = CliRunner().invoke(app, ["judge", str(out)])
     assert isinstance(judged.exception, UserError) and "go on with sanderling eval score" in str(judged.exception)

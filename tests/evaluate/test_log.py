@@ -14,7 +14,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Ending
 from sanderling.evaluate.episodes import asked_digest
-from sanderling.evaluate.log import About, JsonlAttempts, RunLog, claim_attempts
+from sanderling.evaluate.log import About, JsonlAttempts, RunLog, check_same_setup
 from sanderling.judge.verdict import META_KEY, verdict_of
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.run import DATABASE, RECORDS, Run
@@ -84,7 +84,7 @@ def test_files_of_trajectories_take_a_later_verdict_as_a_further_record(tmp_path
 @pytest.mark.parametrize("harm", [lambda whole: b"noise" * 100, lambda whole: whole[:4096] + b"\xff" * (len(whole) - 4096)])
 def test_a_damaged_database_is_named(tmp_path: Path, harm: Any) -> None:
     log = RunLog(tmp_path)
-    with log.alone():
+    with log.exclusive():
         for number in range(40):
             log.append(record(number))
     file = tmp_path / DATABASE
@@ -108,16 +108,16 @@ def test_attempts_of_another_agent_are_refused(tmp_path: Path) -> None:
     made = {"agent": "m", "profile": {"name": "tiny"}, "world": {"name": "w", "fingerprint": "f"}, "judge": "exact"}
     store = TrajectoryStore(tmp_path / "t.jsonl")
     with Run(tmp_path) as run:
-        claim_attempts(run, made, store, store.path)
-        claim_attempts(run, made | {"agent": "other"}, store, store.path)  # nothing is made yet
+        check_same_setup(run, made, store, store.path)
+        check_same_setup(run, made | {"agent": "other"}, store, store.path)  # nothing is made yet
         store.append(record(0))
         with pytest.raises(UserError, match="agent was"):
-            claim_attempts(run, made, store, store.path)
-        claim_attempts(run, made | {"agent": "other", "judge": "f1"}, store, store.path)
+            check_same_setup(run, made, store, store.path)
+        check_same_setup(run, made | {"agent": "other", "judge": "f1"}, store, store.path)
         run.table("about").remove("attempts")
         with pytest.raises(UserError, match="profile was"):  # its records say it
-            claim_attempts(run, made | {"profile": {"name": "large"}}, store, store.path)
-        claim_attempts(run, made, store, store.path)
+            check_same_setup(run, made | {"profile": {"name": "large"}}, store, store.path)
+        check_same_setup(run, made, store, store.path)
 
 
 def test_masks_and_words_make_the_question_blanks_do_not_hide() -> None:
@@ -134,7 +134,7 @@ def test_masks_and_words_make_the_question_blanks_do_not_hide() -> None:
 def test_a_run_gives_its_attempts_back_as_lines(tmp_path: Path) -> None:
     log, out = RunLog(tmp_path / "run"), tmp_path / "t.jsonl"
     about = About(benchmark="", questions=2, questions_sha256="", seed=3)
-    with log.alone():
+    with log.exclusive():
         log.begin(about, [record(0).question, record(1).question], 1, "c")
         for number in range(2):
             log.append(record(number))
@@ -142,8 +142,8 @@ def test_a_run_gives_its_attempts_back_as_lines(tmp_path: Path) -> None:
     assert done.exit_code == 0 and list(TrajectoryStore(out)) == list(log.records()) == [record(0), record(1)]
     shown = CliRunner().invoke(build_app("show"), ["show", str(log.root), "--id", "q1-0"])
     assert shown.exit_code == 0 and "What is 1?" in shown.output
-    with log.alone():
-        log.go_on(log.require().model_copy(update={"about": about.model_copy(update={"private": True})}), [])
+    with log.exclusive():
+        log.write_state(log.require().model_copy(update={"about": about.model_copy(update={"private": True})}), [])
     refused = CliRunner().invoke(app, ["export", str(log.root), "--out", str(out)])
     assert isinstance(refused.exception, UserError) and "--show-texts" in str(refused.exception)
 

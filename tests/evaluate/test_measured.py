@@ -110,9 +110,9 @@ def test_a_directory_of_something_else_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:
-    with RunLog(tmp_path / "run").alone(), pytest.raises(UserError, match="Another process is at work"):
-        RunLog(tmp_path / "run").alone().__enter__()
-    with RunLog(tmp_path / "run").alone():
+    with RunLog(tmp_path / "run").exclusive(), pytest.raises(UserError, match="Another process is at work"):
+        RunLog(tmp_path / "run").exclusive().__enter__()
+    with RunLog(tmp_path / "run").exclusive():
         pass
 
 

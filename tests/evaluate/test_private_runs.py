@@ -33,7 +33,7 @@ def test_a_private_runs_directory_is_closed(tmp_path: Path, private: bool) -> No
     assert mode(tmp_path / "run") == (0o700 if private else 0o755)
     (tmp_path / "run").chmod(0o755)
     directory = RunLog(tmp_path / "run")
-    directory.go_on(directory.begin(directory.require().about, directory.questions(), 1, "again"), directory.questions())
+    directory.write_state(directory.begin(directory.require().about, directory.questions(), 1, "again"), directory.questions())
     assert mode(tmp_path / "run") == (0o700 if private else 0o755), "one that was there as well"
 
 

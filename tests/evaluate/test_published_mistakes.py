@@ -93,7 +93,7 @@ async def test_equal_words_under_two_ids_stay_apart_to_the_last_figure(tmp_path:
     clock = FixedClock(datetime.date(2026, 1, 1))
     agent = Agent(ScriptedPolicy(reply), world_tools(world, profile), profile, clock, "w", "f")
     directory = RunLog(tmp_path / "run")
-    with directory.alone():
+    with directory.exclusive():
         begun = directory.begin(about, asked, 3, "c")
         with Journal(directory.root) as journal:
             judges = Judges(RuleJudge("exact", exact_match))

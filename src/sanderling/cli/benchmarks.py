@@ -178,7 +178,7 @@ def score(
     check_places([*files, *([questions] if questions else [])], [log.database])
     spending = Spending(log.root, config.budget, locked=True)
     about = {"questions": questions, "canary": canary, "verdicts": verdicts, "command": command_line()}
-    with log.alone(), Console(stderr=True).status("judging") as status:
+    with log.exclusive(), Console(stderr=True).status("judging") as status:
         judging = score_peers(files, log, config, spending, **about, on_judged=lambda count: status.update(f"{count:,} judged"))
         try:
             result = asyncio.run(judging)

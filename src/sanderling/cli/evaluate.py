@@ -117,7 +117,7 @@ def run(
     check_agent(config.agent, loaded.questions)
     _show_file(benchmark, loaded)
     log, spending = RunLog(out), Spending(out, config.budget, private=loaded.private)
-    with log.alone():
+    with log.exclusive():
         total = min(config.limit or len(loaded.questions), len(loaded.questions)) * config.attempts
 
         async def work(watch: "Watch | None", cancel: asyncio.Event, on_retry: Callable[[str], None]) -> "Made":
@@ -172,7 +172,7 @@ def judge(
     about = log.require().about
     benchmark = get_benchmark(about.benchmark) if about.benchmark else None  # others' records may come without
     spending = Spending(run, config.budget, private=about.private)
-    with log.alone():
+    with log.exclusive():
         told = read_prices([price], 1)[0] if price is not None else None
         by_hand = by_hand_of(log, verdicts)
         if scores is not None:

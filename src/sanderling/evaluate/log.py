@@ -39,12 +39,17 @@ from sanderling.runs.settings import go_on_with, without_places
 
 AGENT, PROFILE, WORLD, JUDGE = "agent", "profile", "world", "judge"
 _EPISODE = TypeAdapter(Episode)
-_ABOUT, _THE_RUN, _MADE_WITH = "about", "evaluation", "attempts"
-_JUDGED, _JUDGED_BY = "judged", ""
+# Tables of run.db, and their keys that are no attempt's id:
+_ABOUT = "about"
+_STATE = "evaluation"  # in it: the `RunState`
+_SETUP = "attempts"  # in it: what attempts are made with (`check_same_setup`)
+_JUDGED = "judged"  # verdicts by attempt
+_JUDGED_BY = ""  # in it: the `JudgedBy`
 _BY_HAND, _PUBLISHED, _SCORES = "by_hand", "published", "scores"
 _OURS = {".lock", *(DATABASE + end for end in ("", "-wal", "-shm", "-journal"))}
 """What a directory may hold before its run is written down: a kill may have come just then."""
-_WAY_OUT = "go on with those, or choose another store"
+_OR_ELSE = "go on with those, or choose another store"
+"""How the refusal of another setup ends."""
 Scores = dict[Key, float]
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -122,7 +127,7 @@ class RunLog:
         return self.root / DATABASE
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         """Keep other processes out, however this one ends. Raises UserError while one is at work."""
         with locked(self.root), Run(self.root, locked=True) as self._run:
             try:
@@ -169,17 +174,17 @@ class RunLog:
     def begin(
         self, about: About, questions: Sequence[Question], attempts: int, command: str, prices: Prices | None = None
     ) -> RunState:
-        """Write down what a new run is; one that has attempts stays as it is until :meth:`go_on`.
+        """Write down what a new run is; one that has attempts stays as it is until :meth:`write_state`.
 
         Raises UserError where the directory holds another run, or something else.
         """
         was = self.read()
-        if was is None or self._is_bare():
+        if was is None or self._has_no_attempts():
             if was is None:
                 self._require_empty()
             told = prices if prices is not None or was is None else was.prices
             now = RunState(about=about, attempts=attempts, commands=(command,), prices=told)
-            self.go_on(now, questions)
+            self.write_state(now, questions)
             return now
         self._require_same(was.about, about)
         if attempts < was.attempts:
@@ -189,7 +194,7 @@ class RunLog:
         changes |= {"prices": prices} if prices is not None else {}
         return was.model_copy(update=changes)
 
-    def go_on(self, state: RunState, questions: Sequence[Question]) -> None:
+    def write_state(self, state: RunState, questions: Sequence[Question]) -> None:
         """Write down what the run is from now on: everything else that was asked for has been found to be there.
 
         A private run's directory is for its owner alone. Raises UserError where it cannot be.
@@ -213,7 +218,7 @@ class RunLog:
 
     def read(self) -> RunState | None:
         """What the run is; None where there is none. Raises UserError for a damaged one."""
-        value = self._value(_ABOUT, _THE_RUN)
+        value = self._value(_ABOUT, _STATE)
         return None if value is None else self._checked(RunState, value)
 
     def require(self) -> RunState:
@@ -227,18 +232,18 @@ class RunLog:
         """What the run asks. Raises UserError."""
         return read_questions(self.questions_file)
 
-    def claim(self, made_with: dict[str, Any]) -> None:
-        """Say what attempts depend on, or see that it still does. Raises UserError (see :func:`claim_attempts`)."""
-        claim_attempts(self.run, made_with, self.episodes(), self.root)
+    def check_same_setup(self, made_with: dict[str, Any]) -> None:
+        """Say what attempts depend on, or see that it still does. Raises UserError (see :func:`check_same_setup`)."""
+        check_same_setup(self.run, made_with, self.episodes(), self.root)
 
     def made_with(self) -> dict[str, Any]:
         """What its attempts depend on; empty where it does not say."""
-        return self._value(_ABOUT, _MADE_WITH) or {}
+        return self._value(_ABOUT, _SETUP) or {}
 
     def _write(self, state: RunState) -> None:
-        self.run.table(_ABOUT).put(_THE_RUN, state.model_dump(mode="json"))
+        self.run.table(_ABOUT).put(_STATE, state.model_dump(mode="json"))
 
-    def _is_bare(self) -> bool:
+    def _has_no_attempts(self) -> bool:
         """Whether nothing was attempted yet: what was asked for by mistake then binds nobody."""
         kept = any(len(self.run.table(kind)) for kind in (RECORDS, EPISODES, "verdicts"))
         return not kept and not (self.guard_file.exists() and self.guard_file.stat().st_size)
@@ -386,7 +391,7 @@ class _Named(Protocol):
     def world(self) -> str: ...
 
 
-def claim_attempts(run: Run, now: dict[str, Any], attempts: Iterable[_Named], place: Path) -> None:
+def check_same_setup(run: Run, now: dict[str, Any], attempts: Iterable[_Named], place: Path) -> None:
     """Write down what attempts are made with, or see that it is the same: those of two agents are no measure of either.
 
     ``now``: JSON under agent, profile, world and judge (profile and world with a ``name``) and whatever else attempts depend
@@ -394,18 +399,18 @@ def claim_attempts(run: Run, now: dict[str, Any], attempts: Iterable[_Named], pl
     names in their records. Raises UserError when they were made with something else.
     """
     about = run.table(_ABOUT)
-    was = about.get(_MADE_WITH)
+    was = about.get(_SETUP)
     if next(iter(attempts), None) is None:
-        about.remove(_MADE_WITH)
+        about.remove(_SETUP)
     elif was is None:
         names = {AGENT: without_places(now[AGENT]), PROFILE: now[PROFILE]["name"], f"{WORLD}.name": now[WORLD]["name"]}
         for one in attempts:
             said = {AGENT: one.model, PROFILE: one.profile, f"{WORLD}.name": one.world}
-            go_on_with({key: name or names[key] for key, name in said.items()}, names, place, _WAY_OUT)
+            go_on_with({key: name or names[key] for key, name in said.items()}, names, place, _OR_ELSE)
     elif without_places(was.get(JUDGE)) != without_places(now[JUDGE]):
-        go_on_with({**was, JUDGE: now[JUDGE]}, now, place, _WAY_OUT)
-        about.put(_MADE_WITH, now)
-    run.claim(now, _MADE_WITH, _WAY_OUT)
+        go_on_with({**was, JUDGE: now[JUDGE]}, now, place, _OR_ELSE)
+        about.put(_SETUP, now)
+    run.claim(now, _SETUP, _OR_ELSE)
 
 
 _OTHERS = {"questions_sha256": "the questions are others", "peers": "the records are others"}

@@ -52,15 +52,21 @@ class Evaluation:
     state: RunState
     questions: Sequence[Question]
     concurrency: int = 8
+    """Attempts under way at the same time."""
     unscored_limit: float = 0.02
+    """A larger share of unscored attempts makes the run invalid."""
     unjudged: bool = False
-    recording: Recording | None = None  # of a recorded world
+    """Questions without accepted answers are attempted as well, and never scored."""
+    recording: Recording | None = None
+    """Of a recorded world: how much of what agents ask it holds."""
     together: bool = False
+    """All attempts at a question next to each other, instead of every question once, then twice (`attempts.Attempts`)."""
     retry: Retry = PATIENT
+    """How patient the run is with outages of tools, model and judge."""
 
 
 async def run_evaluation(
-    how: Evaluation,
+    evaluation: Evaluation,
     agent: Agent,
     judges: Judges,
     journal: Journal,
@@ -72,47 +78,47 @@ async def run_evaluation(
 
     Raises UserError as :func:`make_attempts` does, and for another agent or world than the run was begun with.
     """
-    log, judge, began = how.log, judges.first, time.monotonic()
-    log.claim({**agent.as_json(), JUDGE: placed(judge.name, judge.places)})
-    state = how.state.model_copy(update={"unscored_limit": how.unscored_limit})
-    log.go_on(state, how.questions)
+    log, judge, began = evaluation.log, judges.first, time.monotonic()
+    log.check_same_setup({**agent.as_json(), JUDGE: placed(judge.name, judge.places)})
+    state = evaluation.state.model_copy(update={"unscored_limit": evaluation.unscored_limit})
+    log.write_state(state, evaluation.questions)
     made = await make_attempts(
-        Attempts(how.questions, state.attempts, state.about.seed, state.round, how.unjudged, how.together),
+        Attempts(evaluation.questions, state.attempts, state.about.seed, state.round, evaluation.unjudged, evaluation.together),
         rollout_of(agent, state.about.seed, journal=journal, cancel=cancel, watch=watch),
         judge,
         log,
-        concurrency=how.concurrency,
-        retry=how.retry,
+        concurrency=evaluation.concurrency,
+        retry=evaluation.retry,
         on_stored=journal.stored,
         watch=watch,
         cancel=cancel,
     )
     if made.stopped:
         return made
-    share = how.recording.share(log.records()) if how.recording else None
-    info = info_of(state, state.commands[-1], time.monotonic() - began, made.resumed, how.unscored_limit, share)
-    episodes = [made.episodes[one.id, attempt] for one in how.questions for attempt in range(state.attempts)]
+    share = evaluation.recording.share(log.records()) if evaluation.recording else None
+    info = info_of(state, state.commands[-1], time.monotonic() - began, made.resumed, evaluation.unscored_limit, share)
+    episodes = [made.episodes[one.id, attempt] for one in evaluation.questions for attempt in range(state.attempts)]
     on_judged = watch and watch.judged
     try:
-        pace = {"concurrency": how.concurrency, "retry": how.retry, "on_judged": on_judged}
-        await conclude(log, episodes, how.questions, state.attempts, judges, info, **pace)
+        pace = {"concurrency": evaluation.concurrency, "retry": evaluation.retry, "on_judged": on_judged}
+        await conclude(log, episodes, evaluation.questions, state.attempts, judges, info, **pace)
     except BudgetSpentError as error:
         return replace(made, stopped=str(error))
     log.finish(state)
     if judges.by_hand.lines:
-        word = {one.key: one.correct for one in log.verdicts()}
-        made = replace(made, episodes={key: replace(one, correct=word[key]) for key, one in made.episodes.items()})
+        correct = {one.key: one.correct for one in log.verdicts()}
+        made = replace(made, episodes={key: replace(one, correct=correct[key]) for key, one in made.episodes.items()})
     return made
 
 
 def evaluate(
-    agent: Agent, questions: Sequence[Question], judge: Judge | str = "exact", out: Path | None = None, **how: Any
+    agent: Agent, questions: Sequence[Question], judge: Judge | str = "exact", out: Path | None = None, **settings: Any
 ) -> EvalResult:
-    """An agent's figures on questions, for other programs; ``how`` as in :func:`evaluate_async`.
+    """An agent's figures on questions, for other programs; ``settings`` are keywords of :func:`evaluate_async`.
 
     Example: ``evaluate(agent, questions, "exact", Path("runs/mine"), attempts=4).pass_at_k[4].interval``
     """
-    return asyncio.run(evaluate_async(agent, questions, judge, out, **how))
+    return asyncio.run(evaluate_async(agent, questions, judge, out, **settings))
 
 
 async def evaluate_async(
@@ -134,20 +140,21 @@ async def evaluate_async(
 ) -> EvalResult:
     """Evaluate an agent, or go on with what the run's directory ``out`` already holds.
 
-    ``judge``: one, or the name of a rule. ``out`` None: nothing is kept. ``weights`` tells the model from others of its name.
+    ``judge``: one, or the name of a rule. ``out`` None: nothing is kept. ``together``: all attempts at a question next to each
+    other, so that a policy in this process computes their common beginning once. ``weights`` tells the model from others of its
+    name.
     A finished run repeats nothing but attempts that met outages. Raises UserError also when a budget was spent before every
     attempt was made: figures over a part would mislead.
     """
-    asked = sha256_of_questions(questions)
-    about = about or About(benchmark="", questions=len(questions), questions_sha256=asked, seed=seed)
+    about = about or About(benchmark="", questions=len(questions), questions_sha256=sha256_of_questions(questions), seed=seed)
     with ExitStack() as stack:
         log = RunLog(out or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sanderling-"))))
-        stack.enter_context(log.alone())
+        stack.enter_context(log.exclusive())
         journal = stack.enter_context(Journal(log.root, weights))
         state = log.begin(about, questions, attempts, command or command_line())
-        how = Evaluation(log, state, questions, concurrency, unscored_limit, together=together, retry=retry)
+        evaluation = Evaluation(log, state, questions, concurrency, unscored_limit, together=together, retry=retry)
         judges = with_book(log, rule_judge(judge) if isinstance(judge, str) else judge, None, ByHand())
-        made = await run_evaluation(how, agent, judges, journal, watch=watch)
+        made = await run_evaluation(evaluation, agent, judges, journal, watch=watch)
         if made.stopped:
             raise UserError(f"{made.stopped} What is done is kept, and the next run goes on.")
         return EvalResult.load(log.result_file)
@@ -211,18 +218,20 @@ async def run_benchmark(
     worlds = config.agent.worlds
     recording = recording_of(worlds[0]) if len(worlds) == 1 else None
     concurrency = config.agent.concurrency
-    how = Evaluation(log, state, questions, concurrency, config.unscored_limit, config.unjudged, recording)
+    evaluation = Evaluation(log, state, questions, concurrency, config.unscored_limit, config.unjudged, recording)
     async with AsyncExitStack() as stack:
         common = {"private": about.private, "spending": spending, "on_retry": on_retry}
         opening = opened_agent(config.agent, questions, guard=guarding.guard(log.guard_file), **common)
         agent = await stack.enter_async_context(opening)
         journal = stack.enter_context(Journal(log.root, journal_identity(config.agent, agent)))
-        asked = prompt_for(benchmark, judging)
-        judges = opened_judges(judging, spending, prompt=asked, concurrency=concurrency, on_retry=on_retry)
+        prompt = prompt_for(benchmark, judging)
+        judges = opened_judges(judging, spending, prompt=prompt, concurrency=concurrency, on_retry=on_retry)
         first, second = await stack.enter_async_context(judges)
         if first is None:
             raise UserError("No judge is named: give --judge.")
-        return await run_evaluation(how, agent, with_book(log, first, second, by_hand), journal, watch=watch, cancel=cancel)
+        return await run_evaluation(
+            evaluation, agent, with_book(log, first, second, by_hand), journal, watch=watch, cancel=cancel
+        )
 
 
 class RejudgeConfig(Frozen):
@@ -251,8 +260,8 @@ async def rejudge(
 
     Raises UserError, and BudgetSpentError before anything is written.
     """
-    asked, concurrency = prompt_for(benchmark, config.judging), config.concurrency
-    async with opened_judges(config.judging, spending, prompt=asked, concurrency=concurrency) as (first, second):
+    prompt, concurrency = prompt_for(benchmark, config.judging), config.concurrency
+    async with opened_judges(config.judging, spending, prompt=prompt, concurrency=concurrency) as (first, second):
         pace = {"concurrency": concurrency, "on_judged": on_judged}
         return await judge_again(log, chosen(first, second), command, config.unscored_limit, **pace)
 
@@ -273,7 +282,7 @@ def prepare(
     unjudged: bool = False,
 ) -> tuple[About, list[Question]]:
     """What a run on a benchmark's file measures, and the questions chosen. Raises UserError."""
-    chosen, how = _chosen(loaded.questions, limit, sample_seed)
+    chosen, how_chosen = _chosen(loaded.questions, limit, sample_seed)
     without = sum(not question.answers for question in chosen)
     if without and not unjudged:
         raise UserError(
@@ -285,7 +294,7 @@ def prepare(
         split=loaded.split,
         file=loaded.path_name,
         file_sha256=loaded.sha256,
-        chosen=how,
+        chosen=how_chosen,
         questions=len(chosen),
         questions_sha256=sha256_of_questions(chosen),
         seed=seed,

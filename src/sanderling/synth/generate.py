@@ -23,7 +23,7 @@ from sanderling.data.importing import open_trajectories
 from sanderling.data.questions import read_questions, require_distinct, write_questions
 from sanderling.evaluate.attempts import Attempts, Made, Watch, make_attempts, rollout_of
 from sanderling.evaluate.judging import PATIENT, Retry
-from sanderling.evaluate.log import JUDGE, JsonlAttempts, claim_attempts
+from sanderling.evaluate.log import JUDGE, JsonlAttempts, check_same_setup
 from sanderling.judge.opening import JudgeConfig, opened_judges
 from sanderling.judge.verdict import Judge
 from sanderling.policy.budget import BudgetConfig, Spending
@@ -93,7 +93,7 @@ async def generate(
     """Make the attempts that ``out`` does not hold yet. Raises UserError, also for another agent than it was begun with."""
     store = TrajectoryStore(out)
     with Run(beside(out)) as run:
-        claim_attempts(run, {**agent.as_json(), JUDGE: placed(judge.name, judge.places)}, store, out)
+        check_same_setup(run, {**agent.as_json(), JUDGE: placed(judge.name, judge.places)}, store, out)
     made = await make_attempts(
         Attempts(questions, attempts, seed),
         rollout_of(agent, seed, journal=journal, cancel=cancel, watch=watch),

@@ -126,7 +126,7 @@ def write_peers(log: RunLog, run: PeerRun, command: str) -> RunState:
     """Write records, questions and published verdicts down, unless they are there. Raises UserError for another run's place."""
     questions = list(run.plan.questions.values())
     begun = log.begin(run.about, questions, run.plan.attempts, command)
-    log.go_on(begun, questions)
+    log.write_state(begun, questions)
     known = {one.id for one in log.episodes()}
     for record in rewritten(run.records, run.plan):
         if record.id not in known:
