@@ -274,3 +274,21 @@ def test_set_help_shows_what_recipe_and_other_settings_give(call: Callable[..., 
     mine = call("train", "rl", "--recipe", "tiny", "--set", f"rl.estimator.kind={own}:credit", "--set", "help")[1]
     assert "# How steep.\nslope = 3.5\n" in mine
     assert "lr = 0.001\n" in call("train", "sft", "--set", "trainer.lr=1e-3", "--set", "help")[1]
+
+
+def test_a_run_takes_the_columns_and_the_part_that_check_takes(
+    call: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    file = tmp_path / "q.jsonl"
+    file.write_text('{"frage": "Welcher Fluss?", "gold": "Kent"}')
+    told = "--columns", "question=frage,answer=gold", "--split", "test"
+    run = "eval", "run", "jsonl", str(file), "--out", str(tmp_path / "o"), "--model", "m", "--world", str(tmp_path / "w")
+    assert call("eval", "check", "jsonl", str(file), *told)[0] == 0
+    assert "has no column" in call(*run)[2]
+    assert call(*run, *told)[2].startswith("error: There is no world at ")
+
+
+def test_help_names_no_type_of_flags(call: Callable[..., tuple[int, str, str]]) -> None:
+    for command in (("eval", "run"), ("world", "build", "from"), ("show",)):
+        told = call(*command, "-h")[1]
+        assert "--help" in told and "bool" not in told

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 _SHOWN = 10
 
 BenchmarkFile = Annotated[Path, typer.Argument(metavar="FILE", help="Its file, or the folder as it was downloaded.")]
-SplitName = Annotated[str, typer.Option("--split", help="The part that the file is, where its name does not say it.")]
+SplitName = Annotated[
+    str | None, typer.Option("--split", metavar="NAME", help="The part that the file is, where its name does not say it.")
+]
 ColumnRoles = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--columns", help="Columns of unusual names, as question=Prompt,answer=Gold; also id, level, topic.", metavar="ROLES"
     ),
@@ -63,8 +65,8 @@ def check(
         str, typer.Argument(metavar="KEY", help="Which benchmark (sanderling eval list), FILE.toml, or file.py:name.")
     ],
     file: BenchmarkFile,
-    split: SplitName = "",
-    columns: ColumnRoles = "",
+    split: SplitName = None,
+    columns: ColumnRoles = None,
     canary: Canary = "",
     with_attachments: Annotated[
         bool, typer.Option("--with-attachments", help="Keep questions about a file or an image.")
@@ -87,7 +89,7 @@ def check(
 
     benchmark = get_benchmark(key)
     check_places([file], [out] if out else [])
-    options = Options(split=split, columns=named_columns(columns), with_attachments=with_attachments, canary=canary)
+    options = Options(split=split or "", columns=named_columns(columns or ""), with_attachments=with_attachments, canary=canary)
     loaded = load_benchmark(benchmark, file, options)
     texts = show_private or not loaded.private
     if as_json:

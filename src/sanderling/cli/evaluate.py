@@ -14,7 +14,7 @@ import typer
 from rich.text import Text
 
 from sanderling.cli import exits
-from sanderling.cli.benchmarks import BenchmarkFile, Canary, agree, check, export, list_, score
+from sanderling.cli.benchmarks import BenchmarkFile, Canary, ColumnRoles, SplitName, agree, check, export, list_, score
 from sanderling.cli.options import (
     JUDGING,
     RUN,
@@ -85,9 +85,16 @@ def run(
     judges: Judging = None,
     second: Second = None,
     verdicts: Verdicts = None,
-    attempts: Annotated[int | None, typer.Option("--attempts", min=1, help="At each question.", rich_help_panel=RUN)] = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="So many questions only.", rich_help_panel=RUN)] = None,
+    attempts: Annotated[
+        int | None, typer.Option("--attempts", min=1, help="At each question; 1 by default.", rich_help_panel=RUN)
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", min=1, help="The first so many questions only; all by default.", rich_help_panel=RUN),
+    ] = None,
     seed: Seed = None,
+    split: SplitName = None,
+    columns: ColumnRoles = None,
     canary: Canary = "",
     progress: Annotated[bool, typer.Option("--progress/--no-progress", help="Show how far it is.", rich_help_panel=RUN)] = True,
     config_file: ConfigFile = None,
@@ -110,7 +117,7 @@ def run(
     given = {
         "agent.model": model, "agent.profile": profile, "agent.concurrency": concurrency, "agent.worlds": world,
         "agent.web": web, "agent.seed": seed, "judging.judges": judges, "judging.second": second,
-        "attempts": attempts, "limit": limit,
+        "attempts": attempts, "limit": limit, "split": split, "columns": columns,
     }  # fmt: skip
     config = settings(EvalConfig, config_file, sets, given)
     benchmark, loaded = _load(key, file, config.split, config.columns, canary)

@@ -12,9 +12,10 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from sanderling import __version__
 from sanderling.cli import exits
@@ -51,10 +52,31 @@ _PLACES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errn
 """Full disks and closed doors: never a bug, wherever they are met."""
 
 
+class _Commands(TyperGroup):
+    """The commands, whose help names no type of options that take no value."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        below: list[Any] = [self]
+        while below:
+            command = below.pop()
+            below += getattr(command, "commands", {}).values()
+            command.params = [_untyped(option) for option in command.params]
+            made = command.get_help_option  # which comes into being with the first context
+            command.get_help_option = lambda context, made=made: _untyped(made(context))
+
+
+def _untyped(option: Any) -> Any:
+    if getattr(option, "is_flag", False):
+        option.metavar = ""
+    return option
+
+
 def build_app(chosen: str | None = None) -> typer.Typer:
     """The application with the real sub-command ``chosen``; the others are there by name and help only."""
     app = typer.Typer(
         name="sanderling",
+        cls=_Commands,
         add_completion=False,
         no_args_is_help=True,
         pretty_exceptions_enable=False,

@@ -35,7 +35,7 @@ MORE = "Every other setting"
 
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="Settings in TOML; --set and options go before.", rich_help_panel=MORE),
+    typer.Option("--config", metavar="FILE", help="Settings in TOML; --set and options override it.", rich_help_panel=MORE),
 ]
 
 

@@ -10,7 +10,10 @@ from sanderling.data.show import show_file
 
 def show(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A store (.jsonl), a .parquet file, or a recorded file of another system.")
+        Path,
+        typer.Argument(
+            metavar="FILE", help="A store (.jsonl), a .parquet file, a run's directory, or a recorded file of another system."
+        ),
     ],
     id: Annotated[str | None, typer.Option("--id", help="Print the trajectory with this id.")] = None,
     index: Annotated[
