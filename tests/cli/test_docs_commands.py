@@ -20,6 +20,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SET = re.compile(r"[A-Z][A-Z_]*=\S*")
 """A variable for this one command."""
+OF_OTHERS = {"--enable-sleep-mode", "--logprobs-mode", "--no-enable-chunked-prefill", "--enable-prompt-tokens-details", "--cli"}
+"""Options of vLLM, and of the MCP inspector."""
 
 
 def commands(page: Path) -> Iterator[list[str]]:
@@ -33,6 +35,12 @@ def commands(page: Path) -> Iterator[list[str]]:
             if words[:1] == ["sanderling"]:
                 more = words[-1] == "…" and not words[-2].startswith("-")
                 yield words[1 : -1 if more else None]
+
+
+def options(command: Any) -> set[str]:
+    """Every option of a command and of those below it."""
+    below = getattr(command, "commands", {}).values()
+    return {name for one in command.params for name in (*one.opts, *one.secondary_opts)}.union(*map(options, below))
 
 
 def parse(words: list[str]) -> dict[str, Any]:
@@ -63,6 +71,22 @@ def test_every_command_of_a_page_is_read(page: Path) -> None:
         except Exception as error:
             wrong[" ".join(words)] = f"{type(error).__name__} {getattr(error, 'message', error)}"
     assert wrong == {}
+
+
+def test_every_option_that_begins_a_piece_of_code_in_a_sentence_exists() -> None:
+    groups = getattr(get_command(build_app("")), "commands", {})
+    known = {"-h", "--help", "--version"}.union(*(options(get_command(build_app(name))) for name in groups))
+    wrong = {
+        (page.name, option)
+        for page in PAGES
+        if page.name != "log.md"  # what was
+        for code in re.findall(
+            r"`(--[^`\n]+)`", re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.M)
+        )
+        for option in re.findall(r"(?<!\S)--[a-z][a-z-]*", code)
+        if option not in known | OF_OTHERS
+    }
+    assert wrong == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

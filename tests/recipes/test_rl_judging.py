@@ -13,7 +13,7 @@ from sanderling.rl.act import opened_judge, place_config, score_by
 from sanderling.rl.config import RlRecipe
 from sanderling.rl.contract import ScorerAwayError
 from sanderling.rl.prepare import check_there
-from sanderling.tools.page_reader import ReaderOutageError
+from sanderling.tools.page_reader import PageReader, ReaderOutageError
 from sanderling.world.contract import VisitReply
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*gave no answer")
@@ -89,11 +89,11 @@ async def test_a_judge_that_is_away_scores_nothing_but_what_a_rule_before_it_tel
 
 async def test_a_reader_that_is_away_leaves_the_rollout_unscored(tmp_path: Path) -> None:
     """Not a visit of model-free passages, let alone an empty one: only those that browse would be rewarded less."""
-    async with opened_reader(place_config(RlRecipe(extractor=dead_address()), tmp_path).reader) as extractor:
-        assert extractor is not None
+    async with opened_reader(place_config(RlRecipe(reader=dead_address()), tmp_path).reader) as reader:
+        assert isinstance(reader, PageReader)
         page = VisitReply(url="http://a.example", title="A", text="Oslo is a town. " * 50)
         with pytest.raises(ReaderOutageError):
-            await extractor.read(page, "which town", 50)
+            await reader.read(page, "which town", 50)
 
 
 async def test_a_judge_that_does_not_answer_yet_is_warned_of():

@@ -44,7 +44,7 @@ def prepared(recipe: Any, out: Path, processes: int = 1, devices: Devices = PROC
         ([], {"judges": ("gpt",)}, r"squad_f1, or http://host:port/v1#model\.$"),
         ([], {"judges": ("./models/judge",)}, "is no rule and no address"),
         (["rl.outcome=f1"], {"judges": ("exact",)}, r"rl.outcome=f1 be ignored: to score by that rule leave --judge out"),
-        ([], {"extractor": "models/reader"}, "is no endpoint"),
+        ([], {"reader": "models/reader"}, "There is no page reader"),
         ([], {"watch": ("slides",)}, "There is no view 'slides'"),
         (["sampler.endpoint=http://h:1/v1", "sampler.served=m"], {}, "http://h:1/v1 would not be asked: set rl.pipeline"),
         ([], {"questions": (Path("tests"),)}, r"tests is a directory: name its files, as in tests/\*\.jsonl"),

@@ -44,11 +44,11 @@ def profile(layout: ResultLayout = ResultLayout.MARKDOWN) -> Profile:
 
 
 @asynccontextmanager
-async def tools_over(transport, key: str = "k", blocklist: Blocklist | None = None, extractor=None, **settings):
+async def tools_over(transport, key: str = "k", blocklist: Blocklist | None = None, reader=None, **settings):
     env = {"SERPER_API_KEY": key, "JINA_API_KEY": key}
     told = web_settings(HERE, HERE, env=env).model_copy(update={"pause_s": 0.0} | settings)
     async with LiveWeb(told, transport) as web:
-        yield world_tools(filtered(web, blocklist), profile(), extractor)
+        yield world_tools(filtered(web, blocklist), profile(), reader)
 
 
 def served(world, **settings) -> httpx.ASGITransport:
@@ -152,7 +152,7 @@ async def test_a_model_reads_the_pages_that_were_fetched_once(world):
         page = world.page(url)
         return httpx.Response(200, json={"data": {"url": url, "title": page.title, "content": page.text}} if page else {})
 
-    async with tools_over(service(count), extractor=reader) as tools:
+    async with tools_over(service(count), reader=reader) as tools:
         result = await tools["visit"]({"url": [BEES, "https://no.example/x"], "goal": "films"}, ToolContext())
     assert asked == [BEES, "https://no.example/x"] and [page.url for page in reader.read_pages] == [BEES]
     assert "A film about bees followed" in result.text and "honey" not in result.text and "of films" in result.text
@@ -299,7 +299,7 @@ async def test_wrong_arguments_are_told_as_over_a_world(world, name, arguments):
 def test_settings_say_what_is_missing():
     with pytest.raises(UserError, match="SERPER_API_KEY"):
         web_settings(env={})
-    with pytest.raises(UserError, match="--reader-url"):
+    with pytest.raises(UserError, match=r"reader_url r\.jina\.ai is no web address"):
         web_settings(HERE, "r.jina.ai", env={})
     told = web_settings(env={"SERPER_API_KEY": "sk-secret"})
     assert not told.reader_key and "sk-secret" not in repr(told) and "sk-secret" not in told.model_dump_json()

@@ -397,7 +397,7 @@ def visit(
 ) -> None:
     """Show the passages of a page that serve a goal, or a part of it. Exit status 1: the page cannot be read.
 
-    ``--set reader.model=http://host:port/v1#model``: a model reads the page.
+    ``--set reader.model=http://host:port/v1#model``: a model reads the page, or a reader of your own, ``file.py:name``.
     """
     console, place = Console(stderr=True), settings(PlaceConfig, None, sets, {"faults": faults, "world_seed": world_seed})
 
@@ -696,7 +696,7 @@ def _readable(directory: Path) -> Iterator[None]:
         raise
     except (OSError, ToolOutageError, ReaderOutageError) as error:
         if isinstance(error, ReaderOutageError) or isinstance(error.__cause__, ReaderOutageError):
-            raise UserError(f"The extractor cannot be reached ({error}): start its server, or leave it out.") from error
+            raise UserError(f"The page reader cannot be reached ({error}): start its server, or leave it out.") from error
         raise UserError(f"The world {directory} cannot be read ({error}): copy it again, or build it again.") from error
 
 

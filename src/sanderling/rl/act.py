@@ -74,7 +74,7 @@ async def opened_judge(specs: Sequence[str], directory: Path, concurrency: int, 
 
 def place_config(recipe: RlRecipe, directory: Path) -> PlaceConfig:
     """Where a run's agents search and read; an outage of the page reader leaves a rollout unscored."""
-    reader = ReaderConfig(model=recipe.extractor, cache=directory / "extracts", on_outage=OnOutage.REFUSE)
+    reader = ReaderConfig(model=recipe.reader, cache=directory / "extracts", on_outage=OnOutage.REFUSE)
     return PlaceConfig(worlds=recipe.worlds, faults=recipe.faults, world_seed=recipe.world_seed, reader=reader)
 
 

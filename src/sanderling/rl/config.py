@@ -314,8 +314,8 @@ class RlRecipe(Frozen):
     world_seed: int = 0
     date: datetime.date | None = None
     """The day that agents see; None: that of the run's beginning, which is recorded."""
-    extractor: str = ""
-    """A model that reads pages for the agent, http://host:port/v1#model; empty: pages are read without one."""
+    reader: str = ""
+    """A model that reads pages for the agent, ``http://host:port/v1#model``, or ``file.py:name``; empty: read without one."""
     rollout: RolloutConfig = RolloutConfig()
     rl: RlConfig = RlConfig()
     stages: dict[str, StageConfig] = Field(default_factory=dict[str, StageConfig])

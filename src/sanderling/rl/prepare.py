@@ -166,8 +166,8 @@ def check_settings(recipe: RlRecipe, processes: int, *, goes_on: bool = False) -
             "ignored: to score by that rule leave --judge out, and where the recipe names judges add --set 'judges=[]'; "
             "else leave rl.outcome alone."
         )
-    if recipe.extractor and not is_endpoint(recipe.extractor):
-        raise UserError(f"The page reader {recipe.extractor!r} is no endpoint: write http://host:port/v1#model.")
+    if recipe.reader and not is_endpoint(recipe.reader) and not is_outside(recipe.reader):
+        raise UserError(f"There is no page reader {recipe.reader!r}: write http://host:port/v1#model, or file.py:name.")
     if served:
         served_spec(recipe, recipe.model or Path())
     elif named := recipe.sampler.endpoint or recipe.sampler.served:

@@ -192,7 +192,7 @@ class PageReader:
         self.counts.pages += 1
         try:
             if self._outages >= self._limits.most_outages:
-                raise ReaderOutageError(f"The extractor was not reached for {self._outages} pages in a row.")
+                raise ReaderOutageError(f"The page reader was not reached for {self._outages} pages in a row.")
             reading = await self._read(page, goal, max_words)
             self._outages = 0
         except ReaderOutageError:
@@ -283,13 +283,13 @@ def reader_over(policy: Policy, cache: "ReplyCache", on_outage: OnOutage) -> Pag
     from sanderling.policy.endpoint import RefusedError  # brings a client of HTTP
 
     if policy.tokenizer is not None:
-        raise UserError("An extractor is asked in words: leave ?tokenizer= out of --extractor.")
+        raise UserError("A page reader is asked in words: leave ?tokenizer= out of its address (agent.reader.model).")
     limits, context = ReadingLimits(), policy.context_length
     if context is not None:
         room = (context - _REPLY_TOKENS - _PROMPT_TOKENS) // _TOKENS_A_WORD
         if room < 1:
             raise UserError(
-                f"context={context} leaves an extractor no room: it needs more than {_REPLY_TOKENS + _PROMPT_TOKENS}."
+                f"context={context} leaves a page reader no room: it needs more than {_REPLY_TOKENS + _PROMPT_TOKENS}."
             )
         limits = ReadingLimits(part_words=min(limits.part_words, room))
 

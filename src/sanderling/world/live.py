@@ -62,12 +62,12 @@ class WebSettings(Frozen):
 
 def web_settings(search_url: str = SEARCH_URL, reader_url: str = READER_URL, *, env: Mapping[str, str]) -> WebSettings:
     """Settings with the keys of an environment. Raises UserError for a bad address, and where Serper itself has no key."""
-    for option, url in (("--search-url", search_url), ("--reader-url", reader_url)):
+    for name, url in (("search_url", search_url), ("reader_url", reader_url)):
         if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-            raise UserError(f"{option} {url} is no web address: give one such as http://127.0.0.1:8018.")
+            raise UserError(f"{name} {url} is no web address: give one such as http://127.0.0.1:8018.")
     search_key, reader_key = env.get(SEARCH_KEY_ENV, "").strip(), env.get(READER_KEY_ENV, "").strip()
     if not search_key and search_url.rstrip("/") == SEARCH_URL:
-        raise UserError(f"Serper wants a key: put it into {SEARCH_KEY_ENV}, or name another service with --search-url.")
+        raise UserError(f"Serper wants a key: put it into {SEARCH_KEY_ENV}, or name another service with search_url.")
     return WebSettings(
         search_url=search_url.rstrip("/"),
         reader_url=reader_url.rstrip("/"),

@@ -1,4 +1,4 @@
-"""``--extractor``: a model behind a real server on loopback reads the pages; without the option nothing is asked of anybody."""
+"""``reader.model``: a model behind a real server on loopback reads the pages; without it nothing is asked of anybody."""
 
 import json
 from pathlib import Path
@@ -81,7 +81,7 @@ def test_an_outage_may_be_refused(world: Path) -> None:
     down = (plain({"error": {"message": "down"}}, 503, Retry_After="0.001"),) * 12
     with serve(*down) as server:
         for profile in ((), ("--profile", "tiny")):
-            with pytest.raises(UserError, match=r"^The extractor cannot be reached .*start its server"):
+            with pytest.raises(UserError, match=r"^The page reader cannot be reached .*start its server"):
                 visit(world, "--set", f"reader.model={server.url}#reader", "--set", "reader.on_outage=refuse", *profile)
 
 
@@ -90,10 +90,10 @@ def test_an_outage_may_be_refused(world: Path) -> None:
     [
         ("models/reader", "there is no page reader"),
         ("http://127.0.0.1:1/v1", "lacks the host or the model's name"),
-        ("http://127.0.0.1:1/v1?context=5000#m", "leaves an extractor no room"),
+        ("http://127.0.0.1:1/v1?context=5000#m", "leaves a page reader no room"),
     ],
 )
-def test_wrong_extractors_are_one_sentence(world: Path, spec: str, told: str) -> None:
+def test_wrong_page_readers_are_one_sentence(world: Path, spec: str, told: str) -> None:
     with pytest.raises(UserError, match=told):
         visit(world, "--set", f"reader.model={spec}")
 
