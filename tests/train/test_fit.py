@@ -33,7 +33,7 @@ from sanderling.train.config import (
     SftConfig,
     TrainerConfig,
 )
-from sanderling.train.fit import OVERHEAD, Devices, Load, Plan, estimate, judge, kept_bytes, with_changes
+from sanderling.train.fit import OVERHEAD, Devices, Load, Plan, estimate, kept_bytes, plan_for, with_changes
 from sanderling.train.packed import memory as memory_module
 from sanderling.train.packed.attention import Stretch, packed_attention
 from sanderling.train.packed.logprobs import hidden_states
@@ -303,7 +303,7 @@ def settings(kind: str = "none", rank: int = 0, **trainer: object) -> SftConfig:
 
 
 def plan(config: SftConfig, row: int, size: int, ranks: int = 1, shape: Shape = QWEN3_4B) -> Plan:
-    return judge(config, shape, Devices("a card", ranks, size + OVERHEAD), row)
+    return plan_for(config, shape, Devices("a card", ranks, size + OVERHEAD), row)
 
 
 def test_a_plan_that_does_not_fit_names_the_knob_that_makes_it():

@@ -163,9 +163,9 @@ def scoring_bytes(shape: Shape, trainer: TrainerConfig, episodes: Episodes, widt
     and a tile of its MLP; then logits of the answers. Rows are not shared by ranks here.
     """
     tokens = episodes.longest + episodes.turns * PROBE_TOKENS
-    heads, pairs = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-    per_token = 2 * shape.hidden * 4 + shape.hidden * 4 + (2 * heads + 2 * pairs) * width
-    per_token += 2 * (heads - pairs) * width if width == 4 else 0  # on CUDA keys and values are repeated for each query head
+    heads, kv_width = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    per_token = 2 * shape.hidden * 4 + shape.hidden * 4 + (2 * heads + 2 * kv_width) * width
+    per_token += 2 * (heads - kv_width) * width if width == 4 else 0  # on CUDA keys and values are repeated for each query head
     mlp = 3 * shape.intermediate * width * min(tokens, trainer.memory.mlp_tile or _TILE)
     logits = 2 * 4 * min(trainer.logit_chunk, episodes.turns * PROBE_TOKENS * shape.vocab)
     return per_token * tokens + max(mlp, logits)

@@ -151,19 +151,19 @@ def estimate(shape: Shape, trainer: TrainerConfig, load: Load) -> Estimate:
     trained = shape.parameters if load.lora_parameters is None else load.lora_parameters
     frozen = 0 if load.lora_parameters is None else shape.parameters * width
     # Automatic mixed precision adds to hidden states in float32; shards and a frozen base in 16 bits do not.
-    hidden = 4 if not load.sharded and load.lora_parameters is None else width
+    act_bytes = 4 if not load.sharded and load.lora_parameters is None else width
     own = -(-tokens // load.context)
-    kept = kept_bytes(shape, trainer.memory, own, width, hidden)
+    kept = kept_bytes(shape, trainer.memory, own, width, act_bytes)
     # What selective recomputation keeps of attention is not among what autograd saves, which is what is moved.
-    away = shape.layers * shape.hidden * hidden * own if trainer.memory.offload else 0
+    offloaded = shape.layers * shape.hidden * act_bytes * own if trainer.memory.offload else 0
     parts = {
         "weights": (4 * trained + frozen) // share,
         "weights in use": _in_use(shape, load, width),
         "gradients": 4 * trained // share,
         "optimizer": 8 * trained // share,
-        "kept for the backward pass": kept - away,
+        "kept for the backward pass": kept - offloaded,
         "alive at once, in a layer or at the head": max(
-            _layer_peak(shape, trainer.memory, own, width, hidden, load.lora_parameters is None),
+            _layer_peak(shape, trainer.memory, own, width, act_bytes, load.lora_parameters is None),
             _head_peak(shape, trainer.logit_chunk, load, own, width),
         ),
     }
@@ -172,7 +172,7 @@ def estimate(shape: Shape, trainer: TrainerConfig, load: Load) -> Estimate:
     if load.ranks > 1 and not load.sharded:
         parts["gradients on their way to others"] = min(GRADIENT_BUCKET, 4 * trained)
     read = shape.parameters * (4 if load.lora_parameters is None else width)
-    return Estimate(parts, away, read, saved_bytes(trained), flops, tokens)
+    return Estimate(parts, offloaded, read, saved_bytes(trained), flops, tokens)
 
 
 def saved_bytes(trained: int) -> int:
@@ -180,25 +180,25 @@ def saved_bytes(trained: int) -> int:
     return 12 * trained
 
 
-def kept_bytes(shape: Shape, memory: MemoryConfig, tokens: int, width: int, hidden: int) -> int:
+def kept_bytes(shape: Shape, memory: MemoryConfig, tokens: int, width: int, act_bytes: int) -> int:
     """Bytes that all layers keep between their forward and backward pass.
 
     A layer's input; selective: also attention's output (with its log-sum-exp in fp32); without recomputation: both norms'
     inputs and fp32 halves, queries, keys and values before and behind norm and rotation, the MLP's four tensors.
-    ``width``: bytes of a number in a product; ``hidden``: of one that a layer hands on.
+    ``width``: bytes of a number in a product; ``act_bytes``: of one that a layer hands on.
     """
-    inputs = shape.hidden * hidden
-    heads, pairs = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    inputs = shape.hidden * act_bytes
+    heads, kv_width = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     match memory.recompute:
         case Recompute.FULL:
             per_token = inputs
         case Recompute.SELECTIVE:
             per_token = inputs + heads * width + shape.heads * 4
         case Recompute.NONE:
-            norms = shape.hidden * (5 * hidden + 6)
-            attention = heads * (4 * width + 4) + pairs * (3 * width + 4)
+            norms = shape.hidden * (5 * act_bytes + 6)
+            attention = heads * (4 * width + 4) + kv_width * (3 * width + 4)
             if width == 4:  # on CUDA keys and values are repeated for each query head
-                attention += 2 * width * (heads - pairs)
+                attention += 2 * width * (heads - kv_width)
             in_tiles = memory.mlp_tile is not None and memory.mlp_tile < tokens
             per_token = norms + attention + (0 if in_tiles else 4 * shape.intermediate * width)
     return shape.layers * per_token * tokens
@@ -212,7 +212,7 @@ def _in_use(shape: Shape, load: Load, width: int) -> int:
     return shape.parameters * width if width == 2 and load.lora_parameters is None else 0
 
 
-def _layer_peak(shape: Shape, memory: MemoryConfig, tokens: int, width: int, hidden: int, whole: bool) -> int:
+def _layer_peak(shape: Shape, memory: MemoryConfig, tokens: int, width: int, act_bytes: int, whole: bool) -> int:
     """Most that is alive while one layer's gradient is computed, beside what layers keep, of rows without branches.
 
     The factors are bytes for each number of a token, fitted to a count of every allocation over decoders' shapes from 0.6B to
@@ -220,24 +220,24 @@ def _layer_peak(shape: Shape, memory: MemoryConfig, tokens: int, width: int, hid
     layer computes again is among them. Where an MLP that is trained (``whole``) runs in tiles, also a tile's activations, and
     its weights' gradients: a tile's, and their sum in float32.
     """
-    heads, pairs = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    heads, kv_width = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     tile = min(tokens, memory.mlp_tile or tokens)
     in_tiles = 7 * shape.intermediate * width * tile + (3 * shape.hidden * shape.intermediate * (width + 4) if whole else 0)
     beside = 0 if whole else 2 * width * shape.intermediate  # what an adapter says, before it is added
     if memory.recompute is Recompute.NONE:
-        mlp = 3 * hidden * shape.hidden + 2 * width * shape.intermediate + beside
-        attention = (24 + 2 * hidden) * shape.hidden
+        mlp = 3 * act_bytes * shape.hidden + 2 * width * shape.intermediate + beside
+        attention = (24 + 2 * act_bytes) * shape.hidden
     else:
-        mlp = (6 * hidden + 10) * shape.hidden + (4 * width + 4) * heads + (3 * width + 4) * pairs
+        mlp = (6 * act_bytes + 10) * shape.hidden + (4 * width + 4) * heads + (3 * width + 4) * kv_width
         mlp += 6 * width * shape.intermediate + beside
-        if hidden > width:  # automatic mixed precision: queries and keys are there in both widths
-            attention = 28 * shape.hidden + 24 * heads + 12 * pairs
+        if act_bytes > width:  # automatic mixed precision: queries and keys are there in both widths
+            attention = 28 * shape.hidden + 24 * heads + 12 * kv_width
         else:
-            attention = 36 * shape.hidden + (4 * width + 6) * heads + (2 * width + 8) * pairs
+            attention = 36 * shape.hidden + (4 * width + 6) * heads + (2 * width + 8) * kv_width
         if memory.recompute is Recompute.SELECTIVE:  # its output is among what is kept
             mlp, attention = mlp - width * heads, attention - width * heads
         if width == 4:  # keys and values that are repeated, as in `kept_bytes`
-            mlp, attention = (part + 2 * width * (heads - pairs) for part in (mlp, attention))
+            mlp, attention = (part + 2 * width * (heads - kv_width) for part in (mlp, attention))
     return attention * tokens + in_tiles if tile < tokens else max(mlp, attention) * tokens
 
 
@@ -320,8 +320,8 @@ class Plan:
         if self.devices.speeds is None:
             return None
         per_token = self.estimate.seconds(self.devices.speeds[0]) / self.estimate.tokens
-        hands = self.load.ranks // self.load.context
-        return per_token * max(self.step_tokens / hands, self.load.row_tokens) / self.load.context
+        data_parallel = self.load.ranks // self.load.context
+        return per_token * max(self.step_tokens / data_parallel, self.load.row_tokens) / self.load.context
 
 
 def plan_sft(config: SftConfig, devices: Devices, row_tokens: int | None = None) -> Plan:
@@ -337,10 +337,10 @@ def plan_sft(config: SftConfig, devices: Devices, row_tokens: int | None = None)
     longest = row_tokens or config.data.max_tokens
     if not longest and not config.data.profile:
         raise UserError("Nothing says how long rows are: give --row-tokens, --profile, or data.max_tokens.")
-    return judge(config, shape, devices, longest or get_profile(config.data.profile).budgets.max_context_tokens)
+    return plan_for(config, shape, devices, longest or get_profile(config.data.profile).budgets.max_context_tokens)
 
 
-def judge(config: SftConfig, shape: Shape, devices: Devices, longest: int) -> Plan:
+def plan_for(config: SftConfig, shape: Shape, devices: Devices, longest: int) -> Plan:
     """Whether a step of such rows fits the devices, and otherwise the changes that make it."""
     load = _load(config, shape, devices.count, longest)
     first = estimate(shape, config.trainer, load)
