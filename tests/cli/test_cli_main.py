@@ -292,3 +292,12 @@ def test_help_names_no_type_of_flags(call: Callable[..., tuple[int, str, str]]) 
     for command in (("eval", "run"), ("world", "build", "from"), ("show",)):
         told = call(*command, "-h")[1]
         assert "--help" in told and "bool" not in told
+
+
+def test_help_of_world_begins_with_what_everybody_needs(call: Callable[..., tuple[int, str, str]]) -> None:
+    told = call("world", "-h")[1].partition("Commands")[2]
+    assert [line.split()[1] for line in told.splitlines() if line.startswith("│ ") and line[2] != " "][:3] == [
+        "build",
+        "add",
+        "info",
+    ]

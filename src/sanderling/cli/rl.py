@@ -39,28 +39,40 @@ def served_at(endpoint: str | None) -> dict[str, Any]:
 def rl(
     questions: Annotated[
         list[Path] | None,
-        typer.Option("--questions", help="A file of questions and answers, or a quoted pattern. Repeatable."),
+        typer.Option(
+            "--questions",
+            metavar="FILE",
+            help="Needed, here or in the recipe: questions and answers, or a quoted pattern. Repeatable.",
+        ),
     ] = None,
-    model: Annotated[Path | None, typer.Option("--model", help="The Hugging Face directory to start from.")] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option("--model", metavar="DIR", help="Needed, here or in the recipe: the Hugging Face directory to start from."),
+    ] = None,
     worlds: Annotated[
         list[Path] | None,
         typer.Option(
             "--world",
-            help="A world, or a quoted pattern. Repeatable: questions then name theirs in meta.world.",
+            metavar="DIR",
+            help="A world, or a quoted pattern; needed unless questions name theirs in meta.world. Repeatable.",
             rich_help_panel=PLACE,
         ),
     ] = None,
     recipe: Annotated[
         str,
-        typer.Option("--recipe", help="dr-venus-4b, literesearcher-4b, agentcpm-explore-4b, tiny, or a TOML file."),
+        typer.Option(
+            "--recipe", metavar="NAME", help="dr-venus-4b, literesearcher-4b, agentcpm-explore-4b, tiny, or a TOML file."
+        ),
     ] = "dr-venus-4b",
     held_out: Annotated[
-        list[Path] | None, typer.Option("--held-out", help="Questions that select the checkpoint and are never trained on.")
+        list[Path] | None,
+        typer.Option("--held-out", metavar="FILE", help="Questions that select the checkpoint and are never trained on."),
     ] = None,
     judges: Annotated[
         list[str] | None,
         typer.Option(
             "--judge",
+            metavar="JUDGE",
             help="Who scores answers, in place of the recipe's: a rule, or http://host:port/v1#model.",
             rich_help_panel=JUDGING,
         ),
@@ -72,12 +84,14 @@ def rl(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Directory of the run; runs/TITLE by default.", rich_help_panel=RUN)
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Directory of the run; runs/TITLE by default.", rich_help_panel=RUN),
     ] = None,
     processes: Annotated[
         int,
         typer.Option(
             "--processes",
+            metavar="N",
             min=1,
             help="Processes on this machine, one for each GPU; or start with torchrun.",
             rich_help_panel=RUN,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from sanderling.cli.options import Set, one_voice, or_help, show
+from sanderling.cli.options import RUN, Set, one_voice, or_help, show
 from sanderling.cli.rl import rl
 from sanderling.core.errors import UserError
 from sanderling.recipes.find import find_rl_recipe, find_settings
@@ -30,28 +30,53 @@ app = typer.Typer(no_args_is_help=True)
 def sft(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="DATA...", help="Files of trajectories, or of rows made by sanderling data rows (.parquet)."),
+        typer.Argument(
+            metavar="DATA...",
+            help="Needed, here or in the recipe: files of trajectories, or of rows made by sanderling data rows (.parquet).",
+        ),
     ] = None,
-    model: Annotated[Path | None, typer.Option("--model", help="The Hugging Face directory to start from.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Directory of the run; runs/TITLE by default.")] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option("--model", metavar="DIR", help="Needed, here or in the recipe: the Hugging Face directory to start from."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Directory of the run; runs/TITLE by default.", rich_help_panel=RUN),
+    ] = None,
     recipe: Annotated[
         str,
         typer.Option(
-            "--recipe", help="lora-24gb, dr-venus-4b, literesearcher-4b, agentcpm-explore-4b, or a TOML file of settings."
+            "--recipe",
+            metavar="NAME",
+            help="lora-24gb, dr-venus-4b, literesearcher-4b, agentcpm-explore-4b, or a TOML file of settings.",
         ),
     ] = "lora-24gb",
     profile: Annotated[
-        str | None, typer.Option("--profile", help="How trajectories become tokens, such as dr-venus-4b.")
+        str | None, typer.Option("--profile", metavar="NAME", help="How trajectories become tokens, such as dr-venus-4b.")
     ] = None,
     overrides: Set = None,
     processes: Annotated[
-        int, typer.Option("--processes", min=1, help="Processes on this machine, one for each GPU; or start with torchrun.")
+        int,
+        typer.Option(
+            "--processes",
+            metavar="N",
+            min=1,
+            help="Processes on this machine, one for each GPU; or start with torchrun.",
+            rich_help_panel=RUN,
+        ),
     ] = 1,
     anyway: Annotated[
-        bool, typer.Option("--anyway", help="Train even where the plan (sanderling train plan) says that the GPU is too small.")
+        bool,
+        typer.Option(
+            "--anyway",
+            help="Train even where the plan (sanderling train plan) says that the GPU is too small.",
+            rich_help_panel=RUN,
+        ),
     ] = False,
     merge: Annotated[bool, typer.Option("--merge", help="After LoRA, also write base and adapter as one model.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Delete what the directory holds and begin again.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Delete what the directory holds and begin again.", rich_help_panel=RUN)
+    ] = False,
 ) -> None:
     """Fine-tune a model on trajectories. Killed at any moment, the same command goes on.
 

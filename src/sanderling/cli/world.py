@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -24,6 +24,7 @@ from rich.progress import (
 )
 from rich.table import Table
 from rich.text import Text
+from typer.core import TyperGroup
 
 from sanderling.agent.opening import PlaceConfig, opened_reader
 from sanderling.cli import exits
@@ -62,7 +63,18 @@ from sanderling.world.sources.base import HtmlExtractor, Limits
 from sanderling.world.sources.gathering import Gathering
 from sanderling.world.sources.kinds import SOURCES, open_source, open_sources, remember_sources
 
-app = typer.Typer(help="Offline worlds: build, look at, search, visit.", no_args_is_help=True)
+_FIRST = ("build", "add", "info", "search", "visit")
+
+
+class _Commands(TyperGroup):
+    """Lists what everybody needs before the rest; of itself a group stands last."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        names = super().list_commands(ctx)
+        return [*(name for name in _FIRST if name in names), *(name for name in names if name not in _FIRST)]
+
+
+app = typer.Typer(help="Offline worlds: build, look at, search, visit.", no_args_is_help=True, cls=_Commands)
 build = typer.Typer(help="Build a world from a source of pages.", no_args_is_help=True)
 app.add_typer(build, name="build")
 
