@@ -1,10 +1,10 @@
-"""Through how many of our files a step of IGPO passes, and how many of our lines ``train rl`` has loaded: for who reads it.
+"""Through how many of our files a step of IGPO passes; how many lines ``train rl`` loads, tests/test_loaded.py counts.
 
     python benchmarks/rl_files.py
 
 One step of DR-Venus' IGPO in one process, with searches and visits in it: rollouts of `tests/recipes/rl_led.py` over a small
 world. A file counts when a function of it ran: in the step, from its first rollout to its published weights, and in its
-learning half (`rl.step.Learner.learn`). Lines are those of the modules that are loaded when the command has run.
+learning half (`rl.step.Learner.learn`).
 """
 
 import sys
@@ -74,12 +74,9 @@ def main() -> None:
             sys.setprofile(trace)
             run_rl_command(Order(find_rl_recipe("dr-venus-4b", sets, given), place / "out"), silent())
             sys.setprofile(None)
-    files = {str(module.__file__) for name, module in sys.modules.items() if name.split(".")[0] == "sanderling"}
-    lines = sum(len(Path(file).read_text(encoding="utf-8").splitlines()) for file in files if file.endswith(".py"))
     for what, found in (("a step", step), ("its learning half", learning)):
         print(f"{what} passes through {len(found)} files:")
         print("  " + ", ".join(sorted(file.removeprefix(f"{PACKAGE}/") for file in found)))
-    print(f"{len(files)} modules of {lines:,} lines are loaded when train rl has run")
 
 
 if __name__ == "__main__":
