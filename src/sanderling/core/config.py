@@ -30,8 +30,8 @@ Config = TypeVar("Config", bound=BaseModel)
 _NO_SECTION = "input should be a section of settings, not a single value"
 _NO_LIST = 'input should be a list in TOML, on the command line within single quotes, as in --set \'KEY=["one", "two"]\''
 _PLAIN = (
-    dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), _NO_SECTION)
-    | dict.fromkeys(("list_type", "tuple_type", "set_type", "frozen_set_type"), _NO_LIST)
+    dict.fromkeys(("model_type", "model_attributes_type", "dataclass_type", "dict_type"), _NO_SECTION)
+    | dict.fromkeys(("list_type", "tuple_type", "named_tuple_type", "set_type", "frozen_set_type"), _NO_LIST)
     | {"path_type": "input should be a path, in quotes"}
 )
 """Kinds of pydantic's errors whose own words speak of Python."""
