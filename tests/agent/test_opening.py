@@ -145,6 +145,7 @@ async def test_the_scripted_teacher_is_a_model(worlds: dict[str, Path]) -> None:
         ({"worlds": ["w"], "search_url": "https://x"}, "are the live web's"),
         ({"price": "free"}, "is no price"),
         ({"reader": {"model": "some/where"}}, "there is no page reader 'some/where': write http"),
+        ({"device": "tpu"}, "there is no device 'tpu': name cpu"),
         ({"max_turns": 0}, "greater than or equal to 1"),
     ],
 )

@@ -12,6 +12,7 @@ live web. Nothing here loads torch unless a model is opened in this process.
 
 import asyncio
 import os
+import re
 import signal
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -128,9 +129,16 @@ class AgentConfig(PlaceConfig):
     price: str = ""
     """What a million prompt and sampled tokens cost: ``0.15,0.60``."""
     device: str = "cpu"
-    """Where a model of this process runs: ``cpu`` or ``cuda``."""
+    """Where a model of this process runs: ``cpu``, ``cuda``, ``cuda:1``, ``mps``."""
     dtype: str = "float32"
     """What it computes in: ``float32`` or ``bfloat16``."""
+
+    @field_validator("device")
+    @classmethod
+    def _is_device(cls, device: str) -> str:
+        if device not in ("cpu", "mps") and not re.fullmatch(r"cuda(:\d+)?", device):
+            raise ValueError(f"there is no device {device!r}: name cpu, cuda, cuda:1 or mps")
+        return device
 
     @field_validator("price")
     @classmethod

@@ -125,7 +125,7 @@ def get_faults(name: str) -> FaultProfile:
         return PROFILES[name]
     if Path(name).is_file():
         return read_config(FaultProfile, Path(name))
-    raise UserError(f"There are no dynamics {name!r}: choose {', '.join(PROFILES)}, or give a TOML file.")
+    raise UserError(f"There are no faults {name!r}: choose {', '.join(PROFILES)}, or give a TOML file.")
 
 
 def with_injections(profile: FaultProfile, share: float) -> FaultProfile:
