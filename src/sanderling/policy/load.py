@@ -14,13 +14,13 @@ import os
 from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
 from sanderling.core.plugins import is_outside, load_outside
-from sanderling.policy.contract import Policy, ScriptedPolicy
+from sanderling.policy.contract import Policy, Reply, ScriptedPolicy
 from sanderling.policy.endpoint import ChatEndpointPolicy, CompletionEndpointPolicy, HttpClient
 
 _OPTIONS = ("key_env", "context", "tokenizer", "timeout", "retries")
@@ -76,7 +76,7 @@ def _outside(spec: str) -> Policy:
     found = load_outside(spec)
     if isinstance(found, type) or not (hasattr(found, "open") or callable(found)):
         raise UserError(f"{spec} is no policy: name a function of messages and key, or an object with open and name.")
-    return found if hasattr(found, "open") else ScriptedPolicy(found, name=spec)
+    return cast(Policy, found) if hasattr(found, "open") else ScriptedPolicy(cast(Reply, found), name=spec)
 
 
 def weights_of(spec: str) -> str:

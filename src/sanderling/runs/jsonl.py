@@ -108,11 +108,9 @@ class _Lines(Generic[Record]):
         tail = tail.rpartition(b"\n")[2]
         if not tail:
             return size, b""
-        try:
+        with suppress(ValueError):
             if isinstance(decode_record(tail), dict):  # whole without its newline: no proper prefix of a JSON object is JSON
                 return size, b"\n"
-        except ValueError:
-            pass
         if tail[:1] not in (b"{", b"\0"):  # no beginning of a record, nor the zeros that a loss of power leaves
             raise UserError(f"{self.path} ends in something that is no record: choose another place, or mend its last line.")
         warnings.warn(f"{self.path}: the torn last line ({len(tail)} bytes) is cut off", TornLineWarning, stacklevel=4)
