@@ -21,7 +21,7 @@ from typing import NamedTuple
 from sanderling.core.errors import UserError
 from sanderling.core.record import decode_trajectory, encode_record
 from sanderling.data.importing import open_trajectories
-from sanderling.runs.jsonl import JsonlLog, Line, TrajectoryStore, is_store, write_lines, write_trajectories
+from sanderling.runs.jsonl import JsonlLog, TrajectoryStore, is_store, write_lines, write_trajectories
 
 _FARTHEST_SWAP = 1_000
 _COPY = re.compile(r"~[0-9]+\Z")
@@ -149,19 +149,19 @@ def resample_file(source: Path, out: Path, schedule: Schedule, seed: int = 0) ->
             place = stack.enter_context(TemporaryDirectory(dir=out.parent, prefix=f".{out.name}."))
             store = TrajectoryStore(Path(place) / "copied.jsonl")
             write_trajectories(store.path, open_trajectories(source))
-        lines: list[Line] = []
+        offsets: list[int] = []
         turns: dict[str, int] = {}
-        for line, trajectory in store.since(0):
+        for offset, trajectory in store.with_offsets():
             if trajectory.id in turns:
                 twice = f"the id {trajectory.id!r} more than once"
                 raise UserError(f"{source} holds {twice}: give each trajectory an id of its own first.")
-            lines.append(line)
+            offsets.append(offset)
             turns[trajectory.id] = sum(1 for _ in trajectory.turns())
         ids = list(turns)
         result = resample(ids, list(turns.values()), schedule, seed)
         taken = frozenset(id for id in ids if _COPY.search(id))
         log, names = JsonlLog(store.path), [copy_ids(id, taken) for id in ids]
-        copies = (log.at(lines[row]) | {"id": next(names[row])} for row in result.rows)
+        copies = (log.at(offsets[row]) | {"id": next(names[row])} for row in result.rows)
         if out.suffix == ".parquet":
             write_trajectories(out, map(decode_trajectory, copies))
         else:

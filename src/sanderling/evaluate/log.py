@@ -32,7 +32,7 @@ from sanderling.judge.by_hand import ByHand
 from sanderling.judge.verdict import META_KEY
 from sanderling.policy.budget import Prices
 from sanderling.runs.files import close_directory
-from sanderling.runs.jsonl import Line, TrajectoryStore
+from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.locks import locked
 from sanderling.runs.run import DATABASE, RECORDS, NoRunError, Run, Table, reading
 from sanderling.runs.settings import go_on_with, without_places
@@ -362,21 +362,21 @@ class JsonlAttempts:
 
     def __init__(self, store: TrajectoryStore) -> None:
         self._store = store
-        self._lines: dict[Key, Line] = {}
+        self._offsets: dict[Key, int] = {}
 
     def episodes(self) -> Iterator[Episode]:
-        return (self._known(trajectory, line) for line, trajectory in self._store.since(0))
+        return (self._known(trajectory, offset) for offset, trajectory in self._store.with_offsets())
 
     def append(self, trajectory: Trajectory) -> Episode:
         return self._known(trajectory, self._store.append(trajectory))
 
     def judged(self, episode: Episode, question: Question, verdict: dict[str, Any]) -> Episode:
-        record = self._store.at(self._lines[episode.key])
+        record = self._store.at(self._offsets[episode.key])
         return self.append(record.model_copy(update={"question": question, "meta": {**record.meta, META_KEY: verdict}}))
 
-    def _known(self, trajectory: Trajectory, line: Line) -> Episode:
+    def _known(self, trajectory: Trajectory, offset: int) -> Episode:
         episode = episode_of(trajectory)
-        self._lines[episode.key] = line
+        self._offsets[episode.key] = offset
         return episode
 
 

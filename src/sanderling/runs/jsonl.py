@@ -9,11 +9,10 @@ import fcntl
 import os
 import stat
 import warnings
-import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import (
@@ -37,21 +36,6 @@ class TornLineWarning(UserWarning):
     """The last line of a store was cut off by a crash and is left out."""
 
 
-class Line(NamedTuple):
-    """Where a record stands in its store."""
-
-    offset: int
-    size: int
-    """Bytes, without the newline."""
-    crc: int
-    """Checksum of these bytes: tells whether they are still the same."""
-
-    @property
-    def end(self) -> int:
-        """Where the next line begins."""
-        return self.offset + self.size + 1
-
-
 class _Lines(Generic[Record]):
     """An append-only file of JSON lines. Iterating reads every record, in the order written; all methods raise UserError."""
 
@@ -64,8 +48,8 @@ class _Lines(Generic[Record]):
     _decode: Callable[[Any], Record]
     """Raises ValueError for another value than a record's."""
 
-    def append(self, record: Record) -> Line:
-        """Add one record; what cannot be written whole leaves the file as it was."""
+    def append(self, record: Record) -> int:
+        """Add one record and return where it begins; what cannot be written whole leaves the file as it was."""
         line = self._encode(record)
         is_new = self._durable and not self.path.exists()
         handle = self._open()
@@ -85,7 +69,7 @@ class _Lines(Generic[Record]):
             os.close(handle)
         if is_new:
             sync(self.path.parent)  # the new file's name too
-        return Line(end + len(joint), len(line), zlib.crc32(line))
+        return end + len(joint)
 
     def _open(self) -> int:
         """A handle for appending."""
@@ -118,57 +102,36 @@ class _Lines(Generic[Record]):
         return size - len(tail), b""
 
     def __iter__(self) -> Iterator[Record]:
-        return (record for _, record in self.since(0))
+        return (record for _, record in self.with_offsets())
 
-    def since(self, offset: int) -> Iterator[tuple[Line, Record]]:
-        """The records from an offset on, at which a line begins, and where they stand."""
+    def with_offsets(self) -> Iterator[tuple[int, Record]]:
+        """Every record and where it begins."""
         if not self.path.exists():
             return
-        with self._reading() as file:
-            file.seek(offset)
-            for line in file:
+        offset = 0
+        with or_cannot(f"read {self.path}", "check the path"), self.path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
                 is_json = False
                 try:
                     value = decode_record(line)
                     is_json = True
                     record = self._decode(value)
+                except NewerSchemaError as error:
+                    raise UserError(f"Line {number} of {self.path} cannot be read yet: {error}.") from error
                 except ValueError as error:
                     if not is_json and not line.endswith(b"\n"):
                         warnings.warn(f"{self.path}: the torn last line is left out", TornLineWarning, stacklevel=3)
                         return
-                    file.seek(0)
-                    number = 1 + sum(file.read(min(_BLOCK, offset - at)).count(b"\n") for at in range(0, offset, _BLOCK))
-                    if isinstance(error, NewerSchemaError):
-                        raise UserError(f"Line {number} of {self.path} cannot be read yet: {error}.") from error
                     advice = "remove that line or restore the file"
                     raise UserError(f"Line {number} of {self.path} is damaged ({error}): {advice}.") from error
-                plain = line.removesuffix(b"\n")
-                yield Line(offset, len(plain), zlib.crc32(plain)), record
+                yield offset, record
                 offset += len(line)
 
-    @contextmanager
-    def _reading(self) -> Iterator[BinaryIO]:
+    def at(self, offset: int) -> Record:
+        """The record that begins there."""
         with or_cannot(f"read {self.path}", "check the path"), self.path.open("rb") as file:
-            yield file
-
-    def at(self, line: Line) -> Record:
-        """The record that stands there."""
-        found = self._bytes(line)
-        if found is None:
-            raise UserError(f"{self.path} has changed while it was in use: run again.")
-        return self._decode(decode_record(found))
-
-    def holds(self, line: Line) -> bool:
-        """Whether the same record still stands there."""
-        return self._bytes(line) is not None
-
-    def _bytes(self, line: Line) -> bytes | None:
-        if not self.path.exists():
-            return None
-        with self._reading() as file:
-            file.seek(line.offset)
-            found = file.read(line.size)
-        return found if len(found) == line.size and zlib.crc32(found) == line.crc else None
+            file.seek(offset)
+            return self._decode(decode_record(file.readline()))
 
 
 class JsonlLog(_Lines[dict[str, Any]]):

@@ -113,11 +113,11 @@ async def generate(
 def _put_in_order(store: Path, ids: Sequence[str]) -> None:
     """Write a store anew with these ids first, in this order, and each id's last record alone; in memory is one line."""
     log = JsonlLog(store)
-    lines = [(line, record["id"]) for line, record in log.since(0)]
-    last = {id: line for line, id in lines}
+    lines = [(offset, record["id"]) for offset, record in log.with_offsets()]
+    last = {id: offset for offset, id in lines}
     wanted = [last[id] for id in dict.fromkeys((*ids, *last)) if id in last]
-    if wanted != [line for line, _ in lines]:
-        write_lines(store, (encode_record(log.at(line)) for line in wanted))
+    if wanted != [offset for offset, _ in lines]:
+        write_lines(store, (encode_record(log.at(offset)) for offset in wanted))
 
 
 class DifficultyConfig(Frozen):
