@@ -2,7 +2,7 @@
 
     python benchmarks/rl_files.py
 
-One step of DR-Venus' IGPO in one process, with searches and visits in it: rollouts of `tests/recipes/rl_led.py` over a small
+One step of DR-Venus' IGPO in one process, with searches and visits in it: rollouts of `tests/rl/rl_led.py` over a small
 world. A file counts when a function of it ran: in the step, from its first rollout to its published weights, and in its
 learning half (`rl.step.Learner.learn`).
 """
@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / "tests" / name) for name in ("recipes", "policy", "agent", "train")]
+sys.path[:0] = [str(ROOT / "tests" / name) for name in ("rl", "recipes", "policy", "agent", "train")]
 PACKAGE = str(ROOT / "src" / "sanderling")
 
 

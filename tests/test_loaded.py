@@ -60,7 +60,8 @@ def model(messages, key):
 
 @pytest.mark.slow
 def test_what_train_rl_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(Path(__file__).parent / "recipes")
+    for name in ("recipes", "rl"):
+        monkeypatch.syspath_prepend(Path(__file__).parent / name)
     from rl_runs import arguments, write_given
 
     given = arguments(write_given(tmp_path), tmp_path / "out", "--set", "rl.steps=1")

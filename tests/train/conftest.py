@@ -7,7 +7,7 @@ import pytest
 import torch
 
 # The loop's fakes of tests/agent serve here too, also when this is run alone.
-sys.path[:0] = [str(Path(__file__).parents[1] / "agent")]
+sys.path[:0] = [str(Path(__file__).parents[1] / name) for name in ("agent", "rl")]
 
 
 @pytest.fixture(autouse=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from bandit import Bandit
 from team_ranks import Ran
-from test_rl import Bandit
 from tiny_qwen3 import forked_rows, random_rows, tiny_model
 from torch.distributed.tensor import DTensor
 from torch.utils._pytree import tree_leaves

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.distributed as dist
-from test_rl import Bandit
+from bandit import Bandit
 from tiny_qwen3 import random_rows, tiny_model
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 from train_records import PROFILE, WordTokenizer

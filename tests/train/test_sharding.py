@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from bandit import QUESTIONS
 from safetensors.numpy import load_file
 from shard_ranks import fail_on_rank_1, reinforce, take_steps, train_and_save
 from team_ranks import processes
-from test_rl import QUESTIONS
 from test_team import RL, STEADY, alone, same_figures
 from tiny_qwen3 import forked_rows, random_rows, save_tiny, tiny_model
 from torch.nn.attention.bias import causal_lower_right

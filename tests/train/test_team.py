@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bandit import CONFIG, QUESTIONS
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
 from team_ranks import Ran, flat, refuse, sample_for_real, sum_random, take_steps, train_bandit
-from test_rl import CONFIG, QUESTIONS
 from test_rl_real_policy import TRAINER, base  # noqa: F401  # a fixture
 from tiny_qwen3 import save_tiny, tiny_model
 from torch.distributed import HashStore

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_rl import CONFIG, QUESTIONS, Bandit, weights
+from bandit import CONFIG, QUESTIONS, Bandit, weights
 from tiny_qwen3 import save_tiny
 from train_records import PROFILE, WordTokenizer, record
 

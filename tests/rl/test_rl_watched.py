@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_rl import CONFIG, QUESTIONS, train, weights
+from bandit import CONFIG, QUESTIONS, train, weights
 from tiny_qwen3 import save_tiny
 from train_records import PROFILE, WordTokenizer, record
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_rl import CONFIG, QUESTIONS, Bandit
+from bandit import CONFIG, QUESTIONS, Bandit
 from test_rl_pipeline import Broken, Late, Slow, changed, run
 from test_rl_pipeline import base as base
 from train_records import PROFILE, WordTokenizer

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from test_rl import CONFIG, QUESTIONS, Bandit
+from bandit import CONFIG, QUESTIONS, Bandit
 from test_rl_pipeline import Slow, by_token, changed, run, same_weights
 from test_rl_pipeline import base as base
 from train_records import PROFILE, WordTokenizer, record
