@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -120,18 +119,6 @@ def test_killed_twice_it_goes_on_from_the_last_finished_unit(tmp_path: Path) -> 
     assert out == "a 0\nb 2\nc 0\n"
     for name in "abc":
         assert (tmp_path / f"{name}.txt").read_text().split() == [f"{name}{unit}" for unit in range(4)]
-
-
-def test_time_worked_before_a_kill_is_counted(tmp_path: Path) -> None:
-    since = time.time() - 1_000_000
-    run_stages([], tmp_path, {"seed": 1}, SILENT)
-    with Run(tmp_path) as run:
-        run.table(STAGES).put("one", {"runs": 1, "seconds": 100.0, "since": since})
-    (tmp_path / "work.txt").write_text("x")
-    for path in tmp_path.iterdir():
-        os.utime(path, (since + 40, since + 40))
-    (record,) = run_stages([Log().stage("one")], tmp_path, {"seed": 1}, SILENT)
-    assert record.resumed == 1 and 140 <= record.seconds < 200  # and not the time that it lay there
 
 
 # -- what is done, and what is done again --------------------------------------------------------------------------------

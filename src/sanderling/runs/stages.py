@@ -15,14 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import to_jsonable_python
 from rich.console import Console
 
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
-from sanderling.runs.locks import LOCK, locked
+from sanderling.runs.locks import locked
 from sanderling.runs.progress import Report
 from sanderling.runs.provenance import peak_memory_mb
-from sanderling.runs.run import DATABASE, NoRunError, Run, Table, reading
+from sanderling.runs.run import NoRunError, Run, Table, reading
 from sanderling.runs.run_record import RunRecord
 
 STAGES = "stages"
@@ -35,7 +36,7 @@ class StageRecord(Frozen):
 
     name: str
     seconds: float
-    """Wall time, over all the runs it took."""
+    """Wall time of the process that finished it."""
     resumed: int = 0
     """How often it was interrupted, or run again after an earlier stage, and taken up again."""
     peak_memory_mb: float
@@ -70,12 +71,12 @@ def run_stages(stages: Sequence[Stage], directory: Path, settings: Mapping[str, 
         found = [_record(table, stage.name) for stage in stages]
         done = [record for record in found[: found.index(None) if None in found else None] if record]
         for record in filter(None, found[len(done) :]):
-            table.put(record.name, {"runs": record.resumed + 1, "seconds": record.seconds, "since": None})
+            table.put(record.name, {"runs": record.resumed + 1})
         for stage, record in zip(stages, done, strict=False):
             announce(stage.title, f" (done before, {record.seconds:.0f} s)")
         for stage in stages[len(done) :]:
             announce(stage.title)
-            done.append(_work(stage, table, directory))
+            done.append(_work(stage, table))
         return done
 
 
@@ -131,29 +132,17 @@ def command_in(directory: Path, *, fresh: bool = False, reads: Iterable[Path] = 
 
 
 def _record(table: Table, name: str) -> StageRecord | None:
-    """The record of a finished stage; of one that was only begun, the table knows how often, how long and since when."""
+    """The record of a finished stage; of one that was only begun, the table knows how often."""
     entry = table.get(name, {})
     return StageRecord(name=name, **entry) if "peak_memory_mb" in entry else None
 
 
-def _work(stage: Stage, table: Table, directory: Path) -> StageRecord:
-    """Run a stage; its time counts from the first time that it was begun."""
-    before = table.get(stage.name) or {"runs": 0, "seconds": 0.0, "since": None}
-    seconds = before["seconds"]
-    if before["since"] is not None:  # it was cut short: what it wrote last says when
-        held = {directory / LOCK, *directory.glob(f"{DATABASE}*")}  # which this process has just written
-        written = (file.stat().st_mtime for file in directory.rglob("*") if file.is_file() and file not in held)
-        seconds += max(0.0, max(written, default=before["since"]) - before["since"])
-    table.put(stage.name, {"runs": before["runs"] + 1, "seconds": seconds, "since": time.time()})
+def _work(stage: Stage, table: Table) -> StageRecord:
+    runs = table.get(stage.name, {"runs": 0})["runs"]
+    table.put(stage.name, {"runs": runs + 1})
     begin = time.monotonic()
     figures = stage.run()
-    memory = round(peak_memory_mb(stage.workers), 1)
-    record = StageRecord(
-        name=stage.name,
-        seconds=seconds + time.monotonic() - begin,
-        resumed=before["runs"],
-        peak_memory_mb=memory,
-        figures=figures,
-    )
-    table.put(stage.name, record.model_dump(mode="json", exclude={"name"}))
+    seconds, memory = time.monotonic() - begin, round(peak_memory_mb(stage.workers), 1)
+    record = {"seconds": seconds, "resumed": runs, "peak_memory_mb": memory, "figures": figures}
+    table.put(stage.name, to_jsonable_python(record, inf_nan_mode="null"))
     return StageRecord(name=stage.name, **table.get(stage.name))
