@@ -170,7 +170,7 @@ def test_records_of_another_benchmark_are_unmatched_and_unscored(gaia: Path, lea
     raw = leap / "_temp_raw_outputs" / "gaia_text_m"
     save_attempt(raw / "t4" / "traj_0", "t4", "What is something else?", "four")
     result, facts, judged = scored(leap, "--benchmark", "gaia-text-103", "--questions", gaia, out=tmp_path / "run", code=3)
-    assert facts.unmatched == {"asked by no question of the benchmark": 1} and facts.unmatched_examples == ("t4/0#0",)
+    assert facts.unmatched == {"asked by no question of the benchmark": 1}
     assert judged["unmatched/t4", 0].code is Code.NO_ACCEPTED and judged["unmatched/t4", 0].correct is None
     assert result.pass_at_1.value == pytest.approx(0.5), "it is in no mean"
 
@@ -220,10 +220,6 @@ def test_records_that_name_a_private_benchmark_are_private(tmp_path: Path, named
         _, facts, _ = scored(path, "--judge", "exact", *arguments, out=out, code=3 if arguments else 0)
         assert RunLog(out).require().about.private is hidden and (named in facts.hidden) is hidden
         assert ("What is unheard of?" not in reported(out, tmp_path / f"report{place}")) is hidden
-    done = score(path, "--judge", "exact", "--public", "--out", tmp_path / "public")
-    assert isinstance(done.exception, UserError) is hidden
-    if hidden:
-        assert f"its records name {named}" in str(done.exception)
 
 
 def test_agenttoleaps_records_without_a_benchmark_are_private_until_a_person_says_otherwise(leap: Path, tmp_path: Path) -> None:
@@ -235,11 +231,6 @@ def test_agenttoleaps_records_without_a_benchmark_are_private_until_a_person_say
     _, facts, again = scored(leap, "--judge", "exact", "--public", out=out, code=3)
     assert not RunLog(out).require().about.private and facts.hidden == "" and again == judged, "the same run, shown"
     assert "What is t1?" in reported(out, tmp_path / "shown")
-
-
-def test_public_is_refused_where_a_benchmarks_file_says_otherwise(gaia: Path, leap: Path, tmp_path: Path) -> None:
-    done = score(leap, "--benchmark", "gaia-text-103", "--questions", gaia, "--public", "--out", tmp_path / "run")
-    assert isinstance(done.exception, UserError) and "the benchmark's file is private" in str(done.exception)
 
 
 def test_a_report_of_two_peers(gaia: Path, leap: Path, tmp_path: Path) -> None:
@@ -298,21 +289,12 @@ def test_recorded_trajectories(tmp_path: Path, name: str, layout: str, records: 
     assert facts.layouts == (layout,) and facts.records == result.made == records and len(result.questions) == questions
     assert result.unscored == unscored and result.model == ""
     notes = notes_of(facts, result)
-    assert any("no estimate" in note for note in notes) == (name != "dr-venus-rl")
+    assert any("no estimate" in note for note in notes) == (not name.startswith("dr-venus"))
     if name == "literesearcher-cases":
-        assert facts.published == 6 and facts.sets == ("Frame", "Seal0", "WebwalkerQA") and result.second_judge == "published"
-        assert result.groups["set"].keys() == set(facts.sets)
+        assert facts.published == 6 and result.second_judge == "published"
+        assert result.groups["set"].keys() == {"Frame", "Seal0", "WebwalkerQA"}
     if name == "dr-venus-rl":
         assert facts.without_answer == 5 and result.attempts == 5 and result.pass_at_1.value is None
-
-
-def test_a_persons_word_stands_before_both_judges(gaia: Path, leap: Path, tmp_path: Path) -> None:
-    by_hand = tmp_path / "mine.csv"
-    by_hand.write_text("question,answer,correct\ngaia-text-103/t1,uno,yes\n")
-    arguments = ("--benchmark", "gaia-text-103", "--questions", gaia, "--verdicts", by_hand)
-    result, _, judged = scored(leap, *arguments, out=tmp_path / "run", code=3)
-    one = judged["gaia-text-103/t1", 1]
-    assert (one.correct, one.code, one.second) == (True, Code.BY_HAND, True) and result.by_hand == 1
 
 
 def test_only_the_layout_that_was_asked_for(tmp_path: Path) -> None:
@@ -351,13 +333,3 @@ def test_a_run_of_ours_is_read_as_others_are(tmp_path: Path) -> None:
     text = (tmp_path / "report" / "report.md").read_text()
     assert told.exit_code == 0 and "| made by ≠ | this program | others |" in text
     assert f"| again over own | {len(before.per_question())} | +0.0 |" in text
-
-
-def test_a_folder_of_somebody_elses_results_is_read_as_files_are(tmp_path: Path) -> None:
-    said = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "<think>\nx\n</think>\n<answer>\n42\n</answer>"}]
-    for number in range(2):
-        (tmp_path / "out" / str(number)).mkdir(parents=True)
-        row = {"question": "What?", "messages": said, "gt": "42"}
-        (tmp_path / "out" / str(number) / "result.json").write_text(json.dumps(row))
-    result, facts, _ = scored(tmp_path / "out", "--judge", "exact", out=tmp_path / "run")
-    assert facts.layouts == ("dr-venus-sft",) and (len(result.questions), result.made) == (1, 2)

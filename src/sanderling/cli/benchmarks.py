@@ -267,7 +267,7 @@ def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A directory that eval run has written.")],
     out: Annotated[
         Path,
-        typer.Option("--out", help="A log of Inspect (FILE.eval or FILE.json), or whole trajectories (FILE.jsonl, .parquet)."),
+        typer.Option("--out", help="A log of Inspect (FILE.eval), or whole trajectories (FILE.jsonl, .parquet)."),
     ],
     texts: Annotated[
         bool | None,
@@ -293,7 +293,3 @@ def export(
     show(f"{out}: {made.samples:,} attempts. To read it: inspect view --log-dir {out.parent}")
     if not made.texts:
         show("Questions, answers and messages are left out; --show-texts puts them in.")
-    if not made.listed:
-        show("The viewer lists a .json only where its name begins with a time: 2026-01-31T12-00-00_gaia.json.")
-    if made.missing:
-        show(f"{made.missing:,} attempts that the result counts are not in the store, and not in the log.")

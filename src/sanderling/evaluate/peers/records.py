@@ -1,17 +1,15 @@
 """Trajectories that others have made, as a run: which question and attempt each record is, and what has to be said of them all.
 
-A record finds the benchmark's question by its task's name, which is the benchmark's own id; else by the question's exact text;
-else by its words, as contamination compares them. Nothing is guessed: two candidates are none, and a task's name alone proves
-nothing where another text was asked, since benchmarks number their questions alike. Without a benchmark's file the records' own
-questions are taken: by the task's name where it is known, else by their text and accepted answers.
+A record finds the benchmark's question by its task's name, which is the benchmark's own id, if that question was asked; else by
+the question's exact text; else by its words. Nothing is guessed: two candidates are none. Without a benchmark's file the
+records' own questions are taken: by the task's name where it is known, else by their text and accepted answers.
 
 Attempts are numbered 0, 1, … within their question: in the order of the numbers that their places say, else as they are read.
-`files` reads the records and writes the run.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from pydantic import Field
 
@@ -24,32 +22,30 @@ from sanderling.evaluate.result import EvalResult
 
 UNMATCHED = "unmatched"
 """What ids of questions begin with that the benchmark does not ask."""
-PLACE = "recorded_as"
-"""In a record's meta: its id where it came from."""
 NUMBER = "recorded_attempt"
 """In a record's meta: the attempt's number where it came from, if it had one."""
-_EXAMPLES = 3
+SELECTED = {
+    "webdancer-chatml": "training data, which is chosen for being right",
+    "redsearcher-sft": "training data, which is chosen for being right",
+    "literesearcher-cases": "LiteResearcher's cases are picked by hand among right answers",
+}
+"""Layouts whose records are a selection, and why."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """One recorded attempt."""
+    """One recorded attempt, as the import gives it."""
 
     trajectory: Trajectory
-    """As the import gives it."""
     layout: str
     task: str = ""
-    """The task's own name, where the place of the record says it; it is the benchmark's id of the question."""
+    """The benchmark's id of the question, where the place of the record says it."""
     number: int | None = None
     """Of the attempt, where its place says it."""
     published: bool | None = None
     """The verdict of those who made it; None: none is recorded."""
     named_set: str = ""
     """The benchmark's name as the record has it."""
-    chosen: str = ""
-    """Why such records are a selection; empty: nothing says that they are."""
-    chosen_if_right: bool = False
-    """They are one only where all of them are published as right."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +57,6 @@ class Lost:
     why: str
 
 
-# A benchmark's questions, to be found again ---------------------------------------------------------------------------------
-
-
 class Joiner:
     """A benchmark's questions by task, text and words.
 
@@ -73,31 +66,28 @@ class Joiner:
     def __init__(self, questions: Iterable[Question]) -> None:
         self.by_task: dict[str, Question] = {}
         """By the id that the publisher gave: ours without the benchmark's key."""
-        self._by_text: dict[str, list[Question]] = {}
-        self._by_words: dict[str, list[Question]] = {}
+        self._by_text, self._by_words = (defaultdict[str, list[Question]](list) for _ in range(2))
         for question in questions:
             self.by_task[question.id.partition("/")[2] or question.id] = question
-            self._by_text.setdefault(_plain(question.text), []).append(question)
-            if words := normalised(question.text):
-                self._by_words.setdefault(words, []).append(question)
+            self._by_text[_plain(question.text)].append(question)
+            self._by_words[normalised(question.text)].append(question)
 
     def find(self, text: str, task: str = "") -> tuple[Question | None, str]:
         """The question of a record that asks ``text``, and how it was found; or None, and why."""
-        named = self.by_task.get(task) if task else None
+        named = self.by_task.get(task)
         if named is not None and _asks(text, named):
             return named, "by task"
-        for held, key, how in ((self._by_text, _plain(text), "by text"), (self._by_words, normalised(text), "by words")):
-            if alike := held.get(key):
+        words = normalised(text)
+        for alike, how in ((self._by_text.get(_plain(text)), "by text"), (words and self._by_words.get(words), "by words")):
+            if alike:
                 return (alike[0], how) if len(alike) == 1 else (None, "asked by several questions of the benchmark")
         return None, "asked by no question of the benchmark"
 
 
 def _asks(text: str, question: Question) -> bool:
     """Whether a text asks this question, perhaps inside a prompt; no text at all contradicts nothing."""
-    if not text.strip():
-        return True
     words, wanted = normalised(text), normalised(question.text)
-    return f" {wanted} " in f" {words} " if wanted else _plain(text) == _plain(question.text)
+    return not text.strip() or (f" {wanted} " in f" {words} " if wanted else _plain(text) == _plain(question.text))
 
 
 def _plain(text: str) -> str:
@@ -107,62 +97,33 @@ def _plain(text: str) -> str:
 # What each record becomes ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Place:
-    """What a record becomes."""
-
-    question: str
-    attempt: int
-    recorded: int | None = None
-    """Its number where it came from."""
-
-    @property
-    def id(self) -> str:
-        """Of the attempt's record."""
-        return f"{self.question}-{self.attempt}"
-
-
 @dataclass
 class Plan:
     """What a reading becomes; settled before anything is written."""
 
     questions: dict[str, Question] = field(default_factory=dict[str, Question])
-    places: list[Place] = field(default_factory=list[Place])
-    """Of the records, in the order of the reading."""
-    lost: list[tuple[Place, str]] = field(default_factory=list[tuple[Place, str]])
-    """Attempts without a record, and why."""
+    places: list[tuple[str, int | None]] = field(default_factory=list[tuple[str, int | None]])
+    """Of the records in the order of the reading, and then of those that are lost: question and recorded number."""
+    numbers: list[int] = field(default_factory=list[int])
+    """The attempt that each of these becomes."""
+    lost: list[str] = field(default_factory=list[str])
+    """Why those at the end of ``places`` have no record."""
     unplaced: int = 0
     """Attempts without a record of whose question nothing is known."""
     published: dict[str, bool] = field(default_factory=dict[str, bool])
     """By the id that the record gets."""
     joined: Counter[str] = field(default_factory=Counter[str])
     unmatched: Counter[str] = field(default_factory=Counter[str])
-    unmatched_examples: list[str] = field(default_factory=list[str])
     sets: dict[str, None] = field(default_factory=dict[str, None])
-    chosen: dict[str, bool] = field(default_factory=dict[str, bool])
-    """Why the records are a selection, and whether they are one only where all are right."""
     layouts: dict[str, None] = field(default_factory=dict[str, None])
     private: bool = False
     """A record says of its question that it is not to be published."""
-
-    @property
-    def selections(self) -> tuple[str, ...]:
-        """Why the records are no sample."""
-        are_right = all(self.published.values())
-        return tuple(why for why, if_right in self.chosen.items() if are_right or not if_right)
-
-    @property
-    def attempts(self) -> int:
-        """The most at any question."""
-        return 1 + max(place.attempt for place in (*self.places, *(place for place, _ in self.lost)))
 
 
 def planned(records: Iterable[Found | Lost], joiner: Joiner | None) -> Plan:
     """Read all records once. ``joiner``: of the benchmark; None: the records' own questions. Raises UserError."""
     plan = Plan()
-    taken: defaultdict[str, set[int]] = defaultdict(set)
-    of_task: dict[str, Question] = dict(joiner.by_task) if joiner else {}
-    asked: dict[str, Question] = {}
+    of_task: dict[str, Question] = {}
     lost: list[Lost] = []
     published: list[bool | None] = []
     for one in records:
@@ -170,24 +131,24 @@ def planned(records: Iterable[Found | Lost], joiner: Joiner | None) -> Plan:
             lost.append(one)
             continue
         question = _own(one, plan) if joiner is None else _joined(one, joiner, plan)
-        if one.task:
-            asked.setdefault(one.task, question)
-        plan.places.append(Place(question.id, _number(one.number, taken[question.id], question.id), one.number))
+        of_task.setdefault(one.task, question)
+        plan.places.append((question.id, one.number))
         published.append(one.published)
         plan.layouts[one.layout] = None
         plan.private |= one.trajectory.question.meta.get("private") is True
         plan.sets |= {one.named_set: None} if one.named_set else {}
-        plan.chosen |= {one.chosen: one.chosen_if_right} if one.chosen else {}
-    of_task |= asked
+    of_task = (dict(joiner.by_task) if joiner else {}) | of_task
     for one in lost:
         known = of_task.get(one.task)
         if known is None:
             plan.unplaced += 1
             continue
         plan.questions.setdefault(known.id, known)
-        plan.lost.append((Place(known.id, _number(one.number, taken[known.id], known.id), one.number), one.why))
-    _close_gaps(plan, taken)
-    plan.published = {place.id: right for place, right in zip(plan.places, published, strict=True) if right is not None}
+        plan.places.append((known.id, one.number))
+        plan.lost.append(one.why)
+    plan.numbers = _numbered(plan.places)
+    ids = [f"{question}-{number}" for (question, _), number in zip(plan.places, plan.numbers, strict=True)]
+    plan.published = {id: right for id, right in zip(ids, published, strict=False) if right is not None}
     return plan
 
 
@@ -199,8 +160,6 @@ def _joined(one: Found, joiner: Joiner, plan: Plan) -> Question:
         plan.joined[how] += 1
         return plan.questions.setdefault(found.id, found)
     plan.unmatched[how] += 1
-    if len(plan.unmatched_examples) < _EXAMPLES:
-        plan.unmatched_examples.append(one.trajectory.id)
     id = f"{UNMATCHED}/{one.task or asked.id}"
     return plan.questions.setdefault(id, asked.model_copy(update={"id": id, "answers": (), "meta": {UNMATCHED: how}}))
 
@@ -217,48 +176,39 @@ def _own(one: Found, plan: Plan) -> Question:
     return plan.questions.setdefault(id, asked.model_copy(update={"id": id, "meta": meta}))
 
 
-def _number(named: int | None, taken: set[int], question: str) -> int:
-    """The attempt's number, which nobody else of the question has. Raises UserError for one that is named twice."""
-    if named is not None and named in taken:
-        raise UserError(f"Two records are attempt {named} at {question!r}: remove one of them, or score them apart.")
-    number = named if named is not None else next(n for n in range(len(taken) + 1) if n not in taken)
-    taken.add(number)
-    return number
-
-
-def _close_gaps(plan: Plan, taken: Mapping[str, set[int]]) -> None:
-    """Attempts of a question are numbered from 0 on: a number that nobody has would be an attempt that nobody made."""
-    rank = {(question, number): n for question, numbers in taken.items() for n, number in enumerate(sorted(numbers))}
-
-    def closed(place: Place) -> Place:
-        return replace(place, attempt=rank[place.question, place.attempt])
-
-    plan.places = [closed(place) for place in plan.places]
-    plan.lost = [(closed(place), why) for place, why in plan.lost]
+def _numbered(places: list[tuple[str, int | None]]) -> list[int]:
+    """Attempts of a question count from 0 on, those with a number first. Raises UserError for two of one number."""
+    of: defaultdict[str, list[tuple[int | None, int]]] = defaultdict(list)
+    for at, (question, number) in enumerate(places):
+        of[question].append((number, at))
+    found = [0] * len(places)
+    for question, attempts in of.items():
+        counts = Counter(number for number, _ in attempts if number is not None)
+        if counts and counts.most_common(1)[0][1] > 1:
+            twice = counts.most_common(1)[0][0]
+            raise UserError(f"Two records are attempt {twice} at {question!r}: remove one of them, or score them apart.")
+        in_order = sorted(attempts, key=lambda one: (one[0] is None, one[0] or 0, one[1]))
+        for rank, (_, at) in enumerate(in_order):
+            found[at] = rank
+    return found
 
 
 def rewritten(records: Iterable[Found | Lost], plan: Plan) -> Iterator[Trajectory]:
     """The records as they are stored: those of the same reading, then those that were lost."""
     read = (one.trajectory for one in records if isinstance(one, Found))
-    for one, place in zip(read, plan.places, strict=True):
-        meta = {**one.meta, PLACE: one.id, **_numbered(place)}
-        question, seeds = plan.questions[place.question], Seeds(attempt=place.attempt)
-        yield one.model_copy(update={"id": place.id, "question": question, "seeds": seeds, "meta": meta})
-    for place, why in plan.lost:
-        yield Trajectory(
-            id=place.id,
-            question=plan.questions[place.question],
-            nodes=(),
-            leaf=None,
-            ending=Ending.CANCELLED,
-            seeds=Seeds(attempt=place.attempt),
-            detail=why,
-            meta=_numbered(place),
-        )
-
-
-def _numbered(place: Place) -> dict[str, int]:
-    return {} if place.recorded is None else {NUMBER: place.recorded}
+    with_record = len(plan.places) - len(plan.lost)
+    for at, ((question, recorded), attempt) in enumerate(zip(plan.places, plan.numbers, strict=True)):
+        asked = plan.questions[question]
+        if at < with_record:
+            one = next(read)
+            meta = {**one.meta, "recorded_as": one.id}
+        else:
+            why = plan.lost[at - with_record]
+            one = Trajectory(id="", question=asked, nodes=(), leaf=None, ending=Ending.CANCELLED, detail=why)
+            meta = {}
+        meta |= {} if recorded is None else {NUMBER: recorded}
+        changes = {"id": f"{question}-{attempt}", "question": asked, "seeds": Seeds(attempt=attempt), "meta": meta}
+        yield one.model_copy(update=changes)
 
 
 # What a reader of the figures has to know -----------------------------------------------------------------------------------
@@ -267,8 +217,6 @@ def _numbered(place: Place) -> dict[str, int]:
 class PeerFacts(Frozen):
     """What a run of others' records rests on; fixed with the files."""
 
-    sources: tuple[str, ...]
-    """Names of files and folders, without their places."""
     sources_sha256: str
     layouts: tuple[str, ...]
     records: int
@@ -278,47 +226,35 @@ class PeerFacts(Frozen):
     unread: int = 0
     """Entries and files of which not even the task is known."""
     copies: int = 0
-    """Of attempts that are there."""
     parts: int = 0
     """Of contexts: they stand in the whole record as well."""
     benchmark_questions: int | None = None
     """That the benchmark's file holds; None: none was given, and the records' own accepted answers are used."""
     without_record: int = 0
-    """Of these."""
     without_answer: int = 0
     """Records whose question has no accepted answer: unscored."""
     joined: dict[str, int] = Field(default_factory=dict[str, int])
     """How records found their question."""
     unmatched: dict[str, int] = Field(default_factory=dict[str, int])
     """Records that found none, and why: unscored."""
-    unmatched_examples: tuple[str, ...] = ()
     published: int = 0
     """Attempts with a verdict of those who made them."""
-    published_unsure: int = 0
-    """Verdicts left out, as it is not certain whose they are."""
-    sets: tuple[str, ...] = ()
-    """Benchmarks that the records name."""
     hidden: str = ""
     """Why texts are left out of reports and logs, where no file of the benchmark says so; a sentence."""
-    chosen: tuple[str, ...] = ()
-    """Why the records are a selection, and no sample."""
 
 
 def notes_of(facts: PeerFacts, result: EvalResult) -> list[str]:
     """What a reader has to know before believing a figure, a sentence each."""
-    notes = [f"It is no estimate of a system: {why}." for why in facts.chosen]
+    notes = [f"It is no estimate of a system: {why}." for layout, why in SELECTED.items() if layout in facts.layouts]
     if facts.benchmark_questions is None:
         notes.append("Its accepted answers are the records' own: no file of the benchmark was given.")
     if facts.hidden:
         notes.append(facts.hidden)
     if facts.without_answer:
         notes.append(f"{facts.without_answer:,} of its records are at questions without an accepted answer: unscored.")
-    if len(facts.sets) > 1:
-        notes.append(f"Its records name several benchmarks: {', '.join(facts.sets)}.")
     if facts.unmatched:
         counts = ", ".join(f"{count:,} {why}" for why, count in facts.unmatched.items())
-        shown = f" (such as {', '.join(facts.unmatched_examples)})" if facts.unmatched_examples else ""
-        notes.append(f"Its records without a question of the benchmark are unscored: {counts}{shown}.")
+        notes.append(f"Its records without a question of the benchmark are unscored: {counts}.")
     if facts.without_record and facts.benchmark_questions:
         low = sum(one.correct / one.attempts for one in result.questions) / facts.benchmark_questions
         notes.append(
@@ -337,6 +273,4 @@ def notes_of(facts: PeerFacts, result: EvalResult) -> list[str]:
             f"Its questions have {fewest:,} to {most:,} attempts ({made.count(most):,} have {most:,}, and pass@{most} rests on "
             f"no others) and weigh the same; of all scored attempts {100 * correct / scored:.1f}% are right."
         )
-    if facts.published_unsure:
-        notes.append(f"{facts.published_unsure:,} published verdicts are left out: it is not certain which attempts they mean.")
     return notes

@@ -5,7 +5,6 @@ judge's.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import Field
@@ -16,18 +15,13 @@ from sanderling.evaluate.benchmarks.files import Loaded, load_benchmark, sha256_
 from sanderling.evaluate.benchmarks.rows import Options
 from sanderling.evaluate.benchmarks.table import get_benchmark, is_private_name
 from sanderling.evaluate.judging import Judges, by_hand_of, with_book
-from sanderling.evaluate.log import About, Kind, RunLog, RunState, sha256_of_questions
+from sanderling.evaluate.log import About, Kind, RunLog, sha256_of_questions
 from sanderling.evaluate.peers.files import Records, open_records
 from sanderling.evaluate.peers.records import UNMATCHED, Joiner, PeerFacts, Plan, planned, rewritten
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import RejudgeConfig, judges_or_own, rejudge
 from sanderling.judge.verdict import Judge
 from sanderling.policy.budget import Spending
-
-_UNNAMED = (
-    "Its texts are left out of reports and logs, since AgentToLeaP's records do not say of which benchmark they are: "
-    "eval score --public says that they may be published."
-)
 
 
 class ScoreConfig(RejudgeConfig):
@@ -71,9 +65,12 @@ async def score_peers(
     options = Options(split=config.split, columns=named_columns(config.columns), canary=canary)
     loaded = load_benchmark(benchmark, questions, options) if benchmark is not None and questions is not None else None
     judging = config.judging.model_copy(update={"judges": judges_or_own(benchmark, config.judging.judges)})
-    peers = read_peers(sources, config.layout, loaded, public=config.public)
-    spending.private = peers.about.private
-    log.finish(write_peers(log, peers, command))
+    joiner = Joiner(loaded.questions) if loaded is not None else None
+    records = open_records(sources, config.layout, joiner.by_task if joiner else ())
+    plan = planned(records, joiner)
+    about = _about(records, plan, loaded, public=config.public)
+    spending.private = about.private
+    _write(log, records, plan, about, command)
     by_hand = by_hand_of(log, verdicts)
 
     def chosen(first: Judge | None, second: Judge | None) -> Judges:
@@ -85,27 +82,34 @@ async def score_peers(
     return await rejudge(log, benchmark, config, spending, chosen, command=command, on_judged=on_judged)
 
 
-@dataclass(frozen=True)
-class PeerRun:
-    """Others' records, before they are judged."""
-
-    records: Records
-    plan: Plan
-    about: About
-
-
-def read_peers(sources: Sequence[Path], layout: str = "", loaded: Loaded | None = None, *, public: bool = False) -> PeerRun:
-    """Read the records once. Raises UserError.
-
-    ``loaded``: the benchmark whose accepted answers count. ``public``: a person says that the texts may be published, where
-    nothing else says what they are.
-    """
-    joiner = Joiner(loaded.questions) if loaded is not None else None
-    records = open_records(sources, layout, joiner.by_task if joiner else ())
-    plan = planned(records, joiner)
+def _write(log: RunLog, records: Records, plan: Plan, about: About, command: str) -> None:
+    """Write records, questions and published verdicts down, unless they are there. Raises UserError for another run's place."""
     questions = list(plan.questions.values())
-    hidden = _why_hidden(plan, loaded, public=public)
-    about = About(
+    begun = log.begin(about, questions, 1 + max(plan.numbers), command)
+    log.write_state(begun, questions)
+    known = {one.id for one in log.episodes()}
+    for record in rewritten(records, plan):
+        if record.id not in known:
+            log.append(record, durable=False)  # a loss of power takes what the same command writes again
+    if plan.published:
+        log.keep_published(plan.published)
+    log.finish(begun)
+
+
+def _about(records: Records, plan: Plan, loaded: Loaded | None, *, public: bool) -> About:
+    """What the run is. ``public``: the texts may be published, where nothing else says what they are."""
+    named = ", ".join(filter(is_private_name, plan.sets))
+    hidden = ""
+    if named or plan.private:
+        hidden = f"Its texts are left out of reports and logs: its records {f'name {named}' if named else 'are private'}."
+    elif "agenttoleap" in plan.layouts and loaded is None and not public:
+        hidden = "Its texts are left out of reports and logs, as AgentToLeaP's records name no benchmark; --public shows them."
+    asked = {one.id for one in loaded.questions} if loaded else set[str]()
+    # One that is not the benchmark's is counted apart.
+    answered = {id for id, one in plan.questions.items() if any(map(str.strip, one.answers)) or UNMATCHED in one.meta}
+    read = [question for question, _ in plan.places[: len(plan.places) - len(plan.lost)]]
+    questions = list(plan.questions.values())
+    return About(
         kind=Kind.PEERS,
         benchmark=loaded.benchmark if loaded else "",
         split=loaded.split if loaded else "",
@@ -117,61 +121,20 @@ def read_peers(sources: Sequence[Path], layout: str = "", loaded: Loaded | None 
         seed=0,
         private=bool(hidden) or (loaded is not None and loaded.private),
         canaries=loaded.canaries if loaded else (),
-        peers=_facts(records, plan, loaded, hidden),
-    )
-    return PeerRun(records, plan, about)
-
-
-def write_peers(log: RunLog, run: PeerRun, command: str) -> RunState:
-    """Write records, questions and published verdicts down, unless they are there. Raises UserError for another run's place."""
-    questions = list(run.plan.questions.values())
-    begun = log.begin(run.about, questions, run.plan.attempts, command)
-    log.write_state(begun, questions)
-    known = {one.id for one in log.episodes()}
-    for record in rewritten(run.records, run.plan):
-        if record.id not in known:
-            log.append(record, durable=False)  # a loss of power takes what the same command writes again
-    if run.plan.published:
-        log.keep_published(run.plan.published)
-    return begun
-
-
-def _why_hidden(plan: Plan, loaded: Loaded | None, *, public: bool) -> str:
-    """Why the records' texts are not to be published, in a sentence; empty: the records are no reason."""
-    named = ", ".join(filter(is_private_name, plan.sets))
-    why = f"its records name {named}" if named else "its records say that they are private" if plan.private else ""
-    if public and (why or (loaded is not None and loaded.private)):
-        reason = why or "the benchmark's file is private"
-        raise UserError(
-            f"--public cannot be said here, since {reason}: leave it out; eval report --show-texts shows you the texts."
-        )
-    if why:
-        return f"Its texts are left out of reports and logs: {why}."
-    return _UNNAMED if "agenttoleap" in plan.layouts and loaded is None and not public else ""
-
-
-def _facts(records: Records, plan: Plan, loaded: Loaded | None, hidden: str) -> PeerFacts:
-    left, asked = records.left, {one.id for one in loaded.questions} if loaded else set[str]()
-    # One that is not the benchmark's is counted apart.
-    answered = {id for id, one in plan.questions.items() if any(map(str.strip, one.answers)) or UNMATCHED in one.meta}
-    return PeerFacts(
-        sources=tuple(source.resolve().name for source in records.sources),
-        sources_sha256=sha256_of(records.files),
-        layouts=tuple(plan.layouts),
-        records=len(plan.places),
-        lost=len(plan.lost),
-        unread=left["unread"] + left["files"] + plan.unplaced,
-        copies=left["copies"],
-        parts=left["parts"],
-        benchmark_questions=len(loaded.questions) if loaded else None,
-        without_record=len(asked - plan.questions.keys()),
-        without_answer=sum(place.question not in answered for place in plan.places),
-        joined=dict(plan.joined),
-        unmatched=dict(plan.unmatched),
-        unmatched_examples=tuple(plan.unmatched_examples),
-        published=len(plan.published),
-        published_unsure=left["unsure"] + left["contradictions"],
-        sets=tuple(plan.sets),
-        hidden=hidden,
-        chosen=plan.selections,
+        peers=PeerFacts(
+            sources_sha256=sha256_of(records.files),
+            layouts=tuple(plan.layouts),
+            records=len(read),
+            lost=len(plan.lost),
+            unread=records.left["unread"] + plan.unplaced,
+            copies=records.left["copies"],
+            parts=records.left["parts"],
+            benchmark_questions=len(loaded.questions) if loaded else None,
+            without_record=len(asked - plan.questions.keys()),
+            without_answer=sum(question not in answered for question in read),
+            joined=dict(plan.joined),
+            unmatched=dict(plan.unmatched),
+            published=len(plan.published),
+            hidden=hidden,
+        ),
     )
