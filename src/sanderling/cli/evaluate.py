@@ -14,9 +14,22 @@ import typer
 from rich.text import Text
 
 from sanderling.cli import exits
-from sanderling.cli.benchmarks import BenchmarkFile, Canary, ColumnRoles, SplitName, agree, check, export, list_, score
+from sanderling.cli.benchmarks import (
+    BenchmarkFile,
+    Canary,
+    ColumnRoles,
+    Judging,
+    Key,
+    Second,
+    SplitName,
+    Verdicts,
+    agree,
+    check,
+    export,
+    list_,
+    score,
+)
 from sanderling.cli.options import (
-    JUDGING,
     RUN,
     Concurrency,
     ConfigFile,
@@ -47,29 +60,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Measure agents on public benchmarks, whose files you bring.")
 
-Key = Annotated[str, typer.Argument(metavar="KEY", help="Which benchmark (sanderling eval list), FILE.toml, or file.py:name.")]
 Out = Annotated[Path, typer.Option("--out", help="Directory of the run; the same one goes on.", rich_help_panel=RUN)]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a run.")]
-Judging = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--judge",
-        metavar="JUDGE",
-        rich_help_panel=JUDGING,
-        help="A rule (exact, f1:0.8), http://host:port/v1#model or file.py:name; repeatable, in order. By default the "
-        "publisher's own rule, or whoever judged before.",
-    ),
-]
-Second = Annotated[
-    list[str] | None,
-    typer.Option("--second-judge", metavar="JUDGE", help="Compared with the judge; decides nothing.", rich_help_panel=JUDGING),
-]
-Verdicts = Annotated[
-    Path | None,
-    typer.Option(
-        "--verdicts", metavar="FILE", help="A person's verdicts (CSV), before every judge's.", rich_help_panel=JUDGING
-    ),
-]
 
 
 @app.command()
@@ -275,9 +267,9 @@ def _load(key: str, file: Path, split: str, columns: str, canary: str) -> "tuple
 
 def _show_file(benchmark: "Benchmark", loaded: "Loaded") -> None:
     """What was left out of the file, and what to look at before a run is paid for."""
-    from sanderling.evaluate.benchmarks.files import left_out, warnings
+    from sanderling.evaluate.benchmarks.files import remarks
 
-    show(*left_out(loaded), *(_warning(f"Note: {line}") for line in warnings(benchmark, loaded)))
+    show(*map(_warning, remarks(benchmark, loaded)))
 
 
 def _show_guard(facts: "GuardFacts", log: Path) -> None:

@@ -10,30 +10,28 @@ Example: ``load_benchmark(get_benchmark("gaia"), Path("metadata.jsonl")).questio
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, question_id
 from sanderling.data.fields import Fields, MissingColumnError
 from sanderling.data.tables import Unread as Broken
 from sanderling.data.tables import question_rows
-from sanderling.evaluate.benchmarks.rows import Options, Row, RowError, UnreadWhy, looks_encrypted, read_row
+from sanderling.evaluate.benchmarks.rows import Options, RowError, UnreadWhy, looks_encrypted, read_row
 from sanderling.evaluate.benchmarks.table import Benchmark, Split
 
 _EXAMPLES = 3
 
 
-@dataclass(frozen=True)
-class Unread:
-    """A row that was left out."""
+class Unread(NamedTuple):
+    """A row that was left out; ``line`` counts the file's rows from 1, without the heading."""
 
     line: int
-    """Its number among the file's rows, from 1; a heading is no row."""
     why: UnreadWhy
     about: str = ""
 
@@ -55,17 +53,17 @@ class Loaded:
     """The first few of each kind."""
     expected: int | None
     """Rows that the publisher names for the split; None: not known."""
-    private: bool = False
+    private: bool
     """Published encrypted, or under terms that forbid to share it: its texts are not to be shown or written unasked."""
-    canaries: tuple[str, ...] = ()
+    canaries: tuple[str, ...]
     """The different ones of the rows."""
-    repeated_texts: int = 0
+    repeated_texts: int
     """Questions whose words another one before them has; each stays a question of its own."""
 
     @property
     def rows(self) -> int:
         """Rows of this benchmark that the file has, read or not."""
-        return len(self.questions) + sum(count for why, count in self.unread.items() if why is not UnreadWhy.OTHER_SET)
+        return len(self.questions) + sum(self.unread.values()) - self.unread.get(UnreadWhy.OTHER_SET, 0)
 
     @property
     def without_answer(self) -> int:
@@ -84,126 +82,94 @@ def load_benchmark(benchmark: Benchmark, path: Path, options: Options | None = N
     options = options or Options()
     split = split_of(benchmark, path, options.split)
     files = find_files(path, split.files)
-    reading = _Reading(benchmark, split, path, options)
-    rows = (row for file in files for row in question_rows(file, benchmark.skip))
-    for line, found in enumerate(rows, start=1):
-        reading.take(line, found)
-    if not reading.questions:
-        raise UserError(reading.why_empty())
-    return reading.loaded(sha256_of(files))
-
-
-class _Reading:
-    """What was read of a file so far."""
-
-    def __init__(self, benchmark: Benchmark, split: Split, path: Path, options: Options) -> None:
-        self._benchmark, self._split, self._path, self._options = benchmark, split, path, options
-        self.questions: list[Question] = []
-        self._texts: Counter[str] = Counter()
-        self._ids: set[str] = set()
-        self._unread: Counter[UnreadWhy] = Counter()
-        self._examples: list[Unread] = []
-        self._canaries: dict[str, None] = {}
-        self._fits = False
-        """Whether a row had all that is needed, so that the file is the right one."""
-
-    def take(self, line: int, found: dict[str, Any] | Broken) -> None:
-        """One row of the file. Raises UserError when the first one shows that it is another benchmark's."""
-        if isinstance(found, Broken):
-            self._leave_out(line, UnreadWhy.BAD_ROW, found.text)
-            return
+    questions: dict[str, Question] = {}
+    texts, unread, canaries = Counter[str](), Counter[UnreadWhy](), dict[str, None]()
+    examples: list[Unread] = []
+    fits = False  # whether a row had all that is needed, so that the file is the right one
+    for line, found in enumerate((row for file in files for row in question_rows(file, benchmark.skip)), start=1):
         try:
-            row = read_row(self._benchmark, Fields(line, found, self._options.columns), self._options)
-            self._keep(row, line)
+            if isinstance(found, Broken):
+                raise RowError(UnreadWhy.BAD_ROW, found.text)
+            question = _question(benchmark, split, line, found, options, texts)
+            if question.id in questions:
+                native = question.id.removeprefix(f"{benchmark.key}/")
+                raise RowError(UnreadWhy.REPEATED_ID, f"the id {native[:60]!r} came before")
         except MissingColumnError as error:
-            if not self._fits:
-                raise UserError(self._other_layout(error, found)) from error
-            self._leave_out(line, UnreadWhy.BAD_ROW, f"no {error.role}")
+            if not fits:
+                raise UserError(_other_layout(benchmark, path, error, found)) from error
+            left = Unread(line, UnreadWhy.BAD_ROW, f"no {error.role}")
         except ValueError as error:
-            self._leave_out(line, error.why if isinstance(error, RowError) else UnreadWhy.BAD_ROW, str(error))
-        self._fits = True
-
-    def _keep(self, row: Row, line: int) -> None:
-        text = row.text.strip()
-        if not text:
-            raise RowError(UnreadWhy.NO_QUESTION)
-        if looks_encrypted(text):
-            raise RowError(UnreadWhy.UNDECODABLE, "it looks encrypted")
-        digest = question_id(text)
-        before = self._texts[digest]
-        native = row.native_id or (f"{digest}~{before + 1}" if before else digest)
-        if native in self._ids:
-            raise RowError(UnreadWhy.REPEATED_ID, f"the id {native[:60]!r} came before")
-        self._ids.add(native)
-        self._texts[digest] += 1
-        meta: dict[str, Any] = {
-            **row.extra,
-            "benchmark": self._benchmark.key,
-            "split": self._split.name,
-            "level": row.level,
-            "topics": list(row.topics),
-            "line": line,
-        }
-        if row.canary:
-            self._canaries[row.canary] = None
-        if self._benchmark.private:
-            meta |= {"private": True, "canary": row.canary} if row.canary else {"private": True}
-        self.questions.append(
-            Question(
-                id=f"{self._benchmark.key}/{native}",
-                text=text,
-                answers=row.answers,
-                masked_urls=row.masked_urls,
-                hops=row.hops,
-                meta=meta,
-            )
-        )
-
-    def _leave_out(self, line: int, why: UnreadWhy, about: str) -> None:
-        self._unread[why] += 1
-        if self._unread[why] <= _EXAMPLES:
-            self._examples.append(Unread(line, why, about))
-
-    def _other_layout(self, error: MissingColumnError, found: dict[str, Any]) -> str:
-        columns = ", ".join(repr(name) for name in found) or "none"
-        names = " or ".join(repr(name) for name in error.names)
-        return (
-            f"{self._path} has no column {names} for the {error.role} (found: {columns[:400]}): is it the file of "
-            f"{self._benchmark.title}? If so, say --columns {error.role}=NAME."
-        )
-
-    def why_empty(self) -> str:
-        """Why the file holds no question, and what to do."""
-        if not self._unread:
-            return f"{self._path} holds no row: give the file of {self._benchmark.title}."
-        counts = ", ".join(f"{count} {why.words}" for why, count in self._unread.most_common())
-        if self._unread.most_common(1)[0][0] is not UnreadWhy.UNDECODABLE:
-            hint = "check that it is the right file."
-        elif self._options.canary:
-            hint = "the canary that was given does not open it."
-        elif self._benchmark.cipher == "fixed":
-            hint = "give the canary with --canary."
-        elif not self._benchmark.cipher:
-            hint = "it is encrypted, so read it as the benchmark that it is (sanderling eval list)."
+            left = Unread(line, error.why if isinstance(error, RowError) else UnreadWhy.BAD_ROW, str(error))
         else:
-            hint = "check its canary column; of a file that is decrypted already, remove that column."
-        return f"No row of {self._path} is a question ({counts}): {hint}"
+            questions[question.id] = question
+            texts[question_id(question.text)] += 1
+            canaries |= {question.meta["canary"]: None} if question.meta.get("canary") else {}
+            left = None
+        fits = fits or not isinstance(found, Broken)
+        if left is not None:
+            unread[left.why] += 1
+            examples += [left] if unread[left.why] <= _EXAMPLES else []
+    if not questions:
+        raise UserError(_why_empty(benchmark, path, options, unread))
+    return Loaded(
+        benchmark=benchmark.outside or benchmark.key,
+        split=split.name,
+        path_name=path.resolve().name,
+        sha256=sha256_of(files),
+        questions=tuple(questions.values()),
+        unread=dict(unread),
+        examples=tuple(examples),
+        expected=split.questions,
+        private=benchmark.private or any(one.meta.get("private") is True for one in questions.values()),
+        canaries=tuple(canaries),
+        repeated_texts=sum(count - 1 for count in texts.values()),
+    )
 
-    def loaded(self, sha256: str) -> Loaded:
-        """All of it."""
-        return Loaded(
-            benchmark=self._benchmark.outside or self._benchmark.key,
-            split=self._split.name,
-            path_name=self._path.resolve().name,
-            sha256=sha256,
-            questions=tuple(self.questions),
-            unread=dict(self._unread),
-            examples=tuple(self._examples),
-            expected=self._split.questions,
-            private=self._benchmark.private or any(one.meta.get("private") is True for one in self.questions),
-            canaries=tuple(self._canaries),
-            repeated_texts=sum(count - 1 for count in self._texts.values()),
-        )
+
+def _question(
+    benchmark: Benchmark, split: Split, line: int, found: dict[str, Any], options: Options, texts: Counter[str]
+) -> Question:
+    """A row as a question. ``texts``: how often each question's words came before."""
+    row = read_row(benchmark, Fields(line, found, options.columns), options)
+    text = row.text.strip()
+    if not text:
+        raise RowError(UnreadWhy.NO_QUESTION)
+    if looks_encrypted(text):
+        raise RowError(UnreadWhy.UNDECODABLE, "it looks encrypted")
+    before = texts[digest := question_id(text)]
+    meta: dict[str, Any] = {**row.extra, "benchmark": benchmark.key, "split": split.name, "level": row.level}
+    meta |= {"topics": list(row.topics), "line": line}
+    if benchmark.private:
+        meta |= {"private": True, "canary": row.canary} if row.canary else {"private": True}
+    return Question(
+        id=f"{benchmark.key}/{row.native_id or (f'{digest}~{before + 1}' if before else digest)}",
+        text=text,
+        answers=row.answers,
+        masked_urls=row.masked_urls,
+        hops=row.hops,
+        meta=meta,
+    )
+
+
+def _other_layout(benchmark: Benchmark, path: Path, error: MissingColumnError, found: dict[str, Any] | Broken) -> str:
+    columns = ", ".join(repr(name) for name in found) if isinstance(found, dict) and found else "none"
+    names = " or ".join(repr(name) for name in error.names)
+    return (
+        f"{path} has no column {names} for the {error.role} (found: {columns[:400]}): is it the file of "
+        f"{benchmark.title}? If so, say --columns {error.role}=NAME."
+    )
+
+
+def _why_empty(benchmark: Benchmark, path: Path, options: Options, unread: Counter[UnreadWhy]) -> str:
+    """Why a file holds no question, and what to do."""
+    if not unread:
+        return f"{path} holds no row: give the file of {benchmark.title}."
+    counts = ", ".join(f"{count} {why.words}" for why, count in unread.most_common())
+    hint = "check that it is the right file."
+    if unread.most_common(1)[0][0] is UnreadWhy.UNDECODABLE:
+        hint = "check its canary column, or the canary that is given with --canary; of a decrypted file, remove that column."
+        hint = hint if benchmark.cipher else "it is encrypted, so read it as the benchmark that it is (sanderling eval list)."
+    return f"No row of {path} is a question ({counts}): {hint}"
 
 
 # Which split and which files ------------------------------------------------------------------------------------------------
@@ -211,7 +177,6 @@ class _Reading:
 _DATA = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".xlsx")
 _PACKED = (".gz", ".bz2", ".zst")
 _SHARD = re.compile(r"(.*)-(\d{5})-of-(\d{5})(\D.*)")
-_SHOWN_FILES = 6
 
 
 def split_of(benchmark: Benchmark, path: Path, asked: str = "") -> Split:
@@ -223,14 +188,11 @@ def split_of(benchmark: Benchmark, path: Path, asked: str = "") -> Split:
         near = get_close_matches(asked, by_name, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(by_name)}."
         raise UserError(f"{benchmark.key} has no split {asked!r}: {hint}")
-    return by_name[asked or _named_split(path, by_name) or benchmark.splits[0].name]
-
-
-def _named_split(path: Path, names: Collection[str]) -> str:
-    """The one split that a file's name, or else its folder's, says; of a folder only its whole name counts. Empty: none."""
     words = [path.name] if path.is_dir() else re.split(r"[_.]|-(?=\d{5}-of)", path.name)
-    in_name = [name for name in names if name in words]
-    return in_name[0] if len(in_name) == 1 else next((name for name in names if name == path.resolve().parent.name), "")
+    in_name = [name for name in by_name if name in words]
+    in_folder = [name for name in by_name if name == path.resolve().parent.name]
+    named = in_name if len(in_name) == 1 else in_folder
+    return by_name[asked or next(iter(named), benchmark.splits[0].name)]
 
 
 def find_files(path: Path, patterns: Sequence[str] = ()) -> list[Path]:
@@ -242,8 +204,6 @@ def find_files(path: Path, patterns: Sequence[str] = ()) -> list[Path]:
     if path.is_file():
         return [path]
     if not path.is_dir():
-        if path.exists():
-            raise UserError(f"{path} is neither a file nor a folder: copy it to a file first.")
         raise UserError(f"There is no file or folder {path}: check the path.")
     below = {name: file for file in sorted(path.rglob("*")) if _is_data(name := file.relative_to(path).as_posix(), file)}
     if not below:
@@ -252,26 +212,22 @@ def find_files(path: Path, patterns: Sequence[str] = ()) -> list[Path]:
     files = next(filter(None, matching), below)
     if len(files) == 1:
         return list(files.values())
-    shards = {match[0]: match for name in files if (match := _SHARD.fullmatch(name))}
-    kinds = {(match[1], match[3], match[4]) for match in shards.values()}
-    if len(kinds) != 1 or len(shards) != len(files):
-        shown = ", ".join(list(files)[:_SHOWN_FILES])
-        shown += f" and {len(files) - _SHOWN_FILES} more" if len(files) > _SHOWN_FILES else ""
-        which = f"no {' or '.join(patterns)}, but other files" if patterns and files is below else "several files"
-        raise UserError(f"{path} holds {which} ({shown}): give the one that is meant.")
-    stem, count, suffix = next(iter(kinds))
+    shards = [_SHARD.fullmatch(name) for name in files]
+    kinds = {(match[1], match[3], match[4]) if match else None for match in shards}
+    kind = kinds.pop()
+    if kinds or kind is None:
+        raise UserError(f"{path} holds several files ({', '.join(list(files)[:6])}): give the one that is meant.")
+    stem, count, suffix = kind
     wanted = [f"{stem}-{number:05}-of-{count}{suffix}" for number in range(int(count))]
-    missing = [name for name in wanted if name not in files]
-    if missing:
+    if missing := [name for name in wanted if name not in files]:
         raise UserError(f"{path} lacks {missing[0]} ({len(missing)} of {int(count)} parts are missing): download it too.")
     return [files[name] for name in wanted]
 
 
 def _is_data(name: str, file: Path) -> bool:
-    suffixes = [suffix.lower() for suffix in file.suffixes]
-    last = suffixes[-2:-1] if suffixes and suffixes[-1] in _PACKED else suffixes[-1:]
+    suffixes = [suffix.lower() for suffix in file.suffixes if suffix.lower() not in _PACKED]
     hidden = any(part.startswith(".") for part in name.split("/"))
-    return not hidden and bool(last) and last[0] in _DATA and file.is_file()
+    return not hidden and bool(suffixes) and suffixes[-1] in _DATA and file.is_file()
 
 
 def sha256_of(files: Sequence[Path]) -> str:
@@ -290,12 +246,12 @@ def sha256_of(files: Sequence[Path]) -> str:
 # A check before a run is paid for -------------------------------------------------------------------------------------------
 
 _SAMPLES = 3
-_MOST_TOPICS = 12
-_SHOWN = 300
 
 
 def check_figures(loaded: Loaded, *, texts: bool) -> dict[str, Any]:
     """What was read, as JSON values. ``texts``: whether the samples hold their texts."""
+    levels = Counter(level for question in loaded.questions if (level := str(question.meta["level"])))
+    topics = Counter(topic for question in loaded.questions for topic in question.meta["topics"])
     return {
         "benchmark": loaded.benchmark,
         "split": loaded.split,
@@ -308,90 +264,47 @@ def check_figures(loaded: Loaded, *, texts: bool) -> dict[str, Any]:
         "repeated_texts": loaded.repeated_texts,
         "unread": {why.value: count for why, count in loaded.unread.items()},
         "examples": [{"row": one.line, "why": one.why.value, "about": one.about if texts else ""} for one in loaded.examples],
-        "levels": dict(sorted(_levels(loaded).items())),
-        "topics": dict(_topics(loaded).most_common()),
+        "levels": dict(sorted(levels.items())),
+        "topics": dict(topics.most_common()),
         "private": loaded.private,
         "samples": [_sample(one, texts=texts) for one in loaded.questions[:_SAMPLES]],
     }
-
-
-def check_lines(benchmark: Benchmark, loaded: Loaded) -> list[str]:
-    """What was read, in sentences."""
-    split = f", split {loaded.split}" if loaded.split else ""
-    lines = [
-        f"{benchmark.title}{split}: {len(loaded.questions):,} questions in {loaded.path_name} (SHA-256 {loaded.sha256[:16]}…).",
-        *left_out(loaded),
-    ]
-    if levels := _levels(loaded):
-        lines.append("Levels: " + _counted(sorted(levels.items())))
-    if topics := _topics(loaded):
-        more = f" and {len(topics) - _MOST_TOPICS} more" if len(topics) > _MOST_TOPICS else ""
-        lines.append("Topics: " + _counted(topics.most_common(_MOST_TOPICS)) + more)
-    return lines
-
-
-def left_out(loaded: Loaded) -> list[str]:
-    """Which rows are no questions, and why."""
-    lines = []
-    for why, count in loaded.unread.items():
-        rows = [one for one in loaded.examples if one.why is why]
-        abouts = dict.fromkeys(one.about for one in rows if one.about and one.about != why.words)
-        about = f": {'; '.join(abouts)}" if abouts and not loaded.private else ""
-        places = ", ".join(str(one.line) for one in rows) + (", …" if count > len(rows) else "")
-        lines.append(f"Left out: {count:,} {why.words} ({'row' if count == 1 else 'rows'} {places}{about}).")
-    return lines
-
-
-def warnings(benchmark: Benchmark, loaded: Loaded) -> list[str]:
-    """What a person should look at before a run."""
-    found = []
-    if loaded.expected is not None and loaded.rows != loaded.expected:
-        others = [one.name for one in benchmark.splits if one.questions == loaded.rows]
-        hint = f"; so many has the split {others[0]}: say --split {others[0]}" if others else ""
-        found.append(f"The file has {loaded.rows:,} rows of the {loaded.expected:,} that are published{hint}.")
-    if loaded.broken:
-        found.append(f"Of {loaded.rows:,} rows {loaded.broken:,} ought to be questions and could not be read.")
-    if loaded.without_answer:
-        found.append(
-            f"Without an accepted answer in the file: {loaded.without_answer:,} questions, which can run and are never scored."
-        )
-    if loaded.repeated_texts:
-        found.append(f"With the words of a question before them: {loaded.repeated_texts:,} questions; each counts.")
-    return found
-
-
-def sample_lines(loaded: Loaded, *, texts: bool) -> list[str]:
-    """The first questions, one under the other."""
-
-    def cut(text: str) -> str:
-        line = " ".join(text.split())
-        return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
-
-    found = [_sample(one, texts=texts) for one in loaded.questions[:_SAMPLES]]
-    return [
-        f"{one['id']}: {cut(one['question'])} → {cut(' | '.join(one['answers'])) or '(no accepted answer)'}" for one in found
-    ]
 
 
 def _sample(question: Question, *, texts: bool) -> dict[str, Any]:
     """One question: whole, or by lengths and first letters only."""
     if texts:
         return {"id": question.id, "question": question.text, "answers": list(question.answers)}
-    hidden = [f"({_characters(one)})" for one in question.answers]
-    return {"id": question.id, "question": f"{question.text[:1]}… ({_characters(question.text)})", "answers": hidden}
+    hidden = [f"({len(one):,} characters)" for one in question.answers]
+    return {"id": question.id, "question": f"{question.text[:1]}… ({len(question.text):,} characters)", "answers": hidden}
 
 
-def _characters(text: str) -> str:
-    return "1 character" if len(text) == 1 else f"{len(text):,} characters"
+def check_lines(benchmark: Benchmark, loaded: Loaded, *, texts: bool) -> list[str]:
+    """What was read, in sentences, and the first questions."""
+    found = check_figures(loaded, texts=texts)
+    size = f"{len(loaded.questions):,} questions in {loaded.path_name} (SHA-256 {loaded.sha256[:16]}…)"
+    lines = [f"{benchmark.title}{f', split {loaded.split}' if loaded.split else ''}: {size}.", *remarks(benchmark, loaded)]
+    for name in ("levels", "topics"):
+        if counts := ", ".join(f"{value} ({count:,})" for value, count in found[name].items()):
+            lines.append(f"{name.capitalize()}: {counts}")
+    for one in found["samples"]:
+        question, answers = (" ".join(text.split())[:300] for text in (one["question"], " | ".join(one["answers"])))
+        lines.append(f"{one['id']}: {question} → {answers or '(no accepted answer)'}")
+    return lines
 
 
-def _levels(loaded: Loaded) -> Counter[str]:
-    return Counter(level for question in loaded.questions if (level := str(question.meta["level"])))
-
-
-def _topics(loaded: Loaded) -> Counter[str]:
-    return Counter(topic for question in loaded.questions for topic in question.meta["topics"])
-
-
-def _counted(items: list[tuple[str, int]]) -> str:
-    return ", ".join(f"{name} ({count:,})" for name, count in items)
+def remarks(benchmark: Benchmark, loaded: Loaded) -> list[str]:
+    """Which rows are no questions and why, and what else a person should look at before a run."""
+    found = []
+    for why, count in loaded.unread.items():
+        rows = ", ".join(str(one.line) for one in loaded.examples if one.why is why) + (", …" if count > _EXAMPLES else "")
+        found.append(f"Left out: {count:,} {why.words} (row {rows}).")
+    if loaded.expected is not None and loaded.rows != loaded.expected:
+        others = [one.name for one in benchmark.splits if one.questions == loaded.rows]
+        hint = f"; so many has the split {others[0]}: say --split {others[0]}" if others else ""
+        found.append(f"The file has {loaded.rows:,} rows of the {loaded.expected:,} that are published{hint}.")
+    if loaded.without_answer:
+        found.append(f"Without an accepted answer in the file: {loaded.without_answer:,} questions, which are never scored.")
+    if loaded.repeated_texts:
+        found.append(f"With the words of a question before them: {loaded.repeated_texts:,} questions; each counts.")
+    return found

@@ -7,14 +7,13 @@ trial: that a file is decrypted already shows in its having no canary.
 """
 
 import base64
-import binascii
 import hashlib
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -43,28 +42,23 @@ class UnreadWhy(StrEnum):
     UNDECODABLE = "undecodable"
     NEEDS_FILE = "needs_file"
     NEEDS_IMAGE = "needs_image"
-    UNANSWERABLE = "unanswerable"
-    """The publisher says that nothing answers it."""
-    OTHER_SET = "other_set"
-    """A row of another benchmark in a file that holds several: not missed."""
+    UNANSWERABLE = "unanswerable"  # the publisher says that nothing answers it
+    OTHER_SET = "other_set"  # of another benchmark, in a file that holds several: not missed
     REPEATED_ID = "repeated_id"
 
     @property
     def words(self) -> str:
         """For people."""
-        return _WORDS[self]
-
-
-_WORDS = {
-    UnreadWhy.BAD_ROW: "not readable as a row",
-    UnreadWhy.NO_QUESTION: "without a question",
-    UnreadWhy.UNDECODABLE: "not to be decrypted",
-    UnreadWhy.NEEDS_FILE: "about an attached file",
-    UnreadWhy.NEEDS_IMAGE: "about an image",
-    UnreadWhy.UNANSWERABLE: "marked as unanswerable",
-    UnreadWhy.OTHER_SET: "of another benchmark",
-    UnreadWhy.REPEATED_ID: "with an id that came before",
-}
+        return {
+            "bad_row": "not readable as a row",
+            "no_question": "without a question",
+            "undecodable": "not to be decrypted",
+            "needs_file": "about an attached file",
+            "needs_image": "about an image",
+            "unanswerable": "marked as unanswerable",
+            "other_set": "of another benchmark",
+            "repeated_id": "with an id that came before",
+        }[self.value]
 
 
 class RowError(ValueError):
@@ -79,13 +73,10 @@ class RowError(ValueError):
 class Options:
     """What a person says about a file beside its place."""
 
-    split: str = ""
-    """Empty: the one that the file's name says, or the benchmark's first."""
+    split: str = ""  # empty: the one that the file's name says, or the benchmark's first
     columns: Mapping[str, str] = field(default_factory=dict)
-    with_attachments: bool = False
-    """Keep the questions that come with a file or an image, which no tool here can open."""
-    canary: str = ""
-    """Decrypts a file that does not carry its own; where given, it is used for every row."""
+    with_attachments: bool = False  # keep the questions that come with a file or an image, which no tool here can open
+    canary: str = ""  # decrypts a file that does not carry its own; where given, it is used for every row
 
 
 @dataclass(frozen=True)
@@ -93,29 +84,23 @@ class Row:
     """One question as the file has it, decrypted."""
 
     text: str
-    native_id: str = ""
-    """As the publisher counts; empty: the file has none, and the text's hash takes its place."""
-    answers: tuple[str, ...] = ()
-    """Accepted ones; empty: the publisher keeps them, or there are none."""
+    native_id: str = ""  # as the publisher counts; empty: the file has none, and the text's hash takes its place
+    answers: tuple[str, ...] = ()  # accepted ones; empty: the publisher keeps them, or there are none
     level: str = ""
     topics: tuple[str, ...] = ()
     canary: str = ""
     masked_urls: tuple[str, ...] = ()
     hops: int | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    """More for `Question.meta`, JSON values only, under names that the loader does not use."""
-
-
-class Reader(Protocol):
-    """A row of the file as a question. Raises RowError for one that is none, MissingColumnError for another layout."""
-
-    def __call__(self, benchmark: Benchmark, found: Fields, options: Options) -> Row: ...
+    extra: Mapping[str, Any] = field(default_factory=dict)  # more for `Question.meta`, JSON values only
 
 
 def read_row(benchmark: Benchmark, found: Fields, options: Options) -> Row:
-    """A row by the benchmark's reader. Raises as `Reader`, and UserError for a reader that there is not."""
+    """A row by the benchmark's reader.
+
+    Raises RowError for one that is no question, MissingColumnError for another layout, UserError for an unknown reader.
+    """
     reader = benchmark.reader
-    chosen: Reader = resolve(reader, READERS, "reader of rows") if isinstance(reader, str) else reader
+    chosen = resolve(reader, READERS, "reader of rows") if isinstance(reader, str) else reader
     return chosen(benchmark, found, options)
 
 
@@ -133,12 +118,10 @@ def decrypted(text: str, canary: str, cipher: Cipher) -> str:
     key = key if cipher == "bxor" else hashlib.sha256(key).digest()
     try:
         secret = base64.b64decode(text.encode("ascii"), validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise RowError(UnreadWhy.UNDECODABLE, "no base64") from error
-    try:
         plain = bytes(byte ^ key[at % len(key)] for at, byte in enumerate(secret)).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise RowError(UnreadWhy.UNDECODABLE, "the canary does not open it") from error
+    except ValueError as error:
+        why = "the canary does not open it" if isinstance(error, UnicodeDecodeError) else "no base64"
+        raise RowError(UnreadWhy.UNDECODABLE, why) from error
     controls = sum(unicodedata.category(char) == "Cc" and char not in "\t\r\n" for char in plain)
     if controls > _MOST_CONTROLS * len(plain):
         raise RowError(UnreadWhy.UNDECODABLE, "the canary does not open it")
@@ -152,12 +135,9 @@ def looks_encrypted(text: str) -> bool:
 
 # Readers --------------------------------------------------------------------------------------------------------------------
 
-_WITHHELD = ("?",)
-"""What GAIA's test split has in place of accepted answers."""
-_MARK = "question:"
-"""Case folded; what follows its last place in a template is the question."""
-_HOPS = re.compile(r"(\d)hop\d?__")
-"""MuSiQue's ids say how many steps a question takes."""
+_WITHHELD = ("?",)  # what GAIA's test split has in place of accepted answers
+_MARK = "question:"  # case folded; what follows its last place in a template is the question
+_HOPS = re.compile(r"(\d)hop\d?__")  # MuSiQue's ids say how many steps a question takes
 
 
 def by_columns(benchmark: Benchmark, found: Fields, options: Options) -> Row:
@@ -303,7 +283,7 @@ def own_questions(benchmark: Benchmark, found: Fields, options: Options) -> Row:
     )
 
 
-READERS: dict[str, Reader] = {
+READERS: dict[str, Callable[[Benchmark, Fields, Options], Row]] = {
     "columns": by_columns,
     "open-qa": open_qa,
     "any-columns": any_columns,

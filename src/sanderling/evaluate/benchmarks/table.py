@@ -9,7 +9,6 @@ benchmark of one's own is a TOML file with the same fields, or a `Benchmark` in 
 Both go wherever a benchmark's key goes: ``sanderling eval run rivers.toml FILE``, ``sanderling eval run mine.py:RIVERS FILE``.
 """
 
-import re
 import tomllib
 from collections.abc import Callable
 from difflib import get_close_matches
@@ -33,11 +32,9 @@ class Split(Frozen):
     """A part of a benchmark that is measured alone."""
 
     name: str
-    questions: int | None = None
-    """How many the publisher names; None: not known, or not one number."""
+    questions: int | None = None  # how many the publisher names; None: not known, or not one number
     about: str = ""
-    files: tuple[str, ...] = ()
-    """Where it lies in the publisher's folder: patterns of paths below it, the likeliest first."""
+    files: tuple[str, ...] = ()  # patterns of paths below the publisher's folder, the likeliest first
 
 
 class Columns(Frozen):
@@ -56,49 +53,30 @@ class Benchmark(Frozen):
     key: str
     title: str = Field(default_factory=lambda data: data["key"])
     about: str = ""
-    obtain: str = "it is the user's own"
-    """Where a person gets the file."""
-    licence: str = "the user's own"
-    """What stands before the first semicolon is the short form, for tables."""
-    source: str = "the user"
-    """Where these facts were read."""
-    splits: tuple[Split, ...] = ()
-    """The first is taken unless another is named; empty: any name will do."""
-    form: str = ""
-    """The prompt of the model that judges (`judge.prompts`); empty: the publisher scores by rule."""
-    rules: tuple[str, ...] = ()
-    """Rules that a person may choose; where there is no form, the first is the publisher's own."""
+    obtain: str = "it is the user's own"  # where a person gets the file
+    licence: str = "the user's own"  # before the first semicolon stands the short form, for tables
+    source: str = "the user"  # where these facts were read
+    splits: tuple[Split, ...] = ()  # the first is taken unless another is named; empty: any name will do
+    form: str = ""  # the prompt of the model that judges (`judge.prompts`); empty: the publisher scores by rule
+    rules: tuple[str, ...] = ()  # that a person may choose; where there is no form, the first is the publisher's own
     published_judge: str = "not known"
-    answer_format: str = ""
-    """What the publisher asks the model to write; shown to people, never put into a prompt."""
+    answer_format: str = ""  # what the publisher asks the model to write; shown to people, never put into a prompt
     cipher: Cipher = ""
-    encrypted: tuple[Role, ...] = ()
-    """Roles whose texts stand encrypted in the file."""
-    gated: bool = False
-    """Behind terms that forbid to share it."""
-    verbatim: bool = True
-    """A page that holds the words of a question is a leak (and not the source from which the question was made)."""
+    encrypted: tuple[Role, ...] = ()  # whose texts stand encrypted in the file
+    gated: bool = False  # behind terms that forbid to share it
+    verbatim: bool = True  # a page that holds the words of a question is a leak, and not the source of the question
     not_known: tuple[str, ...] = ()
-    skip: tuple[str, ...] = ()
-    """Columns of Parquet that are never read: documents, images."""
-    reader: str | Callable[..., Any] = "columns"
-    """How a row of the file becomes a question: one of `rows.READERS`, or ``file.py:name``."""
+    skip: tuple[str, ...] = ()  # columns of Parquet that are never read: documents, images
+    reader: str | Callable[..., Any] = "columns"  # of a row of the file: one of `rows.READERS`, or ``file.py:name``
     columns: Columns = Columns()
-    extra: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    """What else is kept with a question: the name in its ``meta``, and the columns."""
-    extra_lists: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    """The same for lists of texts."""
+    extra: dict[str, tuple[str, ...]] = Field(default_factory=dict)  # also kept: the name in ``meta``, and the columns
+    extra_lists: dict[str, tuple[str, ...]] = Field(default_factory=dict)  # the same for lists of texts
     topic_separator: str = ""
-    literal: str = ""
-    """A column that holds a dict in Python's notation."""
-    attachment: str = ""
-    """The column of a file's name; questions with one are left out unless asked for."""
-    image: str = ""
-    """The same of an image."""
-    sources: tuple[str, ...] = ()
-    """How files that hold several benchmarks (by ``data_source``) call this one."""
-    outside: str = ""
-    """FILE.toml or ``file.py:name``, where it is none of the table's: runs are of the benchmark of that name."""
+    literal: str = ""  # a column that holds a dict in Python's notation
+    attachment: str = ""  # the column of a file's name; questions with one are left out unless asked for
+    image: str = ""  # the same of an image
+    sources: tuple[str, ...] = ()  # how files that hold several benchmarks (by ``data_source``) call this one
+    outside: str = ""  # FILE.toml or ``file.py:name``, where it is none of the table's: what runs are of
 
     @property
     def private(self) -> bool:
@@ -159,39 +137,16 @@ def leaks() -> str:
     return files("sanderling.evaluate.benchmarks").joinpath("leaks.txt").read_text(encoding="utf-8")
 
 
-# Names that somebody else wrote --------------------------------------------------------------------------------------------
-
-_WORD = re.compile(r"[^\W_]+")
-_LONG = 6
-"""A beginning of so many letters means a benchmark wherever it stands; a shorter one only where a word begins."""
-_TITLES = frozenset({"lastexam"})
-_SHORT = frozenset({"bc", "bcen", "bczh", "bcp", "bcplus"})
-
-
 def is_private_name(name: str) -> bool:
-    """Whether a private benchmark is called so, by its key, its title or a usual spelling ("GAIA_text", "bc-zh", "HLE-500").
+    """Whether a private benchmark is called so, in any usual spelling ("GAIA_text", "HLE-500", "Browse Comp").
 
     One that only resembles a private benchmark's is taken for it: hiding too much can be mended by a person, publishing too
     much cannot.
     """
-    words = _WORD.findall(name.casefold())
-    whole = "".join(words)
-    beginnings = {one.key.partition("-")[0] for one in BENCHMARKS.values() if one.private} | _TITLES
-    return (
-        not _SHORT.isdisjoint(words)
-        or any(word.startswith(beginning) for word in words for beginning in beginnings)
-        or any(beginning in whole for beginning in beginnings if len(beginning) >= _LONG)
-    )
+    words = "".join(char for char in name.casefold() if char.isalnum())
+    return any(one.key.partition("-")[0] in words for one in BENCHMARKS.values() if one.private) or "lastexam" in words
 
 
-# What is known, for people and for machines --------------------------------------------------------------------------------
-
-_CIPHERS: dict[Cipher, str] = {
-    "": "no",
-    "sxor": "yes, by the canary in each row",
-    "bxor": "yes, by the canary in each row",
-    "fixed": "yes, by one canary that is given with --canary",
-}
 _READING = {"encrypted", "reader", "columns", "extra", "extra_lists", "topic_separator", "literal", "attachment", "image"}
 
 
@@ -199,28 +154,3 @@ def facts(benchmark: Benchmark) -> dict[str, Any]:
     """What is known of a benchmark, as JSON values; how its rows are read is left out."""
     found = benchmark.model_dump(mode="json", exclude=_READING | {"skip", "sources", "outside"})
     return found | {"own_rule": benchmark.own_rule, "private": benchmark.private}
-
-
-def fact_lines(benchmark: Benchmark) -> list[tuple[str, str]]:
-    """The same as names and sentences; what does not apply is left out."""
-    splits = [
-        f"{one.name}: {f'{one.questions:,}' if one.questions else 'number not known'}{f' ({one.about})' if one.about else ''}"
-        for one in benchmark.splits
-    ]
-    judged = f"a model, form {benchmark.form}" if benchmark.form else f"rule {benchmark.own_rule}"
-    others = [rule for rule in benchmark.rules if rule != benchmark.own_rule]
-    lines = [
-        ("what", benchmark.about),
-        ("get it from", benchmark.obtain),
-        ("licence", benchmark.licence),
-        ("questions", "; ".join(splits) or "as many as the file has"),
-        ("publisher's judge", benchmark.published_judge),
-        ("judged here by", judged + (f"; on request by {', '.join(others)}" if others else "")),
-        ("answers as", benchmark.answer_format),
-        ("encrypted", _CIPHERS[benchmark.cipher]),
-        ("access", "gated, not to be shared again" if benchmark.gated else ""),
-        ("guard", "" if benchmark.verbatim else "a page with a question's words is no leak here: it may be the source"),
-        ("not known", "; ".join(benchmark.not_known)),
-        ("facts from", benchmark.source),
-    ]
-    return [(name, text) for name, text in lines if text]
