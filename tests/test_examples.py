@@ -129,7 +129,7 @@ def test_wrong_settings_of_an_agent_are_told(given: Path) -> None:
         open_agent("nowhere", given / "notes", max_turns=0)
 
 
-@pytest.mark.parametrize("setting", ["faults", "reader", "pace", "prompt_injection", "seed", "concurrency"])
+@pytest.mark.parametrize("setting", ["faults", "reader", "prompt_injection", "seed", "concurrency"])
 def test_an_agent_takes_no_setting_that_it_would_not_heed(given: Path, setting: str) -> None:
     with pytest.raises(TypeError, match=f"unexpected keyword argument '{setting}'"):
         open_agent(lambda *_: "", given / "notes", **{setting: None})  # pyright: ignore[reportArgumentType]

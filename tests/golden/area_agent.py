@@ -10,7 +10,7 @@ import datetime
 import json
 import random
 import zlib
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from goldens import digest
 
 from sanderling.agent.agent import Agent, Job
 from sanderling.agent.journal import Journal
+from sanderling.core.asking import Reply, Usage
 from sanderling.core.profiles import PROFILES, Profile
 from sanderling.core.prompts import default_specs
 from sanderling.core.record import Question, Seeds, Trajectory
@@ -351,10 +352,16 @@ PAGES = [
 ]
 
 
-def scripted_reader(rng: random.Random) -> Callable[[Sequence[Message]], Awaitable[str]]:
+class ScriptedReader:
     """A model that quotes from what it is shown, more or less well."""
 
-    async def complete(messages: Sequence[Message]) -> str:
+    name, place = "reader", ""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+
+    async def ask(self, messages: Sequence[Message], **_: object) -> Reply:
+        rng = self.rng
         shown = messages[-1].content
         quotes = []
         for _ in range(rng.randrange(5)):
@@ -366,9 +373,8 @@ def scripted_reader(rng: random.Random) -> Callable[[Sequence[Message]], Awaitab
         reply = json.dumps(
             {"rationale": "Because.", "evidence": quotes, "summary": "A town. It has a sea. " * rng.randrange(4)}
         )
-        return rng.choice([reply, reply, reply, f"```json\n{reply}\n```", "no", f"Well.</think>{reply}", reply[:-1] + ",}"])
-
-    return complete
+        said = rng.choice([reply, reply, reply, f"```json\n{reply}\n```", "no", f"Well.</think>{reply}", reply[:-1] + ",}"])
+        return Reply(said, Usage("reader"))
 
 
 CALLS = [
@@ -399,7 +405,7 @@ async def tool_calls(scratch: Path) -> dict[str, Any]:
     ):
         profile = profile.model_copy(update={"visit_parts": bool(parts), "visit_words": min(profile.visit_words, 300)})
         limits = ReadingLimits(part_words=150)
-        reader = PageReader(scripted_reader(random.Random(name)), "reader", limits=limits) if reads else None
+        reader = PageReader(ScriptedReader(random.Random(name)), limits=limits) if reads else None
         log = open_recording(scratch / f"{name}-{parts}-{reads}.jsonl")
         tools = recorded_tools(tools_over(world, profile, reader), tool_roles(profile), log, episode="e", question="q")
         slots = {"{q}": profile.tools.search_query, "{u}": profile.tools.visit_url, "{g}": profile.tools.visit_goal}

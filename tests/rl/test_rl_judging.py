@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from sanderling.agent.opening import opened_reader
+from sanderling.core.asking import AskingOutageError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Ending
 from sanderling.judge.verdict import Code, Ruling, Verdict, unscored
@@ -13,7 +14,7 @@ from sanderling.rl.act import opened_judge, place_config, score_by
 from sanderling.rl.config import RlRecipe
 from sanderling.rl.contract import ScorerAwayError
 from sanderling.rl.prepare import check_there
-from sanderling.tools.page_reader import PageReader, ReaderOutageError
+from sanderling.tools.page_reader import PageReader
 from sanderling.world.contract import VisitReply
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*gave no answer")
@@ -92,7 +93,7 @@ async def test_a_reader_that_is_away_leaves_the_rollout_unscored(tmp_path: Path)
     async with opened_reader(place_config(RlRecipe(reader=dead_address()), tmp_path).reader) as reader:
         assert isinstance(reader, PageReader)
         page = VisitReply(url="http://a.example", title="A", text="Oslo is a town. " * 50)
-        with pytest.raises(ReaderOutageError):
+        with pytest.raises(AskingOutageError):
             await reader.read(page, "which town", 50)
 
 

@@ -19,7 +19,6 @@ from sanderling.core.types import Ending, ToolStatus
 from sanderling.policy.contract import ScriptedPolicy
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.tools.recording import read_recording
-from sanderling.tools.world_tools import PacedTool
 from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.live import LIVE_WEB
 
@@ -93,13 +92,6 @@ def test_from_a_served_world_to_a_recorded_one_and_back(tmp_path, served, monkey
     run("fidelity", world, "--against", log, "--out", tmp_path / "of-a")  # the record of a world, against that world
     of_a = figures(tmp_path / "of-a")
     assert [of_a[name] for name in ("overlap", "rbo", "coverage", "snippet_jaccard", "visit_same_outcome")] == [1.0] * 5
-
-
-async def test_a_paced_world_takes_the_time_it_says(tmp_path, pages):
-    build_world(tmp_path / "w", pages, name="small", source="test")
-    async with opened_places(PlaceConfig(worlds=(tmp_path / "w",), pace=100.0), get_profile("tiny")) as places:
-        (place,) = places.values()
-    assert all(isinstance(tool, PacedTool) for tool in place.tools.values()) and place.name == "small"
 
 
 async def test_serper_itself_wants_a_key(monkeypatch):

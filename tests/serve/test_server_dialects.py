@@ -1,6 +1,5 @@
 """Every dialect answers its own clients' bodies, to the field, with what the world itself says."""
 
-from dataclasses import replace
 from urllib.parse import quote
 
 import pytest
@@ -159,33 +158,6 @@ def test_a_world_that_cannot_be_read_is_503_and_a_bug_is_500(client_with):
         for reply in (client.post("/v1/search", json={"queries": ["x"]}), client.get(f"/r/{FILM}")):
             assert reply.status_code == code
             assert "disk" not in sentence(reply) and "secret" not in reply.text
-
-
-def test_a_pace_holds_replies_back_and_changes_none(client, client_with, world, monkeypatch):
-    slept = []
-
-    async def sleep(seconds):
-        slept.append(seconds)
-
-    class Slow(FailingWorld):
-        async def search(self, query, **options):
-            return replace(await world.search(query, **options), latency_s=90.0)
-
-        async def visit(self, url, goal="", **options):
-            return replace(await world.visit(url, goal, **options), latency_s=60.0)
-
-    monkeypatch.setattr("sanderling.serve.calls.asyncio.sleep", sleep)
-    paced = client_with(Slow(), pace=30.0)
-    assert paced.get(f"/r/{FILM}").text == client.get(f"/r/{FILM}").text
-    body = {"queries": ["ripley"], "topk": 3}
-    assert paced.post("/retrieve", json=body).json() == client.post("/retrieve", json=body).json()
-    assert [round(seconds) for seconds in slept if seconds > 0.5] == [
-        2,
-        3,
-    ]  # a search's passages are no visits
-    slept.clear()
-    client_with(Slow()).get(f"/r/{FILM}")
-    assert [seconds for seconds in slept if seconds > 0.5] == []
 
 
 def test_queries_of_one_request_are_asked_together(client_with, world):

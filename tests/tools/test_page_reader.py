@@ -1,23 +1,20 @@
-"""Reading by a model: quotes checked, long pages by parts, replies remembered, and the model-free extract when it fails."""
+"""Reading by a model: quotes checked, long pages by parts, and the model-free extract when it fails."""
 
 import asyncio
 import json
 import re
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import pytest
 
+from sanderling.core.asking import AskingOutageError, AskingRefusedError, Reply, Usage
 from sanderling.core.profiles import ResultLayout, get_profile
 from sanderling.core.types import Message, ToolStatus
-from sanderling.policy.request_client import ReplyCache
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.page_reader import (
     Fallback,
     OnOutage,
     PageReader,
-    ReaderOutageError,
-    ReaderRefusedError,
     ReadingLimits,
     Report,
     read_report,
@@ -41,20 +38,22 @@ def said(*evidence: str, summary: str = "A summary.", rationale: str = "Because.
 
 
 class Model:
-    """Answers in order, or by a function; keeps what it was asked."""
+    """A client that answers in order, or by a function; keeps what it was asked."""
+
+    name, place = "m", ""
 
     def __init__(self, *replies: str | Exception, by: Callable[[str], str | Exception] | None = None) -> None:
         self.replies = list(replies)
         self.by = by
         self.asked: list[Sequence[Message]] = []
 
-    async def __call__(self, messages: Sequence[Message]) -> str:
+    async def ask(self, messages: Sequence[Message], **_: object) -> Reply:
         self.asked.append(messages)
         await asyncio.sleep(0)
         reply = self.by(messages[-1].content) if self.by else self.replies.pop(0)
         if isinstance(reply, Exception):
             raise reply
-        return reply
+        return Reply(reply, Usage("m"))
 
 
 GOAL = "who founded the town hall"
@@ -64,7 +63,7 @@ LONG = "\n\n".join(f"Paragraph {n} of the chronicle has about ten words in it." 
 
 async def test_quotes_come_back_in_page_order_as_they_stand() -> None:
     model = Model(said("Herring is sold at the café.", FOUNDED, "The mayor is rich.", summary="Anna Bel did."))
-    reader = PageReader(model, "m")
+    reader = PageReader(model)
     reading = await reader.read(PAGE, GOAL, 200)
     assert reading.text == (
         "Anna Bel founded the town hall in 1903 with [Ivo Kern](https://w.example/Ivo_(mason)).\n\n"
@@ -82,30 +81,21 @@ async def test_quotes_come_back_in_page_order_as_they_stand() -> None:
         ((said("The mayor is rich.", "So is Ivo."),), Fallback.NOT_IN_PAGE),
         ((said(),), Fallback.NO_EVIDENCE),
         (("What a page!", "I cannot."), Fallback.UNREADABLE),
-        ((ReaderOutageError("down"),), Fallback.UNREACHABLE),
-        ((ReaderRefusedError("too long"),), Fallback.REFUSED),
+        ((AskingOutageError("down"),), Fallback.UNREACHABLE),
+        ((AskingRefusedError("too long"),), Fallback.REFUSED),
     ],
 )
 async def test_without_evidence_there_is_no_reading(replies: tuple[str | Exception, ...], fallback: Fallback) -> None:
     model = Model(*replies)
-    reader = PageReader(model, "m")
+    reader = PageReader(model)
     reading = await reader.read(PAGE, GOAL, 200)
     assert (reading.fallback, reading.text, reading.summary) == (fallback, "", "")
     assert dict(reader.counts.fallbacks) == {fallback: 1} and model.replies == []
 
 
-async def test_a_server_that_stays_away_is_not_asked_for_ever() -> None:
-    down = ReaderOutageError("down")
-    model = Model(down, down, said(FOUNDED), down, down, down)
-    reader = PageReader(model, "m")
-    readings = [(await reader.read(PAGE, GOAL, 200)).fallback for _ in range(10)]
-    assert readings == [Fallback.UNREACHABLE] * 2 + [None] + [Fallback.UNREACHABLE] * 7
-    assert model.replies == [] and reader.counts.asked == 6
-
-
 async def test_an_outage_may_be_refused() -> None:
-    with pytest.raises(ReaderOutageError):
-        await PageReader(Model(ReaderOutageError("down")), "m", on_outage=OnOutage.REFUSE).read(PAGE, GOAL, 200)
+    with pytest.raises(AskingOutageError):
+        await PageReader(Model(AskingOutageError("down")), on_outage=OnOutage.REFUSE).read(PAGE, GOAL, 200)
 
 
 @pytest.mark.parametrize("most", [5, 12, 30])
@@ -113,7 +103,7 @@ async def test_extract_and_summary_keep_the_budget(most: int) -> None:
     everything = said(
         *(block for block in TEXT.split("\n\n") if not block.startswith("#")), summary="One two three. Four five six."
     )
-    reading = await PageReader(Model(everything), "m").read(PAGE, GOAL, most)
+    reading = await PageReader(Model(everything)).read(PAGE, GOAL, most)
     assert reading.text and Prices(reading.text).whole + Prices(reading.summary).whole <= most
 
 
@@ -126,7 +116,7 @@ def by_part(content: str) -> str:
 
 async def test_a_long_page_is_read_by_parts_and_merged() -> None:
     model = Model(by=by_part)
-    reader = PageReader(model, "m", limits=ReadingLimits(part_words=100))
+    reader = PageReader(model, limits=ReadingLimits(part_words=100))
     reading = await reader.read(VisitReply("u", "T", LONG), "sevens", 200)
     assert [line.split()[1] for line in reading.text.split("\n\n")] == ["7", "17", "27", "37"]
     parts = [asked[1].content for asked in model.asked if "<page>" in asked[1].content]
@@ -135,29 +125,6 @@ async def test_a_long_page_is_read_by_parts_and_merged() -> None:
     assert len(parts) == 5 and "(part 5 of 5)" in "".join(parts) and reading.summary == "merged"
     assert all(sum(f"Paragraph {n} of" in part for part in parts) == 1 for n in range(40))
     assert reader.counts.asked == 6
-
-
-async def test_what_the_server_will_not_take_is_halved_and_nothing_is_lost() -> None:
-    def small(content: str) -> str | Exception:
-        return by_part(content) if content.count("Paragraph") <= 10 else ReaderRefusedError("too long")
-
-    reading = await PageReader(Model(by=small), "m").read(VisitReply("u", "T", LONG), "sevens", 200)
-    assert [line.split()[1] for line in reading.text.split("\n\n")] == ["7", "17", "27", "37"]
-
-
-async def test_replies_are_remembered_and_bad_ones_are_not(tmp_path: Path) -> None:
-    cache = ReplyCache(tmp_path)
-    first = PageReader(Model("junk", said(FOUNDED)), "m", cache=cache)
-    reading = await first.read(PAGE, GOAL, 200)
-    second = PageReader(Model("junk"), "m", cache=cache)
-    assert await second.read(PAGE, GOAL, 200) == reading
-    assert (second.counts.asked, second.counts.remembered) == (1, 1)
-    third = PageReader(Model(said(FOUNDED), said(FOUNDED)), "m", cache=ReplyCache(tmp_path / "other"))
-    for _ in range(3):
-        assert (await third.read(PAGE, GOAL, 200)).text == reading.text
-    assert (third.counts.asked, third.counts.remembered, third.counts.pages) == (1, 2, 3)
-    await third.read(PAGE, "another goal", 200)
-    assert third.counts.asked == 2
 
 
 WORLD = LocalWorld.in_memory(
@@ -171,7 +138,7 @@ WORLD = LocalWorld.in_memory(
 
 def visit_tool(model: Model, layout: ResultLayout, **options):
     profile = get_profile("dr-venus-4b").model_copy(update={"results": layout, "visit_words": 60, "visit_parts": True})
-    reader = PageReader(model, "m", **options)
+    reader = PageReader(model, **options)
     return world_tools(WORLD, profile, reader)["visit"], world_tools(WORLD, profile)["visit"], reader
 
 
@@ -191,7 +158,7 @@ async def test_the_tool_shows_evidence_and_summary_in_the_same_layouts(layout: R
 
 
 async def test_where_nothing_comes_of_it_the_tool_answers_as_without_a_model() -> None:
-    for reply in (said("Not there."), ReaderOutageError("down"), said()):
+    for reply in (said("Not there."), AskingOutageError("down"), said()):
         tool, plain, reader = visit_tool(Model(reply), ResultLayout.JSON)
         call = {"url": [PAGE.url], "goal": GOAL}
         assert await tool(call, ToolContext()) == await plain(call, ToolContext())
@@ -209,18 +176,19 @@ async def test_no_model_reads_what_was_asked_for_as_it_stands_or_is_not_there(ca
 
 
 async def test_a_refused_outage_is_the_tools_outage() -> None:
-    tool, _, _ = visit_tool(Model(ReaderOutageError("down")), ResultLayout.JSON, on_outage=OnOutage.REFUSE)
+    tool, _, _ = visit_tool(Model(AskingOutageError("down")), ResultLayout.JSON, on_outage=OnOutage.REFUSE)
     with pytest.raises(ToolOutageError, match="down"):
         await tool({"url": [PAGE.url], "goal": GOAL}, ToolContext())
 
 
 async def test_a_model_that_is_late_is_not_waited_for() -> None:
-    async def never(_: object) -> str:
-        await asyncio.Event().wait()
-        return ""
+    class Never(Model):
+        async def ask(self, *_: object, **__: object) -> Reply:
+            await asyncio.Event().wait()
+            raise AssertionError
 
     profile = get_profile("dr-venus-4b")
-    reader = PageReader(never, "m")
+    reader = PageReader(Never())
     call = {"url": [PAGE.url, "https://w.example/long"], "goal": GOAL}
     read = await world_tools(WORLD, profile, reader)["visit"](call, ToolContext(deadline_s=0.05))
     assert read == await world_tools(WORLD, profile)["visit"](call, ToolContext())

@@ -6,7 +6,6 @@ import json
 import os
 import random
 import re
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,8 +23,7 @@ from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, T
 from sanderling.core.types import FixedClock, Message, Role, ToolStatus
 from sanderling.data.importing import import_all
 from sanderling.policy.contract import Reply, SampleKey, ScriptedPolicy
-from sanderling.tools.contract import ToolContext
-from sanderling.tools.world_tools import PacedTool, world_tools
+from sanderling.tools.world_tools import world_tools
 from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Occasion, World, answered
 from sanderling.world.faults.profiles import (
@@ -317,16 +315,3 @@ def test_the_recorded_calls_are_what_the_web_profile_says_they_are() -> None:
     assert fitted.profile.visit.not_found == pytest.approx(21 / 273, abs=1e-6)
     assert fitted.profile.visit.timeout == pytest.approx(4 / 273, abs=1e-6)
     assert fitted.profile.search.empty == pytest.approx(17 / 787, abs=1e-6)
-
-
-async def test_a_paced_tool_takes_its_time_and_changes_nothing() -> None:
-    tool = world_tools(FaultyWorld(Always(), WEB), PROFILE)[NAMES.visit]
-    arguments = {NAMES.visit_url: ["https://a.example"], NAMES.visit_goal: ""}
-    plain = await tool(arguments, ToolContext())
-    started = time.monotonic()
-    assert await PacedTool(tool, speed=plain.latency_s / 0.05)(arguments, ToolContext()) == plain
-    assert time.monotonic() - started >= 0.049
-    short = await PacedTool(tool)(arguments, ToolContext(deadline_s=0.05))
-    assert (short.status, short.latency_s) == (ToolStatus.TIMEOUT, 0.05)
-    with pytest.raises(ValueError, match="above 0"):
-        PacedTool(tool, speed=0)

@@ -35,8 +35,8 @@ from sanderling.policy.budget import BudgetConfig, MeteredPolicy, Prices, Spendi
 from sanderling.policy.contract import Policy
 from sanderling.policy.load import close_policy, is_endpoint, open_policy, place_of, weights_of
 from sanderling.tools.contract import Tool
-from sanderling.tools.page_reader import OnOutage, Reader, reader_over
-from sanderling.tools.world_tools import PacedTool, world_tools
+from sanderling.tools.page_reader import OnOutage, PageReader, Reader, ReadingLimits
+from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import World
 from sanderling.world.disk.index import SearchMode
 from sanderling.world.disk.store import read_manifest
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 SCRIPTS = {"teacher": "sanderling.synth.teacher:scripted"}
 """Scripted models, by prefix (``teacher:…``): the function that builds the policy from the rest of the name and questions."""
+_READINGS = 4  # replies of a page reader waited for at the same time, over all pages
 _NO_PLACE = "Name one place to search: a world with --world DIRECTORY, or the live web with --web."
 Notice = Callable[[str], None]
 """Called with one log line."""
@@ -91,8 +92,6 @@ class PlaceConfig(Frozen):
     """Equal seeds give equal delays and failures."""
     prompt_injection: float = Field(default=0.0, ge=0.0, le=1.0)
     """Share of a world's pages that order their reader about."""
-    pace: float | None = Field(default=None, gt=0.0)
-    """Sleep a world's delays for real, this many virtual seconds to a real one."""
     tools: tuple[str, ...] = ()
     """Further tools beside search and visit: ``file.py:name`` or ``package.module:name``."""
     filters: tuple[str, ...] = ()
@@ -103,8 +102,8 @@ class PlaceConfig(Frozen):
     def _goes_together(self) -> "PlaceConfig":
         if self.web and self.worlds:
             raise ValueError("name one place to search: a world with --world DIRECTORY, or the live web with --web")
-        if self.web and (self.faults or self.pace or self.prompt_injection or self.search is not SearchMode.LEXICAL):
-            raise ValueError("faults, prompt injection, pace and ranking are a world's: leave them out with --web")
+        if self.web and (self.faults or self.prompt_injection or self.search is not SearchMode.LEXICAL):
+            raise ValueError("faults, prompt injection and ranking are a world's: leave them out with --web")
         if not self.web and (self.search_url or self.reader_url):
             raise ValueError("search_url and reader_url are the live web's: give --web with them, and no --world")
         return self
@@ -274,19 +273,17 @@ async def opened_reader(
     if not is_endpoint(config.model):
         yield _outside(config.model, Reader, "page reader: give an object after Reader in tools/page_reader.py")
         return
-    from sanderling.policy.request_client import ReplyCache, user_cache
+    from sanderling.policy.request_client import opened_clients
 
-    policy = open_policy(config.model, on_retry=on_retry)
-    try:
-        cache = ReplyCache(config.cache or user_cache("extracts"), private=private)
-        reader = reader_over(policy, cache, config.on_outage or on_outage)
+    spending = Spending(None, BudgetConfig(cache=config.cache), private=private)
+    async with opened_clients([config.model], (), spending, concurrency=_READINGS, on_retry=on_retry) as (client,):
+        limits = ReadingLimits.within(client.context_length)
+        reader = PageReader(client, limits=limits, on_outage=config.on_outage or on_outage)
         try:
             yield reader
         finally:
             if on_close is not None:
                 on_close(str(reader.counts))
-    finally:
-        await close_policy(policy)
 
 
 @asynccontextmanager
@@ -307,10 +304,8 @@ async def opened_places(
     ]
 
     def place(world: World) -> Place:
-        tools = world_tools(world, profile, reader)
-        if config.pace is not None:
-            tools = {name: PacedTool(tool, config.pace) for name, tool in tools.items()}
-        return Place(world.name, world.fingerprint, {**tools, **{tool.spec.name: tool for tool in further}})
+        tools = world_tools(world, profile, reader) | {tool.spec.name: tool for tool in further}
+        return Place(world.name, world.fingerprint, tools)
 
     if config.web:
         from sanderling.world.live import READER_URL, SEARCH_URL, LiveWeb, web_settings

@@ -50,8 +50,8 @@ from sanderling.data.dedupe import Prefer
 from sanderling.data.importing import open_trajectories
 from sanderling.data.similar import LEAST_THRESHOLD, THRESHOLD
 from sanderling.judge.book import JudgeReport, Keep
-from sanderling.judge.opening import JudgeConfig, opened_judges
-from sanderling.judge.prompts import DEFAULT_PROMPT, PROMPTS, get_prompt
+from sanderling.judge.opening import JudgeConfig, check_judges, opened_judges
+from sanderling.judge.prompts import DEFAULT_PROMPT, PROMPTS
 from sanderling.judge.verdict import Judge, Ruling
 from sanderling.policy.budget import BudgetConfig, Spending, read_prices
 from sanderling.policy.load import names_model
@@ -265,11 +265,11 @@ def judge(
 
     check_places([file, *([verdicts] if verdicts is not None else [])], [out, out.with_name(f"{out.name}.judge.json")])
     by_hand = ByHand.read(verdicts) if verdicts else ByHand()
-    if get_prompt(form).key != DEFAULT_PROMPT and not any(map(names_model, judges or ())):
-        raise UserError(f"--form {form} is for a judging model, and none is named: add --judge http://host:port/v1#model.")
+    config = JudgeConfig(judges=tuple(judges or ()), prompt=form, prices=tuple(price or ()))
+    check_judges(config)
     source = open_trajectories(file)
     spending = Spending(beside(out), BudgetConfig(max_tokens=max_tokens, max_cost=max_cost, cache=cache))
-    opening = _judge(JudgeConfig(judges=tuple(judges or ()), prompt=form, prices=tuple(price or ())), spending, concurrency)
+    opening = _judge(config, spending, concurrency)
     with (
         _counting("judging", "Stopped. The same command goes on: verdicts so far are kept.") as count,
         asyncio.Runner() as runner,
@@ -312,7 +312,7 @@ def _print_verdicts(report: JudgeReport, out: Path) -> None:
     show(f"{report.trajectories:,} trajectories by {report.judge}: {_rulings(report)}")
     if report.grades:
         show("  grades: " + ", ".join(f"{count:,} {grade}" for grade, count in sorted(report.grades.items())))
-    if report.is_graded:
+    if report.mean_score is not None:
         show(f"  mean score: {report.mean_score:.3f}")
     for code, ids in sorted(report.examples.items()):
         show(f"  {code.value}: {report.codes[code]:,} (such as {', '.join(ids)})")

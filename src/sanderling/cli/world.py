@@ -30,6 +30,7 @@ from sanderling.agent.opening import PlaceConfig, opened_reader
 from sanderling.cli import exits
 from sanderling.cli.options import PLACE, Faults, Set, or_help, settings, show, table
 from sanderling.cli.watch import show_retry
+from sanderling.core.asking import AskingOutageError
 from sanderling.core.config import load_config, to_toml
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import PROFILES, ResultLayout, get_profile
@@ -38,7 +39,7 @@ from sanderling.core.types import ToolStatus
 from sanderling.runs.files import replace_file
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.layouts import parts_note, status_sentence, visit_miss
-from sanderling.tools.page_reader import OnOutage, ReaderOutageError
+from sanderling.tools.page_reader import OnOutage
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import VisitReply
 from sanderling.world.dense.embedders import FORMS, CachedEmbedder, open_embedder, opens_socket
@@ -593,10 +594,6 @@ def serve(
             rich_help_panel=PLACE,
         ),
     ] = 0.0,
-    pace: Annotated[
-        float | None,
-        typer.Option(min=0.001, help="Sleep delays for real, this many virtual seconds to a real one.", rich_help_panel=PLACE),
-    ] = None,
     mode: Search = SearchMode.LEXICAL,
     sets: Set = None,
 ) -> None:
@@ -607,12 +604,12 @@ def serve(
     """
     from sanderling.serve.settings import ServerSettings, check_binding
 
-    given = {"host": host, "port": port, "dialects": dialect, "pace": pace, "token": _token(token_env)}
+    given = {"host": host, "port": port, "dialects": dialect, "token": _token(token_env)}
     chosen = settings(ServerSettings, None, sets, given)
     if mcp_stdio:
         from sanderling.serve.mcp import serve_stdio
 
-        serve_stdio(open_as_met(directory, faults, world_seed, mode, prompt_injection), chosen.threads, pace)
+        serve_stdio(open_as_met(directory, faults, world_seed, mode, prompt_injection), chosen.threads)
         return
     check_binding(chosen)
     from sanderling.serve.server import serve as run
@@ -706,8 +703,8 @@ def _readable(directory: Path) -> Iterator[None]:
         yield
     except UserError:
         raise
-    except (OSError, ToolOutageError, ReaderOutageError) as error:
-        if isinstance(error, ReaderOutageError) or isinstance(error.__cause__, ReaderOutageError):
+    except (OSError, ToolOutageError, AskingOutageError) as error:
+        if isinstance(error, AskingOutageError) or isinstance(error.__cause__, AskingOutageError):
             raise UserError(f"The page reader cannot be reached ({error}): start its server, or leave it out.") from error
         raise UserError(f"The world {directory} cannot be read ({error}): copy it again, or build it again.") from error
 

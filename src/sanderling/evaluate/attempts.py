@@ -25,9 +25,9 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Ending
 from sanderling.evaluate.episodes import ROUND, Episode, Key, asked_digest
-from sanderling.evaluate.judging import PATIENT, Retry, verdict_on
+from sanderling.evaluate.judging import PATIENT, Retry
 from sanderling.evaluate.log import AttemptStore
-from sanderling.judge.verdict import META_KEY, Judge, recorded
+from sanderling.judge.verdict import META_KEY, Judge, patiently_rule_on, recorded
 from sanderling.policy.contract import PolicyOutageError
 from sanderling.tools.contract import ToolOutageError
 
@@ -275,7 +275,7 @@ class _Making:
     async def _stored(self, question: Question, attempt: int) -> Episode | None:
         """Make an attempt, or only judge it where it was made before, and store it; None: it was cancelled."""
         if (known := self.unjudged.get((question.id, attempt))) is not None:
-            verdict = await verdict_on(known.case(question), self.judge, self.retry)
+            verdict = await patiently_rule_on(known.case(question), self.judge, self.retry.pauses())
             said = recorded(verdict, self.judge.name, self.judge.places)
             return await self._write(self.store.judged, known, question, said)
         trajectory = await self._attempt(question, attempt)
@@ -286,7 +286,7 @@ class _Making:
         self._check_model(trajectory.model)
         meta = {**trajectory.meta}
         if trajectory.ending is not None and trajectory.ending.scored:
-            verdict = await verdict_on(trajectory, self.judge, self.retry)
+            verdict = await patiently_rule_on(trajectory, self.judge, self.retry.pauses())
             meta[META_KEY] = recorded(verdict, self.judge.name, self.judge.places)
         if self.wanted.round is not None:
             meta[ROUND] = self.wanted.round

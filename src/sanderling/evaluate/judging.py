@@ -28,7 +28,17 @@ from sanderling.evaluate.log import JudgedBy, Kind, RunLog, RunState, Scores
 from sanderling.evaluate.result import EvalResult, GuardFigures, RecordedShare
 from sanderling.judge.book import CachedJudge, VerdictBook
 from sanderling.judge.by_hand import ByHand, plain
-from sanderling.judge.verdict import BY_HAND, Code, Judge, Ruling, Verdict, decided, recorded, rule_on, unscored
+from sanderling.judge.verdict import (
+    BY_HAND,
+    Code,
+    Judge,
+    Verdict,
+    decided,
+    patiently_rule_on,
+    recorded,
+    rule_on,
+    unscored,
+)
 from sanderling.runs.files import replace_file
 
 _DETAILS = ("grade", "extracted", "confidence", "parts", "excessive")
@@ -48,17 +58,6 @@ class Retry:
 
 
 PATIENT = Retry()
-
-
-async def verdict_on(trajectory: Trajectory, judge: Judge, retry: Retry) -> Verdict:
-    """A judge's verdict, asked for again while that may help."""
-    verdict = await rule_on(trajectory, judge)
-    for pause in retry.pauses():
-        if verdict.ruling is not Ruling.UNSCORED or verdict.code not in (Code.JUDGED, Code.OUTAGE):
-            break
-        await asyncio.sleep(pause)
-        verdict = await rule_on(trajectory, judge)
-    return verdict
 
 
 # Who judges ---------------------------------------------------------------------------------------------------------------
@@ -269,7 +268,7 @@ async def _judged(episode: Episode, question: Question, judges: Judges, retry: R
 
 async def _asked(case: Trajectory, judge: Judge, retry: Retry) -> Verdict:
     """A judge's verdict. Raises BudgetSpentError; an earlier judge is not asked twice."""
-    verdict = await verdict_on(case, judge, Retry(times=0) if isinstance(judge, EarlierJudge) else retry)
+    verdict = await patiently_rule_on(case, judge, [] if isinstance(judge, EarlierJudge) else retry.pauses())
     if verdict.code is Code.BUDGET and not isinstance(judge, EarlierJudge):
         raise BudgetSpentError(verdict.reason)
     return verdict
@@ -318,12 +317,10 @@ def by_hand_of(log: RunLog, given: Path | None) -> ByHand:
 
     Lines about no attempt that has an answer stay in what is returned, to be reported, and apply to nothing.
     """
-    held, questions = log.by_hand(), log.questions()
-    held.require_clear(questions)
+    held = log.by_hand()
     if given is None:
         return held
     new = ByHand.read(given)
-    new.require_clear(questions)
     answers = {one.id: one.answer for one in log.episodes()}
     found = dict(held.lines)
     for (what, *answer), correct in new.lines.items():

@@ -35,7 +35,7 @@ from sanderling.evaluate.log import JUDGE, About, RunLog, RunState, sha256_of_qu
 from sanderling.evaluate.recorded_calls import Recording, recording_of
 from sanderling.evaluate.result import EvalResult
 from sanderling.judge.by_hand import ByHand
-from sanderling.judge.opening import JudgeConfig, opened_judges
+from sanderling.judge.opening import JudgeConfig, check_judges, opened_judges
 from sanderling.judge.prompts import DEFAULT_PROMPT
 from sanderling.judge.rules import rule_judge
 from sanderling.judge.verdict import Judge
@@ -211,7 +211,8 @@ async def run_benchmark(
     seed, price = config.agent.seed, config.agent.price
     about, questions = prepare(loaded, config.limit, config.sample_seed, seed, guarding.facts, unjudged=config.unjudged)
     judging = config.judging.model_copy(update={"judges": judges_or_own(benchmark, config.judging.judges)})
-    check_agent(config.agent, questions)  # what is wrong with it is told before anything is written down
+    check_agent(config.agent, questions)  # what is wrong is told before anything is written down, or a model is loaded
+    check_judges(judging)
     prices = read_prices([price], 1)[0] if price else None
     state = log.begin(about, questions, config.attempts, command, prices)
     by_hand = by_hand_of(log, verdicts)

@@ -8,15 +8,17 @@ run tries again. A book's keys hold all that a verdict depends on, so that one b
 import asyncio
 import hashlib
 import json
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory, encode_record
@@ -30,39 +32,26 @@ _VERDICT = TypeAdapter(Verdict)
 
 
 class VerdictBook:
-    """Scored verdicts of a run, under the digest of what was judged and by whom; what is under way is asked once."""
+    """Scored verdicts of a run, under the digest of what was judged and by whom; the same is never asked twice at a time."""
 
     def __init__(self, kept: Table) -> None:
         self._kept = kept
-        self._under_way: dict[str, asyncio.Future[Verdict]] = {}
+        self._under_way: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def find(self, key: str) -> Verdict | None:
-        """The verdict as it was when it was made; None: not judged. Raises UserError for something else than a verdict."""
-        try:
-            found = self._kept.get(key)
-            return None if found is None else _VERDICT.validate_python(found)
-        except ValidationError as error:
-            raise UserError(f"{self._kept.path} holds something else than verdicts: move it away, and judge anew.") from error
+        """The verdict as it was when it was made; None: not judged."""
+        found = self._kept.get(key)
+        return None if found is None else _VERDICT.validate_python(found)
 
     async def verdict(self, key: str, ask: Callable[[], Awaitable[Verdict]]) -> tuple[Verdict, bool]:
         """The verdict, kept if it is scored, and whether it was asked for here and now. Raises what ``ask`` raises."""
-        while (known := self.find(key)) is None and (coming := self._under_way.get(key)) is not None:
-            await asyncio.wait([coming])
-            if not coming.cancelled():  # or whoever asked was stopped, and another one asks
-                known = coming.result()
-                break
-        if known is not None:
-            return known, False
-        coming = self._under_way[key] = asyncio.get_running_loop().create_future()
-        try:
+        async with self._under_way.setdefault(key, asyncio.Lock()):
+            if (known := self.find(key)) is not None:
+                return known, False
             verdict = await ask()
             if verdict.ruling is not Ruling.UNSCORED:
                 self._kept.put(key, asdict(verdict))
-            coming.set_result(verdict)
-        finally:
-            del self._under_way[key]
-            coming.cancel()
-        return verdict, True
+            return verdict, True
 
 
 def key_of(trajectory: Trajectory, judge: Judge) -> str:
@@ -91,7 +80,7 @@ class CachedJudge:
         return self._book.find(key_of(trajectory, self._judge))
 
 
-_AHEAD = 4  # trajectories read ahead for each one that is being judged, so that a slow verdict holds nobody up
+_BATCH = 16  # trajectories judged together, for each one under way
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,47 +109,32 @@ def judge_stream(
     have one already. What the judge raises is raised.
     """
     turns = asyncio.Semaphore(concurrency)
-    queue: deque[asyncio.Task[Judged]] = deque()
-    under_way: dict[str, asyncio.Task[tuple[Verdict, bool]]] = {}  # until the first trajectory of its key has gone out
 
     async def judged(trajectory: Trajectory) -> Judged:
         async def ask() -> Verdict:
             async with turns:
                 return await rule_on(trajectory, judge)
 
-        key, name, before = key_of(trajectory, judge), judge.name, verdict_of(trajectory)
+        key, before = key_of(trajectory, judge), verdict_of(trajectory)
         correct = by_hand.verdict(trajectory) if by_hand is not None else None
-        if correct is None:
-            is_first = key not in under_way
-            if is_first:
-                under_way[key] = asyncio.create_task(book.verdict(key, ask))
-            verdict, fresh = await asyncio.shield(under_way[key])
-            fresh = fresh and is_first
-        else:
-            verdict, fresh, name = decided(correct, "a person said so", Code.BY_HAND), False, BY_HAND
-        return Judged(with_verdict(trajectory, verdict, name), verdict, fresh, key, before)
+        if correct is not None:
+            verdict = decided(correct, "a person said so", Code.BY_HAND)
+            return Judged(with_verdict(trajectory, verdict, BY_HAND), verdict, False, key, before)
+        verdict, fresh = await book.verdict(key, ask)
+        return Judged(with_verdict(trajectory, verdict, judge.name), verdict, fresh, key, before)
 
-    async def first() -> Judged:
-        found = await queue.popleft()
-        under_way.pop(found.key, None)
-        return found
-
-    async def stop() -> None:
-        tasks = [*queue, *under_way.values()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    with nullcontext(runner) if runner is not None else asyncio.Runner() as loop:
+    async def together(batch: list[Trajectory]) -> list[Judged]:
         try:
-            for trajectory in trajectories:
-                queue.append(loop.get_loop().create_task(judged(trajectory)))
-                if len(queue) > concurrency * _AHEAD:
-                    yield loop.run(first())
-            while queue:
-                yield loop.run(first())
-        finally:
-            loop.run(stop())
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(judged(trajectory)) for trajectory in batch]
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+        return [task.result() for task in tasks]
+
+    pending = iter(trajectories)
+    with nullcontext(runner) if runner is not None else asyncio.Runner() as loop:
+        while batch := list(islice(pending, concurrency * _BATCH)):
+            yield from loop.run(together(batch))
 
 
 @dataclass(frozen=True)
@@ -242,7 +216,7 @@ class JudgeReport:
             self.earlier[before, verdict.correct] += 1
         if verdict.code is not Code.JUDGED and len(ids := self.examples.setdefault(verdict.code, [])) < 3:
             ids.append(judged.trajectory.id)
-        if (verdict.tokens or verdict.cost) and judged.key not in self.seen:
+        if judged.key not in self.seen and (verdict.tokens or verdict.cost):
             self.seen.add(judged.key)
             self.tokens += verdict.tokens
             self.cost += verdict.cost
@@ -254,9 +228,8 @@ class JudgeReport:
 
     @property
     def mean_score(self) -> float | None:
-        """Over the scored ones."""
-        scored = self.trajectories - self.rulings[Ruling.UNSCORED]
-        return self.scores / scored if scored else None
+        """Over the scored ones; None where it would be the share of correct ones."""
+        return self.scores / (self.trajectories - self.rulings[Ruling.UNSCORED]) if self.is_graded else None
 
     def as_json(self) -> dict[str, Any]:
         """For the file beside the output."""
@@ -266,7 +239,7 @@ class JudgeReport:
         found |= {name: getattr(self, name) for name in ("asked", "tokens", "cost", "unused_by_hand")}
         if self.grades:
             found["grades"] = dict(sorted(self.grades.items()))
-        if self.is_graded:
+        if self.mean_score is not None:
             found["mean_score"] = self.mean_score
         if self.earlier:
             found["agreement_with_earlier_verdicts"] = asdict(agreement(self.earlier.elements()))

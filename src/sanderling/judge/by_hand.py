@@ -8,13 +8,12 @@ still to be settled, and decides nothing. A line about a trajectory's id goes be
 
 import csv
 import io
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from sanderling.core.errors import UserError
-from sanderling.core.record import Question, Trajectory
+from sanderling.core.record import Trajectory
 
 _YES, _NO = ("1", "true", "yes", "correct"), ("0", "false", "no", "incorrect")
 _IDS = ("id", "correct")
@@ -71,20 +70,6 @@ class ByHand:
         """What was said of it; None: nothing."""
         about = self.lines_about(trajectory)
         return self.lines[about[0]] if about else None
-
-    def require_clear(self, questions: Iterable[Question]) -> None:
-        """Raises UserError for a line that several of these questions match: their accepted answers need not be the same."""
-        named = {name[0] for name in self.lines if len(name) > 1}
-        meant: defaultdict[str, list[str]] = defaultdict(list)
-        for question in questions:
-            for name in {plain(question.id), plain(question.text)} & named:
-                meant[name].append(question.id)
-        for name, ids in meant.items():
-            if len(ids) > 1:
-                shown = ", ".join(map(repr, ids[:3])) + (" …" if len(ids) > 3 else "")
-                raise UserError(
-                    f"{len(ids):,} questions are meant by {name!r} in the verdicts: write the id ({shown}) in its place."
-                )
 
     def unused(self, used: Iterable[Name]) -> list[str]:
         """Lines that match none of what was seen, each in words."""

@@ -4,14 +4,13 @@ Of several models the next one is asked where the one before was not reached or 
 accepted answers and the agent's own final answer, nothing else. A reply without a verdict is asked for again, then unscored.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sanderling.core.asking import AskingOutageError, AskingRefusedError, BudgetSpentError, ModelClient, first_readable
 from sanderling.core.record import Trajectory
 from sanderling.judge.prompts import DEFAULT_PROMPT, PROMPTS, JudgePrompt
-from sanderling.judge.rules import rule_judge
-from sanderling.judge.verdict import Code, Judge, Verdict, decided, in_order, unscored
+from sanderling.judge.verdict import Code, Verdict, decided, unscored
 
 _LONGEST_REASON = 300
 
@@ -67,19 +66,3 @@ class ModelJudge:
 def _short(reply: str) -> str:
     words = " ".join(reply.split()).removeprefix("reasoning:").strip()
     return words if len(words) <= _LONGEST_REASON else words[: _LONGEST_REASON - 1] + "…"
-
-
-def judge_named(
-    specs: Sequence[str], clients: Sequence[ModelClient], prompt: JudgePrompt, names_model: Callable[[str], bool]
-) -> Judge | None:
-    """Judges that somebody named, as one; all models (with their ``clients``) are one judge, where the first of them stands.
-
-    None where nobody is named. Raises UserError for an unknown rule.
-    """
-    judges: dict[str | None, Judge] = {}  # models under None
-    for spec in specs:
-        is_model = names_model(spec)
-        key = None if is_model else spec
-        if key not in judges:
-            judges[key] = ModelJudge(clients, prompt) if is_model else rule_judge(spec)
-    return in_order(list(judges.values())) if judges else None

@@ -7,12 +7,13 @@ async with opened_judges(JudgeConfig(judges=("exact", "http://host:8000/v1#model
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
+from sanderling.core.asking import ModelClient
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.judge.rules import rule_judge
 from sanderling.judge.verdict import Judge, in_order
 from sanderling.policy.budget import Spending
-from sanderling.policy.load import names_model
+from sanderling.policy.load import check_model, names_model
 
 
 class JudgeConfig(Frozen):
@@ -29,6 +30,23 @@ class JudgeConfig(Frozen):
     """What the judging models cost per million tokens, as ``0.15,0.60``: one for all, or one for each in their order."""
 
 
+def check_judges(config: JudgeConfig) -> None:
+    """Raises UserError for a judge or judge prompt that is none, before anything is opened."""
+    if config.second and config.second == config.judges:
+        raise UserError("The second judge is the first one: name another with --second-judge.")
+    models = [spec for spec in (*config.judges, *config.second) if names_model(spec)]
+    for spec in (*config.judges, *config.second):
+        check_model(spec) if spec in models else rule_judge(spec)
+    if config.prompt:
+        from sanderling.judge.prompts import DEFAULT_PROMPT, get_prompt
+
+        get_prompt(config.prompt)
+        if config.prompt != DEFAULT_PROMPT and not models:
+            raise UserError(
+                f"--form {config.prompt} is for a judging model, and none is named: add --judge http://host:port/v1#model."
+            )
+
+
 @asynccontextmanager
 async def opened_judges(
     config: JudgeConfig,
@@ -38,36 +56,35 @@ async def opened_judges(
     concurrency: int = 8,
     on_retry: Callable[[str], None] | None = None,
 ) -> AsyncIterator[tuple[Judge | None, Judge | None]]:
-    """The judge that decides and one to compare with, None for nobody: rules first come first served, all models as one judge.
+    """The judge that decides and one to compare with, None for nobody: several are asked in order, all models as one judge.
 
     ``prompt``: how a model is asked where the settings leave it open; empty: by the default prompt. ``spending``: the run's
     account, from which models are paid. Raises UserError.
     """
-    if config.second and config.second == config.judges:
-        raise UserError("The second judge is the first one: name another with --second-judge.")
+    check_judges(config)
     models = [spec for spec in (*config.judges, *config.second) if names_model(spec)]
-    if not models and not config.prompt:  # rules need neither prompts nor connections
+    if not models:
         spending.prices(config.prices, 0)
-        yield _rules(config.judges), _rules(config.second)
+        yield _judge(config.judges, (), ""), _judge(config.second, (), "")
         return
-    from sanderling.judge.model import judge_named
-    from sanderling.judge.prompts import DEFAULT_PROMPT, get_prompt
     from sanderling.policy.request_client import opened_clients
 
-    asked = get_prompt(config.prompt or prompt or DEFAULT_PROMPT)
-    if config.prompt not in ("", DEFAULT_PROMPT) and not models:
-        raise UserError(
-            f"The judge prompt {config.prompt} is for a judging model, and none is named: add --judge http://host:port/v1#model."
-        )
-    opening = opened_clients(models, config.prices, spending, concurrency=concurrency, on_retry=on_retry)
-    async with opening as clients:
+    asked = config.prompt or prompt
+    async with opened_clients(models, config.prices, spending, concurrency=concurrency, on_retry=on_retry) as clients:
         first = len([spec for spec in config.judges if names_model(spec)])
-        yield (
-            judge_named(config.judges, clients[:first], asked, names_model),
-            judge_named(config.second, clients[first:], asked, names_model),
-        )
+        yield _judge(config.judges, clients[:first], asked), _judge(config.second, clients[first:], asked)
 
 
-def _rules(specs: Sequence[str]) -> Judge | None:
-    """Rules as one judge, each once; None where nobody is named."""
-    return in_order([rule_judge(spec) for spec in dict.fromkeys(specs)]) if specs else None
+def _judge(specs: Sequence[str], clients: Sequence[ModelClient], prompt: str) -> Judge | None:
+    """Judges as one, each once; all models (with their ``clients``) are one judge, where the first of them stands."""
+    judges: dict[str | None, Judge] = {}  # models under None
+    for spec in specs:
+        key = None if names_model(spec) else spec
+        if key is not None:
+            judges.setdefault(key, rule_judge(key))
+        elif None not in judges:
+            from sanderling.judge.model import ModelJudge
+            from sanderling.judge.prompts import DEFAULT_PROMPT, get_prompt
+
+            judges[None] = ModelJudge(clients, get_prompt(prompt or DEFAULT_PROMPT))
+    return in_order(list(judges.values())) if judges else None

@@ -93,7 +93,7 @@ class RequestClient:
         place: str = "",
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.name, self.place = policy.name, place
+        self.name, self.place, self.context_length = policy.name, place, policy.context_length
         self._policy = MeteredPolicy(policy, ledger or Ledger(), prices or Prices())
         self._cache, self._turns = cache, asyncio.Semaphore(concurrency)
         self._identity = f"{policy.name} at {place}" if place else policy.name

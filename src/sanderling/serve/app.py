@@ -33,7 +33,7 @@ def create_app(world: World, settings: ServerSettings | None = None) -> ASGIApp:
     check_binding(settings)
     dialects, with_mcp = choose(settings.dialects)
     counters = Counters()
-    calls = WorldCalls(world, settings.threads, counters, settings.pace)
+    calls = WorldCalls(world, settings.threads, counters)
     routes = [
         _get(HEALTH, lambda: JSONResponse({"status": "ok", "world": world.name})),
         _get("/metrics", lambda: Response(counters.text(), media_type=_PROMETHEUS)),

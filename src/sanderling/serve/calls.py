@@ -1,7 +1,7 @@
-"""Calls of a served world: run on a few threads, counted, held back to a pace; and what a refusal looks like to a client.
+"""Calls of a served world: run on a few threads, and counted; and what a refusal looks like to a client.
 
 A slow call holds up no other. A call whose request was given up is not started; one that runs cannot be stopped and keeps its
-thread until it ends. Delays of the world are reported, and slept only where a pace is set; a sleeping call holds no thread.
+thread until it ends. Delays of the world are virtual: they are reported, and not slept.
 """
 
 import asyncio
@@ -107,16 +107,10 @@ class Counters:
 
 
 class WorldCalls:
-    """Asynchronous searches and visits of one world, which must be safe to call from many threads.
+    """Asynchronous searches and visits of one world, which must be safe to call from so many ``threads``."""
 
-    ``threads``: how many calls run at a time. ``pace``: virtual seconds for each real one that a reply is held back; None: it
-    is not.
-    """
-
-    def __init__(self, world: World, threads: int, counters: Counters, pace: float | None = None) -> None:
-        self.world = world
-        self._pace = pace
-        self._counters = counters
+    def __init__(self, world: World, threads: int, counters: Counters) -> None:
+        self.world, self._counters = world, counters
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="world")
 
     async def search(
@@ -135,27 +129,21 @@ class WorldCalls:
         return list(chain.from_iterable(replies))
 
     async def visit(
-        self,
-        urls: Sequence[str],
-        goal: str = "",
-        *,
-        max_words: int = 2000,
-        occasion: Occasion = NO_OCCASION,
-        paced: bool = True,
+        self, urls: Sequence[str], goal: str = "", *, max_words: int = 2000, occasion: Occasion = NO_OCCASION
     ) -> list[VisitReply]:
-        """One reply for each address, in order; ``paced`` false: never held back. Raises RefusalError (503) as `search`."""
+        """One reply for each address, in order. Raises RefusalError (503) as `search`."""
 
         def one(url: str) -> Callable[[], tuple[VisitReply]]:
             return lambda: (answered(self.world.visit(url, goal, max_words=max_words, occasion=occasion)),)
 
-        replies = await asyncio.gather(*(self._run("visit", one(url), paced) for url in urls))
+        replies = await asyncio.gather(*(self._run("visit", one(url)) for url in urls))
         return list(chain.from_iterable(replies))
 
     def close(self) -> None:
         """Take no further calls; those that wait are dropped."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _run(self, kind: str, call: Callable[[], Sequence[Reply]], paced: bool = True) -> Sequence[Reply]:
+    async def _run(self, kind: str, call: Callable[[], Sequence[Reply]]) -> Sequence[Reply]:
         began = perf_counter()
         try:
             replies = await asyncio.get_running_loop().run_in_executor(self._threads, call)
@@ -168,7 +156,4 @@ class WorldCalls:
             self._counters.call_seconds += perf_counter() - began
         for reply in replies:
             self._counters.calls[kind, reply.status.value] += 1
-        if self._pace is not None and paced:
-            latest = max(reply.latency_s for reply in replies)
-            await asyncio.sleep(max(latest / self._pace - (perf_counter() - began), 0.0))
         return replies

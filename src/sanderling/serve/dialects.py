@@ -217,7 +217,7 @@ async def _retrieve(call: Call) -> object:
     replies: Sequence[SearchReply] = await call.world.search(body.queries, limit=body.topk or 3)
 
     async def passage(query: str, hit: SearchHit) -> dict[str, object]:
-        (page,) = await call.world.visit([hit.url], query, max_words=PASSAGE_WORDS, paced=False)
+        (page,) = await call.world.visit([hit.url], query, max_words=PASSAGE_WORDS)
         text = page.text if page.status is ToolStatus.OK else hit.snippet
         document: dict[str, object] = {"id": hit.url, "url": hit.url, "contents": f'"{" ".join(hit.title.split())}"\n{text}'}
         return {"document": document, "score": hit.score} if body.return_scores else document

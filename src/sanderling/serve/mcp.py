@@ -61,9 +61,9 @@ def http_app(server: MCPServer, settings: ServerSettings) -> ASGIApp:
     )
 
 
-def serve_stdio(world: World, threads: int, pace: float | None = None) -> None:
+def serve_stdio(world: World, threads: int) -> None:
     """Serve one MCP client over standard input and output, until it closes them."""
-    calls = WorldCalls(world, threads, Counters(), pace)
+    calls = WorldCalls(world, threads, Counters())
     try:
         anyio.run(mcp_server(calls).run_stdio_async)
     finally:

@@ -36,8 +36,6 @@ class ServerSettings(Frozen):
     """How long requests in flight may take to finish when the server is stopped."""
     threads: int = Field(default=4, ge=1)
     """World calls at a time."""
-    pace: float | None = Field(default=None, gt=0)
-    """Replies are held back by the world's virtual delays, this many virtual seconds to a real one; None: only reported."""
     page_words: int = Field(default=50_000, ge=1)
     """Most words of a page where a dialect asks for all of it."""
     certificate: Path | None = None

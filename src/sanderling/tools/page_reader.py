@@ -1,10 +1,9 @@
 """Reading visited pages with a language model: a page and a goal become passages of that page and a summary.
 
 Long pages are read by parts, side by side; the quotes that stand in the page are its extract, in page order, and where several
-parts had some, one more reply makes one summary of theirs. A part that the server will not take is halved. A reply that cannot
-be read is asked for once more. What is returned as text stands in the page (`quotes`). Where nothing comes of it, the
-model-free extract stays. The reply is one JSON object of rationale, evidence and summary, as the readers of DR-Venus,
-LiteResearcher and AgentCPM-Explore have it; the words of the prompt are ours.
+parts had some, one more reply makes one summary of theirs. A reply that cannot be read is asked for once more. What is returned
+as text stands in the page (`quotes`). Where nothing comes of it, the model-free extract stays. The reply is one JSON object of
+rationale, evidence and summary, as the readers of DR-Venus, LiteResearcher and AgentCPM-Explore have it; the words are ours.
 """
 
 import asyncio
@@ -17,63 +16,42 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from sanderling.core.asking import AskingOutageError, AskingRefusedError, ModelClient
 from sanderling.core.errors import UserError
 from sanderling.core.lenient import find_object
-from sanderling.core.types import Message, Role, Sampling, ToolStatus
-from sanderling.policy.contract import Delta, Policy, PolicyOutageError, SampleKey
+from sanderling.core.types import Message, Role, ToolStatus
 from sanderling.tools.quotes import PageText, Stretch
 from sanderling.world.addresses import asked_part
 from sanderling.world.contract import VisitReply
 from sanderling.world.cutting import Prices, pieces, split_page
 from sanderling.world.text import sentences
 
-if TYPE_CHECKING:  # it brings a client of HTTP
-    from sanderling.policy.request_client import ReplyCache
-
-Complete = Callable[[Sequence[Message]], Awaitable[str]]
-"""A model's next turn at temperature 0. Raises ReaderOutageError, or ReaderRefusedError for what it will not take."""
 Visit = Callable[[str, int], Awaitable[VisitReply]]
 """The visit of an address with a budget of words, on the occasion at hand."""
 
 _ENOUGH = 0.95
 """Share of a call's time after which a page is shown without the model's reading, so that it is shown at all."""
-_LEAST_PART = 100
-"""Parts of fewer words are not halved again."""
 _SUMMARY_SHARE = 4
 _WORDS = tomllib.loads(Path(__file__).with_name("page_reader.toml").read_text(encoding="utf-8"))
 _PAGE_END = re.compile(r"<(?=/\s*page\b)", re.IGNORECASE)
 _LONGEST_GOAL = 2_000
-_KEY = SampleKey(seed=0, question="extract", attempt=0, turn=0)
 _REPLY_TOKENS = 4_096
 _TOKENS_A_WORD = 2
 _PROMPT_TOKENS = 1_000
 _LONGEST_FAILURE = 2_000
 
 
-class ReaderOutageError(Exception):
-    """The model's server is broken or unreachable."""
-
-
-class ReaderRefusedError(Exception):
-    """The model's server will not take this conversation, most likely because it is too long."""
-
-
 class Fallback(StrEnum):
     """Why the passages were chosen without the model after all."""
 
     UNREACHABLE = "unreachable"
-    REFUSED = "refused"
-    """The server would not take the page, however short its parts."""
-    UNREADABLE = "unreadable"
-    """Its replies were not the JSON that was asked for."""
-    NO_EVIDENCE = "no_evidence"
-    """It quoted nothing."""
-    NOT_IN_PAGE = "not_in_page"
-    """Nothing that it quoted stands in the page."""
-    LATE = "late"
-    """The time of the call was used up."""
+    REFUSED = "refused"  # the server would not take the page
+    UNREADABLE = "unreadable"  # its replies were not the JSON that was asked for
+    NO_EVIDENCE = "no_evidence"  # it quoted nothing
+    NOT_IN_PAGE = "not_in_page"  # nothing that it quoted stands in the page
+    LATE = "late"  # the time of the call was used up
 
 
 class OnOutage(StrEnum):
@@ -90,10 +68,17 @@ class ReadingLimits:
     part_words: int = 6_000
     """Most words in one reading, as `world.cutting` prices them; a prompt of some 10,000 tokens."""
     most_parts: int = 5
-    at_a_time: int = 4
-    """Replies waited for at the same time, over all pages."""
-    most_outages: int = 3
-    """After so many pages in a row that met no server, none is asked any more: each would wait for it in vain."""
+
+    @classmethod
+    def within(cls, context: int | None) -> "ReadingLimits":
+        """For a model that sees so many tokens (None: nobody knows). Raises UserError where no page fits."""
+        if context is None:
+            return cls()
+        room = (context - _REPLY_TOKENS - _PROMPT_TOKENS) // _TOKENS_A_WORD
+        if room < 1:
+            least = _REPLY_TOKENS + _PROMPT_TOKENS
+            raise UserError(f"context={context} leaves a page reader no room: it needs more than {least}.")
+        return cls(part_words=min(cls.part_words, room))
 
 
 @dataclass(frozen=True)
@@ -107,11 +92,10 @@ class Reading:
 
 @dataclass
 class Counts:
-    """What a reader did so far: pages, replies asked for and remembered, quotes that stand in their page and that do not."""
+    """What a reader did so far: pages, replies asked for, quotes that stand in their page and that do not."""
 
     pages: int = 0
     asked: int = 0
-    remembered: int = 0
     kept: int = 0
     dropped: int = 0
     fallbacks: Counter[Fallback] = field(default_factory=Counter)
@@ -120,8 +104,8 @@ class Counts:
         """One line for the person who watches."""
         fallbacks = ", ".join(f"{count} {reason.value}" for reason, count in sorted(self.fallbacks.items()))
         return (
-            f"page reader: {self.pages} pages, {self.asked} replies asked for and {self.remembered} remembered, {self.kept} "
-            f"quotes kept and {self.dropped} dropped; read without it: {fallbacks or 'none'}"
+            f"page reader: {self.pages} pages, {self.asked} replies asked for, {self.kept} quotes kept and {self.dropped} "
+            f"dropped; read without it: {fallbacks or 'none'}"
         )
 
 
@@ -142,27 +126,18 @@ class Reader(Protocol):
         """Replies by the addresses asked for, in the same order and each within ``max_words``, read for the goal.
 
         ``visit`` makes the same visits with another budget of words; ``seconds`` is the real time left for all of it. Raises
-        ReaderOutageError where the episode is to end unscored.
+        AskingOutageError where the episode is to end unscored.
         """
         ...
 
 
 class PageReader:
-    """Reads pages with a model, by its next turn; model and conversation are the key of a reply remembered in ``cache``."""
+    """Reads pages with a model, by its next turn at temperature 0."""
 
     def __init__(
-        self,
-        complete: Complete,
-        model: str,
-        *,
-        cache: "ReplyCache | None" = None,
-        limits: ReadingLimits | None = None,
-        on_outage: OnOutage = OnOutage.FALL_BACK,
+        self, client: ModelClient, *, limits: ReadingLimits | None = None, on_outage: OnOutage = OnOutage.FALL_BACK
     ) -> None:
-        self._complete, self._model, self._cache, self._on_outage = complete, model, cache, on_outage
-        self._limits = limits or ReadingLimits()
-        self._outages = 0
-        self._turns = asyncio.Semaphore(self._limits.at_a_time)
+        self._client, self._limits, self._on_outage = client, limits or ReadingLimits(), on_outage
         self.counts = Counts()
 
     async def read_visits(
@@ -188,32 +163,31 @@ class PageReader:
         return list(await asyncio.gather(*(one(url, reply) for url, reply in replies)))
 
     async def read(self, page: VisitReply, goal: str, max_words: int) -> Reading:
-        """Passages and summary within ``max_words`` words. Raises ReaderOutageError where an outage is to be refused."""
+        """Passages and summary within ``max_words`` words. Raises AskingOutageError where an outage is to be refused."""
         self.counts.pages += 1
         try:
-            if self._outages >= self._limits.most_outages:
-                raise ReaderOutageError(f"The page reader was not reached for {self._outages} pages in a row.")
             reading = await self._read(page, goal, max_words)
-            self._outages = 0
-        except ReaderOutageError:
+        except AskingRefusedError:
+            reading = Reading(fallback=Fallback.REFUSED)
+        except AskingOutageError:
             if self._on_outage is OnOutage.REFUSE:
                 raise
-            self._outages += 1
             reading = Reading(fallback=Fallback.UNREACHABLE)
-        except ReaderRefusedError:
-            reading = Reading(fallback=Fallback.REFUSED)
         if reading.fallback is not None:
             self.counts.fallbacks[reading.fallback] += 1
         return reading
 
     async def _read(self, page: VisitReply, goal: str, max_words: int) -> Reading:
         parts = split_page(page.text, self._limits.part_words)
-        asked = (self._part(page.title, part, goal, number, len(parts)) for number, part in enumerate(parts, start=1))
+        asked = (
+            self._ask(reading_messages(page.title, part, goal, number, len(parts)))
+            for number, part in enumerate(parts, start=1)
+        )
         reports: list[Report] = []
         for result in await asyncio.gather(*asked, return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
-            reports += result
+            reports += [] if result is None else [result]
         if not reports:
             return Reading(fallback=Fallback.UNREADABLE)
         text = PageText(page.text)
@@ -228,7 +202,7 @@ class PageReader:
         merged = None
         if len(holding) > 1:
             evidence = json.dumps([report._asdict() for report in holding], ensure_ascii=False, indent=1)
-            with suppress(ReaderRefusedError):  # then the summaries of the parts stand side by side
+            with suppress(AskingRefusedError):  # then the summaries of the parts stand side by side
                 merged = await self._ask(
                     _messages(_WORDS["merge"], f"Goal: {goal[:_LONGEST_GOAL]}\n\nPage: {page.title}\n{evidence}")
                 )
@@ -242,70 +216,16 @@ class PageReader:
         passages = text.passages(_affordable(page.text, stretches, max_words - Prices(summary).whole))
         return Reading("\n\n".join(passages), summary)
 
-    async def _part(self, title: str, text: str, goal: str, part: int, parts: int) -> list[Report]:
-        """What was found in one part, read in halves if need be; nothing where no reply could be read."""
-        try:
-            report = await self._ask(reading_messages(title, text, goal, part, parts))
-        except ReaderRefusedError:
-            words = Prices(text).whole
-            if words <= _LEAST_PART:
-                raise
-            halves = split_page(text, -(-words // 2))
-            return [report for half in halves for report in await self._part(title, half, goal, part, parts)]
-        return [] if report is None else [report]
-
     async def _ask(self, asking: tuple[Message, ...]) -> Report | None:
-        """A readable reply, remembered or asked for; None after two that could not be read."""
-        for again in (True, False):
-            known = self._cache.get(self._model, asking) if self._cache else None
-            if known is not None and (report := read_report(known.reply)) is not None:
-                self.counts.remembered += 1
+        """A readable reply; None after two that could not be read."""
+        for _ in range(2):
+            reply = await self._client.ask(asking, max_tokens=_REPLY_TOKENS)
+            self.counts.asked += not reply.usage.remembered
+            if (report := read_report(reply.text)) is not None:
                 return report
-            async with self._turns:
-                self.counts.asked += 1
-                reply = await self._complete(asking)
-            report = read_report(reply)
-            if report is not None:
-                if self._cache is not None:
-                    self._cache.put(self._model, asking, reply)
-                return report
-            if again:
-                failed = Message(role=Role.ASSISTANT, content=reply[:_LONGEST_FAILURE])
-                asking = (*asking, failed, Message(role=Role.USER, content=_WORDS["again"]))
+            failed = Message(role=Role.ASSISTANT, content=reply.text[:_LONGEST_FAILURE])
+            asking = (*asking, failed, Message(role=Role.USER, content=_WORDS["again"]))
         return None
-
-
-def reader_over(policy: Policy, cache: "ReplyCache", on_outage: OnOutage) -> PageReader:
-    """A page reader that asks a policy, in parts that leave its context room for prompt and reply.
-
-    Whoever opened the policy closes it. Raises UserError for one that takes token ids, or that sees too little.
-    """
-    from sanderling.policy.endpoint import RefusedError  # brings a client of HTTP
-
-    if policy.tokenizer is not None:
-        raise UserError("A page reader is asked in words: leave ?tokenizer= out of its address (agent.reader.model).")
-    limits, context = ReadingLimits(), policy.context_length
-    if context is not None:
-        room = (context - _REPLY_TOKENS - _PROMPT_TOKENS) // _TOKENS_A_WORD
-        if room < 1:
-            raise UserError(
-                f"context={context} leaves a page reader no room: it needs more than {_REPLY_TOKENS + _PROMPT_TOKENS}."
-            )
-        limits = ReadingLimits(part_words=min(limits.part_words, room))
-
-    async def complete(messages: Sequence[Message]) -> str:
-        session = policy.open(_KEY)
-        try:
-            done = await session.generate(Delta(tuple(messages)), Sampling(temperature=0.0, max_tokens=_REPLY_TOKENS), _KEY)
-        except PolicyOutageError as error:
-            raise ReaderOutageError(str(error)) from error
-        except RefusedError as error:
-            raise ReaderRefusedError(str(error)) from error
-        finally:
-            session.close()
-        return done.text
-
-    return PageReader(complete, policy.name, cache=cache, limits=limits, on_outage=on_outage)
 
 
 def _affordable(text: str, stretches: Sequence[Stretch], budget: int) -> list[Stretch]:

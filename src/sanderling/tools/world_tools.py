@@ -1,4 +1,4 @@
-"""Search and visit over a world, laid out as a profile says, and the same at the pace of their own delays.
+"""Search and visit over a world, laid out as a profile says.
 
 Of an offline world time is the world's own, virtual time: a query or page whose turn comes after the call's deadline has status
 TIMEOUT, so that results do not depend on the machine; a page reader, where there is one, takes real time beside it. Of the live
@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
+from sanderling.core.asking import AskingOutageError
 from sanderling.core.profiles import Profile
 from sanderling.core.prompts import default_specs
 from sanderling.core.types import ToolSpec, ToolStatus
@@ -25,7 +26,7 @@ from sanderling.tools.contract import (
     string_list,
 )
 from sanderling.tools.layouts import search_text, visit_text
-from sanderling.tools.page_reader import Reader, ReaderOutageError
+from sanderling.tools.page_reader import Reader
 from sanderling.world.addresses import page_address
 from sanderling.world.contract import Occasion, OutageError, SearchReply, VisitReply, World
 
@@ -165,7 +166,7 @@ def _broken_world_is_an_outage(tool: str) -> Iterator[None]:
         yield
     except OutageError as error:  # it names the service
         raise ToolOutageError(str(error)) from error
-    except (ReaderOutageError, OSError) as error:
+    except (AskingOutageError, OSError) as error:
         raise ToolOutageError(f"{tool}: {error}") from error
 
 
@@ -194,29 +195,3 @@ async def _side_by_side(
             raise reply
         replies.append(reply)
     return replies, time.monotonic() - began
-
-
-class PacedTool:
-    """Runs a tool and returns its result when its ``latency_s`` has passed: virtual delays slept for real.
-
-    Example: ``{name: PacedTool(tool) for name, tool in world_tools(world, profile).items()}``
-    """
-
-    def __init__(self, tool: Tool, speed: float = 1.0) -> None:
-        """``speed``: virtual seconds for each real one, above 0. Raises ValueError for another."""
-        if speed <= 0:
-            raise ValueError(f"speed must be above 0, not {speed:g}")
-        self._tool, self._speed = tool, speed
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._tool.spec
-
-    async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        start = time.monotonic()
-        result = await self._tool(arguments, context)
-        seconds = result.latency_s / self._speed
-        if context.deadline_s is not None:
-            seconds = min(seconds, context.deadline_s * (1 - _EARLY))
-        await asyncio.sleep(max(seconds - (time.monotonic() - start), 0.0))
-        return result

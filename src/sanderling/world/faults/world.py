@@ -4,7 +4,7 @@ The same (world seed, episode seed, call, occurrence) gives the same reply, what
 A call is its query, or its URL and goal, with runs of white space as one space. Time-outs and rate limits are drawn anew at
 each occurrence; a page that is not found, gone, blocked, paywalled, stale or tampered with is so for the whole episode,
 whatever the goal; a query lists the same results whenever it is answered. Results may list pages whose visit fails,
-as the web's do. Delays are virtual, in the reply's ``latency_s`` (`tools.world_tools.PacedTool` sleeps them).
+as the web's do. Delays are virtual, in the reply's ``latency_s``.
 """
 
 import hashlib
