@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
 from sanderling.judge.book import CachedJudge, VerdictBook, judge_stream
@@ -156,13 +155,6 @@ def test_a_programming_error_in_a_judge_is_raised_and_leaves_nothing_running(tmp
         assert not asyncio.all_tasks(runner.get_loop())
 
 
-def test_a_book_that_is_none_is_told(tmp_path: Path) -> None:
-    with Run(tmp_path) as run:
-        run.table("verdicts").put("x", {"ruling": "maybe"})
-        with pytest.raises(UserError, match="something else than verdicts"):
-            VerdictBook(run.table("verdicts")).find("x")
-
-
 def test_two_models_of_one_name_share_no_verdicts(tmp_path: Path) -> None:
     """A book knows servers apart; what neither of them is asked for again is in it."""
     here, there = Prepared(by=by_answer, places=("http://a/v1",)), Prepared(by=lambda _: WRONG, places=("http://b/v1",))
@@ -217,14 +209,6 @@ async def test_another_answer_is_another_reply(tmp_path: Path) -> None:
     judge = CachedJudge(slow, book_in(tmp_path / "v.jsonl"))
     said = await asyncio.gather(judge(episode()), judge(episode("Bergen")))
     assert [one.correct for one in said] == [True, False] and slow.asked == 2
-
-
-async def test_no_verdict_is_shared_by_those_who_wait_and_asked_for_again_by_the_next(tmp_path: Path) -> None:
-    slow = Slow(unscored(Code.OUTAGE, "away"), PAID)
-    judge = CachedJudge(slow, book_in(tmp_path / "v.jsonl"))
-    said = await asyncio.gather(*(judge(episode()) for _ in range(5)))
-    assert slow.asked == 1 and {one.code for one in said} == {Code.OUTAGE}
-    assert (await judge(episode())).correct and slow.asked == 2
 
 
 async def test_whoever_asks_may_be_stopped_or_fail_and_another_asks(tmp_path: Path) -> None:

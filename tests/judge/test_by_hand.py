@@ -118,15 +118,3 @@ def test_any_bytes_are_read_or_told(tmp_path_factory: pytest.TempPathFactory, da
         assert all(isinstance(correct, bool) for correct in ByHand.read(path).lines.values())
     except UserError as error:
         assert str(path) in str(error)
-
-
-@given(st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.sampled_from(["a", "x  y", "z"])), unique_by=lambda one: one[0]))
-def test_a_line_that_two_questions_match_is_refused(asked: list[tuple[str, str]]) -> None:
-    said = ByHand({("a", "Oslo"): True, ("x y", "Oslo"): True, ("q-0",): True})
-    questions = [Question(id=id, text=text, answers=()) for id, text in asked]
-    unclear = any(sum(name in (one.id, " ".join(one.text.split())) for one in questions) > 1 for name in ("a", "x y"))
-    if unclear:
-        with pytest.raises(UserError, match="questions are meant by"):
-            said.require_clear(questions)
-    else:
-        said.require_clear(questions)

@@ -77,14 +77,6 @@ def test_target_url_keeps_what_was_sent():
     assert target_url("/https://a.example/r/jina/r/x", "") == "https://a.example/r/jina/r/x"
 
 
-def test_jina_gives_the_whole_page_and_json_on_request(client, world):
-    whole = world.page(SHIPS).text
-    assert client.get(f"/r/{SHIPS}").text.endswith(f"Markdown Content:\n{whole}\n")
-    reply = client.get(f"/r/{SHIPS}", headers={"Accept": "application/json"}).json()
-    assert reply["code"] == 200 and reply["data"] == {"title": "Ships", "description": "", "url": SHIPS, "content": whole}
-    assert client.post("/", json={"url": f"{FILM}#top"}).text.startswith("Title: Alien (film)\n")
-
-
 # LiteResearcher
 
 
@@ -101,14 +93,6 @@ def test_clients_that_know_no_parts_ask_for_none(client):
 
 
 # what dialects share
-
-
-def test_only_chosen_dialects_are_served(client_with):
-    client = client_with(dialects=("serper",))
-    assert "organic" in client.post("/search", json={"q": "film"}).json()
-    for path in ("/retrieve", "/v1/search", "/mcp", "/query"):
-        assert client.post(path, json={"queries": ["film"]}).status_code == 404
-    assert "q" in sentence(client.post("/search", json={"query": "film"}))
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,13 @@ import json
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from sanderling.core.profiles import Profile, get_profile
-from sanderling.core.types import Message, ToolStatus
+from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.page_reader import PageReader, Reading, ReadingLimits
 from sanderling.tools.world_tools import world_tools
@@ -77,15 +77,11 @@ def here() -> Iterator[str]:
     thread.join()
 
 
-async def nothing(messages: Sequence[Message]) -> str:
-    return ""
-
-
 class Reader(PageReader):
     """A page reader that notes what it is given to read."""
 
     def __init__(self) -> None:
-        super().__init__(nothing, "reader", limits=ReadingLimits(part_words=20_000))
+        super().__init__(None, limits=ReadingLimits(part_words=20_000))  # pyright: ignore[reportArgumentType]
         self.read_pages: list[VisitReply] = []
 
     async def read(self, page: VisitReply, goal: str, max_words: int) -> Reading:

@@ -127,15 +127,11 @@ async def test_every_status_of_a_search_survives_the_way_through_http(status):
         assert result.parts == (status, status) and result.provenance == ()
 
 
-async def nothing(messages: object) -> str:
-    return ""
-
-
 class Reader(PageReader):
     """A page reader that quotes the second sentence of what it is given."""
 
     def __init__(self) -> None:
-        super().__init__(nothing, "reader", limits=ReadingLimits(part_words=200))
+        super().__init__(None, limits=ReadingLimits(part_words=200))  # pyright: ignore[reportArgumentType]
         self.read_pages: list[VisitReply] = []
 
     async def read(self, page: VisitReply, goal: str, max_words: int) -> Reading:

@@ -4,27 +4,19 @@ On SIGTERM or Ctrl-C the socket closes, requests in flight finish within the gra
 To use several cores, start several servers and put a proxy before them: replies do not depend on which one answers.
 """
 
-import asyncio
 import signal
 import socket
-import ssl
 import sys
 from collections.abc import Callable
 from types import FrameType
-from typing import cast
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sanderling.core.errors import UserError
 from sanderling.serve.app import create_app
 from sanderling.serve.settings import ServerSettings
 from sanderling.world.contract import World
 
-HEAD_S = 15.0
-"""For a whole head, from the opening of the connection or the first byte after an earlier request."""
-UNREAD_S = 60.0
-"""For a reply that the client does not read, from the moment when no more of it can be sent."""
 _BACKLOG = 1_024
 _KEEP_ALIVE_S = 75
 """Above the usual idle time of clients' pools, so that the client closes first and no request meets a closing connection."""
@@ -36,11 +28,10 @@ def serve(world: World, settings: ServerSettings, ready: Callable[[str], None]) 
     ``ready`` is called with the base URL once the server listens. Raises UserError when the address cannot be had.
     """
     app = create_app(world, settings)
-    check_certificate(settings)
     with listen(settings) as listening:
         config = uvicorn.Config(
             app,
-            http=TimedProtocol,
+            http="h11",
             log_level="warning",
             access_log=False,
             lifespan="on",
@@ -51,13 +42,14 @@ def serve(world: World, settings: ServerSettings, ready: Callable[[str], None]) 
             ssl_certfile=settings.certificate,
             ssl_keyfile=settings.key,
         )
+        try:
+            config.load()
+        except OSError as error:  # ssl.SSLError is one
+            why = error.strerror or error
+            raise UserError(f"{settings.certificate} cannot be used ({why}): give a certificate and its key in PEM.") from error
         before = signal.signal(signal.SIGTERM, _end)
         try:
-            scheme, host, port = (
-                "https" if settings.certificate else "http",
-                settings.host.strip("[]"),
-                listening.getsockname()[1],
-            )
+            scheme, host, port = ("https" if config.is_ssl else "http"), settings.host.strip("[]"), listening.getsockname()[1]
             ready(f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}")
             uvicorn.Server(config).run(sockets=[listening])
         finally:
@@ -84,70 +76,6 @@ def listen(settings: ServerSettings) -> socket.socket:
     return listening
 
 
-def check_certificate(settings: ServerSettings) -> None:
-    """Raises UserError for files that are no certificate with its key."""
-    if settings.certificate is None:
-        return
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.certificate, settings.key)
-    except OSError as error:  # ssl.SSLError is one
-        why = error.strerror or error
-        raise UserError(f"{settings.certificate} cannot be used ({why}): give a certificate and its key in PEM.") from error
-
-
 def _end(_: int, __: FrameType | None) -> None:
     """The server raises the signal again once it has ended in order: that end is a success."""
     sys.exit(0)
-
-
-class TimedProtocol(H11Protocol):
-    """HTTP/1.1 with time limits for heads and for unread replies, which uvicorn lacks; one for each connection.
-
-    Without them anybody could hold connections open, and unread replies in memory, for ever. `limits` times bodies.
-    """
-
-    _head: asyncio.TimerHandle | None = None
-    _unread: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start the clock."""
-        super().connection_made(cast(asyncio.Transport, transport))  # a server's connections go both ways
-        self._await_head()
-
-    def data_received(self, data: bytes) -> None:
-        """Stop the clock while a request is answered; start it with the first byte of the next."""
-        super().data_received(data)
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._head = _cancelled(self._head)
-        else:
-            self._await_head()
-
-    def on_response_complete(self) -> None:
-        """What came already of the next request is part of its head."""
-        self._head = _cancelled(self._head)
-        super().on_response_complete()
-
-    def pause_writing(self) -> None:
-        """Start the clock of a reply that waits to be read."""
-        super().pause_writing()
-        _cancelled(self._unread)
-        self._unread = self.loop.call_later(UNREAD_S, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        """Stop it: the client has read on."""
-        self._unread = _cancelled(self._unread)
-        super().resume_writing()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the clocks."""
-        self._head, self._unread = _cancelled(self._head), _cancelled(self._unread)
-        super().connection_lost(exc)
-
-    def _await_head(self) -> None:
-        if self._head is None and not self.transport.is_closing():
-            self._head = self.loop.call_later(HEAD_S, self.transport.close)
-
-
-def _cancelled(timer: asyncio.TimerHandle | None) -> None:
-    if timer is not None:
-        timer.cancel()
