@@ -135,13 +135,12 @@ def test_figures_are_the_same_at_once_and_later(tmp_path: Path) -> None:
 def test_a_record_taken_away_runs_its_stage_and_the_later_ones_again(tmp_path: Path) -> None:
     log = Log()
     stages = [log.stage(name) for name in ("one", "two", "three")]
-    first = run_stages(stages, tmp_path, {"seed": 1}, log.report)
+    run_stages(stages, tmp_path, {"seed": 1}, log.report)
     forget(tmp_path, "two")
     records = run_stages(stages, tmp_path, {"seed": 1}, log.report)
     assert log.ran == ["one", "two", "three", "two", "three"]
     assert log.heard()[3:] == [("one", True), ("two", False), ("three", False)]
     assert [record.resumed for record in records] == [0, 0, 1]
-    assert first[2].seconds < records[2].seconds < first[2].seconds + 60
     assert run_stages(stages, tmp_path, {"seed": 1}, log.report) == records
 
 
