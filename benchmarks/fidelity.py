@@ -20,12 +20,12 @@ import sanderling
 from sanderling.core.record import Trajectory
 from sanderling.data.importing import import_all
 from sanderling.evaluate.fidelity.measure import BUILT_IN, LIMITS, Figure, Part, by_question, part
-from sanderling.evaluate.fidelity.page import interval, number
+from sanderling.evaluate.fidelity.page import figure_rows
 from sanderling.evaluate.statistics import mean_interval
 from sanderling.runs.files import replace_file
 from sanderling.runs.provenance import machine
 from sanderling.world.addresses import canonical_url
-from sanderling.world.fidelity import QueryRow, Settings, VisitRow, compare_searches, compare_visits, recorded_calls
+from sanderling.world.fidelity import Row, Settings, compare_searches, compare_visits, recorded_calls
 from sanderling.world.local import LocalWorld
 from sanderling.world.recorded import Unit, built_from, key_of, pages_from_trajectories, place_of, was_asked
 
@@ -38,8 +38,8 @@ SETTINGS = Settings()
 class Pool:
     """Rows of several comparisons."""
 
-    queries: list[QueryRow] = field(default_factory=list)
-    visits: list[VisitRow] = field(default_factory=list)
+    queries: list[Row] = field(default_factory=list)
+    visits: list[Row] = field(default_factory=list)
     asked: set[str] = field(default_factory=set)
     dropped: int = 0
     """Lists left out, as the build knew their very query."""
@@ -47,7 +47,7 @@ class Pool:
     def figures(self, label: str, remark: str, trajectories: int) -> Part:
         """The figures of all rows."""
         counts = {"trajectories": trajectories, "distinct_queries": len(self.asked), "asked_before": self.dropped}
-        return part(label, remark, self.queries, self.visits, **counts, k=SETTINGS.k, seed=SEED)
+        return part(label, remark, self.queries, self.visits, **counts, seed=SEED)
 
 
 def put(pool: Pool, built: Sequence[Trajectory], asked: Sequence[Trajectory], *, drop: bool) -> None:
@@ -132,9 +132,8 @@ def main() -> None:
     print(attempts)
     for found in parts:
         print(f"\n{found.label}: {found.searches} lists, {found.questions} questions, {found.asked_before} dropped")
-        for figure in (*found.figures, *found.domains):
-            spans = (interval(figure.name, figure.interval), interval(figure.name, figure.interval_by_question))
-            print(f"  {figure.name:24} n={figure.n:<5} {number(figure):>10}   {spans[0]:24} {spans[1]}")
+        for figure, n, value, over_queries, over_questions in figure_rows(found):
+            print(f"  {figure.name:24} n={n:<5} {value:>10}   {over_queries:24} {over_questions}")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
 from sanderling.data.importing import import_all
-from sanderling.evaluate.fidelity.measure import measures, part
+from sanderling.evaluate.fidelity.measure import part
 from sanderling.world.contract import Page
 from sanderling.world.fidelity import (
     Settings,
@@ -56,7 +56,7 @@ def rows(*observations: str, settings: Settings | None = None):
 def test_the_floor_needs_another_question():
     calls = recorded_calls([trajectory("t", "q", results(("tern", [("https://b.example/tern", "x")]), ("moor", [])))])
     first, _ = compare_searches(calls.searches, WORLD, holds, Settings())
-    assert first.values["overlap_floor"] is None
+    assert "overlap_floor" not in first.values
     assert first.values["overlap"] == 0.0  # www.b.example is another address
 
 
@@ -88,10 +88,6 @@ SEEN = (results((QUERY, [(OTHER, "a heron"), (GOLD, "Painted by ANNA BEL.")])), 
         ("In 12019 steps", ["2019"], False),
         ("以 外星人 为 题", ["外星人"], True),
         ("anything", [], False),
-        ("Vitamin C, written down", ["C++"], False),
-        ("They used C++, it says", ["C++"], True),
-        ("It was 40 degrees", ["-40"], False),
-        ("It was \u221240 degrees", ["-40"], True),
     ],
 )
 def test_an_answer_stands_side_by_side_and_in_order(text, answers, held):
@@ -111,14 +107,12 @@ def test_where_answering_pages_rank_and_what_snippets_give_away():
     pages = [Page(url=GOLD, title="Herons", text="Herons, and who paints herons."), Page(url=NEWS, title="n", text="Anna Bel")]
     world = LocalWorld.in_memory(pages, name="w")
     rows = compare_searches(calls.searches, world, lambda url: world.page(url) is not None, Settings(k=3))
-    assert [row.gold_ranks for row in rows] == [(2, 1), (0, 1)]
-    found = {figure.name: figure for figure in measures(rows, [], seed=0)}
-    assert {name: found[name].value for name in found if "gold" in name or "leak" in name} == {
+    whole = part("l", "r", rows, [], trajectories=2, distinct_queries=1, asked_before=0, seed=0)
+    assert whole.gold_questions == 1
+    assert {one.name: one.value for one in whole.figures if "gold" in one.name or "leak" in one.name} == {
         "gold_listed_recorded": 0.5, "gold_listed_world": 1.0, "gold_rr_recorded": 0.25, "gold_rr_world": 1.0,
         "leak_recorded": 0.5, "leak_world": 0.0, "leak_share_recorded": 0.25, "leak_share_world": 0.0,
     }  # fmt: skip
-    whole = part("l", "r", rows, [], trajectories=2, distinct_queries=1, asked_before=0, seed=0, k=3)
-    assert (whole.gold_questions, whole.gold_ranks_recorded, whole.gold_ranks_world) == (1, (0, 1, 0, 1), (2, 0, 0, 0))
 
 
 KEYS = st.lists(st.sampled_from("abcdefghijkl"), unique=True, max_size=12)
@@ -186,30 +180,6 @@ def test_both_are_symmetric_and_within_bounds(a, b, p, k):
         assert value is None or 0.0 <= value <= 1.0
 
 
-@given(KEYS.filter(bool), PERSISTENCE, st.data())
-def test_more_in_common_is_never_less(a, p, data):
-    """A stranger in the other list replaced, in its place, by an item of the first that it lacks."""
-    b = [item if data.draw(st.booleans()) else item.upper() for item in data.draw(st.permutations(a))]
-    missing = [item for item in a if item not in b]
-    strangers = [index for index, item in enumerate(b) if item.isupper()]
-    if not missing:
-        return
-    better = list(b)
-    better[data.draw(st.sampled_from(strangers))] = data.draw(st.sampled_from(missing))
-    assert rank_biased_overlap(a, better, p) > rank_biased_overlap(a, b, p)
-    assert all(overlap_at(a, better, k) >= overlap_at(a, b, k) for k in range(1, len(a) + 1))
-
-
-@pytest.mark.parametrize("p", [0.0, 1.0, -1.0, float("nan")])
-def test_impossible_parameters_are_refused(p):
-    with pytest.raises(ValueError, match="p is"):
-        rank_biased_overlap("a", "a", p)
-    with pytest.raises(ValueError, match="d is"):
-        weight_of_top(1, p)
-    with pytest.raises(ValueError, match="k is"):
-        overlap_at("a", "a", 0)
-
-
 MANY = [trajectory(f"t{n}", f"question {n // 2}", results((f"query {n}", []))) for n in range(400)]
 
 
@@ -261,5 +231,5 @@ def test_what_is_held_out_is_not_in_the_world():
     world = LocalWorld.in_memory(pages, name="recorded")
     searches = recorded_calls(held[:5]).searches + recorded_calls(built[:5]).searches
     rows = compare_searches(searches, world, lambda url: world.page(url) is not None, Settings())
-    assert all(row.values["coverage"] == 1.0 for row in rows[-3:] if row.lengths_recorded)
-    assert all((row.values["overlap"] or 0.0) <= (row.values["coverage"] or 0.0) + 1e-9 for row in rows)
+    assert all(row.values["coverage"] == 1.0 for row in rows[-3:] if row.lengths[0])
+    assert all((row.values.get("overlap") or 0.0) <= (row.values.get("coverage") or 0.0) + 1e-9 for row in rows)

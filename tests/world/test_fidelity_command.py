@@ -53,7 +53,7 @@ def test_trajectories_that_are_added_later_are_not_held_out(recordings, tmp_path
 def test_impossible_options(recordings, tmp_path):
     world = tmp_path / "w"
     run("build", "recorded", "--from", recordings, "--out", world, "--hold-out", 0.4)
-    with pytest.raises(UserError, match="--p is 1"):
+    with pytest.raises(UserError, match="p: "):
         run("fidelity", world, "--against", recordings, "--out", tmp_path / "o", "--set", "p=1")
     with pytest.raises(UserError, match="There is no"):
         run("fidelity", world, "--against", tmp_path / "none", "--out", tmp_path / "o")

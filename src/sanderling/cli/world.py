@@ -84,8 +84,7 @@ Out = Annotated[Path, typer.Option("--out", help="Directory of the new world; mu
 AsProfile = Annotated[
     str | None, typer.Option("--profile", help=f"Show what an agent of this profile reads: {', '.join(PROFILES)}.")
 ]
-Results = Annotated[list[Path] | None, typer.Option(help="An evaluation's result (JSON); repeat it, one for each agent.")]
-Episodes = Annotated[list[Path] | None, typer.Option(help="Trajectories of these agents; repeat for several files.")]
+Results = Annotated[list[Path], typer.Option(help="An evaluation's result (JSON); repeat it, one for each agent.")]
 RecordedCalls = Annotated[
     Path, typer.Option("--from", help="Directory of recorded trajectories, of any known layout, or a file of ask --record.")
 ]
@@ -468,54 +467,38 @@ def fidelity(
 ) -> None:
     """Compare a world with recorded calls that it was not built from."""
     from sanderling.evaluate.fidelity.measure import FidelityConfig, measure_fidelity
-    from sanderling.evaluate.fidelity.page import HTML_NAME, interval, number, sentence
+    from sanderling.evaluate.fidelity.page import HTML_NAME, figure_rows, sentence
 
     config = settings(FidelityConfig, None, sets, {"built_in": built_in, "search": mode})
     report = measure_fidelity(directory, against, out, config)
     for part in report.parts:
         found = table("measure", ">n", ">mean", ">95% over queries", ">over questions", title=part.label)
-        for one in (*part.figures, *part.domains):
-            spans = (interval(one.name, one.interval), interval(one.name, one.interval_by_question))
-            found.add_row(one.name, f"{one.n:,}", number(one), *spans)
+        for one, *cells in figure_rows(part):
+            found.add_row(one.name, *cells)
         show(sentence(part, config.k), found, error=True)
     show(f"The report, with what it cannot show: {out / HTML_NAME}", error=True)
 
 
 @app.command("agents")
 def agents(
-    local: Results = None,
-    live: Results = None,
-    local_episodes: Episodes = None,
-    live_episodes: Episodes = None,
+    local: Results,
+    live: Results,
     seed: Annotated[int, typer.Option("--seed", help="Of the intervals.")] = 0,
 ) -> None:
-    """Compare agents in a world (--local) with the same agents elsewhere (--live): rankings, and calls per episode."""
-    from sanderling.evaluate.fidelity.agents import compare_agents, compare_calls, episode_calls, results_by_agent
+    """Compare agents in a world (--local) with the same agents elsewhere (--live): whether both rank them alike."""
+    from sanderling.evaluate.fidelity.agents import compare_agents, results_by_agent
 
-    if not (local and live) and not (local_episodes and live_episodes):
-        raise UserError("Give results with --local and --live, or trajectories with --local-episodes and --live-episodes.")
-    if local and live:
-        found = compare_agents(results_by_agent(local), results_by_agent(live), seed=seed)
-        scores = table("agent", ">local", ">live")
-        for row in found.agents:
-            scores.add_row(Text(row.agent), f"{row.local:.1%}", f"{row.live:.1%}")
-        show(scores)
-        if found.tau_b is None:
-            show("All agents tie in one place: their rankings cannot be compared.")
-        else:
-            span = "" if found.interval is None else f" (95% over questions {found.interval[0]:.2f} to {found.interval[1]:.2f})"
-            show(
-                f"Kendall's tau-b {found.tau_b:.2f}{span}, {len(found.agents)} agents, {found.questions} common questions; "
-                f"rankings without relation agree as much with chance {found.p_value:.3f}."
-            )
-        show(*(f"ordered otherwise: {first}, {second}" for first, second in found.discordant))
-    for role, what in (("", "calls"), ("search", "searches"), ("visit", "visits")) if local_episodes and live_episodes else ():
-        calls = compare_calls(episode_calls(local_episodes or (), role), episode_calls(live_episodes or (), role))
-        sides = ", ".join(
-            f"{name} mean {side.mean:.1f}, median {side.quantiles['0.5']:g}, 90% {side.quantiles['0.9']:g} (n {side.episodes})"
-            for name, side in (("local", calls.local), ("live", calls.live))
-        )
-        show(f"{what} per episode: {sides}; distance of the distributions {calls.distance:.1%}")
+    found = compare_agents(results_by_agent(local), results_by_agent(live), seed=seed)
+    scores = table("agent", ">local", ">live")
+    for row in found.agents:
+        scores.add_row(Text(row.agent), f"{row.local:.1%}", f"{row.live:.1%}")
+    show(scores)
+    if found.tau_b is None:
+        show("All agents tie in one place: their rankings cannot be compared.")
+    else:
+        span = "" if found.interval is None else f" (95% over questions {found.interval[0]:.2f} to {found.interval[1]:.2f})"
+        show(f"Kendall's tau-b {found.tau_b:.2f}{span}, {len(found.agents)} agents, {found.questions} common questions.")
+    show(*(f"ordered otherwise: {first}, {second}" for first, second in found.discordant))
 
 
 # faults and orders

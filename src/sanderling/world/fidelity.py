@@ -7,7 +7,6 @@ the share of recorded URLs that the world holds at all: no ranking can show more
 """
 
 import math
-import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from pathlib import Path
 
 from sanderling.core.observations import ListedPage, read_observation
 from sanderling.core.record import NodeKind, Trajectory
-from sanderling.core.text import normalised, shingles
+from sanderling.core.text import shingles
 from sanderling.core.types import ToolStatus
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import SearchHit, World, answered
@@ -23,10 +22,7 @@ from sanderling.world.text import word_count, words
 
 MEASURES: Mapping[str, str] = tomllib.loads(Path(__file__).with_name("fidelity.toml").read_text(encoding="utf-8"))
 """What each value of a row means."""
-_TOO_COMMON = frozenset({"yes", "no", "true", "false", "none", "unknown"})
-_FEWEST_CHARS = 3
-_SIGNED = re.compile(r"(?:^|(?<=[\s(]))[-\u2212\u2013]\d|[^\W\d_][+#](?!\w)|\+\+")
-"""Signs of an answer that words lose (C++, -40)."""
+Values = dict[str, float | None]
 
 
 @dataclass(frozen=True)
@@ -42,13 +38,12 @@ class RecordedSearch:
 
 @dataclass(frozen=True)
 class RecordedVisit:
-    """One page that was asked for, and what came back of it."""
+    """One page that was asked for, and what came back: its own words, else its summary; empty for a failure."""
 
     group: str
     url: str
     goal: str
     text: str
-    """The page's own words as they were rendered; its summary where nothing else was recorded; empty for a failure."""
     status: ToolStatus
 
 
@@ -89,15 +84,14 @@ def recorded_calls(trajectories: Iterable[Trajectory]) -> RecordedCalls:
 
 def telling(answers: Iterable[str]) -> tuple[str, ...]:
     """The answers that say something by standing in a text (neither short nor yes or no), each once, in order."""
-    told = (answer.strip() for answer in answers)
-    return tuple(dict.fromkeys(a for a in told if len(a) >= _FEWEST_CHARS and a.casefold() not in _TOO_COMMON and words(a)))
+    common = {"yes", "no", "true", "false", "none", "unknown"}
+    return tuple(dict.fromkeys(a for a in map(str.strip, answers) if len(a) >= 3 and a.casefold() not in common and words(a)))
 
 
 def holds_answer(text: str, answers: Sequence[str]) -> bool:
-    """Whether the words of one of the answers stand in the text, side by side and in order, with their signs if any."""
+    """Whether the words of one of the answers stand in the text, side by side and in order."""
     spoken = f" {' '.join(words(text))} "
-    found = [answer for answer in answers if f" {' '.join(words(answer))} " in spoken]
-    return any(not _SIGNED.search(answer) or f" {normalised(answer)} " in f" {normalised(text)} " for answer in found)
+    return any(f" {' '.join(words(answer))} " in spoken for answer in answers)
 
 
 def gold_pages(trajectories: Iterable[Trajectory]) -> Mapping[str, frozenset[str]]:
@@ -121,15 +115,9 @@ def gold_pages(trajectories: Iterable[Trajectory]) -> Mapping[str, frozenset[str
 
 
 def overlap_at(a: Sequence[str], b: Sequence[str], k: int) -> float | None:
-    """Shared keys among the first k of each, over min(k, length of the longer list); in [0, 1], symmetric; None for empty ones.
-
-    A key that occurs again counts once, at its first rank. Raises ValueError for k < 1.
-    """
-    if k < 1:
-        raise ValueError(f"k is {k}: it must be at least 1")
-    first, second = list(dict.fromkeys(a)), list(dict.fromkeys(b))
-    depth = min(k, max(len(first), len(second)))
-    return len(set(first[:k]) & set(second[:k])) / depth if depth else None
+    """Shared keys among the first k of each, over min(k, length of the longer list); symmetric; None for empty lists."""
+    depth = min(k, max(len(a), len(b)))
+    return len(set(a[:k]) & set(b[:k])) / depth if depth else None
 
 
 def rank_biased_overlap(a: Sequence[str], b: Sequence[str], p: float) -> float | None:
@@ -137,11 +125,9 @@ def rank_biased_overlap(a: Sequence[str], b: Sequence[str], p: float) -> float |
 
     Webber, Moffat and Zobel 2010 ("A similarity measure for indefinite rankings", ACM TOIS 28(4)), equation 32: agreement at
     depth d weighs (1 - p) p^(d-1); beyond the lists the agreement at their ends is assumed to go on. ``p``: the chance that a
-    reader looks one rank further. Raises ValueError for p outside (0, 1).
+    reader looks one rank further, in (0, 1).
     """
-    if not 0.0 < p < 1.0:
-        raise ValueError(f"p is {p}: it must lie between 0 and 1")
-    short, long = sorted((list(dict.fromkeys(a)), list(dict.fromkeys(b))), key=len)
+    short, long = sorted((a, b), key=len)
     if not short:
         return 0.0 if long else None
     shared = [len(set(short[:d]) & set(long[:d])) for d in range(1, len(long) + 1)]
@@ -153,9 +139,7 @@ def rank_biased_overlap(a: Sequence[str], b: Sequence[str], p: float) -> float |
 
 
 def weight_of_top(d: int, p: float) -> float:
-    """Share of the weight of RBO that the first d ranks carry (equation 21): 0.86 for d = 10 and p = 0.9. Raises ValueError."""
-    if d < 1 or not 0.0 < p < 1.0:
-        raise ValueError(f"d is {d} and p is {p}: d must be at least 1, and p between 0 and 1")
+    """Share of the weight of RBO that the first d ranks carry (equation 21): 0.86 for d = 10 and p = 0.9."""
     tail = math.log(1.0 / (1.0 - p)) - sum(p**i / i for i in range(1, d))
     return 1.0 - p ** (d - 1) + (1.0 - p) / p * d * tail
 
@@ -173,23 +157,15 @@ def containment(of: str, within: str) -> float | None:
 
 
 def near_duplicates(texts: Sequence[str], at: float) -> float | None:
-    """Share of the texts that nearly repeat an *earlier* one: Jaccard of 3-word shingles of at least ``at``.
-
-    None for an empty list; a text without words repeats nothing.
-    """
+    """Share of the texts that nearly repeat an earlier one: Jaccard of 3-word shingles of at least ``at``; None for none."""
     runs = [shingles(words(text)) for text in texts]
-    repeats = sum(
-        any(here and len(here & before) / len(here | before) >= at for before in runs[:index])
-        for index, here in enumerate(runs)
-    )
+    alike = ((here, runs[:index]) for index, here in enumerate(runs) if here)
+    repeats = sum(any(len(here & one) / len(here | one) >= at for one in earlier) for here, earlier in alike)
     return repeats / len(texts) if texts else None
 
 
 def domain(url: str) -> str:
-    """The host of an address without ``www.``; empty for an address without a host.
-
-    The list of public suffixes is not known here, so ``a.example.org`` and ``b.example.org`` are two.
-    """
+    """The host of an address without ``www.``; empty for an address without a host."""
     _, found, rest = canonical_url(url).partition("://")
     host = rest.partition("/")[0].partition("?")[0].rpartition("@")[2] if found else ""
     return host.removeprefix("www.")
@@ -207,32 +183,18 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class QueryRow:
-    """One recorded query, put to the world."""
+class Row:
+    """One recorded query or visit, put to the world; domains and snippet lengths of the recorded list and of the world's."""
 
     group: str
-    values: Mapping[str, float | None]
-    domains_recorded: tuple[str, ...]
-    domains_world: tuple[str, ...]
-    lengths_recorded: tuple[int, ...]  # words of each snippet
-    lengths_world: tuple[int, ...]
-    gold_ranks: tuple[int, int] | None = None
-    """Rank of the first answering page in the recorded and in the world's list, from 1, 0: not listed; None: none is known."""
-
-
-@dataclass(frozen=True)
-class VisitRow:
-    """One recorded visit, put to the world."""
-
-    group: str
-    values: Mapping[str, float | None]
-    recorded: ToolStatus
-    world: ToolStatus
+    values: Values
+    domains: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    lengths: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
 
 
 def compare_searches(
     searches: Sequence[RecordedSearch], world: World, holds: Callable[[str], bool], settings: Settings
-) -> list[QueryRow]:
+) -> list[Row]:
     """A row for each recorded list, in order. ``holds``: whether the world has a page of an address.
 
     The floor of a list is the world's answer to the next query, going round, of another question that recorded results.
@@ -244,85 +206,86 @@ def compare_searches(
     ]
     rows = []
     for index, search in enumerate(searches):
-        urls, listed = recorded[index], _addresses(shown[index])
         ahead = ((index + step) % len(searches) for step in range(1, len(searches)))
         other = next((at for at in ahead if searches[at].hits and searches[at].group != search.group), None)
-        foreign = None if other is None else _addresses(shown[other])[: len(urls)]
-        values = _ranking(urls, listed, foreign, holds, settings)
-        hits = search.hits[: settings.k]
-        theirs = {canonical_url(hit.url): hit.snippet for hit in reversed(hits)}
-        pairs = [(theirs[url], hit.snippet) for hit in shown[index] if (url := canonical_url(hit.url)) in theirs]
-        values["snippet_jaccard"] = _mean([jaccard(a, b) for a, b in pairs])
-        values["snippet_containment"] = _mean([containment(a, b) for a, b in pairs])
-        domains, lengths, ranks = [], [], []
-        sides: list[tuple[str, Sequence[ListedPage | SearchHit], Sequence[str]]]
-        sides = [("recorded", hits, urls), ("world", shown[index], listed[: settings.k])]
+        foreign = None if other is None else _addresses(shown[other])
+        urls, listed, hits = recorded[index], _addresses(shown[index]), search.hits[: settings.k]
+        values = _ranking(urls, listed, foreign, holds, settings) | _snippets(hits, shown[index])
+        sides = (("recorded", hits, urls), ("world", shown[index], listed[: settings.k]))
         for side, results, addresses in sides:
-            texts = [f"{hit.title}\n{hit.snippet}" for hit in results]
-            domains.append(tuple(domain(hit.url) for hit in results))
-            lengths.append(tuple(word_count(hit.snippet) for hit in results))
-            values[f"snippet_words_{side}"] = _mean(lengths[-1])
-            values[f"domains_{side}"] = len(set(domains[-1])) / len(results) if results else None
-            values[f"duplicates_{side}"] = near_duplicates(texts, settings.near_duplicate_at)
-            if search.gold and search.hits:
-                ranks.append(next((rank for rank, url in enumerate(addresses, start=1) if url in search.gold), 0))
-            values[f"gold_listed_{side}"] = float(ranks[-1] > 0) if ranks else None
-            values[f"gold_rr_{side}"] = (1.0 / ranks[-1] if ranks[-1] else 0.0) if ranks else None
-            told = [holds_answer(text, search.answers) for text in texts] if search.answers and search.hits else None
-            values[f"leak_{side}"] = None if told is None else float(any(told))
-            values[f"leak_share_{side}"] = _mean(told or [])
-        gold_ranks = (ranks[0], ranks[1]) if ranks else None
-        rows.append(QueryRow(search.group, values, domains[0], domains[1], lengths[0], lengths[1], gold_ranks))
+            values |= {f"{name}_{side}": value for name, value in _list(search, results, addresses, settings).items()}
+        domains, lengths = zip(*((_domains(results), _lengths(results)) for _, results, _ in sides), strict=True)
+        rows.append(Row(search.group, values, domains, lengths))
     return rows
 
 
+Results = Sequence[ListedPage | SearchHit]
+
+
 def _ranking(
-    urls: Sequence[str],
-    listed: Sequence[str],
-    foreign: Sequence[str] | None,
-    holds: Callable[[str], bool],
-    settings: Settings,
-) -> dict[str, float | None]:
+    urls: Sequence[str], listed: Sequence[str], foreign: Sequence[str] | None, holds: Callable[[str], bool], settings: Settings
+) -> Values:
     """Addresses compared; ``foreign``: those that the world lists for another question."""
-    values: dict[str, float | None] = dict.fromkeys(tuple(MEASURES)[:8])
-    if urls:
-        held = [url for url in urls if holds(url)]
-        values["overlap"] = overlap_at(urls, listed, settings.k)
-        values["rbo"] = rank_biased_overlap(urls, listed, settings.p)
-        values["coverage"] = len(held) / len(urls)
-        values["found_of_held"] = len(set(held) & set(listed)) / len(held) if held else None
-        values["results_recorded"] = float(len(urls))
-        values["results_world"] = float(len(listed))
-    if urls and foreign is not None:
-        values["overlap_floor"] = overlap_at(urls, foreign, settings.k)
-        values["rbo_floor"] = rank_biased_overlap(urls, foreign, settings.p)
+    if not urls:
+        return {}
+    held = [url for url in urls if holds(url)]
+    values: Values = {"coverage": len(held) / len(urls), "results_recorded": len(urls), "results_world": len(listed)}
+    values["found_of_held"] = len(set(held) & set(listed)) / len(held) if held else None
+    for suffix, others in (("", listed), ("_floor", None if foreign is None else foreign[: len(urls)])):
+        if others is not None:
+            values[f"overlap{suffix}"] = overlap_at(urls, others, settings.k)
+            values[f"rbo{suffix}"] = rank_biased_overlap(urls, others, settings.p)
+    return values
+
+
+def _snippets(hits: Results, shown: Results) -> Values:
+    """The two snippets of each page that both list."""
+    theirs = {canonical_url(hit.url): hit.snippet for hit in reversed(hits)}
+    pairs = [(theirs[url], hit.snippet) for hit in shown if (url := canonical_url(hit.url)) in theirs]
+    return {f"snippet_{measure.__name__}": _mean(measure(a, b) for a, b in pairs) for measure in (jaccard, containment)}
+
+
+def _list(search: RecordedSearch, results: Results, addresses: Sequence[str], settings: Settings) -> Values:
+    """One side's list alone."""
+    texts, sites = [f"{hit.title}\n{hit.snippet}" for hit in results], _domains(results)
+    values: Values = {"snippet_words": _mean(_lengths(results)), "domains": len(set(sites)) / len(sites) if sites else None}
+    values["duplicates"] = near_duplicates(texts, settings.near_duplicate_at)
+    if search.gold and search.hits:
+        rank = next((rank for rank, url in enumerate(addresses, start=1) if url in search.gold), 0)
+        values |= {"gold_listed": float(rank > 0), "gold_rr": 1.0 / rank if rank else 0.0}
+    if search.answers and search.hits:
+        leaks = [holds_answer(text, search.answers) for text in texts]
+        values |= {"leak": float(any(leaks)), "leak_share": _mean(leaks)}
     return values
 
 
 def compare_visits(
     visits: Sequence[RecordedVisit], world: World, holds: Callable[[str], bool], settings: Settings
-) -> list[VisitRow]:
+) -> list[Row]:
     """A row for each recorded visit, in order."""
     rows = []
     for visit in visits:
         reply = answered(world.visit(visit.url, visit.goal, max_words=settings.visit_words))
         failed = visit.status is not ToolStatus.OK, reply.status is not ToolStatus.OK
-        both = not any(failed)
-        values: dict[str, float | None] = {
-            "visit_held": float(holds(visit.url)),
-            "visit_failed_recorded": float(failed[0]),
-            "visit_failed_world": float(failed[1]),
-            "visit_same_outcome": float(failed[0] == failed[1]),
-            "extract_jaccard": jaccard(visit.text, reply.text) if both else None,
-            "extract_containment": containment(visit.text, reply.text) if both else None,
-            "extract_words_recorded": float(word_count(visit.text)) if both else None,
-            "extract_words_world": float(word_count(reply.text)) if both else None,
-        }
-        rows.append(VisitRow(visit.group, values, visit.status, reply.status))
+        values: Values = {"visit_held": float(holds(visit.url)), "visit_same_outcome": float(failed[0] == failed[1])}
+        values |= {"visit_failed_recorded": float(failed[0]), "visit_failed_world": float(failed[1])}
+        if not any(failed):
+            values |= {"extract_jaccard": jaccard(visit.text, reply.text)}
+            values |= {"extract_containment": containment(visit.text, reply.text)}
+            values |= {"extract_words_recorded": word_count(visit.text), "extract_words_world": word_count(reply.text)}
+        rows.append(Row(visit.group, values))
     return rows
 
 
-def _addresses(hits: Iterable[ListedPage | SearchHit]) -> tuple[str, ...]:
+def _domains(results: Results) -> tuple[str, ...]:
+    return tuple(domain(hit.url) for hit in results)
+
+
+def _lengths(results: Results) -> tuple[int, ...]:
+    return tuple(word_count(hit.snippet) for hit in results)
+
+
+def _addresses(hits: Results) -> tuple[str, ...]:
     """Canonical URLs in order, each once, at its first place."""
     return tuple(dict.fromkeys(canonical_url(hit.url) for hit in hits))
 

@@ -1,11 +1,10 @@
 """How far a world resembles recorded calls that it was not built from: the measure, its figures, and what they cannot show.
 
-The values of each recorded query and visit are `world.fidelity`'s; here they become means with their n and two 95% intervals
-each, and distributions. The first interval resamples queries (or visits), the second whole questions: queries of one question
-depend on each other, so the second is the honest one where questions are few. Means are over the rows in which a measure is
-defined. Figures of domains are of all results together; their interval is the figure ± 1.96 standard deviations of its
-bootstrap over queries, because resampling repeats lists and shifts such figures. A report holds numbers and counts only:
-neither texts nor addresses.
+The values of each recorded query and visit are `world.fidelity`'s; here they become means over the rows in which a measure is
+defined, with two 95% intervals. The first resamples queries (or visits), the second whole questions: queries of one question
+depend on each other, so the second is the honest one where questions are few. Figures of domains are of all results together;
+their interval is the figure ± 1.96 standard deviations of its bootstrap over queries, because resampling repeats lists and
+shifts such figures. A report holds numbers and counts only: neither texts nor addresses.
 
 Example: ``measure_fidelity(Path("worlds/w"), Path("recorded"), Path("report"), FidelityConfig(k=5)).parts[0].figures``
 """
@@ -13,8 +12,7 @@ Example: ``measure_fidelity(Path("worlds/w"), Path("recorded"), Path("report"), 
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -29,51 +27,30 @@ from sanderling.core.record import Trajectory
 from sanderling.core.types import ToolStatus
 from sanderling.data.recorded_source import read_recorded
 from sanderling.evaluate.reports.recipe import RunFacts
-from sanderling.evaluate.statistics import (
-    FloatArray,
-    Interval,
-    bootstrap_interval,
-    constant_interval,
-    mean_interval,
-)
+from sanderling.evaluate.statistics import FloatArray, Interval, bootstrap_interval, constant_interval, mean_interval
 from sanderling.runs.files import or_cannot
-from sanderling.runs.provenance import command_line, machine, peak_memory_mb
+from sanderling.runs.provenance import command_line, machine
 from sanderling.world.contract import World, answered
 from sanderling.world.disk.index import SearchMode
 from sanderling.world.disk.store import read_manifest
-from sanderling.world.fidelity import (
-    MEASURES,
-    QueryRow,
-    Settings,
-    VisitRow,
-    compare_searches,
-    compare_visits,
-    recorded_calls,
-    weight_of_top,
-)
+from sanderling.world.fidelity import MEASURES, Row, Settings, compare_searches, compare_visits, recorded_calls, weight_of_top
 from sanderling.world.opening import open_as_met
 from sanderling.world.recorded import BuiltFrom, Unit, read_built_from, sides, was_asked
 
 UNSEEN = "held out"
 BUILT_IN = "built in (upper bound)"
 LIMITS = (
-    "Nothing here was measured against today's web: the only reference is what was recorded, and no live engine was asked.",
-    "The recorded lists come from commercial engines that are not named, at dates that are not known, in several set-ups; two "
-    "live engines, or one on two days, would not agree fully either, and how far they would is not known here.",
+    "Nothing here was measured against today's web: the only reference is what was recorded, and no live engine was asked. Two "
+    "live engines, or one on two days, would not agree fully either.",
     "The world ranks by words; a commercial engine ranks by much else. Low agreement of ranks is not low quality for an agent: "
-    "relevance was judged by nobody, and whether agents do equally well in both is another measure.",
-    "Coverage is bounded by what was recorded. A world of recorded trajectories holds the pages that others met; it does not "
-    "know what else the web would have shown.",
+    "relevance was judged by nobody.",
+    "Coverage is bounded by what was recorded: a world of recorded trajectories holds the pages that others met.",
     "Recorded extracts were written by a language model that was given a goal; the world cuts passages. Shared words measure "
-    "both differences at once. Why a recorded visit failed is mostly not told.",
+    "both differences at once.",
     "Answering pages and leaks are found by words, and nobody judged them. Answering pages are those that recorded agents "
-    "opened, mostly from the recorded lists themselves: the recorded side of these figures is favoured by construction.",
-    "Latencies were not recorded in trajectories, so none are compared. A domain is a host name without www.",
+    "opened: the recorded side of these figures is favoured by construction.",
 )
 """What the figures cannot show, in plain words."""
-STEP = 5
-"""Words between two points of a distribution of lengths."""
-_MOST_WORDS = 100
 _RESAMPLES = 2_000
 _DOMAIN_RESAMPLES = 500
 _CHUNK = 100
@@ -85,7 +62,7 @@ class FidelityConfig(Frozen):
 
     k: int = Field(10, ge=1)
     """Results compared of each list."""
-    p: float = 0.9
+    p: float = Field(0.9, gt=0.0, lt=1.0)
     """Persistence of rank-biased overlap, between 0 and 1."""
     snippet_words: int = Field(30, ge=1)
     """Most words of the world's snippets."""
@@ -105,27 +82,16 @@ class _Model(Frozen):
 
 
 class Figure(_Model):
-    """One number."""
+    """A mean over the n rows in which it is defined."""
 
     name: str
     meaning: str
     n: int
-    """Rows in which it is defined."""
     value: float | None
     interval: Interval | None
     """95%, over queries or visits; None for fewer than two."""
     interval_by_question: Interval | None = None
     """95%, over questions; None where there is one question only."""
-
-
-class Lengths(_Model):
-    """Words of all snippets of one side."""
-
-    n: int
-    mean: float | None
-    quantiles: dict[str, float]
-    cumulative: tuple[float, ...]
-    """Share of the snippets with at most 0, 5, 10 ... words."""
 
 
 class Part(_Model):
@@ -143,18 +109,10 @@ class Part(_Model):
     visits: int
     figures: tuple[Figure, ...]
     domains: tuple[Figure, ...]
-    snippets_recorded: Lengths
-    snippets_world: Lengths
     snippet_distance: float | None
-    """Kolmogorov-Smirnov distance of the two distributions of lengths."""
-    visits_recorded: dict[str, int]
-    """Status -> count."""
-    visits_world: dict[str, int]
-    gold_questions: int = 0
+    """Kolmogorov-Smirnov distance of the two distributions of the lengths of snippets."""
+    gold_questions: int
     """Questions with a known answering page."""
-    gold_ranks_recorded: tuple[int, ...] = ()
-    """Lists whose first answering page has rank 1, 2, … k; last, those that list none."""
-    gold_ranks_world: tuple[int, ...] = ()
 
 
 class FidelityReport(_Model):
@@ -175,9 +133,6 @@ class FidelityReport(_Model):
     limits: tuple[str, ...] = LIMITS
 
 
-# A comparison ---------------------------------------------------------------------------------------------------------------
-
-
 def measure_fidelity(directory: Path, against: Path, out: Path, config: FidelityConfig) -> FidelityReport:
     """Compare a world's directory with recorded trajectories, or a recording, and write page and JSON into ``out``.
 
@@ -185,15 +140,16 @@ def measure_fidelity(directory: Path, against: Path, out: Path, config: Fidelity
     """
     from sanderling.evaluate.fidelity.page import write_fidelity
 
-    if not 0.0 < config.p < 1.0:
-        raise UserError(f"--p is {config.p:g}: give a number between 0 and 1, such as 0.9.")
     started = time.perf_counter()
     manifest, known = read_manifest(directory), read_built_from(directory)
     world = open_as_met(directory, search=config.search)
     with or_cannot(f"make {out}", "choose another place with --out"):
         out.mkdir(parents=True, exist_ok=True)
-    comparison = _Comparison(world, manifest.source, known, config)
-    parts, same_question, remarks = comparison.parts(read_recorded(against).trajectories)
+    if known is None and manifest.source.startswith("recorded"):
+        raise UserError("This recorded world does not say which trajectories it was built from: build it again.")
+    parts, same_question, remarks = _parts(world, known, read_recorded(against).trajectories, config)
+    if known is not None and " + " in manifest.source:
+        remarks.append("This world has other sources too: nothing shows that none of them holds what these trajectories met.")
     run = RunFacts(
         command=command_line(),
         seed=config.seed,
@@ -201,7 +157,6 @@ def measure_fidelity(directory: Path, against: Path, out: Path, config: Fidelity
         machine=machine(),
         version=sanderling.__version__,
         seconds=round(time.perf_counter() - started, 1),
-        peak_memory_mb=round(peak_memory_mb(0)),
     )
     report = FidelityReport(
         run=run,
@@ -219,70 +174,62 @@ def measure_fidelity(directory: Path, against: Path, out: Path, config: Fidelity
     return report
 
 
-@dataclass(frozen=True)
-class _Comparison:
-    """A world to be compared; ``known``: the trajectories it was built from, None for one that remembers none."""
+def _parts(
+    world: World, known: BuiltFrom | None, trajectories: Sequence[Trajectory], config: FidelityConfig
+) -> tuple[list[Part], int, list[str]]:
+    """The parts, how many trajectories were left out for their question, and remarks.
 
-    world: World
-    source: str
-    known: BuiltFrom | None
-    config: FidelityConfig
-
-    def parts(self, trajectories: Sequence[Trajectory]) -> tuple[list[Part], int, list[str]]:
-        """The parts, how many trajectories were left out for their question, and remarks."""
-        known = self.known
-        if known is None:
-            if self.source.startswith("recorded"):
-                raise UserError("This recorded world does not say which trajectories it was built from: build it again.")
-            remark = (
-                "The world keeps no list of trajectories that it was built from, so nothing shows that these were held out."
-            )
-            return [self._part("recorded calls", remark, trajectories, None)], 0, [remark]
-        found, parts = sides(trajectories, known), []
-        if found.unseen:
-            of = (
-                "of questions it never saw"
-                if known.unit is Unit.QUESTION
-                else "though perhaps from other attempts at their questions"
-            )
-            remark = f"Trajectories the world was not built from, {of} (share {known.share:g}, seed {known.seed})."
-            parts.append(self._part(UNSEEN, remark, found.unseen, known))
-        elif not self.config.built_in:
-            raise UserError(
-                f"All {len(trajectories)} trajectories were built into this world, or share a question with one that was: "
-                "build it again with --hold-out 0.2, give others, or ask for the upper bound with --built-in."
-            )
-        if self.config.built_in and found.built_in:
-            remark = "Trajectories the world was built from: it knows these pages. An upper bound, no measure of fidelity."
-            parts.append(self._part(BUILT_IN, remark, found.built_in, None))
-        if not parts:
-            raise UserError("None of these trajectories can be compared with this world: give the ones it was built beside.")
-        remarks = [] if found.unseen else ["No held-out trajectory was given: there is only the upper bound."]
-        if " + " in self.source:
-            remarks.append(
-                "This world has other sources too: nothing shows that none of them holds what these trajectories met."
-            )
-        return parts, len(found.same_question), remarks
-
-    def _part(self, label: str, remark: str, trajectories: Sequence[Trajectory], known: BuiltFrom | None) -> Part:
-        """``known``: what the build knew; its very queries are left out."""
-        calls, settings = recorded_calls(trajectories), self.config.settings
-        kept = [search for search in calls.searches if known is None or not was_asked(search, known)]
-        return part(
-            label,
-            remark,
-            compare_searches(kept, self.world, self._holds, settings),
-            compare_visits(calls.visits, self.world, self._holds, settings),
-            trajectories=len(trajectories),
-            distinct_queries=len({search.query for search in kept}),
-            asked_before=len(calls.searches) - len(kept),
-            seed=self.config.seed,
-            k=settings.k,
+    ``known``: the trajectories that the world was built from, None for one that remembers none.
+    """
+    if known is None:
+        remark = "The world keeps no list of trajectories that it was built from, so nothing shows that these were held out."
+        return [_part(world, "recorded calls", remark, trajectories, None, config)], 0, [remark]
+    found, parts = sides(trajectories, known), list[Part]()
+    if found.unseen:
+        never = known.unit is Unit.QUESTION
+        of = "of questions it never saw" if never else "though perhaps from other attempts at their questions"
+        remark = f"Trajectories the world was not built from, {of} (share {known.share:g}, seed {known.seed})."
+        parts.append(_part(world, UNSEEN, remark, found.unseen, known, config))
+    elif not config.built_in:
+        raise UserError(
+            f"All {len(trajectories)} trajectories were built into this world, or share a question with one that was: "
+            "build it again with --hold-out 0.2, give others, or ask for the upper bound with --built-in."
         )
+    if config.built_in and found.built_in:
+        remark = "Trajectories the world was built from: it knows these pages. An upper bound, no measure of fidelity."
+        parts.append(_part(world, BUILT_IN, remark, found.built_in, None, config))
+    if not parts:
+        raise UserError("None of these trajectories can be compared with this world: give the ones it was built beside.")
+    remarks = [] if found.unseen else ["No held-out trajectory was given: there is only the upper bound."]
+    return parts, len(found.same_question), remarks
 
-    def _holds(self, url: str) -> bool:
+
+def _part(
+    world: World,
+    label: str,
+    remark: str,
+    trajectories: Sequence[Trajectory],
+    known: BuiltFrom | None,
+    config: FidelityConfig,
+) -> Part:
+    """``known``: what the build knew; its very queries are left out."""
+
+    def holds(url: str) -> bool:
         """Whether an agent could find a page at an address: one that is blocked is not there."""
-        return answered(self.world.visit(url, max_words=1)).status is not ToolStatus.NOT_FOUND
+        return answered(world.visit(url, max_words=1)).status is not ToolStatus.NOT_FOUND
+
+    calls = recorded_calls(trajectories)
+    kept = [search for search in calls.searches if known is None or not was_asked(search, known)]
+    return part(
+        label,
+        remark,
+        compare_searches(kept, world, holds, config.settings),
+        compare_visits(calls.visits, world, holds, config.settings),
+        trajectories=len(trajectories),
+        distinct_queries=len({search.query for search in kept}),
+        asked_before=len(calls.searches) - len(kept),
+        seed=config.seed,
+    )
 
 
 # Figures --------------------------------------------------------------------------------------------------------------------
@@ -291,64 +238,44 @@ class _Comparison:
 def part(
     label: str,
     remark: str,
-    queries: Sequence[QueryRow],
-    visits: Sequence[VisitRow],
+    queries: Sequence[Row],
+    visits: Sequence[Row],
     *,
     trajectories: int,
     distinct_queries: int,
     asked_before: int,
     seed: int,
-    k: int = 10,
 ) -> Part:
     """All figures of one set of trajectories. The same rows and seed give the same figures."""
-    recorded = list(chain.from_iterable(row.lengths_recorded for row in queries))
-    shown = list(chain.from_iterable(row.lengths_world for row in queries))
-    gold = [(row.group, row.gold_ranks) for row in queries if row.gold_ranks is not None]
-
-    def ranks(side: int) -> tuple[int, ...]:
-        counts = Counter(found[side] for _, found in gold)
-        return tuple(counts[rank] for rank in [*range(1, k + 1), 0]) if gold else ()
-
+    recorded, shown = (list(chain.from_iterable(row.lengths[side] for row in queries)) for side in (0, 1))
+    rows = [*queries, *visits]
     return Part(
         label=label,
         remark=remark,
         trajectories=trajectories,
-        questions=len({row.group for row in [*queries, *visits]}),
+        questions=len({row.group for row in rows}),
         searches=len(queries),
         distinct_queries=distinct_queries,
         asked_before=asked_before,
-        empty_lists=sum(not row.domains_recorded for row in queries),
+        empty_lists=sum(not row.domains[0] for row in queries),
         visits=len(visits),
-        figures=measures(queries, visits, seed=seed),
-        domains=domains(queries, seed=seed),
-        snippets_recorded=lengths(recorded),
-        snippets_world=lengths(shown),
-        snippet_distance=distance(recorded, shown),
-        visits_recorded=dict(sorted(Counter(row.recorded.value for row in visits).items())),
-        visits_world=dict(sorted(Counter(row.world.value for row in visits).items())),
-        gold_questions=len({group for group, _ in gold}),
-        gold_ranks_recorded=ranks(0),
-        gold_ranks_world=ranks(1),
+        figures=tuple(_figure(name, rows, seed) for name in MEASURES),
+        domains=tuple(one for side in (0, 1) for one in _concentration(side, [row.domains[side] for row in queries], seed)),
+        snippet_distance=_distance(recorded, shown),
+        gold_questions=len({row.group for row in queries if row.values.get("gold_rr_world") is not None}),
     )
 
 
-def measures(queries: Sequence[QueryRow], visits: Sequence[VisitRow], *, seed: int) -> tuple[Figure, ...]:
-    """A figure for each of `world.fidelity.MEASURES`, in that order."""
-    rows: list[tuple[str, Mapping[str, float | None]]] = [(row.group, row.values) for row in [*queries, *visits]]
-    return tuple(_figure(name, meaning, rows, seed) for name, meaning in MEASURES.items())
-
-
-def _figure(name: str, meaning: str, rows: Sequence[tuple[str, Mapping[str, float | None]]], seed: int) -> Figure:
-    defined = [(group, value) for group, values in rows if (value := values.get(name)) is not None]
-    if not defined:
-        return Figure(name=name, meaning=meaning, n=0, value=None, interval=None)
+def _figure(name: str, rows: Sequence[Row], seed: int) -> Figure:
+    """A figure of `world.fidelity.MEASURES`."""
+    defined = [(row.group, value) for row in rows if (value := row.values.get(name)) is not None]
     values = np.array([value for _, value in defined], dtype=np.float64)
     over_rows = bootstrap_interval if "words" in name or name.startswith("results") else mean_interval
     return Figure(
         name=name,
-        meaning=meaning,
+        meaning=MEASURES[name],
         n=len(defined),
-        value=float(values.mean()),
+        value=float(values.mean()) if defined else None,
         interval=over_rows(values, seed=seed) if len(defined) > 1 else None,
         interval_by_question=by_question([group for group, _ in defined], values, seed=seed),
     )
@@ -363,10 +290,9 @@ def by_question(groups: Sequence[str], values: FloatArray, *, seed: int) -> Inte
     names, at = np.unique(np.asarray(groups), return_inverse=True)
     if len(names) < 2:
         return None
-    same = constant_interval(np.full(len(names), values[0])) if bool((values == values[0]).all()) else None
-    sums, counts = np.bincount(at, values, len(names)), np.bincount(at, minlength=len(names))
-    if same is not None:
+    if bool((values == values[0]).all()) and (same := constant_interval(np.full(len(names), values[0]))) is not None:
         return same
+    sums, counts = np.bincount(at, values, len(names)), np.bincount(at, minlength=len(names))
     rng = np.random.default_rng([seed, 1])
     drawn = (rng.integers(0, len(names), (_CHUNK, len(names))) for _ in range(_RESAMPLES // _CHUNK))
     means = np.concatenate([sums[chosen].sum(axis=1) / counts[chosen].sum(axis=1) for chosen in drawn])
@@ -374,26 +300,22 @@ def by_question(groups: Sequence[str], values: FloatArray, *, seed: int) -> Inte
     return Interval(float(low), float(high))
 
 
-def domains(queries: Sequence[QueryRow], *, seed: int) -> tuple[Figure, ...]:
-    """Concentration of all results on domains, for the recorded lists and the world's."""
-    recorded = _concentration("recorded", "recorded results", [row.domains_recorded for row in queries], seed)
-    return (*recorded, *_concentration("world", "results of the world", [row.domains_world for row in queries], seed))
-
-
-def _concentration(side: str, whose: str, lists: Sequence[tuple[str, ...]], seed: int) -> list[Figure]:
+def _concentration(side: int, lists: Sequence[tuple[str, ...]], seed: int) -> list[Figure]:
+    """Shares of the commonest domain and of the five commonest, and entropy in bits, over all results of one side."""
+    name, whose = (("recorded", "recorded results"), ("world", "results of the world"))[side]
     meanings = {
-        f"top1_{side}": f"Share of all {whose} from their commonest domain",
-        f"top5_{side}": f"Share of all {whose} from their five commonest domains",
-        f"entropy_{side}": f"Entropy of the domains of all {whose}, in bits",
+        f"top1_{name}": f"Share of all {whose} from their commonest domain",
+        f"top5_{name}": f"Share of all {whose} from their five commonest domains",
+        f"entropy_{name}": f"Entropy of the domains of all {whose}, in bits",
     }
     n = sum(map(len, lists))
     if not n:
         return [Figure(name=name, meaning=meaning, n=0, value=None, interval=None) for name, meaning in meanings.items()]
+    _, columns = np.unique(np.array(list(chain.from_iterable(lists))), return_inverse=True)
+    rows = np.repeat(np.arange(len(lists)), [len(listed) for listed in lists])
     counts = list(Counter(chain.from_iterable(lists)).values())
     most = sorted(counts, reverse=True)
     values = (most[0] / n, sum(most[:5]) / n, sum(-count / n * math.log2(count / n) for count in counts) + 0.0)
-    _, columns = np.unique(np.array(list(chain.from_iterable(lists))), return_inverse=True)
-    rows = np.repeat(np.arange(len(lists)), [len(listed) for listed in lists])
     rng, drawn = np.random.default_rng([seed, 2]), np.empty((_DOMAIN_RESAMPLES, 3))
     for index in range(_DOMAIN_RESAMPLES):
         weights = np.bincount(rng.integers(0, len(lists), len(lists)), minlength=len(lists)).astype(np.float64)
@@ -413,18 +335,7 @@ def _shares(counts: FloatArray) -> tuple[float, float, float]:
     return float(best[:1].sum()), float(best[:5].sum()), float(-(shares * np.log2(shares)).sum())
 
 
-def lengths(values: Sequence[int]) -> Lengths:
-    """The distribution of snippet lengths."""
-    x = np.asarray(values, dtype=np.float64)
-    return Lengths(
-        n=len(values),
-        mean=float(x.mean()) if x.size else None,
-        quantiles={f"{q:g}": float(np.quantile(x, q)) for q in (0.1, 0.25, 0.5, 0.75, 0.9)} if x.size else {},
-        cumulative=tuple(float((x <= cut).mean()) for cut in range(0, _MOST_WORDS + 1, STEP)) if x.size else (),
-    )
-
-
-def distance(a: Sequence[int], b: Sequence[int]) -> float | None:
+def _distance(a: Sequence[int], b: Sequence[int]) -> float | None:
     """Greatest difference of the two empirical distribution functions, in [0, 1]; None when one is empty."""
     if not a or not b:
         return None
