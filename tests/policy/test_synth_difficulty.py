@@ -10,8 +10,9 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory
 from sanderling.core.types import Ending
 from sanderling.data.questions import read_questions
-from sanderling.rl.curriculum import META
+from sanderling.rl.curriculum import META, BandSettings
 from sanderling.runs.jsonl import TrajectoryStore
+from sanderling.synth.generate import DifficultyConfig, sort_attempts
 from sanderling.world.disk.store import build_world, read_manifest
 from sanderling.world.encyclopedia import generate_encyclopedia
 
@@ -42,9 +43,6 @@ def test_questions_are_sorted_by_how_often_the_agent_is_right(directory, tmp_pat
     assert all(1 <= q.meta[META]["right"] <= 3 and q.meta[META]["scored"] == 4 for q in kept)
     assert all(q.meta[META]["right"] == 4 for q in others[1]) and kept[0].meta[META]["agent"] == "scripted-teacher"
     assert "4/4" in told
-    again = run("difficulty", questions, "--from", tmp_path / "kept.attempts.jsonl", "--attempts", 4, "--keep", "1-3",
-                "--out", tmp_path / "again.jsonl")  # fmt: skip
-    assert read_questions(tmp_path / "again.jsonl") == kept and "too-easy" in again
 
 
 def test_chains_name_the_world_as_it_names_itself(tmp_path):
@@ -57,31 +55,28 @@ def test_chains_name_the_world_as_it_names_itself(tmp_path):
     assert {question.meta["world"] for question in questions} == {read_manifest(tmp_path / "w").name} == {"encyclopedia-60-3"}
 
 
-def test_an_attempt_that_was_judged_again_counts_once(tmp_path):
-    """A run that was stopped leaves both records; and attempts at a question of other words are of another one."""
-    questions, store = tmp_path / "q.jsonl", tmp_path / "made.jsonl"
+def test_the_last_record_of_an_attempt_counts_and_other_words_are_another_question(tmp_path):
+    questions, out = tmp_path / "q.jsonl", tmp_path / "kept.jsonl"
     questions.write_text('{"id": "1", "text": "Who?", "answers": ["x"]}\n')
     asked = read_questions(questions)[0]
     for correct in (False, True):
         made = Trajectory(id="1-0", question=asked, nodes=(), leaf=None, ending=Ending.ANSWERED, answer="x")
-        TrajectoryStore(store).append(made.model_copy(update={"meta": {"evaluation": {"correct": correct}}}))
-    told = run("difficulty", questions, "--from", store, "--attempts", 1, "--keep", "1-1", "--out", tmp_path / "kept.jsonl")
-    assert "1/1: 1" in told
+        record = made.model_copy(update={"meta": {"evaluation": {"correct": correct}}})
+        TrajectoryStore(tmp_path / "kept.attempts.jsonl").append(record)
+    config = DifficultyConfig(questions=questions, out=out, band=BandSettings(attempts=1, most_right=1))
+    assert sort_attempts(config)[1] == {"1/1": 1}
     questions.write_text('{"id": "1", "text": "Where?", "answers": ["x"]}\n')
     with pytest.raises(UserError, match="another question '1'"):
-        run("difficulty", questions, "--from", store, "--attempts", 1, "--keep", "1-1", "--out", tmp_path / "kept.jsonl")
+        sort_attempts(config)
     with pytest.raises(UserError, match="read and written"):
-        run("difficulty", questions, "--from", store, "--keep", "1-1", "--out", tmp_path / "q.jsonl")
+        run("difficulty", questions, "--model", "teacher:60/3", "--out", questions)
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ((), "say who tries"),
-        (("--model", "teacher:60/3", "--from", "x"), "say who tries"),
         (("--model", "teacher:60/3", "--keep", "x"), "no range"),
         (("--model", "teacher:60/3", "--keep", "3-9"), "of 8 attempts"),
-        (("--from", "nowhere.jsonl"), "nowhere.jsonl"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(tmp_path, options, sentence):

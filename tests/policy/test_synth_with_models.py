@@ -17,9 +17,7 @@ from sanderling.cli.synth import app
 from sanderling.core.errors import UserError
 from sanderling.data.questions import read_questions
 from sanderling.synth.facts import JUDGE, POINTS, WRITER
-from sanderling.synth.grow import QUERIES
 from sanderling.synth.reading import COMPARER, READER, REWRITER
-from sanderling.synth.verify import FROM_MEMORY, RIVAL
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import build_world, open_world
 
@@ -65,11 +63,7 @@ def say(messages: list[dict[str, str]], before: int) -> str:
         return json.dumps({"question": "Can you tell: " + material.removeprefix("Draft: ")})
     if system == COMPARER.system:
         return '{"same": true}'
-    if system == RIVAL.system:
-        return '{"other": null}'
-    if system == QUERIES.system:
-        return '{"queries": ["tower"]}'
-    return "unknown" if system == FROM_MEMORY.system else "?"
+    return "?"
 
 
 def _of(material: str) -> tuple[str, int]:
@@ -88,19 +82,14 @@ def model(server: Billing) -> tuple[str, str]:
     return "--model", f"{server.url}#careful"
 
 
-def test_from_a_world_to_questions_that_passed(directory, tmp_path):
+def test_from_a_world_to_questions(directory, tmp_path):
     out, cache = tmp_path / "q.jsonl", tmp_path / "cache"
     with billing(say) as server:
-        told = run("facts", directory, "--out", out, *model(server), "--price", "1,2", cache=cache)
+        told = run("facts", directory, "--out", out, *model(server), "--set", 'prices=["1,2"]', cache=cache)
         questions = read_questions(out)
         assert {q.text for q in questions} == {f"Who built the tower of {name}?" for name in NAMES}
-        assert "leans_on_the_page" in told and "4 questions of 4 pages" in told and f"{server.tokens:,} tokens" in told
+        assert "leans on the page" in told and "4 questions of 4 pages" in told and f"{server.tokens:,} tokens" in told
         assert all(q.meta["provenance"][0]["cost"] > 0 and q.meta["world"] == "towns" for q in questions)
-        kept = tmp_path / "kept.jsonl"
-        checks = ("--check", "giveaway", "--check", "unique", "--check", "closed-book", "--set", "verify.samples=1")
-        told = run("verify", out, "--world", directory, "--out", kept, *model(server), *checks, cache=cache)
-        assert "4 of 4 questions" in told
-        assert all(q.meta["uniqueness"] == "supported" for q in read_questions(kept))
 
 
 def test_again_it_asks_for_nothing(directory, tmp_path):
@@ -132,7 +121,7 @@ def test_an_outage_is_not_the_end(directory, tmp_path):
 
     with billing(moody) as server:
         told = run("facts", directory, "--out", out, *model(server), cache=tmp_path / "c")
-        assert len(read_questions(out)) == 3 and "refused_by_the_model" in told
+        assert len(read_questions(out)) == 3 and "refused by the model" in told
 
 
 def test_a_graph_is_read_and_worded(directory, tmp_path):
@@ -141,7 +130,7 @@ def test_a_graph_is_read_and_worded(directory, tmp_path):
     with billing(say) as server:
         told = run("graph", directory, "--out", out, *model(server), *options, cache=tmp_path / "c")
     questions = read_questions(out)
-    assert len(questions) == 3 and "things read" in told
+    assert len(questions) == 3 and "3 questions of 1 pages" in told
     for question in questions:
         assert question.text.startswith("Can you tell: ") and question.hops in (2, 3)
         assert question.meta["maker"] == "reading" and question.meta["uniqueness"] == "unchecked"
@@ -150,21 +139,12 @@ def test_a_graph_is_read_and_worded(directory, tmp_path):
 def test_a_world_grows_by_its_questions(directory, tmp_path):
     far = Page(url="https://w.example/falk", title="Falk", text=f"# Falk\n\nThe tower of Falk.\n\n{FILLER}")
     build_world(tmp_path / "large", [*PAGES, far], name="large", source="test")
-    out = tmp_path / "q.jsonl"
-    with billing(say) as server:
-        run("facts", directory, "--out", out, *model(server), "--pages", 1, cache=tmp_path / "c")
-        told = run(
-            "grow",
-            directory,
-            out,
-            "--from",
-            tmp_path / "large",
-            "--set",
-            "growth.least_chars=100",
-            *model(server),
-            cache=tmp_path / "c",
-        )
-    assert "took in 1 pages" in told and open_world(directory).page_count == 5
+    asked = tmp_path / "q.jsonl"
+    asked.write_text('{"id": "1", "text": "Who built the tower of Falk?"}\n')
+    told = CliRunner().invoke(
+        app, ["grow", str(directory), str(asked), "--from", str(tmp_path / "large"), "--set", "least_chars=100"]
+    )
+    assert told.exit_code == 0 and "took in 1 pages" in told.output and open_world(directory).page_count == 5
 
 
 def test_ctrl_c_says_how_to_go_on(directory, tmp_path):
@@ -191,18 +171,3 @@ def test_ctrl_c_says_how_to_go_on(directory, tmp_path):
 def test_a_world_that_never_grew_has_no_last_addition(directory, tmp_path):
     with billing(say) as server, pytest.raises(UserError, match="Nothing was added"):
         run("facts", directory, "--out", tmp_path / "q.jsonl", *model(server), "--added", cache=tmp_path / "c")
-
-
-@pytest.mark.parametrize(
-    ("command", "options", "sentence"),
-    [
-        ("verify", ("--check", "unique"), "asks a model"),
-        ("verify", ("--judge", "perhaps"), "perhaps"),
-        ("verify", ("--max-cost", "1", "--model", "http://127.0.0.1:9/v1#m"), "price"),
-    ],
-)
-def test_what_is_wrong_is_one_sentence(directory, tmp_path, command, options, sentence):
-    questions = tmp_path / "q.jsonl"
-    questions.write_text('{"id": "1", "text": "Who?", "answers": ["x"]}\n')
-    with pytest.raises(UserError, match=sentence):
-        run(command, questions, "--world", directory, "--out", tmp_path / "o.jsonl", *options, cache=tmp_path / "c")

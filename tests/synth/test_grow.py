@@ -1,25 +1,23 @@
 """Growth of a world: what questions find, what is left out and why, and that nothing is done twice."""
 
 import asyncio
-import json
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
-from scripted_clients import ScriptedClient
+from rich.console import Console
 
-from sanderling.core.asking import AskingOutageError
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.core.types import ToolStatus
-from sanderling.synth.grow import IN_WORLD, NOT_TEXT, SHORT, Finder, GrowthReport, GrowthSettings, grow
-from sanderling.world.contract import Page, answered
+from sanderling.data.questions import write_questions
+from sanderling.runs.progress import Report
+from sanderling.synth.grow import IN_WORLD, NOT_TEXT, SHORT, GrowthConfig, GrowthReport, grow
+from sanderling.world.contract import OutageError, Page
 from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.live import LiveWeb, web_settings
 from sanderling.world.local import LocalWorld
-
-SETTINGS = GrowthSettings(least_chars=100)
 
 
 def page(name: str, words: str) -> Page:
@@ -41,116 +39,82 @@ QUESTIONS = [
 ]
 
 
-@dataclass(frozen=True)
-class CountingFinder(Finder):
-    """Another world; it counts what it is asked, and is down for one query if told so."""
+class Far(LocalWorld):
+    """A larger world; it counts what it is asked, finds a page that is gone, and is down for one query if told so."""
 
-    world: LocalWorld = field(default_factory=lambda: LocalWorld.in_memory(WEB, name="web"))
-    down: str = ""
-    searches: list[str] = field(default_factory=list)
-    opened: list[str] = field(default_factory=list)
+    def __init__(self, down: str = "") -> None:
+        self.__dict__ |= vars(LocalWorld.in_memory(WEB, name="web"))
+        self.down, self.searches, self.opened = down, list[str](), list[str]()
 
-    async def search(self, query: str, limit: int) -> list[str]:
+    async def search(self, query: str, **more):
         self.searches.append(query)
         if self.down and self.down in query:
-            raise AskingOutageError("down")
-        return [*(await super().search(query, limit)), "https://w.example/gone"]
+            raise OutageError("down")
+        reply = await super().search(query, **more)
+        gone = replace(reply.hits[0], url="https://w.example/gone")
+        return replace(reply, hits=(*reply.hits, gone))
 
-    async def open(self, url: str) -> Page | ToolStatus:
+    def page(self, url: str) -> Page | None:
         self.opened.append(url)
-        return await super().open(url)
+        return WEB[4].model_copy(update={"url": url}) if url.endswith("gone") and self.down == "noise" else super().page(url)
 
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     build_world(tmp_path / "world", [KNOWN], name="small", source="test")
+    write_questions(tmp_path / "q.jsonl", QUESTIONS)
     return tmp_path / "world"
 
 
-def run(directory: Path, finder: CountingFinder, **more) -> GrowthReport:
-    log = directory.parent / "growth.jsonl"
-    return asyncio.run(grow(directory, QUESTIONS, finder, SETTINGS, log, **more))
+def run(directory: Path, source: LocalWorld | LiveWeb, **more) -> GrowthReport:
+    given = {"world": directory, "questions": directory.parent / "q.jsonl", "web": True, "least_chars": 100} | more
+    return asyncio.run(grow(GrowthConfig.model_validate(given), source, Report(Console(quiet=True))))
 
 
-def test_every_address_is_a_page_a_copy_or_has_a_reason(directory):
-    finder = CountingFinder()
-    report = run(directory, finder)
-    assert (report.questions, report.queries, report.added, report.pages) == (3, 3, 2, 2)
-    found = sum(
-        len(reply.hits) + 1 for reply in answered(LocalWorld.in_memory(WEB, name="w").search_many([q.text for q in QUESTIONS]))
-    )
-    assert report.pages + report.repeated + sum(report.left_out.values()) == found
+def test_every_address_is_a_page_or_has_a_reason(directory):
+    far = Far()
+    report = run(directory, far)
+    assert (report.questions, report.added, report.pages) == (3, 2, 2)
     assert report.left_out[IN_WORLD] >= 1 and report.left_out[SHORT] >= 1 and report.left_out[ToolStatus.NOT_FOUND.value] == 3
     grown = open_world(directory)
     assert grown.page_count == 3 and grown.page("https://w.example/tower") is not None
-    assert KNOWN.url not in finder.opened
+    assert KNOWN.url not in far.opened
 
 
 def test_noise_is_no_page(directory):
-    class Noisy(CountingFinder):
-        async def open(self, url: str) -> Page | ToolStatus:
-            return WEB[4].model_copy(update={"url": url})
-
-    assert run(directory, Noisy()).left_out[NOT_TEXT] > 0
+    assert run(directory, Far("noise")).left_out[NOT_TEXT] > 0
 
 
-def test_an_outage_is_taken_up_again_and_the_world_ends_as_it_would_have(directory, tmp_path):
-    build_world(tmp_path / "other" / "world", [KNOWN], name="small", source="test")
-    run(tmp_path / "other" / "world", CountingFinder())
-    first = run(directory, CountingFinder(down="lighthouse"))
+def test_an_outage_is_taken_up_again_and_nothing_is_asked_twice(directory):
+    first = run(directory, Far(down="lighthouse"))
     assert (first.outages, first.added) == (1, 1)
-    again = CountingFinder()
+    again = Far()
     second = run(directory, again)
     assert second.outages == 0 and again.searches == [QUESTIONS[1].text] and second.added == 1
-    pages, others = (sorted(p.url for p in open_world(d).all_pages()) for d in (directory, tmp_path / "other" / "world"))
-    assert pages == others
-
-
-def test_run_again_it_asks_nothing_and_adds_nothing(directory):
-    run(directory, CountingFinder())
-    idle = CountingFinder()
-    report = run(directory, idle)
-    assert idle.searches == [] and report.added == 0 and report.pages == 2
-
-
-def test_a_model_may_propose_queries(directory):
-    client = ScriptedClient(lambda *_: json.dumps({"queries": ["tower Venn", "tower  Venn", 3, "", "harbour"]}))
-    finder = CountingFinder()
-    report = run(directory, finder, clients=[client])
-    assert report.queries == 9 and finder.searches.count("tower Venn") == 3
-
-
-def test_other_settings_do_not_go_on(directory):
-    run(directory, CountingFinder())
+    idle = Far()
+    third = run(directory, idle)
+    assert idle.searches == [] and third.added == 0 and third.pages == 2
     with pytest.raises(UserError, match="other settings"):
-        log = directory.parent / "growth.jsonl"
-        asyncio.run(grow(directory, QUESTIONS, CountingFinder(), GrowthSettings(results=3), log))
+        run(directory, Far(), results=3)
 
 
-def test_the_live_web_is_asked_as_its_services_want_it():
+def test_the_live_web_is_asked_as_its_services_want_it(directory):
     def reply(request: httpx.Request) -> httpx.Response:
         if request.url.path == "/search":
-            hits = [{"title": "t", "link": "https://w.example/a", "snippet": "s"}]
-            return httpx.Response(200, json={"organic": hits})
+            links = ["https://w.example/a", "https://w.example/gone"]
+            return httpx.Response(200, json={"organic": [{"title": "t", "link": link, "snippet": "s"} for link in links]})
         if b"gone" in request.content:
             return httpx.Response(404)
-        if b"down" in request.content:
-            return httpx.Response(401)
-        return httpx.Response(200, json={"data": {"title": "A", "url": "https://w.example/b", "content": "# text"}})
+        return httpx.Response(200, json={"data": {"title": "A", "url": "https://w.example/b", "content": "# text " * 60}})
 
-    async def all_of_it() -> tuple[list[str], Page | ToolStatus, Page | ToolStatus]:
-        settings = web_settings("https://search.example", "https://read.example", env={"SERPER_API_KEY": "x"})
-        async with LiveWeb(settings, transport=httpx.MockTransport(reply)) as web:
-            finder = Finder(web)
-            with pytest.raises(AskingOutageError):
-                await finder.open("https://w.example/down")
-            urls = await finder.search("a", 5)
-            return urls, await finder.open("https://w.example/a"), await finder.open("https://w.example/gone")
+    settings = web_settings("https://search.example", "https://read.example", env={"SERPER_API_KEY": "x"})
+    report = run(directory, LiveWeb(settings, transport=httpx.MockTransport(reply)))
+    assert report.added == 1 and report.left_out[ToolStatus.NOT_FOUND.value] == 3
+    grown = open_world(directory).page("https://w.example/b")
+    assert grown is not None and grown.title == "A"
 
-    urls, opened, gone = asyncio.run(all_of_it())
-    assert urls == ["https://w.example/a"]
-    assert (
-        gone is not ToolStatus.OK
-        and not isinstance(gone, Page)
-        and opened == Page(url="https://w.example/b", title="A", text="# text", source="live web")
-    )
+
+@pytest.mark.parametrize("wrong", [{}, {"web": True, "source": Path("x")}, {"source": Path("w")}])
+def test_one_other_place_is_searched(wrong):
+    with pytest.raises(ValueError, match=r"one place to search|grow out of itself"):
+        GrowthConfig(world=Path("w"), questions=Path("q"), **wrong)

@@ -1,9 +1,8 @@
 """Attempts of an agent at questions, judged, into a store: a teacher's trajectories, and how hard questions are.
 
-Every question goes several times through the one agent loop. Pages that are masked for a question stay masked in every tool, as
-in any episode. Killed, stopped, met by an outage or out of budget, the same call goes on where it was, turns of unfinished
-episodes included; another agent or world than the store was begun with is refused. When every attempt is made, the store is put
-in order: question by question, one record for each attempt.
+Killed, stopped, met by an outage or out of budget, the same call goes on where it was, turns of unfinished episodes included;
+another agent or world than the store was begun with is refused. When every attempt is made, the store is put in order: question
+by question, one record for each attempt.
 """
 
 import asyncio
@@ -19,7 +18,6 @@ from sanderling.core.asking import placed
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, encode_record
-from sanderling.data.importing import open_trajectories
 from sanderling.data.questions import read_questions, require_distinct, write_questions
 from sanderling.evaluate.attempts import Attempts, Made, Watch, make_attempts, rollout_of
 from sanderling.evaluate.judging import PATIENT, Retry
@@ -40,9 +38,7 @@ class GenerateConfig(Frozen):
     out: Path
     """The store of trajectories (.jsonl), which attempts are added to one by one; the same one goes on."""
     attempts: int = Field(default=1, ge=1)
-    """At each question."""
     agent: AgentConfig = AgentConfig()
-    """The teacher."""
     judge: JudgeConfig = JudgeConfig()
     budget: BudgetConfig = BudgetConfig()
 
@@ -124,38 +120,24 @@ class DifficultyConfig(Frozen):
     """Settings of ``sanderling synth difficulty``."""
 
     questions: Path
-    """File of questions."""
     out: Path
-    """The questions that are kept; the other bands lie beside it."""
-    agent: AgentConfig | None = None
-    """Who tries them."""
-    made: Path | None = None
-    """Attempts that were made and judged before, in place of an agent."""
+    """The questions that are kept; the attempts and the other bands lie beside it."""
+    agent: AgentConfig = AgentConfig()
     band: BandSettings = BandSettings()
     judge: JudgeConfig = JudgeConfig(judges=("exact",))
     budget: BudgetConfig = BudgetConfig()
 
     @model_validator(mode="after")
-    def _goes_together(self) -> "DifficultyConfig":
-        if (self.agent is None) == (self.made is None):
-            raise ValueError("say who tries: an agent with --model, or attempts that were made before with --from")
+    def _places_differ(self) -> "DifficultyConfig":
         if self.questions.resolve() in (band_file(self.out, band).resolve() for band in Band):
             raise ValueError(f"{self.questions} is read and written: choose another place for the output")
         return self
 
     @property
-    def store(self) -> Path:
-        """Where the attempts are."""
-        return self.made or self.out.with_name(f"{self.out.stem}.attempts.jsonl")
-
-    @property
-    def generating(self) -> GenerateConfig | None:
-        """How the attempts are made; None: they are there."""
-        if self.agent is None:
-            return None
+    def generating(self) -> GenerateConfig:
         return GenerateConfig(
-            questions=self.questions, out=self.store, attempts=self.band.attempts,
-            agent=self.agent, judge=self.judge, budget=self.budget,
+            questions=self.questions, out=self.out.with_name(f"{self.out.stem}.attempts.jsonl"),
+            attempts=self.band.attempts, agent=self.agent, judge=self.judge, budget=self.budget,
         )  # fmt: skip
 
 
@@ -165,30 +147,23 @@ def band_file(out: Path, band: Band) -> Path:
 
 
 def sort_attempts(config: DifficultyConfig) -> tuple[dict[Band, list[Question]], dict[str, int]]:
-    """Write every band of a file's questions to its own file, by the attempts in the store; see `by_difficulty`.
+    """Write every band of a file's questions to its own file, by the attempts that were made; see `by_difficulty`.
 
     Raises UserError where the store holds attempts at another question of the same id.
     """
-    trajectories = open_trajectories(config.store)
-    questions = read_questions(config.questions)
+    questions, store = read_questions(config.questions), config.generating.out
     require_distinct(questions)
     texts = {question.id: question.text for question in questions}
     agents: dict[str, None] = {}
     tries: dict[str, Try] = {}
-    for trajectory in trajectories:
+    for trajectory in TrajectoryStore(store):
         asked = trajectory.question
         if texts.get(asked.id, asked.text) != asked.text:
-            other = f"another question {asked.id!r} than {config.questions}"
-            raise UserError(f"{config.store} holds attempts at {other}: give those of this file.")
+            raise UserError(f"{store} holds attempts at another question {asked.id!r} than {config.questions}: remove it.")
         if trajectory.model:
             agents[trajectory.model] = None
         tries[trajectory.id] = try_of(trajectory)  # of an attempt that was judged again, the last record counts
     bands, rates = by_difficulty(questions, tries.values(), config.band, ", ".join(agents))
     for band, sorted_in in bands.items():
         write_questions(band_file(config.out, band), sorted_in)
-
-    def share(rate: str) -> tuple[float, str]:
-        right, _, scored = rate.partition("/")
-        return (int(right) / int(scored) if int(scored) else -1.0, rate)
-
-    return bands, {rate: rates[rate] for rate in sorted(rates, key=share)}
+    return bands, dict(sorted(rates.items()))

@@ -1,4 +1,4 @@
-"""Questions made page by page with a model: which pages are drawn, and what came of each, kept as it is done.
+"""Questions made page by page with a model: prompts, which pages are drawn, and what came of each, kept as it is done.
 
 A page's place in the draw follows from the seed and its address alone, so a longer draw begins with the shorter one, and a
 world that grew keeps its pages' places.
@@ -8,31 +8,113 @@ import hashlib
 import heapq
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import Field
 
-from sanderling.core.asking import AskingRefusedError
+from sanderling.core.asking import AskingRefusedError, ModelClient, first_readable
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
+from sanderling.core.types import Message, Role
 from sanderling.data.questions import write_questions
-from sanderling.policy.budget import Spending
+from sanderling.policy.budget import BudgetConfig, Spending
 from sanderling.runs.progress import Report
 from sanderling.runs.run import Run, beside
+from sanderling.runs.settings import all_placed
 from sanderling.runs.work import WAY_OUT, work_through
-from sanderling.synth.prompt import AskingConfig, Models, Prompt, made_with, opened_models
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import open_world, read_manifest
 from sanderling.world.text import word_count
 
-REFUSED = "refused_by_the_model"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A system prompt by name; its version changes with every letter of the words."""
+
+    name: str
+    system: str
+
+    @property
+    def version(self) -> str:
+        return hashlib.sha256(self.system.encode()).hexdigest()[:12]
+
+    async def ask(
+        self,
+        clients: Sequence[ModelClient],
+        material: str,
+        read: Callable[[str], T | None],
+        max_tokens: int = 1_024,
+        temperature: float = 0.0,
+    ) -> tuple[T | None, dict[str, Any]]:
+        """What the first readable reply says (None: none could be read), and who answered, for a question's ``meta``.
+
+        One client after the other is asked, each twice at most. Raises AskingOutageError.
+        """
+        messages = Message(role=Role.SYSTEM, content=self.system), Message(role=Role.USER, content=material)
+        found = await first_readable(clients, messages, read, tries=2, max_tokens=max_tokens, temperature=temperature)
+        used = [reply.usage for reply in found.replies]
+        models = list(dict.fromkeys(usage.model for usage in used))
+        cost = sum(usage.cost for usage in used)
+        return found.value, {"prompt": self.name, "version": self.version, "models": models, "cost": cost}
+
+
+class AskingConfig(Frozen):
+    """Which models are asked, and what they may cost."""
+
+    models: tuple[str, ...] = ()
+    """``http://host:port/v1#model`` or a model's directory; several stand in for one another."""
+    prices: tuple[str, ...] = ()
+    """What they cost per million tokens, as ``0.15,0.60``: one for all, or one for each in their order."""
+    concurrency: int = Field(default=8, ge=1)
+    """Pages or questions worked on at the same time."""
+    budget: BudgetConfig = BudgetConfig()
+
+
+@dataclass
+class Outcome:
+    """What every report of work with models says."""
+
+    outages: int = 0
+    """Units that are still to be done: no model could be reached."""
+    stopped: str = ""
+    """Why the run ended before its last unit; empty: it did not."""
+    spent: str = ""
+
+
+def opened_models(
+    config: AskingConfig, spending: Spending, on_retry: Callable[[str], None] | None = None
+) -> AbstractAsyncContextManager[Sequence[ModelClient]]:
+    """The models of these settings, paid from the account of a run. Entering it raises UserError."""
+    from sanderling.policy.request_client import opened_clients
+
+    return opened_clients(config.models, config.prices, spending, concurrency=config.concurrency, on_retry=on_retry)
+
+
+def fenced(tag: str, text: str) -> str:
+    """Material between tags that nothing in it can close."""
+    return f"<{tag}>\n{text.replace(f'</{tag}', f'< /{tag}')}\n</{tag}>"
+
+
+def one_line(value: Any, longest: int | None = None) -> str:
+    """A value from a model's reply as text on one line, a number too; empty for anything else, and for what is too long."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = str(value)
+    line = " ".join(value.split()) if isinstance(value, str) else ""
+    return line if longest is None or len(line) <= longest else ""
+
+
+# -- page by page --------------------------------------------------------------------------------------------------------
+
+REFUSED = "refused by the model"
 """No model's server takes the page, most likely because it is too long."""
 REPEATED = "repeated"
-"""An earlier page's question has the same words."""
 _FEWEST_WORDS, _MOST_WORDS = 80, 60_000
 
 
@@ -40,18 +122,22 @@ class PagesConfig(AskingConfig):
     """Which pages questions are made of, and who writes and judges them."""
 
     world: Path
-    """Directory of a world."""
     out: Path
     """File of questions (JSON lines); the run with what is done lies beside it."""
     pages: int = Field(default=100, ge=1)
-    """So many are drawn to begin from."""
     seed: int = 0
-    """Draws the pages; a longer draw begins with the shorter one."""
     added: bool = False
     """Draw from the pages of the world's last addition alone."""
     judge_models: tuple[str, ...] = ()
-    """Who judges what was written; empty: who writes."""
-    judge_prices: tuple[str, ...] = ()
+    """Who judges what was written; empty: who writes. Prices of each model: the writers' first."""
+
+
+@dataclass(frozen=True)
+class Models:
+    """Who writes and who judges; of each list one after the other is asked until a reply can be read."""
+
+    writers: Sequence[ModelClient]
+    judges: Sequence[ModelClient]
 
 
 def draw_pages(directory: Path, count: int, seed: int, *, added: bool = False) -> list[Page]:
@@ -61,11 +147,7 @@ def draw_pages(directory: Path, count: int, seed: int, *, added: bool = False) -
         raise UserError(f"Nothing was added to {directory} since it was built: leave --added out.")
     pages = sample_pages(world.all_pages(world.page_count - parts[-1].pages if added else 0), count, seed)
     if not pages:
-        what = "last addition" if added else "pages"
-        raise UserError(
-            f"The {what} of {directory} have no page long enough for questions ({_FEWEST_WORDS} words): "
-            "draw from another world."
-        )
+        raise UserError(f"{directory} has no page there of {_FEWEST_WORDS} words or more: draw from another world.")
     return pages
 
 
@@ -88,47 +170,19 @@ class PageResult:
 
     url: str
     questions: list[Question] = field(default_factory=list)
-    rejected: list[dict[str, Any]] = field(default_factory=list)
-    """``{"reason", "question", "answer", "detail"}`` each."""
-    steps: list[dict[str, Any]] = field(default_factory=list)
-    """Provenance of every conversation."""
-    figures: dict[str, int] = field(default_factory=dict)
-    """Further counts, by the maker's own names."""
-
-    def reject(self, reason: str, question: str = "", answer: str = "", detail: str = "") -> None:
-        """Keep a candidate apart that is no question."""
-        self.rejected.append({"reason": str(reason), "question": question, "answer": answer, "detail": detail})
+    rejected: list[tuple[str, str]] = field(default_factory=list)
+    """Reason and words of each candidate that is no question."""
 
 
 @dataclass
-class MakingReport:
-    """What came of all pages. ``kept`` and the rejected candidates are all that were proposed."""
+class MakingReport(Outcome):
+    """What came of all pages; ``kept`` and the rejected candidates are all that were proposed."""
 
     pages: int = 0
     kept: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
     """Reason to the first question that was rejected for it."""
-    outages: int = 0
-    """Pages that are still to be done: no model could be reached."""
-    stopped: str = ""
-    """Why the run ended before its last page; empty: it did not."""
-    spent: str = ""
-    """What models took, in one line."""
-    figures: Counter[str] = field(default_factory=Counter)
-
-    def add(self, result: PageResult) -> None:
-        """Count a page."""
-        self.pages += 1
-        self.kept += len(result.questions)
-        self.figures.update(result.figures)
-        for rejection in result.rejected:
-            self.reject(rejection["reason"], rejection["question"])
-
-    def reject(self, reason: str, question: str) -> None:
-        """Count a candidate that was not kept."""
-        self.rejected[reason] += 1
-        self.examples.setdefault(reason, question)
 
 
 async def make_questions(
@@ -136,39 +190,33 @@ async def make_questions(
     make: Callable[[Page], Awaitable[PageResult]],
     made_with: Mapping[str, Any],
     out: Path,
-    *,
     concurrency: int = 8,
-    on_page: Callable[[MakingReport], None] = lambda _: None,
+    on_page: Callable[[PageResult], None] = lambda _: None,
 ) -> MakingReport:
     """Make the questions of these pages, or go on with it, and write them to ``out``, in the order of the pages.
 
-    ``make`` raises AskingOutageError when a page has to wait for a better time. Pages that are done stand in the run beside
-    ``out``. ``made_with``: JSON, all that the questions depend on. Raises UserError when that run was made with something else.
+    ``make`` raises AskingOutageError when a page has to wait for a better time. ``made_with``: JSON, all that the questions
+    depend on. Raises UserError when the run beside ``out`` was made with something else.
     """
-    report = MakingReport()
-
-    def count(result: PageResult) -> None:
-        report.add(result)
-        on_page(report)
 
     async def do(page: Page) -> PageResult:
         try:
             return await make(page)
         except AskingRefusedError as error:
-            result = PageResult(page.url)
-            result.reject(REFUSED, detail=str(error))
-            return result
+            return PageResult(page.url, rejected=[(REFUSED, str(error))])
 
     items = {page.url: page for page in pages}
     with Run(beside(out)) as run:
         run.claim(made_with, "questions", WAY_OUT)
-        worked = await work_through(items, do, PageResult, run.table("pages"), concurrency=concurrency, on_done=count)
-    report.outages, report.stopped = worked.outages, worked.stopped
+        worked = await work_through(items, do, PageResult, run.table("pages"), concurrency=concurrency, on_done=on_page)
+    report = MakingReport(worked.outages, worked.stopped, pages=len(worked.done))
     found: dict[str, Question] = {}
-    for question in (question for page in pages if page.url in worked.done for question in worked.done[page.url].questions):
-        if found.setdefault(question.id, question) is not question:
-            report.kept -= 1
-            report.reject(REPEATED, question.text)
+    for result in (worked.done[url] for url in items if url in worked.done):
+        repeated = [(REPEATED, one.text) for one in result.questions if found.setdefault(one.id, one) is not one]
+        for reason, question in (*result.rejected, *repeated):
+            report.rejected[reason] += 1
+            report.examples.setdefault(reason, question)
+    report.kept = len(found)
     write_questions(out, list(found.values()))
     return report
 
@@ -177,35 +225,35 @@ async def make_from_pages(
     config: PagesConfig,
     maker: str,
     prompts: Sequence[Prompt],
-    settings: Frozen,
+    settings: Mapping[str, Any],
     make: Callable[[Page, Models, Mapping[str, Any]], Awaitable[PageResult]],
     *,
     progress: Report,
     on_retry: Callable[[str], None] | None = None,
 ) -> MakingReport:
-    """Draw pages of a world, open the models, and make the questions, or go on with it.
+    """Draw pages, open the models, and make the questions, or go on with it. Raises UserError.
 
-    ``make`` gets a page, the models, and what every question's ``meta`` says of the world. Raises UserError.
+    ``make`` gets a page, the models, and what every question's ``meta`` says of the world.
     """
     if not config.models:
         raise UserError("Nobody is there to write: give --model http://host:port/v1#model.")
     world, pages = open_world(config.world), draw_pages(config.world, config.pages, config.seed, added=config.added)
     origin = {"world": world.name, "fingerprint": world.fingerprint, "seed": config.seed}
     spending = Spending(beside(config.out), config.budget)
-    judging = config.model_copy(update={"models": config.judge_models, "prices": config.judge_prices})
-    async with (
-        opened_models(config, spending, on_retry) as writers,
-        opened_models(judging, spending, on_retry) as judges,
-    ):
-        models = Models(writers, judges or writers)
+    everybody = config.model_copy(update={"models": (*config.models, *config.judge_models)})
+    async with opened_models(everybody, spending, on_retry) as clients:
+        writers = clients[: len(config.models)]
+        models = Models(writers, clients[len(writers) :] or writers)
+        made_with = {
+            "maker": maker,
+            "settings": settings,
+            "origin": origin,
+            "prompts": [prompt.version for prompt in prompts],
+            "models": [all_placed(models.writers), all_placed(models.judges)],
+        }
         with progress.task("making questions", len(pages)) as advance:
             report = await make_questions(
-                pages,
-                lambda page: make(page, models, origin),
-                made_with(maker, prompts, models, settings, origin),
-                config.out,
-                concurrency=config.concurrency,
-                on_page=lambda now: advance(note=f"{now.kept:,} kept, {now.rejected.total():,} rejected"),
+                pages, lambda page: make(page, models, origin), made_with, config.out, config.concurrency, lambda _: advance()
             )
     report.spent = str(spending)
     return report

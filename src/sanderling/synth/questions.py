@@ -1,7 +1,7 @@
 """Questions from a generated encyclopedia: chains of relations from a named entity, in wordings that pages do not use.
 
 Relations are functional, so each chain has exactly one answer in its world: uniqueness is by construction. The path is kept in
-the question's ``meta`` for teachers and checks; the agent never sees it. Knows nothing of agents.
+the question's ``meta`` for teachers and checks; the agent never sees it.
 """
 
 import random

@@ -1,12 +1,11 @@
 """A teacher of imperfect quality: it knows a question's path, and walks it as real agents do, well or badly.
 
-Its faults are *modes*, visible in a turn's reasoning before the action, never label noise: at a list of results it compares,
-or takes the first one, or trusts a snippet; it may stop early, repeat a call, or slip in format. A student can therefore learn
-each mode, and reinforcement can move probability between them. What it reads it reads from the observation: a teacher that
-opens a stale page honestly believes the stale fact, and one whose page did not open has read nothing.
+Its faults are *modes*, visible in a turn's reasoning before the action, never label noise: a student can learn each mode, and
+reinforcement can move probability between them. What it reads it reads from the observation: a teacher that opens a stale page
+honestly believes the stale fact, and one whose page did not open has read nothing.
 
 A text-level policy for the one agent loop, in the words of profile ``tiny``: its tools' names, and results with each URL on a
-line of its own. Knows the encyclopedia; knows nothing of tokens or rewards.
+line of its own.
 """
 
 import asyncio
@@ -16,7 +15,6 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 from pydantic import Field
 
@@ -27,15 +25,7 @@ from sanderling.core.record import Question
 from sanderling.core.types import Sampling
 from sanderling.policy.contract import Completion, Delta, Finish, SampleKey
 from sanderling.synth.questions import Path
-from sanderling.world.encyclopedia import (
-    BY_NAME,
-    Encyclopedia,
-    EncyclopediaPage,
-    Entity,
-    Site,
-    generate_encyclopedia,
-    url_of,
-)
+from sanderling.world.encyclopedia import BY_NAME, Encyclopedia, EncyclopediaPage, Entity, Site, generate_encyclopedia, url_of
 from sanderling.world.sources.kinds import EncyclopediaSource
 
 COMPARE = "Compare the results. The atlas page is right."
@@ -71,7 +61,7 @@ class ModeShares(Frozen):
 
 
 class Step(StrEnum):
-    """Where the teacher stands on its path."""
+    """What the teacher does next."""
 
     SEARCH = "search"
     CHOOSE = "choose"
@@ -88,7 +78,6 @@ class TeacherState:
     shares: ModeShares
     rng: random.Random
     at: Entity = field(init=False)
-    """The entity it now asks about."""
     hop: int = 0
     step: Step = Step.SEARCH
     visiting: str = ""
@@ -176,7 +165,6 @@ class TeacherState:
         return self._answer(known if last else f"{known} {EARLY}", facts.answer_text(claim))
 
     def _conclude(self, opening: str, value: int | str) -> str:
-        """A fact is known: go on to the next hop, or answer."""
         facts = self.world.facts
         text = facts.object_text(value)
         known = f"{opening} {FOUND.format(relation=self.relation, value=text)} ".lstrip()
@@ -213,12 +201,11 @@ class TeacherSession:
 
     def __init__(self, state: TeacherState) -> None:
         self._state = state
-        self._marks: list[tuple[TeacherState, tuple[Any, ...]]] = []
+        self._marks: list[TeacherState] = []
 
     async def generate(
         self, delta: Delta, sampling: Sampling, key: SampleKey, on_text: Callable[[str], None] | None = None
     ) -> Completion:
-        """The next turn after the delta's last message."""
         await asyncio.sleep(0)
         if key.retry:  # a rejected attempt put the generator back: draw anew, or the same fault would come again
             self._state.rng = random.Random(f"teacher:{key.seed}:{key.question}:{key.attempt}:{key.turn}:{key.retry}")
@@ -228,16 +215,20 @@ class TeacherSession:
         return Completion(text=text, finish=Finish.END)
 
     def mark(self) -> int:
-        self._marks.append((copy.copy(self._state), self._state.rng.getstate()))
+        self._marks.append(_copy(self._state))
         return len(self._marks) - 1
 
     def rewind(self, mark: int) -> None:
-        state, numbers = self._marks[mark]
-        self._state = copy.copy(state)
-        self._state.rng.setstate(numbers)
+        self._state = _copy(self._marks[mark])
 
     def close(self) -> None:
         self._marks.clear()
+
+
+def _copy(state: TeacherState) -> TeacherState:
+    copied = copy.copy(state)
+    copied.rng = copy.copy(state.rng)
+    return copied
 
 
 def scripted(size_and_seed: str, questions: Sequence[Question]) -> "TeacherPolicy":
@@ -248,10 +239,7 @@ def scripted(size_and_seed: str, questions: Sequence[Question]) -> "TeacherPolic
 
 
 class TeacherPolicy:
-    """The teacher for one world and its questions: text-level, without a tokenizer.
-
-    Example: ``TeacherPolicy(world, {question.id: question for question in questions}, ModeShares())``
-    """
+    """The teacher for one world and its questions by id: text-level, without a tokenizer."""
 
     name, tokenizer, context_length, version = "scripted-teacher", None, None, 0
 

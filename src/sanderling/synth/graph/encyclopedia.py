@@ -1,8 +1,7 @@
 """The graph of a generated encyclopedia: all that its atlas holds to be true, and all that its other sites claim.
 
-The truth has the relations of the encyclopedia's schema, and ``occupation``. What the archive or the gazette says, be it the
-same or not, is a fact of its own, of the relation ``NAME@archive`` or ``NAME@gazette``: it is true that the page says so. Both
-are whole, so uniqueness can be proven.
+What the archive or the gazette says, be it the same or not, is a fact of its own, of the relation ``NAME@archive`` or
+``NAME@gazette``: it is true that the page says so. Both are whole, so uniqueness can be proven.
 """
 
 import re
@@ -10,8 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sanderling.core.errors import UserError
-from sanderling.synth.graph.graph import Entity, Fact, FactGraph
-from sanderling.synth.graph.relations import claim_of, encyclopedia_words
+from sanderling.synth.graph.graph import Entity, Fact, FactGraph, claim_of, encyclopedia_words
 from sanderling.world.disk.pages import Intake
 from sanderling.world.disk.store import read_manifest
 from sanderling.world.encyclopedia import Encyclopedia, EncyclopediaPage, Kind, Names, Site, generate_encyclopedia

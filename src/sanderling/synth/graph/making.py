@@ -1,10 +1,7 @@
 """Makes questions from a graph: draws parts, hands them to generators in turn, checks what comes back, and keeps count.
 
-The capability with the fewest questions has the next draw, so that each gets its share as far as the graph has questions of it;
-one that finds nothing for long is given up. The same graph, settings and seed give the same questions.
-
-No page of a question is masked: a question of several hops is asked so that its pages are found and read, each fact stands on
-a page that the reader needs, and no page holds them all.
+The capability with the fewest questions has the next draw; one that finds nothing for long is given up. The same graph,
+settings and seed give the same questions. No page of a question is masked: it is asked so that its pages are found and read.
 """
 
 import random
@@ -17,19 +14,16 @@ from pydantic import Field, model_validator
 
 from sanderling.core.config import Frozen
 from sanderling.core.record import Question
-from sanderling.synth.graph.capabilities import GENERATORS, Capability, Draft, Dropped, Range
-from sanderling.synth.graph.graph import Fact, FactGraph
-from sanderling.synth.graph.sampling import sample_subgraph
-from sanderling.synth.graph.tree import canonical
-from sanderling.synth.graph.wording import TangledError
+from sanderling.synth.graph.capabilities import GENERATORS, Capability, Draft, Range
+from sanderling.synth.graph.graph import DroppedError, FactGraph
+from sanderling.synth.graph.tree import canonical, sample_subgraph
 
 MAKER, MAKER_VERSION = "graph", 5
 """The version is raised whenever the same graph and seed give other questions."""
 _PATIENCE = 1_000
 """Draws in a row without a question after which a capability is given up."""
 _LEAST_AGAIN, _SHARE_AGAIN = 2, 50
-"""Two questions may have one answer, or a fiftieth of all: hubs would otherwise answer too many. In a graph that was read the
-same goes for resting on one fact."""
+"""Two questions may have one answer, or a fiftieth of all: hubs would otherwise answer too many."""
 _MOST_WORDS = 110
 _LONGEST_ANSWER = 240
 
@@ -57,12 +51,11 @@ class GraphSettings(Frozen):
 
 @dataclass
 class Made:
-    """The questions, and what became of every draw."""
+    """The questions, and what became of the draws."""
 
     drafts: list[Draft] = field(default_factory=list)
-    drawn: Counter[Capability] = field(default_factory=Counter)
     kept: Counter[Capability] = field(default_factory=Counter)
-    dropped: dict[Capability, Counter[Dropped]] = field(default_factory=dict)
+    dropped: Counter[str] = field(default_factory=Counter)
 
 
 def make(graph: FactGraph, settings: GraphSettings, progress: Callable[[int], None] = lambda _: None) -> Made:
@@ -77,69 +70,51 @@ def make(graph: FactGraph, settings: GraphSettings, progress: Callable[[int], No
     rng = random.Random(f"graph questions:{settings.seed}")
     while len(made.drafts) < settings.count and open_to and graph.facts_of:
         capability = min(open_to, key=lambda one: made.kept[one])
-        draft = _draw(graph, settings, capability, rng, asked)
-        made.drawn[capability] += 1
-        if isinstance(draft, Dropped):
-            made.dropped.setdefault(capability, Counter())[draft] += 1
+        try:
+            made.drafts.append(_draw(graph, settings, capability, rng, asked))
+        except DroppedError as dropped:
+            made.dropped[str(dropped)] += 1
             misses[capability] += 1
             if misses[capability] >= _PATIENCE:
                 open_to.remove(capability)
             continue
         misses[capability] = 0
         made.kept[capability] += 1
-        made.drafts.append(draft)
         progress(len(made.drafts))
     return made
 
 
 def _draw(
     graph: FactGraph, settings: GraphSettings, capability: Capability, rng: random.Random, asked: Counter[Hashable]
-) -> Draft | Dropped:
-    """One draw. ``asked``: how often each constraint, answer and fact was asked about."""
+) -> Draft:
+    """One draw. ``asked``: how often each constraint and answer was asked about. Raises DroppedError."""
     part = sample_subgraph(graph, rng.randint(*settings.size), rng)
-    try:
-        draft = GENERATORS[capability](graph, part, settings.hops, rng)
-    except TangledError:
-        return Dropped.TANGLED
-    if isinstance(draft, Dropped):
-        return draft
-    if reason := _fault(graph, draft, settings.hops):
-        return reason
+    draft = GENERATORS[capability](graph, part, settings.hops, rng)
+    if draft is None:
+        raise DroppedError("nothing of this form")
     most = max(_LEAST_AGAIN, settings.count // _SHARE_AGAIN)
     about = tuple(names[0] for names in draft.extra["items"]) if "items" in draft.extra else draft.answers
-    if (draft.form in ("chain", "tree") or not graph.complete) and asked[about] >= most:
-        return Dropped.ANSWER_AGAIN
-    if asked[key := _key(draft)]:
-        return Dropped.REPEATED
-    facts = () if graph.complete else draft.facts
-    if any(asked[fact] >= most for fact in facts):
-        return Dropped.FACT_AGAIN
-    asked.update((about, key, *facts))
+    key = _key(draft)
+    wrong = {
+        "answer too long": len(draft.answers[0]) > _LONGEST_ANSWER,
+        "names its answer": _gives_away(draft),
+        "one page has all its facts": draft.hops > 1 and set.intersection(*map(graph.pages_with, draft.facts)),
+        "too few or many hops": not settings.hops.least <= draft.hops <= settings.hops.most,
+        "question too long": len(draft.text.split()) > _MOST_WORDS,
+        "same answer as others": (draft.form in ("chain", "tree") or not graph.complete) and asked[about] >= most,
+        "repeated": asked[key],
+    }
+    if reason := next((reason for reason, is_wrong in wrong.items() if is_wrong), None):
+        raise DroppedError(reason)
+    asked.update((about, key))
     return draft
 
 
 def _key(draft: Draft) -> Hashable:
-    """Equal for drafts that ask the same: their constraints, and of two values that are set against each other the facts."""
+    """Equal for drafts that ask the same: their constraints, and of differences the facts."""
     compared = draft.facts if draft.form == "difference" else ()
     trees = sorted((canonical(root) for root in draft.roots), key=repr)
     return ("constraints", tuple(trees), tuple(sorted(compared, key=repr)))
-
-
-def _fault(graph: FactGraph, draft: Draft, hops: Range) -> Dropped | None:
-    """The first thing that is wrong with a draft: it gives its answer, rests on one page, goes on for too long."""
-    if not draft.is_unique:
-        return Dropped.NOT_UNIQUE
-    if any(len(answer) > _LONGEST_ANSWER for answer in draft.answers[:1]):
-        return Dropped.LONG_ANSWER
-    if _gives_away(draft):
-        return Dropped.NAMES_ANSWER
-    if draft.hops > 1 and frozenset.intersection(*map(graph.pages_with, draft.facts)):
-        return Dropped.ONE_PAGE
-    if draft.hops < hops.least:
-        return Dropped.TOO_FEW_HOPS
-    if draft.hops > hops.most:
-        return Dropped.TOO_MANY_HOPS
-    return Dropped.TOO_LONG if len(draft.text.split()) > _MOST_WORDS else None
 
 
 def _gives_away(draft: Draft) -> bool:
@@ -152,11 +127,6 @@ def _gives_away(draft: Draft) -> bool:
 
 def question_of(graph: FactGraph, draft: Draft, *, world: str, fingerprint: str, seed: int, number: int) -> Question:
     """A draft as a question, numbered within its file, with its evidence and where it comes from."""
-
-    def evidence(fact: Fact) -> dict[str, str]:
-        subject, object = graph.answers(fact.head)[0], graph.answers(fact.tail)[0]
-        return {"subject": subject, "relation": fact.relation, "object": object, "url": fact.url, "quote": fact.quote}
-
     return Question(
         id=f"{world}-graph-{seed}-{number}",
         text=draft.text,
@@ -167,10 +137,19 @@ def question_of(graph: FactGraph, draft: Draft, *, world: str, fingerprint: str,
             "maker_version": MAKER_VERSION,
             "capability": draft.capability.value,
             "form": draft.form,
-            "uniqueness": graph.uniqueness.value,
+            "uniqueness": "proven" if graph.complete else "unchecked",
             "depth": draft.depth,
             "path": list(draft.path),
-            "facts": [evidence(fact) for fact in draft.facts],
+            "facts": [
+                {
+                    "subject": graph.answers(fact.head)[0],
+                    "relation": fact.relation,
+                    "object": graph.answers(fact.tail)[0],
+                    "url": fact.url,
+                    "quote": fact.quote,
+                }
+                for fact in draft.facts
+            ],
             "world": world,
             "fingerprint": fingerprint,
             "seed": seed,

@@ -2,13 +2,11 @@
 
 The answer is at the root, each edge is a fact, and the leaves are named things or given values. What lies between is described
 by its kind and its own edges only, so it is a variable of a query. A tree of constraints is answered from its leaves to its
-root, one set at a time, which is exact (Yannakakis 1981). Two variables may be the same thing: that only makes answers more, so
-what is unique here is unique for a reader who takes "another" for granted.
+root, one set at a time, which is exact (Yannakakis 1981).
 """
 
 import random
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,12 +14,8 @@ from sanderling.synth.graph.graph import Fact, FactGraph, Node
 
 _MOST_BETWEEN = 5
 """How many things may fit the constraints of one between name and answer, where all facts are known; elsewhere one."""
-_MOST_ALIKE = 2
-"""Facts of one relation in a question from a graph that was read; more of them say little."""
 _MOST_EXTRA = 2
-"""Constraints beyond the drawn ones."""
 _TRIED = 12
-"""Further facts that are tried as constraints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +27,6 @@ class Constraint:
 
     @property
     def describes_subject(self) -> bool:
-        """Whether the node that has this constraint is the fact's subject."""
         return self.fact.tail == self.other.node
 
 
@@ -41,8 +34,7 @@ class Constraint:
 class QueryNode:
     """One thing in a question: a named one is a leaf, any other has constraints.
 
-    Example: the town where a person was born who is named is
-    ``QueryNode(town, (Constraint(birthplace, QueryNode(person, is_named=True)),))``.
+    Example: ``QueryNode(town, (Constraint(birthplace, QueryNode(person, is_named=True)),))``, where a named person was born.
     """
 
     node: Node
@@ -50,23 +42,19 @@ class QueryNode:
     is_named: bool = False
 
     def nodes(self) -> Iterator["QueryNode"]:
-        """Itself and all below it, outermost first."""
         yield self
         for constraint in self.constraints:
             yield from constraint.other.nodes()
 
     def facts(self) -> Iterator[Fact]:
-        """The facts of all edges, outermost first."""
         for constraint in self.constraints:
             yield constraint.fact
             yield from constraint.other.facts()
 
     def longest_path(self) -> tuple[Node, ...]:
-        """The things on the longest path down from here, this one first."""
         return (self.node, *max((constraint.other.longest_path() for constraint in self.constraints), key=len, default=()))
 
     def depth(self) -> int:
-        """The most edges from here to a leaf."""
         return max((1 + constraint.other.depth() for constraint in self.constraints), default=0)
 
 
@@ -79,10 +67,7 @@ def chain_of(nodes: Sequence[Node], facts: Sequence[Fact]) -> QueryNode:
 
 
 def canonical(root: QueryNode) -> tuple[tuple[object, ...], ...]:
-    """A tree as a conjunction of (relation, subject, object), variables numbered from 0, the answer: equal for equal questions.
-
-    Two trees that put the same constraints in another order, with the same numbers, are equal.
-    """
+    """A tree as a conjunction of (relation, subject, object), variables numbered from the answer; equal for equal questions."""
     atoms: list[tuple[object, ...]] = []
     count = 0
 
@@ -167,7 +152,6 @@ def _with_constraint(root: QueryNode, node: Node, constraint: Constraint) -> Que
 
 
 def _replaced(root: QueryNode, number: int, below: QueryNode) -> QueryNode:
-    """The tree with another subtree at the end of one constraint."""
     clauses = list(root.constraints)
     clauses[number] = Constraint(clauses[number].fact, below)
     return replace(root, constraints=tuple(clauses))
@@ -203,8 +187,6 @@ def is_followable(graph: FactGraph, root: QueryNode) -> bool:
     Few other things fit what is said of one between, and no given name has in it the name of something hidden, as "the Orlo
     Fair" has that of Orlo.
     """
-    if not graph.complete and not _is_varied(root):
-        return False
     given = [(graph.name(query.node) or "").casefold() for query in root.nodes() if query.is_named]
     hidden = [graph.answers(query.node)[0].casefold() for query in root.nodes() if not query.is_named]
     if any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", each) for name in hidden for each in given):
@@ -214,8 +196,124 @@ def is_followable(graph: FactGraph, root: QueryNode) -> bool:
     return all(len(answers(graph, query)) <= most for query in between)
 
 
-def _is_varied(root: QueryNode) -> bool:
-    """Whether all facts say different things; one relation may join the answer to two things."""
-    anywhere = Counter(fact.relation for fact in root.facts())
-    at_root = Counter(constraint.fact.relation for constraint in root.constraints)
-    return all(count == at_root[relation] <= _MOST_ALIKE for relation, count in anywhere.items() if count > 1)
+# -- random parts of a graph, and chains and trees through them ----------------------------------------------------------
+
+_MOST_VALUES = 2
+
+
+@dataclass(frozen=True)
+class Subgraph:
+    """Things, in the order in which they came in, and the facts that join them."""
+
+    nodes: tuple[Node, ...]
+    facts: tuple[Fact, ...]
+
+    def touching(self, node: Node) -> Iterator[tuple[Fact, Node]]:
+        for fact in self.facts:
+            head, tail = fact.head, fact.tail
+            if head == node:
+                yield fact, tail
+            elif tail == node:
+                yield fact, head
+
+    def without(self, node: Node) -> "Subgraph":
+        facts = (fact for fact in self.facts if node not in (fact.head, fact.tail))
+        return Subgraph(tuple(each for each in self.nodes if each != node), tuple(facts))
+
+
+def sample_subgraph(graph: FactGraph, size: int, rng: random.Random) -> Subgraph:
+    """A connected part of ``size`` things; smaller where the surroundings of its first thing are."""
+    start = rng.choice(graph.facts_of[rng.choice(list(graph.facts_of))])
+    at = Node(start.subject if start.is_literal or rng.random() < 0.5 else start.object)
+    inside: dict[Node, None] = {at: None}
+    facts: dict[Fact, None] = {}
+    rim: dict[Node, list[Fact]] = {}
+    values = 0
+    while True:
+        for fact, other in graph.around(at, rng):
+            if other in inside:
+                facts[fact] = None
+            elif not other.is_literal or values < _MOST_VALUES:
+                rim.setdefault(other, []).append(fact)
+        if len(inside) == size or not rim:
+            return Subgraph(tuple(inside), tuple(facts))
+        at = max(rim, key=lambda node: len(rim[node]) + rng.random() / 2)  # chance breaks ties alone
+        facts.update(dict.fromkeys(rim.pop(at)))
+        inside[at] = None
+        values += at.is_literal
+        if values == _MOST_VALUES:
+            rim = {node: edges for node, edges in rim.items() if not node.is_literal}
+
+
+def sample_walk(graph: FactGraph, start: Node, size: int, rng: random.Random) -> Subgraph:
+    """A part of things in a row, each joined to the one before; fewer where it ends. Other parts rarely have long rows."""
+    nodes, facts = [start], list[Fact]()
+    while len(nodes) < size:
+        near = [(fact, other) for fact, other in graph.around(nodes[-1], rng) if other not in nodes]
+        near = [(fact, other) for fact, other in near if not other.is_literal or len(nodes) == size - 1]
+        if not near:
+            break
+        fact, other = rng.choice(near)
+        nodes.append(other)
+        facts.append(fact)
+    return Subgraph(tuple(nodes), tuple(facts))
+
+
+def chain_in(graph: FactGraph, part: Subgraph, hops: int, rng: random.Random, start: Node | None = None) -> QueryNode | None:
+    """A path of so many edges through the part, from an answer to something that has a name; None when there is none."""
+    starts = [start] if start is not None else list(part.nodes)
+    rng.shuffle(starts)
+
+    def walk(nodes: list[Node], facts: list[Fact]) -> bool:
+        """Go on from the last node, depth first; only the ends of a path may be values."""
+        if len(facts) == hops:
+            return graph.name(nodes[-1]) is not None and not (hops == 1 and nodes[-1].is_literal)
+        if nodes[-1].is_literal and len(nodes) > 1:
+            return False
+        edges = list(part.touching(nodes[-1]))
+        rng.shuffle(edges)
+        for fact, other in edges:
+            if other in nodes:
+                continue
+            nodes.append(other)
+            facts.append(fact)
+            if walk(nodes, facts):
+                return True
+            nodes.pop()
+            facts.pop()
+        return False
+
+    for answer in starts:
+        nodes, facts = [answer], list[Fact]()
+        if walk(nodes, facts):
+            return chain_of(nodes, facts)
+    return None
+
+
+def spanning_tree(graph: FactGraph, part: Subgraph, answer: Node, most: int, rng: random.Random) -> QueryNode | None:
+    """The part as a tree below an answer, of ``most`` edges at most, breadth first; None when a leaf has no name."""
+    edges: dict[Node, list[tuple[Fact, Node]]] = {answer: []}
+    queue, count = [answer], 0
+    while queue and count < most:
+        at = queue.pop(0)
+        near = list(part.touching(at))
+        rng.shuffle(near)
+        for fact, other in near:
+            if other in edges or count == most:
+                continue
+            if at == answer and fact.tail == answer and len(graph.tails[(fact.relation, fact.head)]) == 1:
+                continue  # it would single out the answer by itself, and all other branches were needless
+            edges[at].append((fact, other))
+            edges[other] = []
+            count += 1
+            if not other.is_literal:
+                queue.append(other)
+
+    def build(node: Node) -> QueryNode:
+        below = edges[node]
+        return QueryNode(node, tuple(Constraint(fact, build(other)) for fact, other in below), is_named=not below)
+
+    root = build(answer)
+    if answer.is_literal or any(graph.name(query.node) is None for query in root.nodes() if query.is_named):
+        return None
+    return root

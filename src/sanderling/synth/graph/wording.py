@@ -8,8 +8,7 @@ branches. Knows relations by their words only.
 import random
 from collections.abc import Sequence
 
-from sanderling.synth.graph.graph import FactGraph, Node
-from sanderling.synth.graph.relations import escaped
+from sanderling.synth.graph.graph import DroppedError, FactGraph, Node, escaped
 from sanderling.synth.graph.tree import Constraint, QueryNode, answers
 
 _PREFACES = ("Consider {np}.", "Think of {np}.", "Take {np}.")
@@ -19,12 +18,10 @@ _DEEPEST = 3
 """Edges below a thing that one sentence takes; deeper ones are split."""
 
 
-class TangledError(Exception):
-    """The words would leave open what belongs to what, or what something is."""
-
-
 class Speaker:
-    """Words one question; each choice among wordings is drawn from ``rng``. Its methods raise TangledError.
+    """Words one question; each choice among wordings is drawn from ``rng``.
+
+    Its methods raise DroppedError where the words would leave open what belongs to what, or what something is.
 
     Example: ``Speaker(graph, random.Random(0)).question(root)``
     """
@@ -32,16 +29,13 @@ class Speaker:
     def __init__(self, graph: FactGraph, rng: random.Random) -> None:
         self.graph, self.rng = graph, rng
         self.prefaces: list[str] = []
-        """Sentences before the question."""
         self._referred: set[str] = set()
         """Kinds that "that KIND" stands for already."""
 
     def question(self, root: QueryNode) -> str:
-        """The whole question for a tree."""
         return self.after_prefaces(self._asked(root))
 
     def after_prefaces(self, last: str) -> str:
-        """The prefaces, and behind them a last sentence."""
         return " ".join([*self.prefaces, last[0].upper() + last[1:]])
 
     def phrase(self, query: QueryNode) -> str:
@@ -60,18 +54,16 @@ class Speaker:
         return " and ".join(clauses)
 
     def kind(self, node: Node) -> str:
-        """The word for what something is."""
         kind = self.graph.kind(node)
         if not kind:
-            raise TangledError
+            raise DroppedError("ambiguous words")
         return kind
 
     def _inline(self, query: QueryNode) -> str:
-        """A thing within a sentence."""
         if query.is_named:
             name = self.graph.name(query.node)
             if name is None:
-                raise TangledError
+                raise DroppedError("ambiguous words")
             return name
         return (len(query.constraints) == 1 and self._noun(query.constraints[0])) or self._described(query)
 
@@ -80,7 +72,7 @@ class Speaker:
         kind = self.kind(query.node)
         described = self._described(query)
         if kind in self._referred:
-            raise TangledError
+            raise DroppedError("ambiguous words")
         self._referred.add(kind)
         self.prefaces.append(self.rng.choice(_PREFACES).format(np=described))
         return f"that {kind}"
@@ -109,7 +101,7 @@ class Speaker:
     def _value_asked(self, root: QueryNode) -> str:
         """A question for a literal; what it is the value of is its one constraint."""
         if len(root.constraints) != 1:
-            raise TangledError
+            raise DroppedError("ambiguous words")
         (constraint,) = root.constraints
         subject = self.phrase(constraint.other)
         return self.rng.choice(self.graph.words[constraint.fact.relation].inquiry).format(s=subject)
