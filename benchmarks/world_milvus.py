@@ -19,9 +19,7 @@ from sanderling.world.disk.index import SearchMode
 from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.encyclopedia import generate_pages
 from sanderling.world.local import LocalWorld
-from sanderling.world.milvus.client import VectorIndex
-from sanderling.world.milvus.push import push_world
-from sanderling.world.milvus.world import MilvusWorld
+from sanderling.world.milvus import MilvusWorld, VectorIndex, push_world
 from sanderling.world.text import content_terms
 
 

@@ -62,6 +62,4 @@ def test_what_cannot_be_embedded_is_one_sentence(world: Path, tmp_path: Path) ->
         run("embed", tmp_path / "none", "--embedder", "hashed")
     with pytest.raises(UserError, match="There is no embedder 'word2vec'"):
         run("embed", world, "--embedder", "word2vec")
-    with pytest.raises(UserError, match="cannot be used"):
-        run("embed", world, "--embedder", "hashed", "--cache", world)
     assert not (world / "dense" / "dense.json").exists()

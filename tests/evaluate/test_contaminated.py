@@ -87,20 +87,9 @@ def test_only_where_a_layout_says_a_query_back_is_it_said_back(head: str) -> Non
     assert read_its_question(attempt(twice, asked)) is True
 
 
-def test_a_page_that_answers_its_address_is_a_copy() -> None:
-    call = {"url": ["https://mirror.example/viewer?q=" + ASKED.replace(" ", "+")], "goal": "look"}
-    assert read_its_question(attempt(f"Evidence in page:\n{ASKED} Answer: somebody", call)) is True
-    assert read_its_question(attempt(f"Evidence in page:\nResults for {ASKED}\nsomething else", call)) is False
-
-
-def test_what_an_address_asks_for_is_said_back_by_its_page() -> None:
-    query = ASKED.replace(" ", "+").replace("'", "%27")
-    call = {"url": f"https://search.example/?q={query}&page=2", "goal": "look"}
-    assert read_its_question(attempt(f"{ASKED} - Search\n{ASKED}\n10 results", call)) is False
-    assert read_its_question(attempt(f"{ASKED} - Search\n{ASKED}\n{LEAK}", call)) is True
+def test_an_address_shows_no_answer() -> None:
     slug = "-".join(ASKED.lower().replace("'", "").split())
-    slug = f"See https://forum.example/t/{slug} for more"
-    assert read_its_question(attempt(slug)) is False, "an address shows no answer"
+    assert read_its_question(attempt(f"See https://forum.example/t/{slug} for more")) is False
 
 
 def test_scripts_without_blanks_and_short_questions() -> None:

@@ -13,7 +13,7 @@ from sanderling.world.contract import NO_OCCASION, Occasion, Page, VisitReply, a
 from sanderling.world.faults.profiles import get_faults
 from sanderling.world.faults.world import FaultyWorld
 from sanderling.world.filters import GuardedWorld
-from sanderling.world.guard import Found, Guard, GuardKind, GuardLine, Wording
+from sanderling.world.guard import Found, Guard, GuardKind, GuardLine, Wording, as_words
 from sanderling.world.local import LocalWorld
 
 # Wording
@@ -28,8 +28,8 @@ RUNS = len(WORDS) - 12
 CHINESE = "哪位作家在北方海岸的灯塔旁写下了四十首潮汐颂歌，并且在风暴来临之前把手稿交给了他的妹妹保管？"
 
 
-def found(question: str, text: str, title: str = "", url: str = "https://p.example/x") -> Found | None:
-    return Wording.of(question).found_on(VisitReply(url, title, text))
+def found(question: str, text: str) -> Found | None:
+    return Wording.of(question).found_in(as_words(text))
 
 
 def words(count: int, start: int = 0) -> str:
@@ -39,7 +39,7 @@ def words(count: int, start: int = 0) -> str:
 def test_the_whole_question_is_a_leak_however_it_is_set() -> None:
     for text in (LONG, f"Q17.\n{LONG.upper()}\nA: Orlo", LONG.replace(",", "").replace(" ", "\n"), f"({LONG})"):
         assert found(LONG, text) == (GuardKind.VERBATIM, "whole question")
-    assert found(LONG, "", title=LONG) == (GuardKind.VERBATIM, "whole question")
+    assert found(CHINESE, f"题目：{CHINESE}答案：奥洛") == (GuardKind.VERBATIM, "whole question")
 
 
 @pytest.mark.parametrize(
@@ -50,62 +50,6 @@ def test_half_of_the_runs_are_a_leak_and_fewer_a_quotation(count: int, leak: boo
     got = found(LONG, f"Before. {words(count)} and after.")
     assert (None if got is None else got[0] is GuardKind.VERBATIM) is leak
     assert got is None or got[1] == f"{count - 12} of {RUNS} runs"
-
-
-def test_a_page_that_echoes_its_query_is_no_leak_by_its_title() -> None:
-    url = "https://search.example/?q=" + LONG.replace(" ", "+").replace(",", "%2C")
-    assert found(LONG, f"{LONG} - Search\nA lighthouse stands there.", title=f"{LONG} - Search", url=url) is None
-    assert found(LONG, "Results", title=LONG, url="https://search.example/?q=tide") is not None
-    leak = found(LONG, f"{LONG}\nSomebody asks: {LONG} Orlo, says the key.", title=LONG, url=url)
-    assert leak == (GuardKind.VERBATIM, "whole question"), "what it says below its first line counts"
-    slug = "https://answers.example/" + LONG.replace(" ", "-").rstrip("?")
-    assert found(LONG, "Orlo.", title=LONG, url=slug) is not None, "a path names a page, and a page about it gives it away"
-
-
-ASKING = "https://www.mirror.example/viewer?lang=en&q=" + LONG.replace(" ", "+").replace(",", "%2C")
-
-
-@pytest.mark.parametrize(
-    ("title", "text"),
-    [
-        ("", f"{LONG} Answer: Vumhum. Level 3."),
-        ("", f"{LONG} Vumhum"),
-        ("", f"{LONG} 1.5"),
-        ("", f"{LONG} No."),
-        ("", f"Q1 {LONG} Vumhum Search again"),
-        ("", f"Answer: Vumhum. {LONG}"),
-        (f"{LONG} Vumhum", ""),
-        (LONG, f"{LONG} Vumhum"),
-        ("Mirror", f"Results for {LONG}: {LONG} Answer: Vumhum."),
-        ("Mirror", f"{LONG}\n{LONG} Answer: Vumhum."),
-        (LONG, f"{words(len(WORDS) - 1)}… Answer: Vumhum."),
-    ],
-)
-def test_an_address_that_asks_the_question_excuses_no_answer_to_it(title: str, text: str) -> None:
-    for url in (ASKING, ASKING.replace("+", "%2520"), f"{ASKING}#top"):
-        got = found(LONG, text, title, url)
-        assert got is not None and got[0] is GuardKind.VERBATIM
-    assert found(CHINESE, f"{CHINESE}答案：奥洛", url=f"https://m.example/?q={CHINESE}") == (
-        GuardKind.VERBATIM,
-        "whole question",
-    )
-
-
-@pytest.mark.parametrize(
-    ("title", "text"),
-    [
-        (LONG, ""),
-        (f"{LONG} - Search", "1. Lighthouses of the coast"),
-        (f"{LONG} | Mirror", f"Showing results for {LONG}\n1. Lighthouses of the coast"),
-        (f"{words(20)}… - Mirror Search", "Lighthouses"),
-        ("Mirror", f"Search results for: {LONG} 1. Lighthouses of the coast 2. Bells of a town"),
-        (f"{LONG} - Mirror Search Results", f"{LONG} - Mirror Search 1. Lighthouses of the coast"),
-    ],
-)
-def test_a_search_page_that_lists_other_things_stays(title: str, text: str) -> None:
-    for url in (ASKING, ASKING.replace("+", "%2520"), f"{ASKING}#top"):
-        assert found(LONG, text, title, url) is None
-    assert found(CHINESE, f"{CHINESE}的搜索结果\n灯塔", CHINESE, f"https://m.example/?q={CHINESE}") is None
 
 
 def test_a_canary_is_found_whatever_is_around_it() -> None:

@@ -42,7 +42,7 @@ from sanderling.tools.layouts import parts_note, status_sentence, visit_miss
 from sanderling.tools.page_reader import OnOutage
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import VisitReply
-from sanderling.world.dense.embedders import FORMS, CachedEmbedder, open_embedder, opens_socket
+from sanderling.world.dense.embedders import FORMS, open_embedder, opens_socket
 from sanderling.world.dense.vectors import DIRECTORY, DenseSettings, embed_world, read_info, settings_for
 from sanderling.world.disk.duplicates import THRESHOLD
 from sanderling.world.disk.index import SearchMode
@@ -56,8 +56,7 @@ from sanderling.world.disk.store import (
     open_world,
     read_manifest,
 )
-from sanderling.world.milvus.client import VectorIndex
-from sanderling.world.milvus.push import push_world
+from sanderling.world.milvus import VectorIndex, push_world
 from sanderling.world.opening import open_as_met
 from sanderling.world.recorded import REPLAY_FILE, Unit
 from sanderling.world.sources.base import HtmlExtractor, Limits
@@ -281,9 +280,6 @@ def duplicates(
 def embed(
     directory: Where,
     embedder: Annotated[str | None, typer.Option("--embedder", help=f"{FORMS}; the index's own when it has been made.")] = None,
-    cache: Annotated[
-        Path | None, typer.Option(help="File that keeps every vector by its text, for the next world with the same pages.")
-    ] = None,
     sets: Set = None,
 ) -> None:
     """Embed a world's pages for dense and hybrid search; killed, it goes on, and pages that came since are added.
@@ -304,7 +300,7 @@ def embed(
         done = embed_world(
             directory,
             world,
-            opened if cache is None else CachedEmbedder(opened, cache),
+            opened,
             chosen,
             spec=spec,
             progress=lambda count: progress("pages", count, world.page_count),
@@ -343,8 +339,7 @@ def push(
             vector_index=vectors,
             progress=lambda count: progress("pages, passages", count, total),
         )
-    cut = f"; of {done.cut:,} long pages only the first words are searched" if done.cut else ""
-    show(f"{done.pages:,} pages and {done.passages:,} passages are on {milvus}{cut}; {out} stands for them.")
+    show(f"{done.pages:,} pages and {done.passages:,} passages are on {milvus}; {out} stands for them.")
 
 
 # looking

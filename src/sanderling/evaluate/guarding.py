@@ -23,7 +23,7 @@ from sanderling.evaluate.benchmarks.table import Benchmark, leaks
 from sanderling.runs.jsonl import JsonlLog
 from sanderling.world.blocked import Blocklist
 from sanderling.world.filters import read_blocklist
-from sanderling.world.guard import Guard, GuardKind, GuardLine, Wording, as_words, without_echo
+from sanderling.world.guard import Guard, GuardKind, GuardLine, Wording, as_words
 
 
 class GuardFacts(Frozen):
@@ -125,7 +125,7 @@ def guard_counts(log: Path) -> GuardCounts:
 #
 # Looked at after the fact, whatever a guard hid before, by the guard's rule (`world.guard`): a page that holds the whole
 # question, or half of its runs, repeats a benchmark; one that quotes a run of it may be the very source. What tools only say
-# back to the agent does not count: its queries, its goals, the addresses that it asked for. It costs a few milliseconds for a
+# back to the agent does not count: its queries and goals. It costs a few milliseconds for a
 # million characters unless there is something to find.
 
 _URL = re.compile(r"https?://[^\s\"'<>)\]]+")
@@ -134,7 +134,6 @@ _UNSEEN = re.compile(
     "\u2060-\u206f\u20dd-\u20e4\ufe00-\ufe0f\ufeff]"
 )
 """What may stand within a word without making another of it."""
-_TITLE_AND_FIRST_LINE = 2
 _SAID_BACK = " (?:q|query|(?:search|results|found) for|(?:user|the) goal)"
 """What stands before the agent's own words in a tool's reply."""
 
@@ -172,7 +171,7 @@ def _may_hold(text: str, wording: Wording) -> bool:
 
 
 def _holds(text: str, wording: Wording, calls: tuple[ToolCall, ...]) -> bool:
-    words = as_words(_without_page_echoes(_URL.sub(" ", text), wording, calls))
+    words = as_words(_URL.sub(" ", text))
     echoes: Counter[str] = Counter()
     for call in calls:
         for echo, times in _echoes(call, wording):
@@ -194,22 +193,3 @@ def _echoes(call: ToolCall, wording: Wording) -> Iterator[tuple[str, int]]:
         words = as_words(text)
         if wording.found_in(words) is not None:
             yield words.strip(), times
-
-
-def _without_page_echoes(text: str, wording: Wording, calls: tuple[ToolCall, ...]) -> str:
-    """The text without lines in which the pages that were asked for say back what their addresses ask for."""
-    values = (value for call in calls for value in call.arguments.values())
-    urls = [url for value in values for url in (value if isinstance(value, list) else [value]) if isinstance(url, str)]
-    for url in urls:
-        if asked := wording.asked_by(url):
-            text = "\n".join(_lines_without(text.splitlines(), asked, url))
-    return text
-
-
-def _lines_without(lines: list[str], asked: list[str], url: str) -> Iterator[str]:
-    left = _TITLE_AND_FIRST_LINE
-    for line in lines:
-        words = as_words(line) if left else ""
-        kept = without_echo(words, asked, url) if left else ""
-        left -= kept != words
-        yield line if kept == words else kept

@@ -6,10 +6,9 @@ from pathlib import Path
 from sanderling.world.contract import World
 from sanderling.world.disk.duplicates import load_groups
 from sanderling.world.disk.index import SearchMode
-from sanderling.world.disk.store import open_world
+from sanderling.world.disk.store import POINTER, open_world
 from sanderling.world.filters import BLOCKLIST_FILE, filtered, read_blocklist
 from sanderling.world.guard import Guard
-from sanderling.world.milvus import is_pointer
 
 
 def open_as_met(
@@ -27,8 +26,8 @@ def open_as_met(
     ``filters``: see `filtered`. Raises UserError when the world, one of these files, its dense index or the profile cannot be
     used.
     """
-    if is_pointer(directory):
-        from sanderling.world.milvus.world import MilvusWorld
+    if (directory / POINTER).is_file():
+        from sanderling.world.milvus import MilvusWorld
 
         local = MilvusWorld(directory, search)
     elif search is SearchMode.LEXICAL:

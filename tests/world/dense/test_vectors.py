@@ -15,15 +15,7 @@ from sanderling.world.contract import Page
 from sanderling.world.dense import vectors as build
 from sanderling.world.dense.embedders import HashedEmbedder, Prefixes
 from sanderling.world.dense.index import ranked_world
-from sanderling.world.dense.vectors import (
-    DIRECTORY,
-    Chunking,
-    DenseInfo,
-    embed_world,
-    passages,
-    read_info,
-    settings_for,
-)
+from sanderling.world.dense.vectors import DIRECTORY, Chunking, DenseInfo, embed_world, passages, read_info, settings_for
 from sanderling.world.disk.index import SearchMode
 from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.local import LocalWorld
@@ -42,7 +34,7 @@ def embedded(directory: Path, world: LocalWorld) -> DenseInfo:
 
 
 def files(directory: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted((directory / DIRECTORY).iterdir())}
+    return {path.name: path.read_bytes() for path in (directory / DIRECTORY).iterdir() if "partial" not in path.name}
 
 
 def test_every_page_has_its_passages(tmp_path: Path) -> None:
@@ -62,7 +54,6 @@ def test_passages_end_at_paragraphs_and_carry_the_title() -> None:
     found = passages(page, Chunking(most=3, chars=200))
     assert len(found) == 3 and all(text.startswith("Flats\n") and len(text) <= 206 for text in found)
     assert found[0].endswith("a b.") and "c" not in found[0]
-    assert passages(page, Chunking(most=1, chars=200)) == found[:1]
     assert passages(Page(url="u", title="", text=""), Chunking()) == []
     assert passages(Page(url="u", title="Only a title", text=""), Chunking()) == ["Only a title"]
     unbroken = passages(Page(url="u", title="", text="字" * 1_000), Chunking(most=4, chars=300))
@@ -76,9 +67,7 @@ from sanderling.world.dense import vectors as build
 from sanderling.world.dense.embedders import HashedEmbedder
 from sanderling.world.disk.store import open_world
 
-directory, kill_at = Path(sys.argv[1]), int(sys.argv[2])
-syncs = 0
-real = os.fsync
+directory, kill_at, syncs, real = Path(sys.argv[1]), int(sys.argv[2]), 0, os.fsync
 
 def fsync(handle):
     global syncs
@@ -94,7 +83,7 @@ build.embed_world(directory, open_world(directory), embedder, build.settings_for
 """
 
 
-@pytest.mark.parametrize("kill_at", [1, 2, 3, 6, 11, 14])
+@pytest.mark.parametrize("kill_at", [1, 3, 6])
 def test_killed_while_it_writes_it_goes_on_to_the_same_bytes(
     tmp_path: Path, kill_at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,20 +98,7 @@ def test_killed_while_it_writes_it_goes_on_to_the_same_bytes(
     with pytest.raises(UserError, match="world embed"):
         ranked_world(tmp_path / "killed", world, SearchMode.DENSE)
     embedded(tmp_path / "killed", world)
-    assert {**files(tmp_path / "killed"), ".dense.json.partial": b""} == {
-        **files(tmp_path / "whole"),
-        ".dense.json.partial": b"",
-    }
-
-
-class Counting(HashedEmbedder):
-    """Counts the texts it embeds."""
-
-    texts = 0
-
-    def embed(self, texts, kind):
-        self.texts += len(texts)
-        return super().embed(texts, kind)
+    assert files(tmp_path / "killed") == files(tmp_path / "whole")
 
 
 def test_new_pages_alone_are_embedded(tmp_path: Path) -> None:
@@ -132,16 +108,19 @@ def test_new_pages_alone_are_embedded(tmp_path: Path) -> None:
     (tmp_path / "old" / DIRECTORY).rename(tmp_path / "grown" / DIRECTORY)
     with pytest.raises(UserError, match=r"holds 20 pages .* \(30 pages\): run `sanderling world embed"):
         ranked_world(tmp_path / "grown", world, SearchMode.DENSE)
-    counting = Counting(32)
+    texts: list[str] = []
+
+    class Counting(HashedEmbedder):
+        def embed(self, given, kind):
+            texts.extend(given)
+            return super().embed(given, kind)
+
     seen: list[int] = []
-    embed_world(tmp_path / "grown", world, counting, SETTINGS, spec="hashed:32", progress=seen.append)
-    assert counting.texts == 10
-    assert seen[:20] == list(range(1, 21)) and seen[-1] == 30
-    fresh = world_at(tmp_path / "fresh", pages)
-    embedded(tmp_path / "fresh", fresh)
+    for _ in range(2):
+        embed_world(tmp_path / "grown", world, Counting(32), SETTINGS, spec="hashed:32", progress=seen.append)
+    assert len(texts) == 10 and seen[:20] == list(range(1, 21)) and seen[-1] == 30
+    embedded(tmp_path / "fresh", world_at(tmp_path / "fresh", pages))
     assert files(tmp_path / "fresh") == files(tmp_path / "grown")
-    embed_world(tmp_path / "grown", world, counting, SETTINGS, spec="hashed:32")
-    assert counting.texts == 10
 
 
 def test_changed_pages_are_refused(tmp_path: Path) -> None:
@@ -153,21 +132,13 @@ def test_changed_pages_are_refused(tmp_path: Path) -> None:
         embedded(tmp_path / "new", changed)
     with pytest.raises(UserError, match="not of the world as it is"):
         ranked_world(tmp_path / "new", changed, SearchMode.DENSE)
-    fewer = world_at(tmp_path / "fewer", pages[:6])
-    (tmp_path / "new" / DIRECTORY).rename(tmp_path / "fewer" / DIRECTORY)
-    with pytest.raises(UserError, match="not those"):
-        embedded(tmp_path / "fewer", fewer)
 
 
 @pytest.mark.parametrize(
     "other",
-    [
-        {"chunking": Chunking(most=1)},
-        {"prefixes": Prefixes("query: ", "")},
-        {"precision": "float32"},
-        {"dimension": 64, "model": "hashed-1:64"},
-    ],
-)
+    [{"chunking": Chunking(most=1)}, {"prefixes": Prefixes("query: ", "")}, {"precision": "float32"},
+     {"dimension": 64, "model": "hashed-1:64"}],
+)  # fmt: skip
 def test_other_settings_are_refused(tmp_path: Path, other: dict) -> None:
     world = world_at(tmp_path / "w", made_pages(4))
     embedded(tmp_path / "w", world)
@@ -177,52 +148,26 @@ def test_other_settings_are_refused(tmp_path: Path, other: dict) -> None:
 
 
 @pytest.mark.parametrize("name", ["vectors.bin", "owners.bin"])
-@pytest.mark.parametrize("harm", ["cut", "remove"])
-def test_torn_files_are_told(tmp_path: Path, name: str, harm: str) -> None:
+def test_torn_files_are_told(tmp_path: Path, name: str) -> None:
     world = world_at(tmp_path / "w", made_pages(4))
     embedded(tmp_path / "w", world)
     file = tmp_path / "w" / DIRECTORY / name
-    if harm == "cut":
-        file.write_bytes(file.read_bytes()[:-1])
-    else:
-        file.unlink()
+    file.write_bytes(file.read_bytes()[:-1])
     with pytest.raises(UserError, match="torn"):
         ranked_world(tmp_path / "w", world, SearchMode.DENSE)
     with pytest.raises(UserError, match="torn"):
         embedded(tmp_path / "w", world)
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 2}', '{"format": 1}'])
-def test_a_damaged_manifest_is_told(tmp_path: Path, text: str) -> None:
-    world = world_at(tmp_path / "w", made_pages(2))
-    embedded(tmp_path / "w", world)
-    (tmp_path / "w" / DIRECTORY / "dense.json").write_text(text)
+    (tmp_path / "w" / DIRECTORY / "dense.json").write_text('{"format": 2}')
     with pytest.raises(UserError, match="embed again"):
         ranked_world(tmp_path / "w", world, SearchMode.DENSE)
 
 
-def test_another_embedder_is_refused(tmp_path: Path) -> None:
-    world = world_at(tmp_path / "w", made_pages(2))
-    embed_world(tmp_path / "w", world, EMBEDDER, SETTINGS, spec="hashed:64")
-    with pytest.raises(UserError, match="made by hashed-1:32 with 32 dimensions, and hashed-1:64 has 64"):
-        ranked_world(tmp_path / "w", world, SearchMode.DENSE)
-
-
-def test_two_at_a_time_are_refused(tmp_path: Path) -> None:
-    world = world_at(tmp_path / "w", made_pages(2))
-
-    class Again(HashedEmbedder):
-        def embed(self, texts, kind):
-            embedded(tmp_path / "w", world)
-            return super().embed(texts, kind)
-
-    with pytest.raises(UserError, match="Another process"):
-        embed_world(tmp_path / "w", world, Again(32), SETTINGS, spec="x")
-
-
-def test_a_world_without_an_index_says_how_to_make_one(tmp_path: Path) -> None:
+def test_another_embedder_and_a_world_without_an_index_are_refused(tmp_path: Path) -> None:
     world = world_at(tmp_path / "w", made_pages(2))
     for mode in (SearchMode.DENSE, SearchMode.HYBRID):
         with pytest.raises(UserError, match="no dense index: make one with `sanderling world embed"):
             ranked_world(tmp_path / "w", world, mode)
     assert ranked_world(tmp_path / "w", world, SearchMode.LEXICAL) is world
+    embed_world(tmp_path / "w", world, EMBEDDER, SETTINGS, spec="hashed:64")
+    with pytest.raises(UserError, match="made by hashed-1:32 with 32 dimensions, and hashed-1:64 has 64"):
+        ranked_world(tmp_path / "w", world, SearchMode.DENSE)

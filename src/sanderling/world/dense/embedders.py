@@ -1,11 +1,10 @@
-"""Texts as vectors: what an embedder is, those that there are, and a cache over any of them.
+"""Texts as vectors: what an embedder is, and those that there are.
 
 On the command line they are named:
 
 - ``hashed`` or ``hashed:256``: no model, see `HashedEmbedder`
-- ``file.py:function``, ``module:function`` or ``callable:module:function``: a function of this machine, see `CallableEmbedder`
-- ``http(s)://host:port/v1#model``: an endpoint, see `EndpointEmbedder`. Options: ``?key_env=NAME`` (environment variable with
-  the API key; otherwise ``OPENAI_API_KEY``, if set), ``batch=64`` (most texts of a request) and ``retries=5``
+- ``file.py:function`` or ``module:function``: a function of this machine, see `CallableEmbedder`
+- ``http(s)://host:port/v1#model``: an endpoint, see `EndpointEmbedder`
 
 Vectors come back as float32 of unit length (or all zero, for a text that says nothing), in the order of the texts. Models that
 were trained with instructions get them as prefixes, one for queries and one for documents.
@@ -14,18 +13,16 @@ were trained with instructions get them as prefixes, one for queries and one for
 import hashlib
 import math
 import os
-import sqlite3
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
@@ -43,13 +40,10 @@ _VERSION = 1  # of its vectors: raised when the same text gets another one
 _PLACES = 4  # of a word in a vector
 _PART = 3  # letters
 _MOST_TERMS = 4_096
-_RETRIED = frozenset({408, 409, 425, 429})
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_BATCH, _ATTEMPTS = 64, 6  # texts of a request; tries at it
+_LONGEST_PAUSE_S = 30.0
 _TIMEOUT = httpx.Timeout(120.0, connect=10.0)
-_QUOTED = 200
-_TABLE = "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
-_WAIT_S = 60.0
+_SMALLEST = 1e-12
 
 
 class Kind(StrEnum):
@@ -89,23 +83,16 @@ class Prefixes:
     document: str = ""
 
 
-NO_PREFIXES = Prefixes()
-_SMALLEST = 1e-12
-
-
-def embed_units(embedder: Embedder, texts: Sequence[str], kind: Kind, prefixes: Prefixes = NO_PREFIXES) -> Vectors:
+def embed_units(embedder: Embedder, texts: Sequence[str], kind: Kind, prefixes: Prefixes = Prefixes()) -> Vectors:
     """Embed texts, prefixed, as rows of unit length. Raises UserError when the embedder breaks its promises."""
     if not texts:
         return np.zeros((0, embedder.dimension), np.float32)
     prefix = prefixes.query if kind is Kind.QUERY else prefixes.document
     found = np.asarray(embedder.embed([prefix + text for text in texts], kind), dtype=np.float32)
     expected = (len(texts), embedder.dimension)
-    if found.shape != expected:
-        raise UserError(
-            f"The embedder {embedder.model} returned vectors of shape {found.shape} instead of {expected}: mend it."
-        )
-    if not np.isfinite(found).all():
-        raise UserError(f"The embedder {embedder.model} returned a vector with NaN or infinity: mend it.")
+    if found.shape != expected or not np.isfinite(found).all():
+        what = f"vectors of shape {found.shape} instead of {expected}" if found.shape != expected else "NaN or infinity"
+        raise UserError(f"The embedder {embedder.model} returned {what}: mend it.")
     lengths = np.sqrt(np.einsum("ij,ij->i", found, found, dtype=np.float64))[:, None]
     return np.where(lengths > _SMALLEST, found / np.maximum(lengths, _SMALLEST), 0.0).astype(np.float32)
 
@@ -118,42 +105,25 @@ def opens_socket(spec: str) -> bool:
 def open_embedder(spec: str, dimension: int = 0) -> Embedder:
     """The embedder of a name; ``dimension`` spares asking an endpoint for it. Raises UserError."""
     if opens_socket(spec):
-        return _endpoint(spec, dimension)
-    kind, _, rest = spec.partition(":")
+        address, _, model = spec.partition("#")
+        if not model or not urlsplit(address).hostname:
+            raise UserError(f"{spec!r} names no model of a server: write http://host:port/v1#model.")
+        return EndpointEmbedder(address, model, dimension=dimension)
+    kind, _, size = spec.partition(":")
     if kind == "hashed":
-        if rest and not (rest.isdecimal() and int(rest) >= SMALLEST):
+        if size and not (size.isdecimal() and int(size) >= SMALLEST):
             raise UserError(
                 f"{spec!r} has no dimension of {SMALLEST} or more: write hashed or, for example, hashed:{DIMENSION}."
             )
-        return HashedEmbedder(int(rest or DIMENSION))
-    outside = rest if kind == "callable" else spec
-    if not is_outside(outside):
+        return HashedEmbedder(int(size or DIMENSION))
+    if not is_outside(spec):
         raise UserError(f"There is no embedder {spec!r}: give {FORMS}.")
-    here = str(Path.cwd())
-    if here not in sys.path:
+    if (here := str(Path.cwd())) not in sys.path:
         sys.path.append(here)
-    function: Callable[[list[str], str], ArrayLike] = load_outside(outside)
+    function: Callable[[list[str], str], ArrayLike] = load_outside(spec)
     if not callable(function):
-        raise UserError(f"{outside!r} is no function: give one of texts and their kind.")
+        raise UserError(f"{spec!r} is no function: give one of texts and their kind.")
     return CallableEmbedder(function, spec)
-
-
-def _endpoint(spec: str, dimension: int) -> "EndpointEmbedder":
-    try:
-        parts = urlsplit(spec)
-        if not parts.hostname or parts.port == 0 or not parts.fragment:
-            raise ValueError
-    except ValueError:  # also for brackets that nothing closes, or a port that is no number
-        raise UserError(f"{spec!r} names no model of a server: write http://host:port/v1#model.") from None
-    options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    variable, batch, retries = options.pop("key_env", ""), options.pop("batch", "64"), options.pop("retries", "5")
-    if options or not (batch.isdecimal() and int(batch) and retries.isdecimal()):
-        raise UserError(f"{spec!r} has an option that there is not: write ?key_env=NAME&batch=64&retries=5 before the #.")
-    key = os.environ.get(variable or "OPENAI_API_KEY", "")
-    if variable and not key:
-        raise UserError(f"The environment variable {variable} is not set: put the embedder's API key there.")
-    base = parts._replace(query="", fragment="").geturl()
-    return EndpointEmbedder(base, parts.fragment, key=key, dimension=dimension, batch=int(batch), retries=int(retries))
 
 
 class HashedEmbedder:
@@ -170,7 +140,6 @@ class HashedEmbedder:
         self._of_word = lru_cache(maxsize=100_000)(self._word)
 
     def embed(self, texts: Sequence[str], kind: Kind) -> Vectors:
-        """One row for each text; a text without words is all zero."""
         found = np.zeros((len(texts), self.dimension), np.float32)
         for row, text in enumerate(texts):
             counts = Counter(index_text(text).split()[:_MOST_TERMS])
@@ -207,50 +176,35 @@ class CallableEmbedder:
     @property
     def dimension(self) -> int:
         """Found out by embedding one word."""
-        if not self._dimension:
-            found = self.embed(["dimension"], Kind.DOCUMENT)
-            if found.ndim != 2 or not found.shape[1]:
-                raise UserError(f"The embedder {self.model} returned no row of numbers for a text: mend it.")
-            self._dimension = found.shape[1]
+        self._dimension = self._dimension or self.embed(["dimension"], Kind.DOCUMENT).shape[1]
         return self._dimension
 
     def embed(self, texts: Sequence[str], kind: Kind) -> Vectors:
-        """One row for each text."""
-        found = self._function(list(texts), kind.value)
         try:
-            return np.asarray(found, dtype=np.float32)
+            found = np.asarray(self._function(list(texts), kind.value), dtype=np.float32)
         except (TypeError, ValueError) as error:
             raise UserError(f"The embedder {self.model} returned no array of numbers ({error}): mend it.") from error
+        if found.ndim != 2 or not found.shape[1]:
+            raise UserError(f"The embedder {self.model} returned no row of numbers for a text: mend it.")
+        return found
 
 
 class EndpointEmbedder:
     """One model of an OpenAI-compatible server (``POST /v1/embeddings``), asked in batches; may be used from many threads.
 
-    Busy or broken servers (429, 408, 5xx, time-outs, lost connections, replies that are no JSON) are tried again with growing
-    pauses, and are an `EmbedderOutageError` when they stay so; any other refusal is a UserError with the server's own words.
-    ``dimension`` 0: the first reply tells.
+    The key, if any, is in ``OPENAI_API_KEY``. Busy or broken servers are tried again with growing pauses, and are an
+    `EmbedderOutageError` when they stay so; any other refusal is a UserError with the server's own words.
     """
 
-    def __init__(
-        self,
-        base_url: str,
-        model: str,
-        *,
-        key: str = "",
-        dimension: int = 0,
-        batch: int = 64,
-        retries: int = 5,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
+    def __init__(self, base_url: str, model: str, *, dimension: int = 0, transport: httpx.BaseTransport | None = None) -> None:
+        """``dimension`` 0: the first reply decides. ``transport``: instead of the network, for tests."""
         self._url = f"{base_url.rstrip('/')}/embeddings"
         self.model = model
-        self._batch = batch
-        self._retries = retries
-        self._sleep = sleep
         self._dimension = dimension
-        beyond = urlsplit(base_url).hostname not in _LOOPBACK  # no proxy leads to this machine
+        key = os.environ.get("OPENAI_API_KEY", "")
+        beyond = urlsplit(base_url).hostname not in ("localhost", "127.0.0.1", "::1")  # no proxy leads to this machine
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._client = httpx.Client(timeout=_TIMEOUT, headers=headers, trust_env=beyond)
+        self._client = httpx.Client(timeout=_TIMEOUT, headers=headers, transport=transport, trust_env=beyond)
 
     @property
     def dimension(self) -> int:
@@ -261,46 +215,39 @@ class EndpointEmbedder:
 
     def embed(self, texts: Sequence[str], kind: Kind) -> Vectors:
         """One row for each text; prefixes alone tell the kind."""
-        parts = [self._request(texts[at : at + self._batch]) for at in range(0, len(texts), self._batch)]
+        parts = [self._request(texts[at : at + _BATCH]) for at in range(0, len(texts), _BATCH)]
         return np.concatenate(parts) if parts else np.zeros((0, self.dimension), np.float32)
 
     def _request(self, texts: Sequence[str]) -> Vectors:
         body = {"model": self.model, "input": list(texts), "encoding_format": "float"}
         reason = ""
-        for attempt in range(self._retries + 1):
-            pause_s = _FIRST_PAUSE_S * 2**attempt
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                time.sleep(min(_LONGEST_PAUSE_S, 2.0 ** (attempt - 1)))
             try:
                 reply = self._client.post(self._url, json=body)
-                if reply.status_code == 200:
-                    return self._rows(reply.json(), len(texts))
-                said = " ".join(reply.text.split())[:_QUOTED] or reply.reason_phrase
-                reason = f"status {reply.status_code}: {said}"
-                if reply.status_code not in _RETRIED and reply.status_code < 500:
-                    raise UserError(f"{self._url} refused to embed ({reason}): check address, model and key.")
-                after = reply.headers.get("retry-after", "")
-                pause_s = float(after) if after.isdecimal() and float(after) else pause_s
-            except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-                raise UserError(f"{self._url} is no address of a server ({error}): write http://host:port/v1#model.") from error
             except httpx.RequestError as error:
                 reason = str(error) or type(error).__name__
-            except (ValueError, RecursionError) as error:
-                reason = f"a reply that is no JSON: {error}"
-            if attempt < self._retries:
-                self._sleep(min(_LONGEST_PAUSE_S, pause_s))
+                continue
+            if reply.status_code == 200:
+                return self._rows(reply, len(texts))
+            reason = f"status {reply.status_code}: {' '.join(reply.text.split())[:200] or reply.reason_phrase}"
+            if reply.status_code not in (408, 429) and reply.status_code < 500:
+                raise UserError(f"{self._url} refused to embed ({reason}): check address, model and key.")
         raise EmbedderOutageError(
-            f"{self._url} gave no embeddings in {self._retries + 1} attempts ({reason}): see to the server, then try again."
+            f"{self._url} gave no embeddings in {_ATTEMPTS} attempts ({reason}): see to the server, then try again."
         )
 
-    def _rows(self, reply: Any, count: int) -> Vectors:
+    def _rows(self, reply: httpx.Response, count: int) -> Vectors:
         """The vectors in the order of the texts, whatever order the server chose."""
         try:
-            rows = {int(item["index"]): item["embedding"] for item in reply["data"]}
-            found = np.array([rows[number] for number in range(count)], np.float32)
-            if found.ndim != 2 or not found.shape[1] or len(rows) != count:
-                raise ValueError("other rows than texts")
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            told = f"{self._url} returned no list of {count} embeddings with their indexes"
-            raise UserError(f"{told}: is it an embedding model?") from error
+            data: Any = reply.json()["data"]
+            rows = {int(item["index"]): item["embedding"] for item in data}
+            found = np.array([rows[number] for number in range(count)], np.float32).reshape(count, -1)
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise UserError(
+                f"{self._url} returned no list of {count} embeddings with their indexes: is it an embedding model?"
+            ) from error
         if self._dimension and found.shape[1] != self._dimension:
             raise UserError(
                 f"{self._url} returned vectors of {found.shape[1]} dimensions instead of {self._dimension}: "
@@ -308,76 +255,3 @@ class EndpointEmbedder:
             )
         self._dimension = found.shape[1]
         return found
-
-
-class CachedEmbedder:
-    """An embedder that remembers: a text that was embedded once is never embedded again, by any process, in any world.
-
-    A SQLite file, keyed by model, kind and text with its prefix, opened for each call; where it cannot be written it is only
-    read, or left out. It also makes a server that answers a little differently each time deterministic: the first answer stays.
-    """
-
-    def __init__(self, embedder: Embedder, path: Path) -> None:
-        """Raises UserError when the file is there and is no cache."""
-        self._embedder = embedder
-        self._path = path
-        with self._opened():
-            pass
-
-    @property
-    def model(self) -> str:
-        return self._embedder.model
-
-    @property
-    def dimension(self) -> int:
-        return self._embedder.dimension
-
-    def embed(self, texts: Sequence[str], kind: Kind) -> Vectors:
-        """One row for each text; equal texts are asked for once."""
-        names = ("\0".join((self.model, kind.value, text)) for text in texts)
-        keys = [hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest() for name in names]
-        known: dict[bytes, Vectors] = {}
-        with self._opened() as (connection, _):
-            for key in set(keys):
-                row = connection and connection.execute("SELECT vector FROM vectors WHERE key = ?", (key,)).fetchone()
-                if row:
-                    known[key] = np.frombuffer(row[0], np.float32)
-        strange = next((len(vector) for vector in known.values() if len(vector) != self.dimension), None)
-        if strange is not None:
-            raise UserError(
-                f"The embedding cache {self._path} has vectors of {strange} dimensions under the name {self.model}, which "
-                f"has {self.dimension}: choose another file for it."
-            )
-        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
-        if missing:
-            made = np.asarray(self._embedder.embed(list(missing.values()), kind), np.float32)
-            if made.shape != (len(missing), self.dimension):
-                return made  # not what was promised: whoever checks it says so, and it is not kept
-            fresh = dict(zip(missing, made, strict=True))
-            rows = [(key, vector.tobytes()) for key, vector in fresh.items() if np.isfinite(vector).all()]
-            with self._opened() as (connection, writable):
-                if connection is not None and writable:
-                    with connection:
-                        connection.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?)", rows)
-            known.update(fresh)
-        return np.stack([known[key] for key in keys]) if keys else np.zeros((0, self.dimension), np.float32)
-
-    @contextmanager
-    def _opened(self) -> Iterator[tuple[sqlite3.Connection | None, bool]]:
-        """The file, None where there is none and none can be made, and whether it can be written."""
-        writable = os.access(self._path if self._path.exists() else self._path.parent, os.W_OK)
-        if not writable and not self._path.exists():
-            yield None, False
-            return
-        uri = f"{self._path.resolve().as_uri()}?mode={'rwc' if writable else 'ro'}"
-        try:
-            with closing(sqlite3.connect(uri, uri=True, timeout=_WAIT_S)) as connection:
-                if writable:
-                    connection.execute("PRAGMA journal_mode = WAL")
-                    connection.execute("PRAGMA synchronous = NORMAL")
-                    connection.execute(_TABLE)
-                connection.execute("SELECT vector FROM vectors LIMIT 1").fetchone()
-                yield connection, writable
-        except (sqlite3.Error, ValueError) as error:
-            told = f"The embedding cache {self._path} cannot be used ({error})"
-            raise UserError(f"{told}: free some space, remove it, or choose another place.") from error

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sanderling.core.errors import UserError
-from sanderling.world.dense.embedders import CachedEmbedder, Embedder, Kind, Vectors, embed_units, open_embedder, opens_socket
+from sanderling.world.dense.embedders import Embedder, Kind, Vectors, embed_units, open_embedder, opens_socket
 from sanderling.world.dense.vectors import DIRECTORY, DenseInfo, DenseSettings, read_arrays, read_info
 from sanderling.world.disk.index import Ranked, Ranker, SearchMode
 from sanderling.world.local import LocalWorld
@@ -22,13 +22,10 @@ _MARGIN = 1e-4
 _DIGITS = 6
 _BLOCK_VALUES = 4_000_000  # 16 MB as float32
 _KEPT_BYTES = 512_000_000
-"""Up to here, what is stored as float16 is kept as float32 once used: converting it costs ten times what comparing does."""
-_EXACT_PLACES = 2_000
+"""Up to here vectors are kept as float32 in memory: converting float16 costs ten times what comparing does."""
 _NONE = np.float32(-2.0)  # below every cosine
 RRF_K = 60
 DEPTH = 100
-QUERIES = "queries.sqlite"
-"""Beside the vectors: what an endpoint said of queries, so that the same query has the same vector for ever."""
 
 
 class DenseIndex(Ranker):
@@ -43,11 +40,10 @@ class DenseIndex(Ranker):
         self.identity = f"dense-{settings.identity}"
         self._settings = settings
         self._vectors = vectors
+        self._wide = np.asarray(vectors, np.float32) if vectors.size * 4 <= _KEPT_BYTES else vectors
         self._embedder = embedder
-        self._starts = np.flatnonzero(np.diff(owners, prepend=np.uint32(0xFFFFFFFF))).astype(np.int64)
-        self._pages = owners[self._starts].astype(np.int64)
+        self._pages, self._starts = np.unique(owners.astype(np.int64), return_index=True)
         self._ends = np.append(self._starts[1:], len(owners))
-        self._kept: dict[int, Vectors] = {}
         rows = max(_BLOCK_VALUES // settings.dimension, 1)
         cuts = np.searchsorted(self._starts, np.arange(0, len(owners), rows))
         self._cuts = np.unique(np.append(cuts, len(self._pages))).tolist()
@@ -60,54 +56,27 @@ class DenseIndex(Ranker):
         if limit < 1 or not asked or not len(self._pages):
             return found
         vectors = embed_units(self._embedder, [queries[number] for number in asked], Kind.QUERY, self._settings.prefixes)
-        for number, vector, places in zip(asked, vectors, self._candidates(vectors, limit, hidden), strict=True):
-            if vector.any():
-                found[number] = self._exact(vector, places, limit)
-        return found
-
-    def _candidates(self, vectors: Vectors, limit: int, hidden: Collection[int]) -> list[NDArray[np.int64]]:
-        """For each query the places in ``_pages`` that may be among its best, by approximate score."""
-        masked = np.isin(self._pages, np.fromiter(hidden, np.int64, len(hidden))) if hidden else None
-        places = [np.zeros(0, np.int64) for _ in vectors]
-        kept = [np.zeros(0, np.float32) for _ in vectors]
-        floors = [_NONE + np.float32(0.5) for _ in vectors]
+        scores = np.empty((len(self._pages), len(asked)), np.float32)
         for first, last in pairwise(self._cuts):
             rows = slice(int(self._starts[first]), int(self._ends[last - 1]))
-            scores = np.maximum.reduceat(self._block(rows) @ vectors.T, self._starts[first:last] - rows.start, axis=0)
-            if masked is not None:
-                scores[masked[first:last]] = _NONE
-            for query, column in enumerate(scores.T):
-                near = np.flatnonzero(column >= floors[query])
-                places[query] = np.append(places[query], near + first)
-                kept[query] = np.append(kept[query], column[near])
-                if len(near) and len(kept[query]) > limit:
-                    cut = np.partition(kept[query], -limit)[-limit]
-                    floors[query] = max(floors[query], np.float32(cut - _MARGIN))
-                    good = kept[query] >= floors[query]
-                    places[query], kept[query] = places[query][good], kept[query][good]
-        return places
-
-    def _block(self, rows: slice) -> Vectors:
-        """Rows as float32; a view of the file where it holds float32."""
-        if self._vectors.size * 4 > _KEPT_BYTES or self._vectors.dtype == np.float32:
-            return np.asarray(self._vectors[rows], dtype=np.float32)
-        if rows.start not in self._kept:
-            self._kept[rows.start] = np.asarray(self._vectors[rows], dtype=np.float32)
-        return self._kept[rows.start]
+            near = np.asarray(self._wide[rows], np.float32) @ vectors.T
+            scores[first:last] = np.maximum.reduceat(near, self._starts[first:last] - rows.start, axis=0)
+        if hidden:
+            scores[np.isin(self._pages, list(hidden))] = _NONE
+        for number, vector, column in zip(asked, vectors, scores.T, strict=True):
+            cut = np.partition(column, -limit)[-limit] - _MARGIN if limit < len(column) else _NONE
+            if vector.any():
+                found[number] = self._exact(vector, np.flatnonzero((column >= cut) & (column > _NONE)), limit)
+        return found
 
     def _exact(self, vector: Vectors, places: NDArray[np.int64], limit: int) -> Ranked:
-        """The best of some places, each row scored by itself: neither the order nor the number of rows tells in a score."""
+        """The best of some places, each row scored by itself: neither the order nor the number of rows matters to a score."""
         wide = vector.astype(np.float64)
         scored: Ranked = []
-        for part in np.array_split(places, len(places) // _EXACT_PLACES + 1):
-            counts = self._ends[part] - self._starts[part]
-            offsets = np.cumsum(counts) - counts
-            rows = np.repeat(self._starts[part] - offsets, counts) + np.arange(counts.sum())
-            scores = (self._vectors[rows].astype(np.float64) * wide).sum(axis=1)
-            best = np.maximum.reduceat(scores, offsets) if len(part) else scores
-            scored += zip(self._pages[part].tolist(), np.round(best, _DIGITS).tolist(), strict=True)
-        scored.sort(key=lambda pair: (-pair[1], pair[0]))
-        return scored[:limit]
+        for place in places.tolist():
+            rows = self._vectors[self._starts[place] : self._ends[place]].astype(np.float64)
+            scored.append((int(self._pages[place]), round(float((rows * wide).sum(axis=1).max()), _DIGITS)))
+        return sorted(scored, key=lambda pair: (-pair[1], pair[0]))[:limit]
 
 
 class HybridRanker(Ranker):
@@ -122,7 +91,6 @@ class HybridRanker(Ranker):
         self.identity = f"rrf-{RRF_K}-{DEPTH}:" + "+".join(ranker.identity or "lexical" for ranker in rankers)
 
     def rank_many(self, queries: Sequence[str], limit: int, hidden: Collection[int] = ()) -> list[Ranked]:
-        """The best pages of the fused lists; each ranker is asked once."""
         lists = [ranker.rank_many(queries, max(DEPTH, limit), hidden) for ranker in self._rankers]
         found: list[Ranked] = []
         for ranked in zip(*lists, strict=True):
@@ -157,8 +125,6 @@ def open_for_queries(directory: Path, fingerprint: str, pages: int) -> tuple[Den
             f"The dense index was made by {settings.model} with {settings.dimension} dimensions, and {embedder.model} has "
             f"{embedder.dimension}: use the same embedder, or embed the world again."
         )
-    if opens_socket(info.embedder):
-        embedder = CachedEmbedder(embedder, directory / DIRECTORY / QUERIES)
     return info, embedder
 
 

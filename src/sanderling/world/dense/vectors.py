@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
-from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -21,10 +20,11 @@ from pydantic import Field
 
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
-from sanderling.runs.files import replace_file, sync
+from sanderling.runs.files import replace_file
 from sanderling.runs.locks import locked
 from sanderling.world.contract import Page
 from sanderling.world.dense.embedders import Embedder, Kind, Prefixes, embed_units
+from sanderling.world.disk.pages import writable
 from sanderling.world.local import LocalWorld
 from sanderling.world.text import plain
 
@@ -135,13 +135,8 @@ def embed_world(
     to be. Raises UserError when there is an index with other settings or of other pages, or when the place cannot be written.
     """
     place = directory / DIRECTORY
-    try:
-        with locked(place):
-            return _embed(place, world, embedder, settings, spec, progress)
-    except UserError:
-        raise
-    except OSError as error:
-        raise UserError(f"Cannot write {place} ({error}): free some space or choose another place.") from error
+    with writable(place), locked(place):
+        return _embed(place, world, embedder, settings, spec, progress)
 
 
 def _embed(
@@ -159,10 +154,8 @@ def _embed(
         progress(number)
     if info.pages and digest.hexdigest() != info.digest:
         raise UserError(f"The first {info.pages:,} pages of the world are not those that {place} was made of: remove it.")
-    with ExitStack() as stack:
-        stack.callback(sync, place)
-        files = [stack.enter_context((place / name).open("ab")) for name in (_VECTORS, _OWNERS)]
-        for file, size in zip(files, (info.vector_bytes, info.rows * 4), strict=True):
+    with (place / _VECTORS).open("ab") as vectors_file, (place / _OWNERS).open("ab") as owners_file:
+        for file, size in ((vectors_file, info.vector_bytes), (owners_file, info.rows * 4)):
             if file.tell() < size:
                 raise UserError(f"{file.name} is torn: remove {place} and embed again.")
             file.truncate(size)
@@ -175,23 +168,21 @@ def _embed(
                 texts += found
                 owners += [number] * len(found)
             vectors = embed_units(embedder, texts, Kind.DOCUMENT, settings.prefixes)
-            told = np.asarray(vectors.any(axis=1))  # passages that say nothing have no row
-            files[0].write(vectors[told].astype(settings.precision).tobytes())
-            files[1].write(np.asarray(owners, np.uint32)[told].tobytes())
-            for file in files:
+            kept = np.asarray(vectors.any(axis=1))  # passages that say nothing have no row
+            vectors_file.write(vectors[kept].astype(settings.precision).tobytes())
+            owners_file.write(np.asarray(owners, np.uint32)[kept].tobytes())
+            for file in (vectors_file, owners_file):
                 file.flush()
                 os.fsync(file.fileno())
-            whole = {"pages": info.pages + len(batch), "rows": info.rows + int(told.sum()), "digest": digest.hexdigest()}
-            info = _note(place, info.model_copy(update={**whole, "world": ""}))
+            whole = {"pages": info.pages + len(batch), "rows": info.rows + int(kept.sum()), "digest": digest.hexdigest()}
+            info = info.model_copy(update={**whole, "world": ""})
+            replace_file(place / MANIFEST, info.model_dump_json(indent=2) + "\n", durable=True)
             progress(info.pages)
-        return _note(place, info.model_copy(update={"world": world.pages_fingerprint, "embedder": spec}))
+    info = info.model_copy(update={"world": world.pages_fingerprint, "embedder": spec})
+    replace_file(place / MANIFEST, info.model_dump_json(indent=2) + "\n", durable=True)
+    return info
 
 
 def _fact(page: Page) -> bytes:
     """What is hashed of a page."""
     return json.dumps([page.title, page.text], ensure_ascii=False).encode("utf-8") + b"\n"
-
-
-def _note(place: Path, info: DenseInfo) -> DenseInfo:
-    replace_file(place / MANIFEST, info.model_dump_json(indent=2) + "\n", durable=True)
-    return info

@@ -37,6 +37,7 @@ from sanderling.world.local import LocalWorld
 
 FORMAT_VERSION = 2
 FILE_NAME = "manifest.json"
+POINTER = "milvus.json"  # of a directory that stands for a world on Milvus
 _ADDING = "adding"
 
 
