@@ -9,16 +9,14 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from libzim.writer import Creator
-from source_makers import BODY, HEAD, Entry, block, element, record, write_parquet
+from source_makers import BODY, HEAD, block, element, record, write_parquet
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
+from sanderling.world.sources.archives import WarcSource
 from sanderling.world.sources.base import Limits, Reason, Skipped
 from sanderling.world.sources.records import JsonlSource, ParquetSource
-from sanderling.world.sources.warc import WarcSource
 from sanderling.world.sources.wikipedia import WikipediaSource, read_wikitext
-from sanderling.world.sources.zim import ZimSource
 
 # WARC
 
@@ -76,17 +74,14 @@ def test_records_of_every_kind(tmp_path):
 def test_a_file_cut_anywhere_keeps_what_came_before(tmp_path, packed):
     records = [record(f"https://w.example/{i}", BODY + b"<p>%d</p>" % i) for i in range(3)]
     records = [gzip.compress(one) for one in records] if packed else records
-    whole = b"".join(records)
+    whole, ends = b"".join(records), [len(b"".join(records[:n])) for n in range(4)]
     full = warc(tmp_path, whole)
-    ends = [len(b"".join(records[:n])) for n in range(4)]
     for cut in range(ends[1] + 1, len(whole), 7):
         found = warc(tmp_path, whole[:cut])
         complete = max(n for n in range(4) if ends[n] <= cut)
-        assert found[:complete] == full[:complete]
-        assert len(found) <= complete + 1
+        assert found[:complete] == full[:complete] and len(found) <= complete + 1
         if len(found) > complete and found[-1] != full[complete]:  # only the blank lines after a record may be missing
-            assert isinstance(found[-1], Skipped)
-            assert found[-1].reason in (Reason.TRUNCATED, Reason.DAMAGED)
+            assert isinstance(found[-1], Skipped) and found[-1].reason in (Reason.TRUNCATED, Reason.DAMAGED)
 
 
 def test_a_bomb_is_not_unpacked(tmp_path):
@@ -97,49 +92,22 @@ def test_a_bomb_is_not_unpacked(tmp_path):
         "https://w.example/bomb too-large",
         "https://w.example/a",
     ]
-    outer = gzip.compress(record("https://w.example/bomb", b"word " * 2_000_000)) + gzip.compress(record("https://w.example/a"))
-    assert kinds(warc(tmp_path, outer, Limits(document_bytes=2**20))) == [
-        "https://w.example/bomb too-large",
-        "https://w.example/a",
-    ]
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 60_000, "kilobytes"
 
 
 # MediaWiki dumps
 
-DUMP = (
-    HEAD
-    + "".join(
-        [
-            element("Orlo (town)", "'''Orlo''' is a [[Town|town]] on the [[river Venn#Course|Venn]].&lt;ref&gt;x&lt;/ref&gt;"),
-            element("Orlo", "#REDIRECT [[Orlo (town)]]", extra='<redirect title="Orlo (town)" />'),
-            element("Talk:Orlo (town)", "chat", ns=1),
-            element("Bare", "{{Infobox|a=b}}"),
-            element("Long", "word " * 1_000),
-            element("Ærø &amp; co", "An island."),
-        ]
-    )
-    + "</mediawiki>"
-)
 
-
-def wiki(tmp_path, data: str | bytes, base: str = "", limits: Limits | None = None) -> list[Page | Skipped]:
+def wiki(tmp_path, data: str | bytes) -> list[Page | Skipped]:
     file = tmp_path / "pages-articles.xml"
     file.write_bytes(data.encode() if isinstance(data, str) else data)
-    return list(WikipediaSource(file, base, limits or Limits()).items())
-
-
-def test_compressed_dumps_are_the_same(tmp_path):
-    plain = wiki(tmp_path, DUMP)
-    assert wiki(tmp_path, bz2.compress(DUMP.encode())) == plain
-    assert wiki(tmp_path, gzip.compress(DUMP.encode())) == plain
+    return list(WikipediaSource(file).items())
 
 
 def test_a_billion_laughs_are_refused_and_what_came_before_is_kept(tmp_path):
-    laughs = '<!DOCTYPE m [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;">]>' + DUMP.replace("An island", "&b;")
-    assert wiki(tmp_path, laughs) == [Skipped("after the start", Reason.ENTITIES)]
-    outside = '<!DOCTYPE m [<!ENTITY a SYSTEM "file:///etc/hostname">]>' + DUMP.replace("An island", "&a;")
-    assert wiki(tmp_path, outside) == [Skipped("after the start", Reason.ENTITIES)]
+    for entity in ('<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;">', '<!ENTITY b SYSTEM "file:///etc/hostname">'):
+        laughs = f"<!DOCTYPE m [{entity}]>{HEAD}{element('Isle', '&b;')}</mediawiki>"
+        assert wiki(tmp_path, laughs) == [Skipped("after the start", Reason.ENTITIES)]
 
 
 @pytest.mark.parametrize("pack", [lambda data: data, bz2.compress, gzip.compress])
@@ -166,76 +134,29 @@ def test_no_mark_is_left_in_any_wikitext(text):
     assert not set(read) & set("\ue000\ue001\ue002\ue003\ue004")
 
 
-@pytest.mark.parametrize(
-    "opening", ["{{a|", "[[a|", "{|\n", "&lt;ref>", "&lt;!--", "[http://a ", "{{a|]]", "&lt;b>&lt;/i>", "&lt;b a='&lt;/b>"]
-)
-def test_openings_without_end_are_refused(tmp_path, opening):
-    found = wiki(tmp_path, HEAD + element("Bad", opening * 100_000) + element("Good", "Words.") + "</mediawiki>")
-    assert found[0] == Skipped("Bad", Reason.TOO_NESTED)
-    assert isinstance(found[1], Page)
-
-
 def test_equals_signs_without_end_end_no_process(tmp_path):
     found = wiki(tmp_path, HEAD + element("Odd", "= " * 200_000) + element("Good", "=a\n b=c= \n= d") + "</mediawiki>")
     assert isinstance(found[0], Page) and found[0].text.startswith("= = =")
     assert isinstance(found[1], Page) and [line.strip() for line in found[1].text.splitlines()] == ["=a", "b=c=", "= d"]
 
 
-# ZIM
-
-
-@pytest.fixture
-def zim(tmp_path):
-    file = tmp_path / "little wiki.zim"
-    with Creator(file).config_indexing(False, "en") as creator:
-        creator.set_mainpath("Orlo_(town)")
-        creator.add_item(Entry("Orlo_(town)", "<h1>Orlo</h1><p>A town.</p><a href='Old_name'>x</a><a href='none'>y</a>"))
-        creator.add_item(Entry("Venn", "<title>Venn river</title><p>A river.</p><a href='./Orlo_%28town%29#top'>Orlo</a>"))
-        creator.add_item(Entry("empty", "<p> </p>"))
-        creator.add_item(Entry("long", "<p>" + "word " * 2_000))
-        creator.add_item(Entry("style.css", "p {}", "text/css"))
-        creator.add_redirection("Old_name", "Old name", "Venn", {})
-    return file
-
-
-@pytest.mark.parametrize("share", [0.0, 0.2, 0.9])
-def test_a_cut_file_is_one_sentence(zim, share):
-    data = zim.read_bytes()
-    zim.write_bytes(data[: int(len(data) * share)])
-    with pytest.raises(UserError, match="no ZIM file, or not a whole one"):
-        ZimSource(zim)
-    with pytest.raises(UserError, match="There is no file"):
-        ZimSource(zim.with_name("none.zim"))
-
-
 # JSON lines
 
 
-def jsonl(tmp_path, data: bytes, limits: Limits | None = None, name: str = "pages.jsonl") -> list[Page | Skipped]:
-    file = tmp_path / name
+def jsonl(tmp_path, data: bytes) -> list[Page | Skipped]:
+    file = tmp_path / "pages.jsonl"
     file.write_bytes(data)
-    return list(JsonlSource(file, limits=limits or Limits()).items())
+    return list(JsonlSource(file).items())
 
 
-def test_a_cut_or_damaged_gzip_file_keeps_what_came_before(tmp_path):
-    rows = b"".join(b'{"url": "https://w.example/%d", "text": "%s"}\n' % (i, str(hash(str(i))).encode()) for i in range(3_000))
-    packed = gzip.compress(rows)
-    assert len(jsonl(tmp_path, packed, name="a.jsonl.gz")) == 3_000
-    cut = jsonl(tmp_path, packed[: len(packed) // 2], name="b.jsonl.gz")
-    assert isinstance(cut[0], Page) and len(cut) > 1_000
-    assert isinstance(cut[-1], Skipped) and cut[-1].reason is Reason.TRUNCATED
-    damaged = jsonl(tmp_path, packed + b"trailing noise", name="c.jsonl.gz")
-    assert len(damaged) == 3_001
-    assert isinstance(damaged[-1], Skipped) and damaged[-1].reason is Reason.DAMAGED
-
-
-def test_zstd_as_literesearchers_corpus(tmp_path):
-    rows = b"".join(b'{"url": "https://w.example/%d", "title": "T", "doc": "%d"}\n' % (i, i * 7_919) for i in range(3_000))
-    packed = pa.compress(rows, "zstd", asbytes=True)
-    assert len(jsonl(tmp_path, packed, name="a.jsonl.zst")) == 3_000
-    cut = jsonl(tmp_path, packed[: len(packed) // 2], name="b.jsonl.zst")
+@pytest.mark.parametrize("pack", [gzip.compress, lambda data: pa.compress(data, "zstd", asbytes=True)])
+def test_a_cut_or_damaged_file_keeps_what_came_before(tmp_path, pack):
+    rows = b"".join(b'{"url": "https://w.example/%d", "doc": "%s"}\n' % (i, str(hash(str(i))).encode()) for i in range(3_000))
+    packed = pack(rows)
+    assert len(jsonl(tmp_path, packed)) == 3_000
+    cut = jsonl(tmp_path, packed[: len(packed) // 2])
     assert isinstance(cut[-1], Skipped) and cut[-1].reason in (Reason.TRUNCATED, Reason.DAMAGED)
-    damaged = jsonl(tmp_path, packed[:2_000] + b"noise" * 100 + packed[3_000:], name="c.jsonl.zst")
+    damaged = jsonl(tmp_path, packed[:2_000] + b"noise" * 100 + packed[3_000:])
     assert isinstance(damaged[-1], Skipped) and damaged[-1].reason is Reason.DAMAGED
 
 
@@ -246,20 +167,7 @@ def test_no_bytes_break_it(tmp_path_factory, data):
         assert isinstance(item, Page | Skipped)
 
 
-def test_damaged_rows_are_counted(tmp_path):
-    file = write_parquet(tmp_path)
-    data = bytearray(file.read_bytes())
-    data[200:400] = b"\xff" * 200
-    file.write_bytes(data)
-    source = ParquetSource(file)
-    found = list(source.items())
-    assert len(found) == source.total()
-    assert any(isinstance(item, Skipped) and item.reason is Reason.DAMAGED for item in found)
-    for skip in range(len(found)):
-        assert list(source.items(skip)) == found[skip:]
-
-
-def test_what_is_no_parquet_file_is_one_sentence(tmp_path):
+def test_what_is_no_such_file_is_one_sentence(tmp_path):
     file = tmp_path / "a.parquet"
     for data in (b"", b"noise", write_parquet(tmp_path).read_bytes()[:-9]):
         file.write_bytes(data)
@@ -270,9 +178,3 @@ def test_what_is_no_parquet_file_is_one_sentence(tmp_path):
         ParquetSource(file)
     with pytest.raises(UserError, match="There is no file"):
         ParquetSource(tmp_path / "none")
-
-
-@pytest.mark.parametrize("kind", [WarcSource, WikipediaSource, ZimSource, JsonlSource, ParquetSource])
-def test_no_file(tmp_path, kind):
-    with pytest.raises(UserError, match="There is no file"):
-        kind(tmp_path / "none")

@@ -17,7 +17,7 @@ from sanderling.world.links import without_links
 from sanderling.world.sources.base import Document, HtmlExtractor, Limits, Reason
 from sanderling.world.sources.documents import Kind, read_document
 from sanderling.world.sources.html import main_content, markdown
-from sanderling.world.sources.links import Resolver, link_address, markdown_link, resolve
+from sanderling.world.sources.links import link_address, markdown_link
 from sanderling.world.text import plain
 
 # HTML
@@ -78,24 +78,19 @@ def test_encodings(data, charset):
     assert "café über" in html(data, charset=charset).text
 
 
-def test_of_a_deep_and_long_page_the_whole_is_read():
-    """Finding its main content would take time that grows with depth times length."""
-    page = html("<nav>Go home</nav>" + "<div>" * 400 + "<p>" + "word " * 600_000)
-    assert page.text.startswith("Go home") and page.text.count("word") == 600_000
-
-
 @settings(max_examples=150)
 @given(
     st.binary(max_size=400)
-    | st.text(alphabet='<>/ab "=&;#hrefdivpre\x00\ud800é\n', max_size=300).map(
+    | st.text(alphabet='<>/ab "=&;#-[]():hrefdivpre\x00\ud800é\n', max_size=300).map(
         lambda text: text.encode("utf-8", "surrogatepass")
     )
 )
-def test_no_bytes_break_it(data):
+def test_no_bytes_break_html_or_markdown(data):
     found = read_document(Kind.HTML, b"<a href='" + data + b"'>" + data, URL, LIMITS)
     assert isinstance(found, Document | Reason)
     if isinstance(found, Document):
         found.text.encode()
+    assert isinstance(read_document(Kind.MARKDOWN, data, URL, LIMITS), Document | Reason)
 
 
 ODD = st.text(alphabet="ab()[]<>\\ \"'\n%#&é\u00a0\u2028\x00*_", max_size=12)
@@ -112,17 +107,6 @@ def test_every_reader_takes_a_link_whole(words, path):
     assert around[found.start : found.end] == written
     hidden = without_links(around, "https://w.example/", lambda key: key == canonical_url(link_address(url)))
     assert "w.example" not in hidden
-
-
-PATHS = st.text(alphabet="ab./:?#;(%~ ", max_size=10)
-
-
-@given(page=PATHS, link=PATHS | PATHS.map(lambda path: "../" + path))
-def test_the_resolver_says_what_resolve_says(page, link):
-    for start in ("https://w.example/", "local://w/a/", "https://w.example/d/e/f?x/"):
-        base = start + page
-        expected = resolve(base, link)
-        assert Resolver("", base)(link) == expected
 
 
 @given(st.text(alphabet="ab<>/&;=\"' \t\n", max_size=80), st.sampled_from(["p", "h2", "pre", "li", "a", "ol"]))
@@ -143,15 +127,14 @@ PAGE = f"""<html><head><title>Orlo</title><meta name="date" content="2020-01-02"
 <footer>Subscribe to our newsletter for more hats.</footer></body></html>"""
 
 
-def article(source: str, limits: Limits = QUALITY) -> Document:
-    pytest.importorskip("trafilatura")
-    document = read_document(Kind.HTML, source.encode(), "https://w.example/towns/orlo.html", limits)
+def article(source: str) -> Document:
+    document = read_document(Kind.HTML, source.encode(), "https://w.example/towns/orlo.html", QUALITY)
     assert isinstance(document, Document)
     return document
 
 
 def test_what_would_take_it_long_is_left_to_the_other():
-    assert main_content("<p>word</p>" * 20_000) == "" == main_content("<p>" + "word " * 300_000)
+    assert main_content("<p>word</p>" * 20_000) == ""
     assert article("<main>" + "<p>word of it</p>" * 20_000).text.count("word of it") == 20_000
 
 
@@ -167,8 +150,8 @@ def test_from_the_command_line(tmp_path):
 NOTE = "local://notes/sub/page.md"
 
 
-def note(text: str, kind: Kind = Kind.MARKDOWN) -> Document:
-    found = read_document(kind, text.encode(), NOTE, Limits())
+def note(text: str) -> Document:
+    found = read_document(Kind.MARKDOWN, text.encode(), NOTE, LIMITS)
     assert isinstance(found, Document), found
     return found
 
@@ -188,15 +171,6 @@ def test_a_megabyte_of_marks_is_read_in_time_that_grows_evenly():
     marks += ["`" * 1_000_000, "~~~\n" * 250_000, "[a](" * 250_000]
     for text in marks:
         assert isinstance(note(text), Document)
-
-
-@settings(max_examples=150)
-@given(
-    st.binary(max_size=300)
-    | st.text(alphabet="-#[]()<>: =\n\x00ab\ud800", max_size=300).map(lambda text: text.encode("utf-8", "surrogatepass"))
-)
-def test_no_bytes_break_markdown(data):
-    assert isinstance(read_document(Kind.MARKDOWN, data, NOTE, Limits()), Document | Reason)
 
 
 # PDF

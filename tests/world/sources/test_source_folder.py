@@ -1,7 +1,6 @@
 """Folders: order, addresses, links between files, and what is kept out."""
 
 import os
-import subprocess
 
 import pytest
 
@@ -52,30 +51,3 @@ def test_nothing_outside_is_read_and_nothing_hangs(docs, tmp_path):
         "pipe.md": Reason.OTHER_KIND,
     }
     assert skipped["loop.md"] is skipped["broken.md"] is Reason.UNREADABLE
-
-
-def test_a_file_that_vanishes_or_may_not_be_read_is_counted(docs, monkeypatch):
-    found = FolderSource(docs).items()
-    first = next(found)
-    (docs / "c.html").unlink()
-    assert isinstance(first, Page) and Skipped("c.html", Reason.UNREADABLE) in list(found)
-
-    def refuse(path):
-        raise PermissionError(13, "no", str(path))
-
-    monkeypatch.setattr("pathlib.Path.read_bytes", refuse)
-    assert Skipped("a (1).md", Reason.UNREADABLE) in list(FolderSource(docs).items())
-
-
-def test_folders_deeper_than_any_stack(docs):
-    here = os.open(docs, os.O_RDONLY)
-    for _ in range(1_100):  # one by one, as no path may be that long
-        os.mkdir("d", dir_fd=here)
-        deeper = os.open("d", os.O_RDONLY, dir_fd=here)
-        os.close(here)
-        here = deeper
-    os.close(here)
-    pages, skipped = split(FolderSource(docs))
-    subprocess.run(["rm", "-r", str(docs / "d")], check=True)  # pytest's own cleaning would not get to the bottom
-    assert len(pages) == 4
-    assert set(skipped.values()) <= {Reason.OTHER_KIND, Reason.UNREADABLE}

@@ -22,6 +22,8 @@ import pyarrow as pa
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
 
+Raw = TypeVar("Raw")
+
 
 class Reason(StrEnum):
     """Why a document is no page."""
@@ -36,7 +38,7 @@ class Reason(StrEnum):
     REDIRECT = "redirect"
     NOT_OK = "not-ok"  # recorded with an HTTP status other than 200
     TOO_LARGE = "too-large"
-    TOO_NESTED = "too-nested"  # past any browser's limit: reading takes time that grows with the square
+    TOO_NESTED = "too-nested"  # past any browser's limit
     ENCRYPTED = "encrypted"
     DAMAGED = "damaged"
     TRUNCATED = "truncated"
@@ -104,9 +106,6 @@ class Source(ABC):
     def total(self) -> int | None:
         """Number of items where that is cheaply known."""
         return None
-
-
-Raw = TypeVar("Raw")
 
 
 class DocumentSource(Source, Generic[Raw]):

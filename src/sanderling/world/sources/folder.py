@@ -7,7 +7,6 @@ or that lead to folders, are left out with a count, as are pipes and devices.
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from stat import S_ISREG
 from urllib.parse import unquote
 
 from sanderling.core.errors import UserError
@@ -60,10 +59,10 @@ class FolderSource(FileSource[Path]):
         try:
             if file.is_symlink() and not file.resolve().is_relative_to(self._root):
                 return Skipped(where, Reason.LINK)
-            stat = file.stat()
-            if kind is None or not S_ISREG(stat.st_mode):
+            size = file.stat().st_size
+            if kind is None or not file.is_file():
                 return Skipped(where, Reason.OTHER_KIND)
-            if stat.st_size > self.limits.document_bytes:
+            if size > self.limits.document_bytes:
                 return Skipped(where, Reason.TOO_LARGE)
             data = file.read_bytes()
         except (OSError, RuntimeError):  # RuntimeError: links in a circle

@@ -4,7 +4,6 @@ These accounts go into the world's manifest; they are the mark of the stream, to
 """
 
 import json
-import pickle
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
@@ -17,7 +16,7 @@ from sanderling.world.disk.building import Feed, SourceAccount
 from sanderling.world.sources.base import DocumentSource, Skipped, Source, stamp_of
 from sanderling.world.text import clean
 
-_BATCH, _BATCH_BYTES = 16, 2**20
+_BATCH = 16  # documents that a process is handed together
 _MOST_EXAMPLES = 5
 _LONGEST_EXAMPLE = 500
 
@@ -76,26 +75,14 @@ def parallel_items(source: DocumentSource[Any], workers: int, skip: int = 0) -> 
 
     Raises UserError when a process was killed: every item yielded before is whole.
     """
-    batches = _batches(islice(source.documents(), skip, None))
+    documents = islice(source.documents(), skip, None)
+    batches = iter(lambda: list(islice(documents, _BATCH)), [])
     killed = (
         "A process that reads documents was killed (often for want of memory): "
         "run the same command again, with fewer --workers; it goes on from here."
     )
     for items in in_processes(_read, batches, workers, prepare=partial(_prepare, source), killed=killed):
         yield from items
-
-
-def _batches(documents: Iterator[Any]) -> Iterator[list[bytes]]:
-    batch: list[bytes] = []
-    size = 0
-    for document in documents:
-        batch.append(pickle.dumps(document))
-        size += len(batch[-1])
-        if len(batch) == _BATCH or size >= _BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
 
 
 _readers: list[DocumentSource[Any]] = []  # in a process that reads: its source
@@ -105,6 +92,5 @@ def _prepare(source: DocumentSource[Any]) -> None:
     _readers[:] = [source]
 
 
-def _read(batch: list[bytes]) -> list[Page | Skipped]:
-    documents = map(pickle.loads, batch)
-    return [document if isinstance(document, Skipped) else _readers[0].read(document) for document in documents]
+def _read(batch: list[Any]) -> list[Page | Skipped]:
+    return [document if isinstance(document, Skipped) else _readers[0].read(document) for document in batch]

@@ -29,7 +29,6 @@ _LINK_WORDS = re.compile(r"<a\b[^>]*>(.*?)</a>", re.DOTALL)
 _ANY_TAG = re.compile(r"<[^>]*>")
 _DATES = ("article:published_time", "date", "dc.date", "dcterms.date", "datepublished")
 _LEAST_CHARS = 120
-_MOST_WORK = 10**9  # depth times length past which main content is not looked for, which takes some ten seconds there
 _MOST_LINKED = 0.7  # of a list's letters, the share within links past which it is navigation
 
 
@@ -55,11 +54,10 @@ def read_html(source: str, url: str, limits: Limits, follow: Callable[[str], str
         name = meta.getattr("property") or meta.getattr("name") or meta.getattr("itemprop") or ""
         given.setdefault(name.lower(), (meta.getattr("content") or "").strip())
     date = next((given[name] for name in _DATES if given.get(name)), "")
-    text = ""
-    if most_depth * len(body) <= _MOST_WORK:
-        chosen = main_content(source) if limits.extractor is HtmlExtractor.TRAFILATURA else ""
-        text = markdown(chosen, target) if chosen else ""
-        text = text if len(text) >= _LEAST_CHARS else markdown(_main_content(tree), target)
+    chosen = main_content(source) if limits.extractor is HtmlExtractor.TRAFILATURA else ""
+    text = markdown(chosen, target) if chosen else ""
+    if len(text) < _LEAST_CHARS:
+        text = markdown(_main_content(tree), target)
     if len(text) < _LEAST_CHARS:
         text = markdown(_reduced(_parsed(source), main=False), target)
     return Document(title, text, links, date, canonical) if text else Reason.EMPTY
@@ -100,9 +98,7 @@ def _reduced(tree: "HTMLTree", *, main: bool) -> str:
     return extract_plain_text(tree, preserve_formatting="minimal_html", main_content=main, alt_texts=False, links=True)
 
 
-# Main content by `trafilatura`. Pages past these bounds are left to `resiliparse`: its time may grow with their square.
-_LONGEST = 1_000_000
-_MOST_ELEMENTS = 10_000
+_MOST_ELEMENTS = 10_000  # of a page for `trafilatura`, whose time may grow with their square; others are left to `resiliparse`
 _SPACE = re.compile(r"\s+")
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 _EDGES = {
@@ -128,7 +124,7 @@ def main_content(source: str) -> str:
     """Reduced HTML of the article on a page; empty: none was found. Never raises for any text."""
     from trafilatura import bare_extraction
 
-    if len(source) > _LONGEST or source.count("</") > _MOST_ELEMENTS:
+    if source.count("</") > _MOST_ELEMENTS:
         return ""
     logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # it reports each page that it finds nothing on
     try:

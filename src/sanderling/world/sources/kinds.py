@@ -10,27 +10,23 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
 import sanderling
 from sanderling.core.errors import UserError
 from sanderling.core.plugins import is_outside, load_outside
-from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import FILE_NAME, open_world, read_manifest
 from sanderling.world.encyclopedia import check_size, generate_pages
-from sanderling.world.local import LocalWorld
 from sanderling.world.recorded import Unit, built_from, read_built_from, write_built_from
-from sanderling.world.sources.base import DocumentSource, HtmlExtractor, Limits, Reason, Skipped, Source, opened, stamp_of
+from sanderling.world.sources.archives import WarcSource, ZimSource
+from sanderling.world.sources.base import HtmlExtractor, Limits, Skipped, Source, opened, stamp_of
 from sanderling.world.sources.folder import ENDINGS, FolderSource
 from sanderling.world.sources.html import require_trafilatura
-from sanderling.world.sources.links import address
+from sanderling.world.sources.links import base_of
 from sanderling.world.sources.records import JsonlSource, ParquetSource
-from sanderling.world.sources.warc import WarcSource
 from sanderling.world.sources.wikipedia import WikipediaSource
-from sanderling.world.sources.zim import ZimSource
 
 
 class EncyclopediaSource(Source):
@@ -56,7 +52,7 @@ class EncyclopediaSource(Source):
         return stamp_of("encyclopedia", self.size, self.seed, sanderling.__version__)
 
 
-class WorldSource(DocumentSource[int]):
+class WorldSource(Source):
     """The pages of a world that was built before, by number, as they are stored."""
 
     def __init__(self, path: str | Path, base_url: str = "", limits: Limits | None = None) -> None:
@@ -68,21 +64,8 @@ class WorldSource(DocumentSource[int]):
     def name(self) -> str:
         return self._manifest.name
 
-    def documents(self) -> Iterator[int]:
-        return iter(range(self.total()))
-
-    def read(self, number: int) -> Page | Skipped:
-        try:
-            return next(self._world.all_pages(number))
-        except OSError:
-            return Skipped(f"page {number}", Reason.DAMAGED)
-
-    @cached_property
-    def _world(self) -> LocalWorld:
-        return open_world(self.path)
-
-    def __reduce__(self) -> tuple[type, tuple[Path]]:
-        return type(self), (self.path,)
+    def items(self, skip: int = 0) -> Iterator[Page | Skipped]:
+        return open_world(self.path).all_pages(skip)
 
     def stamp(self) -> str:
         return stamp_of("world", self._manifest.fingerprint)
@@ -125,7 +108,7 @@ def open_source(spec: str | Path, kind: str = "", base_url: str = "", limits: Li
 
 
 def open_sources(specs: Sequence[str | Path], kind: str = "", base_url: str = "", limits: Limits | None = None) -> list[Source]:
-    """Several sources; folders of equal names get addresses below the names of those they lie in, so that pages stay apart.
+    """Several sources; folders of equal names get addresses below the folder that they share, so that pages stay apart.
 
     Raises UserError for a base URL that is no address, and for an extractor of HTML that is not installed.
     """
@@ -134,20 +117,15 @@ def open_sources(specs: Sequence[str | Path], kind: str = "", base_url: str = ""
     if limits is not None and limits.extractor is HtmlExtractor.TRAFILATURA:
         require_trafilatura()
     places = [Path(_parts(spec)[1]).resolve() for spec in specs]
-    bases: dict[Path, str] = {}
-    waiting, names = {place for place in places if place.is_dir()}, 1
-    while waiting:  # with as many of the names above a folder as tell it apart
-        found = {
-            folder: address("local://", os.fsencode("/".join(folder.parts[-names:]).lstrip("/") + "/")) for folder in waiting
-        }
-        shared = Counter(map(canonical_url, found.values()))
-        apart = {folder for folder in waiting if shared[canonical_url(found[folder])] == 1 or names >= len(folder.parts)}
-        if names > 1:
-            bases.update((folder, found[folder]) for folder in apart)
-        waiting, names = waiting - apart, names + 1
-    return [
-        open_source(spec, kind, base_url or bases.get(place, ""), limits) for spec, place in zip(specs, places, strict=True)
-    ]
+    folders = {place for place in places if place.is_dir()}
+    names = Counter(folder.name.casefold() for folder in folders)
+    sources = []
+    for spec, place in zip(specs, places, strict=True):
+        base = base_url
+        if not base and place in folders and names[place.name.casefold()] > 1:
+            base = base_of("", os.fsencode(os.path.relpath(place, os.path.commonpath(folders))))
+        sources.append(open_source(spec, kind, base, limits))
+    return sources
 
 
 def _parts(spec: str | Path) -> tuple[str, str]:

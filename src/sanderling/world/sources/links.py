@@ -4,7 +4,6 @@ import codecs
 import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from itertools import accumulate
 from urllib.parse import quote, urljoin, urlsplit
 
 from sanderling.world.sources.base import world_extra
@@ -41,9 +40,6 @@ def decode(data: bytes, declared: str = "") -> str:
 _SAFE = "/-._~!*'(),:@"
 _DEAD_SCHEMES = ("mailto:", "javascript:", "data:", "tel:", "about:", "irc:", "news:")
 _STAND_IN = "https"
-_SEGMENT = r"(?!\.{1,2}(?:/|$))[A-Za-z0-9._~!$&'()*+,=@%-]+"
-_PLAIN_PATH = re.compile(rf"{_SEGMENT}(?:/{_SEGMENT})*/?")
-_PLAIN_BASE = re.compile(rf"([a-z]+://[^/?#\s\[\]]+/)((?:{_SEGMENT}/)*)(?:{_SEGMENT})?(?:[?#]|$)")
 
 
 def address(base: str, path: str | bytes) -> str:
@@ -79,9 +75,6 @@ class Resolver:
     def __init__(self, page: str, base: str = "", follow: Callable[[str], str] | None = None) -> None:
         self._page = page
         self._base = base or page
-        self._folders: list[str] = []  # that a plain base lies in, from the site's root on, each with its slash
-        if plain := _PLAIN_BASE.match(self._base):
-            self._folders += accumulate([plain[1], *re.findall(r"[^/]+/", plain[2])])
         self._follow = follow
         self._known: dict[str, str] = {}
 
@@ -90,20 +83,11 @@ class Resolver:
         link = link.partition("#")[0]
         found = self._known.get(link)
         if found is None:
-            found = self._below(link) or resolve(self._base, link)
+            found = resolve(self._base, link)
             if found and self._follow is not None:
                 found = self._follow(found)
             self._known[link] = found = "" if found == self._page else found
         return found
-
-    def _below(self, link: str) -> str:
-        """What `resolve` would say of a plain relative path, sooner; empty: it is none."""
-        up = 0
-        while link.startswith("../", 3 * up):
-            up += 1
-        if up >= len(self._folders) or not _PLAIN_PATH.fullmatch(link, 3 * up):
-            return ""
-        return self._folders[-1 - up] + link[3 * up :]
 
     def all(self, links: Iterable[str]) -> tuple[str, ...]:
         """The distinct addresses of some links, in order."""

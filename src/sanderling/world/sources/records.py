@@ -79,12 +79,8 @@ class JsonlSource(FileSource[tuple[int, bytes]]):
                         yield Skipped(f"line {number}", Reason.TOO_LARGE)
                     elif line.strip():
                         yield number, line
-        except EOFError:
-            yield Skipped(f"after line {number}", Reason.TRUNCATED)
-        except zlib.error:
-            yield Skipped(f"after line {number}", Reason.DAMAGED)
-        except OSError as error:  # what unpacks has no number for its errors, the system has
-            yield Skipped(f"after line {number}", Reason.DAMAGED if error.errno is None else Reason.UNREADABLE)
+        except (EOFError, OSError, zlib.error) as error:
+            yield Skipped(f"after line {number}", Reason.TRUNCATED if isinstance(error, EOFError) else Reason.DAMAGED)
 
     def read(self, numbered: tuple[int, bytes]) -> Page | Skipped:
         number, line = numbered
@@ -96,10 +92,7 @@ class JsonlSource(FileSource[tuple[int, bytes]]):
 
 
 class ParquetSource(FileSource[tuple[int, dict[str, Any]]]):
-    """A Parquet file, a row a page, read a few at a time, and only the columns that a page is made of.
-
-    What is damaged costs its group of rows, no more.
-    """
+    """A Parquet file, a row a page, read a few at a time, and only the columns that a page is made of."""
 
     what = "a Parquet file"
 
@@ -116,19 +109,15 @@ class ParquetSource(FileSource[tuple[int, dict[str, Any]]]):
 
     def documents(self) -> Iterator[tuple[int, dict[str, Any]] | Skipped]:
         """The rows with their numbers from 1."""
-        number = end = 0
-        with pq.ParquetFile(self.path) as file:
-            for group in range(file.metadata.num_row_groups):
-                end += file.metadata.row_group(group).num_rows
-                try:
-                    for batch in file.iter_batches(64, row_groups=[group], columns=self._columns):
-                        for record in batch.to_pylist():
-                            number += 1
-                            yield number, record
-                except (pa.ArrowException, OSError, ValueError):
-                    while number < end:
+        number = 0
+        try:
+            with pq.ParquetFile(self.path) as file:
+                for batch in file.iter_batches(64, columns=self._columns):
+                    for record in batch.to_pylist():
                         number += 1
-                        yield Skipped(f"row {number}", Reason.DAMAGED)
+                        yield number, record
+        except (pa.ArrowException, OSError, ValueError):
+            yield Skipped(f"after row {number}", Reason.DAMAGED)
 
     def total(self) -> int:
         with pq.ParquetFile(self.path) as file:

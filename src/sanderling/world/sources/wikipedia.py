@@ -6,7 +6,6 @@ on; one cut in the middle keeps what came before. Links to redirects are not res
 
 import re
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from xml.parsers import expat
@@ -17,11 +16,6 @@ from sanderling.world.sources.base import FileSource, Reason, Skipped, opened, w
 from sanderling.world.sources.links import address, base_of, markdown_link
 
 _BLOCK = 1 << 16
-# Past these an article is not read: openings times length, of which the parser takes ten seconds, and elements, each an object.
-_MOST_WORK = 10**8
-_MOST_ELEMENTS = 200_000
-
-
 _Article = dict[str, str | None]
 
 
@@ -110,14 +104,10 @@ class WikipediaSource(FileSource[_Article]):
             return Skipped(title, Reason.REDIRECT)
         if article.get("ns", "") not in ("", "0"):
             return Skipped(title, Reason.NOT_AN_ARTICLE)
-        # about how many objects the parser would make: list marks, templates and their fields, links, tags
-        marks = _ELEMENT.findall(text or "")
-        if text is None or sum(len(found) if found[0] in "*#:;" else 1 for found in marks) > _MOST_ELEMENTS:
+        if text is None:
             return Skipped(title, Reason.TOO_LARGE)
         if not title:
             return Skipped("a page without title", Reason.NO_URL)
-        if nesting(text) * len(text) > _MOST_WORK:
-            return Skipped(title, Reason.TOO_NESTED)
         try:
             text, links = read_wikitext(text, lambda other: "" if other == title else _address(base, other))
         except UserError:
@@ -142,37 +132,7 @@ _EQUALS = "\ue004"
 _MARKS = re.compile("[\ue000-\ue004]")
 _LINE_EQUALS = re.compile("^=", re.MULTILINE)
 _LINK = re.compile("\ue001([0-9]+)\ue002([^\ue001-\ue003]*)\ue003")
-_EDGE = re.compile(
-    r"(\{[{|]|\[\[|\[(?=[a-z]*:?//)|<!--|<(?!(?:br|hr|li|d[dt]|t[dhr]|wbr)\b)[a-z]+)|(\}\}|\|\}|\]\]?|-->|</[a-z]+|/>)",
-    re.IGNORECASE,
-)
-_TORN = re.compile(r"<(?!(?:br|hr|li|d[dt]|t[dhr]|wbr)\b)[a-z]+(?![a-z]|[^<>]*>)", re.IGNORECASE)
-_TORN_COST = 10  # of a tag without its own end, which the parser looks for again and again, against one that stays open
-_OPENED_BY = {"}}": "{{", "|}": "{|", "]]": "[[", "]": "[", "-->": "<!--"}
-_ELEMENT = re.compile(r"^[*#:;]+|\{[{|]|\||\[\[?|<|&|''", re.MULTILINE)
 _BLANK_LINES = re.compile(r"\n{3,}")
-
-
-def nesting(text: str) -> int:
-    """How many templates, links and tags are open at once, at most; what is never closed stays open; torn ones count more.
-
-    The parser takes time in proportion to this and to the length.
-    """
-    still_open: Counter[str] = Counter()
-    depth = deepest = 0
-    last = ""
-    for opening, closing in _EDGE.findall(text):
-        if opening:
-            last = opening.lower()
-            still_open[last] += 1
-            depth += 1
-            deepest = max(deepest, depth)
-            continue
-        opened = last if closing == "/>" else _OPENED_BY.get(closing) or "<" + closing[2:].lower()
-        if still_open[opened]:
-            still_open[opened] -= 1
-            depth -= 1
-    return deepest + _TORN_COST * len(_TORN.findall(text))
 
 
 def read_wikitext(text: str, address: Callable[[str], str]) -> tuple[str, tuple[str, ...]]:

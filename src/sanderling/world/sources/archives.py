@@ -1,19 +1,18 @@
-"""A WARC file, plain or compressed: the HTML, text and PDF answers that it recorded with status 200, read by `fastwarc`.
-
-The address is the recorded one; a page that names the same address with other query parameters as its canonical one has that.
-A file cut in the middle keeps what came before. A document is read up to the limit however far it would unpack.
-"""
+"""Archives of sites: WARC files, read by `fastwarc`, and ZIM files (Kiwix), read by `libzim`."""
 
 import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
+from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
-from sanderling.world.sources.base import FileSource, Reason, Skipped
+from sanderling.world.sources.base import FileSource, Limits, Reason, Skipped
 from sanderling.world.sources.documents import MIME_KINDS, Kind, read_document
+from sanderling.world.sources.links import address, base_of
 
 if TYPE_CHECKING:
     from fastwarc.stream_io import WarcReader
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 20
 _CHUNK_HEAD = re.compile(rb"[0-9A-Fa-f]{1,16}[ \t]*(?:;[^\r\n]*)?\r?\n")
 _GZIP_NAMES = re.compile("(?:x-)?gzip$")
+_MOST_HOPS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +31,17 @@ class Answer:
     url: str
     kind: Kind
     data: bytes
-    transfer: str
-    packing: str
-    charset: str
+    transfer: str = ""
+    packing: str = ""
+    charset: str = ""
 
 
 class WarcSource(FileSource[Answer]):
-    """A WARC file."""
+    """A WARC file, plain or compressed: the HTML, text and PDF answers that it recorded with status 200.
+
+    The address is the recorded one, or its canonical one where that has other query parameters alone. A file cut in the middle
+    keeps what came before. A document is read up to the limit however far it would unpack.
+    """
 
     what = "a WARC file"
     needs = "fastwarc.warc"
@@ -70,18 +74,16 @@ class WarcSource(FileSource[Answer]):
             return Skipped("a record without address", Reason.NO_URL)
         headers = record.http_headers if record.is_http_parsed else None
         if headers is None:
-            return Answer(url, kind, data, "", "", "")
+            return Answer(url, kind, data)
         transfer, packing = ((headers.get(name) or "").lower().strip() for name in ("Transfer-Encoding", "Content-Encoding"))
         return Answer(url, kind, data, transfer, packing, record.http_charset or "")
 
     def read(self, answer: Answer) -> Page | Skipped:
-        url, most = answer.url, self.limits.document_bytes
+        url, data, most = answer.url, answer.data, self.limits.document_bytes
         try:
-            data = answer.data
             if "chunked" in answer.transfer and _CHUNK_HEAD.match(data):
                 data = _unpack(data, "chunked", most)
-            was_unpacked = _GZIP_NAMES.match(answer.packing) and not data.startswith(b"\x1f\x8b")  # before it was written
-            if not was_unpacked:
+            if not _GZIP_NAMES.match(answer.packing) or data.startswith(b"\x1f\x8b"):  # some crawlers unpack, and do not say so
                 data = _unpack(data, answer.packing, most)
         except (OSError, ValueError):
             return Skipped(url, Reason.DAMAGED)
@@ -105,9 +107,7 @@ def _kind(record: "WarcRecord") -> Kind | Reason:
         return Reason.TRUNCATED
     mime = (record.headers.get("Content-Type") or "").partition(";")[0].strip().lower()
     if mime == "application/http":
-        if not record.is_http_parsed or record.http_headers is None:
-            return Reason.TRUNCATED
-        status = record.http_headers.status_code or 0
+        status = (record.http_headers.status_code or 0) if record.is_http_parsed and record.http_headers is not None else 0
         if status < 100:
             return Reason.TRUNCATED
         if status != 200:
@@ -132,3 +132,67 @@ def _read_up_to(reader: "WarcReader", most: int) -> bytes:
         parts.append(part)
         most -= len(part)
     return b"".join(parts)
+
+
+class ZimSource(FileSource[int]):
+    """The HTML, text and PDF entries of a ZIM file; links to redirects lead to what they redirect to.
+
+    An address is the base and the entry's path: the address that an article has on the web is not known.
+    """
+
+    what = "a ZIM file"
+    needs = "libzim.reader"
+
+    def __init__(self, path: str | Path, base_url: str = "", limits: Limits | None = None) -> None:
+        """Raises UserError when it is no ZIM file, too."""
+        super().__init__(path, base_url, limits)
+        import libzim.reader
+
+        self._base = base_of(base_url, self.path.stem)
+        try:
+            self._archive = libzim.reader.Archive(self.path)
+        except RuntimeError as error:
+            raise UserError(f"{path} is no ZIM file, or not a whole one: get it again.") from error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.path, self.base_url, self.limits)
+
+    def documents(self) -> Iterator[int]:
+        return iter(range(self.total()))
+
+    def total(self) -> int:
+        return self._archive.entry_count
+
+    def read(self, number: int) -> Page | Skipped:
+        where = f"entry {number}"
+        try:
+            entry = self._archive._get_entry_by_id(number)
+            where = entry.path
+            if entry.is_redirect:
+                return Skipped(where, Reason.REDIRECT)
+            item = entry.get_item()
+            if item.size > self.limits.document_bytes:
+                return Skipped(where, Reason.TOO_LARGE)
+            mime = item.mimetype.partition(";")[0].strip().lower()
+            kind = Kind.MARKDOWN if mime == "text/markdown" else MIME_KINDS.get(mime)
+            if kind is None:
+                return Skipped(where, Reason.OTHER_KIND)
+            url = address(self._base, where)
+            document = read_document(kind, bytes(item.content), url, self.limits, follow=self._target)
+            if isinstance(document, Reason):
+                return Skipped(where, document)
+            return document.page(url, entry.title, f"zim {self.name}")
+        except (RuntimeError, KeyError, ValueError):  # what libzim raises for damage
+            return Skipped(where, Reason.DAMAGED)
+
+    def _target(self, link: str) -> str:
+        """Where a link ends once redirects are followed."""
+        path = unquote(link[len(self._base) :]) if link.startswith(self._base) else ""
+        for _ in range(_MOST_HOPS):
+            if not path or not self._archive.has_entry_by_path(path):
+                return link
+            entry = self._archive.get_entry_by_path(path)
+            if not entry.is_redirect:
+                return address(self._base, entry.path)
+            path = entry.get_redirect_entry().path
+        return link
