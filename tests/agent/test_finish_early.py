@@ -4,16 +4,14 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import pytest
 from journal_fakes import PLAIN, PROFILE, Killed, Life, Speaker, live
-from loop_fakes import CLOCK_DAY, OBS, ByteTokenizer, FakeTool, TokenPolicy, answer, call, fake_profile, play
+from loop_fakes import OBS, FakeTool, TokenPolicy, answer, call, fake_profile, play
 
-from sanderling.agent.agent import Agent
 from sanderling.agent.events import Event, TurnStarted
 from sanderling.agent.journal import Journal
 from sanderling.agent.transcript import FORCED
-from sanderling.core.record import Question, Seeds, Trajectory
-from sanderling.core.types import Ending, FixedClock
+from sanderling.core.record import Trajectory
+from sanderling.core.types import Ending
 from sanderling.runs.run import Run
 
 
@@ -40,28 +38,6 @@ async def test_it_is_the_forced_answer_of_a_spent_budget() -> None:
     assert last.kind is OBS and FORCED in last.problems and last.events and done.token_ids() == policy.seen[-1]
     spent = await play(TokenPolicy(turns), profile=fake_profile(budgets={"max_turns": 2}))
     assert repr(done.model_copy(update={"detail": spent.detail})) == repr(spent)
-
-
-async def test_earlier_reasoning_stays_in_the_context() -> None:
-    early = asyncio.Event()
-    policy = TokenPolicy([call("a", think="because of tides"), answer()])
-    await play(policy, setting(early, 0), finish_early=early)
-    context = ByteTokenizer().decode(policy.seen[-1])
-    assert "because of tides" in context and context.count("<|im_start|>assistant\n<think>") == 2
-    assert policy.calls[-1][0].token_ids is not None  # the observation and the hint, and nothing said before once more
-    assert "because of tides" not in ByteTokenizer().decode(policy.calls[-1][0].token_ids)
-
-
-async def test_a_forced_turn_without_an_answer_is_no_answer() -> None:
-    early = asyncio.Event()
-    policy = TokenPolicy([call("a"), call("b"), answer()])
-    done = await play(policy, setting(early, 0), finish_early=early)
-    assert done.ending is Ending.NO_ANSWER and "early" in done.detail and len(policy.calls) == 2
-
-
-async def test_unset_it_changes_nothing() -> None:
-    turns = [call("a"), answer()]
-    assert repr(await play(list(turns), finish_early=asyncio.Event())) == repr(await play(list(turns)))
 
 
 class Early(Life):
@@ -119,14 +95,3 @@ async def test_hurried_only_after_a_kill_it_first_comes_to_where_it_stood(tmp_pa
     with Journal(tmp_path / "j") as journal:
         done = await live(Speaker(PLAIN, life), journal, finish_early=early)
     assert "early" in done.detail and life.said == [(2, 0)] and PROFILE.budgets.max_turns == 5
-
-
-@pytest.mark.parametrize("is_set", [False, True])
-async def test_an_agent_hands_it_on(is_set: bool) -> None:
-    early = asyncio.Event()
-    if is_set:
-        early.set()
-    clock = FixedClock(CLOCK_DAY)
-    agent = Agent(TokenPolicy([answer()]), {"search": setting(early, -1)}, fake_profile(), clock, "w")
-    done = await agent.run(Question(id="q", text="?"), Seeds(), finish_early=early)
-    assert done.ending is (Ending.ANSWERED_AT_BUDGET if is_set else Ending.ANSWERED)

@@ -1,12 +1,10 @@
 """Killed at any moment, an episode goes on: nothing finished is done again, and the record is that of an uninterrupted run."""
 
 import asyncio
-import datetime
 import signal
 import subprocess
 import sys
 import tempfile
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,15 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from journal_fakes import GUARDS, PLAIN, PROFILE, TWO, Killed, Life, Script, Speaker, live, lives
-from loop_fakes import BOTH, CLOCK_DAY, LOOP, NEITHER, FakeTool, answer, call, fake_profile
+from loop_fakes import BOTH, CLOCK_DAY, LOOP, NEITHER, answer, call, fake_profile
 
 from sanderling.agent.agent import Agent, Job
 from sanderling.agent.journal import Journal, JournalWarning
-from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
-from sanderling.core.types import Ending, FixedClock, Message, Role, Sampling
+from sanderling.core.types import FixedClock, Message, Role, Sampling
 from sanderling.policy.contract import Delta, SampleKey, Session
-from sanderling.tools.contract import ToolContext, ToolOutageError, ToolResult
 
 ATTEMPT = st.sampled_from([call("a"), call("b"), call("c"), TWO, BOTH, NEITHER, LOOP, answer("x")])
 SCRIPT = st.lists(st.lists(ATTEMPT, min_size=3, max_size=3), max_size=5)
@@ -45,21 +41,6 @@ def test_any_kills_leave_the_record_of_an_uninterrupted_run(
     assert all((node.sampled_tokens == 0) is tokens and node.prompt_tokens for node in whole.turns())
     for finished in ([place for life in lived for place in life.said], [n for life in lived for n in life.called]):
         assert len(finished) == len(set(finished))  # nothing that was finished is done again
-
-
-async def test_every_single_kill(tmp_path: Path) -> None:
-    """Wherever the one kill comes, the second life makes what the first one did not, and nothing else."""
-    first = Life()
-    whole = await live(Speaker(PLAIN, first))
-    assert whole.ending is Ending.ANSWERED and len(first.said) == 6 and whole.seconds == 7.0
-    for length in range(100):
-        done, lived = await lives(PLAIN, [length], tmp_path / "journal")
-        if len(lived) == 1:
-            break
-        assert repr(done) == repr(whole)
-        assert [*lived[0].said, *lived[1].said] == first.said
-        assert sorted([*lived[0].called, *lived[1].called]) == first.called
-    assert length > 20
 
 
 async def test_a_fresh_session_hears_everything_at_once_with_the_sampled_ids(tmp_path: Path) -> None:
@@ -115,80 +96,6 @@ async def test_what_was_asked_otherwise_is_left_out(tmp_path: Path, changed: dic
         assert once_more.said == once_more.called == []
 
 
-async def test_what_was_left_out_is_gone(tmp_path: Path) -> None:
-    """Left out and killed again: the third life meets nothing of the first one."""
-    with Journal(tmp_path / "j") as journal:
-        with pytest.raises(Killed):
-            await live(Speaker(PLAIN, Life(20)), journal)
-        with pytest.raises(Killed), pytest.warns(JournalWarning):
-            await live(Speaker(PLAIN, Life(6)), journal, question="When?")
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", JournalWarning)
-            done = await live(Speaker(PLAIN, Life()), journal, question="When?")
-    assert repr(done) == repr(await live(Speaker(PLAIN, Life()), question="When?"))
-
-
-async def test_more_turns_than_before_are_no_other_run(tmp_path: Path) -> None:
-    life, short = Life(), fake_profile(guards=GUARDS, budgets={"max_turns": 2})
-    with Journal(tmp_path / "j") as journal:
-        first = await live(Speaker(PLAIN, Life()), journal, profile=short)
-        assert first.ending is Ending.NO_ANSWER
-        with pytest.warns(JournalWarning):  # where an answer was forced, a turn is asked for
-            done = await live(Speaker(PLAIN, life), journal)
-    assert done.ending is Ending.ANSWERED and life.said[0] == (2, 0) and life.called == [3]
-
-
-async def test_outages_are_not_entered_and_the_episode_goes_on(tmp_path: Path) -> None:
-    def broken(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        if context.ordinal == 2:
-            raise ToolOutageError
-        return ToolResult(f"{context.ordinal}")
-
-    with Journal(tmp_path / "j") as journal:
-        for script, ending in ((PLAIN[:1], Ending.ANSWERED), ([[call("a")], []], Ending.POLICY_OUTAGE)):
-            assert (await live(Speaker(script, Life()), id=str(ending))).ending is ending
-        out = await live(Speaker([[call("a")], []], Life()), journal)
-        journal.stored(out)
-        again = Life()
-        tool = FakeTool("search", broken)
-        out = await live(Speaker(PLAIN, again), journal, tools={"search": tool})
-        assert out.ending is Ending.TOOL_OUTAGE and again.said == [(1, 0)] and [c.ordinal for _, c in tool.made] == [1, 2]
-        journal.stored(out)
-        last = Life()
-        done = await live(Speaker(PLAIN, last), journal)
-        assert done.ending is Ending.ANSWERED and last.said[0] == (2, 0) and last.called == [2, 3]
-        journal.stored(done)
-        assert not journal.has("e/1")
-
-
-async def test_a_time_out_is_a_result(tmp_path: Path) -> None:
-    async def stuck(arguments: dict[str, Any], context: ToolContext) -> str:
-        await asyncio.sleep(60)
-        return "never"
-
-    profile = fake_profile(budgets={"tool_timeout_s": 0.01})
-    with Journal(tmp_path / "j") as journal:
-        slow = FakeTool("search", stuck)
-        first = await live(Speaker([[call("a")]], Life()), journal, profile=profile, tools={"search": slow})
-        again = Life()
-        assert await live(Speaker([[call("a")]], again), journal, profile=profile) == first
-    assert first.nodes[3].events[0].status == "timeout" and again.said == again.called == []
-
-
-async def test_an_episode_keeps_its_date_and_its_time(tmp_path: Path) -> None:
-    tomorrow = CLOCK_DAY + datetime.timedelta(days=1)
-    with Journal(tmp_path / "j") as journal:
-        with journal.episode("e", Speaker([], Life()), FixedClock(CLOCK_DAY, 5.0), "") as means:
-            assert means.clock.today() == CLOCK_DAY and means.clock.monotonic() == 5.0
-        dated = PROFILE.model_copy(update={"system_prompt": PROFILE.system_prompt + " Today is {date}."})
-        with pytest.raises(Killed):
-            await live(Speaker(PLAIN, Life(13)), journal, profile=dated)
-        life = Life()
-        life.clock = FixedClock(tomorrow)
-        done = await live(Speaker(PLAIN, life), journal, profile=dated)
-    assert CLOCK_DAY.isoformat() in done.nodes[0].text and life.said[0] == (2, 0) and done.seconds == 7.0
-
-
 async def test_marks_reach_across_the_border(tmp_path: Path) -> None:
     """A branch may be rewound to any mark, wherever the recorded turns end; the session then says what a whole one says."""
 
@@ -212,12 +119,12 @@ async def test_marks_reach_across_the_border(tmp_path: Path) -> None:
                 with Journal(tmp_path / "j") as journal:
                     for last in (kill, 9):
                         policy = Speaker(script, Life(), tokens=tokens)
-                        with journal.episode(f"{tokens}.{kill}.{place}.{to}", policy, FixedClock(CLOCK_DAY), "") as means:
-                            session = means.policy.open(SampleKey(0, "q", 0, 0))
-                            await talk(session, found, range(last), rewinds)
-                            with pytest.raises(ValueError, match="mark 99"):
-                                session.rewind(99)
-                            session.close()
+                        means = journal.episode(f"{tokens}.{kill}.{place}.{to}", policy, FixedClock(CLOCK_DAY), "")
+                        session = means.policy.open(SampleKey(0, "q", 0, 0))
+                        await talk(session, found, range(last), rewinds)
+                        with pytest.raises(ValueError, match="mark 99"):
+                            session.rewind(99)
+                        session.close()
                         assert len(policy.life.said) == (kill if last == kill else 9 - kill)
                 assert found == whole
 
@@ -237,7 +144,6 @@ async def test_many_episodes_share_a_journal(tmp_path: Path) -> None:
         await run(first, journal, stored)
     assert 1 <= len(stored) <= 4
     with Journal(path) as journal:
-        assert [job.id for job in jobs if not journal.has(job.id)] == sorted(stored)
         jobs = [job for job in jobs if job.id not in stored]
         done = await run(second, journal, stored)
     assert not path.exists() and sorted(stored) == [f"t{n}" for n in range(6)]
@@ -247,83 +153,6 @@ async def test_many_episodes_share_a_journal(tmp_path: Path) -> None:
 
 def untimed(trajectory: Trajectory) -> Trajectory:
     return trajectory.model_copy(update={"seconds": 0.0})
-
-
-def test_one_process_holds_a_journal_and_one_run_an_episode(tmp_path: Path) -> None:
-    with Journal(tmp_path / "j") as journal:
-        code = f"from pathlib import Path\nfrom sanderling.agent.journal import Journal\nJournal(Path({str(tmp_path / 'j')!r}))"
-        other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
-        assert "Another process is at work" in other.stderr
-        means: Any = ("a", Speaker([], Life()), FixedClock(CLOCK_DAY), "")
-        with journal.episode(*means), pytest.raises(ValueError, match="'a' is under way"), journal.episode(*means):
-            pass
-        with Journal(tmp_path / "j") as again, journal.episode(*means), pytest.raises(ValueError, match="'a' is under way"):
-            again.episode(*means).__enter__()
-    journal.close()
-    assert not (tmp_path / "j").exists()
-    with pytest.raises(UserError, match="Cannot use"):
-        Journal(Path("/dev/null/j"))
-
-
-CHILD = """
-import asyncio, os, signal, sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[1])
-from loop_fakes import CLOCK_DAY, FakeTool, call, answer, fake_profile
-from sanderling.agent.events import Observed
-from sanderling.agent.journal import Journal
-from sanderling.agent.agent import Agent
-from sanderling.policy.contract import ScriptedPolicy
-from sanderling.core.types import FixedClock
-from sanderling.core.record import Question, Seeds
-
-directory, kill = Path(sys.argv[2]), sys.argv[3]
-
-def doing(what):
-    if what == kill:
-        os.kill(os.getpid(), signal.SIGKILL)
-    with (directory / "done").open("a") as file:
-        file.write(what + "\\n")
-
-def reply(messages, key):
-    doing(f"say {key.turn}.{key.retry}")
-    if key.turn == 2 and key.retry == 0:
-        return "hm"
-    return "<think>" + (answer(str(len(messages))) if key.turn == 4 else call(f"{key.turn} {len(messages)}"))
-
-def search(arguments, context):
-    doing(f"call {context.ordinal}")
-    return f"{arguments} {context.ordinal}"
-
-def observed(event):
-    if isinstance(event, Observed) and f"observe {event.turn}" == kill:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-async def main():
-    with Journal(directory / "journal") as journal:
-        tools = {"search": FakeTool("search", search)}
-        agent = Agent(ScriptedPolicy(reply), tools, fake_profile(guards={"max_retries": 2}), FixedClock(CLOCK_DAY))
-        done = await agent.run(Question(id="q", text="?"), id="e", on_event=observed, journal=journal)
-        (directory / "record").write_text(done.model_dump_json())
-        journal.stored(done)
-
-asyncio.run(main())
-"""
-
-
-def test_kill_9(tmp_path: Path) -> None:
-    """Amid a turn, between a turn and its call's result, after a result, and amid the second attempt at a turn."""
-    kills = ["say 1.0", "call 1", "observe 1", "say 2.1", "none"]
-    outcomes = []
-    (tmp_path / "whole").mkdir()
-    for directory, kill in [(tmp_path, kill) for kill in kills] + [(tmp_path / "whole", "none")]:
-        command = [sys.executable, "-c", CHILD, str(Path(__file__).parent), str(directory), kill]
-        outcomes.append(subprocess.run(command, timeout=120, check=False).returncode)
-    assert outcomes == [-signal.SIGKILL] * 4 + [0, 0]
-    done = (tmp_path / "done").read_text().split("\n")
-    assert done == (tmp_path / "whole" / "done").read_text().split("\n") and len(done) == 11
-    assert (tmp_path / "record").read_text() == (tmp_path / "whole" / "record").read_text()
-    assert not (tmp_path / "journal").exists()
 
 
 # -- An episode that lives through weight updates goes on after a kill: each turn keeps the versions it w ------------
@@ -403,11 +232,3 @@ async def test_by_default_another_version_is_another_policy(tmp_path: Path, acro
                 done = await live(speaker, journal)
     assert (speaker.life.said[0] == (0, 0)) is not across
     assert repr(done) == repr(await live(Speaker(PLAIN, Life())))
-
-
-async def test_the_two_kinds_are_not_mixed(tmp_path: Path) -> None:
-    await half(tmp_path / "j", across=False)
-    speaker = Speaker(PLAIN, Life())
-    with Journal(tmp_path / "j", across_versions=True) as journal, pytest.warns(JournalWarning, match="left out"):
-        await live(speaker, journal)
-    assert speaker.life.said[0] == (0, 0)

@@ -50,23 +50,10 @@ def test_dedupe_keeps_the_right_one_and_names_the_others(file: Path, tmp_path: P
     assert [(one["id"], one["kept"]) for one in json.loads((tmp_path / "left.json").read_text())] == [("a", "b"), ("d", "b")]
 
 
-def test_dedupe_prints_no_question_of_a_hundred_pages(tmp_path: Path) -> None:
-    long = "who won " * 20_000
-    write_trajectories(tmp_path / "in.jsonl", [episode("a", long, 1), episode("b", long.upper(), 2), episode("c", "?", 1)])
-    told = run("dedupe", tmp_path / "in.jsonl", "--out", tmp_path / "out.jsonl")
-    assert "2 kept, 1 left out" in " ".join(told.split()) and len(told) < 2_000
-
-
 def test_split_keeps_near_duplicates_together(file: Path, tmp_path: Path) -> None:
     run("split", file, "--out", tmp_path / "parts", "--share", "one=0.5,two=0.5")
     sides = {t.id: name for name in ("one", "two") for t in open_trajectories(tmp_path / "parts" / f"{name}.jsonl")}
     assert set(sides) == set("abcd") and sides["a"] == sides["b"] == sides["d"]
-
-
-def test_resample_prints_what_it_did_to_each_bucket(file: Path, tmp_path: Path) -> None:
-    told = run("resample", file, "--out", tmp_path / "out.parquet", "--thresholds", "2,8", "--weights", "1,2,3")
-    assert len(list(open_trajectories(tmp_path / "out.parquet"))) == 1 + 1 + 2 + 3
-    assert "above 8" in told and "50.0%" in told
 
 
 @pytest.mark.parametrize(

@@ -48,33 +48,9 @@ def test_a_folder_becomes_a_store_with_its_report(tmp_path, source, suffix):
     assert sorted(path.name for path in out.parent.iterdir() if "partial" in path.name or path.name.startswith(".")) == []
 
 
-def test_twice_gives_the_same_bytes_and_what_is_stale_goes(tmp_path, source):
-    out = tmp_path / "t.jsonl"
-    run(source, "--out", out)
-    first = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
-    run(source, "--out", out)
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == first and len(first) == 3
-    (source / "a.jsonl").write_text(json.dumps({"messages": TALK}))
-    run(source, "--out", out)
-    assert not (tmp_path / "t.jsonl.unread.jsonl").exists()
-
-
 def test_what_is_not_written_is_said(tmp_path, source):
     assert "1 questions were met" in run(source, "--out", tmp_path / "t.jsonl").output.replace("\n", " ")
     assert "2 trajectories were met" in run(source, "--questions", tmp_path / "q.jsonl").output.replace("\n", " ")
-
-
-def test_values_too_deep_to_read_or_write_are_counted(tmp_path):
-    lines = [f'{{"messages": [], "x": {"[" * depth + "]" * depth}}}' for depth in (10, 900, 990, 2_000)]
-    (tmp_path / "a.jsonl").write_text("\n".join(lines))
-    run(tmp_path / "a.jsonl", "--out", tmp_path / "t.jsonl")
-    told = json.loads((tmp_path / "t.jsonl.import.json").read_text())
-    written = len(list(open_trajectories(tmp_path / "t.jsonl")))
-    lost = {odd["code"]: odd["count"] for odd in told["odd"]}
-    assert written >= 2 and told["entries"] == 4
-    assert written + lost.get("unwritable", 0) + lost.get("unreadable_line", 0) == 4
-    named = [json.loads(line)["code"] for line in (tmp_path / "t.jsonl.unread.jsonl").read_text().splitlines()]
-    assert sorted(named) == sorted(code for code, count in lost.items() for _ in range(count) if code.startswith("un"))
 
 
 @pytest.mark.parametrize(
@@ -112,14 +88,3 @@ def test_bad_commands_are_one_sentence_and_leave_nothing(tmp_path, source, monke
         "raw",
         "t.jsonl",
     ]
-
-
-def test_a_file_that_is_no_recording_is_told_and_its_entries_are_not_called_unread(tmp_path, source):
-    (source / "package.json").write_text('{"name": "x"}')
-    shown = run(source, "--out", tmp_path / "[b]t.jsonl").output
-    unread = (tmp_path / "[b]t.jsonl.unread.jsonl").read_text()
-    assert "not_a_recording" in shown and "2 entries could not be read" in shown
-    assert unread.count("\n") == 2 and "package" not in unread and "1 files are no recordings" in shown
-    told = json.loads((tmp_path / "[b]t.jsonl.import.json").read_text())
-    assert [one["file"] for one in told["left_files"]] == ["package.json"] and "no recorded" in told["left_files"][0]["reason"]
-    assert "[b]t.jsonl.import.json" in shown, "a path is no markup"

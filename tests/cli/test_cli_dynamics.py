@@ -9,11 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from sanderling.cli.world import app
-from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
 from sanderling.core.types import Role, ToolCall
 from sanderling.runs.jsonl import TrajectoryStore
-from sanderling.tools.recording import RecordedCall
 from sanderling.world.contract import Occasion, Page, answered
 from sanderling.world.disk.store import build_world
 from sanderling.world.faults.profiles import fit_profile
@@ -49,21 +47,6 @@ def test_duplicates_then_masks_reach_them(world: Path) -> None:
     assert "m.example" not in run("search", world, "poet")
 
 
-def test_search_and_visit_meet_the_faults(world: Path, tmp_path: Path) -> None:
-    file = tmp_path / "dead.toml"
-    file.write_text("[visit]\ngone = 1\n[search]\nempty = 1\n")
-    assert "The search found nothing" in run("search", world, "poet", "--faults", file)
-    assert "No results." in run("search", world, "poet", "--faults", file, "--profile", "tiny")
-    for profile, told in ((("--profile", "tiny"), "Page gone.\n"), ((), "https://w.example/Orlo: The page no longer exists;")):
-        visit = ["visit", str(world), "https://w.example/Orlo", "--faults", str(file), *profile]
-        missed = CliRunner().invoke(app, visit, env={"COLUMNS": "200"})
-        assert missed.exit_code == 1 and missed.output.startswith(told)
-    with pytest.raises(UserError, match="choose calm, web, hostile"):
-        run("search", world, "poet", "--faults", "windy")
-    seeds = {run("search", world, "poet", "--faults", "hostile", "--world-seed", seed) for seed in range(8)}
-    assert len(seeds) > 1
-
-
 def test_fit_faults_writes_a_profile_that_can_be_used(world: Path, tmp_path: Path) -> None:
     observation = "The useful information in https://w.example/Orlo for user goal age as follows: \n\nEvidence in page: \n"
     row = {
@@ -85,23 +68,6 @@ def test_fit_faults_writes_a_profile_that_can_be_used(world: Path, tmp_path: Pat
     assert "0 queries and 1 visits, with no delay" in run("fit-faults", "--from", tmp_path / "records", "--out", out)
     assert tomllib.loads(out.read_text())["name"] == "mine"
     assert "Orlo" in run("visit", world, "https://w.example/Orlo", "--faults", out)
-
-
-def test_fit_faults_takes_a_recording_too(world: Path, tmp_path: Path) -> None:
-    """What `ask --record` wrote: a status for each part, and delays."""
-    fields = {"arguments": {"url": ["https://w.example/Orlo"]}, "occurrence": 0, "text": "x", "elapsed_s": 0.5}
-    with (tmp_path / "calls.jsonl").open("w") as file:
-        for number, status in enumerate(["ok"] * 15 + ["blocked"] * 5):
-            call = RecordedCall(
-                episode="e", tool="visit", role="visit", ordinal=number, status=status, parts=(status,), latency_s=3, **fields
-            )
-            file.write(call.model_dump_json() + "\n")
-    out = tmp_path / "mine.toml"
-    assert "0 queries and 20 visits, with 0 and 20 delays" in run(
-        "fit-faults", "--from", tmp_path / "calls.jsonl", "--out", out
-    )
-    fitted = tomllib.loads(out.read_text())
-    assert fitted["visit"]["blocked"] == 0.25 and fitted["visit_latency"]["median_s"] == 3
 
 
 def test_shares_of_failures_alone_can_be_used(tmp_path: Path) -> None:

@@ -79,18 +79,6 @@ def test_pages_that_hold_the_question_are_hidden_written_down_and_told(place: Pa
     assert not (tmp_path / "open" / "guard.jsonl").exists()
 
 
-def test_a_benchmark_whose_sources_hold_its_questions_looks_at_addresses_alone(place: Path, tmp_path: Path) -> None:
-    (tmp_path / "mine.txt").write_text(f"# found by hand\n{LEAKS}\n")
-    plain = run(place, tmp_path / "plain", key="world")
-    assert (
-        "0 results and pages hidden" in told(plain) and "not looked for in pages" in told(plain) and read_by(tmp_path / "plain")
-    )
-    more = run(place, tmp_path / "more", "--set", f'blocklist=["{tmp_path}/mine.txt"]', key="world")
-    counts = guard_counts(tmp_path / "more" / "guard.jsonl")
-    assert counts.kinds[GuardKind.ADDRESS] == counts.hidden > 0 and f"{counts.hidden} by address" in told(more)
-    assert not read_by(tmp_path / "more")
-
-
 def test_a_run_goes_on_under_the_guard_it_began_with(place: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("a.example\n")
     assert run(place, tmp_path / "run").exit_code == 0

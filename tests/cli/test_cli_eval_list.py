@@ -88,15 +88,3 @@ def test_wrong_options_are_one_sentence(tmp_path: Path, arguments: tuple[str, ..
     file = str(gaia(tmp_path / "metadata.jsonl"))
     done = CliRunner().invoke(app, [one.replace("{file}", file) for one in arguments])
     assert isinstance(done.exception, UserError) and said in str(done.exception)
-
-
-def test_what_is_odd_is_noted(tmp_path: Path) -> None:
-    rows = gaia(tmp_path / "a.jsonl").read_text() + "{broken\n" + gaia(tmp_path / "b.jsonl", 1).read_text()
-    path = tmp_path / "both.jsonl"
-    path.write_text(
-        rows + json.dumps({"task_id": "t9", "Question": "How many doves sit on roof 0?", "Final answer": "?"}) + "\n"
-    )
-    said = " ".join(call("check", "gaia", path, "--split", "test").split())
-    assert "Left out: 1 not readable as a row (row 5)" in said and "Left out: 1 with an id that came before (row 6)" in said
-    assert "Without an accepted answer in the file: 1 q" in said
-    assert "7 rows of the 300" in said and "before them: 1 q" in said

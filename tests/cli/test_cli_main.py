@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import typer
 from pydantic import Field
 
 from sanderling import __version__
@@ -55,12 +54,6 @@ def test_version(call: Callable[..., tuple[int, str, str]]) -> None:
     assert call("--version") == (0, f"sanderling {__version__}\n", "")
 
 
-def test_help_names_every_command(call: Callable[..., tuple[int, str, str]]) -> None:
-    status, out, _ = call("--help")
-    assert status == 0
-    assert all(name in out for name in shell.COMMANDS)
-
-
 def test_help_imports_no_room() -> None:
     code = """
 import sys
@@ -103,25 +96,9 @@ def test_full_disks_and_closed_doors_are_one_sentence(
     assert code == 2 and told.startswith(f"error: {said}: free some space") and told.count("\n") == 1
 
 
-def test_a_long_user_error_is_not_wrapped_and_markup_is_text(
-    monkeypatch: pytest.MonkeyPatch, call: Callable[..., tuple[int, str, str]]
-) -> None:
-    message = "no [bold]file[/bold] " + "at /a/long/path " * 30
-    plug(monkeypatch, "boom", failing(UserError(message)))
-    assert call("boom")[2] == f"error: {message}\n"
-
-
 def test_an_interrupt_exits_with_130(monkeypatch: pytest.MonkeyPatch, call: Callable[..., tuple[int, str, str]]) -> None:
     plug(monkeypatch, "boom", failing(KeyboardInterrupt()))
     assert call("boom")[0] == 130
-
-
-def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    plug(monkeypatch, "boom", failing(ZeroDivisionError()))
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
-    monkeypatch.setattr(sys, "argv", ["sanderling", "boom"])
-    with pytest.raises(ZeroDivisionError):
-        shell.main()
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, call: Callable[..., tuple[int, str, str]]) -> None:
@@ -131,48 +108,14 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, call: Callabl
     assert "pip install '.[local]'" in err
 
 
-def test_a_command_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, call: Callable[..., tuple[int, str, str]]) -> None:
-    monkeypatch.setitem(shell.COMMANDS, "later", shell.Command("sanderling.cli.later_module", "app", "Later."))
-    status, _, err = call("later")
-    assert (status, err.count("\n")) == (2, 1)
-    assert "no command 'later'" in err
-
-
-def test_groups_and_functions_are_both_commands(
-    monkeypatch: pytest.MonkeyPatch, call: Callable[..., tuple[int, str, str]]
-) -> None:
-    group = typer.Typer()
-
-    @group.command()
-    def one(word: str) -> None:
-        typer.echo(f"one {word}")
-
-    @group.command()
-    def two() -> None:
-        typer.echo("two")
-
-    plug(monkeypatch, "many", group)
-    plug(monkeypatch, "single", lambda: typer.echo("single"))
-    assert call("many", "one", "x")[:2] == (0, "one x\n")
-    assert call("single")[:2] == (0, "single\n")
-
-
 def test_warnings_are_short(monkeypatch: pytest.MonkeyPatch, call: Callable[..., tuple[int, str, str]]) -> None:
     def command() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("always")
-            warnings.showwarning = shell._show_warning
             warnings.warn("the torn last line is left out", UserWarning, stacklevel=1)
 
     plug(monkeypatch, "warn", command)
     assert call("warn") == (0, "", "warning: the torn last line is left out\n")
-
-
-def test_several_wrong_settings_are_lines_of_one_error(
-    monkeypatch: pytest.MonkeyPatch, call: Callable[..., tuple[int, str, str]]
-) -> None:
-    plug(monkeypatch, "boom", failing(UserError("2 settings are wrong:\n  one\x1b.\n  two.")))
-    assert call("boom")[2] == "error: 2 settings are wrong:\n  one␛.\n  two.\n"
 
 
 class Tide(Frozen):
@@ -211,14 +154,6 @@ def test_a_command_lays_file_overrides_and_options_over_a_model(
     )
 
 
-def test_help_has_a_short_name_everywhere_and_a_group_for_each_kind_of_option(
-    monkeypatch: pytest.MonkeyPatch, call: Callable[..., tuple[int, str, str]]
-) -> None:
-    plug(monkeypatch, "tide", tide)
-    assert call("-h")[1] == call("--help")[1]
-    assert "Every other setting" in call("tide", "-h")[1]
-
-
 def test_an_extra_that_is_missing_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     need("local")
     monkeypatch.setitem(EXTRAS, "train", ("torch", "no_such_package"))
@@ -229,12 +164,6 @@ def test_an_extra_that_is_missing_is_asked_for(monkeypatch: pytest.MonkeyPatch) 
 def test_the_package_runs_as_a_module() -> None:
     done = subprocess.run([sys.executable, "-m", "sanderling", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"sanderling {__version__}\n"
-
-
-def test_an_unknown_command_is_refused(call: Callable[..., tuple[int, str, str]]) -> None:
-    status, _, err = call("recpie")
-    assert status == 2
-    assert "recpie" in err
 
 
 def test_a_terminal_that_lacks_a_character_shows_the_rest() -> None:
@@ -274,30 +203,3 @@ def test_set_help_shows_what_recipe_and_other_settings_give(call: Callable[..., 
     mine = call("train", "rl", "--recipe", "tiny", "--set", f"rl.estimator.kind={own}:credit", "--set", "help")[1]
     assert "# How steep.\nslope = 3.5\n" in mine
     assert "lr = 0.001\n" in call("train", "sft", "--set", "trainer.lr=1e-3", "--set", "help")[1]
-
-
-def test_a_run_takes_the_columns_and_the_part_that_check_takes(
-    call: Callable[..., tuple[int, str, str]], tmp_path: Path
-) -> None:
-    file = tmp_path / "q.jsonl"
-    file.write_text('{"frage": "Welcher Fluss?", "gold": "Kent"}')
-    told = "--columns", "question=frage,answer=gold", "--split", "test"
-    run = "eval", "run", "jsonl", str(file), "--out", str(tmp_path / "o"), "--model", "m", "--world", str(tmp_path / "w")
-    assert call("eval", "check", "jsonl", str(file), *told)[0] == 0
-    assert "has no column" in call(*run)[2]
-    assert call(*run, *told)[2].startswith("error: There is no world at ")
-
-
-def test_help_names_no_type_of_flags(call: Callable[..., tuple[int, str, str]]) -> None:
-    for command in (("eval", "run"), ("world", "build", "from"), ("show",)):
-        told = call(*command, "-h")[1]
-        assert "--help" in told and "bool" not in told
-
-
-def test_help_of_world_begins_with_what_everybody_needs(call: Callable[..., tuple[int, str, str]]) -> None:
-    told = call("world", "-h")[1].partition("Commands")[2]
-    assert [line.split()[1] for line in told.splitlines() if line.startswith("│ ") and line[2] != " "][:3] == [
-        "build",
-        "add",
-        "info",
-    ]

@@ -42,8 +42,3 @@ def test_an_interrupted_recipe_goes_on_with_the_same_command(call: Callable[...,
     sentence = "Interrupted: the same command goes on where it stopped.\n"
     assert call("run", "tiny", "--out", str(tmp_path / "run")) == sentence
     assert call("base", "--out", str(tmp_path / "base")) == sentence
-
-
-def test_the_same_command_is_not_said_to_go_on_where_it_would_begin_again(call: Callable[..., str], tmp_path: Path) -> None:
-    said = call("run", "tiny", "--out", str(tmp_path / "run"), "--fresh")
-    assert said == "Interrupted: the same command without --fresh goes on where it stopped.\n"

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 from itertools import islice
 from pathlib import Path
 
@@ -114,11 +113,6 @@ def test_a_store_that_breaks_while_it_is_read_is_one_sentence(pages_file, tmp_pa
                 run(*arguments, *profile)
 
 
-def test_more_results_than_there_are_pages_are_all_of_them(pages_file, tmp_path):
-    run("build", "from", pages_file, "--out", tmp_path / "w")
-    assert run("search", tmp_path / "w", "herring", "--limit", 10**14).count("herring") == 2
-
-
 def test_an_interrupted_build_goes_on_with_the_same_command(tmp_path, monkeypatch):
     real = generate_pages
 
@@ -165,23 +159,3 @@ def test_pages_cannot_reach_for_the_terminal(tmp_path):
     told = run("build", "from", file, "--out", tmp_path / "w", "--name", "n\x1b[2J")
     told += run("search", tmp_path / "w", "tidal flat") + run("visit", tmp_path / "w", "https://w.example/x")
     assert "tidal" in told and not set(told) & set("\x1b\x07\x9b\u202e")
-
-
-@pytest.mark.parametrize(
-    "line", ["[" * 100_000, '{"url": "u", "text": "a\0b"}', "\0\0\0", "\udcff\udcfe", '{"url": "u", "text": ["a"]}']
-)
-def test_a_line_that_is_no_page_is_named(tmp_path, line):
-    file = tmp_path / "pages.jsonl"
-    file.write_text(line + "\n", encoding="utf-8", errors="surrogateescape")
-    with pytest.raises(UserError, match=r"would hold no page \(line 1 is not-a-page\)\.$"):
-        run("build", "from", file, "--out", tmp_path / "w")
-    assert [path.name for path in tmp_path.iterdir()] == ["pages.jsonl"]
-
-
-@pytest.mark.skipif(
-    not Path(os.environ.get("SANDERLING_RECORDED", "-")).is_dir(), reason="SANDERLING_RECORDED names no directory"
-)
-def test_a_world_of_recorded_trajectories_comes_with_its_replay_table(tmp_path):
-    run("build", "recorded", "--from", os.environ["SANDERLING_RECORDED"], "--out", tmp_path / "w")
-    assert "recorded" in run("info", tmp_path / "w")
-    assert (tmp_path / "w" / "replay.jsonl").stat().st_size > 0

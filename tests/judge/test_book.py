@@ -1,22 +1,15 @@
 """Books of verdicts: what is the same is judged once, streams keep their order, a kill loses nothing, panels go in order."""
 
 import asyncio
-import json
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from pydantic import TypeAdapter
 
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
 from sanderling.judge.book import CachedJudge, VerdictBook, judge_stream
-from sanderling.judge.by_hand import ByHand
 from sanderling.judge.verdict import (
-    BY_HAND,
     META_KEY,
     Code,
     Panel,
@@ -138,13 +131,6 @@ def test_a_book_remembers_verdicts_and_no_failures(tmp_path: Path) -> None:
     assert len(other.asked) == 30
 
 
-def test_a_person_has_the_last_word(tmp_path: Path) -> None:
-    judge = Prepared(by=by_answer)
-    found = list(judge_stream(EPISODES[:3], judge, book_in(tmp_path), by_hand=ByHand({("t0",): False, ("t2",): True})))
-    assert [judged.verdict.correct for judged in found] == [False, False, True]
-    assert found[0].trajectory.meta[META_KEY]["judge"] == BY_HAND and judge.asked == ["wrong 1"]
-
-
 def test_a_programming_error_in_a_judge_is_raised_and_leaves_nothing_running(tmp_path: Path) -> None:
     def broken(trajectory: Trajectory) -> Verdict:
         raise RuntimeError("a bug")
@@ -163,14 +149,6 @@ def test_two_models_of_one_name_share_no_verdicts(tmp_path: Path) -> None:
         found = [judged.verdict.correct for judged in judge_stream(EPISODES[:2], judge, book=book)]
         assert found == corrects
     assert len(here.asked) == len(there.asked) == 2
-
-
-@given(st.builds(Verdict, st.just(Ruling.CORRECT), st.just(1.0), st.text(), grade=st.text(), extracted=st.none() | st.text(),
-                 confidence=st.none() | st.floats(0, 100), parts=st.dictionaries(st.text(), st.booleans()),
-                 excessive=st.lists(st.text()).map(tuple)))  # fmt: skip
-def test_a_books_line_is_the_verdict(verdict: Verdict) -> None:
-    assert TypeAdapter(Verdict).validate_python(json.loads(json.dumps(asdict(verdict)))) == verdict
-    assert isinstance(hash(verdict), int)
 
 
 class Slow:
@@ -202,13 +180,6 @@ async def test_sixty_equal_answers_are_one_reply(tmp_path: Path) -> None:
     assert sum(one.cost for one in said) == 0.5 and sum(not one.remembered for one in said) == 1
     again = CachedJudge(Slow(), book_in(tmp_path / "v.jsonl"))
     assert (await again(episode())).remembered and (again.name, again.places) == ("slow", ())
-
-
-async def test_another_answer_is_another_reply(tmp_path: Path) -> None:
-    slow = Slow(PAID, Verdict(Ruling.INCORRECT, 0.0, "not alike"))
-    judge = CachedJudge(slow, book_in(tmp_path / "v.jsonl"))
-    said = await asyncio.gather(judge(episode()), judge(episode("Bergen")))
-    assert [one.correct for one in said] == [True, False] and slow.asked == 2
 
 
 async def test_whoever_asks_may_be_stopped_or_fail_and_another_asks(tmp_path: Path) -> None:

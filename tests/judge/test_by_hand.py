@@ -4,8 +4,6 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
@@ -77,13 +75,6 @@ def test_files_that_are_none_are_told(tmp_path: Path, text: str, told: str) -> N
         ByHand.read(tmp_path / "none.csv")
 
 
-@given(st.lists(st.tuples(st.text("abc", min_size=1), st.booleans()), unique_by=lambda one: one[0]))
-def test_what_is_not_used_is_told(lines: list[tuple[str, bool]]) -> None:
-    by_hand = ByHand({(id,): correct for id, correct in lines})
-    seen = episode(id="a")
-    assert by_hand.unused(by_hand.lines_about(seen)) == [id for id, _ in lines if id != "a"]
-
-
 def test_a_person_goes_before_an_outage_a_missing_answer_and_a_judge(tmp_path: Path) -> None:
     episodes = [
         episode(None, "q1-0", ending=Ending.TOOL_OUTAGE),
@@ -108,13 +99,3 @@ def test_a_file_judged_tells_lines_that_match_nothing(tmp_path: Path) -> None:
     report = judge_file(episodes, tmp_path / "out.jsonl", rule_judge("exact"), by_hand=by_hand)
     assert report.unused_by_hand == ["q1: Rome", "q9-0"] and report.codes == {Code.BY_HAND: 60}
     assert [verdict_of(one) for one in TrajectoryStore(tmp_path / "out.jsonl")] == [number != 3 for number in range(60)]
-
-
-@given(st.binary())
-def test_any_bytes_are_read_or_told(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
-    path = tmp_path_factory.getbasetemp() / "bytes.csv"
-    path.write_bytes(data)
-    try:
-        assert all(isinstance(correct, bool) for correct in ByHand.read(path).lines.values())
-    except UserError as error:
-        assert str(path) in str(error)

@@ -11,18 +11,12 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
 from sanderling.judge.rules import (
-    OUTCOMES,
     RULES,
     RuleJudge,
-    answer_tokens,
     exact_match,
     gaia_match,
     rule_judge,
     score_trajectory,
-    squad_match,
-    squad_overlap,
-    squad_words,
-    token_f1,
 )
 from sanderling.judge.verdict import Ruling, rule_on
 
@@ -39,15 +33,6 @@ def test_other_answers(answer: str, accepted: str):
     assert exact_match(answer, accepted) == 0.0
 
 
-@given(st.text(), st.text())
-def test_any_text_gives_a_score_between_none_and_full(answer: str, accepted: str):
-    for outcome in OUTCOMES.values():
-        assert 0.0 <= outcome(answer, accepted) <= 1.0
-        assert outcome(answer, accepted) == pytest.approx(outcome(accepted, answer))
-    if answer_tokens(answer):
-        assert exact_match(answer, answer) == token_f1(answer, answer) == 1.0
-
-
 @pytest.mark.parametrize("ending", list(Ending))
 async def test_outages_are_unscored_and_silence_is_zero(ending: Ending):
     score = score_trajectory(episode(None, ending=ending), exact_match)
@@ -56,11 +41,6 @@ async def test_outages_are_unscored_and_silence_is_zero(ending: Ending):
         assert score is None and verdict.ruling is Ruling.UNSCORED and verdict.score is None
     else:
         assert score == 0.0 and verdict.ruling is Ruling.INCORRECT and verdict.score == 0.0
-
-
-def test_an_import_that_tells_nothing_is_unscored():
-    assert score_trajectory(episode(None, ending=None), exact_match) is None
-    assert score_trajectory(episode("Oslo", ending=None), exact_match) == 1.0
 
 
 def test_a_question_without_accepted_answers_is_refused():
@@ -135,29 +115,6 @@ GAIA = [
 @pytest.mark.parametrize(("answer", "accepted", "right"), GAIA)
 def test_gaia(answer: str, accepted: str, right: int) -> None:
     assert gaia_match(answer, accepted) == right
-
-
-@given(st.text(), st.text())
-def test_gaia_takes_any_text(answer: str, accepted: str) -> None:
-    assert gaia_match(answer, accepted) in (0.0, 1.0)
-    if "," not in answer and ";" not in answer:
-        assert gaia_match(answer, answer) == 1.0
-
-
-@given(st.floats(allow_nan=False, allow_infinity=False))
-def test_gaia_reads_a_number_however_it_is_written(number: float) -> None:
-    assert gaia_match(f"${number!r}%", repr(number)) == 1.0
-    assert gaia_match(f"{number:,.2f}", f"{number:.2f}") == 1.0
-    assert gaia_match("no number", repr(number)) == 0.0
-
-
-@given(st.text(), st.text())
-def test_f1_is_symmetric_and_one_for_the_same_bag(one: str, other: str) -> None:
-    score = squad_overlap(one, other)
-    assert 0.0 <= score <= 1.0
-    if squad_words(one) and squad_words(other):
-        assert score == squad_overlap(other, one)
-    assert squad_match(one, other) <= score
 
 
 @pytest.mark.parametrize(

@@ -135,23 +135,6 @@ def test_a_spent_budget_is_told_and_gone_on_with_by_score_and_by_judge(place: Pa
         assert enough.exit_code == 0 and EvalResult.load(out / "result.json").pass_at_1.value == 1.0
 
 
-def test_mended_answers_judge_anew_and_repeat_no_attempt(place: Path, tmp_path: Path) -> None:
-    out, file = tmp_path / "run", place / "mended.jsonl"
-    lines = (place / "seal-0.jsonl").read_text().splitlines()
-    file.write_text("\n".join(lines) + "\n")
-    assert run(place, out, "seal-0", "mended.jsonl", "--judge", "exact").exit_code == 0
-    before = EvalResult.load(out / "result.json")
-    odd = {**json.loads(lines[1]), "answer": "nobody"}
-    file.write_text("\n".join([lines[0], json.dumps(odd), *lines[2:]]) + "\n")
-    again = run(place, out, "seal-0", "mended.jsonl", "--judge", "exact")
-    after = EvalResult.load(out / "result.json")
-    assert again.exit_code == 0, again.output
-    assert [q.correct for q in before.questions][:2] == [2, 0] and [q.correct for q in after.questions][:2] == [2, 1]
-    assert len(RunLog(out).episodes()) == 12
-    file.write_text("\n".join(lines[1:]) + "\n")
-    assert isinstance(run(place, out, "seal-0", "mended.jsonl", "--judge", "exact").exception, UserError)
-
-
 def test_a_mistyped_command_changes_nothing_of_a_run(place: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     right = ("--judge", "exact", "--second-judge", "contains")
@@ -187,25 +170,6 @@ def test_judges_reasons_of_private_questions_are_not_printed(place: Path, tmp_pa
         assert run(place, out, "gaia", str(file), "--second-judge", model(server)).exit_code == 0
     quiet, loud = call("agree", out).output, call("agree", out, "--show-texts").output
     assert "wrong for the first." in quiet and "the right answer is" not in quiet and "the right answer is" in loud
-
-
-def test_questions_without_answers_are_asked_only_when_somebody_says_so(place: Path, tmp_path: Path) -> None:
-    refused = run(place, tmp_path / "run", "gaia", "metadata.jsonl", "--set", "split=test")
-    assert isinstance(refused.exception, UserError) and "unjudged=true" in str(refused.exception)
-    assert not (tmp_path / "run").exists()
-    result = run(place, tmp_path / "run", "gaia", "metadata.jsonl", "--set", "split=test", "--set", "unjudged=true")
-    assert result.exit_code == 3, (result.output, result.exception)
-    figures = EvalResult.load(tmp_path / "run" / "result.json")
-    assert (
-        result.exit_code == 3
-        and figures.unscored == 12
-        and figures.judge_outages == 0
-        and figures.pass_at_1.value is None
-        and not figures.valid
-    )
-    assert {one.code for one in RunLog(tmp_path / "run").verdicts()} == {Code.NO_ACCEPTED}
-    again = run(place, tmp_path / "run", "gaia", "metadata.jsonl", "--set", "split=test", "--set", "unjudged=true")
-    assert again.exit_code == 3 and len(RunLog(tmp_path / "run").episodes()) == 12
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,7 @@
 
 import asyncio
 import datetime
-import json
-import shutil
 import sys
-import warnings
 from pathlib import Path
 
 import pytest
@@ -19,7 +16,7 @@ from sanderling.cli.data import generate as generate_
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile, get_profile
 from sanderling.core.record import NodeKind, Question, Trajectory
-from sanderling.core.types import Ending, FixedClock, Role
+from sanderling.core.types import Ending, FixedClock
 from sanderling.data.questions import write_questions
 from sanderling.evaluate.attempts import Made, Watch
 from sanderling.evaluate.episodes import Episode
@@ -31,7 +28,6 @@ from sanderling.policy.contract import ScriptedPolicy
 from sanderling.policy.endpoint import ChatEndpointPolicy, HttpClient
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.run import Run
-from sanderling.runs.settings import MovedModelWarning
 from sanderling.synth.generate import generate
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Page
@@ -151,28 +147,6 @@ async def test_a_stop_stores_nothing_half_and_goes_on(tmp_path: Path) -> None:
     assert content(out) == content(tmp_path / "whole.jsonl")
 
 
-async def test_a_masked_page_is_neither_found_nor_opened(tmp_path: Path) -> None:
-    """The page that a question was made from is out of reach of the teacher, for that question alone."""
-    secret = PAGES[0].url
-
-    def reply(messages, key) -> str:
-        said = sum(message.role is Role.ASSISTANT for message in messages)
-        visit = json.dumps({"name": "visit", "arguments": {"url": [secret], "goal": "where"}})
-        return f"<think></think>{(CALL, f'<tool_call>{visit}</tool_call>', '<answer>Oslo</answer>')[said]}"
-
-    world = world_tools(LocalWorld.in_memory(PAGES, name="w"), PROFILE)
-    teach = Agent(ScriptedPolicy(reply), world, PROFILE, FixedClock(datetime.date(2026, 3, 1)), "w")
-    questions = [
-        Question(id="masked", text="?", answers=("Oslo",), masked_urls=(secret,)),
-        Question(id="open", text="?", answers=("Oslo",)),
-    ]
-    await run(tmp_path / "t.jsonl", teach, questions=questions, attempts=1)
-    masked, free = list(TrajectoryStore(tmp_path / "t.jsonl"))
-    seen = {found.id: "\n".join(n.text for n in found.nodes if n.kind is NodeKind.OBSERVATION) for found in (masked, free)}
-    assert "flows to Oslo" in seen["open-0"] and "River kent" in seen["open-0"]
-    assert "kent flows" not in seen["masked-0"] and "River kent" not in seen["masked-0"] and "River tay" in seen["masked-0"]
-
-
 def scripted(profile: Profile = PROFILE, pages: list[Page] = PAGES, **about: str) -> Agent:
     policy = ScriptedPolicy(lambda messages, key: "<think></think><answer>Oslo</answer>")
     world = LocalWorld.in_memory(pages, name="w")
@@ -202,33 +176,6 @@ async def test_a_store_goes_on_with_no_other_agent_or_world(tmp_path: Path, othe
     assert len((await run(out, other)).episodes) == 12, "an empty store is begun anew"
 
 
-@pytest.mark.parametrize(("other", "told"), [OTHERS[0], OTHERS[3]])
-async def test_a_store_without_that_file_is_known_by_its_records(tmp_path: Path, other: Agent, told: str) -> None:
-    out = tmp_path / "t.jsonl"
-    await run(out, scripted(), attempts=1)
-    shutil.rmtree(tmp_path / "t.jsonl.run")
-    with pytest.raises(UserError, match=told.replace("profile.name", "profile")):
-        await run(out, other)
-    assert (await run(out, scripted())).resumed == 6
-
-
-async def test_a_model_that_has_moved_goes_on_with_a_warning(tmp_path: Path) -> None:
-    out = tmp_path / "t.jsonl"
-    await run(out, scripted(place="http://a/v1"), attempts=1)
-    with pytest.warns(MovedModelWarning, match=r'agent.at 1 was "http://a/v1" and is "http://b/v1"'):
-        await run(out, scripted(place="http://b/v1"), attempts=1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert (await run(out, scripted(place="http://b/v1"))).resumed == 6
-
-
-async def test_another_judge_goes_on_with_a_store(tmp_path: Path) -> None:
-    out = tmp_path / "t.jsonl"
-    await run(out, scripted(), attempts=1)
-    again = await run(out, scripted(), attempts=1, judge=rule_judge("contains"))
-    assert len(again.episodes) == 6 and {found.meta[META_KEY]["judge"] for found in TrajectoryStore(out)} == {"contains"}
-
-
 @pytest.fixture
 def command(tmp_path: Path) -> list[str]:
     build_world(tmp_path / "w", PAGES, name="w", source="test")
@@ -236,21 +183,6 @@ def command(tmp_path: Path) -> list[str]:
     code = "from sanderling.cli.main import main; main()"
     where = ["--world", str(tmp_path / "w"), "--profile", "tiny", "--attempts", "2", "--judge", "exact", "--concurrency", "2"]
     return [sys.executable, "-c", code, "data", "generate", str(tmp_path / "questions.jsonl"), *where]
-
-
-def test_bad_options_are_told(command: list[str], tmp_path: Path) -> None:
-    questions, world = tmp_path / "questions.jsonl", tmp_path / "w"
-    given = {"world": [world], "judges": ["exact"], "profile": "tiny"}
-    with pytest.raises(UserError, match="needs the price"):
-        generate_(questions, tmp_path / "t.jsonl", "http://127.0.0.1:1/v1#m", **given, max_cost=1.0)
-    with pytest.raises(UserError, match=r"no \.jsonl file"):
-        generate_(questions, tmp_path / "t.parquet", "http://127.0.0.1:1/v1#m", **given)
-    with pytest.raises(UserError, match="encyclopedia"):
-        generate_(questions, tmp_path / "t.jsonl", "teacher:x", **given)
-    with pytest.raises(UserError, match="Nobody judges"):
-        generate_(questions, tmp_path / "t.jsonl", "teacher:60/3", world=[world])
-    with pytest.raises(UserError, match="Name the profile"):
-        generate_(questions, tmp_path / "t.jsonl", "http://127.0.0.1:1/v1#m", world=[world], judges=["exact"])
 
 
 def test_a_spent_budget_has_its_own_exit_status(command: list[str], tmp_path: Path) -> None:

@@ -70,23 +70,6 @@ async def test_no_step_runs_inside_and_turns_end_as_they_would_have(loaded, watc
     await late
 
 
-async def test_overlapping_pauses_and_one_that_follows_at_once(loaded, watched):
-    policy = TransformersPolicy(*loaded)
-    first, second = policy.paused(), policy.paused()
-    await first.__aenter__()
-    task = asyncio.create_task(policy.open(key()).generate(ids(*PROMPT), GREEDY, key()))
-    await yields()
-    await second.__aenter__()
-    await first.__aexit__(None, None, None)
-    await yields()
-    assert watched.steps == 0
-    await second.__aexit__(None, None, None)
-    async with policy.paused():  # closed again before anybody could hear that it was open
-        await yields()
-        assert watched.steps == 0 and not task.done()
-    assert len(said(await task)) > 0
-
-
 async def test_cancelled_while_paused_and_paused_by_somebody_who_fails(loaded, watched):
     policy = TransformersPolicy(*loaded)
     session = policy.open(key())

@@ -75,14 +75,6 @@ def test_a_reader_that_is_away_is_no_weak_agent(place: Path, outage: str, ending
     assert EvalResult.load(place / "run" / "result.json").endings == {ending: 1}
 
 
-def test_an_endpoint_needs_a_profile(place: Path) -> None:
-    """A model of 4B parameters under the tiny profile would be measured at 12 turns."""
-    with billing(agent) as server:
-        refused = run(place, server.url)
-        assert server.asked == [] and not (place / "run").exists()
-    assert isinstance(refused.exception, UserError) and "--profile with one of dr-venus-4b" in str(refused.exception)
-
-
 def test_other_budgets_than_the_profiles(place: Path) -> None:
     with billing(agent) as server:
         small = run(place, server.url, "--profile", "literesearcher-4b", "--set", "agent.max_context=9000")

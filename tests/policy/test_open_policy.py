@@ -15,13 +15,6 @@ from sanderling.policy.load import open_policy, place_of
 KEY = SampleKey(seed=0, question="q", attempt=0, turn=0)
 
 
-def test_a_directory_is_a_model_in_this_process():
-    from policy_tiny import model_directory
-
-    policy = open_policy(str(model_directory()), max_batch=4)
-    assert policy.context_length == 512 and policy.tokenizer is not None
-
-
 async def test_a_url_is_a_chat_endpoint_with_a_key_from_the_environment(monkeypatch):
     monkeypatch.setenv("MY_KEY", "k-1")
     reply = {"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}]}

@@ -3,30 +3,13 @@
 import pytest
 
 from sanderling.core.types import Message, Role, Sampling
-from sanderling.policy.contract import Delta, Finish, Policy, SampleKey, ScriptedPolicy
+from sanderling.policy.contract import Delta, Finish, SampleKey, ScriptedPolicy
 
 KEY = SampleKey(seed=0, question="q", attempt=0, turn=0)
 
 
 def said(*texts: str) -> Delta:
     return Delta(messages=tuple(Message(role=Role.USER, content=text) for text in texts))
-
-
-async def test_reply_sees_the_whole_branch_and_key():
-    seen = []
-
-    def reply(messages, key):
-        seen.append(([message.content for message in messages], key.turn))
-        return f"r{len(messages)}"
-
-    policy: Policy = ScriptedPolicy(reply)
-    session = policy.open(KEY)
-    streamed: list[str] = []
-    first = await session.generate(said("a", "b"), Sampling(), KEY, streamed.append)
-    await session.generate(said("c"), Sampling(), SampleKey(0, "q", 0, 1))
-    assert first.text == "r2" and first.finish is Finish.END and first.token_ids is None
-    assert streamed == ["r2"]
-    assert seen == [(["a", "b"], 0), (["a", "b", "r2", "c"], 1)]
 
 
 async def test_rewind_forgets_and_close_is_idempotent():

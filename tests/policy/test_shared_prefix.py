@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from policy_tiny import full_logits, ids, key, load, said, widths_of
 
 from sanderling.core.types import Sampling
-from sanderling.policy import forward, kv_cache
+from sanderling.policy import forward
 from sanderling.policy.forward import Branch, SlotForward, alike, computed
-from sanderling.policy.kv_cache import Placement, SlotCache
 from sanderling.policy.transformers_policy import TransformersPolicy
 
 WARM = Sampling(temperature=0.05, max_tokens=9)
@@ -100,14 +99,6 @@ async def together(policy, sessions, delta, *, turn: int, sampling: Sampling = G
     """The same said to all of them."""
     keys = (key(turn, attempt=number) for number in range(len(sessions)))
     return await asyncio.gather(*(s.generate(ids(*delta), sampling, k) for s, k in zip(sessions, keys, strict=True)))
-
-
-async def test_latecomers_and_long_prompts_are_right(loaded):
-    policy, alone = TransformersPolicy(*loaded, prefill_tokens=6), TransformersPolicy(*loaded)
-    told = [(attempt, attempt % 3) for attempt in range(6)]
-    together = await asyncio.gather(*(conversation(policy, n, question=3, late=40 * late) for n, late in told))
-    expected = [await conversation(alone, attempt, question=3) for attempt, _ in told]
-    assert [branch for branch, _ in together] == [branch for branch, _ in expected]
 
 
 @pytest.mark.parametrize("reprefill", [False, True])
@@ -240,30 +231,3 @@ def test_rows_are_read_one_by_one_where_that_costs_less(loaded, monkeypatch):
     assert not step._pays_row_by_row([short], [short] * 2), "too short for a call of its own"
     monkeypatch.setattr(torch, "get_num_threads", lambda: 16)
     assert not step._pays_row_by_row([long, long], [long] * 8), "two heads keep two of sixteen threads busy"
-
-
-def test_grown_by_half_when_memory_ran_out_it_grows_on_and_keeps_what_it_holds(monkeypatch: pytest.MonkeyPatch):
-    cache = SlotCache(3)
-    cache.reserve(1, 4)
-    one = torch.arange(4)
-    cache.place(Placement(slots=torch.zeros(4, dtype=torch.int64), positions=one, source=None, read=1, length=4))
-    states = torch.randn(1, 2, 4, 8)
-    for layer in cache.slot_layers:
-        layer.update(states, -states)
-    grown, left = kv_cache._grown, [3]  # a layer and half of the next
-
-    def scarce(*wanted):
-        left[0] -= 1
-        if left[0] < 0:
-            raise torch.OutOfMemoryError("no memory left")
-        return grown(*wanted)
-
-    monkeypatch.setattr(kv_cache, "_grown", scarce)
-    with pytest.raises(torch.OutOfMemoryError):
-        cache.reserve(20, 4)
-    monkeypatch.setattr(kv_cache, "_grown", grown)
-    cache.reserve(20, 4)
-    for layer in cache.slot_layers:
-        assert layer.keys is not None and layer.values is not None
-        assert len(layer.keys) == len(layer.values) >= 20
-        assert torch.equal(layer.keys[:1, :, :4], states) and torch.equal(layer.values[:1, :, :4], -states)

@@ -6,12 +6,12 @@ import random
 
 import pytest
 import torch
-from policy_tiny import GREEDY, full_logits, ids, key, load, model_directory, reference, said
+from policy_tiny import GREEDY, full_logits, ids, key, load, reference, said
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from sanderling.core.errors import UserError
 from sanderling.core.types import Sampling
-from sanderling.policy.contract import Delta, Finish, Policy
+from sanderling.policy.contract import Finish
 from sanderling.policy.model_directory import positions_of
 from sanderling.policy.transformers_policy import TransformersPolicy
 
@@ -84,16 +84,6 @@ async def test_draws_do_not_depend_on_the_batch(loaded, max_batch):
     assert others[0] == alone[0][0] and different[0] != others[0]
 
 
-async def test_same_requests_give_the_same_bytes(loaded):
-    sampling = Sampling(temperature=1.0, max_tokens=10)
-
-    async def run():
-        policy = TransformersPolicy(*loaded, max_batch=4)
-        return await asyncio.gather(*(conversation(policy, number, sampling) for number in range(8)))
-
-    assert await run() == await run()
-
-
 async def test_turn_k_prefills_only_what_is_new(policy):
     session = policy.open(key())
     first = await session.generate(ids(*prompt(1, 20)), GREEDY, key(0))
@@ -141,19 +131,6 @@ async def test_cancellation_leaves_the_session_as_it_was(loaded, policy):
     assert said(again) == logits[mark + 8 : -1].argmax(-1).tolist()
 
 
-async def test_closing_frees_the_slot_and_fails_what_runs(policy):
-    session = policy.open(key())
-    task = asyncio.create_task(session.generate(ids(*prompt(1, 15)), Sampling(max_tokens=400), key()))
-    await asyncio.sleep(0)
-    session.close()
-    session.close()
-    with pytest.raises(Exception, match="closed"):
-        await task
-    with pytest.raises(RuntimeError):
-        await session.generate(ids(1, 2), GREEDY, key())
-    assert (await policy.open(key()).generate(ids(*prompt(1, 15)), GREEDY, key())).prefilled_tokens == 15
-
-
 async def test_slots_left_by_others_are_moved_together(loaded, policy):
     """Sixteen sessions speak, then only the last three go on: their keys and values move, the others' stay right."""
     sessions = [policy.open(key(attempt=number)) for number in range(16)]
@@ -168,37 +145,6 @@ async def test_slots_left_by_others_are_moved_together(loaded, policy):
             branch = [*prompt(number, 9 + number), *said(firsts[number]), 5, 6]
             logits = full_logits(loaded[0], [*branch, *said(second)])
             assert said(second) == logits[len(branch) - 1 : -1].argmax(-1).tolist()
-
-
-async def test_versions_are_recorded_per_token(loaded, policy):
-    session = policy.open(key())
-    first = await session.generate(ids(*prompt(1, 15)), GREEDY, key(0))
-    assert policy.bump_version() == policy.version == 1
-    second = await session.generate(ids(3), GREEDY, key(1))
-    assert set(first.versions) == {0} and set(second.versions) == {1} and second.prefilled_tokens == 2
-    strict = TransformersPolicy(*loaded, reprefill_stale=True)
-    session = strict.open(key())
-    first = await session.generate(ids(*prompt(1, 15)), GREEDY, key(0))
-    strict.bump_version()
-    second = await session.generate(ids(3), GREEDY, key(1))
-    assert second.prefilled_tokens == second.prompt_tokens == 15 + len(said(first)) + 1
-
-
-async def test_weights_change_in_place_and_the_module_is_given_back(loaded):
-    model, tokenizer = load()
-    model.train()
-    attention = model.config._attn_implementation
-    policy = TransformersPolicy(model, tokenizer)
-    before = await policy.open(key()).generate(ids(*prompt(1, 15)), GREEDY, key())
-    assert model.training and model.config._attn_implementation == attention
-    with torch.no_grad():
-        model.model.embed_tokens.weight.mul_(-1.5)
-    policy.bump_version()
-    after = await policy.open(key()).generate(ids(*prompt(1, 15)), GREEDY, key())
-    assert after.prefilled_tokens == 15  # nothing is copied from a session of older weights
-    assert said(after) == full_logits(model.eval(), [*prompt(1, 15), *said(after)])[14:-1].argmax(-1).tolist()
-    assert before.token_ids != after.token_ids
-    model(torch.tensor([[5, 6, 7]])).logits.sum().backward()
 
 
 async def test_end_token_and_lengths(loaded):
@@ -244,25 +190,6 @@ async def test_streamed_text_is_the_text(policy):
         sampling = Sampling(max_tokens=60, stop=("</answer>", "ab"))
         done = await policy.open(key()).generate(ids(*prompt(9, 10)), sampling, key(number), pieces.append)
         assert "".join(pieces) == done.text
-
-
-async def test_a_listener_that_raises_fails_its_own_session_only(policy):
-    def shout(text: str) -> None:
-        raise ZeroDivisionError
-
-    session = policy.open(key())
-    bad = session.generate(ids(*prompt(1, 10)), Sampling(max_tokens=30), key(), shout)
-    good = policy.open(key(attempt=1)).generate(ids(*prompt(2, 10)), GREEDY, key(attempt=1))
-    failed, done = await asyncio.gather(bad, good, return_exceptions=True)
-    assert isinstance(failed, ZeroDivisionError) and len(said(done)) > 0 and session.mark() == 0
-
-
-async def test_loads_a_directory_and_serves_the_contract():
-    policy: Policy = TransformersPolicy.load(model_directory())
-    assert policy.context_length == 512 and policy.tokenizer is not None and policy.version == 0
-    assert policy.tokenizer.fingerprint and policy.name == model_directory().name
-    with pytest.raises(ValueError):
-        await policy.open(key()).generate(Delta(messages=()), GREEDY, key())
 
 
 async def test_positions_that_a_model_stretches_are_its_own():

@@ -11,7 +11,7 @@ from test_endpoint import KEY, LetterTokenizer, tokens
 
 from sanderling.core.errors import UserError
 from sanderling.core.types import Sampling
-from sanderling.policy.contract import Delta, Gate, PolicyOutageError, WeightSync
+from sanderling.policy.contract import Delta, PolicyOutageError, WeightSync
 from sanderling.policy.endpoint import CompletionEndpointPolicy, HttpClient
 from sanderling.policy.weight_sync import VllmServer
 
@@ -91,13 +91,6 @@ async def test_nobody_samples_over_keys_and_values_that_stay(monkeypatch):
     assert paths(server)[-1] == FORGET, "and it stays paused"
 
 
-async def test_heard_without_weights_nothing_is_asked():
-    with serve() as server:
-        sync, policy, files = connect(server)
-        await sync.publish(None, 3)
-    assert policy.version == 3 and not files.versions
-
-
 def when(gate, answer):
     """Answers once the gate (of threading) is open."""
 
@@ -128,14 +121,6 @@ async def test_refused_it_goes_on_with_the_weights_it_had():
     assert paths(server)[-1] == "/resume"
 
 
-async def test_without_its_development_mode_it_says_so_and_nothing_waits():
-    with serve(plain({"detail": "Not Found"}, 404), plain(tokens([1, 9]))) as server:
-        sync, policy, _ = connect(server)
-        with pytest.raises(UserError, match=r"/pause.*VLLM_SERVER_DEV_MODE=1"):
-            await sync.publish({}, 1)
-        assert (await speak(policy, 0)).versions == (0, 0)
-
-
 def hang(handler):
     time.sleep(2.5)
     hang_up(handler)
@@ -150,14 +135,6 @@ async def test_what_fails_midway_stays_paused_until_the_next_update(failure):
         assert policy.version == 0 and "/resume" not in paths(server)
         await sync.publish({}, 1)
         assert policy.version == 1 and paths(server)[-1] == "/resume"
-
-
-async def test_nobody_there_is_an_outage():
-    with serve() as server:
-        pass
-    sync, _, _ = connect(server)
-    with pytest.raises(PolicyOutageError):
-        await sync.publish({}, 1)
 
 
 async def test_it_sleeps_while_an_update_is_computed():
@@ -182,43 +159,8 @@ async def test_it_sleeps_while_an_update_is_computed():
     assert paths(server) == ["/sleep?level=1", "/wake_up", "/v1/completions", "/sleep?level=1", "/wake_up", *ALL]
 
 
-async def test_a_server_that_cannot_sleep_says_so():
-    with serve(plain({"detail": "Not Found"}, 404)) as server:
-        sync, _, _ = connect(server, sleeps=True)
-        with pytest.raises(UserError, match="--enable-sleep-mode"):
-            async with sync.training():
-                pass
-
-
 async def test_an_aborted_turn_is_an_outage_and_never_an_answer():
     with serve(plain(tokens([1, 2], "abort"))) as server:
         _, policy, _ = connect(server)
         with pytest.raises(PolicyOutageError, match="gave up"):
             await speak(policy, 0)
-
-
-async def test_a_door_waits_for_those_inside_and_survives_cancellation():
-    door, order = Gate(), []
-
-    async def turn(name, leave):
-        async with door.passing():
-            order.append(f"{name} in")
-            await leave.wait()
-        order.append(f"{name} out")
-
-    async def close():
-        async with door.closed(empty=True):
-            order.append("empty")
-
-    leave = asyncio.Event()
-    first = asyncio.create_task(turn("first", leave))
-    await asyncio.sleep(0)
-    gone, closing = asyncio.create_task(close()), asyncio.create_task(close())
-    await asyncio.sleep(0)
-    late = asyncio.create_task(turn("late", leave))
-    gone.cancel()
-    await asyncio.sleep(0)
-    assert order == ["first in"]
-    leave.set()
-    await asyncio.gather(first, closing, late)
-    assert order == ["first in", "first out", "empty", "late in", "late out"]

@@ -99,14 +99,6 @@ def test_no_data_no_model_no_profile_nothing_that_is_there(given: Path) -> None:
     assert "no rows to train on" in refused(order(given, "data.max_tokens=5"))
 
 
-def cut(weights: Path) -> None:
-    weights.write_bytes(weights.read_bytes()[:-10])
-
-
-def pointer(weights: Path) -> None:
-    weights.write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
-
-
 def sharded(weights: Path) -> None:
     names = {name: f"model-0000{1 + (n % 2)}-of-00002.safetensors" for n, name in enumerate(load_file(weights))}
     weights.rename(weights.with_name("model-00001-of-00002.safetensors"))
@@ -120,8 +112,6 @@ def adapter(weights: Path) -> None:
 @pytest.mark.parametrize(
     ("harm", "sentence"),
     [
-        (cut, "is cut short"),
-        (pointer, "is a pointer of Git LFS"),
         (sharded, "lack the file model-00002-of-00002.safetensors: finish the download"),
         (adapter, "is an adapter and no model"),
         (Path.unlink, "has no weights"),

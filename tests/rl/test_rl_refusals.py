@@ -1,7 +1,6 @@
 """What `train rl` refuses before the first rollout, each with one sentence, and what a directory goes on with."""
 
 import datetime
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -109,21 +108,6 @@ def test_a_tokenizer_without_the_marks_of_turns_is_told_at_once(given: Path, tmp
     words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "<unk>": 1}, unk_token="<unk>"))
     words.save(str(model / "tokenizer.json"))
     refused(given, tmp_path / "out", r"<\|im_start\|>", model=model)
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "sentence"),
-    [
-        ("hidden_size", 2560, r"have an embedding of \d+ x 32 and its config\.json says \d+ x 2,560: copy both from one model"),
-        ("num_hidden_layers", 36, r"have \d layers and its config\.json says 36: copy both from one model"),
-    ],
-)
-def test_weights_of_another_shape_than_is_told_are_refused_at_once(
-    given: Path, tmp_path: Path, model: Path, key: str, value: int, sentence: str
-):
-    config = json.loads((model / "config.json").read_text())
-    (model / "config.json").write_text(json.dumps(config | {key: value}))
-    refused(given, tmp_path / "out", sentence, model=model)
 
 
 @pytest.mark.parametrize(

@@ -72,32 +72,6 @@ def record(path, layout=ResultLayout.MARKDOWN, episode="e", question="Which fish
 
 
 @pytest.mark.parametrize("layout", ResultLayout)
-def test_recorded_tools_answer_as_without(layout, tmp_path):
-    plain = world_tools(WORLD, profile(layout))
-    seen = record(tmp_path / "r.jsonl", layout)
-    assert seen == [asyncio.run(plain[name](args, ToolContext(ordinal=n))) for n, (name, args) in enumerate(CALLS)]
-    calls = list(read_recording(tmp_path / "r.jsonl"))
-    assert [call.text for call in calls] == [result.text for result in seen]
-    assert [(call.tool, call.arguments, call.ordinal) for call in calls] == [(*made, n) for n, made in enumerate(CALLS)]
-    assert [call.status for call in calls] == [result.status for result in seen]
-    assert all(call.elapsed_s > 0 for call in calls)
-
-
-@pytest.mark.parametrize("layout", ResultLayout)
-def test_results_and_pages_are_structured_in_every_layout(layout, tmp_path):
-    record(tmp_path / "r.jsonl", layout)
-    two, one, page, missing, blob, wrong = read_recording(tmp_path / "r.jsonl")
-    assert [found.query for found in two.lists] == ["herring", "zzz qqq"]
-    assert [found.status for found in two.lists] == [ToolStatus.OK, ToolStatus.EMPTY]
-    assert {hit.url for hit in two.lists[0].hits} == {"https://a.example/herring_(fish)", "https://b.example/tern"}
-    assert one.lists[0].hits[0].title == "Tern" and "oceans" in one.lists[0].hits[0].snippet
-    assert page.pages[0].url == "https://a.example/herring_(fish)" and "cold seas" in page.pages[0].evidence
-    assert (missing.pages[0].status, missing.pages[0].evidence) == (ToolStatus.NOT_FOUND, "")
-    assert blob.pages[0].status is ToolStatus.NOT_TEXT
-    assert wrong.lists == () and wrong.status is ToolStatus.BAD_ARGUMENTS
-
-
-@pytest.mark.parametrize("layout", ResultLayout)
 def test_from_a_recording_to_a_world_and_a_replay_with_the_same_text(layout, tmp_path):
     seen = record(tmp_path / "r.jsonl", layout)
     calls = list(read_recording(tmp_path / "r.jsonl"))
@@ -141,18 +115,6 @@ def test_outages_and_latencies_are_kept(tmp_path):
     assert len(replay_table(calls)) == 2
     (run,) = trajectories_of(calls)
     assert [event.latency_s for node in run.nodes for event in node.events] == [2.0, 7.0]
-
-
-def test_runs_of_one_episode_are_apart_and_ordered(tmp_path):
-    log = open_recording(tmp_path / "r")
-    tool = RecordingTool(Backend(*[ToolResult(text) for text in "abcd"]), log, episode="e", role="search")
-    for ordinal, query in ((1, "late"), (0, "early"), (0, "early"), (1, "late")):
-        asyncio.run(tool({"query": query}, ToolContext(ordinal=ordinal)))
-    first, second = trajectories_of(read_recording(tmp_path / "r"))
-    assert (first.id, second.id) == ("e", "e#1") and first.question.id == "e"
-    assert [node.text.split("\n")[1] for node in first.nodes if node.events] == ["b", "a"]
-    table = replay_table(read_recording(tmp_path / "r"))
-    assert len(table.of({"e#1"})) == 2
 
 
 def test_a_killed_process_loses_no_finished_call(tmp_path):

@@ -62,26 +62,6 @@ def service(handler: Handler) -> httpx.MockTransport:
 # over our own server: the circle
 
 
-@pytest.mark.parametrize("layout", list(ResultLayout))
-async def test_the_agent_reads_the_same_as_over_the_world_itself(world, layout):
-    """Serper's and Jina's routes of `world serve`, read by the live tools, give what the world's own tools give."""
-    told = profile(layout).model_copy(update={"visit_words": 6, "visit_parts": True})
-    direct = world_tools(world, told)
-    env = {"SERPER_API_KEY": "k", "JINA_API_KEY": "k"}
-    async with LiveWeb(web_settings(HERE, HERE, env=env), served(world, token="k")) as web:
-        live = world_tools(filtered(web), told)
-        for name, arguments in (
-            ("search", {"query": ["alien film", "honey", "!!!"]}),
-            ("visit", {"url": [FILM, BEES, "https://z.example/维基", "https://no.example/"], "goal": "who directed it"}),
-            ("visit", {"url": [f"{BEES}#page=2", f"{BEES}#page=9"], "goal": ""}),
-        ):
-            theirs, ours = await direct[name](arguments, ToolContext()), await live[name](arguments, ToolContext())
-            assert (ours.text, ours.status, ours.parts, ours.provenance) == (
-                theirs.text, theirs.status, theirs.parts, theirs.provenance,
-            )  # fmt: skip
-            assert ours.latency_s > 0 and live[name].spec == direct[name].spec
-
-
 async def test_masks_and_blocklists_hide_pages_links_and_where_redirections_lead(world):
     context = ToolContext(masked_urls=frozenset({"http://W.example/x?y=1&z=a/b"}))
     async with tools_over(served(world, token="k"), blocklist=Blocklist.parse("z.example")) as tools:
@@ -118,13 +98,6 @@ SERVED_STATUSES = [s for s in ToolStatus if s not in (ToolStatus.OK, ToolStatus.
 async def test_every_status_of_a_page_survives_the_way_through_http(status):
     async with tools_over(served(Failing(status), token="k"), attempts=1) as tools:
         assert (await tools["visit"]({"url": FILM, "goal": "x"}, ToolContext())).parts == (status,)
-
-
-@pytest.mark.parametrize("status", [ToolStatus.EMPTY, ToolStatus.TIMEOUT, ToolStatus.RATE_LIMITED, ToolStatus.OUTAGE])
-async def test_every_status_of_a_search_survives_the_way_through_http(status):
-    async with tools_over(served(Failing(status), token="k"), attempts=1) as tools:
-        result = await tools["search"]({"query": ["a", "b"]}, ToolContext())
-        assert result.parts == (status, status) and result.provenance == ()
 
 
 class Reader(PageReader):
@@ -279,17 +252,6 @@ async def test_a_part_that_misses_the_deadline_costs_only_itself():
     async with tools_over(Slow()) as tools:
         result = await tools["search"]({"query": ["slow", "fast"]}, ToolContext(deadline_s=0.2))
     assert result.parts == (ToolStatus.TIMEOUT, ToolStatus.OK) and result.status is ToolStatus.OK
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [("search", {}), ("search", {"query": []}), ("visit", {"goal": "x"}), ("visit", {"url": FILM, "goal": 3})],
-)
-async def test_wrong_arguments_are_told_as_over_a_world(world, name, arguments):
-    async with tools_over(served(world, token="k")) as tools:
-        ours = await tools[name](arguments, ToolContext())
-    assert ours.status is ToolStatus.BAD_ARGUMENTS
-    assert ours == await world_tools(world, profile())[name](arguments, ToolContext())
 
 
 def test_settings_say_what_is_missing():

@@ -36,50 +36,6 @@ def world() -> LocalWorld:
     return LocalWorld.in_memory(PAGES, name="test")
 
 
-async def test_several_queries_and_urls_have_a_part_each(world):
-    tools = world_tools(world, profile())
-    found = await tools["search"]({"query": ["poet Anna", "zzz qqq"]}, ToolContext())
-    assert found.parts == (ToolStatus.OK, ToolStatus.EMPTY)
-    assert found.status is ToolStatus.OK
-    assert found.text.endswith("\n\nNo results.")
-    assert found.provenance == ("https://w.example/Anna_Bel_(poet)",)
-    urls = ["https://w.example/none", "http://w.example/Anna_Bel_%28poet%29#life", "https://w.example/bin"]
-    read = await tools["visit"]({"url": urls, "goal": "birth place"}, ToolContext())
-    assert read.parts == (ToolStatus.NOT_FOUND, ToolStatus.OK, ToolStatus.NOT_TEXT)
-    assert read.provenance == ("https://w.example/Anna_Bel_(poet)",)
-    assert read.text == "Page not found.\n\nAnna Bel (poet)\nAnna Bel was a poet. She was born in Orlo.\n\nPage not readable."
-
-
-async def test_parts_are_asked_for_only_by_profiles_that_know_them():
-    text = "\n\n".join(f"Paragraph {n} has six words." for n in range(30))
-    world = LocalWorld.in_memory([Page(url="https://w.example/long", title="Long", text=text)], name="t")
-    call = {"url": ["https://w.example/long#page=2"], "goal": "paragraph 20"}
-    silent, knowing = (world_tools(world, profile(visit_words=50, visit_parts=parts))["visit"] for parts in (False, True))
-    extract = await silent(call, ToolContext())
-    assert extract == await silent({**call, "url": "https://w.example/long"}, ToolContext())
-    assert "Paragraph 20 has" in extract.text and "page=" not in extract.text
-    part = await knowing(call, ToolContext())
-    assert part.text.startswith("Long\nParagraph 10 has") and part.text.endswith("Next: https://w.example/long#page=3)")
-    assert part.provenance == ("https://w.example/long",)
-    past = await knowing({**call, "url": "https://w.example/long#page=9"}, ToolContext())
-    assert (past.text, past.status) == ("No part 9 of 3.", ToolStatus.NOT_FOUND)
-    assert "#page=2" in knowing.spec.description and "#page" not in silent.spec.description
-
-
-async def test_lone_surrogates_do_not_reach_the_reply(world):
-    search = world_tools(world, profile(results=ResultLayout.MARKDOWN))["search"]
-    reply = await search({"query": ["poet \ud800 東京"]}, ToolContext())
-    assert reply.text.encode("utf-8") and "東京" in reply.text
-
-
-async def test_masked_pages_are_hidden_from_both_tools(world):
-    tools = world_tools(world, profile())
-    context = ToolContext(masked_urls=frozenset({"http://W.example/Anna_Bel_%28poet%29/"}))
-    assert (await tools["search"]({"query": "poet Anna"}, context)).status is ToolStatus.EMPTY
-    read = await tools["visit"]({"url": "https://w.example/Anna_Bel_(poet)", "goal": "x"}, context)
-    assert read.status is ToolStatus.NOT_FOUND
-
-
 class SlowWorld(World):
     """Each call takes two virtual seconds."""
 

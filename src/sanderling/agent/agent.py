@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -99,26 +98,24 @@ class Agent:
         here = Place(self.world, self.fingerprint, self.tools)
         if self.places:
             here = self.places[str(question.meta.get(WORLD) or "")]
-        if journal is None:
-            replaying = nullcontext(Replay(self.policy, self.clock))
-        else:
-            replaying = journal.episode(id, self.policy, self.clock, f"{self.profile.name} over {here.name}")
-        with replaying as replay:
-            episode = Episode(question, seeds, replay, here.tools, self.profile, on_event, texts, cancel, finish_early)
-            record = partial(episode.record, id=id, world=here.name)
-            try:
-                end = await episode.run()
-            except PolicyOutageError as error:
-                end = End(Ending.POLICY_OUTAGE, detail=str(error) or "The model's backend is unreachable.")
-            except Stopped:
-                end = End(Ending.CANCELLED, detail="The episode was stopped on request.")
-            except asyncio.CancelledError:
-                if on_cancel is not None:
-                    on_cancel(record(End(Ending.CANCELLED, detail="The episode's task was cancelled.")))
-                raise
-            finally:
-                episode.close()
-            trajectory = record(end)
+        replay = Replay(self.policy, self.clock)
+        if journal is not None:
+            replay = journal.episode(id, self.policy, self.clock, f"{self.profile.name} over {here.name}")
+        episode = Episode(question, seeds, replay, here.tools, self.profile, on_event, texts, cancel, finish_early)
+        record = partial(episode.record, id=id, world=here.name)
+        try:
+            end = await episode.run()
+        except PolicyOutageError as error:
+            end = End(Ending.POLICY_OUTAGE, detail=str(error) or "The model's backend is unreachable.")
+        except Stopped:
+            end = End(Ending.CANCELLED, detail="The episode was stopped on request.")
+        except asyncio.CancelledError:
+            if on_cancel is not None:
+                on_cancel(record(End(Ending.CANCELLED, detail="The episode's task was cancelled.")))
+            raise
+        finally:
+            episode.close()
+        trajectory = record(end)
         if on_event is not None:
             on_event(Ended(trajectory))
         return trajectory
@@ -136,8 +133,6 @@ class Agent:
         ``on_done`` is called as each episode ends; its record is stored for the ``journal`` when it has returned. When all are
         done, raises the first failure where all failures are UserErrors, else an ExceptionGroup.
         """
-        if concurrency < 1:
-            raise ValueError(f"concurrency is {concurrency}, and must be at least 1")
         done: dict[int, Trajectory] = {}
         errors: list[Exception] = []
         waiting = iter(enumerate(jobs))
@@ -155,17 +150,11 @@ class Agent:
                     if journal is not None:
                         journal.stored(done[index])
 
-        workers = [asyncio.ensure_future(work()) for _ in range(min(concurrency, len(jobs)))]
-        try:
-            await asyncio.gather(*workers)
-        finally:  # when this task is cancelled or one fails, none is left running
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
-        if errors and all(isinstance(error, UserError) for error in errors):
-            raise errors[0]
+        async with asyncio.TaskGroup() as workers:
+            for _ in range(min(concurrency, len(jobs))):
+                workers.create_task(work())
         if errors:
-            raise ExceptionGroup(f"{len(errors)} of {len(jobs)} episodes failed", errors)
+            raise errors[0] if isinstance(errors[0], UserError) else ExceptionGroup("episodes failed", errors)
         return [done[index] for index in range(len(jobs))]
 
 

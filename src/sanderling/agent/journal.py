@@ -11,11 +11,10 @@ import datetime
 import hashlib
 import json
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, Protocol, Self
 
 from pydantic import TypeAdapter
 
@@ -60,8 +59,6 @@ class Replay:
 class Journal:
     """The episodes under way of one process."""
 
-    _under_way: ClassVar[set[tuple[Path, str]]] = set()  # by run and id: journals of one process on one run share it
-
     def __init__(
         self, directory: Path, about: str = "", *, across_versions: bool = False, rank: int = 0, locked: bool = False
     ) -> None:
@@ -80,23 +77,11 @@ class Journal:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @contextmanager
-    def episode(self, id: str, policy: Policy, clock: Clock, about: str) -> Iterator[Replay]:
+    def episode(self, id: str, policy: Policy, clock: Clock, about: str) -> Replay:
         """Policy, clock and calls that go on with an episode where its entries end; ``about``: what else turns depend on."""
-        episode = self._run.table(EPISODES).path, id
-        if episode in self._under_way:
-            raise ValueError(f"the episode {id!r} is under way already: ids must differ within a run")
         fingerprint = None if policy.tokenizer is None else policy.tokenizer.fingerprint
         version = None if self._across_versions else policy.version
-        self._under_way.add(episode)
-        try:
-            yield _Journaled(self._run, id, policy, clock, digest(self._about, about, policy.name, version, fingerprint))
-        finally:
-            self._under_way.remove(episode)
-
-    def has(self, id: str) -> bool:
-        """Whether an earlier process left this episode unfinished."""
-        return id in self._run.table(EPISODES)
+        return _Journaled(self._run, id, policy, clock, digest(self._about, about, policy.name, version, fingerprint))
 
     def stored(self, record: Ended) -> None:
         """Drop the entries of an episode whose record is stored; one that met an outage or was stopped keeps them, to go on."""

@@ -14,7 +14,6 @@ import asyncio
 import os
 import re
 import signal
-import warnings
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from inspect import isclass
@@ -335,11 +334,9 @@ async def opened_places(
 def world_directories(worlds: Sequence[Path], questions: Iterable[Question]) -> dict[str, Path]:
     """Each question's world by the name that its ``meta`` has; a single given world is everybody's, under an empty name.
 
-    Raises UserError for a question without a world, a world that is not there, and two worlds of one name; warns where the only
-    world that is given is not the one that questions name.
+    Raises UserError for a question without a world, a world that is not there, and two worlds of one name.
     """
     if len(worlds) == 1:
-        _warn_of_others(worlds[0], questions)
         return {"": worlds[0]}
     known: dict[str, Path] = {}
     for world in worlds:
@@ -364,21 +361,6 @@ def world_directories(worlds: Sequence[Path], questions: Iterable[Question]) -> 
     return found
 
 
-def _warn_of_others(world: Path, questions: Iterable[Question]) -> None:
-    """Warn where questions name another world than the only one that is given: they are asked there all the same."""
-    about = [str(question.meta[WORLD]) for question in questions if question.meta.get(WORLD)]
-    own = read_manifest(world).name if about else ""
-    others = [name for name in about if name != own and Path(name).resolve() != world.resolve()]
-    if others:
-        found = list(dict.fromkeys(others))
-        names = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
-        warnings.warn(
-            f"{len(others):,} questions name another world in meta.{WORLD} ({names}) than the one that is given ({own}), and "
-            "are asked there, where their answers may be missing: give every world with a --world of its own.",
-            stacklevel=2,
-        )
-
-
 def _outside(name: str, kind: type[Made], what: str) -> Made:
     """An object from outside that has what its protocol asks for, made where a class is named. Raises UserError."""
     found = load_outside(name)
@@ -390,30 +372,19 @@ def _outside(name: str, kind: type[Made], what: str) -> Made:
 
 @contextmanager
 def stop_on_interrupt() -> Iterator[asyncio.Event]:
-    """An event that the first SIGINT sets.
+    """An event that the first SIGINT sets; the second one is `asyncio.run`'s own, which cancels the task and interrupts."""
+    stop, loop, before = asyncio.Event(), asyncio.get_running_loop(), signal.getsignal(signal.SIGINT)
 
-    The second one cancels the task, which then ends with KeyboardInterrupt: raised wherever the program happens to be, it would
-    print tracebacks of other tasks. A third one is raised there all the same.
-    """
-    stop, loop, task = asyncio.Event(), asyncio.get_running_loop(), asyncio.current_task()
-    assert task is not None
-    is_cancelled = False
+    def leave() -> None:
+        loop.remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, before)
 
     def interrupted() -> None:
-        nonlocal is_cancelled
-        if not stop.is_set():
-            stop.set()
-            return
-        is_cancelled = True
-        loop.remove_signal_handler(signal.SIGINT)
-        task.cancel()
+        stop.set()
+        leave()
 
     loop.add_signal_handler(signal.SIGINT, interrupted)
     try:
         yield stop
-    except asyncio.CancelledError:
-        if is_cancelled:
-            raise KeyboardInterrupt from None
-        raise
     finally:
-        loop.remove_signal_handler(signal.SIGINT)
+        leave()

@@ -7,8 +7,7 @@ under way: killed, stopped or met by an outage, the same command goes on where i
 
 import asyncio
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -107,12 +106,14 @@ async def _ask(
         on_close=partial(console.print, style="dim", markup=False, highlight=False, soft_wrap=True),
     )
     async with opening as agent:
-        id = episode_id(question, agent, config.agent.seed)
-        with _journal(store, id, journal_identity(config.agent, agent), console) as journal:
+        journal = None
+        if store is not None:
+            place = store.path.with_name(f"{store.path.name}.{episode_id(question, agent, config.agent.seed)}.run")
+            journal = Journal(place, journal_identity(config.agent, agent))
+        with journal or nullcontext():  # it is gone when the episode has come to a scored end
             done = await research(question, agent, seed=config.agent.seed, console=console, journal=journal, log=log)
-            if store is not None:
+            if store is not None and journal is not None:
                 store.append(done)
-            if journal is not None:
                 journal.stored(done)
     return done
 
@@ -143,19 +144,6 @@ async def research(
             )
         except BudgetSpentError as error:
             raise UserError(f"{error} Give more with --set budget.max_tokens or budget.max_cost.") from error
-
-
-@contextmanager
-def _journal(store: TrajectoryStore | None, id: str, about: str, console: Console) -> Iterator[Journal | None]:
-    """The episode's journal beside the store; it is gone when the episode has come to a scored end."""
-    if store is None:
-        yield None
-        return
-    place = store.path.with_name(f"{store.path.name}.{id}.run")
-    with Journal(place, about) as journal:
-        if journal.has(id):
-            console.print(f"Going on with an earlier run ({place}).", style="dim", markup=False, soft_wrap=True)
-        yield journal
 
 
 def episode_id(question: str, agent: Agent, seed: int) -> str:

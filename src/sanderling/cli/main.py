@@ -9,13 +9,11 @@ import errno
 import io
 import sys
 import warnings
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from sanderling import __version__
 from sanderling.cli import exits
@@ -52,31 +50,10 @@ _PLACES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errn
 """Full disks and closed doors: never a bug, wherever they are met."""
 
 
-class _Commands(TyperGroup):
-    """The commands, whose help names no type of options that take no value."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        below: list[Any] = [self]
-        while below:
-            command = below.pop()
-            below += getattr(command, "commands", {}).values()
-            command.params = [_untyped(option) for option in command.params]
-            made = command.get_help_option  # which comes into being with the first context
-            command.get_help_option = lambda context, made=made: _untyped(made(context))
-
-
-def _untyped(option: Any) -> Any:
-    if getattr(option, "is_flag", False):
-        option.metavar = ""
-    return option
-
-
 def build_app(chosen: str | None = None) -> typer.Typer:
     """The application with the real sub-command ``chosen``; the others are there by name and help only."""
     app = typer.Typer(
         name="sanderling",
-        cls=_Commands,
         add_completion=False,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
@@ -85,7 +62,7 @@ def build_app(chosen: str | None = None) -> typer.Typer:
     )
     app.callback()(_root)
     for name, command in COMMANDS.items():
-        target = _load(name, command) if name == chosen else _placeholder
+        target = getattr(import_module(command.module), command.attribute) if name == chosen else _placeholder
         if isinstance(target, typer.Typer):
             app.add_typer(target, name=name, help=command.help, rich_help_panel=command.panel)
         else:
@@ -95,18 +72,22 @@ def build_app(chosen: str | None = None) -> typer.Typer:
 
 def main() -> None:
     """Entry point of the ``sanderling`` command."""
-    warnings.showwarning = _show_warning
+    # Warnings are for the person at the terminal: no file and line of our own code.
+    warnings.showwarning = lambda message, *_, **__: _say("warning:", "yellow", str(message))
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without some character shows the rest all the same
     try:
-        build_app(_chosen(sys.argv[1:]))()
+        # The sub-command's name is the first argument that is no option: the root has flags only.
+        build_app(next((argument for argument in sys.argv[1:] if not argument.startswith("-")), None))()
     except UserError as error:
         fail(str(error))
     except ExceptionGroup as group:
-        error = _first_user_error(group)
-        if error is None:
+        found = group.subgroup(UserError)
+        if found is None:
             raise
-        fail(str(error))
+        while isinstance(found, ExceptionGroup):
+            found = found.exceptions[0]
+        fail(str(found))
     except ModuleNotFoundError as error:
         extra = extra_with((error.name or "").partition(".")[0])
         if extra is None:
@@ -143,33 +124,6 @@ def _root(
 
 def _placeholder() -> None:
     """Stands in for a sub-command that was not called."""
-
-
-def _chosen(arguments: Sequence[str]) -> str | None:
-    """The sub-command's name: the first argument that is not an option (the root has flags only)."""
-    return next((argument for argument in arguments if not argument.startswith("-")), None)
-
-
-def _load(name: str, command: Command) -> typer.Typer | Callable[..., object]:
-    try:
-        return getattr(import_module(command.module), command.attribute)
-    except ModuleNotFoundError as error:
-        if error.name != command.module:
-            raise
-        raise UserError(f"This installation has no command {name!r}: install a complete sanderling.") from error
-
-
-def _first_user_error(group: BaseExceptionGroup[BaseException]) -> UserError | None:
-    for error in group.exceptions:
-        found = _first_user_error(error) if isinstance(error, BaseExceptionGroup) else error
-        if isinstance(found, UserError):
-            return found
-    return None
-
-
-def _show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
-    """Warnings are for the person at the terminal: no file and line of our own code."""
-    _say("warning:", "yellow", str(message))
 
 
 def _say(label: str, style: str, message: str) -> None:

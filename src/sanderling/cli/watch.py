@@ -18,39 +18,12 @@ _PREVIEW_CHARS = 240
 _URLS = 3
 
 
-class Reasoning:
-    """Picks the reasoning out of a turn's text while it comes; tags and what follows them are shown otherwise."""
-
-    def __init__(self) -> None:
-        self._text = ""
-        self._shown = 0
-        self._closed = False
-
-    def feed(self, piece: str) -> str:
-        """What of the reasoning is new. A tag that may just be beginning is held back."""
-        if self._closed:
-            return ""
-        self._text += piece
-        if self._shown == 0:
-            if _OPEN.startswith(self._text.lstrip()):
-                return ""
-            if self._text.lstrip().startswith(_OPEN):
-                self._shown = self._text.index(_OPEN) + len(_OPEN)
-        end = self._text.find(_CLOSE, self._shown)
-        self._closed = end >= 0
-        if end < 0:
-            end = len(self._text) - _held(self._text)
-        new = self._text[self._shown : end]
-        self._shown = max(self._shown, end)
-        return new
-
-
 class Watcher:
     """Prints events as they come: ``agent.run(..., on_event=Watcher(console))``."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._reasoning = Reasoning()
+        self._text, self._shown = "", 0  # of the turn; how much of its reasoning is on the screen
         self._mid_line = False
 
     def __call__(self, event: Event) -> None:
@@ -58,7 +31,7 @@ class Watcher:
             case TurnStarted():
                 self._started(event)
             case TextDelta():
-                self._stream(self._reasoning.feed(event.text))
+                self._stream(event.text)
             case TurnRejected():
                 self._line(Text(f"tried again: {event.reason.replace('_', ' ')}", style="yellow"))
             case CallsMade():
@@ -71,7 +44,7 @@ class Watcher:
                 self._ended(event.trajectory)
 
     def _started(self, event: TurnStarted) -> None:
-        self._reasoning = Reasoning()
+        self._text, self._shown = "", 0
         self._line(Text())
         what = "last turn: the answer is asked for" if event.forced else f"turn {event.turn + 1}"
         again = f", attempt {event.retry + 1}" if event.retry else ""
@@ -97,9 +70,16 @@ class Watcher:
         self._console.print(Panel(body, title="answer", subtitle=tail, border_style=style))
 
     def _stream(self, piece: str) -> None:
-        if piece:
-            self._console.print(Text(visible(piece), style="dim"), end="", soft_wrap=True)
-            self._mid_line = not piece.endswith("\n")
+        """Show what of the reasoning is new. A tag that may just be beginning is held back."""
+        self._text += piece
+        text = self._text.lstrip()
+        reasoning = "" if _OPEN.startswith(text) else text.removeprefix(_OPEN).partition(_CLOSE)[0]
+        tag = reasoning.rfind("<")
+        if tag >= 0 and _CLOSE.startswith(reasoning[tag:]):
+            reasoning = reasoning[:tag]
+        if new := reasoning[self._shown :]:
+            self._console.print(Text(visible(new), style="dim"), end="", soft_wrap=True)
+            self._shown, self._mid_line = len(reasoning), not new.endswith("\n")
 
     def _line(self, text: Text) -> None:
         """A line of its own, whatever was streamed before it."""
@@ -112,11 +92,6 @@ class Watcher:
 def show_retry(console: Console, notice: str) -> None:
     """One line saying that a model's server is asked again; it comes before a turn's first text, never amid it."""
     console.print(Text(_brief(notice), style="yellow"), soft_wrap=True)
-
-
-def _held(text: str) -> int:
-    """Characters at the end of a text that may be the beginning of the closing tag."""
-    return max((size for size in range(1, len(_CLOSE)) if text.endswith(_CLOSE[:size])), default=0)
 
 
 def _brief(value: object) -> str:

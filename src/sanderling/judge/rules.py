@@ -219,10 +219,6 @@ def _outside(spec: str) -> Judge:
     """A judge from outside: one as it is, a class without arguments made, a function of two texts as a rule."""
     found = load_outside(spec)
     if inspect.isfunction(found):
-        try:
-            inspect.signature(found).bind("answer", "accepted")
-        except TypeError as error:
-            raise UserError(f"{spec} cannot be asked about an answer and an accepted one ({error}): take these two.") from error
         return RuleJudge(spec, found)
     judge = found() if inspect.isclass(found) else found
     if not all(hasattr(judge, name) for name in ("__call__", "name", "places")):

@@ -88,15 +88,10 @@ class Ledger:
             self.keep_in(kept)
 
     def keep_in(self, kept: Table) -> None:
-        """From now on the account stands there; what earlier processes spent is read once. Raises UserError."""
-        try:
-            for number, (tokens, cost, estimated) in kept.items() if self._kept is None else ():
-                self.spent += Spent(tokens, cost, 1, estimated)
-                self._next = max(self._next, int(number) + 1)
-        except (TypeError, ValueError) as error:
-            raise UserError(
-                f"The account of what was spent in {kept.path} is damaged: restore it, or move it away to begin a new one."
-            ) from error
+        """From now on the account stands there; what earlier processes spent is read once."""
+        for number, (tokens, cost, estimated) in kept.items() if self._kept is None else ():
+            self.spent += Spent(tokens, cost, 1, estimated)
+            self._next = max(self._next, int(number) + 1)
         self._kept = kept
 
     def hold(self, tokens: int, cost: float) -> int:

@@ -48,11 +48,8 @@ def check_model(spec: str) -> None:
         _endpoint(spec, None)
     elif is_outside(spec):
         _outside(spec)
-    elif not Path(spec).is_dir() or not (Path(spec) / "config.json").is_file():
-        raise UserError(
-            f"There is no model at {spec!r}: give a model directory with its config.json, or an endpoint as "
-            "http://host:port/v1#model."
-        )
+    elif not (Path(spec) / "config.json").is_file():
+        raise UserError(f"There is no model at {spec!r}: give a directory with its config.json, or http://host:port/v1#model.")
 
 
 def open_policy(spec: str, *, on_retry: Callable[[str], None] | None = None, **how: Any) -> Policy:

@@ -5,7 +5,6 @@ there. Importable without torch.
 """
 
 import json
-import re
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -40,13 +39,8 @@ def check_model(path: Path) -> None:
     missing = [name for name in listed if not (path / name).is_file()]
     if missing:
         raise UserError(f"The weights in {path} lack the file {some_of(missing)}: finish the download.")
-    files = sorted(path.glob("*.safetensors"))
-    if not files and not any(path.glob("*.bin")):
+    if not any(path.glob("*.safetensors")) and not any(path.glob("*.bin")):
         raise UserError(f"{path} has no weights (*.safetensors): finish the download or the training that should write them.")
-    shapes: dict[str, list[int]] = {}
-    for file in files:
-        shapes |= _shapes(file)
-    _check_shapes(path, shapes)
 
 
 def read_model_config(path: Path) -> dict[str, Any]:
@@ -77,44 +71,6 @@ def positions_of(config: dict[str, Any]) -> int | None:
     if yarn and isinstance(original, int) and isinstance(factor, int | float):
         most = max(most or 0, int(original * factor))
     return most if isinstance(most, int) else None
-
-
-def _shapes(file: Path) -> dict[str, list[int]]:
-    """By tensor. A file of safetensors begins with the length of its header, and that says where the last tensor ends."""
-    try:
-        size = file.stat().st_size
-        with file.open("rb") as opened:
-            first = opened.read(8)
-            if first == b"version ":
-                raise UserError(f"{file} is a pointer of Git LFS in place of weights: fetch the file itself (git lfs pull).")
-            length = int.from_bytes(first, "little")
-            header = json.loads(opened.read(length)) if 8 + length <= size else {}
-        tensors = {name: value for name, value in header.items() if name != "__metadata__"}
-        end = 8 + length + max((value["data_offsets"][1] for value in tensors.values()), default=0)
-        shapes = {name: list(value["shape"]) for name, value in tensors.items()}
-    except OSError as error:
-        raise UserError(f"Cannot read {file} ({error.strerror}): check the path.") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{file} is not a readable file of weights: download it again.") from error
-    if size < end:
-        raise UserError(f"{file} is cut short ({size:,} bytes): finish the download.")
-    return shapes
-
-
-def _check_shapes(path: Path, shapes: dict[str, list[int]]) -> None:
-    """What a configuration and the usual names of weights both tell: the embedding's size, and how many layers there are."""
-    config = read_model_config(path)
-    wanted, most = [config.get("vocab_size"), config.get("hidden_size")], config.get("num_hidden_layers")
-    embedding = shapes.get("model.embed_tokens.weight", wanted)
-    layers = len({found[1] for name in shapes if (found := re.match(r"model\.layers\.(\d+)\.", name))})
-    if None not in wanted and embedding != wanted:
-        there, told = (" x ".join(f"{size:,}" for size in sizes) for sizes in (embedding, wanted))
-        differ = f"an embedding of {there} and its config.json says {told}"
-    elif layers and isinstance(most, int) and layers < most:  # more are no fault: some models add layers that guess ahead
-        differ = f"{layers} layers and its config.json says {most}"
-    else:
-        return
-    raise UserError(f"The weights in {path} have {differ}: copy both from one model.")
 
 
 def load_model(path: Path, dtype: "torch.dtype | None" = None) -> Any:

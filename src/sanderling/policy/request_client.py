@@ -170,7 +170,8 @@ async def opened_clients(
     if not specs:
         yield []
         return
-    cache = ReplyCache(spending.config.cache or user_cache("replies"), private=spending.private)
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    cache = ReplyCache(spending.config.cache or home / "sanderling" / "replies", private=spending.private)
     async with AsyncExitStack() as stack:
         stack.enter_context(spending.alone())
         clients: list[RequestClient] = []
@@ -182,12 +183,6 @@ async def opened_clients(
             )
             clients.append(client)
         yield clients
-
-
-def user_cache(kind: str) -> Path:
-    """Where this user's replies of one kind are kept, where nobody names another place."""
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "sanderling" / kind
 
 
 def without_reasoning(text: str) -> str:

@@ -67,34 +67,21 @@ def copied(model: Any) -> Any:
 def copy_into(module: torch.nn.Module, weights: Mapping[str, Any]) -> None:
     """Copy ``weights`` into the module's own tensors, in their dtype and on their device; of those it ties, one name is enough.
 
-    Raises UserError, before anything is changed, for names that are unknown, missing or tied and different, and shapes.
+    Raises UserError, before anything is changed, for names that are unknown or missing, and for shapes.
     """
     named = dict(module.state_dict(keep_vars=True))  # live tensors, a tied one under each of its names
-    by_tensor: dict[int, list[str]] = {}
-    for name, tensor in named.items():
-        by_tensor.setdefault(id(tensor), []).append(name)
-    strangers = weights.keys() - named.keys()
-    wrong = [f"it has no {some_of(strangers)}"] if strangers else []
-    chosen: dict[str, torch.Tensor] = {}
-    lacking: list[str] = []
-    for names in by_tensor.values():
-        given = [name for name in names if name in weights]
-        for name in given:
-            one, other = weights[name], weights[given[0]]
-            if one.shape != named[name].shape:
-                wrong.append(f"{name} is of shape {tuple(one.shape)} and not {tuple(named[name].shape)}")
-            elif not (one is other or one.data_ptr() == other.data_ptr() or torch.equal(one, other)):
-                wrong.append(f"it ties {given[0]} and {name}, which differ")
-        if given:
-            chosen[given[0]] = weights[given[0]]
-        elif isinstance(named[names[0]], torch.nn.Parameter):
-            lacking.append(names[0])
-    if lacking:
-        wrong.append(f"{some_of(lacking)} was not handed over")
-    if wrong:
-        raise UserError(f"These weights do not fit the model that samples ({wrong[0]}): sample with the model that is trained.")
+    given = {id(named[name]) for name in weights.keys() & named.keys()}
+    wrong = {
+        "it has no {}": weights.keys() - named.keys(),
+        "{} is of another shape": {name for name in weights.keys() & named.keys() if weights[name].shape != named[name].shape},
+        "{} was not handed over": {name for name, tensor in module.named_parameters() if id(tensor) not in given},
+    }
+    for what, names in wrong.items():
+        if names:
+            told = what.format(some_of(names))
+            raise UserError(f"These weights do not fit the model that samples ({told}): sample with the model that is trained.")
     with torch.no_grad():
-        for name, tensor in chosen.items():
+        for name, tensor in weights.items():
             named[name].copy_(tensor)
 
 

@@ -93,11 +93,8 @@ class RecordingTool:
     tool: Tool
     log: JsonlLog
     episode: str
-    """Whose calls they are."""
     role: str
-    """What the tool does: "search", "visit" or ""."""
     question: str = ""
-    """What the episode researches."""
     clock: Callable[[], float] = time.perf_counter
 
     @property
@@ -140,17 +137,13 @@ def recorded_tools(
 
 
 def open_recording(path: Path | str) -> JsonlLog:
-    """A log to record into; lines outlive the process, whatever ends it.
-
-    Raises UserError when the file holds something else, or its place cannot be written.
-    """
+    """A log to record into; lines outlive the process. Raises UserError when the file holds something else."""
     log = JsonlLog(path, durable=False)
-    if log.path.exists() and not (log.path.is_file() and is_recording(log.path)):
+    if log.path.exists() and not is_recording(log.path):
         raise UserError(f"{path} holds something else than a recording: choose another place.")
     try:
         log.path.parent.mkdir(parents=True, exist_ok=True)
-        with log.path.open("ab"):
-            pass
+        log.path.open("ab").close()
     except OSError as error:
         raise UserError(f"Cannot open {path} for writing ({error.strerror}): choose another place.") from error
     return log
@@ -166,19 +159,12 @@ def is_recording(path: Path) -> bool:
 
 
 def read_recording(path: Path | str) -> Iterator[RecordedCall]:
-    """The calls in the order they ended; a torn last line is left out with a warning.
-
-    Raises UserError when there is no such file, or naming the line that is no call.
-    """
-    if not Path(path).is_file():
-        raise UserError(f"There is no recording at {path}: make one with sanderling ask --record FILE.")
+    """The calls in the order they ended; a torn last line is left out with a warning. Raises UserError for what is no call."""
     for number, row in enumerate(JsonlLog(path), start=1):
         try:
             yield RecordedCall.model_validate(row)
         except ValidationError as error:
-            raise UserError(
-                f"Line {number} of {path} is no recorded call ({error.error_count()} fields): remove it."
-            ) from error
+            raise UserError(f"Line {number} of {path} is no recorded call: remove it.") from error
 
 
 def structured(

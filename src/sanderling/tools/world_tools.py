@@ -7,7 +7,7 @@ web time is real, and the queries or pages of a call are asked for side by side.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -64,16 +64,8 @@ class SearchTool:
         with _broken_world_is_an_outage("search"):
             if not self._world.offline:
                 replies, latency = await _side_by_side(queries, partial(self._world.search, **asked), _late_list, deadline)
-            elif deadline is not None and deadline <= 0:
-                replies, latency = [_late_list(query) for query in queries], 0.0
             else:
-                replies, latency = [], 0.0
-                for reply in await self._world.search_many(queries, **asked):
-                    # as if each query were asked when the one before has answered
-                    if deadline is not None and (latency + reply.latency_s > deadline or latency >= deadline):
-                        reply = _late_list(reply.query, max(deadline - latency, 0.0))
-                    latency += reply.latency_s
-                    replies.append(reply)
+                replies, latency = _in_turn(queries, await self._world.search_many(queries, **asked), _late_list, deadline)
         parts = tuple(reply.status for reply in replies)
         return ToolResult(
             text=search_text(replies, self._profile.results),
@@ -114,13 +106,7 @@ class VisitTool:
                 replies, latency = await _side_by_side(urls, visit, _late_page, deadline)
                 left = None if deadline is None else max(deadline - latency, 0.0)
             else:
-                replies, latency = [], 0.0
-                for url in urls:  # each visited when the one before has come
-                    reply = await visit(url) if deadline is None or latency < deadline else _late_page(url)
-                    if deadline is not None and latency + reply.latency_s > deadline > latency:
-                        reply = _late_page(url, deadline - latency)
-                    latency += reply.latency_s
-                    replies.append(reply)
+                replies, latency = _in_turn(urls, [await visit(url) for url in urls], _late_page, deadline)
             if self._reader is not None:
                 asked = list(zip(urls, replies, strict=True))
                 replies = await self._reader.read_visits(visit, asked, goal, words, left)
@@ -140,6 +126,20 @@ def _late_list(query: str, waited_s: float = 0.0) -> SearchReply:
 
 def _late_page(url: str, waited_s: float = 0.0) -> VisitReply:
     return VisitReply(url=url, title="", text="", status=ToolStatus.TIMEOUT, latency_s=waited_s)
+
+
+def _in_turn(
+    parts: Sequence[str], replies: Iterable[Reply], late: Callable[[str, float], Reply], deadline_s: float | None
+) -> tuple[list[Reply], float]:
+    """An offline world's replies, as if each part were asked when the one before has answered; and the virtual seconds."""
+    kept: list[Reply] = []
+    latency = 0.0
+    for part, reply in zip(parts, replies, strict=True):
+        if deadline_s is not None and (latency >= deadline_s or latency + reply.latency_s > deadline_s):
+            reply = late(part, max(deadline_s - latency, 0.0))
+        latency += reply.latency_s
+        kept.append(reply)
+    return kept, latency
 
 
 def _overall(parts: Sequence[ToolStatus]) -> ToolStatus:
