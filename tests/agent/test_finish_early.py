@@ -2,42 +2,13 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
-from journal_fakes import PLAIN, PROFILE, Killed, Life, Speaker, live
-from loop_fakes import OBS, FakeTool, TokenPolicy, answer, call, fake_profile, play
+from journal_fakes import PLAIN, Killed, Life, Speaker, live
 
 from sanderling.agent.events import Event, TurnStarted
 from sanderling.agent.journal import Journal
-from sanderling.agent.transcript import FORCED
 from sanderling.core.record import Trajectory
-from sanderling.core.types import Ending
 from sanderling.runs.run import Run
-
-
-def setting(early: asyncio.Event, after: int) -> FakeTool:
-    """A search during whose call number ``after`` somebody loses patience."""
-
-    def reply(arguments: Any, context: Any) -> str:
-        if context.ordinal == after:
-            early.set()
-        return f"found {arguments['query']}"
-
-    return FakeTool("search", reply)
-
-
-async def test_it_is_the_forced_answer_of_a_spent_budget() -> None:
-    """But for its detail, the very record of an episode whose budget ended at that turn."""
-    early = asyncio.Event()
-    turns = [call("a"), call("b"), answer("early")]
-    policy = TokenPolicy(list(turns))
-    done = await play(policy, setting(early, 1), finish_early=early)
-    assert (done.ending, done.answer) == (Ending.ANSWERED_AT_BUDGET, "early") and "early" in done.detail
-    last = done.branch()[-2]
-    assert last.text == "<tool_response>\nfound ['b']\n\nBudget used up. Answer now.\n</tool_response>"
-    assert last.kind is OBS and FORCED in last.problems and last.events and done.token_ids() == policy.seen[-1]
-    spent = await play(TokenPolicy(turns), profile=fake_profile(budgets={"max_turns": 2}))
-    assert repr(done.model_copy(update={"detail": spent.detail})) == repr(spent)
 
 
 class Early(Life):
@@ -84,14 +55,3 @@ async def test_killed_anywhere_it_was_hurried_where_it_was_hurried(tmp_path: Pat
         assert done is not None and repr(done) == repr(whole)
         assert [*killed.said, *again.said] == first.said and sorted([*killed.called, *again.called]) == first.called
     assert length > 8 and early_again
-
-
-async def test_hurried_only_after_a_kill_it_first_comes_to_where_it_stood(tmp_path: Path) -> None:
-    """Set from the second life's start, it forces no turn that had been sampled already."""
-    killed, _ = await finished(tmp_path / "j", 15, None)
-    assert killed is None
-    life, early = Life(), asyncio.Event()
-    early.set()
-    with Journal(tmp_path / "j") as journal:
-        done = await live(Speaker(PLAIN, life), journal, finish_early=early)
-    assert "early" in done.detail and life.said == [(2, 0)] and PROFILE.budgets.max_turns == 5

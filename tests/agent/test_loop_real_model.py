@@ -55,25 +55,6 @@ async def test_a_turn_computes_only_what_is_new(policy: Any) -> None:
             assert new <= node.prefilled_tokens <= new + 1  # and the token sampled last, which was never computed
 
 
-async def test_rejected_attempts_do_not_disturb_the_branch(policy: Any) -> None:
-    """With retries the model is rewound; what stands must be what a fresh session computes for the same ids."""
-    guards = PROFILE.guards.model_copy(update={"max_retries": 2})
-    done = (await run(policy, profile=PROFILE.model_copy(update={"guards": guards})))[0]
-    assert sum(node.rejected for node in done.nodes) == 6
-    ids = done.token_ids()
-    assert ids is not None
-    with torch.no_grad():
-        logprobs = torch.log_softmax(policy.model(torch.tensor([ids])).logits[0].double(), dim=-1)
-    at = 0
-    for node in done.branch():
-        assert node.token_ids is not None
-        if node.kind is NodeKind.TURN:
-            assert node.logprobs is not None
-            expected = [float(logprobs[at + k - 1, token]) for k, token in enumerate(node.token_ids)]
-            assert node.logprobs == pytest.approx(expected, abs=1e-3)
-        at += len(node.token_ids)
-
-
 class Killed(Exception):
     """The process is gone."""
 

@@ -79,20 +79,6 @@ def test_pages_that_hold_the_question_are_hidden_written_down_and_told(place: Pa
     assert not (tmp_path / "open" / "guard.jsonl").exists()
 
 
-def test_a_run_goes_on_under_the_guard_it_began_with(place: Path, tmp_path: Path) -> None:
-    (tmp_path / "mine.txt").write_text("a.example\n")
-    assert run(place, tmp_path / "run").exit_code == 0
-    before = told(run(place, tmp_path / "run"))
-    assert before == told(run(place, tmp_path / "run")), "the same thing again is not counted again"
-    for more in (["--set", "guard=false"], ["--set", f'blocklist=["{tmp_path}/mine.txt"]']):
-        result = run(place, tmp_path / "run", *more)
-        assert isinstance(result.exception, UserError) and "begun with something else (guard was" in str(result.exception)
-    about = RunLog(tmp_path / "run").read()
-    assert (
-        about is not None and about.about.guard.on and about.about.guard.verbatim and len(about.about.guard.fingerprint) == 64
-    )
-
-
 def test_lists_that_cannot_be_used_are_refused(place: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.txt").write_text("two words\n")
     for more, problem in (

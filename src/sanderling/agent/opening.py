@@ -12,7 +12,6 @@ live web. Nothing here loads torch unless a model is opened in this process.
 
 import asyncio
 import os
-import re
 import signal
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -126,17 +125,10 @@ class AgentConfig(PlaceConfig):
     """Episodes at the same time."""
     price: str = ""
     """What a million prompt and sampled tokens cost: ``0.15,0.60``."""
-    device: str = "cpu"
+    device: str = Field(default="cpu", pattern=r"^(cpu|mps|cuda(:\d+)?)$")
     """Where a model of this process runs: ``cpu``, ``cuda``, ``cuda:1``, ``mps``."""
     dtype: str = "float32"
     """What it computes in: ``float32`` or ``bfloat16``."""
-
-    @field_validator("device")
-    @classmethod
-    def _is_device(cls, device: str) -> str:
-        if device not in ("cpu", "mps") and not re.fullmatch(r"cuda(:\d+)?", device):
-            raise ValueError(f"there is no device {device!r}: name cpu, cuda, cuda:1 or mps")
-        return device
 
     @field_validator("price")
     @classmethod
@@ -166,7 +158,7 @@ def profile_of(config: AgentConfig) -> Profile:
         raise UserError(f"Name the profile that {config.model} was trained with: --profile with one of {', '.join(PROFILES)}.")
     profile = get_profile(config.profile or TINY.name)
     asked = {"max_turns": config.max_turns, "max_context_tokens": config.max_context}
-    budgets = profile.budgets.model_copy(update={name: most for name, most in asked.items() if most is not None})
+    budgets = profile.budgets.model_copy(update={name: most for name, most in asked.items() if most})
     if budgets.max_context_tokens <= budgets.answer_reserve_tokens:
         raise UserError(
             f"A context of {budgets.max_context_tokens} tokens leaves no room: {profile.name} keeps "
@@ -180,11 +172,9 @@ def check_agent(config: AgentConfig, questions: Sequence[Question] = ()) -> None
     if not config.model:
         raise UserError("There is no model to ask: give --model, a directory, http://host:port/v1#model, or file.py:name.")
     profile_of(config)
-    if config.web:
-        return
     if len(config.worlds) == 1:
         read_manifest(config.worlds[0])
-    elif not world_directories(config.worlds, questions):
+    elif not config.web and not world_directories(config.worlds, questions):
         raise UserError(_NO_PLACE)
 
 
@@ -217,11 +207,10 @@ async def opened_agent(
         reader = opened_reader(config.reader, private=private, on_outage=on_outage, on_retry=on_retry, on_close=on_close)
         reading = await stack.enter_async_context(reader)
         places = await stack.enter_async_context(opened_places(config, profile, questions, reader=reading, guard=guard))
-        scripted = config.model.partition(":")[0] in SCRIPTS
-        if policy is None and scripted:
-            script, _, rest = config.model.partition(":")
+        script, _, rest = config.model.partition(":")
+        if policy is None and script in SCRIPTS:
             policy, price = load_outside(SCRIPTS[script])(rest, questions), Prices()
-        if policy is None:
+        elif policy is None:
             policy = open_policy(config.model, on_retry=on_retry, device=config.device, dtype=config.dtype)
             stack.push_async_callback(close_policy, policy)
         if spending is not None:
@@ -235,7 +224,7 @@ async def opened_agent(
             clock or SystemClock(),
             first.name,
             first.fingerprint,
-            config.model if scripted else place_of(config.model),
+            config.model if script in SCRIPTS else place_of(config.model),
             reader_identity(config.reader, on_outage),
             places if len(places) > 1 else {},
         )
@@ -342,22 +331,16 @@ def world_directories(worlds: Sequence[Path], questions: Iterable[Question]) -> 
     for world in worlds:
         name = read_manifest(world).name
         if name in known:
-            raise UserError(
-                f"{known[name]} and {world} are both worlds named {name!r}, and questions cannot tell them apart: leave one "
-                "out, or build it under another name."
-            )
+            raise UserError(f"{known[name]} and {world} are both worlds named {name!r}: leave one out.")
         known[name] = world
     found: dict[str, Path] = {}
     for question in questions:
         name = str(question.meta.get(WORLD) or "")
-        path = known.get(name) or (Path(name) if name else None)
-        if path is None:
-            told = "give one alone with --world" if known else "give one with --world"
-            raise UserError(f"Question {question.id!r} names no world: {told}, or name it in meta.{WORLD}.")
-        if name not in known and not path.is_dir():
-            told = f"the worlds given are {', '.join(known)}; give it with --world, too" if known else "give it with --world"
-            raise UserError(f"Question {question.id!r} is about the world {name!r}, which is not there: {told}.")
-        found[name] = path
+        if not name:
+            raise UserError(f"Question {question.id!r} names no world: give one with --world, or name it in meta.{WORLD}.")
+        found[name] = known.get(name) or Path(name)
+        if not found[name].is_dir():
+            raise UserError(f"Question {question.id!r} is about the world {name!r}, which is not there: give it with --world.")
     return found
 
 

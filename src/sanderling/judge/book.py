@@ -159,11 +159,9 @@ def agreement(verdicts: Iterable[tuple[bool | None, bool | None]]) -> Agreement:
     and wrong as often as these, but independently.
     """
     counts = Counter(verdicts)
-    both, neither, first_only, second_only = (
-        counts[pair] for pair in ((True, True), (False, False), (True, False), (False, True))
-    )
-    scored = both + neither + first_only + second_only
-    agreed = kappa = None
+    pairs = ((True, True), (False, False), (True, False), (False, True))
+    both, neither, first_only, second_only = (counts[pair] for pair in pairs)
+    scored, agreed, kappa = both + neither + first_only + second_only, None, None
     if scored:
         agreed = (both + neither) / scored
         first, second = (both + first_only) / scored, (both + second_only) / scored
@@ -233,10 +231,10 @@ class JudgeReport:
 
     def as_json(self) -> dict[str, Any]:
         """For the file beside the output."""
-        found: dict[str, Any] = {name: getattr(self, name) for name in ("judge", "trajectories", "written")}
+        names = ("judge", "trajectories", "written", "asked", "tokens", "cost", "unused_by_hand")
+        found: dict[str, Any] = {name: getattr(self, name) for name in names}
         found |= {ruling.value: self.rulings[ruling] for ruling in Ruling}
         found |= {"codes": dict(sorted(self.codes.items())), "examples": dict(sorted(self.examples.items()))}
-        found |= {name: getattr(self, name) for name in ("asked", "tokens", "cost", "unused_by_hand")}
         if self.grades:
             found["grades"] = dict(sorted(self.grades.items()))
         if self.mean_score is not None:

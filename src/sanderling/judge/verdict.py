@@ -94,15 +94,9 @@ class Judge(Protocol):
     """Decides whether a trajectory's answer is right."""
 
     @property
-    def name(self) -> str:
-        """Tells judges apart wherever verdicts are kept: with the model, the version of the prompt, the threshold."""
-        ...
-
+    def name(self) -> str: ...  # tells judges apart wherever verdicts are kept: with model, version of the prompt, threshold
     @property
-    def places(self) -> tuple[str, ...]:
-        """Where its models are, in their order: two servers may give different models one name. Empty for a rule."""
-        ...
-
+    def places(self) -> tuple[str, ...]: ...  # of its models, in their order: two servers may give one name; () for a rule
     async def __call__(self, trajectory: Trajectory) -> Verdict:
         """Judge a trajectory that has an answer; never raises for an outage of its own, which is a verdict of UNSCORED."""
         ...
@@ -153,8 +147,8 @@ class Panel:
         failed = [verdict for verdict in given if verdict.correct is None and verdict.code is not Code.NOT_COMPARABLE]
         wrong = [verdict for verdict in given if verdict.correct is False]
         deciding = given[-1] if given[-1].correct else (failed or wrong or given)[-1]
-        cost, tokens = sum(one.cost for one in given), sum(one.tokens for one in given)
-        return replace(deciding, cost=cost, tokens=tokens, is_estimated=any(one.is_estimated for one in given))
+        sums = {"cost": sum(one.cost for one in given), "tokens": sum(one.tokens for one in given)}
+        return replace(deciding, **sums, is_estimated=any(one.is_estimated for one in given))
 
 
 def in_order(judges: Sequence[Judge]) -> Judge:
