@@ -15,8 +15,8 @@ from sanderling.evaluate.episodes import JudgedAttempt
 from sanderling.evaluate.figures import summarise
 from sanderling.evaluate.guarding import GuardFacts
 from sanderling.evaluate.log import About
-from sanderling.evaluate.reports.compare import Attempted, Run, compared, evidence, evidence_id, ranges
-from sanderling.evaluate.reports.page import html, markdown
+from sanderling.evaluate.reports.compare import Attempted, Run, compared, evidence, evidence_id
+from sanderling.evaluate.reports.page import html, markdown, ranges
 from sanderling.evaluate.reports.reading import Outcome
 from sanderling.evaluate.reports.tables import Rows, tables
 from sanderling.evaluate.result import GuardFigures

@@ -1,6 +1,5 @@
 """The report: figures as they were measured, sentences that go where the numbers go, hostile text that stays text."""
 
-import json
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -8,7 +7,6 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 from rich.console import Console
 
 from sanderling.core.errors import UserError
@@ -19,7 +17,6 @@ from sanderling.evaluate.figures import RunInfo, summarise
 from sanderling.evaluate.reports.reading import Outcome, pick_three, reading_of
 from sanderling.evaluate.reports.recipe import (
     Chart,
-    Fact,
     FactSheet,
     RecipeReport,
     RunFacts,
@@ -29,15 +26,13 @@ from sanderling.evaluate.reports.recipe import (
     compare,
     print_stages,
     render,
-    stage_cells,
-    terminal_table,
     write_report,
 )
 from sanderling.evaluate.result import EvalResult
 from sanderling.runs.provenance import command_line, machine, peak_memory_mb
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'><b>&amp;\x00"
-RUN = RunFacts(command="sanderling x", seed=1, date="2026", machine="m", version="0", seconds=75, peak_memory_mb=1500)
+RUN = RunFacts(command="sanderling x", seed=1, date="2026", machine="m", version="0", seconds=75)
 
 
 def result(rights: list[int], attempts: int = 4, unscored: int = 0, prefix: str = "q") -> EvalResult:
@@ -90,17 +85,17 @@ def trajectory(observation: str = "plain", **changes: object) -> Trajectory:
 
 def report(text: str = "plain") -> RecipeReport:
     base, tuned = result([0, 1] * 120), result([2, 4] * 120)
-    stages = (Stage.of(f"base {text}", base, seconds=1.0, note=text), Stage.of("tuned", tuned, seconds=2.0))
+    stages = (Stage(name=f"base {text}", result=base, seconds=1.0, note=text), Stage(name="tuned", result=tuned, seconds=2.0))
     reading = reading_of(trajectory(text, answer=text, detail=text), f"A reading {text}", correct=True)
     return RecipeReport(
         title=text,
         summary=text,
         run=RUN.model_copy(update={"command": text, "machine": text}),
-        sheets=(FactSheet(title=text, facts=(Fact(label=text, value=text),)),),
+        sheets=(FactSheet(title=text, facts={text: text}),),
         stages=stages,
         comparison=compare(("tuned", tuned), (f"base {text}", base), seed=0),
         remarks=(text,),
-        charts=(Chart(title=text, x_label=text, y_label=text, note=text, series=(Series(name=text, x=(0, 1), y=(1.0, 2.0)),)),),
+        charts=(Chart(title=text, x_label=text, y_label=text, series=(Series(name=text, x=(0, 1), y=(1.0, 2.0)),)),),
         readings=(reading,),
         settings=text,
     )
@@ -149,15 +144,13 @@ def test_the_page_is_deterministic_and_shows_the_figures() -> None:
     page = render(report())
     assert page == render(report())
     text = Page(page).text
-    for shown in ("75.0%", "12.5%", "+62.5", "240", "1 min 15 s", "1.50 GB", "seed 3", "sanderling eval", "no_call"):
+    for shown in ("75.0%", "12.5%", "+62.5", "240", "1 min 15 s", "seed 3", "sanderling eval", "no_call"):
         assert shown in text
 
 
 def test_a_sparse_report_has_a_page() -> None:
     nothing = result([0], unscored=4)
-    sparse = RecipeReport(
-        title="t", run=RUN.model_copy(update={"peak_memory_mb": None}), stages=(Stage.of("s", nothing, seconds=0),)
-    )
+    sparse = RecipeReport(title="t", run=RUN, stages=(Stage(name="s", result=nothing, seconds=0),))
     text = Page(render(sparse)).text
     assert "not scored" in text
     assert "s is invalid: 4 of 4 attempts" in text
@@ -171,12 +164,6 @@ def test_files_hold_the_same_figures(tmp_path: Path) -> None:
     assert page.read_text(encoding="utf-8") == render(written)
     raw = (tmp_path / "run" / "report.json").read_text(encoding="utf-8")
     assert RecipeReport.model_validate_json(raw) == written
-    stage = json.loads(raw)["stages"][1]
-    assert (stage["name"], stage["n"], stage["pass_at_1"], stage["pass_at_4"]) == ("tuned", 240, 0.75, 1.0)
-    assert stage["endings"] == {"answered": 960}
-    assert stage["pass_at_1_interval"][0] < 0.75 < stage["pass_at_1_interval"][1]
-    assert {"turns", "browse_share", "seconds", "command", "seed"} <= set(stage)
-    assert json.loads(raw)["comparison"]["difference"] == 0.625
 
 
 def test_the_verdict_goes_where_the_numbers_go() -> None:
@@ -196,10 +183,9 @@ def test_nothing_is_claimed_from_few_questions_or_invalid_runs() -> None:
     few = compare(("RL", result([4] * 20)), ("SFT", result([0] * 20)), seed=0)
     assert not few.valid
     assert few.verdict.endswith("But 20 questions are fewer than the 200 a claim needs, so nothing is claimed.")
-    broken = compare(("RL", result([4] * 40, unscored=4)), ("SFT", result([0] * 40)), seed=0, enough=10)
-    assert not broken.valid
+    broken = compare(("RL", result([4] * 40, unscored=4)), ("SFT", result([0] * 40)), seed=0)
+    assert not broken.valid and broken.questions == 39
     assert "the run of RL is invalid" in broken.verdict
-    assert (broken.questions, broken.dropped) == (39, 1)
 
 
 def test_only_the_same_questions_are_compared() -> None:
@@ -218,11 +204,8 @@ def test_the_better_of_two() -> None:
     assert better(("none", none), ("a", a))[0] == "a"
 
 
-def test_series_keep_gaps_and_lengths() -> None:
-    series = Series(name="loss", x=(0, 1, 2), y=(1.0, float("nan"), float("inf")))
-    assert series.y == (1.0, None, None)
-    with pytest.raises(ValidationError, match="2 x and 1 y"):
-        Series(name="loss", x=(0, 1), y=(1.0,))
+def test_what_is_not_finite_is_a_gap() -> None:
+    assert Series(name="loss", x=(0, 1, 2), y=(1.0, float("nan"), float("inf"))).y == (1.0, None, None)
 
 
 def test_a_reading_shows_the_branch_and_its_rejected_attempts_in_order() -> None:
@@ -238,39 +221,28 @@ def test_a_reading_shows_the_branch_and_its_rejected_attempts_in_order() -> None
     assert found.steps[2].text == "<oops"
     assert (found.steps[3].think, found.steps[3].text) == ("thinking \ufffd", "")
     assert found.steps[4].statuses == ("search: ok",)
-    assert (found.outcome, found.seeds) == (Outcome.WRONG, "run 1, episode 2, attempt 3")
+    assert (found.outcome, found.facts["Episode"]) == (Outcome.WRONG, "t (run 1, episode 2, attempt 3)")
 
 
 def test_three_are_picked_by_rule() -> None:
     empty = trajectory(id="empty", nodes=(), leaf=None, ending=Ending.POLICY_OUTAGE, answer=None)
-    short = trajectory(id="short", nodes=trajectory().nodes[:4], leaf=3)
-    candidates = [
-        (short, True),
-        (trajectory(id="long"), True),
-        (trajectory(id="wrong1"), False),
-        (trajectory(id="wrong2"), False),
-        (empty, None),
-    ]
-    assert [t.id for _, t, _ in pick_three(candidates)] == ["long", "wrong1", "empty"]
+    ids = ("right", "wrong1", "wrong2")
+    candidates = [(trajectory(id=id), id == "right") for id in ids] + [(empty, None), (trajectory(id="unscored"), None)]
+    assert [t.id for _, t, _ in pick_three(reversed(candidates))] == ["right", "wrong2", "empty"]
     assert pick_three([]) == []
 
 
 def test_the_table_for_the_terminal() -> None:
-    stages = (Stage.of("[red]a|b", result([4, 0]), seconds=3.0), Stage.of("none", result([0], unscored=4), seconds=130))
-    stream = StringIO()
+    results = {"[red]a|b": (result([4, 0]), 3.0), "SFT on correct ones only": (result([0], unscored=4), 130.0)}
+    stages = [Stage(name=name, result=one, seconds=seconds) for name, (one, seconds) in results.items()]
     comparison = compare(("x", result([4, 0])), ("y", result([0, 0])), seed=0)
-    print_stages(Console(file=stream, width=160), stages, comparison, title="Stages")
-    for shown in ("[red]a|b", "50.0%", "25%", "2 min 10 s", "nothing is claimed", "none is invalid"):
-        assert shown in stream.getvalue()
-
-
-def test_a_terminal_of_80_columns_cuts_no_name_and_no_figure() -> None:
-    stages = [Stage.of("SFT on correct ones only", result([4, 0], unscored=4), seconds=3599)]
-    stream = StringIO()
-    Console(file=stream, width=80).print(terminal_table(stages))
-    shown = stream.getvalue()
-    assert "…" not in shown
-    assert all(piece in shown for piece in ("correct", "only", "Answered", "unscored", *stage_cells(stages[0])[2:]))
+    for width in (80, 160):
+        stream = StringIO()
+        print_stages(Console(file=stream, width=width), stages, comparison, title="Stages")
+        shown = " ".join(stream.getvalue().split())
+        assert "…" not in shown and "is invalid" in shown
+        for piece in ("[red]a|b", "correct", "only", "50.0%", "25%", "2 min 10 s", "unscored", "nothing is claimed"):
+            assert piece in shown
 
 
 def test_provenance_names_no_path_or_host() -> None:

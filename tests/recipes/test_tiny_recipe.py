@@ -17,7 +17,7 @@ from rich.console import Console
 
 from sanderling.core.config import load_config, read_config
 from sanderling.evaluate.log import RunLog
-from sanderling.evaluate.reports.recipe import RecipeReport, Stage
+from sanderling.evaluate.reports.recipe import RecipeReport
 from sanderling.recipes.base import FIRST_WORLD, BaseConfig, write_untrained
 from sanderling.recipes.tiny import TinyConfig, TinyRun, WorldPlan
 from sanderling.recipes.tiny_report import NAMES
@@ -175,18 +175,12 @@ def test_the_report_has_every_stage_and_every_field(out: Path, settings: Path) -
     text = (out / "report.json").read_text(encoding="utf-8")
     report = RecipeReport.model_validate_json(text)
     assert [stage.name for stage in report.stages] == list(NAMES.values())
-    may_be_absent = {"browse_share", "browse_share_correct", "browse_share_wrong"}  # such a model may call no tool
-    for raw, stage in zip(json.loads(text)["stages"], report.stages, strict=True):
-        assert set(raw) == set(Stage.model_fields)
-        assert {name for name, value in raw.items() if value is None} <= may_be_absent
-        assert (stage.n, stage.attempts, stage.unscored, stage.command, stage.seed) == (3, 4, 0, COMMAND, 51)
-        assert sum(stage.endings.values()) == 12
-        assert stage.seconds > 0
-        assert stage.note
-        assert not stage.invalid_because
+    for stage in report.stages:
+        result = stage.result
+        assert (len(result.questions), result.attempts, result.unscored, result.command, result.seed) == (3, 4, 0, COMMAND, 51)
+        assert sum(result.endings.values()) == 12 and stage.seconds > 0 and stage.note and result.valid
     assert report.run.command == COMMAND
     assert report.run.seconds == pytest.approx(sum(record.seconds for record in records(out).values()))
-    assert report.run.peak_memory_mb == max(record.peak_memory_mb for record in records(out).values())
     assert report.comparison is not None
     assert report.comparison.candidate == NAMES["rl"]
     assert not report.comparison.valid  # three questions claim nothing

@@ -1,6 +1,6 @@
 """Numbers as people read them."""
 
-from sanderling.report.numbers import duration, memory, percent, points, span
+from sanderling.report.numbers import duration, percent, points, span
 
 
 def test_numbers_in_words() -> None:
@@ -12,6 +12,5 @@ def test_numbers_in_words() -> None:
         "1 h 00 min",
         "2 h 10 min",
     ]
-    assert [memory(m) for m in (None, 812.4, 2310)] == ["–", "812 MB", "2.31 GB"]
     assert (percent(None), percent(0.4156), points(-0.012)) == ("–", "41.6%", "−1.2")
     assert span((0.1, 0.25)) == "10.0–25.0"

@@ -9,7 +9,7 @@ from sanderling import __version__
 from sanderling.core.config import to_toml
 from sanderling.evaluate.log import RunLog
 from sanderling.evaluate.reports.reading import Reading, pick_three, reading_of
-from sanderling.evaluate.reports.recipe import Chart, Fact, FactSheet, RecipeReport, RunFacts, Series, Stage, better, compare
+from sanderling.evaluate.reports.recipe import Chart, FactSheet, RecipeReport, RunFacts, Series, Stage, better, compare
 from sanderling.evaluate.result import EvalResult
 from sanderling.judge.verdict import verdict_of
 from sanderling.recipes.tiny import ARMS, JUDGE, TinyRun
@@ -46,11 +46,10 @@ def tiny_report(run: TinyRun, records: Sequence[StageRecord], command: str) -> R
             machine=machine(),
             version=__version__,
             seconds=sum(record.seconds for record in records),
-            peak_memory_mb=max(record.peak_memory_mb for record in records),
         ),
         sheets=_sheets(run, done),
         stages=tuple(
-            Stage.of(NAMES[stage], result, seconds=_seconds(stage, result, done), note=NOTES[stage])
+            Stage(name=NAMES[stage], result=result, seconds=_seconds(stage, result, done), note=NOTES[stage])
             for stage, result in results.items()
         ),
         comparison=compare(rl, better(*arms), seed=seed),
@@ -105,7 +104,7 @@ def _sheets(run: TinyRun, done: dict[str, StageRecord]) -> tuple[FactSheet, ...]
 
 
 def _sheet(title: str, facts: dict[str, Any]) -> FactSheet:
-    return FactSheet(title=title, facts=tuple(Fact(label=label, value=str(value)) for label, value in facts.items()))
+    return FactSheet(title=title, facts={label: str(value) for label, value in facts.items()})
 
 
 def _remarks(done: dict[str, StageRecord]) -> tuple[str, ...]:

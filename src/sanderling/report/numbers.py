@@ -75,13 +75,6 @@ def compact(count: float | None) -> str:
     return f"{count:.3g}"
 
 
-def memory(megabytes: float | None) -> str:
-    """Peak memory: megabytes below a gigabyte, gigabytes above (units of 1000)."""
-    if megabytes is None:
-        return MISSING
-    return f"{megabytes:.0f} MB" if megabytes < 1000 else f"{megabytes / 1000:.2f} GB"
-
-
 def ending_words(ending: str) -> str:
     """An ending's code as words."""
     return ending.replace("_", " ")

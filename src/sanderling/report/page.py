@@ -64,7 +64,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         finalize=clean,
     )
-    for name in ("percent", "points", "span", "mean", "duration", "memory", "ending_words"):
+    for name in ("percent", "points", "span", "mean", "duration", "ending_words"):
         found.filters[name] = getattr(numbers, name)
     found.filters["count"] = "{:,}".format
     return found

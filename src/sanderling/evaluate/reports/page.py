@@ -12,10 +12,10 @@ from typing import Any
 from markupsafe import Markup
 
 from sanderling.core.types import Ending
-from sanderling.evaluate.reports.compare import Evidence, Run, RunsReport, by_question, evidence, group_id, pair_id, ranges
-from sanderling.evaluate.reports.reading import Outcome, reading_facts, step_title
+from sanderling.evaluate.reports.compare import Evidence, Run, RunsReport, by_question, evidence, group_id, pair_id
+from sanderling.evaluate.reports.reading import Outcome, step_title
 from sanderling.evaluate.reports.tables import tables
-from sanderling.evaluate.result import Estimate
+from sanderling.evaluate.result import Estimate, EvalResult
 from sanderling.report import charts
 from sanderling.report.charts import Bar, Curve, Difference, Part, figure, legend, note
 from sanderling.report.numbers import duration, ending_words, money
@@ -57,14 +57,27 @@ def html(report: RunsReport, *, texts: bool = False) -> str:
         " · ".join(run.name for run in report.runs),
         canaries=dict.fromkeys(canary for run in report.runs if run.about for canary in run.about.canaries),
         notes=report.notes,
-        figures=figures(report, known),
+        figures=list(figures(report, known)),
         tables=list(tables(report)),
         known=known,
         runs=runs,
         how=_HOW,
-        reading_facts=reading_facts,
         step_title=step_title,
     )
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Numbers in order as they are written briefly.
+
+    Example: ``ranges([0, 1, 2, 5]) == "0–2, 5"``
+    """
+    parts: list[list[int]] = []
+    for number in sorted(numbers):
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ", ".join(str(low) if low == high else f"{low}–{high}" for low, high in parts)
 
 
 def _attempts(number: int, run: Run, lists: Sequence[Evidence], *, texts: bool) -> dict[str, Any]:
@@ -133,24 +146,26 @@ _MOST_BARS = 24
 """Of a plot of groups, those of all runs together."""
 
 
-def figures(report: RunsReport, known: frozenset[str]) -> list[Markup]:
+def figures(report: RunsReport, known: frozenset[str]) -> Iterator[Markup]:
     """All of them; ``known``: the lists of attempts that the page has."""
-    found = [_averages(report), _differences(report, known), *_scaling(report), *_groups(report, known), _endings(report)]
-    return [one for one in (*found, *_spreads(report), *_spending(report)) if one is not None]
+    means = [(run.name, run.result.pass_at_1) for run in report.runs]
+    shown = [_bar(report, place, name, one, f"#attempts-{place}") for place, (name, one) in enumerate(means)]
+    yield figure("avg@k, with 95% intervals", charts.bars(shown, title="avg@k of each run with its 95% interval"))
+    if report.pairs:
+        yield _differences(report, known)
+    yield from _scaling(report)
+    yield from _groups(report, known)
+    yield _endings(report)
+    yield from _spreads(report)
+    yield from _spending(report)
 
 
-def _averages(report: RunsReport) -> Markup:
-    means = [run.result.pass_at_1 for run in report.runs]
-    items = [
-        Bar(run.name, mean.value, mean.interval, _style(report, place), f"#attempts-{place}")
-        for place, (run, mean) in enumerate(zip(report.runs, means, strict=True))
-    ]
-    return figure("avg@k, with 95% intervals", charts.bars(items, title="avg@k of each run with its 95% interval"))
+def _bar(report: RunsReport, place: int, label: str, one: Estimate | None, href: str) -> Bar:
+    value, interval = (one.value, one.interval) if one is not None else (None, None)
+    return Bar(label, value, interval, _style(report, place), href)
 
 
-def _differences(report: RunsReport, known: frozenset[str]) -> Markup | None:
-    if not report.pairs:
-        return None
+def _differences(report: RunsReport, known: frozenset[str]) -> Markup:
     items = []
     for place, pair in enumerate(report.pairs):
         ids = [id for id in (pair_id(place, "better"), pair_id(place, "worse")) if id in known]
@@ -163,63 +178,61 @@ def _differences(report: RunsReport, known: frozenset[str]) -> Markup | None:
 def _scaling(report: RunsReport) -> Iterator[Markup]:
     several = [(place, run) for place, run in enumerate(report.runs) if run.result.attempts > 1]
     for place, run in several:
-        found = _curves(run)
-        plot = charts.scaling(found, title=f"{run.name}: shares over the number of attempts")
-        keys = legend([curve.name for curve in found])
-        yield figure(f"{run.name}: with more attempts", plot, keys, _attempts_of(place))
+        result = run.result
+        best = {f"best of k by {name}": curve for name, curve in result.best_of.items()}
+        found = {"pass@k": result.pass_at_k, "majority of k": result.majority, **best, "pass^k": result.pass_hat_k}
+        found = {name: curve for name, curve in found.items() if curve}
+        plot = charts.scaling(_curves(found), title=f"{run.name}: shares over the number of attempts")
+        yield figure(f"{run.name}: with more attempts", plot, legend(list(found)), _attempts_of(place))
     if len(several) > 1:
-        found = [Curve(run.name, _by_k(run.result.pass_at_k)) for _, run in several]
-        links = [_link(f"#attempts-{place}", run.name) for place, run in several]
-        keys = legend([curve.name for curve in found])
+        found = {run.name: run.result.pass_at_k for _, run in several}
+        links = note(Markup(", ").join(_link(f"#attempts-{place}", run.name) for place, run in several))
         yield figure(
-            "pass@k of the runs", charts.scaling(found, title="pass@k of the runs"), keys, note(Markup(", ").join(links))
+            "pass@k of the runs", charts.scaling(_curves(found), title="pass@k of the runs"), legend(list(found)), links
         )
 
 
-def _curves(run: Run) -> list[Curve]:
-    result = run.result
-    best = {f"best of k by {name}": curve for name, curve in result.best_of.items()}
-    found = {"pass@k": result.pass_at_k, "majority of k": result.majority, **best, "pass^k": result.pass_hat_k}
-    return [Curve(name, _by_k(curve)) for name, curve in found.items() if curve]
-
-
-def _by_k(found: Mapping[int, Estimate]) -> dict[int, tuple[float | None, tuple[float, float] | None]]:
-    return {k: (one.value, one.interval) for k, one in found.items()}
+def _curves(found: Mapping[str, Mapping[int, Estimate]]) -> list[Curve]:
+    return [Curve(name, {k: (one.value, one.interval) for k, one in curve.items()}) for name, curve in found.items()]
 
 
 def _groups(report: RunsReport, known: frozenset[str]) -> Iterator[Markup]:
     """Bars for each group, a colour for each run; the groups with most questions, where they are many."""
-    names = dict.fromkeys(name for run in report.runs for name in run.result.groups)
-    for name in names:
-        every = list(dict.fromkeys(group for run in report.runs for group in run.result.groups.get(name, {})))
-        most = max(4, _MOST_BARS // len(report.runs))
-        largest = sorted(every, key=lambda group: -_size(report, name, group))[:most]
+    runs = [run.result.groups for run in report.runs]
+    for name in dict.fromkeys(name for groups in runs for name in groups):
+        every = list(dict.fromkeys(group for groups in runs for group in groups.get(name, {})))
+        most = max(4, _MOST_BARS // len(runs))
+
+        def size(group: str, name: str = name) -> int:
+            return max(groups[name][group].attempts for groups in runs if group in groups.get(name, {}))
+
+        largest = sorted(every, key=lambda group: -size(group))[:most]
         items = []
         for group in (group for group in every if group in largest):
-            for place, run in enumerate(report.runs):
-                one = run.result.groups.get(name, {}).get(group)
-                id = group_id(report, place, name, group)
-                label = group if place == 0 else ""
-                estimate = one.pass_at_1 if one else None
-                value, interval = (estimate.value, estimate.interval) if estimate else (None, None)
-                items.append(Bar(label, value, interval, _style(report, place), f"#{id}" if id in known else ""))
+            for place, groups in enumerate(runs):
+                one, id = groups.get(name, {}).get(group), group_id(report, place, name, group)
+                label = "" if place else group
+                items.append(_bar(report, place, label, one and one.pass_at_1, f"#{id}" if id in known else ""))
         left = f", the {most} largest of {len(every)}" if len(every) > most else ""
-        plot = charts.bars(items, title=f"avg@k by {name}")
-        yield figure(f"avg@k by {name}{left}", plot, *_named(report))
-
-
-def _size(report: RunsReport, name: str, group: str) -> int:
-    return max(one.attempts for run in report.runs if (one := run.result.groups.get(name, {}).get(group)) is not None)
+        keys = [legend([run.name for run in report.runs])] if len(runs) > 1 else []
+        yield figure(f"avg@k by {name}{left}", charts.bars(items, title=f"avg@k by {name}"), *keys)
 
 
 def _endings(report: RunsReport) -> Markup:
-    rows = [
-        (run.name, [Part(ending_words(ending), run.result.endings.get(ending, 0), f"e-{ending}") for ending in Ending])
-        for run in report.runs
-    ]
-    seen = [ending for ending in Ending if any(run.result.endings.get(ending) for run in report.runs)]
-    keys = legend({ending_words(ending): f"e-{ending}" for ending in seen})
+    rows = [(run.name, ending_parts(run.result)) for run in report.runs]
+    keys = endings_legend([run.result for run in report.runs])
     return figure("How attempts ended", charts.stacks(rows), keys, note(_link("#endings", "which attempts")))
+
+
+def ending_parts(result: EvalResult) -> list[Part]:
+    """A stacked bar of how attempts ended."""
+    return [Part(ending_words(ending), result.endings.get(ending, 0), f"e-{ending}") for ending in Ending]
+
+
+def endings_legend(results: Sequence[EvalResult]) -> Markup:
+    """Swatches of the endings that occur."""
+    seen = [ending for ending in Ending if any(result.endings.get(ending) for result in results)]
+    return legend({ending_words(ending): f"e-{ending}" for ending in seen})
 
 
 def _spreads(report: RunsReport) -> Iterator[Markup]:
@@ -230,49 +243,40 @@ def _spreads(report: RunsReport) -> Iterator[Markup]:
             if not most:
                 continue
             edges = charts.bin_edges(most)
+            bins = [(low if low else -1, high) for low, high in pairwise(edges)]  # the first has 0 too
             names = [name for name in ("right", "wrong") if name in counts]
-            binned = [[_between(counts[name], low, high) for low, high in _bins(edges)] for name in names]
+            binned = [
+                [sum(count for value, count in counts[name].items() if low < value <= high) for low, high in bins]
+                for name in names
+            ]
             title = f"{run.name}: {what} of right and wrong attempts"
             plot = charts.columns(names, edges, binned, title=title, x_label=f"{what}, as shares of each")
             yield figure(title, plot, legend(names), _attempts_of(place))
 
 
-def _bins(edges: Sequence[int]) -> list[tuple[int, int]]:
-    """A bin is above one edge, up to the next; the first has 0 too."""
-    return [(low if low else -1, high) for low, high in pairwise(edges)]
-
-
-def _between(counts: dict[int, int], low: int, high: int) -> int:
-    return sum(count for value, count in counts.items() if low < value <= high)
-
-
 def _spending(report: RunsReport) -> Iterator[Markup]:
+    spent = [(run.name, run.result.spending, run.result.cost) for run in report.runs]
     time = [
-        Bar(run.name, spent.seconds, spent.seconds_interval, _style(report, place), "#took")
-        for place, run in enumerate(report.runs)
-        if (spent := run.result.spending) is not None and spent.seconds is not None
+        Bar(name, one.seconds, one.seconds_interval, _style(report, place), "#took")
+        for place, (name, one, _) in enumerate(spent)
+        if one is not None and one.seconds is not None
+    ]
+    cost = [
+        Bar(name, one.right, one.right_interval, _style(report, place), "#took")
+        for place, (name, _, one) in enumerate(spent)
+        if one is not None and one.right is not None
     ]
     if time:
         plot = charts.bars(time, title="Time for each right answer", write=duration)
         yield figure("Time for each right answer, with 95% intervals", plot)
-    cost = [
-        Bar(run.name, one.right, one.right_interval, _style(report, place), "#took")
-        for place, run in enumerate(report.runs)
-        if (one := run.result.cost) is not None and one.right is not None
-    ]
     if cost:
-        yield figure(
-            "Cost of each right answer, with 95% intervals", charts.bars(cost, title="Cost of a right answer", write=money)
-        )
+        plot = charts.bars(cost, title="Cost of a right answer", write=money)
+        yield figure("Cost of each right answer, with 95% intervals", plot)
 
 
 def _style(report: RunsReport, place: int) -> str:
     """A colour of its own for each run, where there are several."""
     return f"s{place % 6}" if len(report.runs) > 1 else ""
-
-
-def _named(report: RunsReport) -> list[Markup]:
-    return [legend([run.name for run in report.runs])] if len(report.runs) > 1 else []
 
 
 def _attempts_of(place: int) -> Markup:

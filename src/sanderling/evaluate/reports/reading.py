@@ -5,16 +5,14 @@ model can write, becomes the replacement character); nothing else is changed, an
 """
 
 import json
-import re
 from collections.abc import Iterable
 from enum import StrEnum
 
+from sanderling.core.lenient import without_surrogates
 from sanderling.core.record import Node, NodeKind, Trajectory
 from sanderling.core.types import Ending
 from sanderling.evaluate.result import Record
 from sanderling.report.numbers import duration, ending_words
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Outcome(StrEnum):
@@ -23,6 +21,14 @@ class Outcome(StrEnum):
     CORRECT = "correct"
     WRONG = "wrong"
     UNSCORED = "unscored"
+
+    @property
+    def title_of_one(self) -> str:
+        """What stands above an episode of this outcome."""
+        return {"correct": "A right answer", "wrong": "A wrong answer", "unscored": "Not scored"}[self.value]
+
+
+OUTCOMES = {True: Outcome.CORRECT, False: Outcome.WRONG, None: Outcome.UNSCORED}
 
 
 class Step(Record):
@@ -40,7 +46,7 @@ class Step(Record):
 
 
 class Reading(Record):
-    """One episode, whole.
+    """One episode, whole; ``facts`` stand above its steps on a page.
 
     Example: ``reading_of(trajectory, "A right answer", correct=True)``
     """
@@ -48,83 +54,67 @@ class Reading(Record):
     title: str
     id: str
     question: str
-    expected: tuple[str, ...]
-    answer: str | None
     outcome: Outcome
-    ending: Ending | None
-    detail: str = ""
-    hops: int | None = None
-    model: str
-    seeds: str
-    seconds: float
+    facts: dict[str, str]
     steps: tuple[Step, ...]
 
 
 def reading_of(trajectory: Trajectory, title: str, *, correct: bool | None) -> Reading:
     """A trajectory's main branch and its rejected attempts, in the order they happened."""
     main = set(trajectory.path())
-    shown = [(i, node) for i, node in enumerate(trajectory.nodes) if i in main or node.rejected]
     steps: list[Step] = []
-    turn = 0
-    for index, node in shown:
-        counts = node.kind is NodeKind.TURN and index in main
-        turn += counts
-        steps.append(_step(node, turn if counts else None))
-    outcome = Outcome.UNSCORED if correct is None else Outcome.CORRECT if correct else Outcome.WRONG
-    seeds = trajectory.seeds
+    turns = 0
+    for index, node in enumerate(trajectory.nodes):
+        if index in main or node.rejected:
+            counts = node.kind is NodeKind.TURN and index in main
+            turns += counts
+            steps.append(_step(node, turns if counts else None))
+    seeds, question, detail = trajectory.seeds, trajectory.question, trajectory.detail
+    facts = {
+        "Expected": " / ".join(question.answers) or "unknown",
+        "Answered": trajectory.answer if trajectory.answer is not None else "nothing",
+        "Ended": ending_words(trajectory.ending or "unknown") + (f": {detail}" if detail else ""),
+        "Turns": str(turns),
+        "Hops": "" if question.hops is None else str(question.hops),
+        "Time": duration(trajectory.seconds),
+        "Model": trajectory.model,
+        "Episode": f"{trajectory.id} (run {seeds.run}, episode {seeds.episode}, attempt {seeds.attempt})",
+    }
     return Reading(
-        title=_clean(title),
-        id=_clean(trajectory.id),
-        question=_clean(trajectory.question.text),
-        expected=tuple(map(_clean, trajectory.question.answers)),
-        answer=None if trajectory.answer is None else _clean(trajectory.answer),
-        outcome=outcome,
-        ending=trajectory.ending,
-        detail=_clean(trajectory.detail),
-        hops=trajectory.question.hops,
-        model=_clean(trajectory.model),
-        seeds=f"run {seeds.run}, episode {seeds.episode}, attempt {seeds.attempt}",
-        seconds=trajectory.seconds,
+        title=without_surrogates(title),
+        id=without_surrogates(trajectory.id),
+        question=without_surrogates(question.text),
+        outcome=OUTCOMES[correct],
+        facts={name: without_surrogates(value) for name, value in facts.items() if value},
         steps=tuple(steps),
     )
 
 
 def pick_three(candidates: Iterable[tuple[Trajectory, bool | None]]) -> list[tuple[str, Trajectory, bool | None]]:
-    """Up to three (title, trajectory, verdict): a right answer, a wrong one, and an episode that ended in any other way.
-
-    Not chosen by hand: the right one is the longest of those handed in, the others are the first.
-    """
-    right: tuple[str, Trajectory, bool | None] | None = None
-    wrong = other = right
-    most = -1
+    """Up to three (title, trajectory, verdict): the first right answer, the first wrong one, the first without an answer."""
+    found: dict[str, tuple[Trajectory, bool | None]] = {}
+    titles = ("A right answer, the first", "A wrong answer, the first", "No answer of its own accord, the first")
     for trajectory, correct in candidates:
-        turns = sum(1 for _ in trajectory.turns()) if trajectory.leaf is not None else 0
-        if correct and turns > most:
-            right, most = ("A right answer, the longest", trajectory, correct), turns
-        elif correct is False and trajectory.ending is Ending.ANSWERED:
-            wrong = wrong or ("A wrong answer, the first", trajectory, correct)
-        elif not correct and trajectory.ending is not Ending.ANSWERED:
-            other = other or ("No answer of its own accord, the first", trajectory, correct)
-    return [found for found in (right, wrong, other) if found is not None]
+        answered = trajectory.ending is Ending.ANSWERED
+        if not answered or correct is not None:
+            found.setdefault(titles[0 if correct else 1 if answered else 2], (trajectory, correct))
+    return [(title, *found[title]) for title in titles if title in found]
 
 
 def _step(node: Node, turn: int | None) -> Step:
     parsed = node.kind is NodeKind.TURN and bool(node.think or node.calls or node.answer is not None)
+    calls = [f"{call.name} {json.dumps(call.arguments, ensure_ascii=False)}" for call in node.calls]
     return Step(
         kind=node.kind,
         turn=turn,
-        think=_clean((node.think or "").strip()),
-        calls=tuple(_clean(f"{call.name} {json.dumps(call.arguments, ensure_ascii=False)}") for call in node.calls),
-        answer=None if node.answer is None else _clean(node.answer),
-        text="" if parsed else _clean(node.text.strip("\n")),
+        think=without_surrogates((node.think or "").strip()),
+        calls=tuple(map(without_surrogates, calls)),
+        answer=None if node.answer is None else without_surrogates(node.answer),
+        text="" if parsed else without_surrogates(node.text.strip("\n")),
         statuses=tuple(f"{event.name}: {event.status.value}" for event in node.events),
         problems=node.problems,
         rejected=node.rejected,
     )
-
-
-def _clean(text: str) -> str:
-    return _SURROGATE.sub("\ufffd", text)
 
 
 _TITLES = {
@@ -139,18 +129,3 @@ _TITLES = {
 def step_title(step: Step) -> str:
     """What stands above a step on a page."""
     return f"Turn {step.turn}" if step.turn is not None else _TITLES.get(step.kind, "Rejected attempt")
-
-
-def reading_facts(reading: Reading) -> list[tuple[str, str]]:
-    """What stands above the steps on a page, without what is empty."""
-    pairs = {
-        "Expected": " / ".join(reading.expected) or "unknown",
-        "Answered": reading.answer if reading.answer is not None else "nothing",
-        "Ended": ending_words(reading.ending or "unknown") + (f": {reading.detail}" if reading.detail else ""),
-        "Turns": str(sum(step.turn is not None for step in reading.steps)),
-        "Hops": "" if reading.hops is None else str(reading.hops),
-        "Time": duration(reading.seconds),
-        "Model": reading.model,
-        "Episode": f"{reading.id} ({reading.seeds})",
-    }
-    return [(name, value) for name, value in pairs.items() if value]
