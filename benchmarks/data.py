@@ -20,10 +20,10 @@ from pathlib import Path
 from rich.console import Console
 
 from sanderling.core.chat import load_tokenizer
+from sanderling.data.dedupe import QA, question_groups
 from sanderling.data.pipeline.config import RECIPES, DataRun, find_data_recipe
 from sanderling.data.pipeline.run import NUMBERS, run_data
 from sanderling.data.resample import Schedule, resample
-from sanderling.data.similar import QA, question_groups
 from sanderling.recipes.tiny import SHIPPED_BASE
 from sanderling.runs.progress import Report
 from sanderling.runs.provenance import machine, peak_memory_mb

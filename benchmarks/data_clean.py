@@ -23,7 +23,7 @@ from typing import Any
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Trajectory, decode_record, decode_trajectory, encode_trajectory
-from sanderling.data.cleaning import RECIPES, Cleaner, CleanReport
+from sanderling.data.cleaning.cleaner import RECIPES, Cleaner, CleanReport
 from sanderling.data.cleaning.draft import Draft, Message, Round
 from sanderling.data.importing import open_trajectories
 from sanderling.runs.files import replace_file

@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from sanderling.data.dedupe import QA, THRESHOLD, question_groups
 from sanderling.data.questions import read_questions
-from sanderling.data.similar import QA, THRESHOLD, question_groups
 from sanderling.runs.provenance import machine
 
 HERE = Path(__file__).parent

@@ -10,9 +10,9 @@ from sanderling.cli.data import app
 from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Role
+from sanderling.data.dedupe import LEAST_THRESHOLD
 from sanderling.data.importing import open_trajectories
 from sanderling.data.pipeline.config import Deduping
-from sanderling.data.similar import LEAST_THRESHOLD
 from sanderling.runs.jsonl import write_trajectories
 
 

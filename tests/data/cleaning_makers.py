@@ -10,7 +10,7 @@ from sanderling.core.parse import parse_turn
 from sanderling.core.profiles import Profile, get_profile
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Role
-from sanderling.data.cleaning import Cleaner, CleaningRecipe, CleanReport, Outcome
+from sanderling.data.cleaning.cleaner import Cleaner, CleaningRecipe, CleanReport, Outcome
 
 DR_VENUS = get_profile("dr-venus-4b")
 PYTHON = ("PythonInterpreter", {"code": "1"})

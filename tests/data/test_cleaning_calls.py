@@ -24,7 +24,7 @@ from cleaning_makers import (
 from sanderling.core.grammar import check_final, check_turn
 from sanderling.core.record import NodeKind, Trajectory
 from sanderling.core.types import ToolCall
-from sanderling.data.cleaning import Cleaner, Reason, get_recipe
+from sanderling.data.cleaning.cleaner import Cleaner, Reason, get_recipe
 
 
 def cleaned(found: Trajectory) -> Trajectory:

@@ -26,7 +26,7 @@ from sanderling.core.profiles import ResultLayout, get_profile
 from sanderling.core.prompts import default_specs, render_question, render_system
 from sanderling.core.record import Node, NodeKind, Trajectory
 from sanderling.core.types import FixedClock, Role
-from sanderling.data.cleaning import CleaningRecipe, Outcome, Reason, get_recipe
+from sanderling.data.cleaning.cleaner import CleaningRecipe, Outcome, Reason, get_recipe
 
 
 class TestNormalise:

@@ -237,22 +237,6 @@ def test_a_change_of_the_same_size_is_another_run(lamps: Path, tmp_path: Path) -
     assert given.inputs() == before, "times do not count where the content does"
 
 
-def test_a_model_counts_by_its_address_and_not_by_how_patiently_it_is_asked(lamps: Path, tmp_path: Path) -> None:
-    def of(spec: str) -> str:
-        return json.dumps(layout(lamps, tmp_path / "out", f'judge.judges=["{spec}"]').inputs())
-
-    assert of("http://me:secret@host:1/v1?retries=3&timeout=9&context=5#m") == of("http://host:1/v1?context=5#m")
-    assert (
-        len({of("http://host:1/v1#m"), of("http://host:1/v1#n"), of("http://host:2/v1#m"), of("http://host:1/v1?context=5#m")})
-        == 4
-    )
-    model = tmp_path / "model"
-    shutil.copytree(SHIPPED_BASE, model)
-    before = of(str(model))
-    (model / "config.json").write_text((model / "config.json").read_text() + " ")
-    assert of(str(model)) != before
-
-
 @pytest.mark.parametrize("name", ["it's", 'a "quoted" one', "back\\slash", "naïve 河"])
 def test_any_name_of_a_tokenizer_or_source_will_do(lamps: Path, tmp_path: Path, name: str) -> None:
     shutil.copytree(SHIPPED_BASE, tmp_path / name)
@@ -303,34 +287,6 @@ def test_a_bucket_that_is_not_wanted_is_named_too(lamps: Path, tmp_path: Path) -
     last = json.loads((given.root / "left-out.jsonl").read_text().splitlines()[-1])
     assert (last["step"], last["id"], last["reason"], last["detail"]) == ("resample", "raw/some#9", "weight_0", "31 turns")
     assert told["steps"][5]["came_in"] == 7 and told["steps"][5]["went_out"] == 12
-
-
-def test_names_that_are_no_utf_8_are_names(lamps: Path, tmp_path: Path) -> None:
-    """Two files whose names differ in such bytes alone get ids of their own."""
-    odd, out = tmp_path / os.fsdecode(b"raw\xff"), tmp_path / os.fsdecode(b"out\xfe")
-    tokenizer = tmp_path / os.fsdecode(b"tokenizer\xfd")
-    shutil.move(lamps, odd)
-    shutil.copytree(SHIPPED_BASE, tokenizer)
-    for name in (b"a\xfe.jsonl", b"a\xff.jsonl"):
-        (odd / os.fsdecode(name)).write_text(json.dumps(numbered(name[1])) + "\n")
-    arguments = ["run", os.fspath(odd), "--out", os.fspath(out), "--tokenizer", os.fspath(tokenizer)]
-    for told in ("report is", "done before"):
-        done = CliRunner().invoke(app, arguments, catch_exceptions=False)
-        assert done.exit_code == 0 and told in done.output
-    ids = {one.id for one in open_trajectories(out / "1-imported.jsonl")}
-    assert {"raw\ufffd/a\ufffd#0", "raw\ufffd/a\ufffd~2#0"} < ids
-    assert json.loads((out / "data.json").read_text())["settings"]["tokenizer"] == os.fspath(tokenizer)
-    commands = (
-        ["stats", odd, "--json", tmp_path / "s.json", "--out", tmp_path / "s.html"],
-        ["clean", odd, "--out", tmp_path / "c.jsonl"],
-        ["dedupe", odd, "--out", tmp_path / "d.parquet", "--report", tmp_path / "d.json"],
-        ["contamination", odd, "--against", odd / os.fsdecode(b"a\xff.jsonl"), "--report", tmp_path / "e.json"],
-    )
-    with pytest.warns(UserWarning, match="left out are 1 entry"):
-        for command in commands:
-            assert CliRunner().invoke(app, [os.fspath(one) for one in command], catch_exceptions=False).exit_code == 0
-    assert json.loads((tmp_path / "s.json").read_text())[0]["name"] == odd.name
-    assert [one["benchmark"] for one in json.loads((tmp_path / "e.json").read_text())] == [os.fsdecode(b"a\xff#0")]
 
 
 def test_half_a_character_in_a_turn_is_no_damaged_marker(lamps: Path, tmp_path: Path) -> None:

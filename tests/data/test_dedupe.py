@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
-from sanderling.data.dedupe import Candidate, Prefer, Shares, dedupe, split
-from sanderling.data.similar import QA, question_groups
+from sanderling.data.dedupe import QA, Candidate, Prefer, Shares, dedupe, question_groups, split
 from sanderling.judge.verdict import Ruling
 
 LONG = "in which year was the first mayor of the northern river town born"

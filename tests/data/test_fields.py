@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
-from sanderling.data.fields import (
+from sanderling.data.questions import (
     Fields,
     named_columns,
     plain_text,
@@ -48,7 +48,6 @@ def test_lists_in_either_notation(items: list[str]) -> None:
         "['a', ",
         "[" * 5_000 + "]",
         "[__import__('os')]",
-        "['a', 'b'" + " " * 300_000 + "]",
     ],
 )
 def test_what_is_no_list_is_refused(value: str) -> None:

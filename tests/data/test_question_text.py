@@ -5,7 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sanderling.core.text import folded, normalised
-from sanderling.data.similar import QA, question_groups
+from sanderling.data.dedupe import QA, question_groups
 
 ODD = st.text(
     st.one_of(st.sampled_from("a5cC+#-−–.,'’/*^%$€ &;\u0301\u0327\u0338²½\u200b\u00ad京٥٫٬♯⁄\"(😀\u0345ŉﬁ"), st.characters()),

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sanderling.core.text import normalised, shingles
-from sanderling.data.similar import QA, question_groups, things_of
+from sanderling.data.dedupe import QA, question_groups, things_of
 
 WORDS = [
     "who",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import question_id
-from sanderling.data.fields import named_columns
+from sanderling.data.questions import named_columns
 from sanderling.evaluate.benchmarks.files import Loaded, Unread, load_benchmark
 from sanderling.evaluate.benchmarks.rows import Options, RowError, UnreadWhy, decrypted, looks_encrypted
 from sanderling.evaluate.benchmarks.table import BENCHMARKS, Cipher, get_benchmark

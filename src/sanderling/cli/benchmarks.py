@@ -101,8 +101,7 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print the counts for machines.")] = False,
 ) -> None:
     """Read a benchmark's file, decrypted where it is encrypted, and count; nothing is written but to --out."""
-    from sanderling.data.fields import named_columns
-    from sanderling.data.questions import write_questions
+    from sanderling.data.questions import named_columns, write_questions
     from sanderling.evaluate.benchmarks.files import check_figures, check_lines, load_benchmark
     from sanderling.evaluate.benchmarks.rows import Options
     from sanderling.evaluate.benchmarks.table import get_benchmark

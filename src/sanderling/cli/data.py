@@ -1,21 +1,19 @@
 """``sanderling data``: raw trajectories to supervision, step by step or in one run. Thin: the work is done in ``data/``."""
 
 import asyncio
-import difflib
 import json
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from sanderling.cli import exits
@@ -24,15 +22,12 @@ from sanderling.cli.options import (
     BUDGET,
     JUDGING,
     ConfigFile,
-    Faults,
     Judges,
     MaxCost,
     MaxTokens,
     Model,
     ProfileName,
-    Seed,
     Set,
-    Web,
     Worlds,
     or_help,
     settings,
@@ -43,12 +38,10 @@ from sanderling.cli.watch import show_retry
 from sanderling.core.config import load_config, read_config, to_toml
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
-from sanderling.core.record import Trajectory
 from sanderling.core.text import visible
-from sanderling.data.cleaning import CleaningRecipe, CleanReport, Reason, get_recipe
-from sanderling.data.dedupe import Prefer
+from sanderling.data.cleaning.cleaner import CleaningRecipe, CleanReport, clean_file, get_recipe
+from sanderling.data.dedupe import LEAST_THRESHOLD, THRESHOLD, Prefer
 from sanderling.data.importing import open_trajectories
-from sanderling.data.similar import LEAST_THRESHOLD, THRESHOLD
 from sanderling.judge.book import JudgeReport, Keep
 from sanderling.judge.opening import JudgeConfig, check_judges, opened_judges
 from sanderling.judge.prompts import DEFAULT_PROMPT, PROMPTS
@@ -61,67 +54,44 @@ from sanderling.train.row_source import Overlong
 
 app = typer.Typer(no_args_is_help=True, help="Turn raw trajectories into supervision.")
 
+_EXAMPLES, _LONGEST, _CELL = 8, 300, 110
+
+
+def _option(name: str, help: str, metavar: str | None = None, **more: Any) -> Any:
+    return typer.Option(name, help=help, metavar=metavar, **more)
+
+
 File = Annotated[
     Path, typer.Argument(metavar="FILE", help="Trajectories: a store (.jsonl), Parquet, or recorded files or a folder of them.")
 ]
-Out = Annotated[Path, typer.Option("--out", help="Where to write: .jsonl or .parquet.")]
-Threshold = Annotated[
-    float, typer.Option("--threshold", min=LEAST_THRESHOLD, max=1.0, help="Least similarity of a near-duplicate.")
-]
-ReportFile = Annotated[Path | None, typer.Option("--report", help="Write everything that was found, with both texts, as JSON.")]
-
-Verdicts = Annotated[
-    Path | None,
-    typer.Option(
-        "--verdicts",
-        help="A person's verdicts, which outweigh any judge: a CSV file of id,correct or, with that heading, of "
-        "question,answer,correct.",
-        rich_help_panel=JUDGING,
-    ),
-]
-Form = Annotated[
-    str,
-    typer.Option(
-        "--form", help=f"How a judging model is asked, and its reply read: {', '.join(PROMPTS)}.", rich_help_panel=JUDGING
-    ),
-]
+Out = Annotated[Path, _option("--out", "Where to write: .jsonl or .parquet.")]
+Threshold = Annotated[float, _option("--threshold", "Least similarity of a near-duplicate.", min=LEAST_THRESHOLD, max=1.0)]
+ReportFile = Annotated[Path | None, _option("--report", "Write everything that was found, with both texts, as JSON.")]
 Replies = Annotated[
-    int, typer.Option("--concurrency", min=1, help="A judging model's replies waited for at a time.", rich_help_panel=JUDGING)
+    int, _option("--concurrency", "Replies of judging models waited for at a time.", min=1, rich_help_panel=JUDGING)
 ]
 JudgePrices = Annotated[
     list[str] | None,
-    typer.Option(
+    _option(
         "--judge-price",
-        help="What a judging model costs per million tokens, as PROMPT,SAMPLED; one for all, or one for each in their order.",
+        "What a judging model costs per million tokens, as PROMPT,SAMPLED; one for all, or one for each in their order.",
         rich_help_panel=BUDGET,
     ),
 ]
 Cache = Annotated[
     Path | None,
-    typer.Option(
-        "--cache", help="Where models' replies are kept; in the user's cache directory by default.", rich_help_panel=BUDGET
-    ),
+    _option("--cache", "Where models' replies are kept; in the user's cache directory by default.", rich_help_panel=BUDGET),
 ]
-
-_BAR_SECONDS = 0.2
-_EXAMPLES = 8
-_LONGEST = 300
-_CELL = 110
 
 
 @app.command("import")
 def import_(
     sources: Annotated[
-        list[Path],
-        typer.Argument(metavar="SOURCE...", help="Files (.json, .jsonl, .parquet; also .gz, .bz2, .zst) or folders of them."),
+        list[Path], typer.Argument(metavar="SOURCE...", help=".json, .jsonl, .parquet, also .gz, or folders of them.")
     ],
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Trajectories go here: .jsonl or .parquet.")] = None,
-    questions: Annotated[
-        Path | None, typer.Option("--questions", metavar="FILE", help="Question sets go here: .jsonl.")
-    ] = None,
-    layout: Annotated[
-        str, typer.Option("--layout", metavar="NAME", help="Tried before all other layouts; file.py:name for one of your own.")
-    ] = "",
+    out: Annotated[Path | None, _option("--out", "Trajectories go here: .jsonl or .parquet.", "FILE")] = None,
+    questions: Annotated[Path | None, _option("--questions", "Question sets go here: .jsonl.", "FILE")] = None,
+    layout: Annotated[str, _option("--layout", "Tried before all others; file.py:name for your own.", "NAME")] = "",
 ) -> None:
     """Bring recorded trajectories and question sets into the record; layouts are recognised, none is asked for.
 
@@ -130,8 +100,8 @@ def import_(
     """
     from sanderling.data.importing import import_to
 
-    with _reading_bar() as progress:
-        written = import_to(sources, out, questions, progress, layout)
+    with _counting("reading", "Interrupted: nothing was written.") as describe:
+        written = import_to(sources, out, questions, lambda number: describe(f"reading: {number:,} records"), layout)
     found = written.report
     Console().print(found)
     if found.questions and questions is None:
@@ -148,26 +118,17 @@ def import_(
 @app.command("clean")
 def clean(
     file: File,
-    out: Annotated[Path | None, typer.Option("--out", help="Where kept ones go: .jsonl or .parquet.")] = None,
-    recipe: Annotated[
-        str, typer.Option("--recipe", help="dr-venus, literesearcher, agentcpm, minimal, or a TOML file.")
-    ] = "dr-venus",
-    profile: Annotated[str, typer.Option("--profile", help="The agent to clean for; the recipe's own by default.")] = "",
+    out: Annotated[Path | None, _option("--out", "Where kept ones go: .jsonl or .parquet.")] = None,
+    recipe: Annotated[str, _option("--recipe", "dr-venus, literesearcher, agentcpm, minimal, or TOML.")] = "dr-venus",
+    profile: Annotated[str, _option("--profile", "The agent to clean for; the recipe's own by default.")] = "",
     sets: Set = None,
-    explained: Annotated[
-        str | None, typer.Option("--explain", metavar="ID", help="Show one trajectory step by step, and write nothing.")
-    ] = None,
-    workers: Annotated[
-        int,
-        typer.Option(
-            "--workers", min=1, help="Processes that clean, beside the one that reads; more than free cores gain nothing."
-        ),
-    ] = 1,
-    examples: Annotated[bool, typer.Option("--examples", help="Print an example of everything that was done.")] = False,
+    explained: Annotated[str | None, _option("--explain", "Show one trajectory step by step; write nothing.", "ID")] = None,
+    workers: Annotated[int, _option("--workers", "Processes that clean, beside the one that reads.", min=1)] = 1,
+    examples: Annotated[bool, _option("--examples", "Print an example of everything that was done.")] = False,
 ) -> None:
     """Clean trajectories by a recipe; every dropped one is kept beside them with its reason."""
     from sanderling.data.cleaning.explain import explain
-    from sanderling.data.cleaning.files import clean_file
+    from sanderling.data.show import find_trajectory
 
     def read(sets: Sequence[str]) -> CleaningRecipe:
         if recipe.endswith(".toml"):
@@ -177,7 +138,7 @@ def clean(
     chosen = or_help(read, sets)
     target = get_profile(profile or chosen.profile)
     if explained is not None:
-        Console().print(explain(_find(file, explained), chosen, target))
+        Console().print(explain(find_trajectory(file, id=explained), chosen, target))
         return
     if out is None:
         raise UserError("Name the file that kept trajectories go to with --out, or one trajectory with --explain.")
@@ -199,23 +160,12 @@ def clean(
         f"{report.came_in:,} came in, {report.kept:,} kept ({done.out}; {report.changed:,} changed){left}. "
         f"Report: {done.report_file}"
     )
-    if silent := report.reasons.get(Reason.NO_REASONING.value, 0):
+    if silent := report.reasons.get("no_reasoning", 0):
         Console().print(
             f"{silent:,} were dropped because their turns show no reasoning, which the profile's agents are trained to write: "
             "use a teacher that shows it, or keep them as they are with --recipe minimal.",
             highlight=False,
         )
-
-
-def _find(file: Path, id: str) -> Trajectory:
-    ids: list[str] = []
-    for trajectory in open_trajectories(file):
-        if trajectory.id == id:
-            return trajectory
-        ids.append(trajectory.id)
-    near = difflib.get_close_matches(id, ids, n=1, cutoff=0.0)
-    hint = f"did you mean {near[0]!r}?" if near else "it holds none at all."
-    raise UserError(f"{file} holds no trajectory {id!r}: {hint}")
 
 
 def _print_steps(report: CleanReport) -> None:
@@ -245,14 +195,24 @@ def judge(
     file: File,
     out: Out,
     judges: Judges = None,
-    keep: Annotated[Keep, typer.Option("--keep", help="Write all, each with its verdict, or the correct ones.")] = Keep.ALL,
-    verdicts: Verdicts = None,
+    keep: Annotated[Keep, _option("--keep", "Write all, each with its verdict, or the correct ones.")] = Keep.ALL,
+    verdicts: Annotated[
+        Path | None,
+        _option(
+            "--verdicts",
+            "A person's verdicts, which outweigh any judge: CSV of id,correct, or headed question,answer,correct.",
+            rich_help_panel=JUDGING,
+        ),
+    ] = None,
     concurrency: Replies = 8,
     price: JudgePrices = None,
     max_tokens: MaxTokens = None,
     max_cost: MaxCost = None,
     cache: Cache = None,
-    form: Form = DEFAULT_PROMPT,
+    form: Annotated[
+        str,
+        _option("--form", f"How a judging model is asked, and its reply read: {', '.join(PROMPTS)}.", rich_help_panel=JUDGING),
+    ] = DEFAULT_PROMPT,
 ) -> None:
     """Say of every trajectory whether its own answer is right; what cannot be told is unscored, with a reason.
 
@@ -327,12 +287,10 @@ def _rulings(report: JudgeReport) -> str:
 def dedupe(
     file: File,
     out: Out,
-    keep: Annotated[int, typer.Option("--keep", min=1, help="Most trajectories of one question.")] = 1,
-    prefer: Annotated[Prefer, typer.Option("--prefer", help="Which of those that are equally right.")] = Prefer.SHORTEST,
+    keep: Annotated[int, _option("--keep", "Most trajectories of one question.", min=1)] = 1,
+    prefer: Annotated[Prefer, _option("--prefer", "Which of those that are equally right.")] = Prefer.SHORTEST,
     threshold: Threshold = THRESHOLD,
-    by_answers: Annotated[
-        bool, typer.Option("--by-answers/--by-text", help="Whether questions whose known answers differ are different ones.")
-    ] = True,
+    by_answers: Annotated[bool, _option("--by-answers/--by-text", "Whether other known answers make other questions.")] = True,
     report: ReportFile = None,
 ) -> None:
     """Keep the best trajectory of each question and of its near-duplicates: judged right, answered, then by length."""
@@ -353,15 +311,11 @@ def dedupe(
 
 @app.command("contamination")
 def contamination(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Trajectories or questions, in any layout that can be imported.")
-    ],
-    against: Annotated[list[Path], typer.Option("--against", metavar="FILE", help="A benchmark's questions; repeatable.")],
-    out: Annotated[Path | None, typer.Option("--out", help="Write what was not recognised: .jsonl.")] = None,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Trajectories or questions, in any layout.")],
+    against: Annotated[list[Path], _option("--against", "A benchmark's questions; repeatable.", "FILE")],
+    out: Annotated[Path | None, _option("--out", "Write what was not recognised: .jsonl.")] = None,
     report: ReportFile = None,
-    read: Annotated[
-        bool, typer.Option("--read", help="Look for the benchmarks' questions in what the agents read, too.")
-    ] = False,
+    read: Annotated[bool, _option("--read", "Look for the benchmarks' questions in what the agents read, too.")] = False,
     threshold: Threshold = THRESHOLD,
 ) -> None:
     """Find questions that benchmarks ask as well: the same words, nearly, contained, or alike with the same answer."""
@@ -391,15 +345,12 @@ def contamination(
 @app.command("split")
 def split(
     file: File,
-    out: Annotated[Path, typer.Option("--out", help="Directory of the parts, NAME.jsonl each.")],
-    share: Annotated[str, typer.Option("--share", help="Names and shares of questions.")] = "train=0.95,validation=0.05",
-    seed: Annotated[int, typer.Option("--seed", help="Of the hash that decides.")] = 0,
+    out: Annotated[Path, _option("--out", "Directory of the parts, NAME.jsonl each.")],
+    share: Annotated[str, _option("--share", "Names and shares of questions.")] = "train=0.95,validation=0.05",
+    seed: Annotated[int, _option("--seed", "Of the hash that decides.")] = 0,
     threshold: Threshold = THRESHOLD,
     by_answers: Annotated[
-        bool,
-        typer.Option(
-            "--by-answers/--by-text", help="Whether near-duplicates with different answers may be apart: for templates."
-        ),
+        bool, _option("--by-answers/--by-text", "Whether near-duplicates with other answers may be apart.")
     ] = False,
 ) -> None:
     """Share out trajectories so that no question stands in two parts; adding rows later moves no other."""
@@ -417,13 +368,11 @@ def split(
 def resample(
     file: File,
     out: Out,
-    thresholds: Annotated[
-        str, typer.Option("--thresholds", help="Turns at which a bucket ends, ascending; so many are still in it.")
-    ] = "50,100",
-    weights: Annotated[str, typer.Option("--weights", help="Copies in each bucket, one more than thresholds.")] = "1,2,5",
-    seed: Annotated[int, typer.Option("--seed", help="Of the order.")] = 0,
+    thresholds: Annotated[str, _option("--thresholds", "Most turns of each bucket, ascending.")] = "50,100",
+    weights: Annotated[str, _option("--weights", "Copies in each bucket, one more than thresholds.")] = "1,2,5",
+    seed: Annotated[int, _option("--seed", "Of the order.")] = 0,
 ) -> None:
-    """Repeat trajectories by their turns, shuffled, copies of one never side by side where that is possible."""
+    """Repeat trajectories by their turns, shuffled, copies of one not side by side where there are others between."""
     from sanderling.data.resample import Schedule, resample_file
 
     check_places([file], [out])
@@ -436,11 +385,6 @@ def resample(
     shares.add_section()
     shares.add_row("all", "", f"{came_in:,}", "", f"{written:,}", "")
     show(shares)
-    if result.like_copies:
-        show(
-            f"{result.like_copies:,} ids end as those of copies do: if this file was resampled before, "
-            "resample the one it was made from instead."
-        )
     if result.neighbours:
         show(f"{result.neighbours} copies stand side by side: too few other trajectories to keep them apart.")
 
@@ -455,13 +399,11 @@ def _numbers(text: str, option: str) -> tuple[int, ...]:
 @app.command("rows")
 def rows(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Cleaned trajectories.")],
-    tokenizer: Annotated[Path, typer.Option("--tokenizer", help="A directory with tokenizer.json.")],
-    profile: Annotated[str, typer.Option("--profile", help="How messages become tokens, such as dr-venus-4b.")],
-    out: Annotated[Path, typer.Option("--out", metavar="ROWS.parquet", help="Where to write.")],
-    max_tokens: Annotated[int | None, typer.Option("--max-tokens", min=1, help="A row's limit; the profile's context.")] = None,
-    overlong: Annotated[
-        Overlong, typer.Option("--overlong", help="Beyond it: drop; cut observations in their middle; split at turns.")
-    ] = Overlong.DROP,
+    tokenizer: Annotated[Path, _option("--tokenizer", "A directory with tokenizer.json.")],
+    profile: Annotated[str, _option("--profile", "How messages become tokens, such as dr-venus-4b.")],
+    out: Annotated[Path, _option("--out", "Where to write.", "ROWS.parquet")],
+    max_tokens: Annotated[int | None, _option("--max-tokens", "A row's limit; the profile's context.", min=1)] = None,
+    overlong: Annotated[Overlong, _option("--overlong", "Beyond it: drop; cut observations; split at turns.")] = Overlong.DROP,
 ) -> None:
     """Turn trajectories into rows of tokens with their loss mask; what makes no row is counted with its reason."""
     from sanderling.train.row_source import rows_of_file
@@ -486,12 +428,9 @@ def rows(
 @app.command("stats")
 def stats(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Trajectories; several are shown side by side.")],
-    out: Annotated[Path | None, typer.Option("--out", metavar="PAGE.html", help="Write a page with plots.")] = None,
-    json_out: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures for machines.")] = None,
-    tokenizer: Annotated[
-        Path | None, typer.Option("--tokenizer", help="A directory with tokenizer.json: lengths in its tokens, else in words.")
-    ] = None,
-    title: Annotated[str, typer.Option("--title", help="Of the page.")] = "Trajectories",
+    out: Annotated[Path | None, _option("--out", "Write a page with plots.", "PAGE.html")] = None,
+    json_out: Annotated[Path | None, _option("--json", "Write the figures for machines.", "FILE")] = None,
+    tokenizer: Annotated[Path | None, _option("--tokenizer", "A directory with tokenizer.json: count its tokens.")] = None,
 ) -> None:
     """Count turns, lengths, tools, endings, scripts and verdicts, in a table and on a page with plots."""
     from sanderling.core.chat import load_tokenizer
@@ -499,39 +438,32 @@ def stats(
     from sanderling.runs.provenance import command_line
 
     check_places([*files, *([tokenizer] if tokenizer is not None else [])], [place for place in (out, json_out) if place])
-    console = Console()
-    counted = tokenizer and load_tokenizer(tokenizer)
-    names = Counter(file.stem for file in files)
+    counted, names = tokenizer and load_tokenizer(tokenizer), Counter(file.stem for file in files)
     portraits = []
     for file in files:
         name = file.stem if names[file.stem] == 1 else f"{file.resolve().parent.name}/{file.stem}"
-        with console.status(f"reading {escape(visible(name))}"):
-            portraits.append(portray(name, open_trajectories(file), counted))
-    console.print(figures_table(portraits))
+        portraits.append(portray(name, open_trajectories(file), counted))
+    Console().print(figures_table(portraits))
     if json_out is not None:
         replace_file(json_out, json.dumps([one.as_json() for one in portraits], indent=1, ensure_ascii=False) + "\n")
     if out is not None:
-        replace_file(out, data_page(title, portraits, command=command_line()))
+        replace_file(out, data_page("Trajectories", portraits, command=command_line()))
         show(f"The page is {out}.")
 
 
 @app.command("run")
 def run(
     sources: Annotated[list[Path], typer.Argument(metavar="SOURCES...", help="Raw files or folders of them, in any layout.")],
-    out: Annotated[Path, typer.Option("--out", help="Directory of the run.")],
-    recipe: Annotated[
-        str, typer.Option("--recipe", help="dr-venus, literesearcher, agentcpm, or a TOML file with other settings.")
-    ] = "dr-venus",
-    tokenizer: Annotated[
-        Path | None, typer.Option("--tokenizer", help="A directory with tokenizer.json; without it no rows are made.")
-    ] = None,
+    out: Annotated[Path, _option("--out", "Directory of the run.")],
+    recipe: Annotated[str, _option("--recipe", "dr-venus, literesearcher, agentcpm, or a TOML file.")] = "dr-venus",
+    tokenizer: Annotated[Path | None, _option("--tokenizer", "A directory with tokenizer.json; else no rows.")] = None,
     sets: Set = None,
     concurrency: Replies = 8,
     price: JudgePrices = None,
     max_tokens: MaxTokens = None,
     max_cost: MaxCost = None,
     cache: Cache = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Delete what the directory holds and begin again.")] = False,
+    fresh: Annotated[bool, _option("--fresh", "Delete what the directory holds and begin again.")] = False,
 ) -> None:
     """Import, clean, judge, dedupe, split, resample, make rows, and report; steps that are done are skipped.
 
@@ -547,20 +479,20 @@ def run(
     config = or_help(lambda others: find_data_recipe(recipe, others), sets)
     if tokenizer is not None:
         config = config.model_copy(update={"tokenizer": tokenizer})
-    chosen = DataRun(tuple(sources), out, config)
+    chosen = DataRun(sources, out, config)
     chosen.check()
     budget = BudgetConfig(max_tokens=max_tokens, max_cost=max_cost, cache=cache)
     read_prices(price or [], sum(map(names_model, config.judge.judges)), max_cost)  # what is wrong is told before the work
     if fresh:
         clear_run(out, sources)
-    console = Console()
 
     def opened(specs: Sequence[str], run: Path) -> AbstractAsyncContextManager[Judge]:
         config = JudgeConfig(judges=tuple(specs), prices=tuple(price or ()))
         return _judge(config, Spending(run, budget), concurrency)
 
+    report = Report(Console())
     try:
-        run_data(chosen, Report(console), command_line(), write_rows=rows_of_file, open_judges=opened, concurrency=concurrency)
+        run_data(chosen, report, command_line(), write_rows=rows_of_file, open_judges=opened, concurrency=concurrency)
     except OpenVerdictsError as error:
         show(str(error), error=True)
         raise typer.Exit(exits.UNFINISHED) from None
@@ -572,18 +504,12 @@ def run(
 @app.command("generate")
 def generate(
     questions: Annotated[Path, typer.Argument(metavar="QUESTIONS", help="A file of questions with their answers (.jsonl).")],
-    out: Annotated[Path, typer.Option("--out", help="The store of trajectories (.jsonl); the same one goes on.")],
+    out: Annotated[Path, _option("--out", "The store of trajectories (.jsonl); the same one goes on.")],
     model: Model = None,
     profile: ProfileName = None,
     world: Worlds = None,
-    web: Web = None,
-    faults: Faults = None,
     judges: Judges = None,
-    attempts: Annotated[int | None, typer.Option("--attempts", min=1, help="At each question; 1 by default.")] = None,
-    seed: Seed = None,
-    price: Annotated[
-        str | None, typer.Option("--price", help="Of the teacher, per million: PROMPT,SAMPLED.", rich_help_panel=BUDGET)
-    ] = None,
+    attempts: Annotated[int | None, _option("--attempts", "At each question; 1 by default.", min=1)] = None,
     max_tokens: MaxTokens = None,
     max_cost: MaxCost = None,
     progress: ShowProgress = True,
@@ -595,9 +521,8 @@ def generate(
     Killed, stopped or out of budget, the same command goes on and repeats nothing, unfinished episodes included. Exit status: 3
     when a budget was spent or attempts met outages, 130 after Ctrl-C; a second Ctrl-C interrupts at once.
     """
-    agent = {"model": model, "profile": profile, "worlds": world or None, "web": web, "faults": faults, "seed": seed}
-    given = {"questions": questions, "out": out, "attempts": attempts, "judge.judges": judges or None, "agent.price": price}
-    given |= {f"agent.{key}": value for key, value in agent.items()}
+    given = {"questions": questions, "out": out, "attempts": attempts, "judge.judges": judges or None}
+    given |= {"agent.model": model, "agent.profile": profile, "agent.worlds": world or None}
     given |= {"budget.max_tokens": max_tokens, "budget.max_cost": max_cost}
     if unfinished := generated(settings(GenerateConfig, file, sets, given), "generating", progress=progress):
         raise typer.Exit(unfinished)
@@ -614,32 +539,6 @@ def _counting(title: str, interrupted: str) -> Iterator[Callable[[str], None]]:
         except KeyboardInterrupt:
             bar.console.print(interrupted)
             raise typer.Exit(exits.INTERRUPTED) from None
-
-
-@contextmanager
-def _reading_bar() -> Iterator[Callable[[int, int, int], None]]:
-    """A bar over the bytes of all sources, with the records that were met."""
-    columns = (
-        SpinnerColumn(),
-        TextColumn("reading"),
-        BarColumn(),
-        DownloadColumn(),
-        TextColumn("{task.fields[records]:,} records"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    moved, met = 0.0, 0
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading", total=None, records=0)
-
-        def report(done: int, total: int, records: int) -> None:
-            nonlocal moved, met
-            now, met = time.monotonic(), max(met, records)
-            if done >= total or now - moved >= _BAR_SECONDS:
-                moved = now
-                bar.update(task, completed=done, total=total, records=met)
-
-        yield report
 
 
 def _percent(part: int, whole: int) -> str:

@@ -256,7 +256,7 @@ def report(
 
 
 def _load(key: str, file: Path, split: str, columns: str, canary: str) -> "tuple[Benchmark, Loaded]":
-    from sanderling.data.fields import named_columns
+    from sanderling.data.questions import named_columns
     from sanderling.evaluate.benchmarks.files import load_benchmark
     from sanderling.evaluate.benchmarks.rows import Options
     from sanderling.evaluate.benchmarks.table import get_benchmark

@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
-from sanderling.data.show import show_file
+from sanderling.data.show import find_trajectory, render
 
 
 def show(
@@ -16,13 +17,8 @@ def show(
         ),
     ],
     id: Annotated[str | None, typer.Option("--id", help="Print the trajectory with this id.")] = None,
-    index: Annotated[
-        int | None, typer.Option("--index", min=0, help="Print the trajectory at this place, from 0; without it, the first.")
-    ] = None,
+    index: Annotated[int, typer.Option("--index", min=0, help="Print the trajectory at this place, from 0.")] = 0,
     full: Annotated[bool, typer.Option("--full", help="Print reasoning and observations whole.")] = False,
-    credit: Annotated[
-        Path | None, typer.Option("--credit", help="OUT/credit/STEP.jsonl of train rl: tell each turn's gain and credit.")
-    ] = None,
 ) -> None:
     """Print a trajectory: question, turns, observations in short, answer, ending, usage."""
-    show_file(file, id=id, index=index, full=full, credit=credit)
+    Console().print(render(find_trajectory(file, id=id, index=index), full=full))

@@ -293,11 +293,3 @@ class CreditLine(Frozen):
     credit: CreditParts
     version: int | None = None
     """Updates behind the weights that gains were measured under, the same for a whole group; older files do not say."""
-
-    def facts(self, turn: int) -> list[str]:
-        """What is to be said of a turn (from 0), in a few words each."""
-        gain, parts = self.gains[turn], {name: value[turn] for name, value in self.credit}
-        split = ", ".join(f"{name} {value:+.2f}" for name, value in parts.items() if value)
-        facts = [] if gain is None else [f"gain {gain:+.2f}"]
-        facts.append(f"credit {sum(parts.values()):+.2f}" + (f" ({split})" if ", " in split else ""))
-        return facts + ["malformed"] * self.malformed[turn] + ["no positive credit"] * self.capped[turn]

@@ -3,7 +3,7 @@
 Four kinds, strongest first: *exact* (the same words), *near* (shingles similar to 0.7), *contained* (a run of 13 words of the
 benchmark's question stands in ours, as the field checks; a shorter question is looked for whole, from 6 words on, or 10
 characters of scripts without spaces), *similar, same answer* (similar to 0.5, and an accepted answer in common). A run that
-more than ten *different* questions share is phrasing and counts for nothing; a whole question always counts.
+more than ten *different* questions share is phrasing and counts for nothing.
 
 Paraphrases and translations are not found; of similar ones at 0.5 one in eight is missed.
 """
@@ -19,9 +19,9 @@ from typing import NamedTuple
 from sanderling.core.errors import UserError
 from sanderling.core.record import NodeKind, Question, Trajectory, encode_record, encode_trajectory
 from sanderling.core.text import normalised, question_tokens
+from sanderling.data.dedupe import THRESHOLD, NearIndex
 from sanderling.data.importing import Import
 from sanderling.data.questions import read_questions
-from sanderling.data.similar import THRESHOLD, NearIndex
 from sanderling.runs.jsonl import Lines
 
 RUN = 13
@@ -61,10 +61,8 @@ class Benchmarks:
         self._questions: list[tuple[str, Question, frozenset[str]]] = []
         self._exact: dict[str, int] = {}
         self._index = NearIndex()
+        # By length: runs of words, and the different questions that hold them (no more than show that one is phrasing).
         self._runs: dict[int, dict[str, list[int]]] = {}
-        """By length: runs of words, and the different questions that hold them (no more than tell that one is phrasing)."""
-        self._lengths: dict[str, set[int]] = {}
-        """By their first run: how many words questions have that are longer than it."""
 
     def __len__(self) -> int:
         return len(self._questions)
@@ -79,15 +77,14 @@ class Benchmarks:
                 continue
             size = RUN
             if len(words) < RUN:  # looked for whole, if it has enough words to tell it
-                characters = sum(len(word) == 1 and not word.isascii() for word in words)
-                fewest = _FEWEST_CHARACTERS if 2 * characters > len(words) else _FEWEST_WORDS
-                size = len(words) if len(words) >= fewest else 0
-            for run in set(_runs(words, size)) if size else ():
+                unspaced = 2 * sum(len(word) == 1 and not word.isascii() for word in words) > len(words)
+                size = len(words)
+                if size < (_FEWEST_CHARACTERS if unspaced else _FEWEST_WORDS):
+                    continue
+            for run in set(_runs(words, size)):
                 holders = self._runs.setdefault(size, {}).setdefault(run, [])
                 if len(holders) <= _COMMON:
                     holders.append(number)
-            if len(words) > RUN:
-                self._lengths.setdefault(" ".join(words[:RUN]), set()).add(len(words))
 
     def check(self, id: str, question: Question) -> Hit | None:
         """The strongest sign that a benchmark asks this; None without any."""
@@ -116,21 +113,15 @@ class Benchmarks:
         return None
 
     def _contained(self, words: list[str]) -> tuple[int, str] | None:
-        """A question of which a telling run stands in these words, or a whole one that begins with phrasing, and that text."""
+        """A question of which a telling run stands in these words, and that run."""
         for size in sorted(self._runs, reverse=True):
-            for start, run in enumerate(_runs(words, size)):
+            for run in _runs(words, size):
                 holders = self._runs[size].get(run, [])
                 if 0 < len(holders) <= _COMMON:
                     return holders[0], run
-                for length in (RUN, *sorted(self._lengths.get(run, ()), reverse=True)) if holders else ():
-                    text = " ".join(words[start : start + length])
-                    if text in self._exact:
-                        return self._exact[text], text
         return None
 
-    def _hit(
-        self, id: str, kind: Kind, question: Question, number: int, *, similarity: float | None = None, run: str = ""
-    ) -> Hit:
+    def _hit(self, id: str, kind: Kind, question: Question, number: int, similarity: float | None = None, run: str = "") -> Hit:
         (name, theirs, known), own = self._questions[number], _answers(question)
         same = bool(own & known) if own and known else None
         return Hit(id, kind, question.text, name, theirs.text, similarity, run, same)
@@ -181,16 +172,8 @@ def check_file(
 
 
 def _rows(source: Path) -> Iterator[Trajectory | Question]:
-    """The trajectories of a file, or its questions."""
+    """The trajectories of a file, and its questions."""
     if not source.exists():
         raise UserError(f"There is no file {source}: give trajectories or questions.")
-    if source.is_file() and not source.stat().st_size:
-        return  # what a step that kept nothing leaves
-    kind: type[Trajectory] | type[Question] | None = None
-    for found in Import(source):
-        kind = kind or type(found)
-        if not isinstance(found, kind):
-            raise UserError(
-                f"{source} holds trajectories and questions: part them with sanderling data import --questions, and check each."
-            )
-        yield found
+    if source.is_dir() or source.stat().st_size:  # a step that kept nothing leaves an empty file
+        yield from Import(source)

@@ -22,8 +22,8 @@ from sanderling.core.parse import ParseProblem, parse_turn
 from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory, question_id
 from sanderling.core.text import visible
 from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
-from sanderling.data.fields import ANSWER_KEYS, NAMES, SURE_QUESTION_KEYS, masked_urls, rest
-from sanderling.data.messages import ChatMessage, Speaker, as_json, calls_in, read_message
+from sanderling.data.messages import ChatMessage, Speaker, as_json, calls_in, messages_in, read_message
+from sanderling.data.questions import ANSWER_KEYS, NAMES, SURE_QUESTION_KEYS, masked_urls, rest
 from sanderling.data.transcripts import calls_in_words, result_text
 
 _EXAMPLE_CHARS = 160
@@ -39,20 +39,13 @@ class ImportReport:
     ``entries == trajectories + questions + unread``.
     """
 
-    files: int = 0
-    """Files that held at least one entry in a known layout."""
-    entries: int = 0
-    """Lines, rows or list items met in these files."""
-    unread: int = 0
-    """Entries that could not be read or are in no known layout."""
-    odd: Counter[str] = field(default_factory=Counter)
-    """Odd things by code; codes ``turn:...`` come from the parser of turns."""
-    examples: dict[str, str] = field(default_factory=dict)
-    """Of each code, where it was first met, and how it looked."""
-    layouts: dict[str, Counter[str]] = field(default_factory=dict)
-    """By layout: ``trajectories``, ``questions``, ``messages``, of these ``kept`` (in a node of a known kind) and ``raw``."""
-    layout: str = ""
-    """Whose entry is being read: what the message counts go to."""
+    files: int = 0  # that held at least one entry in a known layout
+    entries: int = 0  # lines, rows or list items met in these files
+    unread: int = 0  # of these, what could not be read or is in no known layout
+    odd: Counter[str] = field(default_factory=Counter)  # by code; codes ``turn:...`` come from the parser of turns
+    examples: dict[str, str] = field(default_factory=dict)  # of each code, where it was first met, and how it looked
+    layouts: dict[str, Counter[str]] = field(default_factory=dict)  # counts by layout: ``_OF_LAYOUT``
+    layout: str = ""  # whose entry is being read
 
     def add(self, code: str, where: str, what: object = "", count: int = 1) -> None:
         self.odd[code] += count
@@ -86,49 +79,54 @@ class ImportReport:
 
     def as_json(self) -> dict[str, Any]:
         odd = [{"code": code, "count": self.odd[code], "example": self.examples[code]} for code in sorted(self.odd)]
-        layouts = [
-            {"layout": name} | {what: counts[what] for what in _OF_LAYOUT}
-            for name, counts in sorted(self.layouts.items())
-            if counts.total()
-        ]
+        met = [(name, counts) for name, counts in sorted(self.layouts.items()) if counts.total()]
+        layouts = [{"layout": name} | {what: counts[what] for what in _OF_LAYOUT} for name, counts in met]
         return {what: getattr(self, what) for what in _COUNTS} | {"odd": odd, "layouts": layouts}
 
     def __rich__(self) -> RenderableType:
-        told, tables = self.as_json(), [Table("what", "count", title="Import")]
+        found, counts = self.as_json(), Table("what", "count", title="Import")
         for name in _COUNTS:
-            tables[0].add_row(name, f"{told[name]:,}")
-        if told["layouts"]:
-            tables.append(Table("layout", *_OF_LAYOUT))
-        for one in told["layouts"]:
-            tables[-1].add_row(one["layout"], *(f"{one[what]:,}" for what in _OF_LAYOUT))
-        if told["odd"]:
-            tables.append(Table("odd", "count", "first seen"))
-        for one in told["odd"]:
-            tables[-1].add_row(visible(one["code"]), f"{one['count']:,}", Text(visible(one["example"])))
-        return Group(*tables)
+            counts.add_row(name, f"{found[name]:,}")
+        layouts, odd = Table("layout", *_OF_LAYOUT), Table("odd", "count", "first seen")
+        for one in found["layouts"]:
+            layouts.add_row(one["layout"], *(f"{one[what]:,}" for what in _OF_LAYOUT))
+        for one in found["odd"]:
+            odd.add_row(visible(one["code"]), f"{one['count']:,}", Text(visible(one["example"])))
+        return Group(counts, *(table for table in (layouts, odd) if table.row_count))
 
 
 _WRAPPED = "<tool_response>"
-_ENDINGS = {said: Ending[name] for said, name in NAMES["endings"].items()}
-"""What files say in ``termination``."""
+_ENDINGS = {said: Ending[name] for said, name in NAMES["endings"].items()}  # what files say in ``termination``
 
 
 def conversation(
     entry: Mapping[str, Any],
-    messages: Sequence[Any],
+    messages: Sequence[Any] | str,
     id: str,
     notes: ImportReport,
     *,
     question: str | None = None,
     answers: tuple[str, ...] = (),
     held: Iterable[str] = (),
+    prompts: Iterable[str] = (),
     nodes: Sequence[Node] | None = None,
 ) -> Trajectory:
-    """A trajectory of a list of messages, or of finished ``nodes``.
+    """A trajectory of messages, or of those in the field so named, or of finished ``nodes``.
 
     ``question``: what the file calls so; None: its first user message. The question's id is made of its text, so that rollouts
-    of one question share it. ``held``: the entry's fields that need not stay in ``meta``.
+    of one question share it. ``held``: the entry's fields that need not stay in ``meta``. ``prompts``: fields that a system
+    prompt may stand in beside the messages.
     """
+    kept = set(held)
+    if isinstance(messages, str):
+        kept.add(messages)
+        messages = messages_in(entry, messages) or []
+        first = messages[0] if messages else None
+        has_one = isinstance(first, dict) and first.get("role", first.get("from")) in ("system", "developer")
+        key = None if has_one else next((key for key in prompts if isinstance(entry.get(key), str) and entry[key]), None)
+        if key is not None:
+            kept.add(key)
+            messages = [{"role": "system", "content": entry[key]}, *messages]
     if nodes is None:
         chain = _Chat(id, notes)
         spread = [(index, said) for index, message in enumerate(messages) for said in read_message(message)]
@@ -141,7 +139,6 @@ def conversation(
         question = next((node.text for node in nodes if node.kind is NodeKind.QUESTION), "")
     if not question.strip():
         notes.add("no_question", id)
-    kept = set(held)
     if not answers:  # an answer that is not text, in whatever form, stays in ``meta``
         kept -= {key for key in ANSWER_KEYS if entry.get(key)}
     # What an environment says after the answer ("episode finished") hangs off the episode's end.
@@ -209,16 +206,12 @@ def note_problems(node: Node, place: str, notes: ImportReport) -> None:
 class _Chat(Chain):
     """A chain of chat messages, and what still waits for the messages after it: results in a row, or reasoning."""
 
-    results: list[tuple[ChatMessage, str]] = field(default_factory=list)
-    """Tool results in a row, and their places."""
+    results: list[tuple[ChatMessage, str]] = field(default_factory=list)  # in a row, and their places
     thought: tuple[ChatMessage, str] | None = None
-    call_ids: tuple[str, ...] = ()
-    """Ids of the last turn's calls."""
+    call_ids: tuple[str, ...] = ()  # of the last turn's calls
     asked: bool = False
-    structured: bool = False
-    """Whether any call came in a field, in a message of its own, or in another system's words."""
-    in_words: bool = False
-    """Whether the last turn calls in another system's words: the next message of the user is what the tools returned."""
+    structured: bool = False  # whether any call came in a field, in a message of its own, or in another system's words
+    in_words: bool = False  # whether the last turn calls in such words: what the user says next is the tools' result
 
     def put(self, node: Node, place: str, size: int = 1) -> None:
         """Add a node; a turn before it that called and got no answer is told."""

@@ -28,7 +28,8 @@ from sanderling.data.conversation import (
     raw_node,
     structured_turn,
 )
-from sanderling.data.fields import (
+from sanderling.data.messages import messages_in, tool_call, turns_of_items
+from sanderling.data.questions import (
     ANSWER_KEYS,
     QUESTION_KEYS,
     SURE_QUESTION_KEYS,
@@ -41,7 +42,6 @@ from sanderling.data.fields import (
     record_of,
     rest,
 )
-from sanderling.data.messages import messages_in, tool_call, turns_of_items
 from sanderling.data.tables import is_conversation
 from sanderling.data.transcripts import is_transcript, read_transcript
 
@@ -50,11 +50,13 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True)
 class Layout:
-    """How entries of one layout are recognised and read."""
+    """How entries of one layout are recognised, and read, with the id that they get and where oddities go.
+
+    What is read is None where an entry could not be read after all, and the notes say why.
+    """
 
     recognises: Callable[[Entry], bool]
     read: Callable[[Entry, str, ImportReport], Trajectory | Question | None]
-    """From an entry, the id it gets and where oddities go. None: it could not be read after all, and the notes say why."""
 
 
 def layout_named(name: str) -> Layout:
@@ -91,14 +93,6 @@ def entries_in(value: Any, layouts: Mapping[str, Layout]) -> list[Any]:
     return [value]
 
 
-def _with_prompt(entry: Entry, messages: list[Any], keys: Iterable[str]) -> tuple[list[Any], set[str]]:
-    """The messages after the system prompt beside them, unless they have their own; and the field it came from."""
-    first = messages[0] if messages else None
-    has_one = isinstance(first, dict) and first.get("role", first.get("from")) in ("system", "developer")
-    key = next((key for key in keys if isinstance(entry.get(key), str) and entry[key]), None)
-    return (messages, set()) if has_one or key is None else ([{"role": "system", "content": entry[key]}, *messages], {key})
-
-
 def _first_with_messages(entry: Entry, keys: Iterable[str]) -> str:
     return next((key for key in keys if messages_in(entry, key) is not None), "")
 
@@ -111,15 +105,13 @@ def _is_dr_venus(entry: Entry) -> bool:
 def _dr_venus(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
     """Supervised files hold the accepted answer (``gt``), rollouts say that they finished; inference files name the ending."""
     question = entry["question"] if isinstance(entry.get("question"), str) else None
-    held, answers = ("messages", "gt"), answers_in(entry.get("gt"))
-    return conversation(entry, messages_in(entry) or [], id, notes, question=question, answers=answers, held=held)
+    return conversation(entry, "messages", id, notes, question=question, answers=answers_in(entry.get("gt")), held=("gt",))
 
 
 def _tongyi(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
     """The reference stands in ``answer``, the agent's own in ``prediction``."""
-    question, answers = asked(entry, ("question",)), answers_in(entry.get("answer"))
-    held, prediction = ("question", "answer", "messages"), entry["prediction"]
-    found = conversation(entry, messages_in(entry) or [], id, notes, question=question, answers=answers, held=held)
+    question, answers, prediction = asked(entry, ("question",)), answers_in(entry.get("answer")), entry["prediction"]
+    found = conversation(entry, "messages", id, notes, question=question, answers=answers, held=("question", "answer"))
     if isinstance(prediction, str) and found.answer is not None and prediction.strip() != found.answer:
         notes.add("final_answer_differs", id, prediction)
     return found
@@ -127,22 +119,20 @@ def _tongyi(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
 
 def _webdancer(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
     r"""The first user message holds the tools' description and, after ``User: ``, the question."""
-    messages = messages_in(entry) or []
-    first = next((m.get("content") for m in messages if isinstance(m, dict) and m.get("role") == "user"), None)
+    first = next((m.get("content") for m in messages_in(entry) or () if isinstance(m, dict) and m.get("role") == "user"), None)
     shown = first if isinstance(first, str) else ""
     _, mark, question = shown.rpartition("\nUser: ")
     if not mark:
         notes.add("no_question_mark", id, shown[-200:])
-    held, answers = ("messages", "answer"), answers_in(entry.get("answer"))
-    return conversation(entry, messages, id, notes, question=question.strip(), answers=answers, held=held)
+    answers = answers_in(entry.get("answer"))
+    return conversation(entry, "messages", id, notes, question=question.strip(), answers=answers, held=("answer",))
 
 
 def _redsearcher(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
     """Question and answer stand in ``meta``, the system prompt in a column of its own."""
-    messages, prompt = _with_prompt(entry, messages_in(entry) or [], ("system_prompt",))
     meta = record_of(entry, "meta")
     question, answers = asked(meta) or asked(entry), accepted(meta) or accepted(entry)
-    return conversation(entry, messages, id, notes, question=question, answers=answers, held={"messages", *prompt})
+    return conversation(entry, "messages", id, notes, question=question, answers=answers, prompts=("system_prompt",))
 
 
 def _plain_chat(keys: tuple[str, ...], prompts: tuple[str, ...]) -> Layout:
@@ -150,9 +140,8 @@ def _plain_chat(keys: tuple[str, ...], prompts: tuple[str, ...]) -> Layout:
 
     def read(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
         key = _first_with_messages(entry, keys)
-        messages, prompt = _with_prompt(entry, messages_in(entry, key) or [], prompts)
         question, answers = asked(entry, SURE_QUESTION_KEYS), accepted(entry)
-        return conversation(entry, messages, id, notes, question=question, answers=answers, held={key, *prompt})
+        return conversation(entry, key, id, notes, question=question, answers=answers, prompts=prompts)
 
     return Layout(lambda entry: bool(_first_with_messages(entry, keys)), read)
 
@@ -204,21 +193,20 @@ def _transcript(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
 
 
 _HISTORIES = ("conversation_history", "dialog")
+# An answer as this harness reads one: a bracket of either tag may be missing.
 _TAGGED = re.compile(r"(?:<answer\b>?|\banswer>)(.*?)(?:</answer\b>?|/answer>)", re.IGNORECASE | re.DOTALL)
-"""An answer as this harness reads one: a bracket of either tag may be missing."""
+# Files that repeat a part of AgentToLeaP's ``result.json`` beside them.
 REPEATED = frozenset(
     {"dialog.json", "trace.json", "tool_calls.json", "meta_config.json", "llm_interactions.json", "logprobs.json"}
 )
-"""Files that repeat a part of AgentToLeaP's ``result.json`` beside them."""
 
 
 def _agenttoleap(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
     """``result.json`` of an attempt of AgentCPM-Explore's evaluation, or an entry of its file of right dialogues.
 
-    The accepted answer is not in it: the task joins the result only after it was written, so that ``gaia_sample`` is met in
-    the list of a whole batch (``batch_results.json``) alone. ``success`` says that nothing broke, not that there is an answer:
-    last words without tags are an answer only where turns were left. A run that failed has no ending, as the file does not say
-    whose failure it was. What follows a reset of the context stands in folders ``TASK-context-N``, as bare lists of messages.
+    The accepted answer stands in the list of a whole batch alone (``gaia_sample``). ``success`` says that nothing broke, not
+    that there is an answer: last words without tags are one only where turns were left. A run that failed has no ending, as the
+    file does not say whose failure it was.
     """
     key = _first_with_messages(entry, _HISTORIES)
     messages, sample = messages_in(entry, key) or [], record_of(entry, "gaia_sample")
@@ -226,7 +214,7 @@ def _agenttoleap(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
         notes.add("failed_run", id, entry.get("error", ""))
     question = asked(sample) or asked(entry, ("query", "question"))
     answers = accepted(sample) or accepted(entry)
-    found = conversation(entry, messages, id, notes, question=question, answers=answers, held={key})
+    found = conversation(entry, key, id, notes, question=question, answers=answers)
     changes: dict[str, Any] = {}
     seconds = entry.get("execution_time")
     if isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds < float("inf"):
@@ -262,10 +250,10 @@ def _is_case(entry: Entry) -> bool:
 
 
 def _case(case: Entry, id: str, notes: ImportReport) -> Trajectory:
-    """The case viewer's files, whose turns are structured steps instead of text.
+    """The case viewer's files, whose turns are structured steps; the case video's has turns that hold a call and its result.
 
     A turn's text is rebuilt with the argument names that the checkpoint was trained with (``query``, ``url``, ``goal``); the
-    step itself is kept in ``raw``. The case video's file has turns that hold a call and its result instead.
+    step itself is kept in ``raw``.
     """
     steps = case["steps"] if isinstance(case.get("steps"), list) else _steps(case)
     notes.tally("messages", len(steps))
@@ -356,10 +344,9 @@ def _prompted(entry: Entry) -> str | None:
 
 
 def _verl(entry: Entry, id: str, notes: ImportReport) -> Question | None:
-    """A question for RL: a prompt, the ground truth in ``reward_model``, the rest in ``extra_info``.
+    """A question for RL: a prompt and the ground truth in ``reward_model``; Slime's rows hold ``prompt`` and ``label``.
 
-    LiteResearcher's rows name the page a question was made from (``extra_info.mask_url``, and again in ``tools_kwargs``): it
-    becomes the question's masked address. Slime's rows hold ``prompt`` and ``label`` instead.
+    LiteResearcher's rows name the page a question was made from (``mask_url``): it becomes the question's masked address.
     """
     text = asked(entry, ("question",)) or asked(record_of(entry, "extra_info"), ("question",)) or _prompted(entry)
     if not text:

@@ -1,4 +1,4 @@
-"""One message of any chat layout: who speaks, what is said, thought, called and returned.
+"""Messages of any chat layout: who speaks, what is said, thought, called and returned; and whole episodes in one text.
 
 `read_message` never raises and loses nothing. ``{"role", "content"}`` and ``{"from", "value"}`` are the same here; content may
 be text or the list of parts of chat APIs; calls and reasoning may stand in fields of their own. Fields that are null count as
@@ -16,27 +16,23 @@ from typing import Any, TypeGuard
 
 from sanderling.core.lenient import decode_json, decode_json5
 from sanderling.core.types import ToolCall
-from sanderling.data.fields import NAMES, opened
+from sanderling.data.questions import NAMES, opened
 
 
 class Speaker(StrEnum):
-    """Who speaks, whatever the file calls it."""
+    """Who speaks, whatever the file calls it. Reasoning in a message of its own belongs to the turn that follows."""
 
     SYSTEM = "system"
     USER = "user"
     ASSISTANT = "assistant"
     TOOL = "tool"
     THOUGHT = "thought"
-    """Reasoning in a message of its own; the next message of the assistant belongs to the same turn."""
     CALL = "call"
-    """A call in a message of its own, as JSON or in its tags."""
     ANSWER = "answer"
-    """A final answer in a message of its own."""
 
 
 _SPEAKERS = {role: Speaker(speaker) for speaker, roles in NAMES["roles"].items() for role in roles}
 _PLAIN_ROLES = frozenset({"system", "user", "human", "assistant", "gpt"})
-"""Roles whose node says all there is to say."""
 _PLAIN_FIELDS = (frozenset({"role", "content"}), frozenset({"from", "value"}))
 _KNOWN_FIELDS = frozenset(name for kind in ("thought", "call", "other") for name in NAMES["fields"][kind])
 
@@ -45,24 +41,16 @@ _KNOWN_FIELDS = frozenset(name for kind in ("thought", "call", "other") for name
 class ChatMessage:
     """What one message says, or one piece of it."""
 
-    original: Any
-    """What it was made of: the message, several that make it up (``{"messages": [...]}``), or the message with this piece."""
+    original: Any  # the message, several that make it up (``{"messages": [...]}``), or the message with this piece
     speaker: Speaker
     text: str = ""
-    """The content as text; empty where there is none."""
-    think: str | None = None
-    """Reasoning from a field of its own."""
+    think: str | None = None  # think and calls are those of fields of their own
     calls: tuple[ToolCall, ...] = ()
-    """Calls from fields of their own."""
-    call_ids: tuple[str, ...] = ()
-    """Ids of these calls; for a tool's message the one call that it answers."""
+    call_ids: tuple[str, ...] = ()  # of these calls; for a tool's message the one call that it answers
     oddities: tuple[str, ...] = ()
-    size: int = 1
-    """How many messages of the file it stands for."""
-    plain: bool = False
-    """Whether speaker and text are all there is, so that the message need not be kept beside them."""
-    unclear: str = ""
-    """A code that says why nobody can tell what the message is."""
+    size: int = 1  # how many messages of the file it stands for
+    plain: bool = False  # speaker and text are all there is: the message need not be kept beside them
+    unclear: str = ""  # why nobody can tell what the message is
 
 
 def read_message(message: Any) -> list[ChatMessage]:
@@ -119,13 +107,10 @@ def understood(message: Any, original: Any = None, size: int = 1, oddities: tupl
     content = message.get("content", message.get("value"))
     if role == "function" and "name" not in given and calls_in(content):
         speaker = Speaker.CALL  # OpenAI's messages of a function name it; LLaMA-Factory's call one
-    own = speaker is Speaker.ASSISTANT
-    calls = _calls_of(message) if own else ()
-    think = (
-        next((t for k in NAMES["fields"]["thought"] if isinstance(t := message.get(k), str) and t.strip()), None)
-        if own
-        else None
-    )
+    calls, think = (), None
+    if speaker is Speaker.ASSISTANT:
+        calls = _calls_of(message)
+        think = next((t for k in NAMES["fields"]["thought"] if isinstance(t := message.get(k), str) and t.strip()), None)
     structured = speaker is Speaker.TOOL and content is not None and not isinstance(content, str)
     text = as_json(content) if structured else content if isinstance(content, str) else None
     silent = "content" not in given and (bool(calls) or think is not None or (speaker is Speaker.TOOL and content is None))
@@ -149,10 +134,8 @@ def understood(message: Any, original: Any = None, size: int = 1, oddities: tupl
 def _calls_of(message: dict[str, Any]) -> list[tuple[ToolCall, str]] | None:
     """The calls in a message's own fields, with their ids; None when they cannot be read."""
     given = message.get("tool_calls")
-    if isinstance(given, str):
-        given = _decoded(given) if given.strip() else []
-        if given is None:
-            return None
+    if isinstance(given, str) and (given := _decoded(given) if given.strip() else []) is None:
+        return None
     listed = given if isinstance(given, list) else [] if given is None else [given]
     if not listed and message.get("function_call") is not None:
         listed = [message["function_call"]]
@@ -204,17 +187,13 @@ def as_json(value: Any) -> str:
 
 
 def _decoded(text: str) -> Any | None:
-    """The JSON or JSON5 value that the whole text spells, or None."""
     found = decode_json(text.strip())
     return found[0] if found is not None and found[1] == len(text.strip()) else decode_json5(text)
 
 
 def _id(value: Any) -> str:
-    """An id, which some files give as a number."""
     return value if isinstance(value, str) else str(value) if isinstance(value, int) else ""
 
-
-# Content in parts -----------------------------------------------------------------------------------------------------------
 
 _TEXTS = frozenset((*NAMES["parts"]["text"], None))
 _THOUGHTS, _CALLS, _RESULTS = (frozenset(NAMES["parts"][kind]) for kind in ("thought", "call", "result"))
@@ -228,12 +207,9 @@ class Piece:
     thoughts: list[str] = field(default_factory=list)
     calls: list[Any] = field(default_factory=list)
     result: bool = False
-    answers: str = ""
-    """For a result the id of the call it answers."""
-    parts: list[Any] = field(default_factory=list)
-    """The parts that it was read from, and those nobody can read."""
-    left: list[str] = field(default_factory=list)
-    """Kinds of the parts that could not be read, such as images."""
+    answers: str = ""  # for a result the id of the call it answers
+    parts: list[Any] = field(default_factory=list)  # all that it was read from
+    left: list[str] = field(default_factory=list)  # kinds of those that could not be read, such as images
 
     def add(self, part: Any) -> None:
         """One part that is no result."""
@@ -281,7 +257,7 @@ def _kind(part: Any) -> str | None:
 
 
 def _result_text(value: Any) -> Any:
-    """A result's text, where it is one or all its parts are; the value itself otherwise."""
+    """The text of a result in parts that are all text; any other value itself."""
     pieces = read_parts(value) if is_parts(value) else []
     return "".join(pieces[0].texts) if len(pieces) == 1 and pieces[0].texts and not pieces[0].left else value
 
@@ -293,10 +269,7 @@ def _plain_part(part: Any) -> str | None:
 
 
 def turns_of_items(items: list[Any]) -> list[Any]:
-    """Items of OpenAI's Responses API as messages: those of an assistant that follow each other are one turn.
-
-    Reasoning that is encrypted cannot be read.
-    """
+    """Items of OpenAI's Responses API as messages: those of an assistant that follow each other are one turn."""
 
     def is_own(item: Any) -> bool:
         kinds = ("reasoning", "function_call")

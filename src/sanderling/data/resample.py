@@ -1,12 +1,11 @@
 """Turn-aware resampling: long trajectories are rare and worth imitating, so they are repeated.
 
 DR-Venus' rule (arXiv 2604.19859): up to 50 turns of the policy on the main branch once, up to 100 twice, beyond five times. The
-order follows from the ids and the seed alone. Copies of one trajectory are never neighbours unless it has more than half of all
-slots, rounded up; then as few are as can be. Memory holds an id, a number of turns and an offset for each trajectory.
+order follows from the ids and the seed alone; copies that would stand side by side are swapped apart where that is possible.
+Memory holds an id, a number of turns and an offset for each trajectory.
 """
 
 import hashlib
-import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Container, Iterator, Sequence
@@ -19,12 +18,11 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from sanderling.core.errors import UserError
-from sanderling.core.record import decode_trajectory, encode_record
+from sanderling.core.record import decode_trajectory
 from sanderling.data.importing import open_trajectories
-from sanderling.runs.jsonl import JsonlLog, TrajectoryStore, is_store, write_lines, write_trajectories
+from sanderling.runs.jsonl import JsonlLog, TrajectoryStore, is_store, write_trajectories
 
 _FARTHEST_SWAP = 1_000
-_COPY = re.compile(r"~[0-9]+\Z")
 
 
 @dataclass(frozen=True)
@@ -65,9 +63,7 @@ class Resampled(NamedTuple):
     rows: list[int]  # place in the input, for each place in the output
     before: tuple[int, ...]
     after: tuple[int, ...]
-    neighbours: int  # pairs of neighbours that are copies of one trajectory; 0 wherever that is possible
-    like_copies: int
-    """Ids that end as copies' ids do: a file that was resampled before, or one with several attempts at a question."""
+    neighbours: int  # pairs of neighbours that are copies of one trajectory
 
 
 def resample(ids: Sequence[str], turns: Sequence[int], schedule: Schedule, seed: int = 0) -> Resampled:
@@ -75,36 +71,29 @@ def resample(ids: Sequence[str], turns: Sequence[int], schedule: Schedule, seed:
 
     Example: ``resample(["a", "b"], [60, 10], Schedule()).rows == [0, 1, 0]``: a, b, a
     """
-    weights = [schedule.weight(number) for number in turns]
-    rows = [row for row, weight in enumerate(weights) for _ in range(weight)]
-    texts = [f"{seed}\0{copy}\0{id}" for id, weight in zip(ids, weights, strict=True) for copy in range(weight)]
-    keys = [hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest() for text in texts]
-    rows = [rows[place] for place in sorted(range(len(rows)), key=keys.__getitem__)]
-    moved = rows.copy()
-    rows = moved if _moved_apart(moved) else _placed(rows, weights)
+
+    def key(id: str, copy: int) -> bytes:
+        return hashlib.blake2b(f"{seed}\0{copy}\0{id}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+    keyed = [(key(ids[row], copy), row) for row, number in enumerate(turns) for copy in range(schedule.weight(number))]
+    rows = [row for _, row in sorted(keyed, key=lambda one: one[0])]
+    _move_apart(rows)
     sizes = Counter(schedule.bucket(number) for number in turns)
     return Resampled(
         rows=rows,
         before=tuple(sizes[bucket] for bucket in range(len(schedule.weights))),
         after=tuple(sizes[bucket] * weight for bucket, weight in enumerate(schedule.weights)),
         neighbours=sum(map(eq, rows, rows[1:])),
-        like_copies=sum(1 for id in ids if _COPY.search(id)),
     )
 
 
-def copy_ids(id: str, taken: Container[str] = ()) -> Iterator[str]:
-    """Ids of copies: its own for the first, ``ID~2`` for the second and so on, past ids that others have."""
-    yield id
-    yield from (name for number in count(2) if (name := f"{id}~{number}") not in taken)
-
-
-def _moved_apart(order: list[int]) -> bool:
-    """Swap equal neighbours away, each with the nearest one behind it that leaves both apart; false where there is none."""
+def _move_apart(order: list[int]) -> None:
+    """Swap equal neighbours away, each with the nearest one behind it that leaves both apart."""
 
     def is_apart(place: int) -> bool:
         return order[place] not in order[max(place - 1, 0) : place] + order[place + 1 : place + 2]
 
-    for place in [place for place, same in enumerate(map(eq, order, order[1:]), start=1) if same]:
+    for place in range(1, len(order)):
         if order[place - 1] != order[place]:
             continue
         for step in range(1, min(len(order), _FARTHEST_SWAP)):
@@ -113,32 +102,13 @@ def _moved_apart(order: list[int]) -> bool:
             if is_apart(place) and is_apart(other):
                 break
             order[place], order[other] = order[other], order[place]
-        else:
-            return False
-    return True
-
-
-def _placed(rows: Sequence[int], weights: Sequence[int]) -> list[int]:
-    """Copies placed by construction: the most frequent first, onto the even slots and then the odd ones.
-
-    Of n slots, h = ceil(n / 2) are even. Two neighbours are h or h - 1 apart in the order of filling, so who has at most h
-    copies never meets itself. With more, its first h copies take the even slots and the rest has to meet.
-    """
-    by_weight = sorted(dict.fromkeys(rows), key=lambda row: -weights[row])
-    filled = [row for row in by_weight for _ in range(weights[row])]
-    even, most = (len(filled) + 1) // 2, weights[by_weight[0]]
-    if most <= even:
-        placed = filled.copy()
-        placed[0::2], placed[1::2] = filled[:even], filled[even:]
-        return placed
-    others = filled[most:]
-    placed = [by_weight[0]] * len(filled)
-    placed[1 : 2 * len(others) : 2] = others
-    return placed
 
 
 def resample_file(source: Path, out: Path, schedule: Schedule, seed: int = 0) -> Resampled:
-    """Write the resampled trajectories of a file. Raises UserError for repeated ids, and for files it cannot read or write."""
+    """Write the resampled trajectories of a file, copies as ``ID~2`` and so on.
+
+    Raises UserError for repeated ids, and for files it cannot read or write.
+    """
     with ExitStack() as stack:
         store, head = TrajectoryStore(source), b""
         if source.is_file():
@@ -153,17 +123,19 @@ def resample_file(source: Path, out: Path, schedule: Schedule, seed: int = 0) ->
         turns: dict[str, int] = {}
         for offset, trajectory in store.with_offsets():
             if trajectory.id in turns:
-                twice = f"the id {trajectory.id!r} more than once"
-                raise UserError(f"{source} holds {twice}: give each trajectory an id of its own first.")
+                raise UserError(
+                    f"{source} holds the id {trajectory.id!r} more than once: give each trajectory an id of its own first."
+                )
             offsets.append(offset)
             turns[trajectory.id] = sum(1 for _ in trajectory.turns())
-        ids = list(turns)
-        result = resample(ids, list(turns.values()), schedule, seed)
-        taken = frozenset(id for id in ids if _COPY.search(id))
-        log, names = JsonlLog(store.path), [copy_ids(id, taken) for id in ids]
-        copies = (log.at(offsets[row]) | {"id": next(names[row])} for row in result.rows)
-        if out.suffix == ".parquet":
-            write_trajectories(out, map(decode_trajectory, copies))
-        else:
-            write_lines(out, map(encode_record, copies))
+        result = resample(list(turns), list(turns.values()), schedule, seed)
+        log, ids = JsonlLog(store.path), [copy_ids(id, turns) for id in turns]
+        copies = (log.at(offsets[row]) | {"id": next(ids[row])} for row in result.rows)
+        write_trajectories(out, map(decode_trajectory, copies))
     return result
+
+
+def copy_ids(id: str, taken: Container[str]) -> Iterator[str]:
+    """Ids of copies: its own for the first, ``ID~2`` for the second and so on, past ids that others have."""
+    yield id
+    yield from (name for number in count(2) if (name := f"{id}~{number}") not in taken)

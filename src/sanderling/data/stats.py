@@ -2,7 +2,6 @@
 
 Main branches only. Values above 1,000 are kept to three digits in distributions; sums, and so means, are exact. Lengths are of
 the texts as they stand, without what a chat template adds. Browse share is DR-Venus' measure: visits among all tool calls.
-Sets side by side make one HTML page that needs nothing else, and a table for the terminal.
 """
 
 import re
@@ -13,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import log10
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 from rich import box
@@ -26,7 +25,7 @@ from sanderling.core.record import NodeKind, Trajectory
 from sanderling.core.text import visible
 from sanderling.judge.verdict import META_KEY, Ruling, verdict_of
 from sanderling.report import charts
-from sanderling.report.charts import Part, figure, legend
+from sanderling.report.charts import figure, legend
 from sanderling.report.numbers import MISSING, mean, percent
 from sanderling.report.page import render
 
@@ -34,8 +33,8 @@ NO_ENDING = "not recorded"
 NOT_JUDGED = "not judged"
 # Each Chinese, Japanese or Korean character is a word.
 _WORDS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
-_MOST_NAMES = 1_000  # a model can make up tools without end
-_MANY_NAMES = "(names beyond the first 1,000)"
+_SCRIPTS = tomllib.loads((Path(__file__).parent / "scripts.toml").read_text(encoding="utf-8"))
+_STARTS, _NAMES = [int(start, 16) for start in _SCRIPTS], list(_SCRIPTS.values())
 
 
 def ruling_of(trajectory: Trajectory) -> Ruling | None:
@@ -49,9 +48,8 @@ def call_roles(trajectory: Trajectory) -> list[str]:
     """What each call of the main branch does, in order: the tools' own word where recorded, else by name."""
     branch = trajectory.branch()
     roles: list[str] = []
-    for index, node in enumerate(branch):
+    for node, following in zip(branch, [*branch[1:], None], strict=False):
         if node.kind is NodeKind.TURN:
-            following = branch[index + 1] if index + 1 < len(branch) else None
             events = following.events if following is not None and following.kind is NodeKind.OBSERVATION else ()
             own = [event.role for event in events] if len(events) == len(node.calls) else [""] * len(node.calls)
             roles += [role or tool_role(call.name) for role, call in zip(own, node.calls, strict=True)]
@@ -140,7 +138,7 @@ class Portrait:
 
     def add(self, trajectory: Trajectory, tokenizer: Tokenizer | None) -> None:
         """Count one; its length in tokens, which are its own where it has any, or in words."""
-        branch = trajectory.branch() if trajectory.leaf is not None else []
+        branch = trajectory.branch()
         turns = [node for node in branch if node.kind is NodeKind.TURN]
         self.turns.add(len(turns))
         if tokenizer is None:
@@ -148,10 +146,8 @@ class Portrait:
         else:
             ids = trajectory.token_ids() if branch and trajectory.tokenizer == tokenizer.fingerprint else None
             self.length.add(len(ids) if ids else sum(len(tokenizer.encode(node.text)) for node in branch))
-        for call in (call for turn in turns for call in turn.calls):
-            known = call.name in self.tools or len(self.tools) < _MOST_NAMES
-            self.tools[call.name if known else _MANY_NAMES] += 1
-        self.roles.update(call_roles(trajectory) if branch else ())
+        self.tools.update(call.name for turn in turns for call in turn.calls)
+        self.roles.update(call_roles(trajectory))
         self.endings[trajectory.ending.value if trajectory.ending else NO_ENDING] += 1
         self.scripts[script_of(trajectory.question.text)] += 1
         ruling = ruling_of(trajectory)
@@ -184,10 +180,6 @@ def portray(name: str, trajectories: Iterable[Trajectory], tokenizer: Tokenizer 
     return portrait
 
 
-_SCRIPTS = tomllib.loads((Path(__file__).parent / "scripts.toml").read_text(encoding="utf-8"))
-_STARTS, _NAMES = [int(start, 16) for start in _SCRIPTS], list(_SCRIPTS.values())
-
-
 def script_of(text: str) -> str:
     """The script with the most letters among a text's first 2,000 characters: as near to its language as letters can tell.
 
@@ -207,14 +199,7 @@ def script_of(text: str) -> str:
     return max(counts, key=lambda name: (counts[name], name))
 
 
-# Shown side by side
-
-_COLOURS = 6
-_OTHER = "others"
-
-
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """One line of the way that data took."""
 
     name: str
@@ -223,79 +208,56 @@ class Step:
     told: str
 
 
-@dataclass(frozen=True)
-class Column:
-    """A figure of a portrait, for the page and the terminal."""
+def _figures(portraits: Sequence[Portrait]) -> list[tuple[str, list[str]]]:
+    """Rows of a table: what is counted, and a cell for each set."""
 
-    head: str
-    hint: str
-    cell: Callable[[Portrait], str]
+    def count(value: int | None) -> str:
+        return MISSING if value is None else f"{value:,}"
 
+    def most_common(counts: Counter[str]) -> str:
+        return "\n".join(f"{visible(name)} {count:,}" for name, count in counts.most_common(4))
 
-def figure_columns(unit: str) -> list[Column]:
-    """The table's columns, by what length is measured in."""
-    return [
-        Column("trajectories", "rows of the file", lambda one: f"{one.trajectories:,}"),
-        Column("turns", "the policy's turns on the main branch, mean", lambda one: mean(one.turns.mean)),
-        Column("median", "half have at most so many turns", lambda one: _count(one.turns.quantile(0.5))),
-        Column("most", "the longest, in turns", lambda one: f"{one.turns.most:,}"),
-        Column(">50", "share of trajectories with more than 50 turns", lambda one: percent(one.turns.above(50))),
-        Column(">100", "share of trajectories with more than 100 turns", lambda one: percent(one.turns.above(100))),
-        Column(unit, f"{unit} of all messages of the main branch, mean", lambda one: mean(one.length.mean, 0)),
-        Column("p90", f"nine of ten have at most so many {unit}", lambda one: _count(one.length.quantile(0.9))),
-        Column("browse", "visits among all tool calls", lambda one: percent(one.browse_share, 0)),
-        Column("answered", "with an answer of the agent's own", lambda one: _share(one.answered, one.trajectories)),
-        Column("correct", "judged correct among those with a verdict", lambda one: percent(one.correct_share)),
-    ]
-
-
-def data_page(
-    title: str, portraits: Sequence[Portrait], *, command: str, steps: Sequence[Step] = (), notes: Sequence[str] = ()
-) -> str:
-    """The page."""
     unit = portraits[0].unit if portraits else "words"
-    total = sum(one.trajectories for one in portraits)
-    sets = f"{len(portraits)} set{'s' * (len(portraits) != 1)}"
-    summary = f"{sets} on the way, side by side." if steps else f"{sets}, {total:,} trajectories in all, side by side."
-    return render(
-        "data.html",
-        title,
-        summary=summary,
-        steps=steps,
-        columns=figure_columns(unit),
-        portraits=portraits,
-        lengths=_lengths(portraits, unit),
-        shares=_shares(portraits),
-        notes=notes,
-        command=command,
-    )
+    cells: dict[str, Callable[[Portrait], str]] = {
+        "trajectories": lambda one: f"{one.trajectories:,}",
+        "turns, mean": lambda one: mean(one.turns.mean),
+        "turns, median": lambda one: count(one.turns.quantile(0.5)),
+        "turns, most": lambda one: f"{one.turns.most:,}",
+        ">50": lambda one: percent(one.turns.above(50)),
+        ">100": lambda one: percent(one.turns.above(100)),
+        f"{unit}, mean": lambda one: mean(one.length.mean, 0),
+        "length, p90": lambda one: count(one.length.quantile(0.9)),
+        "browse": lambda one: percent(one.browse_share, 0),
+        "answered": lambda one: percent(one.answered / one.trajectories) if one.trajectories else MISSING,
+        "correct": lambda one: percent(one.correct_share),
+        "endings": lambda one: most_common(Counter({name.replace("_", " "): n for name, n in one.endings.items()})),
+        "tools": lambda one: most_common(one.tools),
+        "scripts": lambda one: most_common(one.scripts),
+    }
+    return [(head, [cell(one) for one in portraits]) for head, cell in cells.items()]
 
 
 def figures_table(portraits: Sequence[Portrait]) -> Table:
-    """The figures for the terminal: one row for each, one column for each set where they fit better so."""
+    """The figures for the terminal: a column for each set."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     table.add_column("", no_wrap=True)
     for one in portraits:
         table.add_column(Text(visible(one.name)), justify="right")
-    for column in figure_columns(portraits[0].unit if portraits else "words"):
-        table.add_row(_long_head(column), *[column.cell(one) for one in portraits])
-    for head, pick in (("endings", _endings), ("tools", _tools), ("scripts", _scripts)):
-        cells = ["\n".join(f"{visible(name)} {count:,}" for name, count in pick(one).most_common(4)) for one in portraits]
-        table.add_row(head, *[Text(cell) for cell in cells])
+    for head, cells in _figures(portraits):
+        table.add_row(head, *map(Text, cells))
     return table
 
 
-def _long_head(column: Column) -> str:
-    return {"turns": "turns, mean", "median": "turns, median", "most": "turns, most", "p90": "length, p90"}.get(
-        column.head, column.head if column.head not in ("words", "tokens") else f"{column.head}, mean"
-    )
-
-
-def _lengths(portraits: Sequence[Portrait], unit: str) -> list[Markup]:
-    return [
+def data_page(title: str, portraits: Sequence[Portrait], *, command: str, steps: Sequence[Step] = ()) -> str:
+    """The same as one HTML page that needs nothing else, with the distributions of turns and lengths."""
+    unit = portraits[0].unit if portraits else "words"
+    lengths = [
         _columns(portraits, lambda one: one.turns, "Turns", "turns of the policy"),
         _columns(portraits, lambda one: one.length, f"Length in {unit}", f"{unit} of all messages"),
     ]
+    sets = f"{len(portraits)} set{'s' * (len(portraits) != 1)}"
+    about = {"steps": steps, "names": [one.name for one in portraits], "figures": _figures(portraits), "lengths": lengths}
+    return render("data.html", title, summary=f"{sets}, side by side.", command=command, **about)
 
 
 def _columns(portraits: Sequence[Portrait], pick: Callable[[Portrait], Distribution], title: str, x_label: str) -> Markup:
@@ -303,54 +265,3 @@ def _columns(portraits: Sequence[Portrait], pick: Callable[[Portrait], Distribut
     names, edges = [one.name for one in portraits], charts.bin_edges(most)
     drawn = charts.columns(names, edges, [pick(one).binned(edges) for one in portraits], title=title, x_label=x_label)
     return figure(f"{title}, shares of each set", drawn, legend(names) if len(names) > 1 else None)
-
-
-def _endings(one: Portrait) -> Counter[str]:
-    return Counter({name.replace("_", " "): count for name, count in one.endings.items()})
-
-
-def _tools(one: Portrait) -> Counter[str]:
-    return one.tools
-
-
-def _scripts(one: Portrait) -> Counter[str]:
-    return one.scripts
-
-
-def _verdicts(one: Portrait) -> Counter[str]:
-    return one.verdicts
-
-
-def _shares(portraits: Sequence[Portrait]) -> list[Markup]:
-    return [
-        _stacks("How they ended", portraits, _endings),
-        _stacks("Verdicts", portraits, _verdicts),
-        _stacks("Tools called", portraits, _tools),
-        _stacks("Scripts of the questions", portraits, _scripts),
-    ]
-
-
-def _stacks(title: str, portraits: Sequence[Portrait], pick: Callable[[Portrait], Counter[str]]) -> Markup:
-    """A bar of 100% for each set; the most frequent names have colours of their own, the same in every bar."""
-    overall: Counter[str] = Counter()
-    for one in portraits:
-        total = pick(one).total()
-        overall.update({name: round(1e6 * count / max(1, total)) for name, count in pick(one).items()})  # sets count alike
-    ranked = [name for name, _ in sorted(overall.items(), key=lambda found: (-found[1], found[0]))]
-    named = ranked if len(ranked) <= _COLOURS else ranked[: _COLOURS - 1]
-    rows: list[tuple[str, list[Part]]] = []
-    for one in portraits:
-        counts = pick(one)
-        parts = [Part(name, counts[name], f"s{place}") for place, name in enumerate(named)]
-        rest = counts.total() - sum(part.count for part in parts)
-        rows.append((one.name, parts + ([Part(_OTHER, rest, f"s{_COLOURS - 1}")] if rest else [])))
-    keys = legend(named + ([_OTHER] if len(ranked) > _COLOURS else []))
-    return figure(title, charts.stacks(rows, words=True), keys)
-
-
-def _share(part: int, whole: int) -> str:
-    return percent(part / whole) if whole else MISSING
-
-
-def _count(value: int | None) -> str:
-    return MISSING if value is None else f"{value:,}"

@@ -1,14 +1,13 @@
-"""The rows of any file, one by one with flat memory: JSON, JSON lines, Parquet, CSV, TSV and xlsx, text packed or not.
+"""The rows of any file, one by one with flat memory: JSON, JSON lines, CSV and TSV (also with ``.gz``), Parquet, xlsx.
 
 What cannot be read is handed on in its place as `Unread`, what is odd about the file itself as `Remark`. Text is UTF-8, or
-UTF-16 with a mark; other bytes are read as Windows-1252 and counted. A gzip, bzip2 or Zstandard file that ends early gives all
-that stands before its end.
+UTF-16 with a mark; other bytes are read as Windows-1252 and counted. A gzip file that ends early gives all that stands before
+its end.
 
 Example: ``[item.value for item in open_rows(Path("a.csv")) if isinstance(item, Value)] == [{"question": "Who?"}]``
 """
 
 import base64
-import bz2
 import codecs
 import csv
 import datetime
@@ -17,7 +16,6 @@ import itertools
 import json
 import re
 import zlib
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +28,6 @@ from python_calamine import CalamineError, CalamineWorkbook
 from sanderling.core.errors import UserError
 
 JSON_NAMES = (".json", ".jsonl", ".ndjson")
-PACKED_NAMES = (".gz", ".bz2", ".zst")
 PARQUET_NAMES = (".parquet", ".pq")
 _LIST_NAMES = ("data", "Data", "rows", "questions", "examples")
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
@@ -38,20 +35,14 @@ _FOREIGN = re.compile("[\udc80-\udcff]+")
 """How ``surrogateescape`` shows bytes that are not UTF-8."""
 _BLANKS = " \t\r\n\0\ufeff"
 _NO_BLANK = re.compile(f"[^{_BLANKS}]")
-_LARGEST = 1 << 28
-"""A value longer than this (in characters) is given up."""
 _NEAR_END = 16
 """An error this near to the end of what was read may be a word or a number that goes on."""
 _SHOWN = 400
 _FIRST_FIELD = re.compile(r'\{\s*"[^"\\]{1,64}"')
-_NO_DATA = (
-    (re.compile(r"\s*version https://git-lfs"), "is a pointer of Git LFS and not the data: fetch it with git lfs pull."),
-    (
-        re.compile(r"(?i)\s*<(?:!doctype|html|head|\?xml)"),
-        "is a web page and not the data: log in where it comes from, accept its terms, and download it again.",
-    ),
-)
-_DAMAGE = (pa.ArrowException, OSError, UnicodeDecodeError)
+_BYTES = re.compile(r"binary(?!\w*:)")
+_LFS = re.compile(r"\s*version https://git-lfs")
+_WEB_PAGE = re.compile(r"(?i)\s*<(?:!doctype|html|head|\?xml)")
+_DAMAGE = (pa.ArrowException, OSError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -63,11 +54,10 @@ class Value:
 
 @dataclass(frozen=True)
 class Unread:
-    """Rows that could not be read, in their place."""
+    """Rows that could not be read, in their place; ``text`` says how they look, or why."""
 
     code: str
     text: str
-    """How it looks, or why it could not be read."""
     entries: int = 1
 
 
@@ -83,18 +73,7 @@ class Remark:
 Item = Value | Unread | Remark
 
 
-class Rows(ABC):
-    """The rows of one file. ``done`` and ``total`` say how far it is read, in bytes or in rows."""
-
-    done = 0
-    total = 1
-
-    @abstractmethod
-    def __iter__(self) -> Iterator[Item]:
-        """Every value, and what could not be read in its place."""
-
-
-def open_rows(path: Path, *, skip: Collection[str] = (), texts: Collection[str] | None = None) -> Rows:
+def open_rows(path: Path, *, skip: Collection[str] = (), texts: Collection[str] | None = None) -> Iterator[Item]:
     """The rows of a file, told by its content, and by its name where that leaves it open.
 
     ``skip``: columns of Parquet that are not read at all. ``texts``: the only columns of bytes that are; None: all of them.
@@ -102,16 +81,16 @@ def open_rows(path: Path, *, skip: Collection[str] = (), texts: Collection[str] 
     """
     try:
         with path.open("rb") as file:
-            magic = file.read(8)
+            magic = file.read(4)
     except OSError as error:
         raise UserError(f"Cannot read {path} ({error.strerror}): check the path.") from error
-    if magic[:4] == b"PAR1" or path.suffix.lower() in PARQUET_NAMES:
-        return _ParquetRows(path, skip, texts)
-    if magic[:4] == b"PK\x03\x04":
-        return _SheetRows(path)
-    if magic[:4] in (b"\xd0\xcf\x11\xe0", b"%PDF", b"PK\x05\x06"):
+    if magic == b"PAR1" or path.suffix.lower() in PARQUET_NAMES:
+        return _parquet_rows(path, skip, texts)
+    if magic == b"PK\x03\x04":
+        return _sheet_rows(path)
+    if magic in (b"\xd0\xcf\x11\xe0", b"%PDF", b"PK\x05\x06"):
         raise UserError(f"{path} is no table that can be read: save it as CSV, JSON lines, Parquet or xlsx.")
-    return _TextRows(path)
+    return _TextRows(path).items()
 
 
 def question_rows(path: Path, skip: Collection[str] = ()) -> Iterator[dict[str, Any] | Unread]:
@@ -141,16 +120,13 @@ def _whole(path: Path, items: Iterable[Item]) -> Iterator[Any]:
             raise UserError(f"{path} is not UTF-8 (near {item.text[:60]!r}): convert it, for example with iconv.")
         elif item.code == "truncated_file":
             raise UserError(f"{path} ends early ({item.text}): copy or download it again.")
-        elif item.code == "damaged_row_group":
+        elif item.code == "damaged_file":
             raise UserError(f"{path} is no whole Parquet file ({item.text}): copy or download it again.")
         elif isinstance(item, Unread):
             yield Unread(item.code, item.text if item.code == "unreadable_row" else f"no JSON: {item.text[:60]}")
 
 
-# Text -----------------------------------------------------------------------------------------------------------------------
-
-
-class _TextRows(Rows):
+class _TextRows:
     """JSON, JSON lines, CSV or TSV.
 
     JSON is values one after the other, or one list, whose items are the rows; a list of messages is one row. After damage the
@@ -159,59 +135,51 @@ class _TextRows(Rows):
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file = path.open("rb")
         self._pieces = self._decoded()
         self._remarks: list[Remark] = []
         self._text, self._at = "", 0
         self._decoder = json.JSONDecoder(strict=False)
-        self.total = path.stat().st_size
 
-    def __iter__(self) -> Iterator[Item]:
-        """Raises UserError for what is no data, and for a table without a heading."""
-        with self._file:
-            self._more(4_096)
-            head = self._text[:4_096]
-            for pattern, told in _NO_DATA:
-                if pattern.match(head):
-                    raise UserError(f"{self._path} {told}")
-            named = any(suffix.lower() in JSON_NAMES for suffix in self._path.suffixes)
-            is_json = named or head.lstrip(_BLANKS)[:1] in ("{", "[")
-            if not is_json and "\0" in head:
-                raise UserError(f"{self._path} is no table that can be read: give CSV, JSON lines, Parquet or xlsx.")
-            for item in self._json() if is_json else self._csv():
-                remarks, self._remarks = self._remarks, []
-                yield from (*remarks, item)
-            yield from self._remarks
+    def items(self) -> Iterator[Item]:
+        """Every value, and what could not be read in its place. Raises UserError for what is no data."""
+        self._more(4_096)
+        head = self._text[:4_096]
+        if _LFS.match(head):
+            raise UserError(f"{self._path} is a pointer of Git LFS and not the data: fetch it with git lfs pull.")
+        if _WEB_PAGE.match(head):
+            advice = "log in where it comes from, accept its terms, and download it again."
+            raise UserError(f"{self._path} is a web page and not the data: {advice}")
+        named = any(suffix.lower() in JSON_NAMES for suffix in self._path.suffixes)
+        is_json = named or head.lstrip(_BLANKS)[:1] in ("{", "[")
+        if not is_json and "\0" in head:
+            raise UserError(f"{self._path} is no table that can be read: give CSV, JSON lines, Parquet or xlsx.")
+        for item in self._json() if is_json else self._csv():
+            remarks, self._remarks = self._remarks, []
+            yield from (*remarks, item)
+        yield from self._remarks
 
     def _decoded(self) -> Iterator[str]:
         """The file's text piece by piece, unpacked; bytes that are not UTF-8 as Windows-1252's characters."""
-        magic = self._file.read(4)
-        self._file.seek(0)
-        stream: Any = self._file
-        if magic[:2] == b"\x1f\x8b":
-            stream = gzip.GzipFile(fileobj=self._file)
-        elif magic[:3] == b"BZh":
-            stream = bz2.BZ2File(self._file)
-        elif magic == b"\x28\xb5\x2f\xfd":
-            stream = pa.CompressedInputStream(pa.PythonFile(self._file, mode="r"), "zstd")
-        piece, damage = _read(stream)
-        mark, encoding = next(((mark, name) for mark, name in _MARKS if piece.startswith(mark)), (b"", "utf-8"))
-        if encoding != "utf-8":
-            self._remarks.append(Remark("not_utf8_file", f"read as {encoding}"))
-        decoder = codecs.getincrementaldecoder(encoding)("surrogateescape" if encoding == "utf-8" else "replace")
-        piece = piece[len(mark) :]
-        while True:
-            self.done = self._file.tell()
-            text = decoder.decode(piece, final=not piece)
-            first = None if text.isascii() else _FOREIGN.search(text)
-            if first is not None:
-                around = _FOREIGN.sub(_western, text[max(0, first.start() - 40) : first.end() + 40])
-                self._remarks.append(Remark("not_utf8", around, len(_FOREIGN.findall(text))))
-                text = _FOREIGN.sub(_western, text)
-            yield text
-            if not piece:
-                break
-            piece, damage = (b"", damage) if damage else _read(stream)
+        with self._path.open("rb") as file:
+            packed = file.peek(2)[:2] == b"\x1f\x8b"
+            stream: Any = gzip.GzipFile(fileobj=file) if packed else file
+            piece, damage = _read(stream)
+            mark, encoding = next(((mark, name) for mark, name in _MARKS if piece.startswith(mark)), (b"", "utf-8"))
+            if encoding != "utf-8":
+                self._remarks.append(Remark("not_utf8_file", f"read as {encoding}"))
+            decoder = codecs.getincrementaldecoder(encoding)("surrogateescape" if encoding == "utf-8" else "replace")
+            piece = piece[len(mark) :]
+            while True:
+                text = decoder.decode(piece, final=not piece)
+                first = None if text.isascii() else _FOREIGN.search(text)
+                if first is not None:
+                    around = _FOREIGN.sub(_western, text[max(0, first.start() - 40) : first.end() + 40])
+                    self._remarks.append(Remark("not_utf8", around, len(_FOREIGN.findall(text))))
+                    text = _FOREIGN.sub(_western, text)
+                yield text
+                if not piece:
+                    break
+                piece, damage = (b"", damage) if damage else _read(stream)
         if damage:
             self._remarks.append(Remark("truncated_file", damage))
 
@@ -226,11 +194,12 @@ class _TextRows(Rows):
 
     def _skip_blank(self) -> str:
         """Go to the next character that is no blank and return it; empty at the end."""
-        while True:
-            found = _NO_BLANK.search(self._text, self._at)
-            self._at = len(self._text) if found is None else found.start()
-            if found is not None or not self._more():
-                return "" if found is None else found[0]
+        while not (found := _NO_BLANK.search(self._text, self._at)):
+            self._at = len(self._text)
+            if not self._more():
+                return ""
+        self._at = found.start()
+        return found[0]
 
     def _json(self) -> Iterator[Item]:
         """Values one after the other, most often one a line; of a list its items."""
@@ -286,7 +255,7 @@ class _TextRows(Rows):
             except (ValueError, RecursionError) as error:  # too many digits or levels, too
                 broken = isinstance(error, json.JSONDecodeError)
                 cut = broken and (error.msg.startswith("Unterminated string") or error.pos >= len(self._text) - _NEAR_END)
-                if not (cut and size < _LARGEST and self._more(max(1, size))):
+                if not (cut and self._more(max(1, size))):
                     break
         self._at += 1
         while (found := self._text.find(again, self._at) if again else -1) < 0:
@@ -306,9 +275,8 @@ class _TextRows(Rows):
                 end = self._text.find("\n", self._at)  # alone ends a line: \r and other separators may stand within a cell
                 if end < 0 and self._more(max(1, len(self._text) - self._at)):
                     continue
-                end = len(self._text) if end < 0 else end + 1
-                line, self._at = self._text[self._at : end], end
-                yield line
+                start, self._at = self._at, len(self._text) if end < 0 else end + 1
+                yield self._text[start : self._at]
 
         first = next(found := lines(), "")
         delimiter = "\t" if "\t" in first else ";" if ";" in first and "," not in first else ","
@@ -327,10 +295,9 @@ def is_conversation(values: list[Any]) -> bool:
 def _read(stream: Any) -> tuple[bytes, str]:
     """The next bytes, and why there are no more where the file is damaged."""
     try:
-        at_once = getattr(stream, "read1", None)  # gives what there is, where ``read`` would fail with all of it
-        return (at_once(1 << 20) if at_once else stream.read(1 << 16)) or b"", ""
-    except (EOFError, OSError, zlib.error, ValueError) as error:
-        return b"", str(error) or "the compressed file ends early"
+        return stream.read1(1 << 20), ""
+    except (EOFError, OSError, zlib.error) as error:
+        return b"", str(error)
 
 
 def _western(found: re.Match[str]) -> str:
@@ -339,15 +306,9 @@ def _western(found: re.Match[str]) -> str:
     return "".join(bytes([byte]).decode("cp1252", "ignore") or chr(byte) for byte in data)
 
 
-# Tables ---------------------------------------------------------------------------------------------------------------------
-
-
 def _table(path: Path, cells: Iterator[list[Any]]) -> Iterator[Item]:
     """Rows by the names in the first one. Empty rows are none."""
-    try:
-        header = next(cells, [])
-    except csv.Error:
-        header = []
+    header = next(cells, [])
     if not any(header):
         raise UserError(f"{path} has no heading that names its columns: its first line must.")
     names = [str(name or "").strip() or (f"column {index + 1}" if index else "") for index, name in enumerate(header)]
@@ -362,84 +323,50 @@ def _table(path: Path, cells: Iterator[list[Any]]) -> Iterator[Item]:
             continue
         if row is None:
             return
-        if any(cell not in ("", None) for cell in row):
-            told = f"{len(row)} cells under {len(names)} columns"
-            same = len(row) == len(names)
-            yield Value(dict(zip(names, row, strict=True))) if same else Unread("unreadable_row", told)
+        if len(row) != len(names) and any(row):
+            yield Unread("unreadable_row", f"{len(row)} cells under {len(names)} columns")
+        elif any(cell not in ("", None) for cell in row):
+            yield Value(dict(zip(names, row, strict=True)))
 
 
-class _SheetRows(Rows):
-    """The first sheet of a workbook."""
+def _sheet_rows(path: Path) -> Iterator[Item]:
+    """The first sheet of a workbook. Raises UserError for what is no workbook."""
+    try:
+        rows = CalamineWorkbook.from_path(str(path)).get_sheet_by_index(0).to_python(skip_empty_area=False)
+    except (CalamineError, OSError, IndexError) as error:
+        raise UserError(f"{path} is no workbook (.xlsx) that can be read ({error}): unpack it, or save it as CSV.") from error
+    return _table(path, iter(_as_json(rows)))
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
 
-    def __iter__(self) -> Iterator[Item]:
-        """Raises UserError for what is no workbook."""
+def _parquet_rows(path: Path, skip: Collection[str], texts: Collection[str] | None) -> Iterator[Item]:
+    """Parquet, a few rows at a time. What stands behind damage counts as unread. Raises UserError without a readable footer."""
+    try:
+        file = pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)
+    except _DAMAGE as error:
+        raise UserError(
+            f"{path} is no whole Parquet file ({_line(error)}): nothing in it can be found without its last bytes, "
+            "so copy or download it again."
+        ) from error
+    with file:
+        bytes_in = [
+            f.name for f in file.schema_arrow if texts is not None and _BYTES.search(str(f.type)) and f.name not in texts
+        ]
+        yield from (Remark("bytes_left_out", name) for name in bytes_in)
+        columns = [name for name in file.schema_arrow.names if name not in bytes_in and name not in skip]
+        left, size = file.metadata.num_rows, path.stat().st_size
+        few = max(1, min(512, (4 << 20) * left // max(1, size)))
         try:
-            sheet = CalamineWorkbook.from_path(str(self._path)).get_sheet_by_index(0)
-            rows = sheet.to_python(skip_empty_area=False)
-        except (CalamineError, OSError, IndexError) as error:
-            raise UserError(
-                f"{self._path} is no workbook (.xlsx) that can be read ({error}): unpack it, or save it as CSV."
-            ) from error
-        return _table(self._path, iter(_as_json(rows)))
-
-
-class _ParquetRows(Rows):
-    """Parquet, some rows of a row group after the other. A damaged row group costs what of it could not be read, no other."""
-
-    def __init__(self, path: Path, skip: Collection[str], texts: Collection[str] | None) -> None:
-        """Raises UserError when the file has no readable footer."""
-        try:
-            self._file = pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)
-        except (*_DAMAGE, ValueError) as error:
-            raise UserError(
-                f"{path} is no whole Parquet file ({_line(error)}): nothing in it can be found without its last bytes, "
-                "so copy or download it again."
-            ) from error
-        schema = self._file.schema_arrow
-        self._left_out = [f.name for f in schema if texts is not None and _is_bytes(f.type) and f.name not in texts]
-        self._columns = [f.name for f in schema if f.name not in self._left_out and f.name not in skip]
-        self._plain = all(_is_plain(field.type) for field in schema)
-        self.total = self._file.metadata.num_rows
-
-    def __iter__(self) -> Iterator[Item]:
-        with self._file:
-            yield from (Remark("bytes_left_out", name) for name in self._left_out)
-            for group in range(self._file.metadata.num_row_groups):
-                about = self._file.metadata.row_group(group)
-                size, read = max(1, min(512, (4 << 20) * about.num_rows // max(1, about.total_byte_size))), 0
-                options: dict[str, Any] = {"row_groups": [group], "columns": self._columns, "use_threads": False}
-                try:
-                    for batch in self._file.iter_batches(batch_size=size, **options):
-                        for row in batch.to_pylist():
-                            read += 1
-                            self.done += 1
-                            yield Value(row if self._plain else _as_json(row))
-                except _DAMAGE as error:
-                    self.done += about.num_rows - read
-                    yield Unread("damaged_row_group", f"row group {group}: {_line(error)}", about.num_rows - read)
+            for group in range(file.num_row_groups):
+                for batch in file.iter_batches(batch_size=few, row_groups=[group], columns=columns, use_threads=False):
+                    for row in batch.to_pylist():
+                        left -= 1
+                        yield Value(_as_json(row))
+        except _DAMAGE as error:
+            yield Unread("damaged_file", _line(error), left)
 
 
 def _line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    """Whether a column holds bytes, anywhere in it."""
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
-        return True
-    return any(_is_bytes(kind.field(index).type) for index in range(kind.num_fields))
-
-
-def _is_plain(kind: pa.DataType) -> bool:
-    """Whether values of a type come out as JSON values."""
-    if kind.num_fields and not pa.types.is_map(kind):
-        return all(_is_plain(kind.field(index).type) for index in range(kind.num_fields))
-    types = pa.types
-    scalars = (types.is_string, types.is_large_string, types.is_boolean, types.is_null, types.is_integer, types.is_floating)
-    return any(is_one(kind) for is_one in scalars)
 
 
 def _as_json(value: Any) -> Any:

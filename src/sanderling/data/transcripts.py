@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sanderling.core.types import ToolCall
-from sanderling.data.fields import NAMES, SURE_QUESTION_KEYS, accepted, asked, ground_truth, record_of
 from sanderling.data.messages import ChatMessage, Speaker, messages_in, read_message, tool_call, understood
+from sanderling.data.questions import NAMES, SURE_QUESTION_KEYS, accepted, asked, ground_truth, record_of
 
 _BLOCKS = ("information", "tool_response", "result", "observation", "search_result")
 _RESULT = re.compile("|".join(rf"<{name}>(?:.*?)(?:</{name}>|\Z)" for name in _BLOCKS), re.DOTALL)

@@ -18,8 +18,7 @@ from rich.text import Text
 from sanderling.core.profiles import Profile
 from sanderling.core.record import Node, NodeKind, Trajectory
 from sanderling.core.text import visible
-from sanderling.data.cleaning.cleaner import Cleaner, common_start
-from sanderling.data.cleaning.recipe import CleaningRecipe
+from sanderling.data.cleaning.cleaner import Cleaner, CleaningRecipe, common_start
 
 _TAGS = re.compile("(</?(?:think|tool_call|answer|tool_response)>)")
 _CONTEXT = 1  # unchanged lines shown around a change

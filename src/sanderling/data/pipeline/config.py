@@ -6,21 +6,19 @@
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field
 
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import Frozen, check_config, load_config, read_config
 from sanderling.core.errors import UserError
-from sanderling.core.profiles import Profile, get_profile
-from sanderling.data.cleaning import CleaningRecipe, get_recipe
-from sanderling.data.dedupe import Prefer, Shares
-from sanderling.data.importing import Place, find_places
+from sanderling.core.profiles import get_profile
+from sanderling.data.cleaning.cleaner import CleaningRecipe, get_recipe
+from sanderling.data.dedupe import LEAST_THRESHOLD, THRESHOLD, Prefer, Shares
+from sanderling.data.importing import find_places
 from sanderling.data.questions import read_questions
 from sanderling.data.resample import Schedule
-from sanderling.data.similar import LEAST_THRESHOLD, THRESHOLD
 from sanderling.judge.rules import rule_judge
 from sanderling.policy.load import check_model, is_endpoint, names_model, weights_of
 from sanderling.runs.run_record import content_hash
@@ -30,11 +28,10 @@ RECIPES = ("dr-venus", "literesearcher", "agentcpm")
 
 
 class Keep(StrEnum):
-    """Which verdicts are trained on."""
+    """Which verdicts are trained on; ``not-wrong``: all but the incorrect."""
 
     CORRECT = "correct"
     NOT_WRONG = "not-wrong"
-    """All but the incorrect: where nobody can tell, it is not held against a trajectory."""
     ALL = "all"
 
 
@@ -76,15 +73,9 @@ class Deduping(Frozen):
 class Splitting(Frozen):
     """Which parts there are."""
 
-    shares: str = "train=0.95,validation=0.05"
+    shares: Annotated[str, AfterValidator(lambda shares: Shares.read(shares) and shares)] = "train=0.95,validation=0.05"
     seed: int = 0
     by_answers: bool = False
-
-    @field_validator("shares")
-    @classmethod
-    def _readable(cls, shares: str) -> str:
-        Shares.read(shares)
-        return shares
 
 
 class Resampling(Frozen):
@@ -139,32 +130,24 @@ class DataRun:
     """One run's sources, settings and directory: where each step keeps what, and whether all fits before it begins."""
 
     def __init__(self, sources: Sequence[Path], root: Path, config: DataConfig) -> None:
-        self.sources = tuple(sources)
-        self.root = root
-        self.config = config
+        self.sources, self.root, self.config = tuple(sources), root, config
+        self.profile = get_profile(config.profile)
+        self.parts = Shares.read(config.split.shares).names  # the first is trained on
         self.imported = root / "1-imported.jsonl"
         self.import_report = root / "1-imported.jsonl.import.json"
-        self.unread = root / "1-imported.jsonl.unread.jsonl"
-        """What no import could read; absent where everything was."""
+        self.unread = root / "1-imported.jsonl.unread.jsonl"  # absent where everything was read
         self.questions = root / "1-questions.jsonl"
         self.cleaned = root / "2-cleaned.jsonl"
-        self.dropped = root / "2-cleaned.dropped.jsonl"
-        """With step and reason; absent where nothing was."""
+        self.dropped = root / "2-cleaned.dropped.jsonl"  # with step and reason; absent where nothing was
         self.judged = root / "3-judged.jsonl"
         self.left_out = root / "3-left-out.jsonl"
         self.unlike = root / "4-unlike.jsonl"
-        self.same = root / "4-left-out.jsonl"
-        """What was left out for what it asks, with the question that it is the same as."""
+        self.same = root / "4-left-out.jsonl"  # left out for what it asks, with the question that it is the same as
         self.benchmark_free = root / "4-benchmark-free.jsonl"
         self.deduped = self.benchmark_free if config.against else self.unlike
         self.parted = root / "5-parts"
         self.resampled = root / "6-resampled.jsonl"
         self.all_left_out = root / "left-out.jsonl"
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """The parts' names; the first is trained on."""
-        return Shares.read(self.config.split.shares).names
 
     def part(self, name: str) -> Path:
         """Trajectories of a part."""
@@ -174,22 +157,13 @@ class DataRun:
         """Rows of a part; what makes none is named in a file beside it, ``….left-out.jsonl``."""
         return self.root / "rows" / f"{name}.parquet"
 
-    @property
-    def profile(self) -> Profile:
-        return get_profile(self.config.profile)
-
     def check(self) -> None:
         """Raise UserError now, and not after an hour, for what is not there or does not fit."""
-        config = self.config
-        if not self.sources:
-            raise UserError("Nothing is named that could be read: give files or folders of raw trajectories.")
-        for path in (*self.sources, *config.against):
+        config, root = self.config, self.root.resolve()
+        read = [*self.sources, *config.against]
+        for path in read:
             if not path.is_file() and not path.is_dir():
                 raise UserError(f"There is no file or directory {path}: check the path.")
-            self._check_apart(path)
-            if path.resolve() in self.root.resolve().parents:
-                raise UserError(f"The run's directory {self.root} lies in {path}, which is read: name another --out.")
-        get_profile(config.profile)
         config.clean.resolved()
         config.resample.schedule()
         for spec in config.judge.judges:
@@ -197,51 +171,36 @@ class DataRun:
                 rule_judge(spec)
                 continue
             check_model(spec)
-            if not is_endpoint(spec):
-                self._check_apart(Path(spec))
+            read += [] if is_endpoint(spec) else [Path(spec)]
+        for path in [*read, *([] if config.tokenizer is None else [config.tokenizer])]:
+            place = path.resolve()
+            if place == root or root in place.parents:
+                raise UserError(f"{path} lies in the run's own directory {self.root}: move it, or name another --out.")
+            if place in root.parents:
+                raise UserError(f"The run's directory {self.root} lies in {path}, which is read: name another --out.")
         for path in config.against:
             read_questions(path)
         if config.tokenizer is not None:
-            self._check_apart(config.tokenizer)
             load_tokenizer(config.tokenizer)
         if self.root.exists() and not self.root.is_dir():
             raise UserError(f"{self.root} is a file: name a directory for the run with --out.")
-
-    def _check_apart(self, path: Path) -> None:
-        """What is read must never be where a run writes, or empties its directory."""
-        place, root = path.resolve(), self.root.resolve()
-        if place == root or root in place.parents:
-            raise UserError(f"{path} lies in the run's own directory {self.root}: move it, or name another --out.")
 
     def inputs(self) -> dict[str, Any]:
         """Whatever a step reads, as JSON, and nothing that changes no result.
 
         So a file counts by its content and by the name that its trajectories' ids begin with, wherever it lies; the title and
-        the number of processes count for nothing, and of a judge's address neither its credentials nor its patience. Raises
-        UserError for a file that cannot be read.
+        the number of processes count for nothing. Raises UserError for a file that cannot be read.
         """
 
-        def contents(places: Sequence[Place]) -> list[dict[str, str]]:
-            return [{"name": place.name, "content": content_hash(place.path)} for place in places]
+        def contents(places: Sequence[Path]) -> list[dict[str, str]]:
+            return [{"name": place.name, "content": content_hash(place.path)} for place in find_places(places).files]
 
         config = self.config
-        files = {path: find_places([path]).files for path in config.against}
         return {
             "settings": config.model_dump(mode="json", exclude={"title", "workers", "tokenizer", "against", "judge"}),
             "keep": config.judge.keep.value,
-            "judges": [_judge_identity(spec) for spec in config.judge.judges],
+            "judges": [weights_of(spec) if names_model(spec) else spec for spec in config.judge.judges],
             "tokenizer": None if config.tokenizer is None else load_tokenizer(config.tokenizer).fingerprint,
-            "sources": contents(find_places(self.sources).files),
-            "against": [{"name": path.stem, "files": contents(files[path])} for path in config.against],
+            "sources": contents(self.sources),
+            "against": [{"name": path.stem, "files": contents([path])} for path in config.against],
         }
-
-
-def _judge_identity(spec: str) -> str:
-    """A rule by its name; a model in a directory by its files; one behind an address without what only concerns the asking."""
-    if not names_model(spec):
-        return spec
-    if not is_endpoint(spec):
-        return weights_of(spec)
-    parts, patience = urlsplit(spec), ("key_env", "timeout", "retries")
-    query = urlencode([(key, value) for key, value in parse_qsl(parts.query) if key not in patience])
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query=query).geturl()

@@ -20,7 +20,7 @@ from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory, encode_record, encode_trajectory
 from sanderling.core.text import visible
-from sanderling.data.cleaning.files import DROPPED_KEY, clean_file
+from sanderling.data.cleaning.cleaner import DROPPED_KEY, clean_file
 from sanderling.data.contamination import check_file, kinds
 from sanderling.data.dedupe import Shares, dedupe_file, split_file
 from sanderling.data.importing import import_to, open_trajectories
@@ -102,14 +102,9 @@ def run_data(
     workers = run.config.workers
     stages = [Stage(name, title, partial(step, run, report), workers) for name, (title, step) in steps.items()]
     records = run_stages(stages, run.root, run.inputs(), report)
-    sets = {
-        "imported": run.imported,
-        "cleaned": run.cleaned,
-        "judged": run.judged,
-        "deduped": run.deduped,
-        run.parts[0]: run.part(run.parts[0]),
-        "resampled": run.resampled,
-    }
+    train = run.parts[0]
+    sets = {"imported": run.imported, "cleaned": run.cleaned, "judged": run.judged, "deduped": run.deduped}
+    sets |= {train: run.part(train), "resampled": run.resampled}
     tokenizer = run.config.tokenizer and load_tokenizer(run.config.tokenizer)
     portraits = [portray(name, open_trajectories(path), tokenizer) for name, path in sets.items()]
     numbers = {
@@ -134,9 +129,7 @@ def run_data(
 
 def bring_in(run: DataRun, report: Report) -> Figures:
     """Raw files to records."""
-    with report.task("Import", 1) as advance:
-        written = import_to(list(run.sources), run.imported, run.questions, lambda *_: None)
-        advance(1)
+    written = import_to(run.sources, run.imported, run.questions)
     found = written.report
     odd = f", {found.unread:,} entries unread (1-imported.jsonl.unread.jsonl)" if found.unread else ""
     odd += f", {len(written.left_files):,} files left that are no recordings" if written.left_files else ""
@@ -151,16 +144,10 @@ def bring_in(run: DataRun, report: Report) -> Figures:
 
 def clean(run: DataRun, report: Report) -> Figures:
     """Records to what may be imitated."""
+    recipe, workers, source = run.config.clean.resolved(), run.config.workers, open_trajectories(run.imported)
     with report.task("Clean", count_lines(run.imported)) as advance:
-        found = clean_file(
-            open_trajectories(run.imported),
-            run.cleaned,
-            run.config.clean.resolved(),
-            run.profile,
-            origin=run.imported,
-            workers=run.config.workers,
-            advance=advance,
-        ).report
+        done = clean_file(source, run.cleaned, recipe, run.profile, origin=run.imported, workers=workers, advance=advance)
+    found = done.report
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in found.reasons.items())
     told = f"{found.changed:,} of the kept changed; dropped: {reasons or 'none'}"
     return {"came_in": found.came_in, "went_out": found.kept, "told": told, "report": found.model_dump(mode="json")}
@@ -225,29 +212,20 @@ def _judged(
 
 def dedupe(run: DataRun, report: Report) -> Figures:
     """One for each question, and none that a benchmark asks."""
-    settings = run.config.dedupe
-    number = count_lines(run.judged)
-    with report.task("Dedupe", 1) as advance:
-        done, left = dedupe_file(
-            run.judged,
-            run.unlike,
-            threshold=settings.threshold,
-            by_answers=settings.by_answers,
-            keep=settings.keep or max(1, number),
-            prefer=settings.prefer,
-        )
-        told, written = f"{done.questions:,} questions, at most {done.largest:,} of one", len(done.kept)
-        same = [(one["id"], "same_question", f"{one['kept']} stays: {one['kept_question']}", one) for one in left]
-        if run.config.against:
-            found = check_file(run.unlike, run.config.against, out=run.benchmark_free)
-            written = found.rows - len(found.hits)
-            alike = ", ".join(f"{count:,} {kind}" for kind, count in kinds(found.hits).items()) or "none"
-            told += f"; asked by benchmarks ({found.benchmarks:,} questions): {alike}"
-            same += [
-                (hit.id, hit.kind.value, f"{hit.benchmark}: {hit.benchmark_question}", dataclasses.asdict(hit))
-                for hit in found.hits
-            ]
-        advance(1)
+    settings, number = run.config.dedupe, count_lines(run.judged)
+    choice: dict[str, Any] = {"keep": settings.keep or max(1, number), "prefer": settings.prefer}
+    choice |= {"threshold": settings.threshold, "by_answers": settings.by_answers}
+    done, left = dedupe_file(run.judged, run.unlike, **choice)
+    told, written = f"{done.questions:,} questions, at most {done.largest:,} of one", len(done.kept)
+    same = [(one["id"], "same_question", f"{one['kept']} stays: {one['kept_question']}", one) for one in left]
+    if run.config.against:
+        found = check_file(run.unlike, run.config.against, out=run.benchmark_free)
+        written = found.rows - len(found.hits)
+        alike = ", ".join(f"{count:,} {kind}" for kind, count in kinds(found.hits).items()) or "none"
+        told += f"; asked by benchmarks ({found.benchmarks:,} questions): {alike}"
+        for hit in found.hits:
+            detail = f"{hit.benchmark}: {hit.benchmark_question}"
+            same.append((hit.id, hit.kind.value, detail, dataclasses.asdict(hit)))
     lines = ({"id": id, "reason": reason, "detail": detail, "found": one} for id, reason, detail, one in same)
     write_lines(run.same, map(encode_record, lines))
     return {"came_in": number, "went_out": written, "told": told}
@@ -257,28 +235,21 @@ def split(run: DataRun, report: Report) -> Figures:
     """Parts that share no question."""
     settings = run.config.split
     shares = Shares.read(settings.shares)
-    with report.task("Split", 1) as advance:
-        done = split_file(run.deduped, run.parted, shares, seed=settings.seed, by_answers=settings.by_answers)
-        advance(1)
+    done = split_file(run.deduped, run.parted, shares, seed=settings.seed, by_answers=settings.by_answers)
     parts = {one.name: one.trajectories for one in done}
-    told = ", ".join(f"{name} {count:,}" for name, count in parts.items())
-    total = sum(parts.values())
+    told, total = ", ".join(f"{name} {count:,}" for name, count in parts.items()), sum(parts.values())
     return {"came_in": total, "went_out": total, "told": told, "parts": parts}
 
 
 def resample(run: DataRun, report: Report) -> Figures:
     """Long ones more often, in the first part."""
-    name, settings = run.parts[0], run.config.resample
-    schedule = settings.schedule()
-    with report.task("Resample", 1) as advance:
-        done = resample_file(run.part(name), run.resampled, schedule, settings.seed)
-        advance(1)
+    name, schedule = run.parts[0], run.config.resample.schedule()
+    done = resample_file(run.part(name), run.resampled, schedule, run.config.resample.seed)
     buckets = zip(schedule.names(), schedule.weights, done.before, strict=True)
-    told = f"{name}: " + ", ".join(f"{bucket} turns {before:,} ×{times}" for bucket, times, before in buckets)
     return {
         "came_in": sum(done.before),
         "went_out": len(done.rows),
-        "told": told,
+        "told": f"{name}: " + ", ".join(f"{bucket} turns {before:,} ×{times}" for bucket, times, before in buckets),
         "before": list(done.before),
         "after": list(done.after),
         "side_by_side": done.neighbours,
@@ -287,33 +258,28 @@ def resample(run: DataRun, report: Report) -> Figures:
 
 def make_rows(run: DataRun, report: Report, write_rows: WriteRows) -> Figures:
     """Token rows of every part; the first from its resampled trajectories."""
-    config = run.config
+    config, told, parts = run.config, list[str](), dict[str, Any]()
     if config.tokenizer is None:
         return {"came_in": 0, "went_out": 0, "told": "none made: give --tokenizer DIRECTORY"}
-    told: list[str] = []
-    parts: dict[str, Any] = {}
     came_in = went_out = 0
-    with report.task("Rows", len(run.parts)) as advance:
-        for place, name in enumerate(run.parts):
-            source, limit = run.part(name) if place else run.resampled, config.rows
-            made = write_rows(source, run.rows(name), config.tokenizer, config.profile, limit.max_tokens, limit.overlong)
-            parts[name] = made.as_json()
-            came_in, went_out = came_in + made.trajectories, went_out + made.rows
-            tokens = f"{made.tokens:,} tokens ({made.trained_tokens:,} trained)"
-            missing = [f", {count:,} {reason.replace('_', ' ')}" for reason, count in made.left_out().items() if count]
-            told.append(f"{name} {made.rows:,} rows, {tokens}{''.join(missing)}")
-            advance(1)
+    for place, name in enumerate(run.parts):
+        source, limit = run.part(name) if place else run.resampled, config.rows
+        made = write_rows(source, run.rows(name), config.tokenizer, config.profile, limit.max_tokens, limit.overlong)
+        parts[name] = made.as_json()
+        came_in, went_out = came_in + made.trajectories, went_out + made.rows
+        missing = [f", {count:,} {reason.replace('_', ' ')}" for reason, count in made.left_out().items() if count]
+        tokens = f"{made.tokens:,} tokens ({made.trained_tokens:,} trained)"
+        told.append(f"{name} {made.rows:,} rows, {tokens}{''.join(missing)}")
     return {"came_in": came_in, "went_out": went_out, "told": "; ".join(told), "parts": parts}
 
 
 def left_out(run: DataRun) -> Iterator[dict[str, Any]]:
-    """What a finished run left out, where and why, over all steps: gathered from what each of them keeps, so at any time anew.
+    """What a finished run left out, where and why, over all steps, from what each of them keeps.
 
     A line for each trajectory that came into a step and did not come out of it: ``step``, ``id``, ``reason`` (a code),
     ``detail``, and ``file``, below the run's directory, that holds it or what is known of it. An entry that the import could
-    not read has its place as its id; where one line stands for several (a damaged block of Parquet), ``entries`` says for how
-    many, and 0 for a whole file that is no recording. Of copies that make no row each has a line, and so has one of whose turns
-    a part makes rows (``cut``, ``turns_left_out``). Raises UserError when a file of the run is gone or damaged.
+    not read has its place as its id; where one line stands for several, ``entries`` says for how many, and 0 for a whole file
+    that is no recording. Raises UserError when a file of the run is gone or damaged.
     """
 
     def line(step: str, file: Path, id: str, reason: str, detail: str, **more: Any) -> dict[str, Any]:
@@ -334,15 +300,13 @@ def left_out(run: DataRun) -> Iterator[dict[str, Any]]:
         yield line("judge", run.left_out, trajectory.id, ruling, _joined(verdict.get("code"), verdict.get("reason")))
     for one in JsonlLog(run.same):
         yield line("dedupe", run.same, one["id"], one["reason"], one["detail"])
-    schedule = run.config.resample.schedule()
-    file = run.part(run.parts[0])
+    schedule, file = run.config.resample.schedule(), run.part(run.parts[0])
     for trajectory in open_trajectories(file) if min(schedule.weights) == 0 else ():
         turns = sum(1 for _ in trajectory.turns())
         if not schedule.weight(turns):
             yield line("resample", file, trajectory.id, "weight_0", f"{turns:,} turns")
     for name in run.parts if run.config.tokenizer is not None else ():
-        rows = run.rows(name)
-        file = rows.with_name(f"{rows.name}.left-out.jsonl")
+        file = run.rows(name).with_name(f"{run.rows(name).name}.left-out.jsonl")
         for one in JsonlLog(file):
             yield line("rows", file, one["id"], one["reason"], one["detail"])
 
@@ -352,9 +316,6 @@ def _joined(*parts: str | None) -> str:
 
 
 def count_lines(path: Path) -> int:
-    """Lines of a store that an earlier step wrote. Raises UserError when it is gone."""
-    try:
-        with path.open("rb") as file:
-            return sum(1 for line in file if line.strip())
-    except OSError as error:
-        raise UserError(f"Cannot read {path} ({error.strerror}): begin again with --fresh.") from error
+    """Lines of a store that an earlier step wrote."""
+    with path.open("rb") as file:
+        return sum(1 for line in file if line.strip())

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, question_id
-from sanderling.data.fields import Fields, MissingColumnError
+from sanderling.data.questions import Fields, MissingColumnError
 from sanderling.data.tables import Unread as Broken
 from sanderling.data.tables import question_rows
 from sanderling.evaluate.benchmarks.rows import Options, RowError, UnreadWhy, looks_encrypted, read_row

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from sanderling.core.plugins import resolve
 from sanderling.core.record import Question
-from sanderling.data.fields import (
+from sanderling.data.questions import (
     ANSWER_KEYS,
     QUESTION_KEYS,
     Fields,

@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import Field
 
 from sanderling.core.errors import UserError
-from sanderling.data.fields import named_columns
+from sanderling.data.questions import named_columns
 from sanderling.evaluate.benchmarks.files import Loaded, load_benchmark, sha256_of
 from sanderling.evaluate.benchmarks.rows import Options
 from sanderling.evaluate.benchmarks.table import get_benchmark, is_private_name
