@@ -66,17 +66,6 @@ async def test_rule_1_ids_of_the_branch_are_what_the_model_saw() -> None:
     assert system.token_ids == tuple(chat.system_ids(system.text)) and question.token_ids == tuple(chat.question_ids("Where?"))
 
 
-async def test_rule_1_turn_nodes_carry_all_that_was_sampled() -> None:
-    done = await play([call("a"), answer("Rome")])
-    turn, last = done.turns()
-    assert (turn.think, turn.calls[0].arguments, turn.answer) == ("look", {"query": ["a"]}, None)
-    assert (last.think, last.calls, last.answer) == ("done", (), "Rome")
-    assert turn.token_ids is not None and turn.versions == (7,) * len(turn.token_ids) and turn.logprobs is not None
-    assert turn.prefilled_tokens > 0 and done.tokenizer == "bytes" and done.model == "tokens" and done.profile == "tiny"
-    observed = done.branch()[3]
-    assert [(e.name, e.role, e.status) for e in observed.events] == [("search", "search", ToolStatus.OK)]
-
-
 # -- 3, 4: calls and answers ---------------------------------------------------------------------------------------------
 
 
@@ -203,15 +192,6 @@ async def test_rule_15_a_slow_tool_is_an_observation() -> None:
 # -- 16, 17: contexts and determinism ------------------------------------------------------------------------------------
 
 
-async def test_rule_16_tools_learn_their_context() -> None:
-    tool = echo()
-    turns = [call("a"), call("b"), call(" a"), call("a", name="nowhere"), call("c"), answer()]
-    await play(turns, tool, question=Question(id="q", text="?", masked_urls=("https://leak.example",)))
-    contexts = [context for _, context in tool.made]
-    assert [(c.ordinal, c.occurrence) for c in contexts] == [(0, 0), (1, 0), (2, 1), (4, 0)]
-    assert all(c.episode_seed == 5 and c.masked_urls == {"https://leak.example"} and c.deadline_s for c in contexts)
-
-
 async def test_rule_16_keys_name_seed_question_attempt_and_turn() -> None:
     policy = TokenPolicy([call("a"), answer()])
     await play(policy)
@@ -219,15 +199,6 @@ async def test_rule_16_keys_name_seed_question_attempt_and_turn() -> None:
         (1, "q1", 2, 0, 0),
         (1, "q1", 2, 1, 0),
     ]
-
-
-async def test_rule_17_the_same_bytes() -> None:
-    async def once() -> str:
-        turns = [NEITHER, call("a"), call("a"), call("b"), answer()]
-        return (await play(turns, profile=fake_profile(guards={"max_retries": 1}))).model_dump_json()
-
-    first, second = await asyncio.gather(once(), once())
-    assert first == second == await once()
 
 
 async def test_watching_changes_nothing_and_tells_everything() -> None:

@@ -135,43 +135,6 @@ def test_a_spent_budget_is_told_and_gone_on_with_by_score_and_by_judge(place: Pa
         assert enough.exit_code == 0 and EvalResult.load(out / "result.json").pass_at_1.value == 1.0
 
 
-def test_a_mistyped_command_changes_nothing_of_a_run(place: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    right = ("--judge", "exact", "--second-judge", "contains")
-    assert run(place, out, "seal-0", "seal-0.jsonl", *right).exit_code == 0
-    before = RunLog(out).read(), (out / "result.json").read_bytes()
-    for wrong in (
-        ("--judge", "exakt"),
-        ("--judge", "exact", "--attempts", 64, "--set", "agent.price=x"),
-        (*right, "--profile", "nowhere"),
-    ):
-        assert isinstance(run(place, out, "seal-0", "seal-0.jsonl", *wrong).exception, UserError)
-    assert (RunLog(out).read(), (out / "result.json").read_bytes()) == before
-    same = run(place, out, "seal-0", "seal-0.jsonl", "--judge", "exact", "--second-judge", "exact").exception
-    assert isinstance(same, UserError) and "is the first one" in str(same)
-    assert run(place, out, "seal-0", "seal-0.jsonl", "--judge", "exact", "--attempts", 3).exit_code == 0
-    told = call("agree", out).output
-    assert "exact against contains: 12 attempts" in told, "what the second judge said is kept; of new attempts it says nothing"
-
-
-def test_judges_reasons_of_private_questions_are_not_printed(place: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    rows = [json.loads(line) for line in (place / "seal-0.jsonl").read_text().splitlines()]
-    gaia = [{"task_id": str(n), "Question": row["question"], "Level": 1, "Final answer": row["answer"], "file_name": ""}
-            for n, row in enumerate(rows)]  # fmt: skip
-    (tmp_path / "gaia").mkdir()
-    (tmp_path / "gaia" / "metadata.jsonl").write_text("".join(json.dumps(row) + "\n" for row in gaia))
-
-    def telling(messages: list[dict[str, str]], _: int) -> str:
-        return f"reasoning: the right answer is {gaia[1]['Final answer']}\ncorrect: yes"
-
-    with billing(telling) as server:
-        file = tmp_path / "gaia" / "metadata.jsonl"
-        assert run(place, out, "gaia", str(file), "--second-judge", model(server)).exit_code == 0
-    quiet, loud = call("agree", out).output, call("agree", out, "--show-texts").output
-    assert "wrong for the first." in quiet and "the right answer is" not in quiet and "the right answer is" in loud
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

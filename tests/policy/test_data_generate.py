@@ -27,7 +27,6 @@ from sanderling.policy.budget import Ledger, MeteredPolicy
 from sanderling.policy.contract import ScriptedPolicy
 from sanderling.policy.endpoint import ChatEndpointPolicy, HttpClient
 from sanderling.runs.jsonl import TrajectoryStore
-from sanderling.runs.run import Run
 from sanderling.synth.generate import generate
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Page
@@ -99,41 +98,6 @@ async def test_every_attempt_is_made_judged_and_in_order(tmp_path: Path) -> None
     assert [trajectory.meta[META_KEY]["correct"] for trajectory in found] == [n % 2 == 0 for n in range(6) for _ in range(2)]
     assert len(made.episodes) == 12 and not made.stopped and len(server.asked) == 36
     assert sum(node.kind is NodeKind.TURN for node in found[0].nodes) == 3
-
-
-async def test_budget_is_kept_to_the_token_and_a_larger_one_goes_on(tmp_path: Path) -> None:
-    out, spent = tmp_path / "t.jsonl", Run(tmp_path / "spent").table("spent")
-    with billing(turn) as server:
-        made = await run(tmp_path / "whole.jsonl", agent_at(server.url))
-        whole, calls = server.tokens, len(server.asked)
-        limit = 0
-        for _ in range(60):
-            limit += 9_000
-            ledger = Ledger(tokens=limit, kept=spent)
-            made = await run(out, agent_at(server.url, ledger))
-            assert server.tokens - whole == ledger.spent.tokens <= limit
-            if not made.stopped:
-                break
-            assert "limit of" in made.stopped
-    assert len(server.asked) == 2 * calls and server.tokens == 2 * whole, "no turn was paid twice"
-    assert content(out) == content(tmp_path / "whole.jsonl")
-
-
-async def test_outages_are_unscored_and_made_by_the_next_run(tmp_path: Path) -> None:
-    out = tmp_path / "t.jsonl"
-    down = True
-
-    def failing(messages: list[dict[str, str]], before: int) -> str | int:
-        return 500 if down and "number 3" in messages[1]["content"] else turn(messages, before)
-
-    with billing(failing) as server:
-        made = await run(out, agent_at(server.url))
-        assert {key for key, episode in made.episodes.items() if episode.correct is None} == {("q3", 0), ("q3", 1)}
-        down = False
-        made = await run(out, agent_at(server.url))
-        assert made.resumed == 10
-        await run(tmp_path / "whole.jsonl", agent_at(server.url))
-    assert content(out) == content(tmp_path / "whole.jsonl")
 
 
 async def test_a_stop_stores_nothing_half_and_goes_on(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,10 @@ from sanderling.cli import exits
 from sanderling.cli.data import judge
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
-from sanderling.judge.verdict import META_KEY, verdict_of
+from sanderling.judge.verdict import verdict_of
 from sanderling.runs.jsonl import TrajectoryStore
 
 COMMAND = [sys.executable, "-c", "from sanderling.cli.main import main; main()", "data", "judge"]
-PRICE = ["1000,1000"]
 
 
 def store(path: Path, answers: list[str | None]) -> Path:
@@ -52,54 +50,6 @@ def file(tmp_path: Path) -> Path:
     return store(tmp_path / "in.jsonl", [f"answer {number} it is" for number in range(11)])
 
 
-SET = '{"Answer Correctness": {"Explanation": "so", "Correctness Details": {"42": %s}, "Excessive Answers": [%s]}}'
-
-
-@pytest.mark.parametrize(
-    ("form", "right", "wrong"),
-    [
-        ("ours", "reasoning: so\ncorrect: yes", "correct: no"),
-        ("sets", SET % ("true", ""), SET % ("false", '"x"')),
-    ],
-)
-def test_failures_are_unscored_and_made_good_by_the_next_run(tmp_path: Path, form: str, right: str, wrong: str) -> None:
-    """Right, wrong, unreadable at first, unreadable for ever, busy at first, down, no answer at all."""
-    out = tmp_path / "out.jsonl"
-    file = store(tmp_path / "in.jsonl", ["a", "b", "c", "d", "e", "f", None])
-    tries: Counter[int] = Counter()
-
-    def say(messages: list[dict[str, str]], _: int) -> str | int:
-        number = number_in(messages)
-        tries[number] += 1
-        is_first = tries[number] == 1
-        known = {
-            1: wrong,
-            2: "Based on the above … A" if is_first else right,
-            3: "Error",
-            4: 429 if is_first else right,
-            5: 500,
-        }
-        return known.get(number, right)
-
-    options = {"cache": tmp_path / "cache", "price": PRICE, "form": form}
-    with billing(say) as server:
-        with pytest.raises(typer.Exit) as left:
-            judge(file, out, [f"{server.url}?retries=1#m"], **options)
-        assert left.value.exit_code == exits.UNFINISHED
-        report = report_of(out)
-        assert (report["correct"], report["incorrect"], report["unscored"]) == (3, 2, 2)
-        assert report["codes"] == {"judged": 4, "no_answer": 1, "outage": 1, "unreadable": 1}
-        assert report["examples"]["outage"] == ["t5"] and report["cost"] == pytest.approx(server.tokens / 1_000)
-        assert (tries[2], tries[3], tries[6]) == (2, 2, 0)
-        asked = len(server.asked)
-        server.say = lambda messages, _: right
-        judge(file, out, [f"{server.url}?retries=1#m"], **options)
-        assert len(server.asked) == asked + 1, "only what met no server is asked for again"
-    assert verdicts(out) == [True, False, True, None, True, True, False]
-    meta = next(iter(TrajectoryStore(out))).meta[META_KEY]
-    assert meta["model"] == "m" and meta["reason"] == "so" and meta["cost"] > 0
-
-
 def answer(text: str | None, finish: str) -> dict[str, object]:
     usage = {"prompt_tokens": 1, "completion_tokens": 1}
     return {"choices": [{"message": {"content": text}, "finish_reason": finish}], "usage": usage}
@@ -123,18 +73,6 @@ def test_replies_as_a_server_may_break_them(tmp_path: Path) -> None:
                 assert (left.exit_code, code) == (exits.UNFINISHED, "outage")
             assert server.asked, name
         assert report_of(out)["codes"] == {code: 1}, name
-
-
-def test_a_budget_leaves_the_rest_open_and_a_larger_one_goes_on(file: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out.jsonl"
-    with billing(lambda messages, _: "correct: yes") as server:
-        options = {"cache": tmp_path / "c", "price": PRICE, "concurrency": 1}
-        with pytest.raises(typer.Exit) as left:
-            judge(file, out, [f"{server.url}#m"], max_tokens=4_200, **options)
-        assert left.value.exit_code == exits.UNFINISHED and 0 < len(server.asked) < 11 and server.tokens <= 4_200
-        assert len(verdicts(out)) == 11
-        judge(file, out, [f"{server.url}#m"], max_tokens=100_000, **options)
-        assert len(server.asked) == 11 and verdicts(out) == [True] * 11
 
 
 def test_two_forms_of_one_model_are_two_judges(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

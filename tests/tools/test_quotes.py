@@ -41,12 +41,6 @@ def test_nothing_is_put_together_of_single_words(quote: str) -> None:
     assert not stretches and missed == 3
 
 
-def test_passages_are_in_page_order_and_join_where_they_meet() -> None:
-    quotes = ["Herring is sold at the café.", "Orlo is a town", "a town by the sea.", "is sold"]
-    stretches, missed = PAGE.stretches_of(quotes)
-    assert PAGE.passages(stretches) == ["Orlo is a town by the sea.", "Herring   is\nsold at the café."] and not missed
-
-
 def test_scripts_without_spaces_may_be_cut_anywhere() -> None:
     page = PageText("昨日は雨でした。東京タワーは1958年に完成した。")
     stretches, missed = page.stretches("東京タワーは１９５８年に完成")

@@ -29,7 +29,7 @@ from sanderling.core.plugins import is_outside, load_outside
 from sanderling.core.profiles import PROFILES, TINY, Profile, get_profile
 from sanderling.core.record import Question
 from sanderling.core.types import Clock, SystemClock
-from sanderling.policy.budget import BudgetConfig, MeteredPolicy, Prices, Spending
+from sanderling.policy.budget import BudgetConfig, MeteredPolicy, Prices, Spending, read_prices
 from sanderling.policy.contract import Policy
 from sanderling.policy.load import close_policy, is_endpoint, open_policy, place_of, weights_of
 from sanderling.tools.contract import Tool
@@ -202,7 +202,8 @@ async def opened_agent(
     if policy is None:
         check_agent(config, questions)
     profile = profile_of(config)
-    price = Prices() if spending is None else spending.prices([config.price] if config.price else [], 1)[0]
+    most = None if spending is None else spending.config.max_cost
+    price = read_prices([config.price] if config.price else [], 1, most)[0]
     async with AsyncExitStack() as stack:
         reader = opened_reader(config.reader, private=private, on_outage=on_outage, on_retry=on_retry, on_close=on_close)
         reading = await stack.enter_async_context(reader)

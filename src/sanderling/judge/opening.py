@@ -64,7 +64,6 @@ async def opened_judges(
     check_judges(config)
     models = [spec for spec in (*config.judges, *config.second) if names_model(spec)]
     if not models:
-        spending.prices(config.prices, 0)
         yield _judge(config.judges, (), ""), _judge(config.second, (), "")
         return
     from sanderling.policy.request_client import opened_clients

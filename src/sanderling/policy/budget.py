@@ -7,7 +7,7 @@ counts no tokens is charged what its texts may have taken at most: an estimate, 
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -67,10 +67,9 @@ class Spent:
     tokens: int = 0
     cost: float = 0.0
     calls: int = 0
-    estimated: int = 0  # calls among them whose tokens no server told: they count with the most that they may have taken
 
     def __add__(self, other: "Spent") -> "Spent":
-        return Spent(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+        return Spent(self.tokens + other.tokens, self.cost + other.cost, self.calls + other.calls)
 
 
 class Ledger:
@@ -89,17 +88,13 @@ class Ledger:
 
     def keep_in(self, kept: Table) -> None:
         """From now on the account stands there; what earlier processes spent is read once."""
-        for number, (tokens, cost, estimated) in kept.items() if self._kept is None else ():
-            self.spent += Spent(tokens, cost, 1, estimated)
+        for number, (tokens, cost) in kept.items() if self._kept is None else ():
+            self.spent += Spent(tokens, cost, 1)
             self._next = max(self._next, int(number) + 1)
         self._kept = kept
 
     def hold(self, tokens: int, cost: float) -> int:
         """Reserve what a call may cost at most, under a number. Raises BudgetSpentError when it could lead past a limit."""
-        while self._kept is not None and (taken := self._kept.get(str(self._next))) is not None:
-            tokens_taken, cost_taken, estimated = taken  # by another ledger on the same table: it counts as well
-            self.spent += Spent(tokens_taken, cost_taken, 1, estimated)
-            self._next += 1
         held = sum(self._under_way.values(), self.spent)
         sums = (("tokens", held.tokens, tokens), ("money", held.cost, cost))
         for (what, before, wanted), limit in zip(sums, self._limits, strict=True):
@@ -122,7 +117,7 @@ class Ledger:
 
     def _keep(self, number: int, spent: Spent) -> None:
         if self._kept is not None:
-            self._kept.put(str(number), [spent.tokens, spent.cost, spent.estimated], durable=False)
+            self._kept.put(str(number), [spent.tokens, spent.cost], durable=False)
 
 
 class BudgetConfig(Frozen):
@@ -165,16 +160,10 @@ class Spending:
             self.ledger.keep_in(run.table("spent"))
             yield
 
-    def prices(self, texts: Sequence[str], models: int) -> list[Prices]:
-        """A price for each model; a limit of money is none without them. Raises UserError."""
-        return read_prices(texts, models, self.config.max_cost)
-
     def __str__(self) -> str:
         """One line on what models took."""
         here, everything = self.ledger.here, self.ledger.spent
         line = f"models: {here.calls:,} calls, {here.tokens:,} tokens, cost {here.cost:.4g}"
-        if here.estimated:
-            line += f" ({here.estimated:,} calls estimated at the most they may have taken: the server reports no usage)"
         if here == everything:
             return line
         return f"{line}; with earlier runs {everything.tokens:,} tokens, cost {everything.cost:.4g}"
@@ -186,14 +175,10 @@ def read_prices(texts: Sequence[str], models: int, max_cost: float | None = None
         raise UserError(
             "--max-cost needs the price of every model that is asked: give --price or --judge-price, 0,0 for a free one."
         )
-    found = [Prices.read(text) for text in texts]
-    if not found:
-        return [Prices()] * models
-    if len(found) == 1:
-        return found * models
-    if len(found) != models:
+    found = [Prices.read(text) for text in texts] or [Prices()]
+    if len(found) not in (1, models):
         raise UserError(f"{len(found)} prices were given for {models} models: give one for all, or one for each.")
-    return found
+    return found if len(found) == models else found * models
 
 
 class MeteredPolicy(WrappedPolicy):
@@ -240,7 +225,7 @@ class MeteredSession:
             sampled = longest if done.finish is Finish.LENGTH else min(longest, max(_bytes(done.text), 1))
         self.prompt_tokens, self.sampled_tokens = done.prompt_tokens or prompt, sampled
         cost = self._prices.of(self.prompt_tokens, sampled)
-        self._ledger.settle(hold, Spent(self.prompt_tokens + sampled, cost, 1, int(self.is_estimated)))
+        self._ledger.settle(hold, Spent(self.prompt_tokens + sampled, cost, 1))
         self._said.append((self._session.mark(), self.prompt_tokens + sampled))
         return done
 

@@ -201,13 +201,8 @@ class _ChatSession(MessageSession):
         reply = await _receive(self._policy.client, "chat/completions", body, on_text, begun=begun)
         text = f"<think>\n{reply.reasoning.strip()}\n</think>\n\n{reply.text}" if reply.reasoning else reply.text
         text, cut = cut_at_stop(text, sampling.stop)
-        return Completion(
-            text=text,
-            finish=reply.finish(cut),
-            prefilled_tokens=reply.prompt_tokens - reply.cached,
-            prompt_tokens=reply.prompt_tokens,
-            sampled_tokens=reply.sampled_tokens,
-        )
+        counts = {"prompt_tokens": reply.prompt_tokens, "sampled_tokens": reply.sampled_tokens}
+        return Completion(text, reply.finish(cut), prefilled_tokens=reply.prompt_tokens - reply.cached, **counts)
 
 
 class CompletionEndpointPolicy(_Endpoint):
@@ -330,17 +325,9 @@ async def _receive(client: HttpClient, path: str, body: dict[str, Any], on_text:
 
 
 def _sampling_fields(sampling: Sampling, key: SampleKey) -> dict[str, Any]:
-    fields: dict[str, Any] = {
-        "max_tokens": sampling.max_tokens,
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        "seed": seed_of(key),
-    }
-    if sampling.presence_penalty:
-        fields["presence_penalty"] = sampling.presence_penalty
-    if sampling.stop:
-        fields["stop"] = list(sampling.stop)
-    return fields
+    fields: dict[str, Any] = {name: getattr(sampling, name) for name in ("max_tokens", "temperature", "top_p")}
+    asked = {"presence_penalty": sampling.presence_penalty, "stop": list(sampling.stop)}
+    return fields | {"seed": seed_of(key)} | {name: value for name, value in asked.items() if value}
 
 
 def seed_of(key: SampleKey) -> int:

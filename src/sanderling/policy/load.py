@@ -18,7 +18,7 @@ from typing import Any, cast
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from sanderling.core.chat import load_tokenizer
-from sanderling.core.errors import UserError
+from sanderling.core.errors import UserError, need
 from sanderling.core.plugins import is_outside, load_outside
 from sanderling.policy.contract import Policy, Reply, ScriptedPolicy
 from sanderling.policy.endpoint import ChatEndpointPolicy, CompletionEndpointPolicy, HttpClient
@@ -60,12 +60,9 @@ def open_policy(spec: str, *, on_retry: Callable[[str], None] | None = None, **h
         return _outside(spec)
     if not Path(spec).exists():
         raise UserError(f"There is no model at {spec!r}: give a model directory, or an endpoint as http://host:port/v1#model.")
-    try:
-        from sanderling.policy.transformers_policy import TransformersPolicy  # brings torch
-    except ModuleNotFoundError as error:
-        raise UserError(
-            f"Running a model here needs {error.name}: run pip install '.[local]' in sanderling's own folder."
-        ) from error
+    need("local")
+    from sanderling.policy.transformers_policy import TransformersPolicy  # brings torch
+
     return TransformersPolicy.load(Path(spec), **how)
 
 

@@ -21,7 +21,7 @@ from sanderling.core.chat import conversation_ids
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.types import Message, Sampling
-from sanderling.policy.budget import Ledger, MeteredPolicy, Prices, Spending
+from sanderling.policy.budget import Ledger, MeteredPolicy, Prices, Spending, read_prices
 from sanderling.policy.contract import Delta, Finish, Policy, PolicyOutageError, SampleKey
 from sanderling.policy.endpoint import RefusedError
 from sanderling.policy.load import close_policy, open_policy, place_of
@@ -166,7 +166,7 @@ async def opened_clients(
 
     ``prices``: one for all, or one for each. ``on_retry`` hears when a server is asked again.
     """
-    each = spending.prices(prices, len(specs))
+    each = read_prices(prices, len(specs), spending.config.max_cost)
     if not specs:
         yield []
         return

@@ -153,9 +153,6 @@ class _TurnText:
         # Tokens that hold a stop string which the last one completes: a byte or more each, but for a few that say nothing.
         self._window = max((len(stop.encode()) for stop in stops), default=0) + 8
         self._sent = 0
-        self._text = ""  # decoded so far, without an unfinished character; kept only while streaming
-        self._read = self._context = 0
-        """Ids up to ``read`` are in the text; those from ``context`` are decoded again, for spaces between tokens."""
 
     def __call__(self, ids: Sequence[int]) -> bool:
         """Whether a stop string has appeared in the turn's ids."""
@@ -169,16 +166,13 @@ class _TurnText:
             self._on_text(text[self._sent :])
 
     def _stream(self, ids: Sequence[int], on_text: Callable[[str], None]) -> None:
-        known = self._tokenizer.decode(list(ids[self._context : self._read]))
-        text = self._tokenizer.decode(list(ids[self._context :]))
+        text = self._tokenizer.decode(list(ids))
         if text.endswith(_UNFINISHED):
             return
-        self._text += text[len(known) :]
-        self._context, self._read = self._read, len(ids)
-        kept, stopped = cut_at_stop(self._text, self._stops)
+        kept, stopped = cut_at_stop(text, self._stops)
         # What may be the beginning of a stop string is held back.
-        sizes = (size for stop in self._stops for size in range(1, len(stop)) if self._text.endswith(stop[:size]))
+        sizes = (size for stop in self._stops for size in range(1, len(stop)) if text.endswith(stop[:size]))
         safe = len(kept) - (0 if stopped else max(sizes, default=0))
         if safe > self._sent:
-            on_text(self._text[self._sent : safe])
+            on_text(text[self._sent : safe])
             self._sent = safe

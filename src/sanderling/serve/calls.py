@@ -6,12 +6,13 @@ thread until it ends. Delays of the world are virtual: they are reported, and no
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from time import perf_counter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from starlette.responses import JSONResponse
 
@@ -41,9 +42,7 @@ class RefusalError(Exception):
 
     def __init__(self, status: int, sentence: str, reason: str = "bad_request") -> None:
         super().__init__(sentence)
-        self.status = status
-        self.sentence = sentence
-        self.reason = reason
+        self.status, self.sentence, self.reason = status, sentence, reason
 
     def response(self) -> JSONResponse:
         """What the client gets. Nothing of what went wrong inside the server is in it."""
@@ -84,20 +83,16 @@ class Counters:
     def text(self) -> str:
         """All counters, sorted, in Prometheus' exposition format 0.0.4."""
         refused = {(reason,): count for reason, count in self.refused.items()}
-        none: tuple[str, ...] = ()
-        lines: list[str] = []
-        for name, meaning, labels, counts in (
+        asked, waited = {(): f"{self.request_seconds:.6f}"}, {(): f"{self.call_seconds:.6f}"}
+        table: list[tuple[str, str, tuple[str, ...], Mapping[Any, object]]] = [
             ("http_requests", "Requests answered.", ("route", "status"), self.requests),
             ("http_refused", "Requests that failed, or were turned away before their route.", ("reason",), refused),
             ("world_calls", "Searches and visits.", ("call", "status"), self.calls),
-            ("http_request_seconds", "Seconds spent on requests.", none, {none: f"{self.request_seconds:.6f}"}),
-            (
-                "world_call_seconds",
-                "Seconds waited for the world, all calls together.",
-                none,
-                {none: f"{self.call_seconds:.6f}"},
-            ),
-        ):
+            ("http_request_seconds", "Seconds spent on requests.", (), asked),
+            ("world_call_seconds", "Seconds waited for the world, all calls together.", (), waited),
+        ]
+        lines: list[str] = []
+        for name, meaning, labels, counts in table:
             full = f"sanderling_{name}_total"
             lines += [f"# HELP {full} {meaning}", f"# TYPE {full} counter"]
             for key, count in sorted(counts.items()):
@@ -121,23 +116,22 @@ class WorldCalls:
         Queries go to the world some at a time: together they may cost it less, and no request keeps a thread for long.
         """
 
-        def some(part: Sequence[str]) -> Callable[[], tuple[SearchReply, ...]]:
-            return lambda: answered(self.world.search_many(part, limit=limit, snippet_words=snippet_words, occasion=occasion))
+        def some(start: int) -> Sequence[SearchReply]:
+            part = queries[start : start + _TOGETHER]
+            return answered(self.world.search_many(part, limit=limit, snippet_words=snippet_words, occasion=occasion))
 
-        parts = [queries[start : start + _TOGETHER] for start in range(0, len(queries), _TOGETHER)]
-        replies = await asyncio.gather(*(self._run("search", some(part)) for part in parts))
-        return list(chain.from_iterable(replies))
+        starts = range(0, len(queries), _TOGETHER)
+        return list(chain(*await asyncio.gather(*(self._run("search", partial(some, start)) for start in starts))))
 
     async def visit(
         self, urls: Sequence[str], goal: str = "", *, max_words: int = 2000, occasion: Occasion = NO_OCCASION
     ) -> list[VisitReply]:
         """One reply for each address, in order. Raises RefusalError (503) as `search`."""
 
-        def one(url: str) -> Callable[[], tuple[VisitReply]]:
-            return lambda: (answered(self.world.visit(url, goal, max_words=max_words, occasion=occasion)),)
+        def one(url: str) -> Sequence[VisitReply]:
+            return [answered(self.world.visit(url, goal, max_words=max_words, occasion=occasion))]
 
-        replies = await asyncio.gather(*(self._run("visit", one(url)) for url in urls))
-        return list(chain.from_iterable(replies))
+        return list(chain(*await asyncio.gather(*(self._run("visit", partial(one, url)) for url in urls))))
 
     def close(self) -> None:
         """Take no further calls; those that wait are dropped."""
@@ -149,9 +143,8 @@ class WorldCalls:
             replies = await asyncio.get_running_loop().run_in_executor(self._threads, call)
         except (OSError, ToolOutageError) as error:
             self._counters.calls[kind, "outage"] += 1
-            raise RefusalError(
-                503, "The world cannot be read at the moment; try again, or look at the server.", "world"
-            ) from error
+            sentence = "The world cannot be read at the moment; try again, or look at the server."
+            raise RefusalError(503, sentence, "world") from error
         finally:
             self._counters.call_seconds += perf_counter() - began
         for reply in replies:

@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import hashlib
 import hmac
 import ipaddress
 from collections.abc import Mapping
@@ -52,10 +51,9 @@ class ServerSettings(Frozen):
 def is_loopback(host: str) -> bool:
     """Whether a host is this machine, by name or address."""
     name = host.strip("[]").lower()
-    try:
+    with suppress(ValueError):
         return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return name == "localhost"
+    return name == "localhost"
 
 
 def check_binding(settings: ServerSettings) -> None:
@@ -82,8 +80,8 @@ def token_matches(headers: Mapping[str, str], token: str) -> bool:
     elif scheme.lower() == "basic":
         with suppress(binascii.Error):
             presented.append(base64.b64decode(value.strip(), validate=True).decode("utf-8", "replace").partition(":")[2])
-    wanted = _digest(token)
-    return any(hmac.compare_digest(_digest(each), wanted) for each in presented if each)
+    wanted = token.encode("utf-8", "surrogatepass")
+    return any(hmac.compare_digest(each.encode("utf-8", "surrogatepass"), wanted) for each in presented)
 
 
 def from_this_machine(headers: Mapping[str, str]) -> bool:
@@ -92,12 +90,7 @@ def from_this_machine(headers: Mapping[str, str]) -> bool:
     return is_loopback(_host_of(f"//{headers.get('host', '')}")) and (origin is None or is_loopback(_host_of(origin)))
 
 
-def _digest(token: str) -> bytes:
-    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
-
-
 def _host_of(url: str) -> str:
-    try:
+    with suppress(ValueError):
         return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
+    return ""
