@@ -79,18 +79,6 @@ def test_pages_that_hold_the_question_are_hidden_written_down_and_told(place: Pa
     assert not (tmp_path / "open" / "guard.jsonl").exists()
 
 
-def test_lists_that_cannot_be_used_are_refused(place: Path, tmp_path: Path) -> None:
-    (tmp_path / "bad.txt").write_text("two words\n")
-    for more, problem in (
-        (["--set", f'blocklist=["{tmp_path}/none.txt"]'], "There is no blocklist at"),
-        (["--set", f'blocklist=["{tmp_path}/bad.txt"]'], "Line 1 of the blocklist"),
-        (["--set", f'blocklist=["{tmp_path}/bad.txt"]', "--set", "guard=false"], "leave one of them out"),
-    ):
-        result = run(place, tmp_path / "run", *more)
-        assert isinstance(result.exception, UserError) and problem in str(result.exception)
-    assert not (tmp_path / "run").exists()
-
-
 def test_the_rules_of_a_benchmark(place: Path) -> None:
     loaded = load_benchmark(get_benchmark("jsonl"), place / "q.jsonl", Options())
     on = guarding_of(get_benchmark("jsonl"), loaded, [])

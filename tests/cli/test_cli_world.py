@@ -71,15 +71,6 @@ def test_a_profile_shows_what_its_agent_reads(pages_file, tmp_path):
         run("search", world, "herring", "--profile", "tinny")
 
 
-def test_a_page_that_cannot_be_read_is_one_sentence_and_exit_status_1(pages_file, tmp_path):
-    world = tmp_path / "w"
-    run("build", "from", pages_file, "--out", world)
-    for url, shown in (("local://none[x]", "local://none[x]"), ("", "No address"), ("who founded Orlo?", "who founded Orlo?")):
-        missed = CliRunner().invoke(app, ["visit", str(world), url], env={"COLUMNS": "200"})
-        assert (missed.exit_code, missed.stdout) == (1, "")
-        assert missed.stderr == f"{shown}: No page was found at this address; check the URL or try another page.\n"
-
-
 def test_a_long_page_is_read_on(pages_file, tmp_path):
     text = "\n\n".join(f"Paragraph {n} of the chronicle has about ten words in it." for n in range(40))
     pages_file.write_text(json.dumps({"url": "https://w.example/c", "title": "C", "text": text}), encoding="utf-8")
@@ -130,10 +121,6 @@ def test_an_interrupted_build_goes_on_with_the_same_command(tmp_path, monkeypatc
     assert [path.name for path in tmp_path.iterdir()] == [".w.building"]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0 and [path.name for path in tmp_path.iterdir()] == ["w"]
-
-
-def test_the_encyclopedia_is_built(tmp_path):
-    assert "encyclopedia-60-3" in run("build", "encyclopedia", "--size", 60, "--seed", 3, "--out", tmp_path / "e")
 
 
 def test_failures_are_one_sentence(pages_file, tmp_path):

@@ -13,8 +13,7 @@ from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
 from sanderling.cli import exits
 from sanderling.cli.data import generate as generate_
-from sanderling.core.errors import UserError
-from sanderling.core.profiles import Profile, get_profile
+from sanderling.core.profiles import get_profile
 from sanderling.core.record import NodeKind, Question, Trajectory
 from sanderling.core.types import Ending, FixedClock
 from sanderling.data.questions import write_questions
@@ -24,7 +23,6 @@ from sanderling.evaluate.judging import Retry
 from sanderling.judge.rules import rule_judge
 from sanderling.judge.verdict import META_KEY
 from sanderling.policy.budget import Ledger, MeteredPolicy
-from sanderling.policy.contract import ScriptedPolicy
 from sanderling.policy.endpoint import ChatEndpointPolicy, HttpClient
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.synth.generate import generate
@@ -109,35 +107,6 @@ async def test_a_stop_stores_nothing_half_and_goes_on(tmp_path: Path) -> None:
         await run(out, agent_at(server.url))
         await run(tmp_path / "whole.jsonl", agent_at(server.url))
     assert content(out) == content(tmp_path / "whole.jsonl")
-
-
-def scripted(profile: Profile = PROFILE, pages: list[Page] = PAGES, **about: str) -> Agent:
-    policy = ScriptedPolicy(lambda messages, key: "<think></think><answer>Oslo</answer>")
-    world = LocalWorld.in_memory(pages, name="w")
-    settings = {"world": "w", "fingerprint": world.fingerprint, **about}
-    return Agent(policy, world_tools(world, profile), profile, FixedClock(datetime.date(2026, 3, 1)), **settings)
-
-
-WARMER = PROFILE.model_copy(update={"sampling": PROFILE.sampling.model_copy(update={"temperature": 1.25})})
-OTHERS = [
-    (scripted(get_profile("dr-venus-4b")), 'profile.name was "tiny" and is "dr-venus-4b"'),
-    (scripted(WARMER), "profile.sampling.temperature was .* and is 1.25"),
-    (scripted(pages=PAGES[:1]), "the world has changed since"),
-    (scripted(world="v"), 'world.name was "w" and is "v"'),
-]
-
-
-@pytest.mark.parametrize(("other", "told"), OTHERS)
-async def test_a_store_goes_on_with_no_other_agent_or_world(tmp_path: Path, other: Agent, told: str) -> None:
-    out = tmp_path / "t.jsonl"
-    await run(out, scripted(), attempts=1)
-    before = out.read_bytes()
-    with pytest.raises(UserError, match=f"{told}.*: go on with those, or choose another store") as refused:
-        await run(out, other)
-    assert out.read_bytes() == before and "\n" not in str(refused.value)
-    assert (await run(out, scripted())).resumed == 6
-    out.unlink()
-    assert len((await run(out, other)).episodes) == 12, "an empty store is begun anew"
 
 
 @pytest.fixture

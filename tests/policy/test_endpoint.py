@@ -1,7 +1,5 @@
 """Endpoint policies against a real server on loopback with scripted replies."""
 
-import asyncio
-
 import pytest
 from scripted_server import hang_up, plain, serve, stream
 
@@ -185,19 +183,3 @@ async def test_a_server_without_token_ids_is_refused():
         session = CompletionEndpointPolicy(client(server), "tiny", LetterTokenizer()).open(KEY)
         with pytest.raises(UserError, match="vLLM"):
             await session.generate(Delta((), (5,)), Sampling(), KEY)
-
-
-async def test_cancellation_leaves_the_branch():
-    async def slow(reader, writer):
-        await asyncio.sleep(30)
-
-    server = await asyncio.start_server(slow, "127.0.0.1", 0)
-    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-    session = ChatEndpointPolicy(HttpClient(url), "tiny").open(KEY)
-    task = asyncio.create_task(session.generate(told("a"), Sampling(), KEY))
-    await asyncio.sleep(0.05)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert session.mark() == 0
-    server.close()

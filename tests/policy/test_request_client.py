@@ -9,13 +9,10 @@ from pathlib import Path
 
 import pytest
 from billing_server import Billing, billing
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sanderling.core.asking import AskingOutageError, BudgetSpentError, first_readable
 from sanderling.core.types import Message, Role
 from sanderling.policy.budget import Ledger, Prices, Spent
-from sanderling.policy.contract import ScriptedPolicy
 from sanderling.policy.endpoint import ChatEndpointPolicy, HttpClient
 from sanderling.policy.request_client import ReplyCache, RequestClient
 from sanderling.runs.run import Run
@@ -83,13 +80,6 @@ async def test_a_server_that_stays_away_is_tried_once_a_minute_and_heard_when_it
         assert [(await one.ask(told("a"))).text for _ in range(3)] == ["well"] * 3
 
 
-async def test_not_too_many_at_a_time() -> None:
-    with billing(lambda messages, _: "well") as server:
-        one = client_over(server, concurrency=3)
-        await asyncio.gather(*(one.ask(told(str(n))) for n in range(30)))
-    assert server.most <= 3 and len(server.asked) == 30
-
-
 async def test_what_is_remembered_needs_no_budget(tmp_path: Path) -> None:
     with billing(lambda messages, _: "well") as server:
         await client_over(server, cache=ReplyCache(tmp_path)).ask(told("a"))
@@ -113,50 +103,6 @@ def test_a_ledger_goes_on_where_it_was_and_counts_what_was_under_way(tmp_path: P
     second.settle(hold, Spent(10, 0.0, 1))
     second.settle(hold, Spent(500, 0.0, 1))
     assert Ledger(kept=spent).spent.tokens == 460
-
-
-@given(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 500), st.sampled_from(["settle", "release", "keep"]))))
-def test_a_ledger_never_passes_its_limit(calls: list[tuple[int, int, str]]) -> None:
-    ledger = Ledger(tokens=2_000)
-    held = 0
-    for wanted, found, end in calls:
-        try:
-            hold = ledger.hold(wanted, 0.0)
-        except BudgetSpentError:
-            assert ledger.spent.tokens + held + wanted > 2_000
-            continue
-        if end == "keep":
-            held += wanted
-        else:
-            ledger.settle(hold, Spent(min(found, wanted), 0.0, 1) if end == "settle" else Spent())
-        assert ledger.spent.tokens + held <= 2_000
-
-
-async def test_a_cancelled_call_counts_in_full() -> None:
-    class Slow(ScriptedPolicy):
-        pass
-
-    started = asyncio.Event()
-
-    async def forever(self, *args) -> None:
-        started.set()
-        await asyncio.Event().wait()
-
-    policy = Slow(lambda messages, key: "")
-    ledger = Ledger()
-    one = RequestClient(policy, ledger=ledger)
-    session = policy.open  # the real session, whose turn never comes
-    policy.open = lambda key: _never(session(key), forever)  # type: ignore[method-assign]
-    task = asyncio.create_task(one.ask(told("abcd"), max_tokens=50))
-    await started.wait()
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    assert ledger.spent.tokens == 64 + 4 + 16 + 50
-
-
-def _never(session, forever):
-    session.generate = lambda *args: forever(session, *args)
-    return session
 
 
 async def test_a_reply_cut_for_its_length_is_not_read(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from policy_tiny import full_logits, ids, key, load, said, widths_of
+from policy_tiny import ids, key, load, said, widths_of
 
 from sanderling.core.types import Sampling
 from sanderling.policy import forward
@@ -89,12 +89,6 @@ async def test_a_group_gives_what_its_rollouts_give_alone(loaded, rows):
     assert len({tuple(branch) for branch, _ in together}) > 1, "some of them part, or this says nothing"
 
 
-def is_greedy(model, before, completion) -> bool:
-    """Whether a turn is what plain forwards over the whole branch say."""
-    logits = full_logits(model, [*before, *said(completion)])
-    return said(completion) == logits[len(before) - 1 : -1].argmax(-1).tolist()
-
-
 async def together(policy, sessions, delta, *, turn: int, sampling: Sampling = GREEDY):
     """The same said to all of them."""
     keys = (key(turn, attempt=number) for number in range(len(sessions)))
@@ -130,29 +124,6 @@ async def test_twins_live_through_a_change_of_weights_amid_a_turn(reprefill):
     for one, expected in zip(found, [*(own[0] for own in alone), alone[0][1]], strict=True):
         assert (one.token_ids, one.versions, one.prefilled_tokens > 0) == (expected.token_ids, expected.versions, True)
         assert one.logprobs == pytest.approx(expected.logprobs, abs=1e-4)
-
-
-async def test_a_twin_that_is_cancelled_or_fails_amid_a_turn_leaves_the_others_right(loaded):
-    policy = TransformersPolicy(*loaded)
-    long = Sampling(temperature=0.0, max_tokens=20)
-    sessions = [policy.open(key(attempt=attempt)) for attempt in range(3)]
-    arrived = asyncio.Event()
-
-    def shout(text: str) -> None:
-        if arrived.is_set():
-            raise ZeroDivisionError
-
-    turns = [
-        asyncio.create_task(sessions[0].generate(ids(*observation(5)), long, key(), lambda text: arrived.set())),
-        asyncio.create_task(sessions[1].generate(ids(*observation(5)), long, key(attempt=1))),
-        asyncio.create_task(sessions[2].generate(ids(*observation(5)), long, key(attempt=2), shout)),
-    ]
-    await arrived.wait()
-    turns[0].cancel()
-    done = await asyncio.gather(*turns, return_exceptions=True)
-    assert isinstance(done[0], asyncio.CancelledError) and isinstance(done[2], ZeroDivisionError)
-    assert is_greedy(loaded[0], observation(5), done[1])
-    assert [session.mark() for session in sessions] == [0, len(observation(5)) + len(said(done[1])), 0]
 
 
 async def test_a_group_is_computed_once_and_each_turn_is_billed_what_it_needs(loaded):

@@ -112,15 +112,6 @@ async def test_a_frozen_turn_carries_the_version_at_which_it_was_sent():
         assert (await begun).versions == (0, 0)
 
 
-async def test_refused_it_goes_on_with_the_weights_it_had():
-    with serve(PAUSED, plain({"error": {"message": "no such file"}}, 400), RESUMED) as server:
-        sync, policy, _ = connect(server)
-        with pytest.raises(UserError, match=r"no such file.*VLLM_SERVER_DEV_MODE"):
-            await sync.publish({}, 1)
-        assert policy.version == 0
-    assert paths(server)[-1] == "/resume"
-
-
 def hang(handler):
     time.sleep(2.5)
     hang_up(handler)

@@ -14,7 +14,6 @@ from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import read_config
 from sanderling.core.errors import UserError
 from sanderling.policy.transformers_policy import TransformersPolicy
-from sanderling.rl.act import Seldom
 from sanderling.rl.config import RlRecipe
 from sanderling.rl.launch import run_rl_command
 from sanderling.rl.prepare import Order
@@ -143,17 +142,6 @@ def test_a_server_that_is_gone_is_told_in_a_sentence(given: Path, tmp_path: Path
     placed = ["rl.pipeline.placement=served", f"sampler.endpoint={address}", "sampler.served=m"]
     with pytest.raises(UserError, match=r"could not be handed the weights \(.*gave no answer.*\): .* goes on"):
         run(recipe_of(given, *placed), tmp_path / "out")
-
-
-def test_sessions_that_wait_for_one_server_say_so_once_a_minute():
-    now = [0.0]
-    warn = Seldom(60.0, lambda: now[0])
-    with pytest.warns(UserWarning, match="") as told:
-        for at in (0, 1, 2, 59, 61, 130):
-            now[0] = float(at)
-            warn("no answer")
-    said = [str(one.message) for one in told]
-    assert said == ["no answer", "no answer (5 times so far)", "no answer (6 times so far)"]
 
 
 def test_a_copy_beside_samples_with_each_updates_weights_too(given: Path, tmp_path: Path):

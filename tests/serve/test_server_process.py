@@ -84,12 +84,6 @@ def end(process: subprocess.Popen[str]) -> str:
     return said
 
 
-def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", MAIN, *arguments], capture_output=True, text=True, timeout=60, env=os.environ | env
-    )
-
-
 def test_the_command_serves_and_ends_in_order(directory):
     with server("world", "serve", str(directory), "--port", "0") as (process, url):
         with httpx.Client(base_url=url) as client:
@@ -203,23 +197,6 @@ def test_a_request_in_flight_finishes_after_sigterm(tmp_path):
         assert replies[0].status_code == 200 and replies[0].json()["replies"][0]["status"] == "ok"
         process.communicate(timeout=20)
         assert process.returncode == 0
-
-
-def test_a_token_comes_from_the_environment(directory):
-    arguments = ("world", "serve", str(directory), "--port", "0", "--token-env", "WORLD_TOKEN")
-    with server(*arguments, "--host", "0.0.0.0", WORLD_TOKEN="s3cret") as (_, url):
-        local = url.replace("0.0.0.0", "127.0.0.1")
-        assert httpx.post(f"{local}/search", json={"q": "film"}).status_code == 401
-        keyed = local.replace("http://", "http://any:s3cret@")
-        assert httpx.post(f"{keyed}/search", json={"q": "film"}).status_code == 200
-
-
-def test_a_missing_extra_is_named(directory):
-    for package, option in (("uvicorn", "--port=0"), ("mcp", "--mcp-stdio")):
-        code = f"import sys; sys.modules['{package}'] = None; {MAIN}"
-        command = [sys.executable, "-c", code, "world", "serve", str(directory), option]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 2 and "pip install '.[serve]'" in done.stderr
 
 
 async def converse(client: Client, own) -> None:

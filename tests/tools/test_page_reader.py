@@ -125,16 +125,6 @@ async def test_where_nothing_comes_of_it_the_tool_answers_as_without_a_model() -
         assert sum(reader.counts.fallbacks.values()) == 1
 
 
-@pytest.mark.parametrize(
-    "call",
-    [{"url": [PAGE.url], "goal": " "}, {"url": ["https://w.example/long#page=2"], "goal": "x"}, {"url": ["none"], "goal": "x"}],
-)
-async def test_no_model_reads_what_was_asked_for_as_it_stands_or_is_not_there(call: dict) -> None:
-    tool, plain, reader = visit_tool(Model(), ResultLayout.JSON)
-    assert await tool(call, ToolContext()) == await plain(call, ToolContext())
-    assert reader.counts.pages == 0
-
-
 async def test_a_refused_outage_is_the_tools_outage() -> None:
     tool, _, _ = visit_tool(Model(AskingOutageError("down")), ResultLayout.JSON, on_outage=OnOutage.REFUSE)
     with pytest.raises(ToolOutageError, match="down"):

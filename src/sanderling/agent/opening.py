@@ -189,7 +189,6 @@ async def opened_agent(
     guard: "Guard | None" = None,
     private: bool = False,
     on_outage: OnOutage = OnOutage.REFUSE,
-    on_retry: Notice | None = None,
     on_close: Notice | None = None,
 ) -> AsyncIterator[Agent]:
     """The agent of a section of settings; at the end its connections are closed. Raises UserError.
@@ -197,7 +196,7 @@ async def opened_agent(
     ``questions``: what it will be asked, where worlds or a script depend on it. ``spending``: the run's account, from which its
     tokens are paid. ``policy``: instead of the settings' model, closed by whoever opened it. ``guard`` hides what gives a
     question away; what is read for ``private`` questions is kept for its owner alone. ``on_outage``: of the page reader, where
-    the settings leave it open. ``on_retry`` hears when a server is asked again, ``on_close`` what the page reader did.
+    the settings leave it open. ``on_close`` hears what the page reader did.
     """
     if policy is None:
         check_agent(config, questions)
@@ -205,14 +204,14 @@ async def opened_agent(
     most = None if spending is None else spending.config.max_cost
     price = read_prices([config.price] if config.price else [], 1, most)[0]
     async with AsyncExitStack() as stack:
-        reader = opened_reader(config.reader, private=private, on_outage=on_outage, on_retry=on_retry, on_close=on_close)
+        reader = opened_reader(config.reader, private=private, on_outage=on_outage, on_close=on_close)
         reading = await stack.enter_async_context(reader)
         places = await stack.enter_async_context(opened_places(config, profile, questions, reader=reading, guard=guard))
         script, _, rest = config.model.partition(":")
         if policy is None and script in SCRIPTS:
             policy, price = load_outside(SCRIPTS[script])(rest, questions), Prices()
         elif policy is None:
-            policy = open_policy(config.model, on_retry=on_retry, device=config.device, dtype=config.dtype)
+            policy = open_policy(config.model, device=config.device, dtype=config.dtype)
             stack.push_async_callback(close_policy, policy)
         if spending is not None:
             stack.enter_context(spending.alone())
@@ -252,7 +251,6 @@ async def opened_reader(
     *,
     private: bool = False,
     on_outage: OnOutage = OnOutage.REFUSE,
-    on_retry: Notice | None = None,
     on_close: Notice | None = None,
 ) -> AsyncIterator[Reader | None]:
     """What reads pages for the agent, if anything does; see :func:`opened_agent`. Raises UserError."""
@@ -265,7 +263,7 @@ async def opened_reader(
     from sanderling.policy.request_client import opened_clients
 
     spending = Spending(None, BudgetConfig(cache=config.cache), private=private)
-    async with opened_clients([config.model], (), spending, concurrency=_READINGS, on_retry=on_retry) as (client,):
+    async with opened_clients([config.model], (), spending, concurrency=_READINGS) as (client,):
         limits = ReadingLimits.within(client.context_length)
         reader = PageReader(client, limits=limits, on_outage=config.on_outage or on_outage)
         try:

@@ -33,7 +33,7 @@ from sanderling.cli.options import (
     Worlds,
     settings,
 )
-from sanderling.cli.watch import Watcher, show_retry
+from sanderling.cli.watch import Watcher
 from sanderling.core.asking import BudgetSpentError
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
@@ -102,7 +102,6 @@ async def _ask(
         config.agent,
         spending=Spending(None, config.budget),
         on_outage=OnOutage.FALL_BACK,
-        on_retry=partial(show_retry, console),
         on_close=partial(console.print, style="dim", markup=False, highlight=False, soft_wrap=True),
     )
     async with opening as agent:

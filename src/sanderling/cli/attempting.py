@@ -7,7 +7,6 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +16,6 @@ from rich.console import Console
 from sanderling.agent.opening import stop_on_interrupt
 from sanderling.cli import exits
 from sanderling.cli.options import RUN, show
-from sanderling.cli.watch import show_retry
 from sanderling.data.questions import read_questions
 from sanderling.evaluate.attempts import Made, Watch
 from sanderling.evaluate.live import Live, showing
@@ -29,8 +27,7 @@ MODEL_HELP = "http://host:port/v1#model, a model's directory, or teacher:SIZE/SE
 ShowProgress = Annotated[
     bool, typer.Option("--progress/--no-progress", help="Show how far it is, on standard error.", rich_help_panel=RUN)
 ]
-Work = Callable[[Watch | None, asyncio.Event, Callable[[str], None]], Awaitable[Made]]
-"""Gets what watches, what stops it, and who hears of retries."""
+Work = Callable[[Watch | None, asyncio.Event], Awaitable[Made]]  # gets what watches, and what stops it
 
 
 def live_run(
@@ -49,9 +46,9 @@ def live_run(
     async def run() -> Made:
         with stop_on_interrupt() as stop:
             if live is None:
-                return await work(None, stop, partial(show_retry, console))
+                return await work(None, stop)
             async with showing(live, about, lambda: spending.ledger.spent.cost, console, stop):
-                return await work(live, stop, live.warned)
+                return await work(live, stop)
 
     try:
         return asyncio.run(run())
@@ -69,7 +66,7 @@ def generated(config: GenerateConfig, about: str, *, progress: bool) -> int:
         config.agent.concurrency,
         about,
         spending,
-        lambda watch, cancel, on_retry: generate_file(config, spending, watch=watch, cancel=cancel, on_retry=on_retry),
+        lambda watch, cancel: generate_file(config, spending, watch=watch, cancel=cancel),
         progress=progress,
     )
     tell_attempts(made, total, config.out, spending)

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,7 +33,6 @@ from sanderling.cli.options import (
     show,
     table,
 )
-from sanderling.cli.watch import show_retry
 from sanderling.core.config import load_config, read_config, to_toml
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
@@ -261,8 +259,7 @@ def judge(
 @asynccontextmanager
 async def _judge(config: JudgeConfig, spending: Spending, concurrency: int) -> AsyncIterator[Judge]:
     """The judges as one. Raises UserError where nobody is named."""
-    on_retry = partial(show_retry, Console(stderr=True))
-    async with opened_judges(config, spending, concurrency=concurrency, on_retry=on_retry) as (judge, _):
+    async with opened_judges(config, spending, concurrency=concurrency) as (judge, _):
         if judge is None:
             raise UserError("Nobody judges: name one with --judge.")
         yield judge

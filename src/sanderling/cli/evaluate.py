@@ -119,8 +119,8 @@ def run(
     with log.exclusive():
         total = min(config.limit or len(loaded.questions), len(loaded.questions)) * config.attempts
 
-        async def work(watch: "Watch | None", cancel: asyncio.Event, on_retry: Callable[[str], None]) -> "Made":
-            heard = {"watch": watch, "cancel": cancel, "on_retry": on_retry, "verdicts": verdicts, "command": command_line()}
+        async def work(watch: "Watch | None", cancel: asyncio.Event) -> "Made":
+            heard = {"watch": watch, "cancel": cancel, "verdicts": verdicts, "command": command_line()}
             return await run_benchmark(benchmark, loaded, config, log, spending, **heard)
 
         title = loaded.path_name if benchmark.key == "jsonl" else benchmark.title  # which stands for any file

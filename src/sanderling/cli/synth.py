@@ -20,7 +20,6 @@ from rich.markup import escape
 from sanderling.cli import exits
 from sanderling.cli.attempting import generated
 from sanderling.cli.options import ConfigFile, Judges, MaxTokens, Model, ProfileName, Set, Web, Worlds, settings, show, table
-from sanderling.cli.watch import show_retry
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.core.text import visible
@@ -281,7 +280,7 @@ def _run(work: Callable[..., Awaitable[Made]]) -> Made:
     console = Console(stderr=True)
 
     async def all_of_it() -> Made:
-        return await work(progress=Report(console), on_retry=partial(show_retry, console))
+        return await work(progress=Report(console))
 
     try:
         return asyncio.run(all_of_it())

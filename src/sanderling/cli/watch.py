@@ -89,11 +89,6 @@ class Watcher:
         self._console.print(text, soft_wrap=True)
 
 
-def show_retry(console: Console, notice: str) -> None:
-    """One line saying that a model's server is asked again; it comes before a turn's first text, never amid it."""
-    console.print(Text(_brief(notice), style="yellow"), soft_wrap=True)
-
-
 def _brief(value: object) -> str:
     """A value on one short line."""
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -29,7 +29,6 @@ from typer.core import TyperGroup
 from sanderling.agent.opening import PlaceConfig, opened_reader
 from sanderling.cli import exits
 from sanderling.cli.options import PLACE, Faults, Set, or_help, settings, show, table
-from sanderling.cli.watch import show_retry
 from sanderling.core.asking import AskingOutageError
 from sanderling.core.config import load_config, to_toml
 from sanderling.core.errors import UserError
@@ -406,7 +405,7 @@ def visit(
 
     ``--set reader.model=http://host:port/v1#model``: a model reads the page, or a reader of your own, ``file.py:name``.
     """
-    console, place = Console(stderr=True), settings(PlaceConfig, None, sets, {"faults": faults, "world_seed": world_seed})
+    place = settings(PlaceConfig, None, sets, {"faults": faults, "world_seed": world_seed})
 
     async def read() -> ToolStatus:
         world = open_as_met(
@@ -415,7 +414,6 @@ def visit(
         opening = opened_reader(
             place.reader,
             on_outage=OnOutage.FALL_BACK,
-            on_retry=partial(show_retry, console),
             on_close=partial(show, error=True),
         )
         async with opening as reader:

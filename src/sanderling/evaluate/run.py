@@ -201,7 +201,6 @@ async def run_benchmark(
     command: str,
     watch: Watch | None = None,
     cancel: asyncio.Event | None = None,
-    on_retry: Callable[[str], None] | None = None,
 ) -> Made:
     """Let an agent try a benchmark's questions, or go on with it; of a run that is done ``log.result_file`` has the figures.
 
@@ -221,12 +220,12 @@ async def run_benchmark(
     concurrency = config.agent.concurrency
     evaluation = Evaluation(log, state, questions, concurrency, config.unscored_limit, config.unjudged, recording)
     async with AsyncExitStack() as stack:
-        common = {"private": about.private, "spending": spending, "on_retry": on_retry}
+        common = {"private": about.private, "spending": spending}
         opening = opened_agent(config.agent, questions, guard=guarding.guard(log.guard_file), **common)
         agent = await stack.enter_async_context(opening)
         journal = stack.enter_context(Journal(log.root, journal_identity(config.agent, agent)))
         prompt = prompt_for(benchmark, judging)
-        judges = opened_judges(judging, spending, prompt=prompt, concurrency=concurrency, on_retry=on_retry)
+        judges = opened_judges(judging, spending, prompt=prompt, concurrency=concurrency)
         first, second = await stack.enter_async_context(judges)
         if first is None:
             raise UserError("No judge is named: give --judge.")

@@ -4,7 +4,7 @@ async with opened_judges(JudgeConfig(judges=("exact", "http://host:8000/v1#model
     verdict = await rule_on(trajectory, judge)
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from sanderling.core.asking import ModelClient
@@ -54,7 +54,6 @@ async def opened_judges(
     *,
     prompt: str = "",
     concurrency: int = 8,
-    on_retry: Callable[[str], None] | None = None,
 ) -> AsyncIterator[tuple[Judge | None, Judge | None]]:
     """The judge that decides and one to compare with, None for nobody: several are asked in order, all models as one judge.
 
@@ -69,7 +68,7 @@ async def opened_judges(
     from sanderling.policy.request_client import opened_clients
 
     asked = config.prompt or prompt
-    async with opened_clients(models, config.prices, spending, concurrency=concurrency, on_retry=on_retry) as clients:
+    async with opened_clients(models, config.prices, spending, concurrency=concurrency) as clients:
         first = len([spec for spec in config.judges if names_model(spec)])
         yield _judge(config.judges, clients[:first], asked), _judge(config.second, clients[first:], asked)
 

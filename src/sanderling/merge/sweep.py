@@ -290,7 +290,7 @@ class _Worker:
 
             async with (
                 opened_agent(agent, asked, policy=policy, clock=self.clock) as researcher,
-                opened_judges(config.judge, spending, concurrency=agent.concurrency, on_retry=self.report.say) as (judge, _),
+                opened_judges(config.judge, spending, concurrency=agent.concurrency) as (judge, _),
             ):
                 if judge is None:
                     raise UserError("No judge is named: give --judge.")

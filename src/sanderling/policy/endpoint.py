@@ -7,7 +7,9 @@ sentence with the server's own words. A stream that breaks after its first event
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Sequence
+import time
+import warnings
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,6 +36,7 @@ from sanderling.policy.contract import (
 
 _RETRIED = frozenset({408, 409, 425, 429})
 _LONGEST_PAUSE_S = 30.0
+_QUIET_S = 60.0  # a server that gives no answer is warned of once in so many seconds
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -60,12 +63,11 @@ class HttpClient:
         retries: int = 5,
         backoff_s: float = 1.0,
         timeout_s: float = 600.0,
-        on_retry: Callable[[str], None] | None = None,
     ) -> None:
-        """``base_url``: up to ``/v1``; ``timeout_s``: the longest silence; ``on_retry`` hears before a pause what failed."""
+        """``base_url``: up to ``/v1``; ``timeout_s``: the longest silence."""
         self.base_url = base_url.rstrip("/")
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-        self._retries, self._backoff_s, self._on_retry = retries, backoff_s, on_retry
+        self._retries, self._backoff_s, self._quiet_until = retries, backoff_s, 0.0
         self._timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, 10.0))
         self._opened: tuple[asyncio.AbstractEventLoop, httpx.AsyncClient] | None = None
 
@@ -93,9 +95,10 @@ class HttpClient:
                     raise PolicyOutageError(f"The stream of {self.base_url} broke ({reason}).") from error
             if attempt < self._retries:
                 pause_s = min(_LONGEST_PAUSE_S, pause_s or self._backoff_s * 2**attempt)
-                if self._on_retry is not None:
+                if time.monotonic() >= self._quiet_until:  # hundreds of sessions may wait for one server
+                    self._quiet_until = time.monotonic() + _QUIET_S
                     again = f"attempt {attempt + 2} of {self._retries + 1} in {pause_s:g} s"
-                    self._on_retry(f"{self.base_url} gave no answer ({reason}): {again}")
+                    warnings.warn(f"{self.base_url} gave no answer ({reason}): {again}", stacklevel=2)
                 await asyncio.sleep(pause_s)
         raise PolicyOutageError(f"{self.base_url} gave no answer in {self._retries + 1} attempts ({reason}).")
 

@@ -11,7 +11,6 @@ Options of an endpoint: ``key_env`` (environment variable with the API key; othe
 
 import hashlib
 import os
-from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, cast
@@ -45,17 +44,17 @@ def names_model(spec: str) -> bool:
 def check_model(spec: str) -> None:
     """Raise UserError now for what :func:`open_policy` would refuse, as far as can be told without loading or asking."""
     if is_endpoint(spec):
-        _endpoint(spec, None)
+        _endpoint(spec)
     elif is_outside(spec):
         _outside(spec)
     elif not (Path(spec) / "config.json").is_file():
         raise UserError(f"There is no model at {spec!r}: give a directory with its config.json, or http://host:port/v1#model.")
 
 
-def open_policy(spec: str, *, on_retry: Callable[[str], None] | None = None, **how: Any) -> Policy:
-    """Open what a specification names: a server (``on_retry``: see `HttpClient`), or a model (`TransformersPolicy.load`)."""
+def open_policy(spec: str, **how: Any) -> Policy:
+    """Open what a specification names: a server, or a model (`TransformersPolicy.load`)."""
     if is_endpoint(spec):
-        return _endpoint(spec, on_retry)
+        return _endpoint(spec)
     if is_outside(spec):
         return _outside(spec)
     if not Path(spec).exists():
@@ -125,7 +124,7 @@ def _split(spec: str) -> SplitResult:
     raise UserError(f"{spec!r} has no usable host and port ({reason}): write http://host:port/v1#model.")
 
 
-def _endpoint(spec: str, on_retry: Callable[[str], None] | None) -> Policy:
+def _endpoint(spec: str) -> Policy:
     parts = _split(spec)
     if not parts.hostname or not parts.fragment:
         raise UserError(f"{spec!r} lacks the host or the model's name: write http://host:port/v1#model.")
@@ -140,7 +139,7 @@ def _endpoint(spec: str, on_retry: Callable[[str], None] | None) -> Policy:
                 raise UserError(f"{option}={text!r} is not {what}: write for example {option}={example}.")
             numbers[keyword] = int(text)
     length = numbers.pop("context_length", None)
-    client = _client(parts, options, on_retry=on_retry, **numbers)
+    client = _client(parts, options, **numbers)
     if "tokenizer" not in options:
         return ChatEndpointPolicy(client, parts.fragment, context_length=length)
     tokenizer = load_tokenizer(Path(options["tokenizer"]))

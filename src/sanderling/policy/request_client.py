@@ -160,11 +160,10 @@ async def opened_clients(
     spending: Spending,
     *,
     concurrency: int = 8,
-    on_retry: Callable[[str], None] | None = None,
 ) -> AsyncIterator[list[RequestClient]]:
     """Models as clients on the account of a run; at the end their connections are closed. Raises UserError.
 
-    ``prices``: one for all, or one for each. ``on_retry`` hears when a server is asked again.
+    ``prices``: one for all, or one for each.
     """
     each = read_prices(prices, len(specs), spending.config.max_cost)
     if not specs:
@@ -176,7 +175,7 @@ async def opened_clients(
         stack.enter_context(spending.alone())
         clients: list[RequestClient] = []
         for spec, price in zip(specs, each, strict=True):
-            policy = open_policy(spec, on_retry=on_retry)
+            policy = open_policy(spec)
             stack.push_async_callback(close_policy, policy)
             client = RequestClient(
                 policy, ledger=spending.ledger, prices=price, cache=cache, concurrency=concurrency, place=place_of(spec)

@@ -7,9 +7,7 @@ one agent loop's. Everything is checked before, by `prepare`; torch is imported 
 
 import asyncio
 import os
-import time
-import warnings
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,7 +64,7 @@ async def opened_judge(specs: Sequence[str], directory: Path, concurrency: int, 
         yield None
         return
     config, spending = JudgeConfig(judges=tuple(specs)), Spending(directory, rank=rank, locked=True)
-    opening = opened_judges(config, spending, concurrency=concurrency, on_retry=Seldom())
+    opening = opened_judges(config, spending, concurrency=concurrency)
     with spending.alone(), Run(directory, rank=rank, locked=True) as run:
         async with opening as (judge, _):
             yield judge and CachedJudge(judge, VerdictBook(run.table("verdicts")))
@@ -101,7 +99,7 @@ def server_of(
     from sanderling.policy.endpoint import CompletionEndpointPolicy, HttpClient
     from sanderling.policy.weight_sync import VllmServer, WeightFiles
 
-    policy = open_policy(served_spec(recipe, model_dir), on_retry=Seldom())
+    policy = open_policy(served_spec(recipe, model_dir))
     closing.push_async_callback(close_policy, policy)
     if not isinstance(policy, CompletionEndpointPolicy):
         raise UserError(f"{recipe.sampler.endpoint} is no server that takes weights: write http://host:port/v1.")
@@ -190,23 +188,6 @@ class Together:
         await asyncio.to_thread(self._team.gather, None)
 
 
-class Seldom:
-    """Warns with what it is called with, but once a minute: hundreds of sessions may wait for one server."""
-
-    def __init__(self, every_s: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
-        self._every_s, self._clock, self._next, self._heard = every_s, clock, clock(), 0
-
-    def __call__(self, text: str) -> None:
-        now = self._clock()
-        self._heard += 1
-        if now < self._next:
-            return
-        self._next = now + self._every_s
-        # The count is news, too: Python shows the same words from the same line once only.
-        more = f" ({self._heard:,} times so far)" if self._heard > 1 else ""
-        warnings.warn(f"{text}{more}", stacklevel=2)
-
-
 # -- all of them together --------------------------------------------------------------------------------------------------
 
 
@@ -273,7 +254,7 @@ async def opened_acting(
     async with AsyncExitStack() as stack:
         judge = await stack.enter_async_context(opened_judge(recipe.judges, directory, under_way, team.rank))
         config = place_config(recipe, directory)
-        reader = await stack.enter_async_context(opened_reader(config.reader, on_retry=Seldom()))
+        reader = await stack.enter_async_context(opened_reader(config.reader))
         opening = opened_places(config, stage.profile, questions, reader=reader)
         places = await stack.enter_async_context(opening)
         journal = stack.enter_context(Journal(directory, across_versions=True, rank=team.rank, locked=True))

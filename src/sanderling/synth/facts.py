@@ -6,7 +6,7 @@ can be read) is *unscored*, neither kept nor called bad. The page is masked for 
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,14 +80,14 @@ class Candidate:
     quote: str
 
 
-async def make_facts(config: FactsConfig, *, progress: Report, on_retry: Callable[[str], None] | None = None) -> MakingReport:
+async def make_facts(config: FactsConfig, *, progress: Report) -> MakingReport:
     """Make the questions of a world's pages, or go on with it, and write them. Raises UserError."""
 
     async def make(page: Page, models: Models, origin: Mapping[str, Any]) -> PageResult:
         return await questions_of(page, models, origin, config.per_page, config.page_words)
 
     settings = config.model_dump(include={"per_page", "page_words"})
-    return await make_from_pages(config, MAKER, (WRITER, JUDGE), settings, make, progress=progress, on_retry=on_retry)
+    return await make_from_pages(config, MAKER, (WRITER, JUDGE), settings, make, progress=progress)
 
 
 async def questions_of(

@@ -6,7 +6,7 @@ by question, one record for each attempt.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import Field, model_validator
@@ -49,7 +49,6 @@ async def generate_file(
     *,
     watch: Watch | None = None,
     cancel: asyncio.Event | None = None,
-    on_retry: Callable[[str], None] | None = None,
 ) -> Made:
     """Open a teacher and its judge, and make the attempts that the store does not hold yet. Raises UserError.
 
@@ -61,8 +60,8 @@ async def generate_file(
         raise UserError("Nobody judges: name one with --judge.")
     questions, teacher = read_questions(config.questions), config.agent
     TrajectoryStore(config.out).prepare()
-    judging = opened_judges(config.judge, spending, concurrency=teacher.concurrency, on_retry=on_retry)
-    opening = opened_agent(teacher, questions, spending=spending, on_retry=on_retry)
+    judging = opened_judges(config.judge, spending, concurrency=teacher.concurrency)
+    opening = opened_agent(teacher, questions, spending=spending)
     async with opening as agent, judging as (judge, _):
         assert judge is not None
         with Journal(beside(config.out), journal_identity(teacher, agent)) as journal:

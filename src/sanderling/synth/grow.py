@@ -78,7 +78,7 @@ class GrowthReport(Outcome):
     added: int = 0
 
 
-async def grow_world(config: GrowthConfig, *, progress: Report, on_retry: object = None) -> GrowthReport:
+async def grow_world(config: GrowthConfig, *, progress: Report) -> GrowthReport:
     """Grow a world by what a file of questions finds, or go on with it. Raises UserError."""
     if config.source is not None:
         return await grow(config, open_world(config.source), progress)

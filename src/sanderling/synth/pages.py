@@ -88,13 +88,11 @@ class Outcome:
     spent: str = ""
 
 
-def opened_models(
-    config: AskingConfig, spending: Spending, on_retry: Callable[[str], None] | None = None
-) -> AbstractAsyncContextManager[Sequence[ModelClient]]:
+def opened_models(config: AskingConfig, spending: Spending) -> AbstractAsyncContextManager[Sequence[ModelClient]]:
     """The models of these settings, paid from the account of a run. Entering it raises UserError."""
     from sanderling.policy.request_client import opened_clients
 
-    return opened_clients(config.models, config.prices, spending, concurrency=config.concurrency, on_retry=on_retry)
+    return opened_clients(config.models, config.prices, spending, concurrency=config.concurrency)
 
 
 def fenced(tag: str, text: str) -> str:
@@ -229,7 +227,6 @@ async def make_from_pages(
     make: Callable[[Page, Models, Mapping[str, Any]], Awaitable[PageResult]],
     *,
     progress: Report,
-    on_retry: Callable[[str], None] | None = None,
 ) -> MakingReport:
     """Draw pages, open the models, and make the questions, or go on with it. Raises UserError.
 
@@ -241,7 +238,7 @@ async def make_from_pages(
     origin = {"world": world.name, "fingerprint": world.fingerprint, "seed": config.seed}
     spending = Spending(beside(config.out), config.budget)
     everybody = config.model_copy(update={"models": (*config.models, *config.judge_models)})
-    async with opened_models(everybody, spending, on_retry) as clients:
+    async with opened_models(everybody, spending) as clients:
         writers = clients[: len(config.models)]
         models = Models(writers, clients[len(writers) :] or writers)
         made_with = {

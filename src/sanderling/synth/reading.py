@@ -9,7 +9,7 @@ that were read nobody has read, so a question is *unchecked* until `verify` has 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -182,9 +182,7 @@ async def _next(world: LocalWorld, graph: FactGraph, seen: set[str], searched: s
     return []
 
 
-async def make_readings(
-    config: ReadingConfig, *, progress: Report, on_retry: Callable[[str], None] | None = None
-) -> MakingReport:
+async def make_readings(config: ReadingConfig, *, progress: Report) -> MakingReport:
     """Make the questions around drawn pages of a world, or go on with it, and write them. Raises UserError."""
     world = open_world(config.world)
 
@@ -192,7 +190,7 @@ async def make_readings(
         return await questions_around(world, page, models, config.graph, origin, config.read_pages)
 
     prompts, settings = (READER, REWRITER, COMPARER), config.model_dump(mode="json", include={"read_pages", "graph"})
-    return await make_from_pages(config, MAKER, prompts, settings, make, progress=progress, on_retry=on_retry)
+    return await make_from_pages(config, MAKER, prompts, settings, make, progress=progress)
 
 
 async def questions_around(
