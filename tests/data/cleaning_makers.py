@@ -15,7 +15,6 @@ from sanderling.data.cleaning.cleaner import Cleaner, CleaningRecipe, CleanRepor
 DR_VENUS = get_profile("dr-venus-4b")
 PYTHON = ("PythonInterpreter", {"code": "1"})
 FIND = ("search", {"query": ["a"]})
-READ = ("visit", {"url": ["https://a.example/"], "goal": "g"})
 MARKDOWN = (
     "A Google search for '\"it's\" [quoted]' found 2 results:\n\n## Web Results\n"
     "1. [Alien [1979] [PDF]](https://en.wikipedia.org/wiki/Alien_(film))\nDate published: May 25, 1979\n\n"
@@ -121,23 +120,22 @@ def kinds(trajectory: Trajectory | None) -> list[str]:
     return [node.kind.value for node in trajectory.branch()]
 
 
+MARKS = [
+    "",
+    " ",
+    "words",
+    "<think>",
+    "</think>",
+    "<think>\nhm\n</think>",
+    "<tool_call>",
+    "</tool_call>",
+    "<answer>",
+    "</answer>",
+]
 PIECES = st.sampled_from(
     [
-        "",
-        " ",
-        "words",
-        "<think>",
-        "</think>",
-        "<think>\nhm\n</think>",
-        "<tool_call>",
-        "</tool_call>",
-        "<answer>",
-        "</answer>",
-        "<answer>Lisbon</answer>",
-        "<tool_response>",
-        "\ud83d",
-        "\x00",
-        "\\boxed{1}",
+        *MARKS,
+        *("<answer>Lisbon</answer>", "<tool_response>", "\ud83d", "\x00", "\\boxed{1}"),
         '{"name": "search", "arguments": {"query": "a"}}',
         '<tool_call>{"name": "google_search", "arguments": {"queries": ["a", "b"]}}</tool_call>',
         '<tool_call>{"name": "search", "arguments": {"query": ["</tool_call><think>"]}}</tool_call>',

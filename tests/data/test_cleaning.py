@@ -36,7 +36,6 @@ from sanderling.data.cleaning.cleaner import (
 from sanderling.data.cleaning.explain import explain
 from sanderling.data.importing import open_trajectories
 from sanderling.runs.jsonl import TrajectoryStore
-from sanderling.runs.parquet import read_parquet
 
 DR_VENUS = get_profile("dr-venus-4b")
 RECIPE = st.sampled_from(list(RECIPES))
@@ -172,12 +171,6 @@ def test_the_kept_ones_come_last(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"Cannot write .*kept.clean.json"):
         into(tmp_path / "kept.jsonl", in_the_way())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kept.clean.json", "kept.dropped.jsonl"]
-
-
-def test_parquet(tmp_path: Path) -> None:
-    done = into(tmp_path / "kept.parquet", [GOOD, BAD])
-    assert [one.id for one in read_parquet(done.out)] == ["good"]
-    assert done.dropped.name == "kept.dropped.jsonl"
 
 
 @pytest.mark.parametrize("name", ["kept.jsonl", "kept.parquet"])

@@ -1,4 +1,4 @@
-"""The steps one by one: what is read whole and written in one form, what is dropped, and where token ids stay."""
+"""The steps one by one: what is dropped at which number, what goes along, and where token ids stay."""
 
 import datetime
 
@@ -6,10 +6,14 @@ import pytest
 from cleaning_makers import (
     DR_VENUS,
     FIND,
+    MARKDOWN,
+    PYTHON,
     answer,
     call_text,
     chain,
     clean,
+    codes,
+    kinds,
     message,
     results,
     search,
@@ -22,36 +26,14 @@ from cleaning_makers import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.core.profiles import ResultLayout, get_profile
+from sanderling.core.grammar import check_final, check_turn
+from sanderling.core.profiles import get_profile
 from sanderling.core.prompts import default_specs, render_question, render_system
 from sanderling.core.record import Node, NodeKind, Trajectory
-from sanderling.core.types import FixedClock, Role
+from sanderling.core.types import FixedClock, Role, ToolCall
 from sanderling.data.cleaning.cleaner import CleaningRecipe, Outcome, Reason, get_recipe
 
-
-class TestNormalise:
-    def test_the_opening_is_the_profiles_and_keeps_the_recorded_date(self) -> None:
-        system, question, *_ = step("normalise", talk(search("a"), seen(results("a")), answer())).trajectory.branch()  # pyright: ignore[reportOptionalMemberAccess]
-        assert system.text.startswith(DR_VENUS.system_prompt[:60])
-        assert system.text.endswith("Current date: 2025-07-18\n")
-        assert (question.text, question.role) == ("Which city?", Role.USER)
-
-    def test_earlier_answers_go_into_the_reasoning(self) -> None:
-        done = step("normalise", talk("<think>Hm.</think><answer>Porto</answer> no, <answer>Lisbon</answer>"))
-        (turn,) = texts(done.trajectory)
-        assert turn == "<think>\nHm.\n\nno,\n\nPorto\n</think>\n\n<answer>\nLisbon\n</answer>"
-        assert done.trajectory is not None and done.trajectory.answer == "Lisbon"
-
-
-class TestResults:
-    def test_json_to_markdown_and_back(self) -> None:
-        there = step("results", talk(search("a"), seen(results("a", "it's")), answer()), layout=ResultLayout.MARKDOWN)
-        assert there.trajectory is not None and texts(there.trajectory)[1].count("## Web Results") == 2
-        assert texts(step("results", there.trajectory).trajectory)[1] == seen(results("a", "it's"))
-
-
 LATE = seen("Tool execution timed out after 120 seconds.")
-LONG = "The city in question is Lisbon, the capital of Portugal, as three independent sources say, two of them official."
 
 
 def lite(name: str, found: Trajectory, **settings: object) -> Outcome:
@@ -104,20 +86,7 @@ def test_filters_at_their_numbers(name: str, found: Trajectory, settings: dict, 
 
 
 class TestArtefacts:
-    @pytest.mark.parametrize(
-        "text",
-        [
-            "\ufffd",
-            "\ud83d",
-            "a\x00b",
-            "caf\u00c3\u00a9",
-            "it\u00e2\u20ac\u2122s",
-            "\u00e2\u0080\u0099",
-            "M\u00c3\u00bcnchen",
-            "\u00e6\u00bd\u00ae",
-            r"\u6f6e\u95f4",
-        ],
-    )
+    @pytest.mark.parametrize("text", ["\ufffd", "\ud83d", "a\x00b", "it\u00e2\u20ac\u2122s", r"\u6f6e\u95f4"])
     def test_garbled_text_of_the_agent(self, text: str) -> None:
         found = talk(search("a", think=f"So {text} it is."), seen("x"), answer())
         assert lite("artefacts", found).reason is Reason.ARTEFACTS
@@ -132,27 +101,6 @@ class TestArtefacts:
         found = talk(answer("\\boxed{Lisbon}"))
         assert lite("artefacts", found).detail == "\\boxed"
         assert lite("artefacts", found, boxed=True).reason is None
-
-
-class TestShortAnswer:
-    def test_a_right_and_long_answer_becomes_the_reference(self) -> None:
-        done = lite("short_answer", talk(answer(LONG)))
-        assert texts(done.trajectory) == [answer("Lisbon")]
-        assert done.trajectory is not None and done.trajectory.answer == "Lisbon"
-
-
-class TestTruncate:
-    def test_only_the_last_turn_is_cut(self) -> None:
-        early = answer() + " or not"
-        assert texts(lite("truncate", talk(early, seen("x"), early)).trajectory) == [early, seen("x"), answer()]
-
-
-def test_the_whole_recipe_on_a_good_one() -> None:
-    found = talk(search("a"), seen(results("a")), visit("https://a.example/"), seen("page"), answer(LONG) + " Yes.")
-    (kept,), _, _ = clean([found], get_recipe("literesearcher"))
-    assert kept.answer == "Lisbon"
-    assert kept.nodes[1].text == " Question: Which city?"
-    assert "## Web Results" in kept.nodes[3].text
 
 
 def sampled(text: str, number: int) -> dict[str, object]:
@@ -240,3 +188,75 @@ def test_a_branch_whose_context_changed_is_pruned_and_counted() -> None:
     assert len(kept.nodes) == len(found.nodes) - 2 - 2
     assert kept.leaves() == [kept.leaf, len(kept.nodes) - 1]
     assert kept.nodes[-1].parent == 3 and kept.nodes[-1].rejected
+
+
+class TestRepeats:
+    def test_a_failed_call_may_be_tried_again(self) -> None:
+        late = seen("Tool execution timed out after 120 seconds.")
+        found = talk(search("a"), late, search("a"), seen(results("a")), search("a"), seen(results("a")), answer())
+        assert texts(step("repeats", found).trajectory) == [*texts(found)[:4], answer()]
+        assert texts(step("repeats", found, keep_retries=False).trajectory) == [search("a"), late, answer()]
+
+
+class TestMalformed:
+    def test_several_searches_become_one(self) -> None:
+        both = call_text(FIND, ("search", {"query": ["b"]}))
+        done = step("malformed", talk(both, seen(results("a"), results("b")), answer()))
+        assert texts(done.trajectory)[:2] == [search("a", "b"), seen(results("a", "b"))]
+        assert codes(done) == {"calls_joined": 2}
+
+
+class TestValidate:
+    GOOD = talk(search("a"), seen("x"), answer())
+
+    @pytest.mark.parametrize(
+        ("found", "reason"),
+        [
+            (chain(), Reason.EMPTY),
+            (chain(*GOOD.nodes[1:]), Reason.SYSTEM_NOT_FIRST),
+            (chain(GOOD.nodes[0], *GOOD.nodes[2:]), Reason.NO_QUESTION),
+            (chain(*GOOD.nodes[:2], GOOD.nodes[3], *GOOD.nodes[2:]), Reason.BROKEN_ORDER),
+            (chain(*GOOD.nodes[:4], *GOOD.nodes[3:]), Reason.BROKEN_ORDER),
+            (chain(*GOOD.nodes[:3], *GOOD.nodes[4:]), Reason.BROKEN_ORDER),
+            (talk(search("a"), "x", answer()), Reason.UNWRAPPED_RESPONSE),
+            (talk(search("a"), seen("x")), Reason.NO_ANSWER),
+            (talk("<think>hm</think>", seen("x"), answer()), Reason.MALFORMED_TURN),
+            (talk(search("a"), seen("x"), "<answer>Lisbon</answer>"), Reason.NO_REASONING),
+            (talk(search("a", think=" "), seen("x"), answer()), Reason.NO_REASONING),
+            (talk(search("a"), seen("x"), answer() + " So."), Reason.MALFORMED_ANSWER),
+            (talk(search("a"), seen("x"), answer(), "Thank you."), Reason.BROKEN_ORDER),
+            (chain(*GOOD.nodes, message(NodeKind.RAW, "?")), Reason.UNREADABLE),
+        ],
+    )
+    def test_reasons(self, found: Trajectory, reason: Reason) -> None:
+        done = step("validate", found)
+        assert (done.trajectory, done.reason) == (None, reason)
+
+
+def test_the_whole_order_on_one_bad_conversation() -> None:
+    found = talk(
+        'Let me see. <tool_call>{"name": "google_search", "arguments": {"queries": "a"}}</tool_call>',
+        MARKDOWN,
+        call_text(PYTHON),
+        "1",
+        call_text(("browse", {"urls": "https://a.example/(x)", "purpose": ["dates"]})) + " Wait.",
+        "page",
+        visit("https://a.example/(x)", goal="something else"),
+        "page again",
+        "no form at all",
+        "Malformed.",
+        "<think>Sure.</think> So <answer> Lisbon </answer>",
+        "Thanks!",
+    )
+    done, _ = cleaned(found)
+    turns = [node for node in done.branch() if node.kind is NodeKind.TURN]
+    assert [turn.calls for turn in turns[:2]] == [
+        (ToolCall(name="search", arguments={"query": ["a"]}, raw='\n{"name": "search", "arguments": {"query": ["a"]}}\n'),),
+        (ToolCall(name="visit", arguments={"url": ["https://a.example/(x)"], "goal": "dates"}, raw=turns[1].calls[0].raw),),
+    ]
+    assert [turn.think for turn in turns] == ["Let me see.", "Look it up.\n\nWait.", "Sure.\n\nSo"]
+    assert [check_turn(turn.text, think_open=False) for turn in turns[:-1]] == [(), ()]
+    assert check_final(turns[-1].text, think_open=False) == ()
+    assert done.answer == "Lisbon"
+    assert done.profile == "dr-venus-4b"
+    assert kinds(done) == ["system", "question", "turn", "observation", "turn", "observation", "turn"]

@@ -81,12 +81,6 @@ def test_phrasing_that_many_questions_share_tells_nothing() -> None:
     assert few.check("t", other) is not None and many.check("t", other) is None
 
 
-WRAPPED = (
-    "Search at least ten times, cite every page, and answer in Norwegian with nothing but a name. {} Take the time you need."
-)
-"""Long enough that what it is put around is not near any more."""
-
-
 @given(st.lists(st.lists(st.sampled_from("abc"), min_size=6, max_size=18), min_size=1, max_size=30), st.data())
 def test_a_whole_question_is_recognised_between_other_words(questions: list[list[str]], data: st.DataObject) -> None:
     bench = known(*(ask(" ".join(words)) for words in questions))
@@ -94,15 +88,6 @@ def test_a_whole_question_is_recognised_between_other_words(questions: list[list
     around = [f"x{n}" for n in range(data.draw(st.integers(0, 40)))]
     assert bench.check("t", ask(" ".join([*around, *words, *around]))) is not None
     assert bench.check_read(read(" ".join([*around, *words, *around]))) is not None
-
-
-@given(st.lists(st.text("abc def", min_size=1, max_size=30), max_size=8), st.text("abc def", max_size=30))
-def test_a_question_of_the_benchmark_is_always_recognised(texts: list[str], other: str) -> None:
-    bench = known(*map(ask, texts))
-    for text in texts:
-        hit = bench.check("t", ask(text.upper() + "?"))
-        assert (hit is not None and hit.kind is Kind.EXACT) or not text.strip()
-    bench.check("t", ask(other))
 
 
 def read(text: str) -> Trajectory:

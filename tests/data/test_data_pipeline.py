@@ -17,7 +17,6 @@ from sanderling.core.types import Ending, Role
 from sanderling.data.importing import open_trajectories
 from sanderling.data.pipeline.config import DataRun, find_data_recipe
 from sanderling.data.pipeline.run import run_data
-from sanderling.data.resample import resample_file
 from sanderling.recipes.tiny import SHIPPED_BASE, TinyConfig, TinyRun, curate, is_right
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.progress import Report
@@ -114,17 +113,6 @@ def test_other_settings_and_other_files_want_another_place(raw: Path, tmp_path: 
     assert numbers(out)["import"]["went_out"] == 9
 
 
-def test_benchmarks_are_kept_out_and_recorded_verdicts_count(raw: Path, tmp_path: Path) -> None:
-    bench = tmp_path / "bench.jsonl"
-    bench.write_text(json.dumps({"question": "Who built the 2 bridge of the 14 town", "answer": "Ann 2"}) + "\n")
-    out, again = tmp_path / "out", tmp_path / "again"
-    run(raw, "--out", out, "--set", f"against=['{bench}']")
-    assert numbers(out)["dedupe"]["went_out"] == 4
-    assert not any("2 bridge" in t.question.text for t in open_trajectories(out / "6-resampled.jsonl"))
-    run(out / "3-judged.jsonl", out / "3-left-out.jsonl", "--out", again, "--set", "judge.judges=[]")
-    assert numbers(again)["judge"]["standings"]["correct"] == 6 and numbers(again)["judge"]["went_out"] == 6
-
-
 def test_bad_settings_are_refused(raw: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no data recipe"):
         find_data_recipe("dr-mars")
@@ -169,11 +157,6 @@ def test_the_tiny_recipes_arms_are_what_is_whole_and_what_is_right(tmp_path: Pat
     assert [t.id for t in everything] == ["a", "c", "e"] and [t.id for t in right] == ["c", "e"]
     assert everything == sorted((t for t in store if t.id in "ace"), key=lambda t: t.id), "records are not rewritten"
     assert all(is_right(t) for t in right)
-
-
-def test_resampling_a_folder_reads_all_of_it(raw: Path, tmp_path: Path) -> None:
-    schedule = find_data_recipe("dr-venus").resample.schedule()
-    assert len(resample_file(raw, tmp_path / "out.jsonl", schedule).rows) == 8
 
 
 def test_what_is_read_is_never_where_the_run_writes_or_empties(tmp_path):
@@ -237,17 +220,6 @@ def test_a_change_of_the_same_size_is_another_run(lamps: Path, tmp_path: Path) -
     assert given.inputs() == before, "times do not count where the content does"
 
 
-@pytest.mark.parametrize("name", ["it's", 'a "quoted" one', "back\\slash", "naïve 河"])
-def test_any_name_of_a_tokenizer_or_source_will_do(lamps: Path, tmp_path: Path, name: str) -> None:
-    shutil.copytree(SHIPPED_BASE, tmp_path / name)
-    shutil.move(lamps, tmp_path / f"raw {name}")
-    arguments = ["run", str(tmp_path / f"raw {name}"), "--out", str(tmp_path / "out"), "--tokenizer", str(tmp_path / name)]
-    done = CliRunner().invoke(app, arguments, catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    told = json.loads((tmp_path / "out" / "data.json").read_text())
-    assert told["settings"]["tokenizer"] == str(tmp_path / name) and told["steps"][-1]["went_out"] > 0
-
-
 def test_everything_that_is_left_out_is_named_with_its_step_and_reason(lamps: Path, tmp_path: Path) -> None:
     bench = tmp_path / "bench.jsonl"
     bench.write_text(json.dumps({"question": numbered(4)["question"], "answer": "Ann 4"}) + "\n")
@@ -268,31 +240,3 @@ def test_everything_that_is_left_out_is_named_with_its_step_and_reason(lamps: Pa
     assert Counter(one["step"] for one in lines) == {name: count for name, count in lost.items() if count}
     for one in lines:
         assert one["id"].rpartition("#")[0] in (given.root / one["file"]).read_text(), "the file named holds it"
-
-
-def test_a_file_in_a_folder_that_cannot_be_read_at_all_is_named(lamps: Path, tmp_path: Path) -> None:
-    (lamps / "cut.parquet").write_bytes(b"PAR1 and no end")
-    (lamps / "empty.json").write_text("")
-    given = layout(lamps, tmp_path / "out")
-    told = went(given)
-    assert "2 files left that are no recordings" in told["steps"][0]["told"]
-    lines = [json.loads(line) for line in (given.root / "left-out.jsonl").read_text().splitlines()]
-    found = {one["id"]: one["detail"] for one in lines if one["reason"] == "not_a_recording"}
-    assert set(found) == {"cut.parquet", "empty.json"} and "no whole Parquet file" in found["cut.parquet"]
-
-
-def test_a_bucket_that_is_not_wanted_is_named_too(lamps: Path, tmp_path: Path) -> None:
-    given = layout(lamps, tmp_path / "out", "split.shares=train=1", "resample.thresholds=[10]", "resample.weights=[2,0]")
-    told = went(given)
-    last = json.loads((given.root / "left-out.jsonl").read_text().splitlines()[-1])
-    assert (last["step"], last["id"], last["reason"], last["detail"]) == ("resample", "raw/some#9", "weight_0", "31 turns")
-    assert told["steps"][5]["came_in"] == 7 and told["steps"][5]["went_out"] == 12
-
-
-def test_half_a_character_in_a_turn_is_no_damaged_marker(lamps: Path, tmp_path: Path) -> None:
-    """A model can write one in an escape; reports quote it as an example."""
-    broken = numbered(7)
-    broken["messages"][2]["content"] = "said \ud83d before. " + broken["messages"][2]["content"]
-    (lamps / "half.jsonl").write_text(json.dumps(broken) + "\n")
-    given = layout(lamps, tmp_path / "out")
-    assert went(given)["steps"] == went(given)["steps"]

@@ -1,58 +1,225 @@
-"""Which of several trajectories is kept, and parts that share no question."""
+"""The same question: groups as all pairs give them, which trajectory is kept, and parts that share no question."""
 
 import random
 from collections import Counter
+from itertools import combinations
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
-from sanderling.data.dedupe import QA, Candidate, Prefer, Shares, dedupe, question_groups, split
+from sanderling.core.record import Node, NodeKind, Question, Trajectory
+from sanderling.core.text import normalised, shingles
+from sanderling.core.types import Role
+from sanderling.data.dedupe import QA, Deduped, Prefer, Shares, dedupe_file, question_groups, split_file, things_of
+from sanderling.data.importing import open_trajectories
 from sanderling.judge.verdict import Ruling
+from sanderling.runs.jsonl import write_trajectories
 
-LONG = "in which year was the first mayor of the northern river town born"
+WORDS = "who what mayor river town of the in year born won first last potter Nolhum Askim 京 都 是 谁".split()  # noqa: SIM905
 
 
-def candidate(text: str, ruling: Ruling | None = None, answered: bool = True, turns: int = 3) -> Candidate:
-    return Candidate("t", QA(text), ruling, answered, turns)
+def similarity(a: str, b: str) -> float:
+    """The share of common shingles of two texts, given as words; 0 where both have none."""
+    one, two = shingles(a.split()), shingles(b.split())
+    return len(one & two) / len(one | two) if one | two else 0.0
+
+
+def brute(texts: list[str], threshold: float) -> list[int]:
+    """All pairs, by the definition."""
+    parent = list(range(len(texts)))
+
+    def root(a: int) -> int:
+        return a if parent[a] == a else root(parent[a])
+
+    words = [normalised(text) for text in texts]
+    things = [things_of(said, [text for text, other in zip(texts, words, strict=True) if other == said]) for said in words]
+    for a, b in combinations(range(len(texts)), 2):
+        alike = words[a] and words[b] and similarity(words[a], words[b]) >= threshold
+        if alike and (words[a] == words[b] or not things[a].differ(things[b])):
+            low, high = sorted((root(a), root(b)))
+            parent[high] = low
+    return [root(a) for a in range(len(texts))]
+
+
+def varied(seed: int, count: int) -> list[str]:
+    """Questions, and others with a word changed, dropped or added."""
+    rng = random.Random(seed)
+    found: list[str] = []
+    for _ in range(count):
+        before = rng.choice(found).split() if found and rng.random() < 0.6 else []
+        words = before or rng.choices(WORDS, k=rng.randrange(1, 22))
+        place = rng.randrange(len(words))
+        words[place : place + rng.randrange(2)] = rng.choices(WORDS, k=rng.randrange(2))
+        text = " ".join(words)
+        found.append((text.title() if rng.randrange(2) else text.lower()) + "?" * rng.randrange(2))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_groups_are_those_of_all_pairs(seed: int) -> None:
+    texts = varied(seed, 150)
+    assert question_groups(map(QA, texts), by_answers=False) == brute(texts, 0.7)
+
+
+def test_different_answers_are_different_questions() -> None:
+    alike = "Which person is the mayor of the home town of the potter {}?"
+    names = (("Nolhum", ("Ann",)), ("Belkor", ("Bo",)), ("Turven", ()))
+    asked = [QA(alike.format(name), answers) for name, answers in names]
+    assert question_groups(asked) == question_groups(asked, by_answers=False) == [0, 1, 2], "they name others"
+    small = [QA(question.text.lower(), question.answers) for question in asked]
+    assert question_groups(small, by_answers=False) == [0, 0, 0], "small letters name nobody"
+    assert question_groups(small) == [0, 1, 1], "one whose answer nobody knows goes with the first by the alphabet: belkor"
+    twice = [QA("Who won?", ("Ann",)), QA("who won", ("Bo",)), QA("WHO WON", ("bo", "Cy")), QA("Who won", ("Cy",))]
+    assert question_groups(twice) == [0, 1, 1, 1]
+
+
+TEXT = "in which year was the first mayor of the northern river town born who later built the long bridge"
+BASE = TEXT.split()
+NEAR = st.builds(
+    lambda place, word, name: " ".join([*BASE[:place], word, *BASE[place + 1 :]]) + f" of {name}",
+    st.integers(0, len(BASE) - 1),
+    st.sampled_from(["", "old", "new"]),
+    st.sampled_from(["it", "Asker", "Askim", "1904", "asker"]),
+)
+ASKED = st.lists(st.builds(QA, NEAR, st.sampled_from([(), (), ("x",), ("y",), ("X", "y"), ("z",)])), max_size=14)
+
+
+@given(ASKED, st.randoms(use_true_random=False), st.booleans())
+def test_groups_are_a_function_of_the_set(asked: list[QA], chance: random.Random, by_answers: bool) -> None:
+    order = list(range(len(asked)))
+    chance.shuffle(order)
+    straight = question_groups(asked, by_answers=by_answers)
+    shuffled = [order[first] for first in question_groups([asked[row] for row in order], by_answers=by_answers)]
+    for one, other in combinations(range(len(order)), 2):
+        assert (shuffled[one] == shuffled[other]) == (straight[order[one]] == straight[order[other]])
+
+
+@given(ASKED)
+def test_an_unanswered_question_ties_no_two_answers_together(asked: list[QA]) -> None:
+    """Groups of questions with answers are what they are without the others."""
+    groups = question_groups(asked)
+    known = [row for row, question in enumerate(asked) if question.answers]
+    alone = question_groups([asked[row] for row in known])
+    for one, other in combinations(range(len(known)), 2):
+        assert (alone[one] == alone[other]) == (groups[known[one]] == groups[known[other]])
+
+
+END = "and which person lived in the house beside the well at the end of the street by the northern gate"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Who directed the {} film of that year?", ("Orlo", "Venn")),
+        ("who won the race of {} in the river town of the old days", ("1904", "1905")),
+        ("who won the race of {} in the river town of the old days", ("1.5 km", "15 km")),
+        ("what did the people of the town say of {} in those days of need", ("C++", "C#")),
+        ("what is the meaning of the sign {} in the letters of young people", ("😀", "😭")),
+        ('who wrote the song "{}" that was sung in the town hall each year', ("the old road", "the new road")),
+        ("谁写了《{}》这首每年在市政厅里由大家一起演唱的歌曲的歌词和曲子", ("老路", "新路")),
+        ("The page of St. {} tells who built the tower of the town: name that builder", ("Orlo", "Venn")),
+        ("How old was the body that paid the pilot Lumnun when another one paid the pilot {}?", ("Lumnun", "Orlo")),
+        ("Which of the towns of {}'s river was burnt down by its own people in the war", ("Orlo", "Venn")),
+    ],
+)
+def test_other_numbers_and_names_make_another_question(one: str, other: tuple[str, str]) -> None:
+    asked = [QA(f"{one.format(name)} {END}", ("x",)) for name in other]
+    assert similarity(*(normalised(question.text) for question in asked)) >= 0.7
+    assert question_groups(asked) == question_groups(asked, by_answers=False) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (f"Which town of Norway's coast was burnt down {END}", f"Which town of Norway coast was burnt down {END}"),
+        (f"Who won in Oslo {END}", f"Who won in Oslo, Norway, {END}"),
+        (f"Who won in Oslo {END}", f"WHO WON IN OSLO {END.upper()}"),
+        (f"It is so. What is the name {END}", f"It is so. Which is the name {END}"),
+    ],
+)
+def test_what_only_says_it_otherwise_is_the_same_question(one: str, other: str) -> None:
+    assert question_groups([QA(one), QA(other)]) == [0, 0]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_many_questions_are_grouped_the_same_in_any_order(seed: int) -> None:
+    """Through the index, which chooses among more than 64."""
+    rng = random.Random(seed)
+    asked = [QA(text, rng.choice([(), ("x",), ("y",), ("x", "z")])) for text in varied(seed, 300)]
+
+    def groups(asked: list[QA]) -> Counter[str]:
+        found: dict[int, list[QA]] = {}
+        for question, first in zip(asked, question_groups(asked), strict=True):
+            found.setdefault(first, []).append(question)
+        return Counter(repr(sorted(group)) for group in found.values())
+
+    assert groups(asked) == groups(rng.sample(asked, len(asked))) and len(groups(asked)) < len(asked)
+
+
+# -- what is kept ---------------------------------------------------------------------------------------------------------
+
+
+class Row(NamedTuple):
+    """What the choice looks at."""
+
+    question: QA
+    ruling: Ruling | None = None
+    answered: bool = True
+    turns: int = 3
+
+    def trajectory(self, id: str) -> Trajectory:
+        nodes = [Node(parent=None, role=Role.USER, kind=NodeKind.QUESTION, text="?")]
+        nodes += [Node(parent=n, role=Role.ASSISTANT, kind=NodeKind.TURN, text="t") for n in range(self.turns)]
+        correct = {Ruling.CORRECT: True, Ruling.INCORRECT: False}.get(self.ruling) if self.ruling else None
+        return Trajectory(
+            id=id,
+            question=Question(id="q", text=self.question.text, answers=self.question.answers),
+            nodes=tuple(nodes),
+            leaf=self.turns,
+            ending=None,
+            answer="x" if self.answered else None,
+            meta={} if self.ruling is None else {"evaluation": {"correct": correct}},
+        )
+
+
+def stored(folder: Path, rows: list[Row], ids: str = "") -> Path:
+    write_trajectories(folder / "in.jsonl", (row.trajectory(ids or str(number)) for number, row in enumerate(rows)))
+    return folder / "in.jsonl"
+
+
+def deduped(folder: Path, rows: list[Row], ids: str = "", **options: object) -> tuple[list[Trajectory], Deduped]:
+    done = dedupe_file(stored(folder, rows, ids), folder / "out.jsonl", **options)  # pyright: ignore[reportArgumentType]
+    return list(open_trajectories(folder / "out.jsonl")), done
+
+
+ONE = QA(TEXT)
 
 
 @pytest.mark.parametrize(
     ("better", "worse"),
     [
-        (candidate(LONG, Ruling.CORRECT, turns=9), candidate(LONG, None, turns=1)),
-        (candidate(LONG, Ruling.UNSCORED, turns=9), candidate(LONG, Ruling.INCORRECT, turns=1)),
-        (candidate(LONG, turns=9), candidate(LONG, answered=False, turns=1)),
-        (candidate(LONG, turns=2), candidate(LONG, turns=3)),
+        (Row(ONE, Ruling.CORRECT, turns=9), Row(ONE, None, turns=1)),
+        (Row(ONE, Ruling.UNSCORED, turns=9), Row(ONE, Ruling.INCORRECT, turns=1)),
+        (Row(ONE, turns=9), Row(ONE, answered=False, turns=1)),
+        (Row(ONE, turns=2), Row(ONE, turns=3)),
     ],
 )
-def test_the_better_one_is_kept_wherever_it_stands(better: Candidate, worse: Candidate) -> None:
-    assert dedupe([better, worse]).kept == (0,)
-    found = dedupe([worse, better])
-    assert found.kept == (1,) and found.duplicates == ((0, 1),)
+def test_the_better_one_is_kept_wherever_it_stands(tmp_path: Path, better: Row, worse: Row) -> None:
+    for rows, kept in (([better, worse], "0"), ([worse, better], "1")):
+        found, done = deduped(tmp_path, rows)
+        assert [one.id for one in found] == [kept] and [one["kept"] for one in done.left_out] == [kept]
 
 
-KNOWN = st.sampled_from([(), (), ("x",), ("y",), ("x", "y")])
-QUESTIONS = st.lists(st.text("abc ?", max_size=12).map(QA), max_size=20)
-
-
-@given(QUESTIONS)
-def test_each_question_keeps_one_and_nothing_is_lost(asked: list[QA]) -> None:
-    rows = [Candidate(str(n), question, None, True, 1) for n, question in enumerate(asked)]
-    found = dedupe(rows)
-    assert sorted([*found.kept, *(row for row, _ in found.duplicates)]) == list(range(len(rows)))
-    roots = question_groups(asked)
-    assert sorted(roots[row] for row in found.kept) == sorted(set(roots))
-
-
-RULINGS = st.sampled_from([None, *Ruling])
+SAMPLE = st.sampled_from([TEXT, TEXT.upper(), f"{TEXT} there", f"{TEXT} twice", "else"])
 ROWS = st.lists(
     st.builds(
-        Candidate,
-        st.sampled_from("abc"),
-        st.builds(QA, st.sampled_from([LONG, LONG.upper(), f"{LONG} there", f"{LONG} twice", "else"]), KNOWN),
-        RULINGS,
+        Row,
+        st.builds(QA, SAMPLE, st.sampled_from([(), (), ("x",), ("y",), ("x", "y")])),
+        st.sampled_from([None, *Ruling]),
         st.booleans(),
         st.integers(1, 2),
     ),
@@ -60,73 +227,65 @@ ROWS = st.lists(
 )
 
 
+@settings(max_examples=40, deadline=None)
 @given(ROWS, st.randoms(use_true_random=False), st.sampled_from([Prefer.SHORTEST, Prefer.LONGEST]), st.integers(1, 2))
-def test_what_is_kept_is_a_function_of_the_set(rows: list[Candidate], chance: random.Random, prefer: Prefer, keep: int) -> None:
-    shuffled = list(rows)
-    chance.shuffle(shuffled)
-    one, other = dedupe(rows, prefer=prefer, keep=keep), dedupe(shuffled, prefer=prefer, keep=keep)
-    assert sorted(repr(rows[row]) for row in one.kept) == sorted(repr(shuffled[row]) for row in other.kept)
-    assert Counter((repr(rows[row]), repr(rows[kept])) for row, kept in one.duplicates) == Counter(
-        (repr(shuffled[row]), repr(shuffled[kept])) for row, kept in other.duplicates
-    )
+def test_what_is_kept_is_a_function_of_the_set(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[Row], chance: random.Random, prefer: Prefer, keep: int
+) -> None:
+    folder = tmp_path_factory.mktemp("d")
+    kept, done = deduped(folder, rows, "same", prefer=prefer, keep=keep)
+    assert done.kept == len(kept) == len(rows) - len(done.left_out)
+    others, _ = deduped(folder, chance.sample(rows, len(rows)), "same", prefer=prefer, keep=keep)
+    assert Counter(map(repr, kept)) == Counter(map(repr, others))
 
+
+# -- parts ----------------------------------------------------------------------------------------------------------------
 
 SHARES = Shares.read("train=0.7, validation=0.2,test=0.1")
 
 
-@given(QUESTIONS, st.integers(0, 3), st.booleans())
-def test_no_question_is_in_two_parts(asked: list[QA], seed: int, by_answers: bool) -> None:
-    found = split(asked, SHARES, seed=seed, by_answers=by_answers)
-    sides: dict[int, set[int]] = {}
-    for root, part in zip(question_groups(asked, by_answers=False), found.parts, strict=True):
-        sides.setdefault(root, set()).add(part)
-    assert all(len(parts) == 1 for parts in sides.values())
-    assert sum(found.questions) == len(sides)
+def split(folder: Path, asked: list[QA], shares: Shares = SHARES, **options: object) -> list[int]:
+    """The part of each question."""
+    split_file(stored(folder, [Row(question, turns=1) for question in asked]), folder / "parts", shares, **options)  # pyright: ignore[reportArgumentType]
+    found = {
+        int(one.id): place
+        for place, name in enumerate(shares.names)
+        for one in open_trajectories(folder / "parts" / f"{name}.jsonl")
+    }
+    return [found[row] for row in range(len(asked))]
 
 
-@given(QUESTIONS, QUESTIONS)
-def test_adding_rows_moves_no_question_but_by_joining_groups(asked: list[QA], more: list[QA]) -> None:
-    before, after = split(asked, SHARES).parts, split([*asked, *more], SHARES).parts
-    old, new = (question_groups(rows, by_answers=False) for rows in (asked, [*asked, *more]))
-    assert all(before[row] == after[row] for row in range(len(asked)) if old[row] == new[row])
+QUESTIONS = st.lists(st.text("abc ?", max_size=12).map(QA), max_size=12)
 
 
-@given(QUESTIONS, st.randoms(use_true_random=False), st.integers(0, 3))
-def test_the_order_of_rows_moves_nothing(asked: list[QA], chance: random.Random, seed: int) -> None:
-    order = list(range(len(asked)))
-    chance.shuffle(order)
-    straight = split(asked, SHARES, seed=seed, by_answers=False).parts
-    shuffled = split([asked[row] for row in order], SHARES, seed=seed, by_answers=False).parts
-    assert [straight[row] for row in order] == list(shuffled)
+@settings(max_examples=40, deadline=None)
+@given(QUESTIONS, QUESTIONS, st.randoms(use_true_random=False), st.booleans())
+def test_no_question_is_in_two_parts_and_no_other_row_moves_it(
+    tmp_path_factory: pytest.TempPathFactory, asked: list[QA], more: list[QA], chance: random.Random, by_answers: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("s")
+    parts, groups = split(folder, asked, by_answers=by_answers), question_groups(asked, by_answers=False)
+    assert all(parts[row] == parts[root] for row, root in enumerate(groups))
+    order = chance.sample(range(len(asked)), len(asked))
+    assert split(folder, [asked[row] for row in order], by_answers=by_answers) == [parts[row] for row in order]
+    after, new = split(folder, [*asked, *more], by_answers=by_answers), question_groups([*asked, *more], by_answers=False)
+    assert all(parts[row] == after[row] for row in range(len(asked)) if groups[row] == new[row])
 
 
-def test_near_duplicates_of_one_answer_stay_together_through_a_question_of_two_answers() -> None:
-    text = "who was the winner of the river race of the town of Orlo in the year of the flood"
-    asked = [
-        QA(text, ("x",)),
-        QA(f"{text} again", ("x",)),
-        QA(f"{text} again", ("y",)),
-        QA(f"{text} once", ("y",)),
-    ]
-    for seed in range(20):
-        assert len(set(split(asked, Shares.read("a=0.5,b=0.5"), seed=seed, by_answers=True).parts)) == 1
-
-
-def test_the_same_words_stay_together_whatever_their_answers() -> None:
+def test_the_same_words_stay_together_whatever_their_answers(tmp_path: Path) -> None:
     asked = [QA(f"who was the winner of the river race of number {n}", (str(n),)) for n in range(60)]
     twins = [QA(question.text.upper(), (f"other {n}",)) for n, question in enumerate(asked)]
-    found = split([*asked, *twins], SHARES, by_answers=True)
-    assert found.parts[:60] == found.parts[60:] and set(found.parts) == {0, 1, 2}
+    found = split(tmp_path, [*asked, *twins], by_answers=True)
+    assert found[:60] == found[60:] and set(found) == {0, 1, 2}
     towns = [QA(f"who was the winner of the river race of the town {chr(97 + n % 26)}{chr(97 + n // 26)}") for n in range(60)]
-    assert len(set(split(towns, SHARES).parts)) == 1, "one template is one group where neither answers nor capitals tell"
+    assert len(set(split(tmp_path, towns))) == 1, "one template is one group where neither answers nor capitals tell"
 
 
-def test_shares_come_out_and_seeds_differ() -> None:
-    asked = [QA(f"{n} {n * 7} {n * 13} question {n % 5}") for n in range(3_000)]
-    found = split(asked, SHARES)
-    assert [round(count / 3_000, 1) for count in found.questions] == [0.7, 0.2, 0.1]
-    assert found == split(asked, SHARES) and found.parts != split(asked, SHARES, seed=1).parts
-    assert set(split(asked, Shares.read("all=1,none=0")).parts) == {0}
+def test_shares_come_out_and_seeds_differ(tmp_path: Path) -> None:
+    asked = [QA(f"{n} {n * 7} {n * 13} question {n % 5}") for n in range(1_500)]
+    found = split(tmp_path, asked)
+    assert [round(found.count(part) / 1_500, 1) for part in range(3)] == [0.7, 0.2, 0.1]
+    assert found != split(tmp_path, asked, seed=1)
 
 
 @pytest.mark.parametrize("text", ["", "train", "train=x", "train=-1", "train=0", "a=1,a=2", "../x=1", "=1", "a=nan"])

@@ -12,7 +12,6 @@ from strategies import JSON, OBJECT, TEXT
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import NodeKind, Trajectory, encode_record, encode_trajectory
-from sanderling.data import importing
 from sanderling.data.importing import Import, LeftOutWarning, import_all, open_trajectories
 from sanderling.data.questions import read_questions, write_questions
 from sanderling.runs.jsonl import TrajectoryStore
@@ -96,15 +95,6 @@ def test_any_json_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, v
     assert report.entries == report.trajectories + report.questions + report.unread
 
 
-def test_two_thousand_turns(tmp_path: Path) -> None:
-    said = [TALK[0], *[m for n in range(2_000) for m in (TALK[1], {"role": "user", "content": f"{SEEN} {n}"})], TALK[3]]
-    (t,), _ = read(tmp_path, json.dumps({"messages": said}), "a.jsonl")
-    assert len(t.nodes) == 4_002 and t.leaf == 4_001 and t.answer == "42"
-
-
-# -- files and ids --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
@@ -122,14 +112,6 @@ def test_what_is_no_recording_is_refused(tmp_path: Path, name: str, text: str | 
         import_all(path.parent if name.endswith(".txt") else path)
 
 
-def test_wrapped_lists_and_entries_by_their_ids(tmp_path: Path) -> None:
-    entry = {"question": "a?", "answer": "1"}
-    assert len(read(tmp_path, {"data": [{"messages": TALK}] * 3})[0]) == 3
-    by_id = import_all(save(tmp_path / "b.json", {"7": entry, "9": entry}))
-    assert [question.meta for question in by_id.questions] == [{"id": "7"}, {"id": "9"}]
-    assert len(import_all(save(tmp_path / "c.json", {"info": {"n": 1}, "qa_pairs": [entry]})).questions) == 1
-
-
 def test_our_own_files_come_back_as_they_are(tmp_path: Path) -> None:
     imported, _ = read(tmp_path, [{"messages": TALK}, ROW], "x/a.json")
     store = TrajectoryStore(tmp_path / "own" / "t.jsonl")
@@ -139,22 +121,6 @@ def test_our_own_files_come_back_as_they_are(tmp_path: Path) -> None:
     assert import_all(store.path).trajectories == imported == import_all(tmp_path / "t.parquet").trajectories
     again = import_all(tmp_path)
     assert len({t.id for t in again.trajectories}) == len(again.trajectories) == 6 and codes(again.report)["duplicate_id"] == 4
-
-
-def test_our_own_parquet_that_breaks_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (t,), _ = read(tmp_path, GOOD)
-    write_parquet(tmp_path / "t.parquet", [t.model_copy(update={"id": str(number)}) for number in range(5)])
-
-    def breaks_off(path: Path) -> Any:
-        yield t
-        raise UserError("damaged")
-
-    monkeypatch.setattr(importing, "read_parquet", breaks_off)
-    report = import_all(tmp_path / "t.parquet").report
-    assert (report.entries, report.trajectories, report.unread) == (2, 1, 1)
-
-
-# -- what cannot be read --------------------------------------------------------------------------------------------------
 
 
 def test_entries_that_could_not_be_read_are_handed_on_in_order_and_those_of_no_recording_are_not(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Every layout in small, as its files look, and what becomes of each field."""
+"""What becomes the protocol's text, what is kept raw, and that nothing is left out; golden cases hold each layout."""
 
 from pathlib import Path
 from typing import Any
@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from import_files import SEARCH, SEEN, TALK, call, called, codes, kinds, one, read, save, tool
+from import_files import SEEN, TALK, call, called, codes, kinds, read, tool
 
 from sanderling.core.record import NodeKind
-from sanderling.core.types import Ending, ToolStatus
-from sanderling.data.importing import import_all
+from sanderling.core.types import ToolStatus
 from sanderling.data.messages import read_message
 from sanderling.data.transcripts import calls_in_words, pieces
 
@@ -56,19 +55,6 @@ def test_tool_calls_become_the_protocols_text(tmp_path: Path) -> None:
     ]
 
 
-def test_several_calls_in_one_message_and_a_function_that_is_a_call(tmp_path: Path) -> None:
-    several = '[{"name": "search", "arguments": {"query": ["a"]}}, {"name": "f", "arguments": "{}"}]'
-    said = [
-        {"role": "user", "content": "why?"},
-        {"role": "function", "content": several},
-        {"role": "observation", "content": "[]"},
-        {"role": "function", "name": "f", "content": '{"name": "x"}'},
-    ]
-    t = one(tmp_path, {"messages": said})
-    assert kinds(t) == ["question", "turn", "observation"] and [name for name, _ in called(t)] == ["search", "f"]
-    assert t.nodes[2].raw == {"messages": said[2:]}
-
-
 ODD_MESSAGES = [
     None, "text", 3, [], {}, {"role": "user"}, {"role": "assistant", "content": None, "tool_calls": [{"id": 1}]},
     {"role": "narrator", "content": "be nice"}, {"role": ["user"], "content": "x"},
@@ -110,22 +96,6 @@ def test_any_value_is_one_message(value: Any) -> None:
     assert sum(said.size for said in read_message(value)) == 1
 
 
-# -- systems --------------------------------------------------------------------------------------------------------------
-
-
-def test_dr_venus_sft(tmp_path: Path) -> None:
-    row = {"question": "why?", "messages": [{"role": "system", "content": "s"}, *TALK], "gt": "42<|answer_split|>forty-two"}
-    (t,), _ = read(tmp_path, row, "dr/0000.json")
-    assert t.id == "dr/0000#0" and t.ending is None and t.answer == "42" and t.question.answers == ("42", "forty-two")
-    assert kinds(t) == ["system", "question", "turn", "observation", "turn"]
-    assert [message.content for message in t.messages()] == [message["content"] for message in row["messages"]]
-    assert called(t) == [("search", {"query": ["a"]})] and t.nodes[2].think == "hm"
-    assert [(event.name, event.role, event.status) for event in t.nodes[3].events] == [("search", "search", ToolStatus.EMPTY)]
-    assert all(node.token_ids is None for node in t.nodes)
-
-
-# -- AgentToLeaP ----------------------------------------------------------------------------------------------------------
-
 LEAP = [
     {"role": "user", "content": "why?"},
     {"role": "assistant", "content": "", "thought": "hm", "tool_calls": [call("1", "search", '{"query": ["a"]}')]},
@@ -133,70 +103,7 @@ LEAP = [
 ]
 
 
-def result_of(history: list[Any], **changes: Any) -> dict[str, Any]:
-    """What AgentToLeaP writes of an attempt: all its fields, and no accepted answer."""
-    told = {"task_id": "t1", "query": "why?", "success": True, "conversation_history": history, "tool_calls": []}
-    told |= {"execution_time": 61.5, "interactions": 2, "max_interactions_reached": False, "logprobs": []}
-    return told | changes
-
-
-def test_agenttoleap_folders(tmp_path: Path) -> None:
-    history = [
-        {"role": "system", "content": "sys"},
-        *LEAP,
-        {"role": "assistant", "content": "<answer>42</answer>", "thought": "ok"},
-    ]
-    attempt = tmp_path / "gaia_run" / "t1" / "traj_0"
-    save(attempt / "result.json", result_of(history))
-    save(attempt / "dialog.json", history[1:])
-    save(attempt / "trace.json", {"request": {"messages": history[:-1]}, "response": {"choices": [{"message": history[-1]}]}})
-    save(tmp_path / "gaia_run" / "t1-context-1" / "dialog.json", history[1:])
-    save(tmp_path / "correct_dialogs.json", [{"task_id": "t1", "dialog": history[1:]}])
-    result = import_all(tmp_path)
-    right, whole, part = result.trajectories
-    assert (whole.id, whole.question.text, whole.question.answers) == ("traj_0/result#0", "why?", ())
-    assert whole.seconds == 61.5 and whole.meta["fields"]["task_id"] == "t1"
-    assert whole.ending is Ending.ANSWERED and whole.answer == "42" and whole.nodes[2].think == "hm"
-    assert part.question.text == "why?" and part.meta["layout"] == "openai-messages"
-    assert right.meta["layout"] == "agenttoleap" and len(right.nodes) == 4
-    assert codes(result.report) == {"repeats_result": 2}
-    (trace,) = import_all(attempt / "trace.json").trajectories
-    assert trace.meta["layout"] == "openai-log" and trace.answer == "42"
-
-
-@pytest.mark.parametrize(
-    ("last", "answer", "ending"),
-    [
-        ("I looked everywhere, and do not know.", None, Ending.TURN_LIMIT),
-        ("", None, Ending.TURN_LIMIT),
-        ("<answer>42</answer>", "42", Ending.ANSWERED_AT_BUDGET),
-    ],
-)
-def test_success_at_the_turn_limit_is_no_answer(tmp_path: Path, last: str, answer: str | None, ending: Ending) -> None:
-    history = [*LEAP, {"role": "system", "content": "Answer now."}, {"role": "assistant", "content": last, "thought": "so"}]
-    found = one(tmp_path, result_of(history, max_interactions_reached=True))
-    assert (found.answer, found.ending) == (answer, ending)
-    assert found.nodes[-1].answer == answer and last.strip("</answer>") in found.nodes[-1].text
-    free = one(tmp_path, result_of(history))
-    assert free.answer == (last.removeprefix("<answer>").removesuffix("</answer>") or None), "with turns left, last words count"
-
-
-# -- transcripts ----------------------------------------------------------------------------------------------------------
-
 ASKED = "Which river runs through Tovrel?"
-
-
-def test_turns_of_a_chat_in_the_text_and_reasoning_that_the_prompt_opened(tmp_path: Path) -> None:
-    text = (
-        f"{SEARCH}\nuser\n<tool_response>\nthe Ulm\n</tool_response>\nassistant\n<think>\nso\n</think>\n\n<answer>Ulm</answer>"
-    )
-    t = one(tmp_path, {"prompt": f"system\nsys\nuser\n{ASKED}\nassistant\n", "response": text, "ground_truth": "Ulm"})
-    assert kinds(t) == ["system", "question", "turn", "observation", "turn"] and t.answer == "Ulm"
-    opened = "I look. <search>Tovrel</search>\n<result>the Ulm</result>\nIt is the Ulm. </think>\n<answer> Ulm </answer>"
-    t = one(tmp_path, {"question": ASKED, "answer": "Ulm", "output": opened})
-    assert [node.think for node in t.turns()] == ["I look.", "It is the Ulm."] and called(t) == [
-        ("search", {"query": "Tovrel"})
-    ]
 
 
 @pytest.mark.parametrize(
@@ -209,7 +116,6 @@ def test_turns_of_a_chat_in_the_text_and_reasoning_that_the_prompt_opened(tmp_pa
         ("<python>\nprint(1)\n</python>", (None, "python", {"code": "print(1)"}, "")),
         ("<think>one may <search>x</search></think> so", None),
         ("I <search> it", None),
-        ("<function= >", None),
     ],
 )
 def test_calls_in_other_words(text: str, found: tuple[Any, ...] | None) -> None:
@@ -217,16 +123,7 @@ def test_calls_in_other_words(text: str, found: tuple[Any, ...] | None) -> None:
     assert found == (said and (said[0], said[1][0].name, said[1][0].arguments, said[2]))
 
 
-MARKS = [
-    "<think>",
-    "</think>",
-    "<search>",
-    "</search>",
-    "<information>",
-    "</information>",
-    "<tool_response>",
-    "</tool_response>",
-]
+MARKS = [f"<{mark}{name}>" for name in ("think", "search", "information", "tool_response") for mark in ("", "/")]
 TEXTS = st.lists(st.sampled_from([*MARKS, "<answer>", "a ", "b\n"]), max_size=12).map("".join)
 
 
@@ -235,50 +132,3 @@ def test_nothing_of_a_text_but_blanks_is_left_out_of_its_pieces(text: str) -> No
     kept = "".join(said.original["content"] for said in pieces(text))
     assert "".join(kept.split()) == "".join(text.split())
     assert calls_in_words(text) is None or calls_in_words(text + "x")
-
-
-# -- questions ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"gt": {"text": "42"}},
-        {"question": "why?", "answer": [{"text": "42"}], "prediction": "42"},
-        {"type": "chatml", "answer": {"text": "42"}},
-    ],
-)
-def test_an_accepted_answer_that_is_no_text_is_not_lost(tmp_path: Path, fields: dict[str, Any]) -> None:
-    found = one(tmp_path, {"messages": TALK, **fields})
-    kept = {key: value for key, value in found.meta["fields"].items() if key in ("gt", "answer")}
-    assert found.question.answers == () and kept == {key: value for key, value in fields.items() if key in ("gt", "answer")}
-
-
-def test_our_own_questions_come_back_and_broken_lines_are_unread(tmp_path: Path) -> None:
-    lines = [
-        {"id": "q1", "text": "why?", "answers": ["42"], "hops": 2, "meta": {"kind": "x"}},
-        {"id": "q2", "text": "no", "hops": "x"},
-        {"schema_version": 2, "nodes": [{"x": 1}]},
-        {"prompt": [], "reward_model": {"ground_truth": "x"}},
-    ]
-    result = import_all(save(tmp_path / "q.jsonl", lines))
-    assert [q.model_dump(exclude_defaults=True) for q in result.questions] == [lines[0] | {"answers": ("42",)}]
-    assert codes(result.report) == {"odd_question": 1, "odd_record": 1, "no_question": 1, "odd_entry": 3}
-
-
-def test_steps_and_turns_of_cases_that_are_odd(tmp_path: Path) -> None:
-    turns = [
-        {"think": "a", "tool": {"name": "search", "args": {}, "result": "x", "more": 1}},
-        {"think": "b", "tool": 7},
-    ]
-    case = {"question": "why?", "turns": turns, "final_answer": "42"}
-    (t,), report = read(tmp_path, [case])
-    assert kinds(t) == ["question", "turn", "observation", "raw"] and t.nodes[1].raw is not None
-    assert t.nodes[1].raw["tool"] == {"more": 1} and codes(report)["final_answer_differs"] == 1
-    steps = [
-        {"type": "system", "content": "s"},
-        {"type": "assistant", "think": 3},
-        {"type": "assistant", "answer": "42", "x": 1},
-    ]
-    (t,), report = read(tmp_path, {"cases": [{"steps": steps}]})
-    assert kinds(t) == ["system", "raw", "turn"] and {"odd_step", "extra_fields"} <= set(codes(report))

@@ -8,8 +8,6 @@ from pathlib import Path
 from recordings import ROOT, needs_recordings
 
 from sanderling.data.importing import import_all
-from sanderling.runs.jsonl import TrajectoryStore
-from sanderling.runs.parquet import read_parquet, write_parquet
 from sanderling.world.recorded import pages_from_trajectories
 
 pytestmark = needs_recordings
@@ -58,13 +56,3 @@ def test_the_recorded_world_has_the_known_size():
     assert len(pages) == report.pages > 5650
     assert pages_from_trajectories(recorded().trajectories)[0] == pages
     assert any("(" in page.url for page in pages) and any("[PDF]" in page.title for page in pages)
-
-
-def test_stores_hold_them_exactly(tmp_path):
-    trajectories = list(recorded().trajectories)
-    write_parquet(tmp_path / "t.parquet", trajectories)
-    assert list(read_parquet(tmp_path / "t.parquet")) == trajectories
-    store = TrajectoryStore(tmp_path / "t.jsonl")
-    for t in trajectories:
-        store.append(t)
-    assert list(store) == trajectories

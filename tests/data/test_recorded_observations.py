@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.core.observations import ListedPage, read_link, read_observation, unwrap
+from sanderling.core.observations import read_link, read_observation, unwrap
 from sanderling.core.types import ToolStatus
 
 
@@ -36,22 +36,6 @@ def google(query: str, *entries: str) -> str:
 )
 def test_links_keep_brackets_and_parentheses(line, title, url):
     assert read_link(line) == (title, url)
-
-
-def test_several_queries_in_one_observation():
-    body = "\n=======\n".join(
-        [
-            google("a", "1. [A](https://x.org/a)\n\nwords of a"),
-            "A Google search for 'b' failed. Try again.",
-            google("c"),
-            google("d", "3. [D](https://x.org/d)\n\nwords of d") + "\n",
-        ]
-    )
-    reading = read_observation(wrapped(body))
-    assert [(block.query, block.error) for block in reading.blocks] == [("a", ""), ("b", "Try again."), ("c", ""), ("d", "")]
-    assert reading.blocks[0].hits[0].snippet == "words of a"
-    assert [hit.url for block in reading.blocks for hit in block.hits] == ["https://x.org/a", "https://x.org/d"]
-    assert reading.blocks[3].hits[0].snippet == "words of d"
 
 
 def extract(url: str, goal: str, rest: str) -> str:
@@ -88,25 +72,6 @@ PIECES += ["The useful information in ", " for user goal ", " as follows: \n"]
 def test_reading_never_raises(text):
     read_observation(text)
     read_observation("[" + text)
-
-
-def test_json_results_and_their_oddities():
-    pages = [
-        {"title": "A", "url": "https://x.org/a_(b)", "snippet": "Date published: May 1, 2020\nwords", "date": ""},
-        {"title": "B", "url": "https://x.org/b", "snippet": "words", "date": "2021"},
-        {"title": None, "url": "https://x.org/c", "snippet": None},
-        {"title": "no url"},
-        "not an object",
-    ]
-    body = json.dumps([{"query": "it's", "web_page_info_list": pages}, {"query": "none"}, 3])
-    reading = read_observation(wrapped(body))
-    assert reading.blocks[0].query == "it's"
-    assert reading.blocks[0].hits == (
-        ListedPage("A", "https://x.org/a_(b)", "words", "May 1, 2020"),
-        ListedPage("B", "https://x.org/b", "words", "2021"),
-        ListedPage("", "https://x.org/c", ""),
-    )
-    assert reading.problems == ("odd_hit", "odd_hit", "odd_block", "odd_block")
 
 
 def test_a_truncated_list_yields_every_whole_entry():
@@ -148,20 +113,3 @@ def test_other_observations(body, status, problems):
 @pytest.mark.parametrize("line", ["[no link]", "[empty]()", "no bracket", "[", "", "[a](unclosed"])
 def test_what_is_no_link_is_none(line):
     assert read_link(line) is None
-
-
-def test_dates_and_sources_are_not_snippet():
-    body = google(
-        "q",
-        "1. [A](https://x.org/a)\nDate published: May 19, 2025\n\nfirst words\nDate published: inside",
-        "2. [B](https://x.org/b)\nDate published: Jul 1, 2020\nSource: X\nsecond",
-        "4. [C](https://x.org/c)\n\nthird\n\n1. [not an entry](https://x.org/no)",
-        "5. [D](https://x.org/d)",
-    )
-    (block,) = read_observation(wrapped(body)).blocks
-    assert block.hits == (
-        ListedPage("A", "https://x.org/a", "first words\nDate published: inside", "May 19, 2025"),
-        ListedPage("B", "https://x.org/b", "second", "Jul 1, 2020"),
-        ListedPage("C", "https://x.org/c", "third\n\n1. [not an entry](https://x.org/no)"),
-        ListedPage("D", "https://x.org/d", ""),
-    )

@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Role
 from sanderling.data.importing import open_trajectories
 from sanderling.data.resample import Schedule, resample, resample_file
-from sanderling.runs.jsonl import TornLineWarning, TrajectoryStore, write_trajectories
+from sanderling.runs.jsonl import write_trajectories
 
 
 def ids(count: int) -> list[str]:
@@ -89,57 +88,9 @@ def test_copies_differ_in_their_ids_alone(tmp_path: Path, suffix: str, out_suffi
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([source.name, out.name]), "nothing is left behind"
 
 
-def test_no_row_is_a_file_of_none(tmp_path: Path) -> None:
-    source = tmp_path / "in.jsonl"
-    source.touch()
-    assert resample_file(source, tmp_path / "out.jsonl", SHORT).rows == []
-    assert (tmp_path / "out.jsonl").read_bytes() == b""
-
-
 def test_copies_take_no_id_that_is_there(tmp_path: Path) -> None:
     source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     write_trajectories(source, [episode("a", 5), episode("a~2", 1), episode("a~4", 3)])
     resample_file(source, out, SHORT)
     found = sorted(t.id for t in open_trajectories(out))
     assert found == ["a", "a~2", "a~3", "a~4", "a~4~2", "a~5", "a~6", "a~7"]
-
-
-def test_repeated_ids_are_refused(tmp_path: Path) -> None:
-    store = TrajectoryStore(tmp_path / "in.jsonl")
-    store.append(episode("a", 1))
-    store.append(episode("a", 2))
-    with pytest.raises(UserError, match="'a' more than once"):
-        resample_file(store.path, tmp_path / "out.jsonl", SHORT)
-
-
-@pytest.mark.parametrize("tail", [b'{"schema_version":1,"id":"c","que', b"\0\0\0"])
-def test_a_torn_last_line_is_left_out_as_everywhere(tmp_path: Path, tail: bytes) -> None:
-    source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
-    write_trajectories(source, [episode("a", 3), episode("b", 1)])
-    whole = resample_file(source, tmp_path / "whole.jsonl", SHORT)
-    with source.open("ab") as file:
-        file.write(tail)
-    with pytest.warns(TornLineWarning):
-        assert resample_file(source, out, SHORT) == whole
-    assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
-
-
-def test_a_last_line_without_its_newline_is_a_line(tmp_path: Path) -> None:
-    source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
-    write_trajectories(source, [episode("a", 3), episode("b", 1)])
-    source.write_bytes(source.read_bytes().rstrip())
-    assert resample_file(source, out, SHORT).before == (1, 1, 0)
-    assert sorted(t.id for t in open_trajectories(out)) == ["a", "a~2", "b"]
-
-
-def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
-    out = tmp_path / "out.jsonl"
-    out.write_text("old")
-    with pytest.raises(RuntimeError):
-        write_trajectories(out, _fails())
-    assert out.read_text() == "old" and list(tmp_path.iterdir()) == [out]
-
-
-def _fails():
-    yield episode("a", 1)
-    raise RuntimeError

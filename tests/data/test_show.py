@@ -3,7 +3,6 @@ import json
 
 import pytest
 from hypothesis import given, settings
-from import_files import TALK as MESSAGES
 from import_files import save as write
 from rich.console import Console
 from strategies import trajectories
@@ -15,7 +14,6 @@ from sanderling.core.text import visible
 from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
 from sanderling.data.show import find_trajectory, render
 from sanderling.runs.jsonl import TrajectoryStore
-from sanderling.runs.parquet import write_parquet
 
 
 def printed(draw) -> str:
@@ -100,18 +98,6 @@ def test_control_characters_become_visible():
 def test_any_record_can_be_printed(trajectory):
     assert shown(trajectory).encode("utf-8").strip()
     assert len(shown(trajectory, full=True).encode("utf-8")) > 0
-
-
-def test_files_of_every_kind(tmp_path):
-    store = TrajectoryStore(tmp_path / "s.jsonl")
-    store.append(make("first"))
-    store.append(make("second"))
-    write_parquet(tmp_path / "p.parquet", store)
-    write(tmp_path / "r" / "one.json", {"messages": MESSAGES})
-    assert "first" in shown_file(store.path)
-    assert "second" in shown_file(store.path, id="second") and "second" in shown_file(store.path, index=1)
-    assert "second" in shown_file(tmp_path / "p.parquet", index=1)
-    assert "r/one#0" in shown_file(tmp_path / "r" / "one.json")
 
 
 def test_bad_files_are_one_sentence(tmp_path):

@@ -294,16 +294,16 @@ def dedupe(
     from sanderling.data.dedupe import dedupe_file
 
     check_places([file], [place for place in (out, report) if place is not None])
-    done, left_out = dedupe_file(file, out, threshold=threshold, by_answers=by_answers, keep=keep, prefer=prefer)
+    done = dedupe_file(file, out, threshold=threshold, by_answers=by_answers, keep=keep, prefer=prefer)
     show(
-        f"{len(done.kept) + len(left_out):,} trajectories of {done.questions:,} questions: {len(done.kept):,} kept, "
-        f"{len(left_out):,} left out; at most {done.largest:,} of one question."
+        f"{done.kept + len(done.left_out):,} trajectories of {done.questions:,} questions: {done.kept:,} kept, "
+        f"{len(done.left_out):,} left out; at most {done.largest:,} of one question."
     )
-    for one in [one for one in left_out if one["question"] != one["kept_question"]][:_EXAMPLES]:
+    for one in [one for one in done.left_out if one["question"] != one["kept_question"]][:_EXAMPLES]:
         show(f"  {one['id']} asks {one['question'][:_LONGEST]!r}")
         show(f"    as {one['kept']}: {one['kept_question'][:_LONGEST]!r}")
     if report is not None:
-        replace_file(report, json.dumps(left_out, indent=1) + "\n")
+        replace_file(report, json.dumps(done.left_out, indent=1) + "\n")
 
 
 @app.command("contamination")

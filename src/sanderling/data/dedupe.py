@@ -241,58 +241,16 @@ class Prefer(StrEnum):
     FIRST = "first"
 
 
-class Candidate(NamedTuple):
-    """What the choice looks at."""
-
-    id: str
-    question: QA
-    ruling: Ruling | None
-    answered: bool
-    turns: int
-
-
 class Deduped(NamedTuple):
-    """What is kept, by place in the input."""
+    """What stays of a file."""
 
-    kept: tuple[int, ...]
-    duplicates: tuple[tuple[int, int], ...]  # each row that is left out, and the one that stands for it
+    kept: int
     questions: int
     largest: int  # how many there are of the question that comes most often
+    left_out: list[dict[str, str]]  # ``id`` and ``question`` of each that is left out, and of the best one in its place
 
 
 _RANK = {Ruling.CORRECT: 0, None: 1, Ruling.UNSCORED: 1, Ruling.INCORRECT: 2}
-
-
-def dedupe(
-    candidates: Sequence[Candidate],
-    *,
-    threshold: float = THRESHOLD,
-    by_answers: bool = True,
-    keep: int = 1,
-    prefer: Prefer = Prefer.SHORTEST,
-) -> Deduped:
-    """Keep the best ``keep`` of each question. ``by_answers``: see :func:`question_groups`.
-
-    Judged correct comes before not judged or unscored, and that before incorrect; then those with an answer; then as asked;
-    then the first by text, answers and id, so that the order of the file decides nothing that nobody asked it to.
-    """
-
-    def merit(row: int) -> tuple[object, ...]:
-        one = candidates[row]
-        length = {Prefer.SHORTEST: one.turns, Prefer.LONGEST: -one.turns, Prefer.FIRST: row}[prefer]
-        return _RANK[one.ruling], not one.answered, length, *one.question, one.id, one.ruling or NOT_JUDGED, row
-
-    groups: dict[int, list[int]] = {}
-    asked = (candidate.question for candidate in candidates)
-    for row, root in enumerate(question_groups(asked, threshold=threshold, by_answers=by_answers)):
-        groups.setdefault(root, []).append(row)
-    kept: list[int] = []
-    duplicates: list[tuple[int, int]] = []
-    for rows in groups.values():
-        ordered = sorted(rows, key=merit)
-        kept += ordered[:keep]
-        duplicates += [(row, ordered[0]) for row in ordered[keep:]]
-    return Deduped(tuple(sorted(kept)), tuple(sorted(duplicates)), len(groups), max(map(len, groups.values()), default=0))
 
 
 def dedupe_file(
@@ -303,19 +261,34 @@ def dedupe_file(
     by_answers: bool = True,
     keep: int = 1,
     prefer: Prefer = Prefer.SHORTEST,
-) -> tuple[Deduped, list[dict[str, str]]]:
-    """Write the trajectories of a file that :func:`dedupe` keeps; also what was left out for which. Raises UserError."""
-    rows: list[Candidate] = []
-    for one in open_trajectories(source):
-        asked, turns = QA(one.question.text, one.question.answers), sum(1 for _ in one.turns())
-        rows.append(Candidate(one.id, asked, ruling_of(one), one.answer is not None, turns))
-    result = dedupe(rows, threshold=threshold, by_answers=by_answers, keep=keep, prefer=prefer)
-    kept = set(result.kept)
-    write_trajectories(out, (item for row, item in enumerate(open_trajectories(source)) if row in kept))
-    return result, [
-        {"id": one.id, "question": one.question.text, "kept": best.id, "kept_question": best.question.text}
-        for one, best in ((rows[row], rows[best]) for row, best in result.duplicates)
+) -> Deduped:
+    """Write the best ``keep`` trajectories of each question. ``by_answers``: see :func:`question_groups`. Raises UserError.
+
+    Judged correct comes before not judged or unscored, and that before incorrect; then those with an answer; then as asked;
+    then the first by text, answers and id, so that the order of the file decides nothing that nobody asked it to.
+    """
+    asked: list[QA] = []
+    ids: list[str] = []
+    merits: list[tuple[object, ...]] = []
+    for row, one in enumerate(open_trajectories(source)):
+        question, ruling, turns = QA(one.question.text, one.question.answers), ruling_of(one), sum(1 for _ in one.turns())
+        length = {Prefer.SHORTEST: turns, Prefer.LONGEST: -turns, Prefer.FIRST: row}[prefer]
+        merits.append((_RANK[ruling], one.answer is None, length, *question, one.id, ruling or NOT_JUDGED, row))
+        asked.append(question)
+        ids.append(one.id)
+    groups: dict[int, list[int]] = {}
+    for row, root in enumerate(question_groups(asked, threshold=threshold, by_answers=by_answers)):
+        groups.setdefault(root, []).append(row)
+    instead: dict[int, int] = {}  # of each row that is left out, the best one of its question
+    for rows in groups.values():
+        best, *others = sorted(rows, key=merits.__getitem__)
+        instead |= dict.fromkeys(others[keep - 1 :], best)
+    kept = write_trajectories(out, (item for row, item in enumerate(open_trajectories(source)) if row not in instead))
+    left_out = [
+        {"id": ids[row], "question": asked[row].text, "kept": ids[best], "kept_question": asked[best].text}
+        for row, best in sorted(instead.items())
     ]
+    return Deduped(kept, len(groups), max(map(len, groups.values()), default=0), left_out)
 
 
 class Shares(NamedTuple):
@@ -356,41 +329,6 @@ class Shares(NamedTuple):
         return max(place for place, share in enumerate(self.shares) if share > 0)  # sums may fall short of 1 by rounding
 
 
-class Split(NamedTuple):
-    """Where each row goes."""
-
-    parts: tuple[int, ...]  # for each row the place of its part
-    questions: tuple[int, ...]  # groups of questions by part
-
-
-def split(
-    questions: Sequence[QA],
-    shares: Shares,
-    *,
-    seed: int = 0,
-    threshold: float = THRESHOLD,
-    by_answers: bool = False,
-) -> Split:
-    """The part of each row: no question, nor a near-duplicate of it, is in two parts.
-
-    It follows from a hash of words alone (of a group: of its first question's), so that adding rows moves no other. Shares are
-    *expected* shares of questions. ``by_answers``: near-duplicates whose known answers differ may be apart.
-    """
-    words = [normalised(question.text) for question in questions]
-    groups, first = Groups(len(words)), dict[str, int]()
-    for row, root in enumerate(question_groups(questions, threshold=threshold, by_answers=by_answers)):
-        groups.join(row, root)
-        if words[row]:  # questions that nobody knows are not one question
-            groups.join(row, first.setdefault(words[row], row))
-    tops = [groups.top(row) for row in range(len(words))]
-    least: dict[int, str] = {}
-    for top, said in zip(tops, words, strict=True):
-        least[top] = min(least.get(top, said), said)
-    places = {top: shares.part(said, seed) for top, said in least.items()}
-    counts = Counter(places.values())
-    return Split(tuple(places[top] for top in tops), tuple(counts[place] for place in range(len(shares.names))))
-
-
 class Part(NamedTuple):
     """How much was written to one part."""
 
@@ -408,7 +346,11 @@ def split_file(
     threshold: float = THRESHOLD,
     by_answers: bool = False,
 ) -> list[Part]:
-    """Write a store for each part; parts that got nothing are empty files. Raises UserError."""
+    """Write a store for each part, so that no question, nor a near-duplicate of it, is in two parts. Raises UserError.
+
+    The part follows from a hash of words alone (of a group: of its first question's), so that adding rows moves no other.
+    Shares are *expected* shares of questions. ``by_answers``: near-duplicates whose known answers differ may be apart.
+    """
     files = [directory / f"{name}.jsonl" for name in shares.names]
     check_places([source], files)
     others = sorted(file.name for file in directory.glob("*.jsonl") if file not in files)
@@ -417,9 +359,20 @@ def split_file(
             f"{directory} holds {others[0]}, which is no part of this split: a question may be there too. Choose another --out."
         )
     asked = [QA(item.question.text, item.question.answers) for item in open_trajectories(source)]
-    result = split(asked, shares, seed=seed, threshold=threshold, by_answers=by_answers)
+    words = [normalised(question.text) for question in asked]
+    groups, first = Groups(len(words)), dict[str, int]()
+    for row, root in enumerate(question_groups(asked, threshold=threshold, by_answers=by_answers)):
+        groups.join(row, root)
+        if words[row]:  # questions that nobody knows are not one question
+            groups.join(row, first.setdefault(words[row], row))
+    tops = [groups.top(row) for row in range(len(words))]
+    least: dict[int, str] = {}
+    for top, said in zip(tops, words, strict=True):
+        least[top] = min(least.get(top, said), said)
+    places = {top: shares.part(said, seed) for top, said in least.items()}
     with ExitStack() as stack:
         parts = [stack.enter_context(Lines(file)) for file in files]
-        for row, item in enumerate(open_trajectories(source)):
-            parts[result.parts[row]].add(encode_trajectory(item))
-    return [Part(*one) for one in zip(shares.names, (part.count for part in parts), result.questions, strict=True)]
+        for top, item in zip(tops, open_trajectories(source), strict=True):
+            parts[places[top]].add(encode_trajectory(item))
+    counts = Counter(places.values())
+    return [Part(name, part.count, counts[place]) for place, (name, part) in enumerate(zip(shares.names, parts, strict=True))]

@@ -215,9 +215,9 @@ def dedupe(run: DataRun, report: Report) -> Figures:
     settings, number = run.config.dedupe, count_lines(run.judged)
     choice: dict[str, Any] = {"keep": settings.keep or max(1, number), "prefer": settings.prefer}
     choice |= {"threshold": settings.threshold, "by_answers": settings.by_answers}
-    done, left = dedupe_file(run.judged, run.unlike, **choice)
-    told, written = f"{done.questions:,} questions, at most {done.largest:,} of one", len(done.kept)
-    same = [(one["id"], "same_question", f"{one['kept']} stays: {one['kept_question']}", one) for one in left]
+    done = dedupe_file(run.judged, run.unlike, **choice)
+    told, written = f"{done.questions:,} questions, at most {done.largest:,} of one", done.kept
+    same = [(one["id"], "same_question", f"{one['kept']} stays: {one['kept_question']}", one) for one in done.left_out]
     if run.config.against:
         found = check_file(run.unlike, run.config.against, out=run.benchmark_free)
         written = found.rows - len(found.hits)
