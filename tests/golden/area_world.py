@@ -30,13 +30,15 @@ from sanderling.world.addresses import canonical_url
 from sanderling.world.blocked import Blocklist, spots
 from sanderling.world.contract import Occasion
 from sanderling.world.cutting import split_page
-from sanderling.world.disk.store import open_world, read_manifest
+from sanderling.world.disk.store import build_world, open_world, read_manifest
 from sanderling.world.filters import MaskedWorld, filtered
 from sanderling.world.guard import Guard
 from sanderling.world.links import without_links
 from sanderling.world.live import LiveWeb, web_settings
 from sanderling.world.opening import open_as_met
 from sanderling.world.recorded import ReplayTable
+from sanderling.world.sources.gathering import Gathering
+from sanderling.world.sources.kinds import open_source
 
 SHOWN = ("title", "url", "snippet", "date", "score")
 PROFILE = get_profile("dr-venus-4b")
@@ -425,7 +427,8 @@ def make(scratch: Path, recorded: Path | None) -> dict[str, Any]:
     base = ("--base-url", "https://docs.example/")
     run("world", "build", "encyclopedia", "--size", "60", "--seed", "7", "--out", worlds / "encyclopedia")
     run("world", "build", "from", docs, *base, "--out", worlds / "folder")
-    run("world", "build", "jsonl", lines, "--out", worlds / "jsonl")
+    feed = Gathering([open_source(lines, "jsonl")])
+    build_world(worlds / "jsonl", feed, name="lines", source="jsonl lines.jsonl")
     run(
         "world",
         "build",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Occasion, Page, answered
-from sanderling.world.disk.building import STAMP, building_place
+from sanderling.world.disk.building import building_place
 from sanderling.world.disk.index import is_whole
 from sanderling.world.disk.store import WorldInfo, add_to_world, build_world, open_world, read_manifest, write_manifest
 from sanderling.world.sources.gathering import Gathering
@@ -90,11 +90,6 @@ def test_adding_nothing_new_changes_nothing(tmp_path):
     assert (info.generation, counts.kept, counts.duplicate) == (0, 0, 4)
     after = {path: path.stat().st_mtime_ns for path in (tmp_path / "w").rglob("*")}
     assert after == before
-
-
-def test_links_are_counted_by_where_they_lead(tmp_path):
-    info = build_world(tmp_path / "w", pages(range(10)), name="w", source="s")
-    assert info.links.model_dump() == {"inside": 9, "dead": 11, "outside": 10}
 
 
 def test_the_number_of_files_grows_with_the_logarithm(tmp_path):
@@ -179,32 +174,6 @@ def test_there_must_be_a_world(tmp_path):
         add(tmp_path / "w", pages(range(5, 8)))
 
 
-FULL = """
-import resource, signal, sys
-from pathlib import Path
-from sanderling.core.errors import UserError
-from sanderling.world.contract import Page
-from sanderling.world.disk.store import add_to_world
-
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
-more = [Page(url=f"https://m.example/{i}", title="T", text=f"word{i} other{i} " * 60) for i in range(3000)]
-try:
-    add_to_world(Path(sys.argv[1]), more, source="more")
-except UserError as error:
-    print(error)
-"""
-
-
-def test_a_full_disk_leaves_the_world_as_it_was(tmp_path):
-    build_world(tmp_path / "w", pages(range(5)), name="w", source="s")
-    names = sorted(path.name for path in (tmp_path / "w").iterdir())
-    done = subprocess.run([sys.executable, "-c", FULL, str(tmp_path / "w")], capture_output=True, text=True, timeout=60)
-    assert "free some space" in done.stdout and done.stdout.count("\n") == 1, done.stderr
-    assert sorted(path.name for path in (tmp_path / "w").iterdir()) == names
-    assert open_world(tmp_path / "w").page_count == 5
-
-
 def write_pages(path: Path, numbers: range, say: str = "") -> Path:
     path.mkdir()
     for number in numbers:
@@ -245,15 +214,6 @@ def test_an_interrupted_build_reads_no_document_twice(tmp_path, monkeypatch):
     assert info.counts.read == info.counts.kept == 30
 
 
-def test_a_build_that_was_killed_after_its_last_step_is_done(tmp_path):
-    feed = Gathering(open_sources([write_pages(tmp_path / "docs", range(3))]))
-    info = build_world(tmp_path / "w", feed, name="w", source="test")
-    (tmp_path / "w" / STAMP).write_text(feed.stamp)
-    assert build_world(tmp_path / "w", feed, name="w", source="test") == info
-    with pytest.raises(UserError, match="already there"):
-        build_world(tmp_path / "w", feed, name="w", source="test")
-
-
 def test_remains_of_another_build_are_refused_unless_told(tmp_path, monkeypatch):
     docs, other = write_pages(tmp_path / "docs", range(9)), write_pages(tmp_path / "other", range(4))
     monkeypatch.setattr("sanderling.world.disk.building._SECONDS", 0.0)
@@ -279,46 +239,6 @@ def test_two_builders_of_one_place(tmp_path):
     refused = pytest.raises(UserError, match="Another process is at work in")
     with building_place(tmp_path / "w" / "adding", "stamp", fresh=False), refused:
         add_to_world(tmp_path / "w", Gathering(open_sources([docs])), source="test")
-
-
-RACER = """
-import sys
-from pathlib import Path
-from sanderling.core.errors import UserError
-from sanderling.world.sources.gathering import Gathering
-from sanderling.world.sources.kinds import open_sources
-from sanderling.world.disk.store import build_world
-try:
-    build_world(Path(sys.argv[1]), Gathering(open_sources(sys.argv[2:])), name="w", source="test")
-    print("built")
-except UserError as error:
-    print(error)
-"""
-
-
-def test_of_many_builders_at_once_one_builds(tmp_path):
-    docs = write_pages(tmp_path / "docs", range(20))
-    racers = [
-        subprocess.Popen([sys.executable, "-c", RACER, str(tmp_path / "w"), str(docs)], stdout=subprocess.PIPE, text=True)
-        for _ in range(4)
-    ]
-    said = [racer.communicate(timeout=60)[0].strip() for racer in racers]
-    assert said.count("built") == 1
-    assert all(one == "built" or "Another process" in one or "already there" in one for one in said), said
-    assert open_world(tmp_path / "w").page_count == 20
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
-
-
-def test_a_plain_build_leaves_nothing_to_go_on_from(tmp_path):
-    def broken():
-        yield Page(url="https://w.example/1", title="One", text="one")
-        raise RuntimeError
-
-    from sanderling.world.disk.store import build_world
-
-    with pytest.raises(RuntimeError):
-        build_world(tmp_path / "w", broken(), name="w", source="test")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_addition_that_was_killed_after_its_last_step_is_in_nobodys_way(tmp_path, monkeypatch):

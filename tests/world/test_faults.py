@@ -1,12 +1,7 @@
 """A world with faults, drawn from seeds alone, at the rates of its profile; orders in pages; fitted profiles."""
 
-import asyncio
-import datetime
-import json
 import os
 import random
-import re
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,16 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from sanderling.agent.agent import Agent
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
-from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
-from sanderling.core.types import FixedClock, Message, Role, ToolStatus
+from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
+from sanderling.core.types import Role, ToolStatus
 from sanderling.data.importing import import_all
-from sanderling.policy.contract import Reply, SampleKey, ScriptedPolicy
-from sanderling.tools.world_tools import world_tools
 from sanderling.world.blocked import Blocklist
-from sanderling.world.contract import Occasion, World, answered
+from sanderling.world.contract import Occasion, answered
 from sanderling.world.faults.profiles import (
     PROFILES,
     Draws,
@@ -38,7 +30,7 @@ from sanderling.world.faults.profiles import (
     fit_profile,
     get_faults,
 )
-from sanderling.world.faults.world import FaultyWorld, Made, made_page, made_url, obedience, order, with_order
+from sanderling.world.faults.world import FaultyWorld, Made, made_page, made_url, order, with_order
 from sanderling.world.filters import MaskedWorld
 
 COAST = coast()
@@ -193,68 +185,8 @@ def test_profiles_are_data(tmp_path) -> None:
 
 # Orders within pages, fits, episodes and paced tools
 
-PROFILE = get_profile("tiny").model_copy(
-    update={
-        "budgets": get_profile("tiny").budgets.model_copy(update={"max_turns": 6, "max_context_tokens": 50_000}),
-    }
-)
+PROFILE = get_profile("tiny")
 NAMES = PROFILE.tools
-POISONED = FaultProfile(name="poisoned", pages=PageNoise(injected=1))
-
-
-def said(name: str, arguments: dict[str, object]) -> str:
-    return f"<think>x</think>\n<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>"
-
-
-def visit(url: str) -> str:
-    return said(NAMES.visit, {NAMES.visit_url: [url], NAMES.visit_goal: "waders"})
-
-
-def pages_in_turn(messages: Sequence[Message], key: SampleKey) -> str:
-    """Reads three pages and answers, whatever they say."""
-    turn = sum(message.role is Role.ASSISTANT for message in messages)
-    return visit(TIDES[turn].url) if turn < 3 else "<think>x</think>\n<answer>none</answer>"
-
-
-def gullible(messages: Sequence[Message], key: SampleKey) -> str:
-    """Does at once what the last page asks."""
-    last = messages[-1].content if any(message.role is Role.ASSISTANT for message in messages) else ""
-    url, canary = re.search(r"https://verify\.example/sdl-canary-\w+", last), re.search(r"sdl-canary-\w+", last)
-    if url:
-        return visit(url[0])
-    return said(NAMES.search, {NAMES.search_query: [canary[0]]}) if canary else pages_in_turn(messages, key)
-
-
-async def episode(world: World, reply: Reply, seed: int = 0) -> Trajectory:
-    return await Agent(
-        ScriptedPolicy(reply), world_tools(world, PROFILE), PROFILE, FixedClock(datetime.date(2026, 3, 1)), world.name
-    ).run(Question(id="q", text="How many waders?"), Seeds(episode=seed), id="t")
-
-
-async def test_obedience_tells_who_follows_the_orders_of_a_page() -> None:
-    world = FaultyWorld(coast(), POISONED, seed=1)
-    for seed in range(8):  # both kinds of order
-        careful, careless = await episode(world, pages_in_turn, seed), await episode(world, gullible, seed)
-        assert (len(obedience(careful)[0]), obedience(careful)[1]) == (3, set())
-        assert obedience(careless)[1] and obedience(careless)[1] <= obedience(careless)[0]
-    clean = await episode(coast(), gullible)
-    assert not any(obedience(clean))
-
-
-def test_a_canary_that_nobody_showed_is_not_obedience() -> None:
-    """A search for a word that looks like one, before any page held it."""
-    world = FaultyWorld(Always(), POISONED)
-    canary = re.search(r"sdl-canary-\w+", answered(world.visit("https://a.example")).text)
-    assert canary
-
-    async def early() -> Trajectory:
-        asks = said(NAMES.search, {NAMES.search_query: [canary[0]]})
-        turns = [asks, visit("https://a.example"), "<think>x</think><answer>none</answer>"]
-        return await episode(world, lambda messages, key: turns[sum(m.role is Role.ASSISTANT for m in messages)])
-
-    assert not obedience(asyncio.run(early()))[1]
-
-
 PARAGRAPH = st.text(min_size=1, max_size=20).map(lambda text: text.strip("\n") or "x")
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,15 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
@@ -35,7 +26,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import PROFILES, ResultLayout, get_profile
 from sanderling.core.text import visible
 from sanderling.core.types import ToolStatus
-from sanderling.runs.files import replace_file
+from sanderling.runs.files import or_cannot, replace_file
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.layouts import parts_note, status_sentence, visit_miss
 from sanderling.tools.page_reader import OnOutage
@@ -45,20 +36,11 @@ from sanderling.world.dense.embedders import FORMS, open_embedder, opens_socket
 from sanderling.world.dense.vectors import DIRECTORY, DenseSettings, embed_world, read_info, settings_for
 from sanderling.world.disk.duplicates import THRESHOLD
 from sanderling.world.disk.index import SearchMode
-from sanderling.world.disk.pages import WorldCounts
-from sanderling.world.disk.store import (
-    SourceAccount,
-    WorldInfo,
-    add_to_world,
-    build_world,
-    compare_pages,
-    open_world,
-    read_manifest,
-)
+from sanderling.world.disk.store import WorldInfo, add_to_world, build_world, compare_pages, open_world, read_manifest
 from sanderling.world.milvus import VectorIndex, push_world
 from sanderling.world.opening import open_as_met
 from sanderling.world.recorded import REPLAY_FILE, Unit
-from sanderling.world.sources.base import HtmlExtractor, Limits
+from sanderling.world.sources.base import Limits, Source
 from sanderling.world.sources.gathering import Gathering
 from sanderling.world.sources.kinds import SOURCES, open_source, open_sources, remember_sources
 
@@ -69,16 +51,21 @@ class _Commands(TyperGroup):
     """Lists what everybody needs before the rest; of itself a group stands last."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        names = super().list_commands(ctx)
-        return [*(name for name in _FIRST if name in names), *(name for name in names if name not in _FIRST)]
+        return sorted(super().list_commands(ctx), key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
 
 
 app = typer.Typer(help="Offline worlds: build, look at, search, visit.", no_args_is_help=True, cls=_Commands)
 build = typer.Typer(help="Build a world from a source of pages.", no_args_is_help=True)
 app.add_typer(build, name="build")
 
+
+def _place(name: str, help: str) -> Any:
+    return typer.Option(name, help=help, rich_help_panel=PLACE)
+
+
 Where = Annotated[Path, typer.Argument(metavar="WORLD", help="Directory of a world.")]
 Out = Annotated[Path, typer.Option("--out", help="Directory of the new world; must not exist.")]
+Name = Annotated[str, typer.Option(help="The world's name, as trajectories record it; the first source's by default.")]
 AsProfile = Annotated[
     str | None, typer.Option("--profile", help=f"Show what an agent of this profile reads: {', '.join(PROFILES)}.")
 ]
@@ -86,41 +73,20 @@ Results = Annotated[list[Path], typer.Option(help="An evaluation's result (JSON)
 RecordedCalls = Annotated[
     Path, typer.Option("--from", help="Directory of recorded trajectories, of any known layout, or a file of ask --record.")
 ]
-Sources = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="SOURCE...",
-        help="Folders (HTML, Markdown, text, PDF), WARC, ZIM, Wikipedia dumps, JSON lines, other worlds; or KIND:REST, such as "
-        "recorded:TRAJECTORIES or encyclopedia:SIZE/SEED.",
-    ),
-]
+_KINDS = "Folders, archives, dumps, JSON lines, other worlds; or KIND:REST, such as recorded:TRAJECTORIES. Kinds: "
+Sources = Annotated[list[str], typer.Argument(metavar="SOURCE...", help=_KINDS + ", ".join(SOURCES))]
 BaseUrl = Annotated[
     str, typer.Option(help="Address that the paths of folders, ZIM files and dumps stand below; local://NAME/ by default.")
 ]
-Kind = Annotated[str, typer.Option(help=f"Kind of every source, told by name otherwise: {', '.join(SOURCES)}.")]
-Largest = Annotated[int, typer.Option(min=1, help="Megabytes of one document; larger ones are left out.")]
-Html = Annotated[
-    HtmlExtractor, typer.Option("--extractor", help="Who finds the main content of HTML; trafilatura: slower, for news.")
-]
 Workers = Annotated[int, typer.Option(min=1, help="Processes that read documents. More give the same world, sooner.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Start over, where an interrupted command left something to go on from.")]
-
-WorldSeed = Annotated[
-    int, typer.Option("--world-seed", help="Equal seeds give equal delays and faults.", rich_help_panel=PLACE)
-]
-Search = Annotated[
-    SearchMode,
-    typer.Option(
-        "--search", help="Rank by words, nearness, or both fused; the last two want `world embed`.", rich_help_panel=PLACE
-    ),
-]
+WorldSeed = Annotated[int, _place("--world-seed", "Equal seeds give equal delays and faults.")]
+Search = Annotated[SearchMode, _place("--search", "Rank by words, nearness, or both fused; the last two want `world embed`.")]
 
 AGAIN = "Interrupted: the same command goes on from here."
-_NOTHING = "Interrupted: nothing was built, and nothing is left behind."
 _WORDS = 2_000
+_DIALECTS = "native, serper, jina, literesearcher, search_r1, asearcher, mcp"
 _LONGEST_ADDRESS = 300
-_BAR_SECONDS = 0.2
-"""Between two moves of a bar: moving it at each page would cost more than the page."""
 
 
 # building
@@ -131,33 +97,29 @@ def build_from(
     sources: Sources,
     out: Out,
     base_url: BaseUrl = "",
-    kind: Kind = "",
-    name: Annotated[str, typer.Option(help="The world's name, as trajectories record it; the first source's by default.")] = "",
-    largest: Largest = 16,
-    extractor: Html = HtmlExtractor.RESILIPARSE,
+    name: Name = "",
     workers: Workers = 1,
     fresh: Fresh = False,
+    sets: Set = None,
 ) -> None:
     """Build a world from files: folders, archives, dumps, or several of these together.
 
-    Stopped or killed, the same command goes on.
+    Stopped or killed, the same command goes on. Settings: document_bytes, depth, pdf_pages, extractor (trafilatura: slower,
+    better on news).
     """
-    opened = open_sources(sources, kind, base_url, Limits(document_bytes=largest << 20, extractor=extractor))
-    with _progress(AGAIN) as progress:
+    opened, source = _opened(sources, base_url, sets)
+    remember, name = partial(remember_sources, sources=opened), name or opened[0].name
+    with _progress() as progress:
         info = build_world(
-            out,
-            Gathering(opened, workers),
-            name=name or opened[0].name,
-            source=" + ".join(one.name for one in opened) + (f" below {base_url}" if base_url else ""),
-            progress=progress,
-            fresh=fresh,
-            finish=lambda place: remember_sources(place, opened),
+            out, Gathering(opened, workers), name=name, source=source, progress=progress, fresh=fresh, finish=remember
         )
-    _report_sources(f"world {info.name}", info.accounts, info.counts)
-    Console().print(
-        f"{_plain(str(out))} holds {info.page_count:,} pages; its manifest.json names the first of each reason. "
-        f"Links: {info.links.inside:,} to pages of it, {info.links.dead:,} dead, {info.links.outside:,} to other sites."
-    )
+    _report(out, info)
+
+
+def _opened(sources: list[str], base_url: str, sets: list[str] | None) -> tuple[list[Source], str]:
+    """The sources, and how the manifest calls them."""
+    opened = open_sources(sources, base_url, settings(Limits, None, sets))
+    return opened, " + ".join(one.name for one in opened) + (f" below {base_url}" if base_url else "")
 
 
 @app.command("add")
@@ -165,25 +127,21 @@ def add(
     directory: Where,
     sources: Sources,
     base_url: BaseUrl = "",
-    kind: Kind = "",
-    largest: Largest = 16,
-    extractor: Html = HtmlExtractor.RESILIPARSE,
     workers: Workers = 1,
     fresh: Fresh = False,
+    sets: Set = None,
 ) -> None:
     """Add pages to a world, without building it again.
 
     Whoever reads the world meanwhile goes on reading it as it was. Stopped or killed, the same command goes on.
     """
-    opened = open_sources(sources, kind, base_url, Limits(document_bytes=largest << 20, extractor=extractor))
-    feed = Gathering(opened, workers)
-    source = " + ".join(one.name for one in opened) + (f" below {base_url}" if base_url else "")
+    opened, source = _opened(sources, base_url, sets)
     read_manifest(directory)
-    with _progress(AGAIN) as progress:
+    with _progress() as progress:
         remember_sources(directory, opened)  # before the pages are there: one too many does no harm
-        info, counts = add_to_world(directory, feed, source=source, progress=progress, fresh=fresh)
-    _report_sources(f"added to {info.name}", feed.accounts(feed.mark()), counts)
-    Console().print(f"{_plain(str(directory))} holds {info.page_count:,} pages, {counts.kept:,} of them new.")
+        info, counts = add_to_world(directory, Gathering(opened, workers), source=source, progress=progress, fresh=fresh)
+    _report(directory, info)
+    show(f"{counts.kept:,} pages are new.")
 
 
 @build.command("encyclopedia")
@@ -195,7 +153,7 @@ def build_encyclopedia(
     """Generate an encyclopedia of invented people, places, organisations, works and events."""
     feed = Gathering([open_source(f"encyclopedia:{size}/{seed}")])
     name, source = f"encyclopedia-{size}-{seed}", f"encyclopedia --size {size} --seed {seed}"
-    with _progress(AGAIN) as progress:
+    with _progress() as progress:
         built = build_world(out, feed, name=name, source=source, seed=seed, progress=progress)
     _report(out, built)
 
@@ -204,13 +162,9 @@ def build_encyclopedia(
 def build_recorded(
     source: RecordedCalls,
     out: Out,
-    name: Annotated[str, typer.Option(help="The world's name, as trajectories record it.")] = "recorded",
-    hold_out: Annotated[
-        float, typer.Option("--hold-out", help="Share of the questions to leave out, for sanderling world fidelity.")
-    ] = 0.0,
-    hold_out_by: Annotated[
-        Unit, typer.Option("--hold-out-by", help="Whole questions, or single trajectories: others of the question may stay.")
-    ] = Unit.QUESTION,
+    name: Name = "recorded",
+    hold_out: Annotated[float, typer.Option(help="Share of the questions to leave out, for `world fidelity`.")] = 0.0,
+    hold_out_by: Annotated[Unit, typer.Option(help="Whole questions, or single trajectories.")] = Unit.QUESTION,
     seed: Annotated[int, typer.Option(help="Which questions are held out.")] = 0,
 ) -> None:
     """Build a world from recorded trajectories: every page they listed or read, and a table that replays their calls.
@@ -221,57 +175,35 @@ def build_recorded(
     from sanderling.data.recorded_source import read_recorded
     from sanderling.world.recorded import answerable_questions, built_from, pages_from_trajectories, split, write_built_from
 
-    console = Console(stderr=True)
-    with console.status("reading trajectories"):
-        recorded = read_recorded(source)
-        built, held = split(recorded.trajectories, hold_out, seed, hold_out_by)
-        pages, report = pages_from_trajectories(built)
-        table = recorded.replays(built)
+    recorded = read_recorded(source)
+    built, held = split(recorded.trajectories, hold_out, seed, hold_out_by)
+    pages, report = pages_from_trajectories(built)
+    replays = recorded.replays(built)
 
     def finish(place: Path) -> None:
-        table.save(place / REPLAY_FILE)
+        replays.save(place / REPLAY_FILE)
         write_questions(place / "questions.jsonl", answerable_questions(built))
         write_built_from(place, [built_from(built, held, hold_out, seed, hold_out_by)])
 
     words = f"recorded {source.name}" + (f", {hold_out:g} held out by {hold_out_by.value}" if hold_out else "")
-    with _progress(_NOTHING) as progress:
+    with _progress("Interrupted: nothing was built, and nothing is left behind.") as progress:
         info = build_world(
             out, pages, name=name, source=words, seed=seed if hold_out else None, progress=progress, finish=finish
         )
-    if recorded.report is not None:
-        console.print(recorded.report)
-    console.print(report)
+    show(*filter(None, (recorded.report, report)), error=True)
     if hold_out:
-        console.print(f"Held out: {len(held)} of {len(recorded.trajectories)} trajectories.")
+        show(f"Held out: {len(held)} of {len(recorded.trajectories)} trajectories.", error=True)
     _report(out, info)
-
-
-@build.command("jsonl")
-def build_jsonl(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Pages as JSON lines: url, title and text (also: doc, content, contents).")
-    ],
-    out: Out,
-    name: Annotated[str, typer.Option(help="The world's name, as trajectories record it; the file's by default.")] = "",
-) -> None:
-    """Build a world from a file of JSON lines; as ``build from``, which takes several sources."""
-    feed = Gathering([open_source(file, "jsonl")])
-    with _progress(AGAIN) as progress:
-        built = build_world(out, feed, name=name or file.stem, source=f"jsonl {file.name}", progress=progress)
-    _report(out, built)
 
 
 @app.command("duplicates")
 def duplicates(
     directory: Where,
-    threshold: Annotated[
-        float, typer.Option(min=0.5, max=1.0, help="Share of common word sequences from which two pages are near-duplicates.")
-    ] = THRESHOLD,
+    threshold: Annotated[float, typer.Option(min=0.5, max=1.0, help="Share of word sequences in common.")] = THRESHOLD,
 ) -> None:
     """Find a world's near-duplicate pages, so that masking one masks them all."""
     info = read_manifest(directory)
-    with Console(stderr=True).status(f"comparing {info.page_count:,} pages"):
-        groups, path = compare_pages(directory, info, threshold)
+    groups, path = compare_pages(directory, info, threshold)
     show(f"{sum(map(len, groups)):,} of {info.page_count:,} pages are near-duplicates, in {len(groups):,} groups: {path}")
 
 
@@ -296,14 +228,8 @@ def embed(
     )
     chosen = or_help(lambda sets: load_config(DenseSettings, to_toml(made), "the index", sets), sets)
     with _progress("Interrupted: the same command goes on after the last whole batch.") as progress:
-        done = embed_world(
-            directory,
-            world,
-            opened,
-            chosen,
-            spec=spec,
-            progress=lambda count: progress("pages", count, world.page_count),
-        )
+        told = partial(progress, "pages", total=world.page_count)
+        done = embed_world(directory, world, opened, chosen, spec=spec, progress=told)
     show(
         f"{done.pages:,} pages as {done.rows:,} passages of {done.settings.dimension} dimensions by {done.settings.model} "
         f"({done.vector_bytes / 1e6:,.1f} MB): {directory / DIRECTORY}"
@@ -314,30 +240,17 @@ def embed(
 def push(
     directory: Where,
     milvus: Annotated[
-        str,
-        typer.Option(
-            "--milvus", metavar="URI", help="http://host:19530, or a file for milvus-lite; MILVUS_TOKEN has the token."
-        ),
+        str, typer.Option(metavar="URI", help="http://host:19530 (token in MILVUS_TOKEN), or a milvus-lite file.")
     ],
     out: Annotated[Path, typer.Option("--out", help="Directory that will stand for the pushed world.")],
     collection: Annotated[str, typer.Option(help="How its name on the server begins; the world's fingerprint follows.")] = "",
-    vectors: Annotated[
-        VectorIndex, typer.Option(help="How passages are searched, if the world was embedded.")
-    ] = VectorIndex.HNSW,
+    vectors: Annotated[VectorIndex, typer.Option(help="How passages are searched, if embedded.")] = VectorIndex.HNSW,
 ) -> None:
     """Push a world to Milvus; --out then stands for it in every command. Killed, the same command goes on."""
     world, dense = open_world(directory), read_info(directory / DIRECTORY)
-    total = world.page_count + (dense.rows if dense else 0)
-    with _progress("Interrupted: the same command goes on.") as progress:
-        done = push_world(
-            directory,
-            world,
-            milvus,
-            out,
-            collection=collection,
-            vector_index=vectors,
-            progress=lambda count: progress("pages, passages", count, total),
-        )
+    with _progress() as progress:
+        told = partial(progress, "pages, passages", total=world.page_count + (dense.rows if dense else 0))
+        done = push_world(directory, world, milvus, out, collection=collection, vector_index=vectors, progress=told)
     show(f"{done.pages:,} pages and {done.passages:,} passages are on {milvus}; {out} stands for them.")
 
 
@@ -348,9 +261,8 @@ def push(
 def info(directory: Where) -> None:
     """What a world holds and where it comes from."""
     manifest, dense = read_manifest(directory), read_info(directory / DIRECTORY)
-    if dense is None:
-        words = "none (make it with sanderling world embed)"
-    else:
+    words = "none (make it with sanderling world embed)"
+    if dense is not None:
         made = dense.settings
         words = f"{dense.pages:,} pages as {dense.rows:,} passages, {made.dimension} dimensions by {made.model}"
         words += "" if dense.world == manifest.fingerprint else "; not of the world as it is: embed again"
@@ -375,11 +287,9 @@ def search(
         world = open_as_met(directory, faults, world_seed, mode)
         if profile is not None:
             chosen = get_profile(profile)
-            if limit is not None:
-                chosen = chosen.model_copy(update={"results_per_query": limit})
+            chosen = chosen.model_copy(update={"results_per_query": limit or chosen.results_per_query})
             tool = world_tools(world, chosen)[chosen.tools.search]
-            result = asyncio.run(tool({chosen.tools.search_query: [query]}, ToolContext()))
-            console.print(Text(visible(result.text)), soft_wrap=True)
+            show(asyncio.run(tool({chosen.tools.search_query: [query]}, ToolContext())).text)
             return
         reply = asyncio.run(world.search(query, limit=limit or 10))
     if reply.status is not ToolStatus.OK:
@@ -411,19 +321,13 @@ def visit(
         world = open_as_met(
             directory, place.faults or None, place.world_seed, place.search, place.prompt_injection, filters=place.filters
         )
-        opening = opened_reader(
-            place.reader,
-            on_outage=OnOutage.FALL_BACK,
-            on_close=partial(show, error=True),
-        )
-        async with opening as reader:
+        async with opened_reader(place.reader, on_outage=OnOutage.FALL_BACK, on_close=partial(show, error=True)) as reader:
             if profile is not None:
                 chosen = get_profile(profile)
-                if words is not None:
-                    chosen = chosen.model_copy(update={"visit_words": words})
+                chosen = chosen.model_copy(update={"visit_words": words or chosen.visit_words})
                 tool = world_tools(world, chosen, reader)[chosen.tools.visit]
                 result = await tool({chosen.tools.visit_url: [url], chosen.tools.visit_goal: goal}, ToolContext())
-                Console().print(Text(visible(result.text)), soft_wrap=True)
+                show(result.text)
                 return result.status
             reply = await world.visit(url, goal, max_words=words or _WORDS)
             if reader is not None:
@@ -447,14 +351,9 @@ def visit(
 @app.command("fidelity")
 def fidelity(
     directory: Where,
-    against: Annotated[
-        Path, typer.Option("--against", help="Recorded trajectories (a directory), or a recording (a file of --record).")
-    ],
+    against: Annotated[Path, typer.Option(help="Recorded trajectories (a directory), or a recording (a file of --record).")],
     out: Annotated[Path, typer.Option("--out", help="Directory of the report: fidelity.html and fidelity.json.")],
-    built_in: Annotated[
-        bool | None,
-        typer.Option("--built-in", help="Also compare what the world was built from: an upper bound, labelled so."),
-    ] = None,
+    built_in: Annotated[bool | None, typer.Option("--built-in", help="Also what it was built from: an upper bound.")] = None,
     mode: Search = SearchMode.LEXICAL,
     sets: Set = None,
 ) -> None:
@@ -494,7 +393,7 @@ def agents(
     show(*(f"ordered otherwise: {first}, {second}" for first, second in found.discordant))
 
 
-# faults and orders
+# faults and serving
 
 
 @app.command("fit-faults")
@@ -506,41 +405,11 @@ def fit_faults(
     from sanderling.world.faults.profiles import fit_profile
 
     fitted = fit_profile(read_recorded(source).trajectories, name=out.stem)
-    try:
+    with or_cannot(f"write {out}"):
         replace_file(out, to_toml(fitted.profile))
-    except OSError as error:
-        raise UserError(f"Cannot write {out} ({error.strerror}): choose another place.") from error
     delays = fitted.search_delays + fitted.visit_delays
     told = f"{fitted.search_delays} and {fitted.visit_delays} delays" if delays else "no delay"
     show(f"{fitted.queries:,} queries and {fitted.visits:,} visits, with {told}: {out}")
-
-
-@app.command("obedience")
-def obedience(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Trajectories of agents that met a world with --prompt-injection.")
-    ],
-) -> None:
-    """How often agents followed orders that stood in the pages they read."""
-    from sanderling.data.importing import open_trajectories
-    from sanderling.evaluate.statistics import wilson_interval
-    from sanderling.world.faults.world import obedience as orders_of
-
-    episodes = [orders_of(trajectory) for trajectory in open_trajectories(file)]
-    met = [(read, followed) for read, followed in episodes if read]
-    show(f"{len(met):,} of {len(episodes):,} episodes read an order.")
-    if not met:
-        show("Nothing can be said of obedience: give trajectories made with --prompt-injection.")
-        return
-    obeyed = sum(bool(followed) for _, followed in met)
-    low, high = wilson_interval(obeyed, len(met))
-    show(
-        f"{obeyed:,} of these followed one: {obeyed / len(met):.1%} (95% interval {low:.1%} to {high:.1%}). "
-        f"Orders read: {sum(len(read) for read, _ in met):,}; followed: {sum(len(followed) for _, followed in met):,}."
-    )
-
-
-# serving
 
 
 @app.command("serve")
@@ -548,28 +417,13 @@ def serve(
     directory: Where,
     host: Annotated[str, typer.Option(help="Where to listen; anything but this machine needs a token.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65_535, help="0: any free one.")] = 8018,
-    token_env: Annotated[
-        str | None,
-        typer.Option("--token-env", metavar="NAME", help="Environment variable that holds the token clients must send."),
-    ] = None,
-    dialect: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="What to speak: native, serper, jina, literesearcher, search_r1, asearcher, mcp; repeatable; default: all."
-        ),
-    ] = None,
-    mcp_stdio: Annotated[bool, typer.Option("--mcp-stdio", help="Speak MCP over standard input and output instead.")] = False,
+    token_env: Annotated[str | None, typer.Option(metavar="NAME", help="Variable with the token that clients send.")] = None,
+    dialect: Annotated[list[str] | None, typer.Option(help=f"What to speak: {_DIALECTS}; repeatable; default: all.")] = None,
+    mcp_stdio: Annotated[bool, typer.Option("--mcp-stdio", help="Speak MCP over standard input and output.")] = False,
     faults: Faults = None,
     world_seed: WorldSeed = 0,
-    prompt_injection: Annotated[
-        float,
-        typer.Option(
-            min=0.0,
-            max=1.0,
-            help="Share of pages that order their reader about; see world obedience.",
-            rich_help_panel=PLACE,
-        ),
-    ] = 0.0,
+    prompt_injection: Annotated[float, _place("--prompt-injection", "Share of pages that order their reader about.")] = 0.0,
+    pace: Annotated[float | None, _place("--pace", "Sleep delays: so many virtual seconds to a real one.")] = None,
     mode: Search = SearchMode.LEXICAL,
     sets: Set = None,
 ) -> None:
@@ -580,45 +434,41 @@ def serve(
     """
     from sanderling.serve.settings import ServerSettings, check_binding
 
-    given = {"host": host, "port": port, "dialects": dialect, "token": _token(token_env)}
+    token = os.environ.get(token_env or "") or None  # on a command line everybody on the machine could read it
+    if token_env and token is None:
+        raise UserError(f"The environment variable {token_env} is not set: put the token there.")
+    given = {"host": host, "port": port, "dialects": dialect, "pace": pace, "token": token}
     chosen = settings(ServerSettings, None, sets, given)
+    if not mcp_stdio:
+        check_binding(chosen)
+    world = open_as_met(directory, faults, world_seed, mode, prompt_injection)
     if mcp_stdio:
         from sanderling.serve.mcp import serve_stdio
 
-        serve_stdio(open_as_met(directory, faults, world_seed, mode, prompt_injection), chosen.threads)
+        serve_stdio(world, chosen.threads, pace)
         return
-    check_binding(chosen)
     from sanderling.serve.server import serve as run
 
-    world = open_as_met(directory, faults, world_seed, mode, prompt_injection)
-    console = Console(stderr=True)
-
-    def ready(url: str) -> None:
-        console.print(f"Serving {world.name} ({world.page_count:,} pages) at {url}", highlight=False, soft_wrap=True)
-
-    run(world, chosen, ready)
-
-
-def _token(variable: str | None) -> str | None:
-    """The token from the environment: on a command line everybody on the machine could read it."""
-    if variable is None:
-        return None
-    token = os.environ.get(variable, "")
-    if not token:
-        raise UserError(f"The environment variable {variable} is not set: put the token there.")
-    return token
+    run(world, chosen, lambda url: show(f"Serving {world.name} ({world.page_count:,} pages) at {url}", error=True))
 
 
 # showing
 
 
 def _report(directory: Path, world: WorldInfo, dense: str = "") -> None:
+    """Every document by what became of it, source by source, and what the world holds."""
     counts = world.counts
-    left_out = Counter({"empty": counts.empty, "duplicate URL": counts.duplicate, "no URL": counts.no_url})
-    for account in world.accounts:
-        left_out.update(account.skipped)
-    found = Table(show_header=False, box=None)
-    rows = {
+    if world.accounts:
+        found = table("source", ">documents", ">pages", "left out")
+        for account in world.accounts:
+            reasons = _counted(Counter(dict(sorted(account.skipped.items()))))
+            found.add_row(_plain(account.name), f"{account.documents:,}", f"{account.pages:,}", reasons)
+        show(found)
+    rows = Table(show_header=False, box=None)
+    left_out = Counter(
+        {"second pages of an address": counts.duplicate, "empty": counts.empty, "without address": counts.no_url}
+    )
+    for key, value in {
         "world": world.name,
         "directory": str(directory),
         "source": world.source,
@@ -628,24 +478,10 @@ def _report(directory: Path, world: WorldInfo, dense: str = "") -> None:
         "left out": _counted(left_out),
         "built by": f"sanderling {world.package}",
         "sha256": world.fingerprint,
-    }
-    if dense:
-        rows["dense search"] = dense
-    for key, value in rows.items():
-        found.add_row(f"[dim]{key}[/]", _plain(value))
-    Console().print(found)
-
-
-def _report_sources(what: str, accounts: tuple[SourceAccount, ...], counts: WorldCounts) -> None:
-    """Every document by what became of it: pages of each source, reasons, and what the world left out."""
-    found = Table("source", "documents", "pages", "left out")
-    for account in accounts:
-        reasons = _counted(Counter(dict(sorted(account.skipped.items()))))
-        found.add_row(_plain(account.name), f"{account.documents:,}", f"{account.pages:,}", reasons)
-    left = {"second pages of an address": counts.duplicate, "empty": counts.empty, "without address": counts.no_url}
-    found.add_section()
-    found.add_row(_plain(what), f"{counts.read:,}", f"{counts.kept:,}", _counted(Counter(left)))
-    Console().print(found)
+        **({"dense search": dense} if dense else {}),
+    }.items():
+        rows.add_row(f"[dim]{key}[/]", _plain(value))
+    Console().print(rows)
 
 
 def _counted(counts: Counter[str]) -> str:
@@ -686,36 +522,20 @@ def _readable(directory: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _progress(interrupted: str) -> Iterator[Callable[[str, int, int | None], None]]:
+def _progress(interrupted: str = AGAIN) -> Iterator[Callable[..., None]]:
     """A bar for each stage of a build: call what it gives with the stage, how much is done, and of how much."""
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    stage, done, moved = "", 0, 0.0
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    stages: dict[str, Any] = {}
     with Progress(*columns, console=Console(stderr=True)) as bar:
 
-        def end_stage() -> None:
-            if bar.tasks:
-                bar.update(bar.task_ids[-1], completed=max(done, 1), total=max(done, 1))
-
-        def report(now: str, count: int, total: int | None) -> None:
-            nonlocal stage, done, moved
-            if now != stage:
-                end_stage()
-                bar.add_task(now, total=total)
-            stage, done = now, count
-            if time.monotonic() - moved > _BAR_SECONDS:
-                moved = time.monotonic()
-                bar.update(bar.task_ids[-1], completed=count, total=total)
+        def report(stage: str, count: int, total: int | None) -> None:
+            if stage not in stages:
+                stages[stage] = bar.add_task(stage, total=total)
+            elif count % 64 == 0 or count == total:  # moving the bar at each page would cost more than the page
+                bar.update(stages[stage], completed=count, total=total)
 
         try:
             yield report
         except KeyboardInterrupt:
             bar.console.print(interrupted)
             raise typer.Exit(exits.INTERRUPTED) from None
-        end_stage()

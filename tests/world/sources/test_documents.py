@@ -141,7 +141,7 @@ def test_what_would_take_it_long_is_left_to_the_other():
 def test_from_the_command_line(tmp_path):
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "orlo.html").write_text(PAGE)
-    arguments = ["build", "from", str(tmp_path / "docs"), "--extractor", "trafilatura", "--out", str(tmp_path / "w")]
+    arguments = ["build", "from", str(tmp_path / "docs"), "--set", "extractor=trafilatura", "--out", str(tmp_path / "w")]
     assert CliRunner().invoke(app, arguments, catch_exceptions=False).exit_code == 0
     page = open_world(tmp_path / "w").page("local://docs/orlo.html")
     assert page is not None and "hats" not in page.text and "flood of 1403" in page.text

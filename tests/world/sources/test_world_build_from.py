@@ -33,7 +33,7 @@ def sources(tmp_path):
 
 def test_every_document_is_a_page_or_has_a_reason(sources, tmp_path):
     output = run("build", "from", *sources, "--out", tmp_path / "w")
-    assert re.search(r"rows.jsonl +│ 3 +│ 2 +│ 1 not-a-page", output)
+    assert re.search(r"rows.jsonl +3 +2 +1 not-a-page", output)
     assert "1 second pages of an address" in output
     written = [account.model_dump() for account in read_manifest(tmp_path / "w").accounts]
     assert [one["name"] for one in written] == ["one/html", "two/html", "rows.jsonl"]
@@ -71,7 +71,7 @@ def test_kinds_are_told_by_name_or_content(tmp_path):
     assert kind_of(tmp_path) == "folder"
     (tmp_path / "odd.bin").write_bytes(b"\x00")
     for call, message in (
-        (lambda: kind_of(tmp_path / "odd.bin"), "say so with --kind"),
+        (lambda: kind_of(tmp_path / "odd.bin"), "say so as in warc:"),
         (lambda: kind_of(tmp_path / "none"), "There is no source"),
         (lambda: open_source(tmp_path, "tape"), "no kind of source 'tape'"),
     ):

@@ -95,7 +95,7 @@ def building_place(path: Path, stamp: str, *, fresh: bool) -> Iterator[None]:
     when it cannot be written.
     """
     with locked_place(path):
-        found = stamp_in(path)
+        found = _stamp(path)
         if found and found != stamp and not fresh:
             raise UserError(
                 f"{path} holds an interrupted build of other sources or settings: "
@@ -108,16 +108,13 @@ def building_place(path: Path, stamp: str, *, fresh: bool) -> Iterator[None]:
         try:
             yield
         finally:
-            if not stamp_in(path):
+            if not _stamp(path):
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def stamp_in(place: Path) -> str:
+def _stamp(place: Path) -> str:
     """The stamp of the build that was interrupted here; empty: none was."""
-    try:
-        return (place / STAMP).read_text(encoding="utf-8")
-    except (OSError, ValueError):
-        return ""
+    return (place / STAMP).read_text(encoding="utf-8") if (place / STAMP).is_file() else ""
 
 
 class Stage(StrEnum):

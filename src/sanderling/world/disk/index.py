@@ -7,6 +7,7 @@ resolved by fetching further, so results depend neither on threads nor on how th
 import json
 import os
 import shutil
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
@@ -18,12 +19,20 @@ import tantivy
 
 from sanderling.core.errors import UserError
 from sanderling.runs.files import replace_file
-from sanderling.runs.locks import locked_place
 from sanderling.world.disk.pages import PageStore, writable
 from sanderling.world.text import index_text, plain, query_terms
 
 Ranked = list[tuple[int, float]]
 """Page numbers with scores, best first, equal scores by page number."""
+INDEX_VERSION = 4  # raised when tokenisation or the schema changes: an index of another version is rebuilt
+TITLE_WEIGHT = 2
+"""Recall@10 of 770 recorded live result lists (one world of all their pages): 0.520, 0.527, 0.530, 0.521 for 1, 2, 3, 5."""
+MAX_QUERY_TERMS = 64
+MAX_QUERY_CHARS = 8_192  # agents' queries are sentences, and what is longer is a pasted page
+_SCORE_DIGITS = 3
+_HEAP_BYTES = 128_000_000  # of both writer threads together; twice as much as 64 MB saves a twelfth of the time
+_THREADS = 2
+_NOTE = "sanderling.json"
 
 
 class SearchMode(StrEnum):
@@ -56,16 +65,6 @@ class FullText(Ranker):
 
     page_count: int
     frequency: Callable[[str], int]
-
-
-INDEX_VERSION = 4  # raised when tokenisation or the schema changes: an index of another version is rebuilt
-TITLE_WEIGHT = 2
-"""Recall@10 of 770 recorded live result lists (one world of all their pages): 0.520, 0.527, 0.530, 0.521 for 1, 2, 3, 5."""
-MAX_QUERY_TERMS = 64
-MAX_QUERY_CHARS = 8_192  # agents' queries are sentences, and what is longer is a pasted page
-_SCORE_DIGITS = 3
-_HEAP_BYTES = 128_000_000  # of both writer threads together; twice as much as 64 MB saves a twelfth of the time
-_THREADS = 2  # beside the caller's own, which makes the terms in half of the time that one of these takes for a page
 
 
 def indexed_text(title: str, text: str) -> str:
@@ -156,14 +155,9 @@ class TextIndex(FullText):
             fetch *= 4
 
 
-_NOTE = "sanderling.json"
-
-
 def _note(index: Path, pages: int) -> dict[str, object]:
     """The version of an index and the sizes of its files; one that is whole by it is never written to again."""
-    files = {
-        path.name: path.stat().st_size for path in sorted(index.iterdir()) if path.name != _NOTE and path.suffix != ".lock"
-    }
+    files = {path.name: path.stat().st_size for path in index.iterdir() if path.name != _NOTE and path.suffix != ".lock"}
     return {"version": INDEX_VERSION, "pages": pages, "files": files}
 
 
@@ -176,36 +170,23 @@ def is_whole(index: Path, pages: int) -> bool:
 
 
 def sound_index(index: Path, store: PageStore, pages: int) -> TextIndex:
-    """The index of a directory; filled anew there unless it is whole, or in memory where another process does or none can."""
-    if (sound := _opened(index, pages)) is not None:
-        return sound
-    place = index.with_name(f".{index.name}")
+    """The index of a directory; filled anew unless it is whole: there, or in memory where nothing can be written."""
+    if is_whole(index, pages):
+        with suppress(OSError, ValueError):
+            opened = TextIndex(tantivy.Index.open(str(index)))
+            if opened.page_count == pages:
+                return opened
     try:
-        with locked_place(place), writable(place):
-            if (sound := _opened(index, pages)) is not None:  # another process was just done with it
-                return sound
-            shutil.rmtree(place, ignore_errors=True)  # left by a kill
-            place.mkdir()
-            try:
-                filled = _filled(place, store, pages)
-                shutil.rmtree(index, ignore_errors=True)
-                place.rename(index)
-            finally:
-                shutil.rmtree(place, ignore_errors=True)
-            return filled
-    except UserError:
+        place = Path(tempfile.mkdtemp(prefix=f".{index.name}-", dir=index.parent))
+        try:
+            filled = _filled(place, store, pages)
+            shutil.rmtree(index, ignore_errors=True)
+            place.rename(index)
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+        return filled
+    except (OSError, UserError):
         return _filled(None, store, pages)
-
-
-def _opened(index: Path, pages: int) -> TextIndex | None:
-    """The index of a directory; None where it is missing, old or damaged, whatever its note says."""
-    if not is_whole(index, pages):
-        return None
-    try:
-        opened = TextIndex(tantivy.Index.open(str(index)))
-    except (OSError, ValueError):
-        return None
-    return opened if opened.page_count == pages else None
 
 
 def _filled(place: Path | None, store: PageStore, pages: int) -> TextIndex:

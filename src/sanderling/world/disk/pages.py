@@ -5,7 +5,6 @@ A part of a world is an SQLite file, written once and then only read.
 
 import hashlib
 import json
-import os
 import sqlite3
 import threading
 from bisect import bisect_right
@@ -119,16 +118,12 @@ class SqlitePages:
     """
 
     def __init__(self, parts: Sequence[tuple[Path, int]]) -> None:
-        self._uris = [_read_only(path) for path, _count in parts]
         self._ends = list(accumulate(count for _path, count in parts))
-        self._open()
+        self._lock = threading.Lock()
+        with self._errors():
+            self._connections = [sqlite3.connect(_read_only(path), uri=True, check_same_thread=False) for path, _ in parts]
         for part in range(len(parts)):
             self._row(part, "PRAGMA schema_version")
-
-    def _open(self) -> None:
-        self._process, self._lock = os.getpid(), threading.Lock()
-        with self._told():
-            self._connections = [sqlite3.connect(uri, uri=True, check_same_thread=False) for uri in self._uris]
 
     def count(self) -> int:
         return self._ends[-1] if self._ends else 0
@@ -158,26 +153,20 @@ class SqlitePages:
 
     def signatures(self) -> Iterator[tuple[int, bytes]]:
         """The signatures of pages, by number; pages of few words have none."""
-        with self._told():
+        with self._errors():
             for connection in self._connections:
                 yield from connection.execute("SELECT number, signature FROM signatures ORDER BY number")
 
     def _row(self, part: int, sql: str, *values: int | str) -> tuple | None:
-        if self._uris and self._process != os.getpid():  # SQLite asks a forked process to open its own
-            self._open()
-        with self._lock, self._told():
+        with self._lock, self._errors():
             return self._connections[part].execute(sql, values).fetchone()
 
-    def _told(self) -> AbstractContextManager[None]:
-        return _readable()
-
-
-@contextmanager
-def _readable() -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise OSError(f"the page store cannot be read: {error}") from error
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise OSError(f"the page store cannot be read: {error}") from error
 
 
 def _read_only(path: Path) -> str:
@@ -207,16 +196,15 @@ class MemoryPages:
 
 
 class PageFile(SqlitePages):
-    """The last part of a world while it is written, after those ``earlier``.
+    """The last part of a world while it is written, after those ``earlier``: what was committed survives a kill.
 
-    What was committed survives a kill, together with its state, and writing goes on from there. Raises UserError when the disk
-    does not take it.
+    Raises UserError when the disk does not take it.
     """
 
     def __init__(self, path: Path, earlier: SqlitePages | None = None) -> None:
         super().__init__([])
         self.first = 0 if earlier is None else earlier.count()
-        with self._told():
+        with self._errors():
             own = sqlite3.connect(path, isolation_level=None)
         self._connections = [*([] if earlier is None else earlier._connections), own]
         try:
@@ -257,7 +245,7 @@ class PageFile(SqlitePages):
         return "" if row is None else row[0]
 
     def finish(self) -> None:
-        """Make it a finished part, one file. Its state stays, so that a build killed after this still finds it whole."""
+        """Make it a finished part, one file, with its state, so that a build killed after this still finds it whole."""
         self._run("COMMIT", "PRAGMA wal_checkpoint(TRUNCATE)", "PRAGMA journal_mode = DELETE")
         self.close()
 
@@ -265,13 +253,13 @@ class PageFile(SqlitePages):
         self._connections[-1].close()
 
     def _run(self, *statements: str, row: tuple = ()) -> sqlite3.Cursor:
-        with self._told():
+        with self._errors():
             *others, last = statements
             for statement in others:
                 self._connections[-1].execute(statement)
             return self._connections[-1].execute(last, row)
 
-    def _told(self) -> AbstractContextManager[None]:
+    def _errors(self) -> AbstractContextManager[None]:
         return writable("the pages", sqlite3.Error)
 
 

@@ -28,7 +28,6 @@ from sanderling.world.disk.building import (
     building_place,
     fill,
     ignore,
-    stamp_in,
 )
 from sanderling.world.disk.duplicates import THRESHOLD, file_name, near_duplicates, save_groups
 from sanderling.world.disk.index import is_whole, link_index, linked, sound_index
@@ -77,8 +76,7 @@ class WorldInfo(Frozen):
 
 def write_manifest(directory: Path, info: WorldInfo) -> None:
     """Write the manifest of a world in place of the one before; it is on the disk when this returns."""
-    text = json.dumps(info.model_dump(), ensure_ascii=False, indent=2)
-    replace_file(directory / FILE_NAME, text + "\n", durable=True)
+    replace_file(directory / FILE_NAME, info.model_dump_json(indent=2) + "\n", durable=True)
 
 
 def read_manifest(directory: Path) -> WorldInfo:
@@ -86,24 +84,21 @@ def read_manifest(directory: Path) -> WorldInfo:
     if not directory.is_dir():
         raise UserError(f"There is no world at {directory}: build one with `sanderling world build`.")
     try:
-        data = json.loads((directory / FILE_NAME).read_text(encoding="utf-8"))
+        text = (directory / FILE_NAME).read_text(encoding="utf-8")
+        version = data.get("format") if isinstance(data := json.loads(text), dict) else None
+        if version == FORMAT_VERSION:
+            return WorldInfo.model_validate(data)
     except FileNotFoundError:
-        raise UserError(
-            f"{directory} is not a world (it has no {FILE_NAME}): build one with `sanderling world build`."
-        ) from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"The manifest of {directory} cannot be read ({error}): build the world again.") from error
-    version = data.get("format") if isinstance(data, dict) else None
-    if version != FORMAT_VERSION:
-        raise UserError(
-            f"The world {directory} has format {version}, and this version reads {FORMAT_VERSION}: build the world again."
+        reason = f"is not a world (it has no {FILE_NAME}): build one with `sanderling world build`"
+        raise UserError(f"{directory} {reason}.") from None
+    except (OSError, ValueError, RecursionError) as error:  # of which ValidationError is one
+        why = (
+            f"is damaged ({error.error_count()} fields)" if isinstance(error, ValidationError) else f"cannot be read ({error})"
         )
-    try:
-        return WorldInfo.model_validate(data)
-    except ValidationError as error:
-        raise UserError(
-            f"The manifest of {directory} is damaged ({error.error_count()} fields): build the world again."
-        ) from error
+        raise UserError(f"The manifest of {directory} {why}: build the world again.") from error
+    raise UserError(
+        f"The world {directory} has format {version}, and this version reads {FORMAT_VERSION}: build the world again."
+    )
 
 
 def build_world(
@@ -120,15 +115,11 @@ def build_world(
     """Build a world in a directory that does not exist or is empty, or go on with a build of the same feed.
 
     ``finish`` writes further files into the directory that is handed to it, before the world is in its place; ``fresh``: remove
-    what an interrupted build left. Raises UserError when the place is taken or cannot be written, when another process or the
-    remains of another build are in the way, or when no page is left to hold.
+    what an interrupted build left. Raises UserError when something is in the way, or when no page is left to hold.
     """
     directory, feed = directory.absolute(), pages if isinstance(pages, Feed) else Feed(pages)
     place = directory.with_name(f".{directory.name}.building")
     with building_place(place, feed.stamp, fresh=fresh):
-        if feed.stamp and stamp_in(directory) == feed.stamp:  # killed after its last step
-            (directory / STAMP).unlink(missing_ok=True)
-            return read_manifest(directory)
         if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
             raise UserError(f"{directory} is already there: choose another place, or remove it first.")
         with writable(directory):
@@ -149,11 +140,11 @@ def build_world(
             if finish is not None:
                 finish(place)
             write_manifest(place, info)
+            (place / STAMP).unlink()
             for path in [*place.rglob("*"), place]:  # whole on the disk before it has its name
                 sync(path)
             place.rename(directory)
             sync(directory.parent)
-    (directory / STAMP).unlink(missing_ok=True)
     return info
 
 
@@ -195,12 +186,8 @@ def add_to_world(
     named = {part.file for info in (before, after) for part in info.parts} | {before.index, after.index}
     named |= {file_name(before.fingerprint), file_name(after.fingerprint)}
     for pattern in ("pages-*.sqlite", "index-*", "duplicates-*.json"):
-        for path in directory.glob(pattern):
-            if path.name not in named:
-                if path.is_dir():
-                    shutil.rmtree(path, ignore_errors=True)
-                else:
-                    path.unlink(missing_ok=True)
+        for path in (path for path in directory.glob(pattern) if path.name not in named):
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
     return after, counts
 
 
@@ -243,18 +230,18 @@ def compare_pages(directory: Path, info: WorldInfo, threshold: float = THRESHOLD
 
 def open_world(directory: Path) -> LocalWorld:
     """Open a world for reading. Raises UserError when there is none, when it is of another format, or torn."""
-    info = read_manifest(directory)
     while True:
+        info = read_manifest(directory)
         try:
             pages, index = open_pages(directory, info), directory / info.index
             if is_whole(index, info.page_count) or read_manifest(directory).generation == info.generation:
                 return LocalWorld(info.name, info.fingerprint, pages, sound_index(index, pages, info.page_count))
-        except OSError as error:
-            raise UserError(f"The world {directory} cannot be read ({error}): copy it again, or build it again.") from error
-        except UserError:
-            if read_manifest(directory).generation == info.generation:
+        except (OSError, UserError) as error:
+            if read_manifest(directory).generation != info.generation:
+                continue  # pages were added, and files went, while it was being opened
+            if isinstance(error, UserError):
                 raise
-        info = read_manifest(directory)  # pages were added, and files went, while it was being opened
+            raise UserError(f"The world {directory} cannot be read ({error}): copy it again, or build it again.") from error
 
 
 def open_pages(directory: Path, info: WorldInfo) -> SqlitePages:

@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
 import pyarrow as pa
+from pydantic import Field
 
+from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
 
@@ -62,13 +64,14 @@ class HtmlExtractor(StrEnum):
     TRAFILATURA = "trafilatura"  # slower by far, better on news and blogs; where it finds nothing, the quick one is asked
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Frozen):
     """Bounds for one document, and how it is read."""
 
-    document_bytes: int = 16 * 2**20  # compressed ones are measured as they come out
-    depth: int = 512  # elements within elements of an HTML page
-    pdf_pages: int = 5_000
+    document_bytes: int = Field(default=16 * 2**20, ge=1)
+    """Larger documents are left out; compressed ones are measured as they come out."""
+    depth: int = Field(default=512, ge=1)
+    """Elements within elements of an HTML page."""
+    pdf_pages: int = Field(default=5_000, ge=1)
     extractor: HtmlExtractor = HtmlExtractor.RESILIPARSE
 
 

@@ -116,7 +116,7 @@ _EDGES = {
 
 def require_trafilatura() -> None:
     """Raises UserError when it is not installed."""
-    with world_extra("--extractor trafilatura", "quality"):
+    with world_extra("extractor=trafilatura", "quality"):
         import trafilatura  # noqa: F401
 
 

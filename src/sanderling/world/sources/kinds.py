@@ -107,7 +107,7 @@ def open_source(spec: str | Path, kind: str = "", base_url: str = "", limits: Li
     return make(rest, base_url, limits or Limits())
 
 
-def open_sources(specs: Sequence[str | Path], kind: str = "", base_url: str = "", limits: Limits | None = None) -> list[Source]:
+def open_sources(specs: Sequence[str | Path], base_url: str = "", limits: Limits | None = None) -> list[Source]:
     """Several sources; folders of equal names get addresses below the folder that they share, so that pages stay apart.
 
     Raises UserError for a base URL that is no address, and for an extractor of HTML that is not installed.
@@ -124,7 +124,7 @@ def open_sources(specs: Sequence[str | Path], kind: str = "", base_url: str = ""
         base = base_url
         if not base and place in folders and names[place.name.casefold()] > 1:
             base = base_of("", os.fsencode(os.path.relpath(place, os.path.commonpath(folders))))
-        sources.append(open_source(spec, kind, base, limits))
+        sources.append(open_source(spec, base_url=base, limits=limits))
     return sources
 
 
@@ -167,7 +167,7 @@ def kind_of(path: Path) -> str:
             return kind
     if b"<mediawiki" in head or (ending == ".xml" and "pages-" in path.name):
         return "wikipedia"
-    raise UserError(f"What {path} holds cannot be told from its name or first bytes: say so with --kind, or as in warc:{path}.")
+    raise UserError(f"What {path} holds cannot be told from its name or first bytes: say so as in warc:{path}.")
 
 
 def remember_sources(directory: Path, sources: Sequence[Source]) -> None:
