@@ -58,7 +58,7 @@ def small_world(scratch: Path) -> Path:
     file, place = scratch / "small.jsonl", scratch / "small"
     rows = [*SPACE, {"url": "https://sea.example/ships", "title": "Ships", "text": LONG}]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    run("build", "jsonl", file, "--out", place, "--name", "small")
+    run("build", "from", file, "--out", place, "--name", "small")
     return place
 
 

@@ -173,16 +173,6 @@ def test_a_line_stands_before_the_answer(world: GuardedWorld) -> None:
         answered(kept.search("odes to the tide lighthouse", occasion=on()))
 
 
-def test_many_copies_are_all_found_for_lists(lines: list[GuardLine]) -> None:
-    copies = [
-        Page(url=f"https://copy{i}.example/", title=f"Odes {i}", text=f"odes\n\n{FILLER[: i * 70]}\n\n{ASKED}")
-        for i in range(70)
-    ]
-    world = GuardedWorld(LocalWorld.in_memory([*copies, *PAGES], name="w"), guard(lines))
-    found = answered(world.search("odes", limit=100, occasion=on()))
-    assert found.hits and not {page.url for page in copies} & {hit.url for hit in found.hits}
-
-
 def test_beneath_dynamics_a_leak_stays_hidden(lines: list[GuardLine]) -> None:
     kept = GuardedWorld(LocalWorld.in_memory(PAGES, name="w"), guard(lines))
     world = FaultyWorld(kept, get_faults("web"), 3)

@@ -1,11 +1,9 @@
 """Addresses of pages: one key for the many spellings of one, the parts of a long page, and where links lead.
 
-A key (`canonical_url`) is for looking up and comparing, not for showing. ``http`` and ``https`` are one; an address without a
-scheme that starts like a host is taken as ``https``; scheme and host are lower case; default ports, fragments, dot segments and
-trailing slashes go; percent-escapes are decoded where they protect nothing (letters, digits, ``-._~!*'(),:@``) and upper case
-elsewhere; all outside ASCII is escaped as UTF-8. Query strings keep their order; in them ``/`` and ``?`` mean nothing
-(RFC 3986, 3.4), so their escapes are decoded too. Hosts beyond ASCII are written as ``xn--`` (RFC 3490). Nothing here raises
-for any text. A part of a page is asked for by the fragment ``#page=N`` (RFC 8118 has this form for PDF).
+In a key (`canonical_url`) ``http`` is ``https``; an address without a scheme that starts like a host is taken as ``https``;
+scheme and host are lower case; default ports, fragments, dot segments and trailing slashes go; percent-escapes are decoded
+where they protect nothing and upper case elsewhere; all outside ASCII is escaped as UTF-8, hosts as ``xn--`` (RFC 3490).
+Nothing here raises for any text. A part of a page is asked for by ``#page=N`` (RFC 8118 has this form for PDF).
 """
 
 import re

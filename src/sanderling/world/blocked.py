@@ -1,10 +1,8 @@
 """What a list of blocked sites blocks, however an address of theirs is written or wrapped.
 
-A rule is a host with everything below it, a host with the beginning of a path, or ``*/path``: the beginning of a path on any
-host. For rules, ``www.``, letter case, ports, users before ``@``, empty path segments and escapes mean nothing, and of a hub's
-``/api/`` and of a repository's mirrors only what they stand for is looked at. An address is blocked too when one that it
-carries is: behind archives, reader proxies, translators and redirectors, up to three deep. Without a scheme one is read only
-where a path follows its host, and not as the name of a wiki's article. Nothing here raises for any address.
+A rule is a host with everything below it, a host with the beginning of a path, or ``*/path`` on any host. ``www.``, letter
+case, ports, users, empty segments and escapes mean nothing, nor do a hub's ``/api/`` and a repository's mirrors. An address is
+blocked too when one that it carries is: behind archives, reader proxies, translators and redirectors, up to three deep.
 """
 
 import re
@@ -46,9 +44,7 @@ class Blocklist:
     """
 
     hosts: frozenset[str] = frozenset()
-    """Hosts, with everything below them: ``leaks.example`` blocks ``www.leaks.example`` too."""
-    prefixes: tuple[str, ...] = ()
-    """Canonical URLs: a page is blocked whose address is one of these, or goes on from one."""
+    prefixes: tuple[str, ...] = ()  # canonical URLs
     paths: tuple[str, ...] = ()  # beginnings of paths that are blocked on every host
 
     @classmethod

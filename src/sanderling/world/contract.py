@@ -1,7 +1,7 @@
 """What a world is: pages, a search over them, a visit to one of them.
 
 An offline world is deterministic: the same world, seed and call give the same bytes, and no socket is opened. The live web
-(`live`) is a world, too. Filters (`filters`) and faults (`faults.world`) are worlds around a world.
+(`live`), filters (`filters`) and faults (`faults.world`) are worlds, too.
 """
 
 from abc import ABC, abstractmethod
@@ -51,9 +51,8 @@ class SearchReply:
 class VisitReply:
     """The passages of one page that serve a goal, or a part of the page in page order.
 
-    ``part``: which part this is, from 1; 0: passages chosen for the goal; past ``parts``: there is no such part. ``parts``: in
-    how many of the same budget the whole page can be read. ``summary``: what the text comes to, from a model that read it
-    (`tools.page_reader`). ``moved``: where redirections led in the end; empty: a stored page, which has one address.
+    ``part``: from 1; 0: passages chosen for the goal; past ``parts``: there is no such part. ``summary``: from a model that
+    read it (`tools.page_reader`). ``moved``: where redirections led in the end; empty: a stored page.
     """
 
     url: str
@@ -74,12 +73,11 @@ def missing(url: str, latency_s: float = 0.0) -> VisitReply:
 
 @dataclass(frozen=True)
 class Occasion:
-    """What a reply may depend on beside the call itself: who asks, how often before, and what must not be seen.
+    """What a reply may depend on beside the call itself.
 
-    ``masked``: URLs that do not exist for this question, in any spelling. ``episode_seed``: shared by a group of rollouts; with
-    ``occurrence`` (how often the episode made the very same call before) it keys the faults of worlds that have any.
-    ``question``: id of what the episode researches, which a guard protects; ``attempt``: at it, told to logs alone.
-    ``fetched``: live pages that one call has fetched, so that it asks for each once; None: nothing is kept.
+    ``masked``: URLs that do not exist for this question. ``episode_seed`` and ``occurrence`` (how often the episode made the
+    very same call before) key the faults. ``question``: id of what the episode researches, which a guard protects;
+    ``attempt``: for logs. ``fetched``: live pages that one call has fetched; None: nothing is kept.
     """
 
     masked: frozenset[str] = frozenset()
@@ -100,10 +98,8 @@ class OutageError(OSError):
 class World(ABC):
     """Pages with search and visit; one of `search` and `search_many` is enough for a world to define.
 
-    An answer that waits for nobody is computed where it is awaited; one that waits for a server lets others go on meanwhile.
-    Raises OSError where the pages, or a service behind them, cannot be read. ``name`` is for records. Equal fingerprints, equal
-    worlds: a SHA-256 over the pages in order and all else that answers depend on. ``offline``: whether the same call always has
-    the same answer; else time is real, and each call costs something.
+    Raises OSError where the pages, or a service behind them, cannot be read. Equal fingerprints, equal worlds: a SHA-256 over
+    the pages in order and all else that answers depend on. ``offline``: whether the same call always has the same answer.
     """
 
     name: str

@@ -1,13 +1,12 @@
 """Where a page may be cut, and what each stretch of it costs a reader.
 
 A link is one thing that is never cut. Prices are in words: those it shows, and for its address a word for every four characters
-begun, though never less than the words in it (a tokenizer makes about one token of three characters of a URL, and four tokens
-of three English words). So does every stretch of more than a hundred characters without the beginning of a word, from there on:
-noise is not free. Link words may hold brackets and an image, addresses may hold parentheses three deep; a link ends within its
-paragraph, a bare URL (of ASCII) at the first blank, quote or bar.
+begun, though never less than the words in it. So does every stretch of more than a hundred characters without the beginning of
+a word: noise is not free. Link words may hold brackets and an image, addresses may hold parentheses three deep; a link ends
+within its paragraph, a bare URL (of ASCII) at the first blank, quote or bar.
 
 Borders are, best first: blank lines and heading lines, lines, sentences, words. The parts of a page, joined, are the page. A
-link that alone costs more than the budget is given without its address. Everything is linear in the text's length.
+link that alone costs more than the budget is given without its address.
 """
 
 import re
@@ -39,14 +38,16 @@ _LINE = re.compile(r"[^\n]+")
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One link or bare address: ``text[start:end]``."""
+    """One link or bare address, ``text[start:end]``, its words without an address, and what its addresses cost beyond theirs.
+
+    ``addresses``: where it and the links and images within it lead, as written.
+    """
 
     start: int
     end: int
-    words: str  # what it shows without its address; empty for a bare one
-    surplus: int  # what its addresses cost beyond the words in them
+    words: str
+    surplus: int
     addresses: tuple[str, ...] = ()
-    """Where it and the links and images within it lead, as written; of a bare one, itself."""
 
 
 def find_links(text: str) -> tuple[Link, ...]:

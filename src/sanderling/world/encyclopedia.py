@@ -36,7 +36,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Relation:
-    """One functional relation: each subject has one object, so a chain of them from a named entity has exactly one answer.
+    """One functional relation: a chain of them from a named entity has exactly one answer.
 
     Page wordings speak of subject ``{s}`` and object ``{o}``, question wordings, which differ, of ``{x}``. Of a relation that
     ``changes``, an old page may truthfully give an older object.

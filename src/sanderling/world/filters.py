@@ -2,8 +2,7 @@
 
 `MaskedWorld` hides the question's own source pages with their near-duplicates, and blocked sites; `GuardedWorld` hides what
 gives the question away. A hidden page is in no list of results and is NOT_FOUND when visited; a link to it keeps its words and
-loses its address, and its address, written out, is gone from texts and snippets. Words that a page quotes from a hidden one
-stay.
+loses its address.
 """
 
 import hashlib
@@ -23,7 +22,7 @@ from sanderling.world.links import Hidden, with_hits, without_hidden
 
 BLOCKLIST_FILE = "blocklist.txt"
 _WHOLE_PAGE = 10**9  # words: more than any page has
-_FIRST_LOOK = 20  # pages that are looked at for a question; twice as many while most of them hold it
+_LOOKED_AT = 50  # pages that are looked at for a question
 
 
 class Filter(World):
@@ -46,10 +45,7 @@ class Filter(World):
 
 
 class MaskedWorld(Filter):
-    """A world in which masks reach near-duplicates, and blocked sites do not exist.
-
-    ``groups``: near-duplicates by URL (`store.compare_pages`); ``blocklist``: what is hidden from every question.
-    """
+    """A world in which masks reach near-duplicates (``groups`` by URL), and blocked sites do not exist."""
 
     def __init__(self, world: World, groups: Sequence[Sequence[str]] = (), blocklist: Blocklist | None = None) -> None:
         self._blocklist = blocklist or Blocklist()
@@ -71,16 +67,15 @@ class MaskedWorld(Filter):
         if hidden is None:
             return await self._world.search_many(queries, limit=limit, snippet_words=snippet_words, occasion=occasion)
         wanted = limit
-        found: dict[int, SearchReply] = {}
-        while absent := [number for number in range(len(queries)) if number not in found]:
-            asked = [queries[number] for number in absent]
-            replies = await self._world.search_many(asked, limit=wanted, snippet_words=snippet_words, occasion=occasion)
-            for number, reply in zip(absent, replies, strict=True):
+        found: dict[str, SearchReply] = {}
+        while absent := [query for query in dict.fromkeys(queries) if query not in found]:
+            replies = await self._world.search_many(absent, limit=wanted, snippet_words=snippet_words, occasion=occasion)
+            for query, reply in zip(absent, replies, strict=True):
                 kept = [hit for hit in reply.hits if not hidden(canonical_url(hit.url))]
                 if len(kept) >= limit or len(reply.hits) < wanted or not self.offline:
-                    found[number] = with_hits(reply, kept[:limit], hidden)
+                    found[query] = with_hits(reply, kept[:limit], hidden)
             wanted *= 2
-        return tuple(found[number] for number in range(len(queries)))
+        return tuple(found[query] for query in queries)
 
     async def visit(self, url: str, goal: str = "", *, max_words: int = 2000, occasion: Occasion = NO_OCCASION) -> VisitReply:
         occasion, hidden = self._expanded(occasion)
@@ -105,9 +100,8 @@ class MaskedWorld(Filter):
 class GuardedWorld(Filter):
     """A world in which a question's leaks do not exist: no result, and NOT_FOUND when visited, as a missing page is.
 
-    A page is judged by its whole text, whichever part of it is asked for. For lists of an offline world, the pages of a
-    question are looked up once, by its own words, and judged whole; every hit is judged besides by what the list shows of it.
-    Hits that are left keep their order, and none moves up. Stands beneath a world's faults, which would keep pages from it.
+    A page is judged by its whole text. For lists of an offline world, the pages of a question are looked up once, by its own
+    words; every hit is judged besides by what the list shows of it. Stands beneath a world's faults.
     """
 
     def __init__(self, world: World, guard: Guard) -> None:
@@ -155,20 +149,15 @@ class GuardedWorld(Filter):
         return replace(page, url=page.moved or page.url) if page.status is ToolStatus.OK else None
 
     async def _leaks(self, question: str) -> frozenset[str]:
-        """Keys of pages that hold the question, found by a search for it, as many as there are."""
-        if question in self._leaking:
-            return self._leaking[question]
-        text, most, keys = self._guard.texts.get(question, "") if self.offline else "", _FIRST_LOOK, frozenset[str]()
-        while text:
-            hits = (await self._world.search(text, limit=most, snippet_words=1)).hits
+        """Keys of pages that hold the question, found by a search for it."""
+        if question not in self._leaking:
+            text = self._guard.texts.get(question, "") if self.offline else ""
+            hits = (await self._world.search(text, limit=_LOOKED_AT, snippet_words=1)).hits if text else ()
             pages = [page for hit in hits if (page := await self._whole(hit.url, NO_OCCASION)) is not None]
             asked = Occasion(question=question)
-            keys = frozenset(canonical_url(page.url) for page in pages if self._guard.hides(asked, "", page, noted=False))
-            if len(hits) < most or 2 * len(keys) <= len(hits):
-                break
-            most *= 2
-        self._leaking[question] = keys
-        return keys
+            leaking = (page.url for page in pages if self._guard.hides(asked, "", page, noted=False))
+            self._leaking[question] = frozenset(map(canonical_url, leaking))
+        return self._leaking[question]
 
 
 def filtered(
@@ -200,9 +189,8 @@ def filtered(
 def read_blocklist(path: Path) -> Blocklist:
     """The blocklist of a file; an empty one when there is no file. Raises UserError when it cannot be read."""
     try:
-        return Blocklist.parse(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return Blocklist()
+        return Blocklist.parse(path.read_text(encoding="utf-8")) if path.exists() else Blocklist()
     except (OSError, ValueError) as error:
-        told = f"The blocklist {path} cannot be read ({error})"
-        raise UserError(f"{told}: write one host, URL or */path a line, in UTF-8.") from error
+        raise UserError(
+            f"The blocklist {path} cannot be read ({error}): write one host, URL or */path a line, in UTF-8."
+        ) from error

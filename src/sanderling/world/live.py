@@ -1,13 +1,14 @@
 """The live web as a world, behind two services: searches as Serper answers them, pages as Jina Reader gives them.
 
 A failure of a page or a query is a status; a failure of a service is an OutageError: it cannot be reached, refuses the key, has
-no credit left, or breaks (5xx) `BROKEN_IN_A_ROW` times in a row, since one broken page is the page's affair.
+no credit left, or breaks (5xx) `BROKEN_IN_A_ROW` times in a row.
 """
 
 import asyncio
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -44,7 +45,6 @@ _STATUS = {
 _RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
 _SECONDS = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _LONGEST_PAUSE_S = 30.0
-_MOST_BYTES = 32 << 20
 
 
 class WebSettings(Frozen):
@@ -166,18 +166,15 @@ class _Service:
         headers: Mapping[str, str],
         transport: httpx.AsyncBaseTransport | None,
     ) -> None:
-        self._settings = settings
-        self._base_url = base_url
-        self._key_env = key_env
+        self._settings, self._base_url, self._key_env = settings, base_url, key_env
         self._broken = 0
         self._free = asyncio.Semaphore(settings.concurrent)
-        beyond = httpx.URL(base_url).host not in ("localhost", "127.0.0.1", "::1")  # no proxy leads to this machine
         self.client = httpx.AsyncClient(
             base_url=base_url,
             headers={"Accept": "application/json", **headers},
             timeout=settings.timeout_s,
             transport=transport,
-            trust_env=beyond,
+            trust_env=httpx.URL(base_url).host not in ("localhost", "127.0.0.1", "::1"),  # no proxy leads to this machine
         )
 
     async def post(self, path: str, body: Mapping[str, Any], refusals: tuple[int, ...]) -> tuple[int, Any]:
@@ -206,13 +203,13 @@ class _Service:
             left -= 1
             wait_s = pause_s
             try:
-                async with (
-                    asyncio.timeout(self._settings.timeout_s),  # the client's limit is for each read: a reply may drip for ever
-                    self.client.stream("POST", path, json=dict(body)) as reply,
-                ):
-                    status, found = reply.status_code, await _decoded(reply)
-                    after = reply.headers.get("retry-after", "")
-                    wait_s = float(after) if _SECONDS.fullmatch(after) else pause_s
+                async with asyncio.timeout(self._settings.timeout_s):  # the client's limit is for each read
+                    reply = await self.client.post(path, json=dict(body))
+                status, found = reply.status_code, None
+                with suppress(ValueError, RecursionError):
+                    found = json.loads(reply.content.decode("utf-8", "replace"))
+                after = reply.headers.get("retry-after", "")
+                wait_s = float(after) if _SECONDS.fullmatch(after) else pause_s
             except (httpx.TimeoutException, TimeoutError) as error:
                 if isinstance(error, httpx.ConnectTimeout) and not left:
                     raise OutageError(f"{self._base_url} cannot be reached (no connection in time).") from error
@@ -226,19 +223,6 @@ class _Service:
                 return status, found
             await asyncio.sleep(min(_LONGEST_PAUSE_S, wait_s))
             pause_s *= 2
-
-
-async def _decoded(reply: httpx.Response) -> Any:
-    """The JSON of a reply; None where it is not JSON, or too large."""
-    data = bytearray()
-    async for chunk in reply.aiter_bytes():
-        data += chunk
-        if len(data) > _MOST_BYTES:
-            return None
-    try:
-        return json.loads(data.decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return None
 
 
 def _text(value: Any) -> str:

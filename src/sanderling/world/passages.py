@@ -1,11 +1,9 @@
 """What is shown of a page: an extract for a goal, a snippet for a query. Without a model, and deterministic.
 
 For an extract, a page is split into passages: paragraphs, groups of sentences of long ones, rows of tables, each with the
-heading or the table's head above it. They are ranked by BM25 (k1 = 1.2, b = 0.75, statistics of the page itself) over the
-goal's words, and the best are kept within a budget of words, in page order; the first, which says what the page is about,
-always is. Where the budget holds three full passages, a paragraph also counts for something when its neighbours match: prose
-names its subject once and then goes on. A page that fits is given whole. Links are kept whole, cost what `cutting` says, and
-serve a goal by their words.
+heading or the table's head above it. They are ranked by BM25 (statistics of the page itself) over the goal's words, and the
+best are kept within a budget of words, in page order; the first always is. Where the budget holds three full passages, a
+paragraph also counts for something when its neighbours match. A page that fits is given whole; links are kept whole.
 
 A snippet is the window of words whose distinct query terms weigh most (rare terms weigh more), earliest first; it opens at a
 sentence where one is near, closes at one where the window allows, and an ellipsis says where text was cut, as live engines do.
@@ -28,10 +26,8 @@ _RULE = re.compile(r"[ \t]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*
 _K1, _B = 1.2, 0.75
 _MOST_GOAL_TERMS = 64
 _PASSAGE_WORDS = 60
-_LEAD_WORDS = 64
-"""Words of a heading or a table's head that count for what stands below it: there can be many thousands of rows."""
-_SPREAD = (0.5, 0.25)
-"""How much of the score of the passage before or after it, and of the next but one, counts for a passage."""
+_LEAD_WORDS = 64  # words of a heading or a table's head that count for what stands below it
+_SPREAD = (0.5, 0.25)  # of the score of the passage before or after it, and of the next but one, counts for a passage
 _GAP, _LINE_GAP, _ROW_GAP = " … ", "\n…\n", "\n| … |\n"
 _LEAD_IN = 3  # words shown before a match whose sentence begins too far back
 _SENTENCE_SHARE = 0.25
@@ -39,8 +35,7 @@ _UNIT = 1 << 20  # weights are counted in whole parts of one, so that sums do no
 _REPEAT = _UNIT // 1_000
 _MOST_REPEATS = 10
 _WIDTH = 165  # most characters of a snippet of up to 30 words; longer ones may have as many for each word
-_MOST_WIDTHS = 4
-"""A single word wider than a snippet is shown up to so many widths; of the signs before and after the words, one each."""
+_MOST_WIDTHS = 4  # up to which a single word wider than a snippet is shown; of the signs around the words, one each
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,7 +120,7 @@ def _outline(prices: Prices, page: Sequence[Block], passage_words: int) -> list[
 def _table(prices: Prices, block: Block) -> tuple[Stretch, list[Stretch]] | None:
     """The head of a table (names of columns, and the rule below if there is one) and its rows; None for what is no table.
 
-    Without a rule, three lines and more of as many cells each, to the end of the paragraph, are a table; the first is its head.
+    Without a rule, three lines and more of as many cells each, to the end of the paragraph, are a table.
     """
     text = prices.text
     if "|" not in text[block.start : block.end]:
@@ -232,10 +227,7 @@ def _glue(before: Passage, passage: Passage, *, adjacent: bool) -> str:
 
 
 def snippet(flow: Flow, weights: Mapping[str, float], most_words: int) -> str:
-    """At most ``most_words`` words of the page; of a script without spaces, as many characters as are as wide.
-
-    ``weights``: by query term; two-character terms of scripts without spaces count by their characters.
-    """
+    """At most ``most_words`` words of the page; of a script without spaces, as many characters as are as wide."""
     total = len(flow.starts)
     if not total:
         return flow.text[:200].strip()
@@ -258,8 +250,7 @@ def snippet(flow: Flow, weights: Mapping[str, float], most_words: int) -> str:
 def _best_window(flow: Flow, weights: Mapping[str, float], most_words: int) -> tuple[int, int, int]:
     """First word, first and last matching word of the best window; zeros when nothing matches.
 
-    Windows begin at the sentence of a match, or a little before the match. Beginning at a sentence is worth a part of the
-    heaviest term, so that a common word more does not cut a sentence in two; many matches are worth a little.
+    Windows begin at the sentence of a match, which is worth a part of the heaviest term, or a little before the match.
     """
     matches = _matches(flow, weights)
     if not matches:

@@ -1,8 +1,7 @@
 """Recorded trajectories as a world: every page they listed or read by its real URL, and a table that replays their calls.
 
-Some may be held out, so that the world can be compared with what it was not built from. The side of a trajectory depends on its
-question (or its observations), the seed and the share alone, so it is the same on every machine and in any order, and a larger
-share holds out what a smaller one does and more. The world remembers digests of what went in; no text.
+Some may be held out, so that the world can be compared with what it was not built from: by their question (or observations),
+the seed and the share alone, so a larger share holds out what a smaller one does and more. The world keeps digests, no text.
 """
 
 import hashlib
@@ -25,7 +24,7 @@ from sanderling.core.parse import normalise_arguments
 from sanderling.core.profiles import ToolNames
 from sanderling.core.record import NodeKind, Question, Trajectory
 from sanderling.core.types import ToolCall
-from sanderling.runs.files import replace_file
+from sanderling.runs.files import or_cannot, replace_file
 from sanderling.runs.jsonl import JsonlLog
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
@@ -44,14 +43,15 @@ def call_key(name: str, arguments: dict[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Replay:
-    """One recorded observation, without the wrapper."""
+    """One recorded observation, without the wrapper, by the keys of the turn's calls (`call_key`).
+
+    ``ordinal``: how many calls the trajectory had made before this turn.
+    """
 
     calls: tuple[str, ...]
-    """Keys of the turn's calls (`call_key`): a turn has one observation, however many calls it made."""
     text: str
     trajectory_id: str
     ordinal: int
-    """How many calls the trajectory had made before this turn."""
 
 
 class ReplayTable:
@@ -84,10 +84,8 @@ class ReplayTable:
 
     def save(self, path: Path | str) -> None:
         """Write the table as JSONL, whole or not at all. Raises UserError when the place cannot be written."""
-        try:
+        with or_cannot(f"write {path}"):
             replace_file(Path(path), "".join(json.dumps(vars(replay)) + "\n" for replay in self._replays))
-        except OSError as error:
-            raise UserError(f"Cannot write {path} ({error.strerror}): choose another place.") from error
 
     @classmethod
     def load(cls, path: Path | str) -> "ReplayTable":
@@ -105,34 +103,24 @@ class ReplayTable:
 
 @dataclass(frozen=True)
 class RecordedReport:
-    """What was found in the observations; URLs are counted as written, those of results and visits or of results alone.
-
-    An address is textless, and no page, where only visits met it whose page could not be read (`dead_extracts`).
-    """
+    """What was found in the observations; an address without text is no page: only visits met it, and it could not be read."""
 
     trajectories: int = 0
     observations: int = 0
     result_lists: int = 0
-    empty_lists: int = 0
     hits: int = 0
     extracts: int = 0
     dead_extracts: int = 0
-    searched_urls: int = 0
     urls: int = 0
     pages: int = 0
-    textless: int = 0
     textless_urls: tuple[str, ...] = ()
-    odd: tuple[tuple[str, int], ...] = ()
-    """Codes of `observations.Reading.problems`, with counts, sorted."""
+    odd: tuple[tuple[str, int], ...] = ()  # codes of `observations.Reading.problems`, with counts
 
     def __rich__(self) -> Table:
         table = Table("what", "count", title="Recorded world")
-        for name in self.__dataclass_fields__:
-            if name not in ("odd", "textless_urls"):
-                table.add_row(name.replace("_", " "), str(getattr(self, name)))
-        table.add_section()
-        for code, count in self.odd:
-            table.add_row(code, str(count))
+        counts = [(name, value) for name, value in vars(self).items() if isinstance(value, int)]
+        for name, count in (*counts, ("textless_urls", len(self.textless_urls)), *self.odd):
+            table.add_row(name.replace("_", " "), str(count))
         return table
 
 
@@ -145,7 +133,7 @@ class _Draft:
     date: str = ""
     texts: dict[str, str] = field(default_factory=dict)
 
-    def add(self, title: str, date: str, text: str) -> None:
+    def add(self, text: str, title: str = "", date: str = "") -> None:
         self.title = self.title or title
         self.date = self.date or date
         if text.strip():
@@ -166,47 +154,34 @@ def pages_from_trajectories(trajectories: Iterable[Trajectory]) -> tuple[list[Pa
     """The pages in the order their addresses were first seen, and what was found."""
     drafts: dict[str, _Draft] = {}
     counts, odd = Counter[str](), Counter[str]()
-    searched: set[str] = set()
-    visited: set[str] = set()
+    urls: set[str] = set()
 
     def draft(url: str) -> _Draft:
+        urls.add(url)
         return drafts.setdefault(canonical_url(url), _Draft(url))
 
     for trajectory in trajectories:
         counts["trajectories"] += 1
-        for node in trajectory.nodes:
-            if node.kind is not NodeKind.OBSERVATION:
-                continue
+        for node in (node for node in trajectory.nodes if node.kind is NodeKind.OBSERVATION):
             reading = read_observation(node.text)
             counts["observations"] += 1
             odd.update(reading.problems)
             for block in reading.blocks:
-                counts.update(result_lists=1, empty_lists=not block.hits, hits=len(block.hits))
+                counts.update(result_lists=1, hits=len(block.hits))
                 for hit in block.hits:
-                    searched.add(hit.url)
-                    draft(hit.url).add(hit.title, hit.date, hit.snippet)
+                    draft(hit.url).add(hit.snippet, hit.title, hit.date)
             for extract in reading.extracts:
                 counts.update(extracts=1, dead_extracts=extract.dead)
-                visited.add(extract.url)
-                draft(extract.url).add("", "", "" if extract.dead else extract.text)
+                draft(extract.url).add("" if extract.dead else extract.text)
     pages: list[Page] = []
     textless: list[str] = []
     for found in drafts.values():
-        text = "\n\n".join(found.texts.values()) or found.title
-        if text:
+        if text := "\n\n".join(found.texts.values()) or found.title:
             pages.append(Page(url=found.url, title=found.title or found.url, text=text, date=found.date, source="recorded"))
         else:
             textless.append(found.url)
-    report = RecordedReport(
-        **counts,
-        searched_urls=len(searched),
-        urls=len(searched | visited),
-        pages=len(pages),
-        textless=len(textless),
-        textless_urls=tuple(textless),
-        odd=tuple(sorted(odd.items())),
-    )
-    return pages, report
+    about = {"urls": len(urls), "pages": len(pages), "textless_urls": tuple(textless), "odd": tuple(sorted(odd.items()))}
+    return pages, RecordedReport(**counts, **about)
 
 
 class Unit(StrEnum):
@@ -230,10 +205,7 @@ class BuiltFrom(Frozen):
 
 @dataclass(frozen=True)
 class Sides:
-    """Trajectories sorted by what a world knows of them.
-
-    Of the same question: not built in, but of a question that was, where whole questions were held out; no figure counts them.
-    """
+    """Trajectories sorted by what a world knows of them; no figure counts those of a question of which another was built in."""
 
     unseen: tuple[Trajectory, ...]
     built_in: tuple[Trajectory, ...]
@@ -251,21 +223,16 @@ def key_of(trajectory: Trajectory, unit: Unit) -> str:
     return (trajectory.question.text or trajectory.question.id) if unit is Unit.QUESTION else _content(trajectory)
 
 
-def is_held_out(key: str, share: float, seed: int) -> bool:
-    """Whether a unit stands below the share. Raises UserError for a share outside [0, 1)."""
-    if not 0.0 <= share < 1.0:
-        raise UserError(f"A share of {share:g} cannot be held out: give one from 0 to below 1, such as 0.2.")
-    return place_of(key, seed) < share
-
-
 def split(
     trajectories: Iterable[Trajectory], share: float, seed: int, unit: Unit = Unit.QUESTION
 ) -> tuple[list[Trajectory], list[Trajectory]]:
-    """Those to build from and those held out, each in order. Raises UserError as `is_held_out`, or when none is left."""
+    """Those to build from and those held out, each in order. Raises UserError for no share in [0, 1), or when none is left."""
+    if not 0.0 <= share < 1.0:
+        raise UserError(f"A share of {share:g} cannot be held out: give one from 0 to below 1, such as 0.2.")
     built: list[Trajectory] = []
     held: list[Trajectory] = []
     for trajectory in trajectories:
-        (held if is_held_out(key_of(trajectory, unit), share, seed) else built).append(trajectory)
+        (held if place_of(key_of(trajectory, unit), seed) < share else built).append(trajectory)
     if held and not built:
         raise UserError(f"Holding out a share of {share:g} leaves no trajectory to build from: hold out less.")
     return built, held

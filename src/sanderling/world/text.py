@@ -2,8 +2,7 @@
 
 A term is lower case, without accents and vowel points that a writer may leave out, its English plural ending removed (Harman's
 S-stemmer, 1991). Chinese, Japanese and Thai-like scripts have no spaces: each character is a word of its own, and neighbours
-also form a pair, so that a query of two characters finds them side by side. Pages are Markdown: snippets and extracts are cut
-from what a reader would see, links by their words and headings without marks.
+also form a pair. Pages are Markdown: snippets and extracts are cut from what a reader would see.
 """
 
 import re
@@ -84,11 +83,7 @@ def is_cjk(word: str) -> bool:
 
 
 def term_text(text: str) -> str:
-    """All terms of a text in order, separated by spaces: the fast form of ``normal`` over all that ``WORD`` finds.
-
-    ASCII text is folded as a whole, without a Python object for each word; of other text, the words that are not ASCII are
-    folded one by one first.
-    """
+    """All terms of a text in order, separated by spaces: the fast form of ``normal`` over all that ``WORD`` finds."""
     if not text.isascii():
         if len(text.encode("utf-8", "replace")) - len(text) > len(text) // _MOSTLY_ASCII:
             return _folded(text)
@@ -170,10 +165,7 @@ def clean(text: str) -> str:
 
 
 def is_text(text: str) -> bool:
-    """False for binary noise: more than 5% of control, unassigned, private or replacement characters at the start.
-
-    Characters U+0080 to U+009F do not count: text in a wrongly guessed encoding is full of them, and it is text still.
-    """
+    """False for binary noise: more than 5% of control, unassigned, private or replacement characters at the start."""
     sample = text[:_SAMPLE]
     if "\ufffd" not in sample and sample.replace("\n", "").isprintable():  # nearly every page, and quickly told
         return True
@@ -182,10 +174,7 @@ def is_text(text: str) -> bool:
 
 
 def plain(text: str, *, lines: bool = True) -> str:
-    """Markdown as one would read it aloud: link words without addresses, no marks.
-
-    Without ``lines``, marks that begin a line and touch no word are left in: the same words, faster.
-    """
+    """Markdown as one would read it aloud. Without ``lines``, marks that begin a line are left in: the same words, faster."""
     if "](" in text:
         text = _LINK.sub(itemgetter(1), _IMAGE.sub(itemgetter(1), text) if "![" in text else text)
     if lines:

@@ -1,9 +1,8 @@
 """Near-duplicates: pages with mostly the same words in the same order. A deterministic signature, and groups of pages.
 
 Signature: MinHash (Broder 1997) over shingles of five terms, 128 positions of 16 bits; the share of equal positions estimates
-the Jaccard similarity of two pages' shingles (standard error at most 0.044). Candidates share one of 32 bands of four
-positions (of two, where hundreds of unlike pages share one); they are a pair when the estimate reaches the threshold; groups
-are the connected pairs. A short page quoted within a long one is no near-duplicate of it.
+the Jaccard similarity (standard error at most 0.044). Candidates share one of 32 bands of four positions; they are a pair when
+the estimate reaches the threshold; groups are the connected pairs.
 """
 
 import hashlib
@@ -73,8 +72,7 @@ def near_duplicates(signed: Iterable[tuple[int, bytes]], threshold: float = THRE
     """Groups of two or more pages, by number, that are connected by pairs which reach the threshold, in order.
 
     Within a band's bucket pages are compared with the first of every group. Pages of one template fill a bucket without being
-    near-duplicates: after `_MOST_FIRSTS` first ones what is left of it is parted by the next band, so that time does not grow
-    with the square of their number.
+    near-duplicates: after `_MOST_FIRSTS` first ones what is left of it is parted by the next band.
     """
     numbers: list[int] = []
     joined = bytearray()
@@ -148,10 +146,7 @@ def save_groups(directory: Path, fingerprint: str, groups: Sequence[Sequence[str
 
 
 def load_groups(directory: Path, fingerprint: str) -> list[list[str]]:
-    """The groups of a world.
-
-    Raises UserError when the file is missing, damaged, or was made for other pages: a mask would then leak silently.
-    """
+    """The groups of a world. Raises UserError when they are missing, damaged or of other pages: a mask would leak silently."""
     path = directory / file_name(fingerprint)
     again = "run `sanderling world duplicates` on the world again."
     try:

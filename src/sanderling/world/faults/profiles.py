@@ -1,8 +1,7 @@
 """How a world misbehaves, as data: delays, failures, noise in results, tampered pages; and the draws that decide on each call.
 
-A profile is one of `PROFILES` or a TOML file. All chances are in [0, 1] and 0 by default. What is drawn is a pure function of
-(world seed, episode seed, what is asked, occurrence): calls may be permuted, made at the same time, or made in another process,
-and each still draws what it would have drawn alone: ``FaultyWorld(world, get_faults("web"), seed=7)``.
+A profile is one of `PROFILES` or a TOML file; all chances are 0 by default. What is drawn is a pure function of (world seed,
+episode seed, what is asked, occurrence), whatever else is asked: ``FaultyWorld(world, get_faults("web"), seed=7)``.
 """
 
 import hashlib
@@ -168,21 +167,20 @@ class Draws:
 
 @dataclass(frozen=True)
 class FittedProfile:
-    """A profile and what it was fitted to."""
+    """A profile and how many queries, visits and delays of each it was fitted to."""
 
     profile: FaultProfile
     queries: int
     visits: int
-    search_delays: int  # how many delays were recorded; below `FEWEST_DELAYS` none is used
+    search_delays: int
     visit_delays: int
 
 
 def fit_profile(trajectories: Iterable[Trajectory], name: str = "fitted") -> FittedProfile:
-    """`web` with failures, and delays if any, as recorded; a kind of call that was not recorded keeps its own.
+    """`web` with failures, and delays if enough, as recorded; a kind of call that was not recorded keeps its own.
 
-    Records that hold events in full (one status for each query or URL) are counted by them, imports by what their observations
-    say. Those tell a dead page, but not why it was dead: it counts as not found. A call that timed out without a word about its
-    parts counts as one. Noise in results and pages cannot be read off a record. Raises UserError when no call was recorded.
+    Records that hold events (one status for each query or URL) are counted by them, imports by what their observations say: a
+    dead page there counts as not found. Noise cannot be read off a record. Raises UserError when no call was recorded.
     """
     met: dict[str, Counter[ToolStatus]] = {"search": Counter(), "visit": Counter()}
     delays: dict[str, list[float]] = {"search": [], "visit": []}
@@ -190,10 +188,8 @@ def fit_profile(trajectories: Iterable[Trajectory], name: str = "fitted") -> Fit
     for node in (node for node in nodes if node.kind is NodeKind.OBSERVATION):
         events = [event for event in node.events if event.role in met]
         for event in events:
-            if event.parts:
-                met[event.role].update(event.parts)
-            elif event.status is ToolStatus.TIMEOUT:
-                met[event.role][event.status] += 1
+            lost = (event.status,) if event.status is ToolStatus.TIMEOUT else ()
+            met[event.role].update(event.parts or lost)
             if len(event.parts) == 1 and event.latency_s > 0 and event.parts[0] is not ToolStatus.TIMEOUT:
                 delays[event.role].append(event.latency_s)
         if not any(event.parts for event in events):

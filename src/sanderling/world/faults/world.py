@@ -1,10 +1,8 @@
 """A world around a world: the same pages, met through delays, failures and noise that are drawn from seeds (`faults`).
 
-The same (world seed, episode seed, call, occurrence) gives the same reply, whatever was asked before it or at the same time.
-A call is its query, or its URL and goal, with runs of white space as one space. Time-outs and rate limits are drawn anew at
-each occurrence; a page that is not found, gone, blocked, paywalled, stale or tampered with is so for the whole episode,
-whatever the goal; a query lists the same results whenever it is answered. Results may list pages whose visit fails,
-as the web's do. Delays are virtual, in the reply's ``latency_s``.
+The same (world seed, episode seed, call, occurrence) gives the same reply. Time-outs and rate limits are drawn anew at each
+occurrence; a page that is not found, gone, blocked, paywalled, stale or tampered with is so for the whole episode, and a query
+lists the same results. Delays are virtual, in the reply's ``latency_s``.
 """
 
 import hashlib
@@ -30,6 +28,7 @@ _MOST_SPAM = 100  # length of a list to which no more spam is added
 _NUMBER = re.compile(r"(?<![\w/.,\-=%&?#:])\d{2,4}(?![\w/\-=%]|[.,]\d)")
 _YEAR = re.compile(r"(?<![\w/.\-])(1\d{3}|20\d{2})(?![\w/\-]|[.,]\d)")
 _MOST_MOVED = 9
+_MOST_QUERY = 200
 
 
 class FaultyWorld(Filter):
@@ -161,14 +160,8 @@ def _key(text: str) -> str:
     return " ".join(text.split())
 
 
-# Pages that no world stores: copies of a page on other sites, and spam. Their addresses say whose copy or which query's spam
-# they are, so that a visit needs no memory of the search that listed it.
-
-_MOST_QUERY = 200
-
-
 class Made(StrEnum):
-    """What kind of page an address was made for."""
+    """Pages that no world stores; their addresses say whose copy or which query's spam they are, so a visit needs no memory."""
 
     COPY = "doc"
     CONTRADICTING = "note"
@@ -176,10 +169,7 @@ class Made(StrEnum):
 
 
 def made_url(kind: Made, subject: str, u: float) -> str:
-    """The address of a made page; the draw ``u`` in [0, 1) decides its host.
-
-    Empty for a page that has no ``https`` key, and for one that is made itself: neither has copies.
-    """
+    """The address of a made page on a host that the draw ``u`` decides; empty for a page that can have no copies."""
     host = TEXTS["hosts"][int(u * len(TEXTS["hosts"]))]
     if kind is Made.SPAM:
         return f"https://{host}/{kind}/{quote(' '.join(subject.split())[:_MOST_QUERY], safe='', errors='replace')}"
@@ -205,10 +195,7 @@ def _spam(query: str) -> str:
 
 
 def altered(text: str, draws: Draws, *key: str) -> str:
-    """The text with each number of two to four digits moved by 1 to 9, up or down; addresses and longer numbers stay.
-
-    A number becomes the same other number wherever it stands under the same key.
-    """
+    """The text with each number of two to four digits moved by 1 to 9, the same one everywhere under a key; addresses stay."""
 
     def other(match: re.Match[str]) -> str:
         number = int(match[0])
@@ -220,10 +207,7 @@ def altered(text: str, draws: Draws, *key: str) -> str:
 
 
 def without_newest_year(text: str, whole: str) -> str:
-    """The text without the sentences that name the latest of the years that the ``whole`` page names; headings stay.
-
-    Unchanged where the page names fewer than two years, or where it would lose all.
-    """
+    """The text without the sentences that name the latest of the ``whole`` page's years, unless it would lose all."""
     years = set(_YEAR.findall(whole))
     if len(years) < 2:
         return text
