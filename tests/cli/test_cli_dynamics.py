@@ -9,7 +9,6 @@ import pytest
 from typer.testing import CliRunner
 
 from sanderling.cli.world import app
-from sanderling.core.errors import UserError
 from sanderling.world.contract import Occasion, Page, answered
 from sanderling.world.disk.store import build_world
 from sanderling.world.opening import open_as_met
