@@ -19,8 +19,7 @@ import numpy as np
 import sanderling
 from sanderling.core.record import Trajectory
 from sanderling.data.importing import import_all
-from sanderling.evaluate.fidelity.measure import BUILT_IN, LIMITS, Figure, Part, by_question, part
-from sanderling.evaluate.fidelity.page import figure_rows
+from sanderling.evaluate.fidelity.measure import BUILT_IN, Figure, Part, by_question, figure_rows, part
 from sanderling.evaluate.statistics import mean_interval
 from sanderling.runs.files import replace_file
 from sanderling.runs.provenance import machine
@@ -126,14 +125,13 @@ def main() -> None:
         "settings": asdict(SETTINGS),
         "parts": [found.model_dump(mode="json") for found in parts],
         "other_attempts": attempts.model_dump(mode="json"),
-        "limits": LIMITS,
     }
     replace_file(given.out, json.dumps(data, indent=1) + "\n")
     print(attempts)
     for found in parts:
         print(f"\n{found.label}: {found.searches} lists, {found.questions} questions, {found.asked_before} dropped")
-        for figure, n, value, over_queries, over_questions in figure_rows(found):
-            print(f"  {figure.name:24} n={n:<5} {value:>10}   {over_queries:24} {over_questions}")
+        for name, n, value, over_queries, over_questions in figure_rows(found):
+            print(f"  {name:24} n={n:<5} {value:>10}   {over_queries:24} {over_questions}")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import question_id
-from sanderling.data.questions import named_columns
 from sanderling.evaluate.benchmarks.files import Loaded, Unread, load_benchmark
 from sanderling.evaluate.benchmarks.rows import Options, RowError, UnreadWhy, decrypted, looks_encrypted
 from sanderling.evaluate.benchmarks.table import BENCHMARKS, Cipher, get_benchmark
@@ -26,9 +25,7 @@ SEARCH_R1 = {
     "prompt": [{"role": "user", "content": f"Answer in tags, as <answer> Arvendale </answer>. Question: {Q}\n"}],
     "extra_info": {"split": "test", "index": 6},
 }  # fmt: skip
-MUSIQUE = {"id": "2hop__1_2", "question": Q, "answer": A, "answer_aliases": ["Nolhum"], "answerable": True}
 TRIVIA = {"Question": Q, "QuestionId": "tc_1", "Answer": {"Value": A, "Aliases": ["Nolhum"], "NormalizedAliases": ["nolhum"]}}
-HLE = {"id": "h1", "Question": Q, "image": "", "answer": A, "answer_type": "exactMatch", "category": "Arts"}
 QA = [{"question": f"Who keeps lamp {number}?", "answer": f"keeper {number}"} for number in range(12)]
 
 
@@ -39,23 +36,14 @@ def load(key: str, path: Path, **said: Any) -> Loaded:
 LAYOUTS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("browsecomp", "plain.csv", {"problem": Q, "answer": "Christianity", "problem_topic": "Art"},
      {"answers": ("Christianity",), "topics": ("Art",)}),
-    ("browsecomp-plus", "browsecomp_plus_decrypted.jsonl", {"query_id": "31", "query": Q, "answer": A}, {"id": "31"}),
     ("xbench-2510", "DeepSearch-2510.csv", {"id": "117", "prompt": by_bytes(Q, CANARY), "answer": by_bytes(A, CANARY),
                                             "canary": CANARY}, {"id": "117"}),
-    ("hle", "test.json", {**HLE, "id": 3}, {"id": "3", "topics": ("Arts",), "extra": {"answer_type": "exactMatch"}}),
     ("webwalkerqa", "main.parquet", {"question": Q, "answer": A, "root_url": ROOT, "info": WALKED},
      {"level": "easy", "topics": ("theatre",), "extra": {"root_url": ROOT, "type": "single", "language": "zh"}}),
-    ("webwalkerqa", "test.json", {"id": 0, "Question": Q, "answer": A, "root_url": ROOT, **WALKED},
-     {"id": "0", "level": "easy", "topics": ("theatre",), "extra": {"root_url": ROOT, "type": "single", "language": "zh"}}),
-    ("nq", "nq_open.jsonl", {"question": Q, "answer": list(BOTH)}, {"answers": BOTH}),
     ("nq", "asked.parquet", {**SEARCH_R1, "extra_info": {"index": 6, "question": "Asked here?"}},
      {"text": "Asked here?", "answers": BOTH, "id": "6"}),
     ("triviaqa", "unfiltered.json", {"Data": [TRIVIA, {**TRIVIA, "QuestionId": "tc_2"}]}, {"answers": BOTH, "id": "tc_1"}),
     ("2wiki", "merged.parquet", {**SEARCH_R1, "data_source": "2wikimultihopqa"}, {"answers": BOTH, "id": "6"}),
-    ("musique", "simple.json", {"Question": Q, "answer": [list(BOTH)], "source": "musique", "id": "m5"},
-     {"answers": BOTH, "id": "m5"}),
-    ("bamboogle", "bamboogle.csv", {"Question": Q, "Answer": A}, {}),
-    ("hotpotqa", "r1.jsonl", {"idx": 5, "question": Q, "answer": A, "gen_text_store": ""}, {"id": "5"}),
     ("jsonl", "rows.jsonl", {"prompt": [{"role": "user", "content": Q}], "answer": A, "difficulty": 3}, {"level": "3"}),
 ]  # fmt: skip
 
@@ -71,19 +59,6 @@ def test_rows_become_questions(key: str, name: str, row: dict[str, Any], expecte
     private |= {"canary": CANARY} if loaded.canaries else {}
     assert first.meta == {**wanted["extra"], **known, **private} and loaded.private is bool(private)
     assert not loaded.unread and loaded.rows == len(loaded.questions)
-
-
-def test_rows_that_are_no_questions_of_this_run_are_counted(tmp_path: Path) -> None:
-    rows = [{**SEARCH_R1, "data_source": name, "extra_info": {"index": at}} for at, name in enumerate(["nq", "popqa", "nq"])]
-    loaded = load("nq", write_rows(tmp_path / "test.parquet", rows))
-    assert len(loaded.questions) == loaded.rows == 2 and loaded.unread == {"other_set": 1} and loaded.broken == 0
-    dev = write_rows(tmp_path / "dev.jsonl", [MUSIQUE, {**MUSIQUE, "id": "2hop__3_4", "answerable": False}])
-    loaded = load("musique", dev)
-    assert loaded.unread == {"unanswerable": 1} and loaded.questions[0].hops == 2
-    path = write_rows(tmp_path / "hle.jsonl", [HLE, {**HLE, "id": "h2", "image": "data:x"}, {**HLE, "id": "h3", "image": None}])
-    loaded = load("hle", path)
-    assert [one.id for one in loaded.questions] == ["hle/h1", "hle/h3"] and loaded.unread == {"needs_image": 1}
-    assert len(load("hle", path, with_attachments=True).questions) == 3
 
 
 def test_a_worlds_questions_keep_their_masks(tmp_path: Path) -> None:
@@ -125,14 +100,6 @@ def test_what_does_not_open_is_refused(cipher: Cipher) -> None:
 def encrypted_row(**changed: Any) -> dict[str, Any]:
     texts = {"problem": by_hash("Which lamp hangs there?", "k"), "answer": by_hash("The blue one", "k")}
     return {**texts, "problem_topic": "Art", "canary": "k", **changed}
-
-
-def test_rows_that_do_not_open_are_counted(tmp_path: Path) -> None:
-    rows = [encrypted_row(), encrypted_row(canary="wrong"), encrypted_row(canary="")]
-    rows += [encrypted_row(problem="A plain question?"), encrypted_row(answer="%%%")]
-    loaded = load("browsecomp", write_rows(tmp_path / "bc.csv", rows))
-    assert len(loaded.questions) == 1 and loaded.unread == {UnreadWhy.UNDECODABLE: 4} and loaded.broken == 4
-    assert [one.line for one in loaded.examples] == [2, 3, 4], "the first three"
 
 
 def test_a_wrong_key_is_told_with_what_to_do(tmp_path: Path) -> None:
@@ -214,16 +181,8 @@ def test_equal_words_and_equal_ids(tmp_path: Path) -> None:
     assert again == f"{first}~2" and loaded.repeated_texts == 1 and not loaded.unread
     rows = [{"task_id": id, "Question": "How many?", "Final answer": "1"} for id in ("a", "a", "b")]
     loaded = load("gaia", write_rows(tmp_path / "metadata.jsonl", rows))
-    assert len(loaded.questions) == 2 and loaded.unread == {UnreadWhy.REPEATED_ID: 1} and loaded.broken == 1
+    assert len(loaded.questions) == 2 and loaded.unread == {UnreadWhy.REPEATED_ID: 1}
     assert loaded.repeated_texts == 1, "the same words under another id are another question"
-
-
-def test_columns_that_a_person_names(tmp_path: Path) -> None:
-    rows = [{"Frage": "Wer?", "Gold": {"best": ["a", "b"]}, "stufe": 2, "nr": 7, "feld": ["x", "y"]}]
-    columns = named_columns("question=Frage,answer=gold.best,level=stufe,id=nr,topic=feld")
-    question = load("jsonl", write_rows(tmp_path / "a.jsonl", rows), columns=columns).questions[0]
-    assert (question.id, question.text, question.answers) == ("jsonl/7", "Wer?", ("a", "b"))
-    assert question.meta["level"] == "2" and question.meta["topics"] == ["x", "y"]
 
 
 @pytest.mark.parametrize("key", BENCHMARKS)
@@ -232,12 +191,6 @@ def test_another_benchmarks_file_is_refused_with_its_columns(key: str, tmp_path:
     with pytest.raises(UserError, match=r"found: 'Kopf', 'Fuß'") as error:
         load(key, path)
     assert "--columns question=NAME" in str(error.value) or key == "world"
-
-
-def test_a_row_that_lacks_what_the_others_have_costs_itself(tmp_path: Path) -> None:
-    rows = [QA[0], {"question": "And?"}, {"question": " ", "answer": "x"}, {"question": "b?", "answer": None}]
-    loaded = load("jsonl", write_rows(tmp_path / "a.jsonl", rows))
-    assert len(loaded.questions) == 2 and loaded.unread == {"bad_row": 1, "no_question": 1} and loaded.without_answer == 1
 
 
 def test_golden_answers_in_every_writing(tmp_path: Path) -> None:
@@ -263,7 +216,7 @@ def test_attached_files_are_left_out_unless_asked_for(tmp_path: Path) -> None:
     assert first.meta == {"benchmark": "gaia", "split": "validation", "level": "2", "topics": [], "line": 1, "private": True}
     assert loaded.questions[1].meta["level"] == "1" and loaded.questions[1].meta["line"] == 3
     assert loaded.examples == (Unread(2, UnreadWhy.NEEDS_FILE, "sheet.xlsx"),)
-    assert (loaded.rows, loaded.expected, loaded.private, loaded.broken) == (3, 165, True, 0)
+    assert (loaded.rows, loaded.expected, loaded.private) == (3, 165, True)
     alone = write_rows(tmp_path / "one" / "metadata.jsonl", rows[1:2])
     with pytest.raises(UserError, match="1 about an attached file"):
         load("gaia", alone)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from sanderling.cli.evaluate import app
 from sanderling.core.errors import UserError
 from sanderling.evaluate.benchmarks import table
-from sanderling.evaluate.benchmarks.table import BENCHMARKS, get_benchmark, is_private_name, leaks
+from sanderling.evaluate.benchmarks.table import BENCHMARKS, get_benchmark, leaks
 from sanderling.evaluate.result import EvalResult
 from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Page
@@ -121,14 +121,8 @@ def read(benchmark, found, options):
     return Row(text=found.text("question", "q"), native_id=found.text("id", "nr"), answers=found.texts("answer", "found"))
 
 READ = RIVERS.model_copy(update={"reader": read})
+UNREAD = RIVERS.model_copy(update={"reader": "colums"})
 NO = "a text"
-"""
-TOML = """
-title = "Rivers"
-rules = ["exact"]
-reader = "columns"
-verbatim = false
-columns = {question = ["q"], answer = ["found"], id = ["nr"]}
 """
 
 
@@ -137,10 +131,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with questions in columns of a person's own, and benchmarks that describe them."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(MINE)
-    (tmp_path / "rivers.toml").write_text(TOML)
-    (tmp_path / "likegaia.toml").write_text(
-        'like = "gaia"\ngated = false\ncolumns.question = ["q"]\ncolumns.answer = ["found"]\n'
-    )
     rows = [{"nr": n, "q": f"Which river is number {n}?", "found": f"river {n}", "town": "Ulm"} for n in range(3)]
     (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return tmp_path
@@ -163,7 +153,7 @@ class Answering(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-@pytest.mark.parametrize("name", ["mine.py:RIVERS", "rivers.toml", "mine.py:READ"])
+@pytest.mark.parametrize("name", ["mine.py:RIVERS", "mine.py:READ"])
 def test_a_benchmark_from_outside_is_run(place: Path, name: str) -> None:
     build_world(place / "world", [Page(url="https://r.example/", title="Rivers", text="Rivers.")], name="w", source="folder")
     with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
@@ -180,42 +170,14 @@ def test_a_benchmark_from_outside_is_run(place: Path, name: str) -> None:
     assert again.exit_code == 0 and EvalResult.load(place / "run" / "result.json").judge == "contains", again.exception
 
 
-def test_one_like_another_takes_over_what_it_does_not_say(place: Path) -> None:
-    found = get_benchmark("likegaia.toml")
-    assert found.key == "likegaia" and found.own_rule == "gaia" and not found.private and found.columns.question == ("q",)
-    assert get_benchmark("mine.py:RIVERS").title == "rivers"
-    told = CliRunner().invoke(app, ["check", "mine.py:RIVERS", "q.jsonl", "--json"])
-    assert json.loads(told.output)["questions"] == 3
-
-
 @pytest.mark.parametrize(
     ("name", "said"),
     [
         ("mine.py:NO", "is a str and no"),
         ("mine.py:RIVER", "did you mean 'RIVERS'"),
-        ("none.toml", "is no TOML file of a benchmark"),
-        ("bad.toml", "bad.toml has no setting colums: did you mean columns"),
-        ("reader.toml", "no reader of rows 'colums': did you mean 'columns'"),
+        ("mine.py:UNREAD", "no reader of rows 'colums': did you mean 'columns'"),
     ],
 )
 def test_what_is_no_benchmark_is_one_sentence(place: Path, name: str, said: str) -> None:
-    (place / "bad.toml").write_text("colums = {}\n")
-    (place / "reader.toml").write_text('reader = "colums"\n')
     done = CliRunner().invoke(app, ["check", name, "q.jsonl"])
     assert isinstance(done.exception, UserError) and said in str(done.exception)
-
-
-@pytest.mark.parametrize(
-    ("names", "private"),
-    [
-        (
-            ["GAIA_text", "gaia-validation", "Browse Comp", "HLE-500", "Humanity’s Last Exam", "XBench-DS", "WebBrowseComp"],
-            True,
-        ),
-        (["", "Frame", "Seal0", "WebwalkerQA", "abc", "NQ", "?", "simple-qa"], False),
-    ],
-)
-def test_names_of_private_benchmarks_in_others_spellings(names: list[str], private: bool) -> None:
-    assert {is_private_name(name) for name in names} == {private}
-    for one in BENCHMARKS.values():
-        assert {is_private_name(name) for name in (one.key, one.key.replace("-", "_").upper(), one.title)} == {one.private}

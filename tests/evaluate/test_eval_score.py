@@ -1,27 +1,22 @@
 """``sanderling eval score`` as a person calls it: others' records joined, judged, measured, reported beside our own."""
 
-import asyncio
 import json
 import os
-import shutil
 from html import unescape
 from pathlib import Path
 
 import pytest
 from benchmark_files import write_rows
-from measured_runs import go
 from peer_files import copy_judged, history, save_attempt
 from typer.testing import CliRunner, Result
 
 from sanderling.cli.evaluate import app
 from sanderling.core.errors import UserError
-from sanderling.core.types import Ending
 from sanderling.evaluate.episodes import JudgedAttempt
 from sanderling.evaluate.log import Kind, RunLog
 from sanderling.evaluate.peers.records import PeerFacts, notes_of
 from sanderling.evaluate.result import EvalResult
 from sanderling.judge.verdict import Code
-from sanderling.runs.jsonl import write_trajectories
 from sanderling.runs.run import RECORDS
 
 RECORDED = os.environ.get("SANDERLING_RECORDED", "")
@@ -71,35 +66,6 @@ def leap(tmp_path: Path) -> Path:
     copy_judged(raw, judged, "t1", 0, 2, right=True)
     copy_judged(raw, judged, "t1", 1, 2, right=True)
     return tmp_path / "eval"
-
-
-def test_a_folder_of_agenttoleap_against_the_benchmark(gaia: Path, leap: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    result, facts, judged = scored(leap, "--benchmark", "gaia-text-103", "--questions", gaia, out=out, code=3)
-    assert result.judge == "gaia" and result.model == "agent-4b", "the publisher's own rule, and the model of the folder"
-    assert {key: one.correct for key, one in judged.items()} == {
-        ("gaia-text-103/t1", 0): True,
-        ("gaia-text-103/t1", 1): False,
-        ("gaia-text-103/t2", 0): False,
-        ("gaia-text-103/t2", 1): True,
-        ("gaia-text-103/t3", 0): None,
-        ("gaia-text-103/t3", 1): None,
-    }
-    assert result.attempts == 2, "a folder called traj_3 is the second attempt"
-    limit = judged["gaia-text-103/t2", 0]
-    assert (limit.ending, limit.code) == (Ending.TURN_LIMIT, Code.NO_ANSWER), "success at the turn limit is a wrong answer"
-    failed, begun = judged["gaia-text-103/t3", 0], judged["gaia-text-103/t3", 1]
-    assert (failed.ending, begun.ending) == (Ending.POLICY_OUTAGE, Ending.CANCELLED)
-    assert failed.code is begun.code is Code.NOT_ENDED
-    assert (facts.records, facts.lost, facts.copies, facts.parts, facts.without_record) == (5, 1, 2, 1, 1)
-    assert facts.joined == {"by task": 5} and not facts.unmatched
-    assert result.pass_at_1.value == pytest.approx(0.5) and result.unscored == 2
-    assert result.pass_at_1_bounds == (pytest.approx(1 / 3), pytest.approx(2 / 3))
-    assert result.groups["level"].keys() == {"1", "2"}
-    assert result.spending is not None and result.spending.seconds == pytest.approx(300 / 2), "five recorded minutes, two right"
-    assert result.spending.sampled_tokens is None and result.spending.prompt_tokens is None
-    (missing,) = [note for note in notes_of(facts, result) if "without any record" in note]
-    assert "1 of the benchmark's 4" in missing and "25.0%" in missing, "(1/2 + 1/2 + 0 + 0) / 4"
 
 
 def test_published_verdicts_are_a_second_judge(gaia: Path, leap: Path, tmp_path: Path) -> None:
@@ -194,32 +160,10 @@ def test_without_a_benchmark_the_records_own_answers_count(tmp_path: Path) -> No
     assert result.endings == {} and result.model == "" and result.spending is not None and result.spending.seconds is None
 
 
-def test_a_hidden_question_stays_hidden(gaia: Path, leap: Path, tmp_path: Path) -> None:
-    scored(leap, "--benchmark", "gaia-text-103", "--questions", gaia, out=tmp_path / "run", code=3)
-    assert RunLog(tmp_path / "run").require().about.private, "the benchmark decides, not the peer's file"
-    CliRunner().invoke(app, ["report", str(tmp_path / "run"), "--out", str(tmp_path / "report")])
-    page = (tmp_path / "report" / "report.html").read_text()
-    assert "What is t1?" not in page and "gaia-text-103/t1" in page
-
-
 def reported(out: Path, to: Path) -> str:
     done = CliRunner().invoke(app, ["report", str(out), "--out", str(to)])
     assert done.exit_code == 0, done.output
     return (to / "report.html").read_text() + (to / "report.md").read_text()
-
-
-@pytest.mark.parametrize(("named", "hidden"), [("BrowseComp", True), ("gaia_text-103", True), ("Frame", False)])
-def test_records_that_name_a_private_benchmark_are_private(tmp_path: Path, named: str, hidden: bool) -> None:
-    steps = [{"type": "question", "content": "q"}, {"type": "assistant", "think": "t", "tool_calls": [], "answer": "42"}]
-    case = {"benchmark": named, "question": "What is unheard of?", "reference_answer": "42", "steps": steps}
-    path = tmp_path / "cases.json"
-    path.write_text(json.dumps({"benchmark": named, "cases": [case]}))
-    own = write_rows(tmp_path / "mine.jsonl", [{"id": "1", "question": "What is else?", "answer": "one"}])
-    for place, arguments in enumerate(([], ["--questions", str(own)])):
-        out = tmp_path / f"run{place}"
-        _, facts, _ = scored(path, "--judge", "exact", *arguments, out=out, code=3 if arguments else 0)
-        assert RunLog(out).require().about.private is hidden and (named in facts.hidden) is hidden
-        assert ("What is unheard of?" not in reported(out, tmp_path / f"report{place}")) is hidden
 
 
 def test_agenttoleaps_records_without_a_benchmark_are_private_until_a_person_says_otherwise(leap: Path, tmp_path: Path) -> None:
@@ -233,19 +177,6 @@ def test_agenttoleaps_records_without_a_benchmark_are_private_until_a_person_say
     assert "What is t1?" in reported(out, tmp_path / "shown")
 
 
-def test_a_report_of_two_peers(gaia: Path, leap: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    shutil.copytree(leap / "_temp_raw_outputs" / "gaia_text_m" / "t1", other / "t1")
-    arguments = ("--benchmark", "gaia-text-103", "--questions", gaia)
-    scored(leap, *arguments, out=tmp_path / "a", code=3)
-    scored(other, *arguments, out=tmp_path / "b")
-    told = CliRunner().invoke(app, ["report", str(tmp_path / "a"), str(tmp_path / "b"), "--out", str(tmp_path / "report")])
-    assert told.exit_code == 0, told.output
-    text = (tmp_path / "report" / "report.md").read_text()
-    assert "| b over a | 1 |" in text and "| made by | others | others |" in text
-    assert "b: Questions without any record: 3 of the benchmark's 4" in text and "| a (invalid) | 3 × 2 |" in text
-
-
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -255,9 +186,9 @@ def test_a_report_of_two_peers(gaia: Path, leap: Path, tmp_path: Path) -> None:
         (("{leap}", "--judge", "exact", "--canary", "x"), "with --questions"),
         (("{leap}", "{gaia}", "--judge", "exact"), "cannot be scored together"),
         (("{gaia}", "--judge", "exact"), "holds questions and no trajectory"),
-        (("{leap}", "--judge", "exact", "--layout", "webdancer-chatml"), "no trajectory in the layout webdancer-chatml"),
+        (("{leap}", "--judge", "exact", "--set", "layout=webdancer-chatml"), "no trajectory in the layout webdancer-chatml"),
         (("{empty}", "--judge", "exact"), "holds no recorded file"),
-        (("{empty}", "--judge", "exact", "--layout", "agenttoleap"), "holds no recorded file"),
+        (("{empty}", "--judge", "exact", "--set", "layout=agenttoleap"), "holds no recorded file"),
     ],
 )
 def test_what_cannot_be_scored(gaia: Path, leap: Path, tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
@@ -271,65 +202,3 @@ def test_what_cannot_be_scored(gaia: Path, leap: Path, tmp_path: Path, arguments
 def test_a_run_is_not_written_into_what_is_read(leap: Path) -> None:
     done = score(leap, "--judge", "exact", "--out", leap / "run")
     assert isinstance(done.exception, UserError) and "lies in a folder that is read" in str(done.exception)
-
-
-@recorded
-@pytest.mark.parametrize(
-    ("name", "layout", "records", "questions", "unscored"),
-    [
-        ("dr-venus-rl", "dr-venus-rl", 5, 1, 5),
-        ("dr-venus-sft", "dr-venus-sft", 5, 5, 0),
-        ("literesearcher-cases", "literesearcher-cases", 6, 6, 0),
-        ("webdancer", "webdancer-chatml", 100, 87, 0),
-    ],
-)
-def test_recorded_trajectories(tmp_path: Path, name: str, layout: str, records: int, questions: int, unscored: int) -> None:
-    code = 3 if unscored else 0
-    result, facts, _ = scored(Path(RECORDED) / name, "--judge", "contains", out=tmp_path / "run", code=code)
-    assert facts.layouts == (layout,) and facts.records == result.made == records and len(result.questions) == questions
-    assert result.unscored == unscored and result.model == ""
-    notes = notes_of(facts, result)
-    assert any("no estimate" in note for note in notes) == (not name.startswith("dr-venus"))
-    if name == "literesearcher-cases":
-        assert facts.published == 6 and result.second_judge == "published"
-        assert result.groups["set"].keys() == {"Frame", "Seal0", "WebwalkerQA"}
-    if name == "dr-venus-rl":
-        assert facts.without_answer == 5 and result.attempts == 5 and result.pass_at_1.value is None
-
-
-def test_only_the_layout_that_was_asked_for(tmp_path: Path) -> None:
-    said = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "<think>\nx\n</think>\n<answer>\n42\n</answer>"}]
-    path = tmp_path / "mixed.jsonl"
-    rows = [{"question": "What?", "messages": said, "gt": "42"}, {"messages": said}, {"question": "Who?", "answer": "42"}]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    both = scored(path, "--judge", "exact", out=tmp_path / "both", code=3)
-    assert both[1].layouts == ("dr-venus-sft", "openai-messages") and both[0].unscored == 1
-    result, facts, _ = scored(path, "--judge", "exact", "--layout", "dr-venus-sft", out=tmp_path / "one")
-    assert facts.layouts == ("dr-venus-sft",) and facts.records == 1 and result.pass_at_1.value == 1.0
-
-
-def test_two_questions_of_one_text_are_told_apart_by_their_tasks_alone(tmp_path: Path) -> None:
-    rows = [{"task_id": id, "Question": "Which?", "Final answer": id, "Level": 1} for id in ("a", "b")]
-    questions = write_rows(tmp_path / "gaia_text.jsonl", rows)
-    for task in ("a", "b"):
-        save_attempt(tmp_path / "out" / task / "traj_0", task, "Which?", task)
-    arguments = ("--benchmark", "gaia-text-103", "--questions", questions)
-    result, facts, _ = scored(tmp_path / "out", *arguments, out=tmp_path / "run")
-    assert result.pass_at_1.value == 1.0 and facts.joined == {"by task": 2}
-    single = tmp_path / "out" / "a" / "traj_0" / "result.json"
-    _, facts, _ = scored(single, *arguments, out=tmp_path / "alone", code=3)
-    assert facts.unmatched == {"asked by several questions of the benchmark": 1}, "a file alone does not say its task"
-
-
-def test_a_run_of_ours_is_read_as_others_are(tmp_path: Path) -> None:
-    own = tmp_path / "own"
-    asyncio.run(go(own, 6, 2))
-    before = EvalResult.load(RunLog(own).result_file)
-    write_trajectories(tmp_path / "own.jsonl", RunLog(own).records())
-    result, facts, _ = scored(tmp_path / "own.jsonl", "--judge", "exact", out=tmp_path / "again", code=3)
-    assert facts.records == 12 and result.made == 12 and facts.layouts == ("sanderling",)
-    assert (result.per_question(), result.unscored) == (before.per_question(), before.unscored)
-    told = CliRunner().invoke(app, ["report", str(own), str(tmp_path / "again"), "--out", str(tmp_path / "report")])
-    text = (tmp_path / "report" / "report.md").read_text()
-    assert told.exit_code == 0 and "| made by ≠ | this program | others |" in text
-    assert f"| again over own | {len(before.per_question())} | +0.0 |" in text

@@ -51,13 +51,6 @@ def test_runs_behind_the_name_and_no_number_at_all(tmp_path: Path) -> None:
     assert names(known) == [("7", 0), ("7", 2), ("8", 0), ("9", 2)], "the benchmark's ids decide"
 
 
-def test_two_attempts_of_one_name_are_refused(tmp_path: Path) -> None:
-    save_attempt(tmp_path / "a_run_1", "a", "a?", "x")
-    save_attempt(tmp_path / "a" / "traj_1", "a", "a?", "y")
-    with pytest.raises(UserError, match="both attempt 1 of 'a'"):
-        read(tmp_path)
-
-
 def test_copies_of_judged_attempts_are_verdicts(tmp_path: Path) -> None:
     raw = raw_of(tmp_path, {"t": 2, "u": 1})
     judged = tmp_path / "b" / "m"
@@ -83,19 +76,21 @@ def test_verdicts_behind_a_gap_are_left_out(tmp_path: Path) -> None:
     assert found == [True, "its record is cut off, or none", None]
 
 
-def test_an_attempt_both_right_and_wrong_has_no_verdict(tmp_path: Path) -> None:
-    raw = raw_of(tmp_path, {"t": 1})
-    for right in (True, False):
-        copy_judged(raw, tmp_path / "b" / "m", "t", 0, 1, right=right)
-    (one,) = read(tmp_path)
-    assert isinstance(one, Found) and one.published is None
-
-
-def test_copies_of_another_run_are_refused(tmp_path: Path) -> None:
-    raw = raw_of(tmp_path, {"t": 1})
-    target = copy_judged(raw, tmp_path / "b" / "m", "t", 0, 1, right=True)
-    save_attempt(target, "t", "What is t?", "another answer")
-    with pytest.raises(UserError, match="differ and have one name"):
+@pytest.mark.parametrize(
+    ("folders", "said"),
+    [
+        (["a_run_1", "a/traj_1"], "both attempt 1 of 'a'"),
+        (
+            ["_temp_raw_outputs/gaia_text_m/1/traj_0", "_temp_raw_outputs/frames_m/1/traj_0"],
+            r"several runs \(frames_m, gaia_text_m",
+        ),
+        (["raw/a", "b/m/success/a"], "differ and have one name"),
+    ],
+)
+def test_folders_of_two_runs_are_refused(tmp_path: Path, folders: list[str], said: str) -> None:
+    for number, folder in enumerate(folders):
+        save_attempt(tmp_path / folder, "a", "a?", str(number))
+    with pytest.raises(UserError, match=said):
         read(tmp_path)
 
 
@@ -106,14 +101,6 @@ def test_a_record_that_is_none_is_lost(tmp_path: Path, text: str) -> None:
     raw = raw_of(tmp_path, {"t": 1, "u": 1})
     (raw / "t" / "traj_0" / "result.json").write_text(text)
     assert [type(one) for one in read(raw)] == [Lost, Found]
-
-
-def test_results_of_several_runs_are_refused(tmp_path: Path) -> None:
-    for name in ("gaia_text_m", "frames_m"):
-        save_attempt(tmp_path / "_temp_raw_outputs" / name / "1" / "traj_0", "1", "q?", "a")
-    with pytest.raises(UserError, match=r"several runs \(frames_m, gaia_text_m\)"):
-        read(tmp_path)
-    assert names(read(tmp_path / "_temp_raw_outputs" / "frames_m")) == [("1", 0)]
 
 
 # Joining --------------------------------------------------------------------------------------------------------------
@@ -158,14 +145,6 @@ def found(joiner: Joiner, text: str, task: str = "") -> tuple[str, str]:
 )
 def test_a_record_finds_its_question_or_none(text: str, task: str, expected: object) -> None:
     assert found(Joiner(ASKED), text, task) == expected
-
-
-@given(st.lists(st.text(max_size=12), min_size=1, max_size=6), st.data())
-def test_a_questions_own_text_finds_it_unless_another_asks_it_too(texts: list[str], data: st.DataObject) -> None:
-    asked = [Question(id=f"b/{number}", text=text) for number, text in enumerate(texts)]
-    text = data.draw(st.sampled_from(texts))
-    alike = [one for one in asked if " ".join(one.text.split()).rstrip("?？ ") == " ".join(text.split()).rstrip("?？ ")]
-    assert found(Joiner(asked), text) == ((alike[0].id, "by text") if len(alike) == 1 else ("", SEVERAL))
 
 
 # Attempts -------------------------------------------------------------------------------------------------------------

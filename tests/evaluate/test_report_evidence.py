@@ -16,7 +16,7 @@ from sanderling.evaluate.figures import summarise
 from sanderling.evaluate.guarding import GuardFacts
 from sanderling.evaluate.log import About
 from sanderling.evaluate.reports.compare import Attempted, Run, compared, evidence, evidence_id
-from sanderling.evaluate.reports.page import html, markdown, ranges
+from sanderling.evaluate.reports.page import html, ranges
 from sanderling.evaluate.reports.reading import Outcome
 from sanderling.evaluate.reports.tables import Rows, tables
 from sanderling.evaluate.result import GuardFigures
@@ -102,16 +102,6 @@ def test_lists_hold_as_many_attempts_as_the_figures_say() -> None:
     assert list(groups.values()) == sizes
 
 
-def test_the_questions_that_make_a_difference_are_listed() -> None:
-    ours, theirs = rich("ours", shift=1), rich("theirs")
-    (pair,) = compared([theirs, ours]).pairs
-    mine, other = ours.result.per_question(), theirs.result.per_question()
-    assert set(pair.better) == {id for id in mine if mine[id] > other[id]} and pair.better
-    assert set(pair.worse) == {id for id in mine if mine[id] < other[id]}
-    lists = {one.id: one for one in evidence(compared([theirs, ours]))}
-    assert tuple(lists["pair0-better"].attempts) == pair.better
-
-
 def test_every_figure_of_a_rich_page_leads_somewhere() -> None:
     runs = [rich("a|b</script>"), rich("two", shift=1), rich("three", shift=2)]
     text = html(compared(runs))
@@ -137,25 +127,6 @@ def test_what_nobody_knows_is_said_so() -> None:
     facts = dict(row[:2] for row in named([run], "facts").rows)
     assert facts["most turns"] == facts["guard"] == facts["benchmark"] == "not known"
     assert "nan" not in html(compared([run])).lower()
-
-
-def test_facts_that_differ_are_marked() -> None:
-    table = named([rich("one"), rich("two", attempts=2)], "facts")
-    assert {row[0] for row in table.rows if row[0].endswith("≠")} == {"attempts ≠"}
-    assert table.about == "The runs differ in: attempts."
-    assert "≠" not in markdown(compared([rich("one")]))
-
-
-def test_intervals_stand_with_figures_in_text() -> None:
-    table = named([rich("one")], "guard")
-    without = dict(row for row in table.rows)["avg@k without them"]
-    assert re.fullmatch(r"\d+\.\d% \(\d+\.\d–\d+\.\d\)", without)
-    assert "avg@k without them | " + without in markdown(compared([rich("one")]))
-
-
-def test_a_page_of_many_attempts_stays_small() -> None:
-    text = html(compared([rich("large", questions=100, attempts=64)]))
-    assert len(text.encode()) * 10 < 8_000_000, "a tenth of 64 attempts at 1,000 questions"
 
 
 @given(st.sets(st.integers(0, 60)))

@@ -90,18 +90,6 @@ def test_questions_of_one_id_and_another_text_are_not_compared() -> None:
     assert (pair.found.questions, pair.left_out, pair.better, pair.worse) == (1, 4, ("3",), ()), "two ids are four questions"
 
 
-def test_a_run_beside_itself_does_not_differ() -> None:
-    run = made("one", {"a": [True, False], "b": [False, False]})
-    (pair,) = compared([run, made("two", {"a": [True, False], "b": [False, False]})]).pairs
-    assert (pair.found.difference, pair.found.p_value) == (0.0, 1.0)
-
-
-def test_what_a_reader_has_to_know_is_said() -> None:
-    invalid = made("odd", {"a": [None, None], "b": [True, True]}, attempts=2)
-    notes = compared([made("fine", {"a": [True, True], "b": [True, True]}), invalid]).notes
-    assert any("odd is invalid: 2 of 4 attempts" in note for note in notes)
-
-
 def test_every_link_leads_somewhere_and_nothing_is_loaded(tmp_path: Path) -> None:
     for name in ("one", "two"):
         asyncio.run(go(tmp_path / name, 8, 2))
@@ -157,13 +145,6 @@ def test_two_runs_of_one_name_are_told_apart_by_the_person(tmp_path: Path) -> No
         asyncio.run(go(place, 3, 1))
     with pytest.raises(UserError, match=r"Two runs are called 'run': rename"):
         open_runs([tmp_path / "a" / "run", tmp_path / "b" / "run"])
-
-
-def test_an_unfinished_run_says_what_to_do(tmp_path: Path) -> None:
-    asyncio.run(go(tmp_path / "run", 3, 1))
-    (tmp_path / "run" / "result.json").unlink()
-    with pytest.raises(UserError, match=r"result.json .*: run the evaluation that writes it first"):
-        open_runs([tmp_path / "run"])
 
 
 def test_how_many_questions_a_curve_rests_on_stands_beside_it() -> None:

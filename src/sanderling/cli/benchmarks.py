@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sanderling.cli import exits
-from sanderling.cli.options import JUDGING, ConfigFile, MaxCost, Set, settings, show, table
+from sanderling.cli.options import JUDGING, ConfigFile, Set, settings, show, table
 from sanderling.core.errors import UserError
 from sanderling.core.text import visible
 from sanderling.report.numbers import MISSING, percent, span
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 10
 
-Key = Annotated[str, typer.Argument(metavar="KEY", help="Which benchmark (sanderling eval list), FILE.toml, or file.py:name.")]
+Key = Annotated[str, typer.Argument(metavar="KEY", help="Which benchmark (sanderling eval list), or file.py:name.")]
 BenchmarkFile = Annotated[Path, typer.Argument(metavar="FILE", help="Its file, or the folder as it was downloaded.")]
 SplitName = Annotated[
     str | None, typer.Option("--split", metavar="NAME", help="The part that the file is, where its name does not say it.")
@@ -134,16 +134,10 @@ def score(
         str | None, typer.Option("--benchmark", metavar="KEY", help="Whose file it is; sanderling eval list has them.")
     ] = None,
     canary: Canary = "",
-    layout: Annotated[
-        str | None, typer.Option("--layout", metavar="NAME", help="Only records of this layout (or file.py:name).")
-    ] = None,
-    public: Annotated[
-        bool, typer.Option("--public", help="AgentToLeaP's records, which name no benchmark, may be shown.")
-    ] = False,
+    public: Annotated[bool, typer.Option("--public", help="Without a benchmark's file: the records may be shown.")] = False,
     judges: Judging = None,
     second: Second = None,
     verdicts: Verdicts = None,
-    max_cost: MaxCost = None,
     unscored_limit: Annotated[
         float | None, typer.Option("--unscored-limit", help="More unscored attempts make the run invalid; 0.02 by default.")
     ] = None,
@@ -166,7 +160,7 @@ def score(
     from sanderling.runs.provenance import command_line
 
     given = {
-        "benchmark": benchmark, "layout": layout, "public": public or None, "budget.max_cost": max_cost,
+        "benchmark": benchmark, "public": public or None,
         "unscored_limit": unscored_limit, "judging.judges": judges or None, "judging.second": second or None,
     }  # fmt: skip
     config, log = settings(ScoreConfig, config_file, sets, given), RunLog(out)

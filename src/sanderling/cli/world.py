@@ -352,23 +352,22 @@ def visit(
 def fidelity(
     directory: Where,
     against: Annotated[Path, typer.Option(help="Recorded trajectories (a directory), or a recording (a file of --record).")],
-    out: Annotated[Path, typer.Option("--out", help="Directory of the report: fidelity.html and fidelity.json.")],
+    out: Annotated[Path, typer.Option("--out", help="Directory for fidelity.json.")],
     built_in: Annotated[bool | None, typer.Option("--built-in", help="Also what it was built from: an upper bound.")] = None,
     mode: Search = SearchMode.LEXICAL,
     sets: Set = None,
 ) -> None:
     """Compare a world with recorded calls that it was not built from."""
-    from sanderling.evaluate.fidelity.measure import FidelityConfig, measure_fidelity
-    from sanderling.evaluate.fidelity.page import HTML_NAME, figure_rows, sentence
+    from sanderling.evaluate.fidelity.measure import JSON_NAME, FidelityConfig, figure_rows, measure_fidelity, sentence
 
     config = settings(FidelityConfig, None, sets, {"built_in": built_in, "search": mode})
     report = measure_fidelity(directory, against, out, config)
     for part in report.parts:
         found = table("measure", ">n", ">mean", ">95% over queries", ">over questions", title=part.label)
-        for one, *cells in figure_rows(part):
-            found.add_row(one.name, *cells)
+        for row in figure_rows(part):
+            found.add_row(*row)
         show(sentence(part, config.k), found, error=True)
-    show(f"The report, with what it cannot show: {out / HTML_NAME}", error=True)
+    show(*report.remarks, f"The same for machines: {out / JSON_NAME}", error=True)
 
 
 @app.command("agents")

@@ -70,12 +70,6 @@ class Loaded:
         """Questions that cannot be scored, since the file has no accepted answer for them."""
         return sum(not question.answers for question in self.questions)
 
-    @property
-    def broken(self) -> int:
-        """Rows that ought to have been questions and could not be read; a sound file has none."""
-        broken = (UnreadWhy.BAD_ROW, UnreadWhy.NO_QUESTION, UnreadWhy.UNDECODABLE, UnreadWhy.REPEATED_ID)
-        return sum(self.unread.get(why, 0) for why in broken)
-
 
 def load_benchmark(benchmark: Benchmark, path: Path, options: Options | None = None) -> Loaded:
     """Read a file, or a folder as it was downloaded. Raises UserError when it is another's or holds no question."""

@@ -1,24 +1,21 @@
 """Public benchmarks as a table of specifications, and those that a person brings.
 
 `benchmarks.toml` says of each where its file is to be had, under which licence, who judges it, how it is encrypted and which
-columns hold what; `files.load_benchmark` reads a file by it. Nothing is downloaded and nothing is shipped. A
-benchmark of one's own is a TOML file with the same fields, or a `Benchmark` in a Python file:
+columns hold what; `files.load_benchmark` reads a file by it. Nothing is downloaded and nothing is shipped. A benchmark of one's
+own is a `Benchmark` in a Python file, and goes wherever a key goes: ``sanderling eval run mine.py:RIVERS FILE`` with
 
     RIVERS = Benchmark(key="rivers", rules=("exact",), columns=Columns(question=("q",), answer=("river",)))
-
-Both go wherever a benchmark's key goes: ``sanderling eval run rivers.toml FILE``, ``sanderling eval run mine.py:RIVERS FILE``.
 """
 
 import tomllib
 from collections.abc import Callable
 from difflib import get_close_matches
 from importlib.resources import files
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
 
-from sanderling.core.config import Frozen, check_config
+from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.plugins import is_outside, load_outside
 
@@ -76,7 +73,7 @@ class Benchmark(Frozen):
     attachment: str = ""  # the column of a file's name; questions with one are left out unless asked for
     image: str = ""  # the same of an image
     sources: tuple[str, ...] = ()  # how files that hold several benchmarks (by ``data_source``) call this one
-    outside: str = ""  # FILE.toml or ``file.py:name``, where it is none of the table's: what runs are of
+    outside: str = ""  # ``file.py:name``, where it is none of the table's: what runs are of
 
     @property
     def private(self) -> bool:
@@ -101,12 +98,10 @@ BENCHMARKS = _read_table()
 
 
 def get_benchmark(name: str) -> Benchmark:
-    """The benchmark of a key, of a TOML file, or of ``file.py:name``. Raises UserError, with the nearest keys."""
+    """The benchmark of a key, or of ``file.py:name``. Raises UserError, with the nearest keys."""
     found = BENCHMARKS.get(name) or BENCHMARKS.get(name.lower().replace("_", "-"))
     if found is not None:
         return found
-    if name.endswith(".toml"):
-        return _from_toml(Path(name))
     if is_outside(name):
         made = load_outside(name)
         if not isinstance(made, Benchmark):
@@ -119,32 +114,9 @@ def get_benchmark(name: str) -> Benchmark:
     raise UserError(f"There is no benchmark {name!r}: {hint}")
 
 
-def _from_toml(path: Path) -> Benchmark:
-    """A benchmark's fields; its key is the file's name unless it says another."""
-    try:
-        fields = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"{path} is no TOML file of a benchmark ({error}): give one with the fields of docs/evaluation.md."
-        ) from error
-    like = fields.pop("like", "")
-    base = get_benchmark(like).model_dump(exclude={"key"}) if like else {}
-    return check_config(Benchmark, {"key": path.stem, **base, **fields, "outside": str(path)}, str(path))
-
-
 def leaks() -> str:
     """Sites known to repeat benchmarks, in the form of a blocklist: one a line, each with its source."""
     return files("sanderling.evaluate.benchmarks").joinpath("leaks.txt").read_text(encoding="utf-8")
-
-
-def is_private_name(name: str) -> bool:
-    """Whether a private benchmark is called so, in any usual spelling ("GAIA_text", "HLE-500", "Browse Comp").
-
-    One that only resembles a private benchmark's is taken for it: hiding too much can be mended by a person, publishing too
-    much cannot.
-    """
-    words = "".join(char for char in name.casefold() if char.isalnum())
-    return any(one.key.partition("-")[0] in words for one in BENCHMARKS.values() if one.private) or "lastexam" in words
 
 
 _READING = {"encrypted", "reader", "columns", "extra", "extra_lists", "topic_separator", "literal", "attachment", "image"}

@@ -1,4 +1,4 @@
-"""How far a world resembles recorded calls that it was not built from: the measure, its figures, and what they cannot show.
+"""How far a world resembles recorded calls that it was not built from: the measure and its figures.
 
 The values of each recorded query and visit are `world.fidelity`'s; here they become means over the rows in which a measure is
 defined, with two 95% intervals. The first resamples queries (or visits), the second whole questions: queries of one question
@@ -28,7 +28,8 @@ from sanderling.core.types import ToolStatus
 from sanderling.data.recorded_source import read_recorded
 from sanderling.evaluate.reports.recipe import RunFacts
 from sanderling.evaluate.statistics import FloatArray, Interval, bootstrap_interval, constant_interval, mean_interval
-from sanderling.runs.files import or_cannot
+from sanderling.report.numbers import MISSING, percent
+from sanderling.runs.files import or_cannot, replace_file
 from sanderling.runs.provenance import command_line, machine
 from sanderling.world.contract import World, answered
 from sanderling.world.disk.index import SearchMode
@@ -37,20 +38,9 @@ from sanderling.world.fidelity import MEASURES, Row, Settings, compare_searches,
 from sanderling.world.opening import open_as_met
 from sanderling.world.recorded import BuiltFrom, Unit, read_built_from, sides, was_asked
 
+JSON_NAME = "fidelity.json"
 UNSEEN = "held out"
 BUILT_IN = "built in (upper bound)"
-LIMITS = (
-    "Nothing here was measured against today's web: the only reference is what was recorded, and no live engine was asked. Two "
-    "live engines, or one on two days, would not agree fully either.",
-    "The world ranks by words; a commercial engine ranks by much else. Low agreement of ranks is not low quality for an agent: "
-    "relevance was judged by nobody.",
-    "Coverage is bounded by what was recorded: a world of recorded trajectories holds the pages that others met.",
-    "Recorded extracts were written by a language model that was given a goal; the world cuts passages. Shared words measure "
-    "both differences at once.",
-    "Answering pages and leaks are found by words, and nobody judged them. Answering pages are those that recorded agents "
-    "opened: the recorded side of these figures is favoured by construction.",
-)
-"""What the figures cannot show, in plain words."""
 _RESAMPLES = 2_000
 _DOMAIN_RESAMPLES = 500
 _CHUNK = 100
@@ -130,16 +120,13 @@ class FidelityReport(_Model):
     same_question: int
     """Trajectories that were not built in, but whose question was: compared in no part."""
     remarks: tuple[str, ...]
-    limits: tuple[str, ...] = LIMITS
 
 
 def measure_fidelity(directory: Path, against: Path, out: Path, config: FidelityConfig) -> FidelityReport:
-    """Compare a world's directory with recorded trajectories, or a recording, and write page and JSON into ``out``.
+    """Compare a world's directory with recorded trajectories, or a recording, and write ``fidelity.json`` into ``out``.
 
     Raises UserError when no trajectory is left to compare, or when a recorded world does not say what it was built from.
     """
-    from sanderling.evaluate.fidelity.page import write_fidelity
-
     started = time.perf_counter()
     manifest, known = read_manifest(directory), read_built_from(directory)
     world = open_as_met(directory, search=config.search)
@@ -170,7 +157,7 @@ def measure_fidelity(directory: Path, against: Path, out: Path, config: Fidelity
         same_question=same_question,
         remarks=tuple(remarks),
     )
-    write_fidelity(report, out)
+    replace_file(out / JSON_NAME, report.model_dump_json(indent=1) + "\n")
     return report
 
 
@@ -342,3 +329,42 @@ def _distance(a: Sequence[int], b: Sequence[int]) -> float | None:
     x, y = np.sort(np.asarray(a)), np.sort(np.asarray(b))
     at = np.concatenate([x, y])
     return float(np.abs(np.searchsorted(x, at, "right") / x.size - np.searchsorted(y, at, "right") / y.size).max())
+
+
+# For people ----------------------------------------------------------------------------------------------------------------
+
+
+def _written(name: str, value: float | Interval | None) -> str:
+    """A value or an interval as a person reads it: shares in percent, words and results as counts, entropies in bits."""
+    if value is None:
+        return MISSING
+    if isinstance(value, Interval):
+        return f"{_written(name, value.low)} to {_written(name, value.high)}"
+    if name.startswith("entropy"):
+        return f"{value:.2f} bits"
+    if "_rr_" in name:
+        return f"{value:.3f}"
+    return f"{value:.1f}" if "words" in name or name.startswith("results") else percent(value)
+
+
+def sentence(part: Part, k: int) -> str:
+    """What the part shows, in one sentence made of its numbers."""
+    by_name = {figure.name: figure for figure in part.figures}
+    overlap, floor, held = by_name["overlap"], by_name["overlap_floor"].value, by_name["coverage"].value
+    if overlap.value is None:
+        return f"On {part.label} trajectories no recorded list could be compared."
+    shared, spread, by_groups, at_random, covered = (
+        _written("overlap", one) for one in (overlap.value, overlap.interval, overlap.interval_by_question, floor, held)
+    )
+    return (
+        f"On {part.label} trajectories ({overlap.n:,} queries of {part.questions} questions) the world's first {k} results "
+        f"share {shared} of their URLs with the recorded ones (95% interval {spread}; over questions {by_groups}), where it "
+        f"holds {covered} of them at all and a query of another question would share {at_random}."
+    )
+
+
+def figure_rows(part: Part) -> list[tuple[str, str, str, str, str]]:
+    """A row for each figure: name, n, value and both intervals."""
+    rows = ((one, [_written(one.name, value) for value in (one.value, one.interval, one.interval_by_question)])
+            for one in (*part.figures, *part.domains))  # fmt: skip
+    return [(one.name, f"{one.n:,}", *cells) for one, cells in rows]

@@ -24,6 +24,7 @@ UNMATCHED = "unmatched"
 """What ids of questions begin with that the benchmark does not ask."""
 NUMBER = "recorded_attempt"
 """In a record's meta: the attempt's number where it came from, if it had one."""
+HIDDEN = "Its texts are left out of reports and logs, as no benchmark's file says that they may be shown; --public does."
 SELECTED = {
     "webdancer-chatml": "training data, which is chosen for being right",
     "redsearcher-sft": "training data, which is chosen for being right",
@@ -78,7 +79,8 @@ class Joiner:
         if named is not None and _asks(text, named):
             return named, "by task"
         words = normalised(text)
-        for alike, how in ((self._by_text.get(_plain(text)), "by text"), (words and self._by_words.get(words), "by words")):
+        alike_words = self._by_words.get(words) if words else None
+        for alike, how in ((self._by_text.get(_plain(text)), "by text"), (alike_words, "by words")):
             if alike:
                 return (alike[0], how) if len(alike) == 1 else (None, "asked by several questions of the benchmark")
         return None, "asked by no question of the benchmark"
@@ -114,7 +116,6 @@ class Plan:
     """By the id that the record gets."""
     joined: Counter[str] = field(default_factory=Counter[str])
     unmatched: Counter[str] = field(default_factory=Counter[str])
-    sets: dict[str, None] = field(default_factory=dict[str, None])
     layouts: dict[str, None] = field(default_factory=dict[str, None])
     private: bool = False
     """A record says of its question that it is not to be published."""
@@ -136,7 +137,6 @@ def planned(records: Iterable[Found | Lost], joiner: Joiner | None) -> Plan:
         published.append(one.published)
         plan.layouts[one.layout] = None
         plan.private |= one.trajectory.question.meta.get("private") is True
-        plan.sets |= {one.named_set: None} if one.named_set else {}
     of_task = (dict(joiner.by_task) if joiner else {}) | of_task
     for one in lost:
         known = of_task.get(one.task)

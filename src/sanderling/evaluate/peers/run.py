@@ -13,11 +13,11 @@ from sanderling.core.errors import UserError
 from sanderling.data.questions import named_columns
 from sanderling.evaluate.benchmarks.files import Loaded, load_benchmark, sha256_of
 from sanderling.evaluate.benchmarks.rows import Options
-from sanderling.evaluate.benchmarks.table import get_benchmark, is_private_name
+from sanderling.evaluate.benchmarks.table import get_benchmark
 from sanderling.evaluate.judging import Judges, by_hand_of, with_book
 from sanderling.evaluate.log import About, Kind, RunLog, sha256_of_questions
 from sanderling.evaluate.peers.files import Records, open_records
-from sanderling.evaluate.peers.records import UNMATCHED, Joiner, PeerFacts, Plan, planned, rewritten
+from sanderling.evaluate.peers.records import HIDDEN, UNMATCHED, Joiner, PeerFacts, Plan, planned, rewritten
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import RejudgeConfig, judges_or_own, rejudge
 from sanderling.judge.verdict import Judge
@@ -28,7 +28,7 @@ class ScoreConfig(RejudgeConfig):
     """Settings of ``sanderling eval score``."""
 
     benchmark: str = "jsonl"
-    """Whose file the questions are: a key, FILE.toml or ``file.py:name``."""
+    """Whose file the questions are: a key, or ``file.py:name``."""
     split: str = ""
     """The part that the file is, where its name does not say it."""
     columns: str = ""
@@ -36,7 +36,7 @@ class ScoreConfig(RejudgeConfig):
     layout: str = ""
     """Only records of this layout (or ``file.py:name``); others are left out."""
     public: bool = False
-    """AgentToLeaP's records, which name no benchmark, are of one that may be published."""
+    """Without a benchmark's file: the records may be shown in reports and logs."""
     unscored_limit: float | None = Field(default=0.02, ge=0.0, le=1.0)
     """A larger share of unscored attempts makes the run invalid."""
 
@@ -97,13 +97,8 @@ def _write(log: RunLog, records: Records, plan: Plan, about: About, command: str
 
 
 def _about(records: Records, plan: Plan, loaded: Loaded | None, *, public: bool) -> About:
-    """What the run is. ``public``: the texts may be published, where nothing else says what they are."""
-    named = ", ".join(filter(is_private_name, plan.sets))
-    hidden = ""
-    if named or plan.private:
-        hidden = f"Its texts are left out of reports and logs: its records {f'name {named}' if named else 'are private'}."
-    elif "agenttoleap" in plan.layouts and loaded is None and not public:
-        hidden = "Its texts are left out of reports and logs, as AgentToLeaP's records name no benchmark; --public shows them."
+    """What the run is. ``public``: the texts may be published, where no benchmark's file says what they are."""
+    hidden = "" if loaded is not None or (public and not plan.private) else HIDDEN
     asked = {one.id for one in loaded.questions} if loaded else set[str]()
     # One that is not the benchmark's is counted apart.
     answered = {id for id, one in plan.questions.items() if any(map(str.strip, one.answers)) or UNMATCHED in one.meta}
@@ -119,7 +114,7 @@ def _about(records: Records, plan: Plan, loaded: Loaded | None, *, public: bool)
         questions=len(questions),
         questions_sha256=sha256_of_questions(questions),
         seed=0,
-        private=bool(hidden) or (loaded is not None and loaded.private),
+        private=plan.private or bool(hidden) or (loaded is not None and loaded.private),
         canaries=loaded.canaries if loaded else (),
         peers=PeerFacts(
             sources_sha256=sha256_of(records.files),

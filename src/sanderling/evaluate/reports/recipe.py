@@ -217,8 +217,10 @@ def _figures(report: RecipeReport) -> Iterator[Markup]:
 
 def _chart(chart: Chart) -> Markup:
     lines = [charts.Line(series.name, series.x, series.y) for series in chart.series]
-    labels = {"title": chart.title, "x_label": chart.x_label, "y_label": chart.y_label}
-    plot = charts.curves(lines, **labels, window=chart.smooth, percent=chart.percent, log=chart.log)
+    plot = charts.curves(
+        lines, title=chart.title, x_label=chart.x_label, y_label=chart.y_label, window=chart.smooth, percent=chart.percent,
+        log=chart.log,
+    )  # fmt: skip
     below = note(f"Faint: raw; strong: moving average of {chart.smooth} points.") if chart.smooth > 1 else None
     return figure(chart.title, plot, legend([line.name for line in lines]) if len(lines) > 1 else None, below)
 
