@@ -25,11 +25,9 @@ class Command:
     """Where a sub-command lives, and what ``--help`` says of it."""
 
     module: str
-    attribute: str
-    """A typer.Typer (a group of commands) or a function (one command)."""
+    attribute: str  # a typer.Typer (a group of commands) or a function (one command)
     help: str
-    panel: str = "More"
-    """The group under which ``--help`` lists it."""
+    panel: str = "More"  # the group under which ``--help`` lists it
 
 
 _ASK, _MAKE, _MEASURE = "Ask", "Make", "Measure"
