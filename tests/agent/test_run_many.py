@@ -10,8 +10,8 @@ from loop_fakes import CLOCK_DAY, FakeTool, answer, call, echo, fake_profile
 from sanderling.agent.agent import Agent, Job
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
-from sanderling.core.types import Ending, FixedClock, Message
-from sanderling.policy.contract import Policy, PolicyOutageError, SampleKey, ScriptedPolicy
+from sanderling.core.types import FixedClock, Message
+from sanderling.policy.contract import Policy, SampleKey, ScriptedPolicy
 
 JOBS = [Job(Question(id=f"q{n}", text=f"question {n}"), Seeds(episode=n), f"t{n}") for n in range(6)]
 
@@ -71,13 +71,3 @@ async def test_a_users_mistake_stays_one_sentence() -> None:
     with pytest.raises(UserError) as failure:
         await run(policy=ScriptedPolicy(reply))
     assert str(failure.value) == "Give it a model."
-
-
-async def test_an_outage_is_an_ending() -> None:
-    def reply(messages: Sequence[Message], key: SampleKey) -> str:
-        if key.question == "q1":
-            raise PolicyOutageError("gone")
-        return search_then_answer(messages, key)
-
-    done = await run(policy=ScriptedPolicy(reply))
-    assert [t.ending for t in done].count(Ending.POLICY_OUTAGE) == 1 and done[1].detail == "gone"

@@ -10,9 +10,7 @@ from sanderling.cli.data import app
 from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Role
-from sanderling.data.dedupe import LEAST_THRESHOLD
 from sanderling.data.importing import open_trajectories
-from sanderling.data.pipeline.config import Deduping
 from sanderling.runs.jsonl import write_trajectories
 
 
@@ -84,14 +82,6 @@ def test_what_is_read_is_never_written(
     with pytest.raises(UserError, match=r"is read and would be written|would be written twice"):
         run(*arguments)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
-
-
-@pytest.mark.parametrize("command", ["dedupe", "split", "contamination"])
-def test_one_least_threshold_for_commands_and_recipes(file: Path, tmp_path: Path, command: str) -> None:
-    more = {"contamination": ["--against", file]}.get(command, ["--out", tmp_path / "o.jsonl"])
-    done = CliRunner().invoke(app, [command, str(file), *map(str, more), "--threshold", "0.49"])
-    assert done.exit_code == 2 and "--threshold" in done.output and "0.5" in done.output
-    assert Deduping(threshold=LEAST_THRESHOLD).threshold == 0.5
 
 
 def test_numbers_that_are_none_are_refused(file: Path, tmp_path: Path) -> None:

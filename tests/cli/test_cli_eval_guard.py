@@ -1,27 +1,22 @@
 """``sanderling eval run`` under its guard, as a person calls it: what is hidden, written down, compared and told."""
 
 import json
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from sanderling.cli.evaluate import app
-from sanderling.core.errors import UserError
 from sanderling.data.questions import read_questions, write_questions
 from sanderling.evaluate.benchmarks.files import load_benchmark
 from sanderling.evaluate.benchmarks.rows import Options
 from sanderling.evaluate.benchmarks.table import get_benchmark
-from sanderling.evaluate.guarding import GuardCounts, guard_counts, guarding_of
+from sanderling.evaluate.guarding import guard_counts, guarding_of
 from sanderling.evaluate.log import RunLog
 from sanderling.synth.questions import chain_questions
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import build_world
 from sanderling.world.encyclopedia import generate_encyclopedia
-from sanderling.world.guard import GuardKind
 
 LEAKS = "quiz.example"
 
@@ -89,42 +84,3 @@ def test_the_rules_of_a_benchmark(place: Path) -> None:
     assert guarding_of(get_benchmark("nq"), loaded, []).texts == {}
     off = guarding_of(get_benchmark("jsonl"), loaded, [], on=False)
     assert not off.facts.on and off.guard(place / "no.jsonl") is None
-
-
-def test_a_log_of_something_else_is_told(tmp_path: Path) -> None:
-    assert guard_counts(tmp_path / "none.jsonl") == GuardCounts({})
-    (tmp_path / "guard.jsonl").write_text('{"loss": 1}\n')
-    with pytest.raises(UserError, match="is no log of a guard"):
-        guard_counts(tmp_path / "guard.jsonl")
-
-
-CHILD = """
-import asyncio, os, signal, sys
-from pathlib import Path
-from sanderling.core.profiles import get_profile
-from sanderling.tools import world_tools
-from sanderling.tools.contract import ToolContext
-from sanderling.runs.jsonl import JsonlLog
-from sanderling.world.blocked import Blocklist
-from sanderling.world.contract import Page
-from sanderling.world.guard import Guard
-from sanderling.world.filters import GuardedWorld
-from sanderling.world.local import LocalWorld
-
-def die(*_, **__):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-world_tools.visit_text = die  # the result is laid out here, and handed on after it
-log = JsonlLog(Path(sys.argv[1]), durable=False)
-page = Page(url="https://leaks.example/1", title="Quiz", text="the answers")
-guard = Guard(Blocklist.parse("leaks.example"), {}, (), lambda line: log.append(line.model_dump(mode="json")))
-world = GuardedWorld(LocalWorld.in_memory([page], name="w"), guard)
-tool = world_tools.VisitTool(world, get_profile("tiny"))
-asyncio.run(tool({"url": [page.url], "goal": ""}, ToolContext(question="q", attempt=1)))
-"""
-
-
-def test_the_line_outlives_a_kill_before_the_result_is_handed_on(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", CHILD, str(tmp_path / "guard.jsonl")], check=False, capture_output=True)
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
-    assert guard_counts(tmp_path / "guard.jsonl").kinds[GuardKind.ADDRESS] == 1

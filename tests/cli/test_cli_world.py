@@ -1,6 +1,5 @@
 """``sanderling world``: build, look, search and visit from the command line; one sentence for what cannot be done."""
 
-import asyncio
 import json
 from itertools import islice
 from pathlib import Path
@@ -11,10 +10,6 @@ from typer.testing import CliRunner
 from sanderling.cli import exits
 from sanderling.cli.world import app
 from sanderling.core.errors import UserError
-from sanderling.core.profiles import PROFILES
-from sanderling.tools.contract import ToolContext
-from sanderling.tools.world_tools import world_tools
-from sanderling.world.disk.store import open_world
 from sanderling.world.encyclopedia import generate_pages
 
 
@@ -50,25 +45,6 @@ def test_from_json_lines_to_a_page(pages_file, tmp_path):
     assert "found nothing" in run("search", world, "zzzz")
     assert "founded in 1203" in run("visit", world, "w.example/Orlo_(town)", "--goal", "founded")
     assert "herring" in run("visit", world, "local://7")
-
-
-def test_a_profile_shows_what_its_agent_reads(pages_file, tmp_path):
-    world = tmp_path / "w"
-    run("build", "from", pages_file, "--out", world)
-    opened = open_world(world)
-    for name, profile in PROFILES.items():
-        tools, names = world_tools(opened, profile), profile.tools
-        read = asyncio.run(tools[names.search]({names.search_query: ["herring"]}, ToolContext())).text
-        assert run("search", world, "herring", "--profile", name) == read + "\n"
-        read = asyncio.run(tools[names.visit]({names.visit_url: ["local://7"], names.visit_goal: "fish"}, ToolContext())).text
-        assert run("visit", world, "local://7", "--goal", "fish", "--profile", name) == read + "\n"
-    assert run("search", world, "herring", "--profile", "tiny").count("[2]") == 1
-    assert run("search", world, "herring", "--profile", "tiny", "--limit", 1).count("[2]") == 0
-    assert "founded" not in run("visit", world, "w.example/Orlo_(town)", "--profile", "tiny", "--words", 4)
-    missed = CliRunner().invoke(app, ["visit", str(world), "local://none", "--profile", "tiny"])
-    assert (missed.exit_code, missed.stdout) == (1, "Page not found.\n")
-    with pytest.raises(UserError, match="did you mean 'tiny'"):
-        run("search", world, "herring", "--profile", "tinny")
 
 
 def test_a_long_page_is_read_on(pages_file, tmp_path):

@@ -43,20 +43,6 @@ def test_from_no_index_to_hybrid_results(world: Path) -> None:
     assert "found nothing" in run("search", world, "zzzz")
 
 
-def test_the_same_command_again_does_nothing_and_another_is_refused(world: Path) -> None:
-    first = run("embed", world, "--embedder", "hashed:64", "--set", "chunking.most=1", "--set", "precision=float32")
-    assert "3 pages as 3 passages" in first
-    assert run("embed", world).splitlines()[-1] == run("embed", world, "--embedder", "hashed:64").splitlines()[-1]
-    for other in (
-        ["--embedder", "hashed:128"],
-        ["--set", "chunking.most=2"],
-        ["--set", "precision=float16"],
-        ["--set", "prefixes.query=q: "],
-    ):
-        with pytest.raises(UserError, match="remove it to embed again"):
-            run("embed", world, *other)
-
-
 def test_what_cannot_be_embedded_is_one_sentence(world: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="There is no world at"):
         run("embed", tmp_path / "none", "--embedder", "hashed")

@@ -36,10 +36,3 @@ def test_a_pushed_world_is_used_like_any_other(tmp_path: Path) -> None:
     assert "Orlo" in run("search", there, "founded poets", "--search", "hybrid", "--limit", 1)
     assert "founded in 1203" in run("visit", there, "w.example/o", "--goal", "founded")
     assert "pages" in run("info", there)
-
-
-def test_a_server_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
-    build_world(tmp_path / "w", PAGES, name="t", source="test")
-    with pytest.raises(UserError, match="refused a call"):
-        run("push", tmp_path / "w", "--milvus", tmp_path / "none" / "x" / "lite.db", "--out", tmp_path / "there")
-    assert not (tmp_path / "there").exists()

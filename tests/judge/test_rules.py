@@ -26,13 +26,6 @@ def episode(answer: str | None, accepted: tuple[str, ...] = ("Oslo",), ending: E
     return Trajectory(id="t", question=question, nodes=(), leaf=None, ending=ending, answer=answer)
 
 
-@pytest.mark.parametrize(
-    ("answer", "accepted"), [("C", "C++"), ("Oslo, Norway", "Oslo"), ("京都", "東京"), ("", ""), ("?", "!")]
-)
-def test_other_answers(answer: str, accepted: str):
-    assert exact_match(answer, accepted) == 0.0
-
-
 @pytest.mark.parametrize("ending", list(Ending))
 async def test_outages_are_unscored_and_silence_is_zero(ending: Ending):
     score = score_trajectory(episode(None, ending=ending), exact_match)
@@ -115,23 +108,6 @@ GAIA = [
 @pytest.mark.parametrize(("answer", "accepted", "right"), GAIA)
 def test_gaia(answer: str, accepted: str, right: int) -> None:
     assert gaia_match(answer, accepted) == right
-
-
-@pytest.mark.parametrize(
-    ("spec", "answer", "accepted", "correct", "score"),
-    [
-        ("gaia", "42", ("41", "42"), True, 1.0),
-        ("squad_em", "New York City", ("NYC", "new york city"), True, 1.0),
-        ("squad_f1", "New York City", ("NYC", "New York"), True, 0.8),
-        ("squad_f1:0.9", "New York City", ("NYC", "New York"), False, 0.8),
-        ("squad_f1", "Oslo", ("yes", "Oslo Norway"), False, 2 / 3),
-    ],
-)
-async def test_the_best_of_the_accepted_answers_counts(
-    spec: str, answer: str, accepted: tuple[str, ...], correct: bool, score: float
-) -> None:
-    verdict = await rule_on(episode(answer, accepted), rule_judge(spec))
-    assert (verdict.correct, verdict.score) == (correct, pytest.approx(score))
 
 
 async def test_rules_from_outside(tmp_path: Path) -> None:

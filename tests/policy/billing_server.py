@@ -23,8 +23,6 @@ class Billing:
     asked: list[list[dict[str, str]]] = field(default_factory=list)
     tokens: int = 0
     """Prompt and completion tokens of all that was answered."""
-    running: int = 0
-    most: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def reply(self, body: dict[str, Any]) -> tuple[int, bytes] | None:
@@ -55,13 +53,7 @@ def words_of(messages: list[dict[str, str]]) -> int:
 def billing(say: Say, *, bills: bool = True) -> Iterator[Billing]:
     class Handler(Quiet):
         def do_POST(self) -> None:
-            body = self.body()
-            with state.lock:
-                state.running += 1
-                state.most = max(state.most, state.running)
-            found = state.reply(body)
-            with state.lock:
-                state.running -= 1
+            found = state.reply(self.body())
             if found is None:
                 self.close_connection = True
                 return

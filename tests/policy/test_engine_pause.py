@@ -1,11 +1,9 @@
 """A paused engine computes nothing, however many ask, and goes on as if nothing had been."""
 
 import asyncio
-import threading
 
 import pytest
-import torch
-from policy_tiny import GREEDY, full_logits, ids, key, load, said
+from policy_tiny import GREEDY, ids, key, load, said
 
 from sanderling.core.types import Sampling
 from sanderling.policy.transformers_policy import TransformersPolicy
@@ -83,32 +81,3 @@ async def test_cancelled_while_paused_and_paused_by_somebody_who_fails(loaded, w
             raise ZeroDivisionError
     assert session.mark() == 0 and watched.steps == 0
     assert len(said(await session.generate(ids(*PROMPT), GREEDY, key()))) > 0
-
-
-async def test_a_thread_trains_the_very_module_meanwhile(loaded):
-    """An optimizer in another thread, in training mode, with gradients: the sampler sees whole updates only."""
-    model, tokenizer = load()
-    model.train()
-    policy = TransformersPolicy(model, tokenizer)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-
-    def update():
-        assert threading.current_thread() is not threading.main_thread()
-        for _ in range(3):
-            loss = model(torch.tensor([PROMPT]), labels=torch.tensor([PROMPT])).loss
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-
-    sessions = [policy.open(key(attempt=n)) for n in range(4)]
-    turns = [asyncio.create_task(s.generate(ids(*PROMPT, n), GREEDY, key(attempt=n))) for n, s in enumerate(sessions)]
-    for version in (1, 2):
-        async with policy.paused():
-            await asyncio.to_thread(update)
-        policy.bump_version(version)
-        await asyncio.sleep(0)
-    assert all(len(said(turn)) > 0 for turn in await asyncio.gather(*turns))
-    fresh = await policy.open(key(attempt=9)).generate(ids(*PROMPT), GREEDY, key(attempt=9))
-    assert fresh.versions == (2,) * len(said(fresh)) and model.training
-    rows = full_logits(model.eval(), [*PROMPT, *said(fresh)])[len(PROMPT) - 1 : -1].log_softmax(-1)
-    assert fresh.logprobs == pytest.approx([float(rows[n, token]) for n, token in enumerate(said(fresh))], abs=1e-4)

@@ -3,7 +3,7 @@
 import pytest
 
 from sanderling.core.types import Message, Role, Sampling
-from sanderling.policy.contract import Delta, Finish, SampleKey, ScriptedPolicy
+from sanderling.policy.contract import Delta, SampleKey, ScriptedPolicy
 
 KEY = SampleKey(seed=0, question="q", attempt=0, turn=0)
 
@@ -26,9 +26,3 @@ async def test_rewind_forgets_and_close_is_idempotent():
     session.close()
     with pytest.raises(RuntimeError):
         await session.generate(said("d"), Sampling(), KEY)
-
-
-async def test_stop_string_cuts_before_the_earliest():
-    session = ScriptedPolicy(lambda messages, key: "one<b>two<a>").open(KEY)
-    done = await session.generate(said("x"), Sampling(stop=("<a>", "<b>")), KEY)
-    assert (done.text, done.finish) == ("one", Finish.STOP)

@@ -190,15 +190,3 @@ def test_any_mixture_of_sessions_gives_what_they_give_alone(told, heat, max_batc
         assert [branch for branch, _ in together] == [branch for branch, _ in alone]
 
     asyncio.run(run())
-
-
-def test_rows_are_read_one_by_one_where_that_costs_less(loaded, monkeypatch):
-    monkeypatch.setattr(forward, "_ROW_COST", 200)
-    step = SlotForward(loaded[0])
-    twins, long, short = branch(cached=500), branch(cached=4000), branch(cached=30)
-    assert step._pays_row_by_row([twins], [twins] * 8), "eight of 500 keys, or one"
-    assert not step._pays_row_by_row([twins] * 8, [twins] * 8)
-    assert step._pays_row_by_row([long, *[twins] * 7], [long, *[twins] * 7]), "one is long, and the others need not be padded"
-    assert not step._pays_row_by_row([short], [short] * 2), "too short for a call of its own"
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 16)
-    assert not step._pays_row_by_row([long, long], [long] * 8), "two heads keep two of sixteen threads busy"

@@ -1,8 +1,5 @@
 """Every dialect answers its own clients' bodies, to the field, with what the world itself says."""
 
-from urllib.parse import quote
-
-import pytest
 from serving import FailingWorld
 
 from sanderling.core.types import ToolStatus
@@ -48,29 +45,6 @@ def test_native_tells_the_world_of_the_episode(client_with):
 # Jina Reader
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        f"/r/{FILM}",
-        f"/{FILM}",
-        f"/jina/{FILM}",
-        f"/jina/r/{FILM}",
-        "/r/https://en.example/wiki/Alien_%28film%29",
-        "/r/https:/en.example/wiki/Alien_(film)",
-        "/r/http://EN.example:80/wiki/Alien_(film)",
-        "/r/en.example/wiki/Alien_(film)",
-        "/r/" + quote(FILM, safe=""),
-        "/" + quote(FILM, safe=""),
-    ],
-)
-def test_a_page_with_parentheses_is_found_however_it_is_written(client, path):
-    reply = client.get(path)
-    assert reply.status_code == 200 and reply.headers["content-type"].startswith("text/plain")
-    title, _, source, _, head, text = reply.text.split("\n", 5)
-    assert (title, source, head) == ("Title: Alien (film)", f"URL Source: {FILM}", "Markdown Content:")
-    assert text.startswith("# Alien\n") and "Ridley Scott" in text
-
-
 def test_target_url_keeps_what_was_sent():
     assert target_url("/r/https://a.example/b%2Fc%20d", "q=%26&r=(1)") == "https://a.example/b%2Fc%20d?q=%26&r=(1)"
     assert target_url("/https%3A%2F%2Fa.example%2Fb%252Fc", "") == "https://a.example/b%2Fc"
@@ -93,32 +67,6 @@ def test_clients_that_know_no_parts_ask_for_none(client):
 
 
 # what dialects share
-
-
-@pytest.mark.parametrize(
-    ("status", "code"),
-    [
-        (ToolStatus.NOT_FOUND, 404),
-        (ToolStatus.GONE, 410),
-        (ToolStatus.TIMEOUT, 504),
-        (ToolStatus.BLOCKED, 403),
-        (ToolStatus.PAYWALLED, 402),
-        (ToolStatus.NOT_TEXT, 415),
-        (ToolStatus.RATE_LIMITED, 429),
-        (ToolStatus.OUTAGE, 503),
-    ],
-)
-def test_failures_of_the_world_are_those_of_the_web(client_with, status, code):
-    client = client_with(FailingWorld(status))
-    for reply in (
-        client.get(f"/r/{FILM}"),
-        client.post("/search", json={"q": "x"}),
-        client.post("/search", json={"query": "x"}),
-        client.post("/batch_search", json={"queries": ["x"]}),
-    ):
-        assert reply.status_code == code
-        sentence(reply)
-    assert client.post("/v1/search", json={"queries": ["x"]}).json()["replies"][0]["status"] == status.value
 
 
 def test_one_fault_in_a_batch_costs_only_its_own_query(client_with, world):

@@ -222,13 +222,6 @@ async def converse(client: Client, own) -> None:
         assert refused.is_error and "Traceback" not in refused.content[0].text
 
 
-async def test_mcp_over_http(directory):
-    with server("world", "serve", str(directory), "--port", "0") as (process, url):
-        async with Client(f"{url}/mcp") as client:
-            await converse(client, open_world(directory))
-        assert end(process) == ""
-
-
 async def test_mcp_over_stdio(directory):
     command = StdioServerParameters(
         command=sys.executable,

@@ -179,8 +179,8 @@ async def test_busy_services_are_asked_again_and_then_told():
         return httpx.Response(status, json={"organic": [{"link": "https://a.example"}]}, headers={"retry-after": "0"})
 
     async with tools_over(service(answer)) as tools:
-        assert (await tools["search"]({"query": "a"}, ToolContext())).status is ToolStatus.OK
-        assert (await tools["search"]({"query": "a"}, ToolContext())).status is ToolStatus.RATE_LIMITED
+        for status in (ToolStatus.OK, ToolStatus.RATE_LIMITED):
+            assert (await tools["search"]({"query": "a"}, ToolContext())).status is status
     assert answers == []
 
 
@@ -191,10 +191,16 @@ async def test_busy_services_are_asked_again_and_then_told():
         (403, {"message": "Unauthorized."}, "Unauthorized"),
         (400, {"message": "Not enough credits"}, "no credit"),
         (404, None, "refused"),
+        (None, None, "cannot be reached"),
     ],
 )
-async def test_a_refused_key_and_no_credit_are_outages(status, body, words):
-    async with tools_over(service(lambda _: httpx.Response(status, json=body)), key="sk-secret") as tools:
+async def test_a_refused_key_no_credit_and_nobody_there_are_outages(status, body, words):
+    def answer(request: httpx.Request) -> httpx.Response:
+        if status is None:
+            raise httpx.ConnectError("refused", request=request)
+        return httpx.Response(status, json=body)
+
+    async with tools_over(service(answer), key="sk-secret") as tools:
         with pytest.raises(ToolOutageError, match=words) as told:
             await tools["search"]({"query": ["a", "b"]}, ToolContext())
     assert "sk-secret" not in str(told.value)
@@ -210,34 +216,23 @@ async def test_one_broken_page_is_the_pages_and_a_row_of_them_the_services(answe
             await tools["visit"]({"url": FILM, "goal": ""}, ToolContext())
 
 
-async def test_a_service_that_cannot_be_reached_is_an_outage():
-    def refuse(request: httpx.Request) -> httpx.Response:
-        raise httpx.ConnectError("refused", request=request)
+class Dripping(httpx.AsyncByteStream):
+    """Each byte comes in time, and the reply never ends."""
 
-    for error, match in ((refuse, "cannot be reached"),):
-        async with tools_over(service(error)) as tools:
-            with pytest.raises(ToolOutageError, match=match):
-                await tools["search"]({"query": "a"}, ToolContext())
+    async def __aiter__(self):
+        while True:
+            yield b" "
+            await asyncio.sleep(0.01)
 
 
-async def test_no_answer_in_time_is_a_timeout():
-    def slow(request: httpx.Request) -> httpx.Response:
+@pytest.mark.parametrize("drips", [True, False])
+async def test_no_answer_in_time_is_a_timeout(drips):
+    def answer(request: httpx.Request) -> httpx.Response:
+        if drips:
+            return httpx.Response(200, stream=Dripping())
         raise httpx.ReadTimeout("slow", request=request)
 
-    async with tools_over(service(slow)) as tools:
-        assert (await tools["search"]({"query": "a"}, ToolContext())).status is ToolStatus.TIMEOUT
-
-
-async def test_a_reply_that_drips_for_ever_is_a_timeout():
-    """Each byte comes in time, and the reply never ends; the call has no deadline of its own."""
-
-    class Dripping(httpx.AsyncByteStream):
-        async def __aiter__(self):
-            while True:
-                yield b" "
-                await asyncio.sleep(0.01)
-
-    async with tools_over(service(lambda _: httpx.Response(200, stream=Dripping())), timeout_s=0.1, attempts=1) as tools:
+    async with tools_over(service(answer), timeout_s=0.1, attempts=1) as tools:
         result = await asyncio.wait_for(tools["search"]({"query": "a"}, ToolContext()), 30)
     assert result.status is ToolStatus.TIMEOUT
 

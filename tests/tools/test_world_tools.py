@@ -5,13 +5,12 @@ import threading
 
 import pytest
 
-from sanderling.core.profiles import PROFILES, Profile, ResultLayout, get_profile
+from sanderling.core.profiles import Profile, ResultLayout
 from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError
-from sanderling.tools.layouts import status_sentence
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import NO_OCCASION, Page, SearchHit, SearchReply, VisitReply, World
-from sanderling.world.faults.profiles import FaultProfile, VisitFaults, get_faults
+from sanderling.world.faults.profiles import get_faults
 from sanderling.world.faults.world import FaultyWorld
 from sanderling.world.filters import MaskedWorld
 from sanderling.world.local import LocalWorld
@@ -103,28 +102,3 @@ async def test_a_world_that_waits_for_a_server_holds_nobody_up(name, arguments, 
 
 
 # -- Misses look like the web's: every way a visit fails reaches the agent in words, and no address break ------------
-
-
-URL = "https://w.example/page_(1)"
-WORLD = LocalWorld.in_memory(
-    [
-        Page(url=URL, title="Page", text="A page of text about herring."),
-        Page(url="https://w.example/blob", title="Blob", text="\x01\x02\x03\x04" * 99),
-    ],
-    name="t",
-)
-FAULTS = ("not_found", "gone", "timeout", "blocked", "paywalled", "rate_limited")
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("profile", PROFILES)
-async def test_faults_of_the_web_reach_the_agent_in_words(fault: str, profile: str) -> None:
-    chosen = get_profile(profile)
-    faults = VisitFaults.model_validate({fault: 1.0})
-    world = MaskedWorld(FaultyWorld(WORLD, FaultProfile(name="broken", visit=faults)))
-    tool = world_tools(world, chosen)[chosen.tools.visit]
-    result = await tool({chosen.tools.visit_url: [URL], chosen.tools.visit_goal: "herring"}, ToolContext())
-    status = ToolStatus(fault)
-    assert (result.status, result.parts, result.provenance) == (status, (status,), ())
-    assert status_sentence(status, chosen.results) in result.text and "herring" not in result.text.partition("Evidence")[2]
-    assert "The call failed" not in result.text

@@ -210,7 +210,7 @@ async def opened_agent(
         script, _, rest = config.model.partition(":")
         if policy is None and script in SCRIPTS:
             policy, price = load_outside(SCRIPTS[script])(rest, questions), Prices()
-        elif policy is None:
+        if policy is None:
             policy = open_policy(config.model, device=config.device, dtype=config.dtype)
             stack.push_async_callback(close_policy, policy)
         if spending is not None:

@@ -204,8 +204,13 @@ class _ChatSession(MessageSession):
         reply = await _receive(self._policy.client, "chat/completions", body, on_text, begun=begun)
         text = f"<think>\n{reply.reasoning.strip()}\n</think>\n\n{reply.text}" if reply.reasoning else reply.text
         text, cut = cut_at_stop(text, sampling.stop)
-        counts = {"prompt_tokens": reply.prompt_tokens, "sampled_tokens": reply.sampled_tokens}
-        return Completion(text, reply.finish(cut), prefilled_tokens=reply.prompt_tokens - reply.cached, **counts)
+        return Completion(
+            text=text,
+            finish=reply.finish(cut),
+            prefilled_tokens=reply.prompt_tokens - reply.cached,
+            prompt_tokens=reply.prompt_tokens,
+            sampled_tokens=reply.sampled_tokens,
+        )
 
 
 class CompletionEndpointPolicy(_Endpoint):
