@@ -35,7 +35,7 @@ from sanderling.evaluate.judging import with_book
 from sanderling.evaluate.live import Live, showing
 from sanderling.evaluate.log import About, RunLog, sha256_of_questions
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.run import Evaluation, run_evaluation
+from sanderling.evaluate.run import run_evaluation
 from sanderling.judge.by_hand import ByHand
 from sanderling.judge.rules import rule_judge
 from sanderling.policy.contract import Completion, Finish, MessageSession, OnText, SampleKey, ScriptedPolicy, Session
@@ -130,7 +130,7 @@ async def run(root: Path, attempts: int, turns: int, concurrency: int, seconds: 
         tools = {name: Canned(tool.spec) for name, tool in tools.items()}
     agent = Agent(SlowPolicy(turns, seconds), tools, profile, SystemClock(), world.name, world.fingerprint)
     about = About(benchmark="jsonl", questions=attempts, questions_sha256=sha256_of_questions(asked), seed=0)
-    live = Live(attempts, concurrency, time.monotonic)
+    live = Live(attempts)
     console = Console(file=io.StringIO(), force_terminal=True, width=100, height=24)
     wall, processor = time.perf_counter(), time.process_time()
     with directory.exclusive():
@@ -138,7 +138,7 @@ async def run(root: Path, attempts: int, turns: int, concurrency: int, seconds: 
         judges = with_book(directory, rule_judge("exact"), None, ByHand())
         with Journal(directory.root) as journal:
             async with showing(live, "benchmark", lambda: 0.0, console, asyncio.Event()):
-                await run_evaluation(Evaluation(directory, began, asked, concurrency), agent, judges, journal, watch=live)
+                await run_evaluation(directory, began, asked, agent, judges, journal, concurrency=concurrency, watch=live)
     result = EvalResult.load(directory.result_file)
     if result.endings != {Ending.ANSWERED: attempts} or result.mean_turns != turns or result.unscored:
         raise RuntimeError(f"the benchmark's run went wrong: {result.endings}, {result.mean_turns} turns")

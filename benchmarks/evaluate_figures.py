@@ -60,17 +60,14 @@ def episodes_of(questions: list[Question], attempts: int) -> list[Episode]:
                     world="w",
                     turns=turns,
                     calls=turns - 1,
-                    searches=turns // 2,
                     visits=turns // 3,
                     sampled_tokens=400 * turns,
-                    context_tokens=1_500 * turns,
                     seconds=9.0 * turns,
                     prompt_tokens=700 * turns * turns,
                     vote="x" if right else f"wrong {dice.integers(5)}",
                     odd_turns=0,
                     model_seconds=6.0 * turns,
                     tool_seconds=3.0 * turns,
-                    mean_logprob=float(dice.normal()),
                     contaminated=bool(dice.random() < 0.01),
                 )
             )

@@ -23,8 +23,7 @@ from ablation import SETTINGS, Ablation, AblationConfig
 from markupsafe import Markup
 
 from sanderling.core.config import read_config
-from sanderling.evaluate.of_k import any_right
-from sanderling.evaluate.statistics import FloatArray, Interval
+from sanderling.evaluate.statistics import FloatArray, Interval, any_right
 from sanderling.report.charts import Line, curves, figure, legend
 from sanderling.report.numbers import MISSING, percent, points, span
 from sanderling.report.page import render

@@ -17,6 +17,7 @@ from sanderling.synth.questions import chain_questions
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import build_world
 from sanderling.world.encyclopedia import generate_encyclopedia
+from sanderling.world.guard import GuardKind
 
 LEAKS = "quiz.example"
 
@@ -63,10 +64,8 @@ def test_pages_that_hold_the_question_are_hidden_written_down_and_told(place: Pa
     assert told(open_) == "Guard: off; leaks of the benchmark may have been read."
     lines = [json.loads(line) for line in (tmp_path / "shut" / "guard.jsonl").read_text().splitlines()]
     counts = guard_counts(tmp_path / "shut" / "guard.jsonl")
-    assert {line["kind"] for line in lines} == {"verbatim"} and counts.hidden > 0
-    assert told(shut).startswith(
-        f"Guard: {counts.hidden} results and pages hidden (0 by address, {counts.hidden} word for word"
-    )
+    assert {line["kind"] for line in lines} == {"verbatim"} and (hidden := counts.kinds[GuardKind.VERBATIM]) > 0
+    assert told(shut).startswith(f"Guard: {hidden} results and pages hidden (0 by address, {hidden} word for word")
     answers = {answer for question in read_questions(place / "q.jsonl") for answer in question.answers}
     assert not any(answer in line["url"] + line["rule"] for line in lines for answer in answers), (
         "the log is no copy of the leak"

@@ -120,10 +120,10 @@ def make_run(root: Path, stored: Sequence[Trajectory], attempts: int, *, private
         directory.append(one)
     directory.run.table("about").put("attempts", {"profile": get_profile("tiny").model_dump(mode="json")})
     said = [judged(one) for one in last.values()]
-    written = directory.write_verdicts(said, JudgedBy(JUDGE))
+    directory.write_verdicts(said, JudgedBy(JUDGE))
     info = RunInfo("sanderling eval run", 3, "0.1.0", "2026-01-02T03:04:05+00:00", 60.0, 0, judge=JUDGE)
     correct = {one.key: one.correct for one in said}
     rows = [replace(row, correct=correct[row.key]) for row in map(episode_of, last.values())]
-    summarise(rows, questions, attempts, info).model_copy(update={"judged_sha256": written}).save(directory.result_file)
+    summarise(rows, questions, attempts, info).save(directory.result_file)
     directory.finish(run)
     return directory

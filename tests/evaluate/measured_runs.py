@@ -18,10 +18,10 @@ from sanderling.core.profiles import get_profile
 from sanderling.core.record import Question
 from sanderling.core.types import FixedClock, Message
 from sanderling.evaluate.attempts import Made, Watch
-from sanderling.evaluate.judging import Judges, Retry
+from sanderling.evaluate.judging import Judges
 from sanderling.evaluate.log import About, RunLog, sha256_of_questions
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.run import Evaluation, run_evaluation
+from sanderling.evaluate.run import run_evaluation
 from sanderling.judge.rules import RuleJudge, exact_match
 from sanderling.policy.contract import PolicyOutageError, SampleKey, ScriptedPolicy
 from sanderling.tools.world_tools import world_tools
@@ -86,10 +86,9 @@ async def go(
     agent = Agent(ScriptedPolicy(server.reply), world_tools(world, PROFILE), PROFILE, clock, "w", "f")
     with directory.exclusive():
         begun = directory.begin(about, asked, attempts, "test")
-        evaluation = Evaluation(directory, begun, asked, retry=Retry(times=1, pause_s=0.0))
-        judge = RuleJudge("exact", exact_match)
+        judges = Judges(RuleJudge("exact", exact_match))
         with Journal(directory.root) as journal:
-            made = await run_evaluation(evaluation, agent, Judges(judge), journal, watch=watch)
+            made = await run_evaluation(directory, begun, asked, agent, judges, journal, pauses=[0.0], watch=watch)
     return made, EvalResult.load(directory.result_file)
 
 

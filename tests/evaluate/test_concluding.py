@@ -13,10 +13,8 @@ from sanderling.evaluate.agreement import comparisons
 from sanderling.evaluate.episodes import JudgedAttempt
 from sanderling.evaluate.judging import (
     Judges,
-    Retry,
     by_hand_of,
     judge_again,
-    judges_again,
     unused_by_hand,
     with_book,
     write_to_settle,
@@ -29,7 +27,6 @@ from sanderling.judge.verdict import META_KEY, Code, Ruling, Verdict, recorded, 
 
 QUESTIONS = [Question(id=f"q{n}", text=f"What is {n}?", answers=(f"a{n}",)) for n in range(3)]
 EXACT = RuleJudge("exact", exact_match)
-ONCE = Retry(times=0)
 
 
 class Milder:
@@ -78,7 +75,7 @@ def directory(tmp_path: Path) -> RunLog:
 
 
 def again(directory: RunLog, judges: Judges) -> tuple[EvalResult, dict[str, JudgedAttempt]]:
-    result = asyncio.run(judge_again(directory, judges, "again", 0.5, retry=ONCE))
+    result = asyncio.run(judge_again(directory, judges, "again", 0.5, pauses=()))
     assert EvalResult.load(directory.result_file) == result
     return result, {one.id: one for one in directory.verdicts()}
 
@@ -128,26 +125,6 @@ def test_a_person_stands_before_every_judge(directory: RunLog, tmp_path: Path) -
     assert by_hand_of(directory, None) == by_hand, "the run keeps a copy"
 
 
-def test_a_text_that_two_questions_have_is_not_meant_by_chance(tmp_path: Path) -> None:
-    twins = [Question(id=f"b/{n}", text="Which?", answers=(answer,)) for n, answer in enumerate("xy")]
-    other = Question(id="b/2", text="Who?", answers=("z",))
-    directory = RunLog(tmp_path / "run")
-    about = About(benchmark="jsonl", questions=3, questions_sha256=sha256_of_questions([*twins, other]), seed=0)
-    run = directory.begin(about, [*twins, other], 1, "begun")
-    for one in (*twins, other):
-        directory.append(attempt(one, 0, "x"))
-    directory.finish(run)
-    mine = tmp_path / "mine.csv"
-    mine.write_text("question,answer,correct\nWhich?,x,yes\n")
-    with pytest.raises(UserError, match=r"2 questions are meant by 'Which\?'.*write the id \('b/0', 'b/1'\)"):
-        by_hand_of(directory, mine)
-    assert not directory.by_hand().lines, "what is refused is not kept"
-    mine.write_text("question,answer,correct\nb/0,x,yes\nWho?,x,yes\n")
-    _, said = again(directory, with_book(directory, EXACT, None, by_hand_of(directory, mine)))
-    assert {id: one.correct for id, one in said.items()} == {"b/0-0": True, "b/1-0": False, "b/2-0": True}
-    assert by_hand_of(directory, None).lines == by_hand_of(directory, mine).lines
-
-
 def test_what_the_judge_had_said_before_a_person_did_is_compared(directory: RunLog) -> None:
     by_hand = ByHand({("q0-0",): True, ("q0-1",): True, ("q1-0",): False, ("q2-1",): True})
     result, said = again(directory, with_book(directory, EXACT, Milder(), by_hand))
@@ -192,10 +169,10 @@ def test_an_unfinished_run_and_a_damaged_list_are_refused(directory: RunLog) -> 
 
 
 def test_a_judge_of_the_same_name_elsewhere_is_asked(directory: RunLog) -> None:
-    again(directory, judges_again(directory, Milder(), None, ByHand()))
-    again(directory, judges_again(directory, here := Milder(), None, ByHand()))
+    again(directory, with_book(directory, Milder(), None, ByHand(), anew=True))
+    again(directory, with_book(directory, here := Milder(), None, ByHand(), anew=True))
     assert here.asked == 1, "only what it could not read"
-    again(directory, judges_again(directory, there := Milder(place="http://there"), None, ByHand()))
+    again(directory, with_book(directory, there := Milder(place="http://there"), None, ByHand(), anew=True))
     assert there.asked == 4
 
 
@@ -206,29 +183,12 @@ def test_a_rule_that_was_mended_judges_anew(directory: RunLog) -> None:
     assert result.pass_at_1.value == pytest.approx(2 / 3), "what a rule said is not remembered"
 
 
-def test_a_list_without_its_result_is_told_apart(directory: RunLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, _ = again(directory, Judges(EXACT))
-
-    def killed(self: EvalResult, path: Path) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(EvalResult, "save", killed)
-        with pytest.raises(KeyboardInterrupt):
-            again(directory, Judges(Milder()))
-    assert EvalResult.load(directory.result_file) == first
-    with pytest.raises(UserError, match="newer than the result beside it"):
-        directory.verdicts(first.judged_sha256)
-    mended, _ = again(directory, judges_again(directory, None, None, ByHand()))
-    assert mended.judge == "milder" and directory.verdicts(mended.judged_sha256)
-
-
 def test_a_person_who_takes_it_back_leaves_the_judge_as_it_was(directory: RunLog) -> None:
     before, said = again(directory, with_book(directory, Milder(), None, ByHand()))
-    again(directory, judges_again(directory, None, None, ByHand({("q0-1",): False})))
-    _, settled = again(directory, judges_again(directory, None, None, ByHand({("q0-1",): False})))
+    again(directory, with_book(directory, None, None, ByHand({("q0-1",): False}), anew=True))
+    _, settled = again(directory, with_book(directory, None, None, ByHand({("q0-1",): False}), anew=True))
     assert settled["q0-1"].before["reason"] == "by its letter" and settled["q0-1"].correct is False
-    after, back = again(directory, judges_again(directory, None, None, ByHand()))
+    after, back = again(directory, with_book(directory, None, None, ByHand(), anew=True))
     assert back == said and after.questions == before.questions
 
 
@@ -281,9 +241,9 @@ def test_a_spent_budget_leaves_the_figures_as_they_are(directory: RunLog) -> Non
 
 
 def test_the_limit_of_unscored_attempts_is_the_runs(directory: RunLog) -> None:
-    strict = asyncio.run(judge_again(directory, Judges(EXACT), "a", retry=ONCE))
-    loose = asyncio.run(judge_again(directory, Judges(EXACT), "a", 0.5, retry=ONCE))
-    later = asyncio.run(judge_again(directory, Judges(EXACT), "a", retry=ONCE))
+    strict = asyncio.run(judge_again(directory, Judges(EXACT), "a", pauses=()))
+    loose = asyncio.run(judge_again(directory, Judges(EXACT), "a", 0.5, pauses=()))
+    later = asyncio.run(judge_again(directory, Judges(EXACT), "a", pauses=()))
     assert (strict.valid, loose.valid, later.valid) == (False, True, True)
 
 
@@ -302,8 +262,9 @@ def test_who_only_says_again_is_not_waited_for(directory: RunLog) -> None:
             return unscored(Code.OUTAGE, "away")
 
     again(directory, Judges(Away()))
-    pauses = Retry(times=3, pause_s=3600.0)
     result = asyncio.run(
-        asyncio.wait_for(judge_again(directory, judges_again(directory, None, None, ByHand()), "b", retry=pauses), 60)
+        asyncio.wait_for(
+            judge_again(directory, with_book(directory, None, None, ByHand(), anew=True), "b", pauses=[3600.0]), 60
+        )
     )
     assert result.unscored == 5 + 1 - 1 and result.judge == "milder"

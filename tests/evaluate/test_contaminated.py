@@ -3,13 +3,10 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Role, ToolCall
-from sanderling.evaluate.guarding import _may_hold, read_its_question
-from sanderling.world.guard import Wording, as_words
+from sanderling.evaluate.guarding import read_its_question
 
 ASKED = (
     "Which lighthouse keeper's daughter, born in a village whose church burned down twice, later painted the harbour that "
@@ -96,17 +93,3 @@ def test_scripts_without_blanks_and_short_questions() -> None:
     assert read_its_question(attempt(f"题目：{CHINESE}？答案", asked=CHINESE)) is True
     assert read_its_question(attempt(f"{CHINESE[:27]}，后来如何", asked=CHINESE)) is False
     assert read_its_question(attempt("Who painted it?", asked="Who painted it?")) is None
-
-
-WORDS = st.lists(
-    st.sampled_from(["keeper's", "daughter", "U.S.", "harbour", "1,200", "ﬁnancial", "naïve", "it", "x"]), max_size=40
-)
-
-
-@given(WORDS, WORDS, st.sampled_from(["", "&", "\u200b", "é", "\u2019"]))
-@settings(deadline=None)
-def test_the_quick_look_misses_nothing(question: list[str], page: list[str], odd: str) -> None:
-    wording = Wording.of(" ".join(question))
-    text = " ".join([*page, *question[: len(question) - len(page) // 8], odd])
-    if wording.whole and wording.found_in(as_words(text)) is not None:
-        assert _may_hold(text, wording)

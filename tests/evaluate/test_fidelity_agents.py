@@ -27,7 +27,7 @@ def result(model: str, right: list[int], attempts: int = 2) -> EvalResult:
         attempts=attempts, questions=counts, pass_at_k={1: estimate}, pass_hat_k={1: estimate},
         pass_at_1_bounds=Interval(share, share), endings={Ending.ANSWERED: attempts * len(right)}, unscored=0, judge_outages=0,
         mean_turns=None, mean_calls=None, browse=BrowseShare(overall=None, correct=None, wrong=None),
-        mean_sampled_tokens=None, mean_context_tokens=None, seconds=0.0, episode_seconds=0.0, resumed=0,
+        mean_sampled_tokens=None, seconds=0.0, episode_seconds=0.0, resumed=0,
     )  # fmt: skip
 
 

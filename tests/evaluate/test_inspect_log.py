@@ -128,20 +128,20 @@ def test_verdicts(correct: bool | None, code: Code, value: str | float, reason: 
 
 
 def test_each_judge_has_its_score() -> None:
-    one = judged(plain(), grade="C", reason="yes", second=False, second_reason="no", published=False)
+    one = judged(plain(), reason="yes", second=False, second_reason="no", published=False)
     assert scores_of(plain(), one, JUDGE, "second") == {
         JUDGE: {
             "value": "C",
             "answer": "Vumhum",
             "explanation": "yes",
-            "metadata": {"code": "judged", "score": 1.0, "grade": "C"},
+            "metadata": {"code": "judged", "score": 1.0},
         },
         "second": {"value": "I", "answer": "Vumhum", "explanation": "no", "metadata": {"code": "judged"}},
         "published": {"value": "I", "answer": "Vumhum", "metadata": {"code": "judged"}},
     }
     assert scores_of(plain(), judged(plain()), JUDGE, "second")["second"]["reason"] == "not_judged"
     assert scores_of(plain(), None, JUDGE)[JUDGE]["reason"] == "not_judged"
-    by_hand = judged(plain(), judge="by hand", code=Code.BY_HAND, correct=False, overruled=True, score=None)
+    by_hand = judged(plain(), judge="by hand", code=Code.BY_HAND, correct=False, before={"correct": True}, score=None)
     assert scores_of(plain(), by_hand, JUDGE)[JUDGE]["metadata"] == {"code": "by_hand", "by": "by hand"}
 
 
@@ -158,7 +158,7 @@ def test_tokens_are_told_where_all_were_counted() -> None:
 def test_without_texts_no_word_is_in_it() -> None:
     private = plain(ending=Ending.TOOL_OUTAGE, detail="the reader was asked for Vumhum")
     for one in (private, plain()):
-        found = str(sample(one, judged(one, reason="Vumhum is it", extracted="Vumhum"), texts=False))
+        found = str(sample(one, judged(one, reason="Vumhum is it"), texts=False))
         assert not any(word in found for word in ("Vumhum", "Which town", "look", "[1] Town"))
 
 

@@ -98,10 +98,9 @@ def test_what_another_version_wrote_is_told(tmp_path: Path) -> None:
         run.table(RECORDS).put("q0-0", {"id": 3})
         run.table("about").put("evaluation", {"schema_version": 9})
         log = RunLog(tmp_path)
-        with pytest.raises(UserError, match="attempts of another version"):
-            log.episodes()
-        with pytest.raises(UserError, match="another version of sanderling, or is damaged"):
-            log.read()
+        for look in (log.episodes, log.read):
+            with pytest.raises(UserError, match="another version of sanderling, or is damaged"):
+                look()
 
 
 def test_attempts_of_another_agent_are_refused(tmp_path: Path) -> None:
@@ -114,10 +113,6 @@ def test_attempts_of_another_agent_are_refused(tmp_path: Path) -> None:
         with pytest.raises(UserError, match="agent was"):
             check_same_setup(run, made, store, store.path)
         check_same_setup(run, made | {"agent": "other", "judge": "f1"}, store, store.path)
-        run.table("about").remove("attempts")
-        with pytest.raises(UserError, match="profile was"):  # its records say it
-            check_same_setup(run, made | {"profile": {"name": "large"}}, store, store.path)
-        check_same_setup(run, made, store, store.path)
 
 
 def test_masks_and_words_make_the_question_blanks_do_not_hide() -> None:

@@ -11,14 +11,13 @@ import measured_runs
 import pytest
 from measured_runs import go, questions
 
-from sanderling.agent.journal import EPISODES
 from sanderling.core.errors import UserError
 from sanderling.evaluate.benchmarks.files import load_benchmark
 from sanderling.evaluate.benchmarks.rows import Options
 from sanderling.evaluate.benchmarks.table import get_benchmark
 from sanderling.evaluate.log import About, RunLog, sha256_of_questions
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.run import judges_or_own, prepare
+from sanderling.evaluate.run import EvalConfig, judges_or_own, prepare
 
 NOT_THE_SAME = {"seconds", "episode_seconds", "resumed", "date", "command", "spending"}
 """What a clock or a kill may change; the rest of a result may not."""
@@ -90,18 +89,6 @@ def test_another_run_is_not_mixed_in(tmp_path: Path, changes: dict, told: str) -
         directory.begin(was.about.model_copy(update=changes), questions(3), 1, "c")
 
 
-def test_what_was_asked_for_by_mistake_binds_nobody_before_the_first_attempt(tmp_path: Path) -> None:
-    directory = RunLog(tmp_path / "run")
-    wrong, right = (About(benchmark=key, questions=1, questions_sha256=key, seed=0) for key in ("gaia", "jsonl"))
-    directory.root.mkdir()
-    directory.begin(wrong, questions(1), 4, "by mistake")
-    again = directory.begin(right, questions(1), 1, "as meant")
-    assert (again.about, again.attempts, again.commands, again.round) == (right, 1, ("as meant",), 1)
-    directory.run.table(EPISODES).put("q0-0", "2026-01-01")
-    with pytest.raises(UserError, match="begun with something else"):
-        directory.begin(wrong, questions(1), 1, "c")
-
-
 def test_a_directory_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("mine")
     about = About(benchmark="jsonl", questions=1, questions_sha256="", seed=0)
@@ -129,13 +116,13 @@ def test_which_questions_and_which_judge(tmp_path: Path) -> None:
     )
     own = get_benchmark("jsonl")
     loaded = load_benchmark(own, tmp_path / "own.jsonl", Options())
-    first = prepare(loaded, 4)
-    drawn, again = (prepare(loaded, 4, 5) for _ in range(2))
+    first = prepare(loaded, EvalConfig(limit=4))
+    drawn, again = (prepare(loaded, EvalConfig(limit=4, sample_seed=5)) for _ in range(2))
     assert [one.text for one in first[1]] == [f"What is number {i}?" for i in range(4)]
     assert drawn == again != first and drawn[0].chosen == "4 by seed 5"
-    assert prepare(loaded, 99)[0].chosen == "all"
+    assert prepare(loaded, EvalConfig(limit=99))[0].chosen == "all"
     with pytest.raises(UserError, match="sample_seed draws a sample"):
-        prepare(loaded, None, 5)
+        prepare(loaded, EvalConfig(sample_seed=5))
     with pytest.raises(UserError, match=r"BrowseComp is scored by a model .*: name one with --judge"):
         judges_or_own(get_benchmark("browsecomp"), [])
     assert judges_or_own(get_benchmark("gaia"), []) == ("gaia",)

@@ -31,7 +31,7 @@ from sanderling.evaluate.reports.compare import compared, open_runs
 from sanderling.evaluate.reports.page import markdown
 from sanderling.evaluate.reports.tables import tables
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.run import Evaluation, prepare, run_evaluation
+from sanderling.evaluate.run import EvalConfig, prepare, run_evaluation
 from sanderling.judge.rules import RuleJudge, exact_match
 from sanderling.policy.contract import SampleKey, ScriptedPolicy
 from sanderling.synth.questions import chain_questions
@@ -83,7 +83,7 @@ async def test_equal_words_under_two_ids_stay_apart_to_the_last_figure(tmp_path:
     rows = [{"id": "1", "question": "Which?", "answer": "x"}, {"id": "2", "question": "Which?", "answer": "y"}]
     (tmp_path / "two.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     own = get_benchmark("jsonl")
-    about, asked = prepare(load_benchmark(own, tmp_path / "two.jsonl", Options()))
+    about, asked = prepare(load_benchmark(own, tmp_path / "two.jsonl", Options()), EvalConfig())
     profile = get_profile("tiny")
 
     def reply(messages: Sequence[Message], key: SampleKey) -> str:
@@ -97,7 +97,7 @@ async def test_equal_words_under_two_ids_stay_apart_to_the_last_figure(tmp_path:
         begun = directory.begin(about, asked, 3, "c")
         with Journal(directory.root) as journal:
             judges = Judges(RuleJudge("exact", exact_match))
-            await run_evaluation(Evaluation(directory, begun, asked), agent, judges, journal)
+            await run_evaluation(directory, begun, asked, agent, judges, journal)
     counts = {one.id: (one.attempts, one.correct) for one in EvalResult.load(directory.result_file).questions}
     assert counts == {"jsonl/1": (3, 2), "jsonl/2": (3, 1)}
 

@@ -47,7 +47,6 @@ def rich(name: str, questions: int = 6, attempts: int = 4, shift: int = 0) -> Ru
                     ending,
                     prompt_tokens=100,
                     vote="x" if right else "y",
-                    mean_logprob=-float(number),
                     contaminated=read,
                     turns=1 + number,
                     model_seconds=0.1,
@@ -55,8 +54,7 @@ def rich(name: str, questions: int = 6, attempts: int = 4, shift: int = 0) -> Ru
                 )
             )
             about: dict[str, Any] = {"question": one.id, "attempt": attempt, "id": f"{one.id}-{attempt}", "ending": ending}
-            graded = {"grade": "correct" if right else "incorrect", "confidence": 10.0 + number}
-            said.append(JudgedAttempt.model_validate(about | {"correct": right, "judge": "j", "second": second} | graded))
+            said.append(JudgedAttempt.model_validate(about | {"correct": right, "judge": "j", "second": second}))
             listed.append(
                 Attempted(
                     f"{one.id}-{attempt}",
@@ -108,7 +106,7 @@ def test_every_figure_of_a_rich_page_leads_somewhere() -> None:
     page = Page(text)
     assert not page.open and len(set(page.ids)) == len(page.ids)
     assert all(link.startswith("#") and link[1:] in page.ids for link in page.links)
-    assert text.count('class="band"') == 3 * 5 + 3, "pass@k, majority, two best of k, pass^k, and pass@k of all"
+    assert text.count('class="band"') == 3 * 3 + 3, "pass@k, majority, pass^k, and pass@k of all"
     assert "<t1>" not in text and "</script><" not in text.replace("</script></body>", "")
     figures = re.findall(r"<figure>.*?</figure>", text, re.S)
     assert len(figures) > 10 and all("href=" in one for one in figures)

@@ -48,10 +48,8 @@ def result(rights: list[int], attempts: int = 4, unscored: int = 0, prefix: str 
             world="w",
             turns=3,
             calls=4,
-            searches=3,
             visits=1,
             sampled_tokens=10,
-            context_tokens=20,
             seconds=0.1,
         )
         for i, (question, right) in enumerate(zip(questions, rights, strict=True))

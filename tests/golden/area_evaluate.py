@@ -22,8 +22,19 @@ from typer.testing import CliRunner
 from sanderling.cli.main import build_app
 from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
 from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
-from sanderling.evaluate.of_k import attempts_error, average_at_k, clustered_error, majority, pass_at_k, pass_hat_k, tries
-from sanderling.evaluate.statistics import bootstrap_interval, holm, mean_interval, paired_difference, wilson_interval
+from sanderling.evaluate.statistics import (
+    all_right,
+    any_right,
+    attempts_error,
+    average_bounds,
+    bootstrap_interval,
+    clustered_error,
+    holm,
+    majority,
+    mean_interval,
+    paired_difference,
+    wilson_interval,
+)
 from sanderling.runs.jsonl import write_trajectories
 
 TOLERANCE = 1e-6  # resampled sums are in single precision, which processors round otherwise
@@ -82,6 +93,7 @@ def result_of(run: Path, *, timed: bool, server: str = "") -> Any:
     if timed:
         found["spending"] = {name: value for name, value in found["spending"].items() if not name.startswith("seconds")}
     questions = found.pop("questions")
+    found |= dict.fromkeys(("grades", "mean_context_tokens", "recorded", "score", "sets"))  # figures that are gone
     return found | {"questions": [f"{q['id']} {q['correct']}/{q['scored']}/{q['attempts']} {q['groups']}" for q in questions]}
 
 
@@ -284,7 +296,7 @@ def run(scratch: Path) -> Iterator[tuple[str, Any]]:
     """``eval run`` over a world of three pages, and once more, when nothing is left to do."""
     pages = [{"url": f"https://r.example/{name}", "title": name, "text": text} for name, text in PAGES.items()]
     (scratch / "pages.jsonl").write_text("".join(json.dumps(page) + "\n" for page in pages), encoding="utf-8")
-    yield "world", call(scratch, "world", "build", "jsonl", scratch / "pages.jsonl", "--out", scratch / "world")["exit"]
+    yield "world", call(scratch, "world", "build", "from", scratch / "pages.jsonl", "--out", scratch / "world")["exit"]
     answers = {"Aare": "288 km", "Birs": "75,000 m", "Clyde": "177 km"}
     (scratch / "rivers.csv").write_text(
         "question,answer\n" + "".join(f'"How long is the {name}?","{said}"\n' for name, said in answers.items())
@@ -333,6 +345,12 @@ def figures(found: Any) -> list[Any]:
     return [figures(one) if isinstance(one, tuple) else None if one != one else one for one in values]
 
 
+def mean_of(each: np.ndarray) -> list[Any]:
+    """The mean over the questions that have a value, how many have, and how many have none."""
+    kept = each[np.isfinite(each)]
+    return [float(kept.mean()) if kept.size else None, int(kept.size), int(each.size - kept.size)]
+
+
 def statistics() -> Iterator[tuple[str, Any]]:
     dice = np.random.default_rng(11)
     for number in range(8):
@@ -340,18 +358,17 @@ def statistics() -> Iterator[tuple[str, Any]]:
         made = np.full(questions, most)
         scored = dice.integers(0 if number % 2 else most, most + 1, questions)
         correct = dice.binomial(scored, dice.random(questions) if number != 6 else np.ones(questions))
-        each = [figures(of(scored, correct, k)) for of in (pass_at_k, pass_hat_k) for k in (1, 2, most)]
+        each = [mean_of(of(scored, correct, k)[:, -1]) for of in (any_right, all_right) for k in (1, 2, most)]
         errors = [None if np.isnan(one) else one for one in (clustered_error(scored, correct), attempts_error(scored, correct))]
-        yield f"counts {number}", [each, figures(average_at_k(made, scored, correct)), errors]
+        average, *counts = mean_of(any_right(scored, correct, 1)[:, 0])
+        yield f"counts {number}", [each, [average, figures(average_bounds(made, scored, correct)), *counts], errors]
         share = np.divide(correct, scored, out=np.full(questions, np.nan), where=scored > 0)
         other = np.clip(np.round(share + dice.choice([0, 0, 0.25, -0.5], questions), 2), 0, 1)
         yield f"intervals {number}", [figures(bootstrap_interval(share, seed=number)), figures(mean_interval(share, seed=3))]
         if np.isfinite(share * other).any():
             yield f"paired {number}", figures(paired_difference(share, other, seed=number))
-        votes = [
-            tries([bool(x) for x in dice.random(n) < 0.5], [str(x) for x in dice.integers(0, 3, n)]) for n in scored.tolist()
-        ]
-        table = majority(votes, [1, 2, 4], seed=number)
+        votes = [([bool(x) for x in dice.random(n) < 0.5], [str(x) for x in dice.integers(0, 3, n)]) for n in scored.tolist()]
+        table = np.stack([majority(right, answers, [1, 2, 4], seed=number) for right, answers in votes])
         yield f"majority {number}", [None if np.isnan(x) else round(float(x), 12) for x in np.nanmean(table, axis=0)]
     yield "wilson", [figures(wilson_interval(s, n)) for s, n in ((0, 0), (0, 9), (9, 9), (3, 7), (50, 1000))]
     yield "holm", [holm([0.01, 0.04, 0.03, 0.2]), holm([]), holm([0.9, 0.9])]

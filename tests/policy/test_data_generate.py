@@ -19,7 +19,6 @@ from sanderling.core.types import Ending, FixedClock
 from sanderling.data.questions import write_questions
 from sanderling.evaluate.attempts import Made, Watch
 from sanderling.evaluate.episodes import Episode
-from sanderling.evaluate.judging import Retry
 from sanderling.judge.rules import rule_judge
 from sanderling.judge.verdict import META_KEY
 from sanderling.policy.budget import Ledger, MeteredPolicy
@@ -70,7 +69,7 @@ def agent_at(url: str, ledger: Ledger | None = None, pages: list[Page] | None = 
 
 async def run(out: Path, teach: Agent, **options) -> Made:
     with Journal(out.with_suffix(".journal")) as journal:
-        settings = {"retry": Retry(times=0), "judge": rule_judge("exact"), "questions": QUESTIONS, "attempts": 2, **options}
+        settings = {"pauses": (), "judge": rule_judge("exact"), "questions": QUESTIONS, "attempts": 2, **options}
         return await generate(out=out, agent=teach, journal=journal, **settings)
 
 

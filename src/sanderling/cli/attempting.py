@@ -4,7 +4,6 @@ The first Ctrl-C stops the episodes under way and keeps their turns; a second on
 """
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -32,7 +31,6 @@ Work = Callable[[Watch | None, asyncio.Event], Awaitable[Made]]  # gets what wat
 
 def live_run(
     attempts: int,
-    concurrency: int,
     about: str,
     spending: Spending,
     work: Work,
@@ -41,7 +39,7 @@ def live_run(
 ) -> Made:
     """Let ``work`` make so many attempts under a live view."""
     console = Console(stderr=True)
-    live = Live(attempts, concurrency, time.monotonic) if progress else None
+    live = Live(attempts) if progress else None
 
     async def run() -> Made:
         with stop_on_interrupt() as stop:
@@ -63,7 +61,6 @@ def generated(config: GenerateConfig, about: str, *, progress: bool) -> int:
     spending = Spending(beside(config.out), config.budget)
     made = live_run(
         total,
-        config.agent.concurrency,
         about,
         spending,
         lambda watch, cancel: generate_file(config, spending, watch=watch, cancel=cancel),

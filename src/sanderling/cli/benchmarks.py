@@ -201,7 +201,7 @@ def agree(
     directory = RunLog(run)
     about = directory.require().about
     result = EvalResult.load(directory.result_file)
-    judged = directory.verdicts(result.judged_sha256)
+    judged = directory.verdicts()
     found = comparisons(judged, result.judge, result.second_judge)
     if not found:
         raise UserError(f"{run} has one judge alone: run sanderling eval judge {run} with --second-judge, or with --verdicts.")

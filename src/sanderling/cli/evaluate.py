@@ -5,30 +5,15 @@ reached or too much could not be scored, 130 after Ctrl-C. The first Ctrl-C stop
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 from rich.text import Text
 
 from sanderling.cli import exits
-from sanderling.cli.benchmarks import (
-    BenchmarkFile,
-    Canary,
-    ColumnRoles,
-    Judging,
-    Key,
-    Second,
-    SplitName,
-    Verdicts,
-    agree,
-    check,
-    export,
-    list_,
-    score,
-)
+from sanderling.cli.benchmarks import BenchmarkFile, Judging, Key, Second, Verdicts, agree, check, export, list_, score
 from sanderling.cli.options import (
     RUN,
     Concurrency,
@@ -47,15 +32,9 @@ from sanderling.core.text import visible
 
 if TYPE_CHECKING:
     from sanderling.evaluate.attempts import Made, Watch
-    from sanderling.evaluate.benchmarks.files import Loaded
-    from sanderling.evaluate.benchmarks.table import Benchmark
     from sanderling.evaluate.guarding import GuardFacts
-    from sanderling.evaluate.judging import Judges
     from sanderling.evaluate.log import About, RunLog
     from sanderling.evaluate.result import EvalResult
-    from sanderling.evaluate.run import RejudgeConfig
-    from sanderling.judge.by_hand import ByHand
-    from sanderling.judge.verdict import Judge
     from sanderling.policy.budget import Spending
 
 app = typer.Typer(no_args_is_help=True, help="Measure agents on public benchmarks, whose files you bring.")
@@ -75,19 +54,10 @@ def run(
     world: Worlds = None,
     web: Web = None,
     judges: Judging = None,
-    second: Second = None,
-    verdicts: Verdicts = None,
     attempts: Annotated[
         int | None, typer.Option("--attempts", min=1, help="At each question; 1 by default.", rich_help_panel=RUN)
     ] = None,
-    limit: Annotated[
-        int | None,
-        typer.Option("--limit", min=1, help="The first so many questions only; all by default.", rich_help_panel=RUN),
-    ] = None,
     seed: Seed = None,
-    split: SplitName = None,
-    columns: ColumnRoles = None,
-    canary: Canary = "",
     progress: Annotated[bool, typer.Option("--progress/--no-progress", help="Show how far it is.", rich_help_panel=RUN)] = True,
     config_file: ConfigFile = None,
     sets: Set = None,
@@ -99,35 +69,37 @@ def run(
     """
     from sanderling.agent.opening import check_agent
     from sanderling.cli.attempting import live_run, tell_attempts, tell_stopped
+    from sanderling.data.questions import named_columns
+    from sanderling.evaluate.benchmarks.files import load_benchmark, remarks
+    from sanderling.evaluate.benchmarks.rows import Options
+    from sanderling.evaluate.benchmarks.table import get_benchmark
     from sanderling.evaluate.judging import why_unscored
     from sanderling.evaluate.log import RunLog
     from sanderling.evaluate.run import EvalConfig, run_benchmark
-    from sanderling.judge.by_hand import ByHand
     from sanderling.policy.budget import Spending
     from sanderling.runs.provenance import command_line
 
     given = {
         "agent.model": model, "agent.profile": profile, "agent.concurrency": concurrency, "agent.worlds": world,
-        "agent.web": web, "agent.seed": seed, "judging.judges": judges, "judging.second": second,
-        "attempts": attempts, "limit": limit, "split": split, "columns": columns,
+        "agent.web": web, "agent.seed": seed, "judging.judges": judges, "attempts": attempts,
     }  # fmt: skip
-    config = settings(EvalConfig, config_file, sets, given)
-    benchmark, loaded = _load(key, file, config.split, config.columns, canary)
+    config, benchmark = settings(EvalConfig, config_file, sets, given), get_benchmark(key)
+    options = Options(split=config.split, columns=named_columns(config.columns), canary=config.canary)
+    loaded = load_benchmark(benchmark, file, options)
     check_agent(config.agent, loaded.questions)
-    _show_file(benchmark, loaded)
+    show(*map(_warning, remarks(benchmark, loaded)))
     log, spending = RunLog(out), Spending(out, config.budget, private=loaded.private)
     with log.exclusive():
         total = min(config.limit or len(loaded.questions), len(loaded.questions)) * config.attempts
 
         async def work(watch: "Watch | None", cancel: asyncio.Event) -> "Made":
-            heard = {"watch": watch, "cancel": cancel, "verdicts": verdicts, "command": command_line()}
+            heard = {"watch": watch, "cancel": cancel, "command": command_line()}
             return await run_benchmark(benchmark, loaded, config, log, spending, **heard)
 
         title = loaded.path_name if benchmark.key == "jsonl" else benchmark.title  # which stands for any file
-        made = live_run(total, config.agent.concurrency, title, spending, work, progress=progress)
+        made = live_run(total, title, spending, work, progress=progress)
         tell_attempts(made, total, out, spending)
         _show_guard(log.require().about.guard, log.guard_file)
-        _show_unused(log, log.by_hand() if verdicts is None else ByHand.read(verdicts))
         if made.stopped:
             raise typer.Exit(tell_stopped(made))
         result = show_result(log)
@@ -146,7 +118,7 @@ def judge(
     second: Second = None,
     verdicts: Verdicts = None,
     scores: Annotated[
-        Path | None, typer.Option("--scores", help="Scores of attempts for the best of k: a CSV file id,score[,name].")
+        Path | None, typer.Option("--scores", help="Scores of attempts for the best of k: a CSV file id,score.")
     ] = None,
     price: Annotated[
         str | None, typer.Option("--price", help="What the agent's tokens cost per million, as PROMPT,SAMPLED.")
@@ -159,65 +131,41 @@ def judge(
     Without a judge its figures are made anew by what was said before, with other prices or scores. What a judge has said of the
     same answer before is not asked again. Killed or stopped, the same command goes on.
     """
+    from sanderling.core.asking import BudgetSpentError
     from sanderling.evaluate.benchmarks.table import get_benchmark
     from sanderling.evaluate.episodes import FAILED
-    from sanderling.evaluate.judging import by_hand_of, judges_again, read_scores
+    from sanderling.evaluate.judging import by_hand_of, read_scores, unused_by_hand
     from sanderling.evaluate.log import RunLog
-    from sanderling.evaluate.run import RejudgeConfig
+    from sanderling.evaluate.run import RejudgeConfig, rejudge
     from sanderling.policy.budget import Spending, read_prices
+    from sanderling.runs.provenance import command_line
 
     config = settings(RejudgeConfig, config_file, sets, {"judging.judges": judges, "judging.second": second})
     log = RunLog(run)
     about = log.require().about
     benchmark = get_benchmark(about.benchmark) if about.benchmark else None  # others' records may come without
     spending = Spending(run, config.budget, private=about.private)
-    with log.exclusive():
+    with log.exclusive(), Console(stderr=True).status("judging") as status:
         told = read_prices([price], 1)[0] if price is not None else None
         by_hand = by_hand_of(log, verdicts)
         if scores is not None:
-            log.keep_scores(read_scores(scores, {one.id: one.key for one in log.episodes()}))
+            log.keep_scores({scores.stem: read_scores(scores, {one.id for one in log.episodes()})})
         if told is not None:
             log.price(told)
-        _rejudge(log, benchmark, config, spending, lambda first, other: judges_again(log, first, other, by_hand))
-        result = show_result(log)
-        _show_unused(log, by_hand)
-        failed = sum(one.code in FAILED for one in log.verdicts()) if config.judging.judges else 0
+        how = {"anew": True, "command": command_line(), "on_judged": lambda count: status.update(f"{count:,} judged")}
+        try:
+            asyncio.run(rejudge(log, benchmark, config, spending, by_hand, **how))
+        except BudgetSpentError as error:
+            show(f"{error} What there was before stays as it is; the same command goes on.")
+            raise typer.Exit(exits.UNFINISHED) from None
+    result = show_result(log)
+    if unused := unused_by_hand(log, by_hand):
+        show(f"{len(unused):,} lines of --verdicts are about no attempt (such as {', '.join(unused[:3])}).")
+    failed = sum(one.code in FAILED for one in log.verdicts()) if config.judging.judges else 0
     if failed:
         show(f"{failed:,} answers have no verdict: the same command asks for them once more.")
     show_where(log, spending)
     end(result)
-
-
-def _rejudge(
-    log: "RunLog",
-    benchmark: "Benchmark | None",
-    config: "RejudgeConfig",
-    spending: "Spending",
-    chosen: "Callable[[Judge | None, Judge | None], Judges]",
-) -> None:
-    """The figures of a finished run by those whom ``chosen`` makes of the judges opened. Exits where a budget is spent."""
-    from sanderling.core.asking import BudgetSpentError
-    from sanderling.evaluate.run import rejudge
-    from sanderling.runs.provenance import command_line
-
-    try:
-        with _counting() as count:
-            asyncio.run(rejudge(log, benchmark, config, spending, chosen, command=command_line(), on_judged=count))
-    except BudgetSpentError as error:
-        show(f"{error} What there was before stays as it is; the same command goes on.")
-        raise typer.Exit(exits.UNFINISHED) from None
-
-
-@contextmanager
-def _counting() -> Iterator[Callable[[int], None]]:
-    """A line that counts what is judged; Ctrl-C ends it and the command."""
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("judging", total=None)
-        yield lambda count: bar.update(task, description=f"{count:,} judged")
 
 
 @app.command()
@@ -231,8 +179,6 @@ def report(
     show_texts: Annotated[bool, typer.Option("--show-texts", help="Show texts of private benchmarks too.")] = False,
 ) -> None:
     """Compare runs: averages with error bars, paired differences, curves over attempts, groups, endings, costs."""
-    from rich.console import Console
-
     from sanderling.evaluate.reports.compare import compared, open_runs
     from sanderling.evaluate.reports.page import html, markdown
     from sanderling.evaluate.reports.tables import terminal
@@ -255,23 +201,6 @@ def report(
 # What is printed ----------------------------------------------------------------------------------------------------------
 
 
-def _load(key: str, file: Path, split: str, columns: str, canary: str) -> "tuple[Benchmark, Loaded]":
-    from sanderling.data.questions import named_columns
-    from sanderling.evaluate.benchmarks.files import load_benchmark
-    from sanderling.evaluate.benchmarks.rows import Options
-    from sanderling.evaluate.benchmarks.table import get_benchmark
-
-    benchmark = get_benchmark(key)
-    return benchmark, load_benchmark(benchmark, file, Options(split=split, columns=named_columns(columns), canary=canary))
-
-
-def _show_file(benchmark: "Benchmark", loaded: "Loaded") -> None:
-    """What was left out of the file, and what to look at before a run is paid for."""
-    from sanderling.evaluate.benchmarks.files import remarks
-
-    show(*map(_warning, remarks(benchmark, loaded)))
-
-
 def _show_guard(facts: "GuardFacts", log: Path) -> None:
     """One line: what was hidden from the agent."""
     from sanderling.evaluate.guarding import guard_counts
@@ -285,17 +214,10 @@ def _show_guard(facts: "GuardFacts", log: Path) -> None:
     parts = ", ".join(f"{counts.kinds[kind]:,} {how}" for how, kind in kinds.items())
     content = "" if facts.verbatim else " (this benchmark's questions are not looked for in pages)"
     show(
-        f"Guard: {counts.hidden:,} results and pages hidden ({parts}) from {counts.attempts:,} attempts; "
-        f"{counts.kinds[GuardKind.REPORTED]:,} quote a question in part, and were shown{content}."
+        f"Guard: {sum(counts.kinds[kind] for kind in kinds.values()):,} results and pages hidden ({parts}) from "
+        f"{len(counts.hidden_from):,} attempts; {counts.kinds[GuardKind.REPORTED]:,} quote a question in part, and were "
+        f"shown{content}."
     )
-
-
-def _show_unused(log: "RunLog", by_hand: "ByHand") -> None:
-    """Lines of a person's verdicts that are about nothing here: most likely they are mistyped."""
-    from sanderling.evaluate.judging import unused_by_hand
-
-    if unused := unused_by_hand(log, by_hand):
-        show(f"{len(unused):,} lines of --verdicts are about no attempt (such as {', '.join(unused[:3])}).")
 
 
 def show_peers(about: "About", result: "EvalResult") -> None:
@@ -320,17 +242,12 @@ def show_where(log: "RunLog", spending: "Spending") -> None:
     show(f"{log.result_file} has all figures, {log.database} every verdict.")
 
 
-def _load_result(log: "RunLog") -> "EvalResult":
-    from sanderling.evaluate.result import EvalResult
-
-    return EvalResult.load(log.result_file)
-
-
 def show_result(log: "RunLog") -> "EvalResult":
     """The figures of a run, printed."""
     from sanderling.evaluate.reports.tables import result_shown
+    from sanderling.evaluate.result import EvalResult
 
-    result = _load_result(log)
+    result = EvalResult.load(log.result_file)
     show(*result_shown(result))
     return result
 

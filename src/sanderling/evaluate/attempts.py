@@ -2,20 +2,19 @@
 
 What an evaluation, the making of trajectories and the measuring of difficulty share. There is no agent loop here: a *rollout*
 is the one loop, handed in. An attempt is stored the moment it is judged, so a run that is killed at any moment goes on with the
-same call and repeats nothing that was finished; episodes under way go on, too, where the rollout keeps a journal. An attempt
-that ends in an outage is tried again a few times, then stored as unscored; the next run (or, where rounds are counted, the next
-*round*) tries it once more. When only the judge fails, the attempt is stored without a verdict and the next run judges it
-without repeating it; so does a question whose accepted answers were mended. Once a budget is spent, somebody cancels, or the
-model is out of reach in attempt after attempt, nothing more is begun.
+same call and repeats nothing that was finished. An attempt that ends in an outage is tried again a few times, then stored as
+unscored; the next run (or, where rounds are counted, the next *round*) tries it once more. When only the judge fails, the
+attempt is stored without a verdict and the next run judges it without repeating it; so does a question whose accepted answers
+were mended. Once a budget is spent, somebody cancels, or the model is out of reach in attempt after attempt, nothing more is
+begun.
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sanderling.agent.agent import Agent, Silence
 from sanderling.agent.events import Event
@@ -25,7 +24,6 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Ending
 from sanderling.evaluate.episodes import ROUND, Episode, Key, asked_digest
-from sanderling.evaluate.judging import PATIENT, Retry
 from sanderling.evaluate.log import AttemptStore
 from sanderling.judge.verdict import META_KEY, Judge, patiently_rule_on, recorded
 from sanderling.policy.contract import PolicyOutageError
@@ -33,13 +31,12 @@ from sanderling.tools.contract import ToolOutageError
 
 Rollout = Callable[[Question, int], Awaitable[Trajectory]]
 """``(question, attempt) -> trajectory``; its ``seeds.attempt`` is the attempt."""
+PAUSES = (1.0, 2.0)
+"""Seconds before an outage of the tools, the model or the judge is tried once more."""
 
 
 class Watch:
-    """What whoever watches a run hears while it happens; does nothing: override what is wanted.
-
-    Everything is called on the event loop, once an event, so it has to be quick.
-    """
+    """What whoever watches a run hears while it happens, on the event loop; does nothing: override what is wanted."""
 
     def resumed(self, episodes: Iterable[Episode]) -> None:
         """Attempts that earlier runs had finished; before anything is begun."""
@@ -48,7 +45,7 @@ class Watch:
         """An attempt has a place among those under way."""
 
     def heard(self, key: Key, event: Event) -> None:
-        """What the agent does; of a turn that a journal remembers once more. No text."""
+        """What the agent does. No text."""
 
     def waits(self, key: Key, why: str, pause_s: float) -> None:
         """An attempt met an outage, and is tried again after the pause."""
@@ -84,34 +81,34 @@ class Counting(Watch):
 
     def resumed(self, episodes: Iterable[Episode]) -> None:
         self._counts.update(episode.correct for episode in episodes)
-        self._report()
-
-    def ended(self, episode: Episode) -> None:
-        self._counts[episode.correct] += 1
-        self._report()
-
-    def _report(self) -> None:
         right, wrong = self._counts[True], self._counts[False]
         self._tell(Progress(self._counts.total(), self._total, right + wrong, right))
+
+    def ended(self, episode: Episode) -> None:
+        self.resumed([episode])
 
 
 @dataclass(frozen=True)
 class Attempts:
-    """What is to be attempted."""
+    """What is to be attempted, in which order: every question once, then twice, so that a spent budget leaves an average."""
 
     questions: Sequence[Question]
     each: int
     seed: int  # ``seeds.run`` of every episode
     round: int | None = None  # outages of this round are not tried again; None: every run tries them
     unjudged: bool = False  # questions without accepted answers are attempted as well, and never scored
-    together: bool = False
-    """All attempts at a question next to each other, so that a policy in this process computes once what they begin with.
-
-    False: every question once, then twice, so that what a spent budget or a stop leaves is an average over all questions.
-    """
+    together: bool = False  # all attempts at a question in a row: a policy in this process computes once what they begin with
 
     def order(self) -> list[tuple[Question, int]]:
-        """Questions and attempts as they are begun."""
+        """Questions and attempts as they are begun. Raises UserError."""
+        if not self.questions:
+            raise UserError("There are no questions to attempt: give a file with at least one.")
+        ids = Counter(question.id for question in self.questions)
+        if (id := max(ids, key=lambda id: ids[id])) and ids[id] > 1:
+            raise UserError(f"Two questions have the id {id!r}: give each its own.")
+        silent = next((question.id for question in self.questions if not question.answers), None)
+        if silent is not None and not self.unjudged:
+            raise UserError(f"Question {silent!r} has no accepted answer: add one, or leave the question out.")
         if self.together:
             return [(question, attempt) for question in self.questions for attempt in range(self.each)]
         return [(question, attempt) for attempt in range(self.each) for question in self.questions]
@@ -145,9 +142,6 @@ def rollout_of(
     return rollout
 
 
-# Making attempts ----------------------------------------------------------------------------------------------------------
-
-
 async def make_attempts(
     wanted: Attempts,
     rollout: Rollout,
@@ -155,7 +149,7 @@ async def make_attempts(
     store: AttemptStore,
     *,
     concurrency: int = 8,
-    retry: Retry = PATIENT,
+    pauses: Sequence[float] = PAUSES,
     on_stored: Callable[[Episode], None] | None = None,
     watch: Watch | None = None,
     cancel: asyncio.Event | None = None,
@@ -166,51 +160,40 @@ async def make_attempts(
     run at once. A cancelled episode is not stored: it is still to be made. Raises UserError for questions without accepted
     answers, repeated ids, or a store that holds another run; other exceptions of ``rollout`` propagate.
     """
-    _check(wanted)
-    with ThreadPoolExecutor(1, "writer") as writer:
-        silence = Silence(concurrency)
-        run = _Making(wanted, rollout, judge, store, retry, on_stored, watch or Watch(), cancel, silence, writer)
-        return await run.made(concurrency)
+    making = _Making(wanted, rollout, judge, store, pauses, watch or Watch(), Silence(concurrency))
+    making.on_stored, making.cancel = on_stored, cancel
+    return await making.made(concurrency)
 
 
-def _check(wanted: Attempts) -> None:
-    if not wanted.questions:
-        raise UserError("There are no questions to attempt: give a file with at least one.")
-    if wanted.each < 1:
-        raise UserError(f"{wanted.each} attempts were asked for: give at least 1.")
-    seen: set[str] = set()
-    for question in wanted.questions:
-        if question.id in seen:
-            raise UserError(f"Two questions have the id {question.id!r}: give each its own.")
-        if not question.answers and not wanted.unjudged:
-            raise UserError(f"Question {question.id!r} has no accepted answer: add one, or leave the question out.")
-        seen.add(question.id)
-
-
-@dataclass
 class _Making:
     """What attempts at the same time share, and what has come of them so far."""
 
-    wanted: Attempts
-    rollout: Rollout
-    judge: Judge
-    store: AttemptStore
-    retry: Retry
-    on_stored: Callable[[Episode], None] | None
-    watch: Watch
-    cancel: asyncio.Event | None
-    silence: Silence
-    writer: ThreadPoolExecutor  # encoding and flushing a long record would hold up every other episode
-    episodes: dict[Key, Episode] = field(default_factory=dict)
-    unjudged: dict[Key, Episode] = field(default_factory=dict)
-    stops: list[str] = field(default_factory=list)
+    on_stored: Callable[[Episode], None] | None = None
+    cancel: asyncio.Event | None = None
+
+    def __init__(
+        self,
+        wanted: Attempts,
+        rollout: Rollout,
+        judge: Judge,
+        store: AttemptStore,
+        pauses: Sequence[float],
+        watch: Watch,
+        silence: Silence,
+    ) -> None:
+        self.wanted, self.rollout, self.judge, self.store = wanted, rollout, judge, store
+        self.pauses, self.watch, self.silence = pauses, watch, silence
+        self.asked = {question.id: question for question in wanted.questions}
+        self.episodes: dict[Key, Episode] = {}
+        self.unjudged: dict[Key, Episode] = {}
+        self.stops: list[str] = []
+        self.writing = asyncio.Lock()
 
     async def made(self, concurrency: int) -> Made:
         """Attempt what the store does not hold."""
-        settled = self._read()
-        asked = {question.id: question for question in self.wanted.questions}
-        self.watch.resumed([self._take(one, asked[one.question]) for one in settled.values()])
-        pending = [(question, attempt) for question, attempt in self.wanted.order() if (question.id, attempt) not in settled]
+        order, settled = self.wanted.order(), self._read()
+        self.watch.resumed([self._take(one) for one in settled.values()])
+        pending = [(question, attempt) for question, attempt in order if (question.id, attempt) not in settled]
         queue = iter(pending)
         try:  # the first failure stops the others and is raised as itself
             async with asyncio.TaskGroup() as group:
@@ -220,7 +203,7 @@ class _Making:
             raise failures.exceptions[0] from None
         if self._cancelled:
             self.stops.append("It was stopped.")
-        stopped = self.stops[0] if self.stops and len(self.episodes) < len(asked) * self.wanted.each else ""
+        stopped = self.stops[0] if self.stops and len(self.episodes) < len(order) else ""
         return Made(self.episodes, len(settled), stopped, self._cancelled)
 
     @property
@@ -229,11 +212,10 @@ class _Making:
 
     def _read(self) -> dict[Key, Episode]:
         """What an earlier run settled; those that it left without a verdict are kept apart, and other outages tried again."""
-        asked = {question.id: question for question in self.wanted.questions}
-        digests = {id: asked_digest(question) for id, question in asked.items()}
+        digests = {id: asked_digest(question) for id, question in self.asked.items()}
         settled: dict[Key, Episode] = {}
         for one in self.store.episodes():
-            if one.question not in asked or one.attempt >= self.wanted.each:
+            if one.question not in self.asked or one.attempt >= self.wanted.each:
                 continue
             if one.asked != digests[one.question] or one.seed != self.wanted.seed:
                 raise UserError(f"The store already holds another run of question {one.question!r}: choose another store.")
@@ -244,15 +226,15 @@ class _Making:
             if one.ending is None or not one.ending.scored:
                 if one.ending is not None and self.wanted.round is not None and one.round == self.wanted.round:
                     settled[one.key] = one
-            elif one.ruling(self.judge.name, asked[one.question]) is None:
+            elif one.ruling(self.judge.name, self.asked[one.question]) is None:
                 self.unjudged[one.key] = one
             else:
                 settled[one.key] = one
         return settled
 
-    def _take(self, episode: Episode, question: Question) -> Episode:
+    def _take(self, episode: Episode) -> Episode:
         """Take in what the store holds of an attempt."""
-        correct = episode.ruling(self.judge.name, question) if episode.can_be_judged else None
+        correct = episode.ruling(self.judge.name, self.asked[episode.question]) if episode.can_be_judged else None
         self.episodes[episode.key] = found = replace(episode, correct=correct)
         return found
 
@@ -266,7 +248,7 @@ class _Making:
                 if (episode := await self._stored(question, attempt)) is not None:
                     if self.on_stored is not None:
                         self.on_stored(episode)
-                    self.watch.ended(self._take(episode, question))
+                    self.watch.ended(self._take(episode))
             except BudgetSpentError as error:
                 self.stops.append(str(error))
             finally:
@@ -275,51 +257,38 @@ class _Making:
     async def _stored(self, question: Question, attempt: int) -> Episode | None:
         """Make an attempt, or only judge it where it was made before, and store it; None: it was cancelled."""
         if (known := self.unjudged.get((question.id, attempt))) is not None:
-            verdict = await patiently_rule_on(known.case(question), self.judge, self.retry.pauses())
-            said = recorded(verdict, self.judge.name, self.judge.places)
-            return await self._write(self.store.judged, known, question, said)
-        trajectory = await self._attempt(question, attempt)
-        if trajectory.ending is Ending.CANCELLED and self._cancelled:
-            return None
-        if why := self.silence.after(trajectory):
-            self.stops.append(why)
-        self._check_model(trajectory.model)
-        meta = {**trajectory.meta}
-        if trajectory.ending is not None and trajectory.ending.scored:
-            verdict = await patiently_rule_on(trajectory, self.judge, self.retry.pauses())
-            meta[META_KEY] = recorded(verdict, self.judge.name, self.judge.places)
-        if self.wanted.round is not None:
-            meta[ROUND] = self.wanted.round
-        return await self._write(self.store.append, trajectory.model_copy(update={"meta": meta}))
-
-    async def _write(self, write: Callable[..., Episode], *what: object) -> Episode:
-        return await asyncio.get_running_loop().run_in_executor(self.writer, write, *what)
-
-    async def _attempt(self, question: Question, attempt: int) -> Trajectory:
-        """One episode, tried again after outages; the last outage is returned as it is. Cancellation is never retried."""
+            return await self._write(self.store.judged, known, question, await self._verdict(known.case(question)))
         trajectory = await self._once(question, attempt)
-        for pause in self.retry.pauses():
+        for pause in self.pauses:
             if trajectory.ending not in (Ending.TOOL_OUTAGE, Ending.POLICY_OUTAGE):
                 break
             self.watch.waits((question.id, attempt), trajectory.detail, pause)
             await asyncio.sleep(pause)
             trajectory = await self._once(question, attempt)
-        return trajectory
+        if trajectory.ending is Ending.CANCELLED and self._cancelled:
+            return None
+        if why := self.silence.after(trajectory):
+            self.stops.append(why)
+        meta = {**trajectory.meta}
+        if trajectory.ending is not None and trajectory.ending.scored:
+            meta[META_KEY] = await self._verdict(trajectory)
+        if self.wanted.round is not None:
+            meta[ROUND] = self.wanted.round
+        return await self._write(self.store.append, trajectory.model_copy(update={"meta": meta}))
+
+    async def _verdict(self, trajectory: Trajectory) -> dict[str, Any]:
+        verdict = await patiently_rule_on(trajectory, self.judge, self.pauses)
+        return recorded(verdict, self.judge.name, self.judge.places)
+
+    async def _write(self, write: Callable[..., Episode], *what: object) -> Episode:
+        async with self.writing:  # in a thread: encoding and flushing a long record would hold up every other episode
+            return await asyncio.to_thread(write, *what)
 
     async def _once(self, question: Question, attempt: int) -> Trajectory:
-        seeds = Seeds(run=self.wanted.seed, attempt=attempt)
         try:
-            trajectory = await self.rollout(question, attempt)
+            return await self.rollout(question, attempt)
         except (PolicyOutageError, ToolOutageError) as error:  # before the episode could begin
             ending = Ending.POLICY_OUTAGE if isinstance(error, PolicyOutageError) else Ending.TOOL_OUTAGE
+            seeds = Seeds(run=self.wanted.seed, attempt=attempt)
             told = {"id": f"{question.id}-{attempt}", "question": question, "seeds": seeds, "detail": str(error)}
             return Trajectory(nodes=(), leaf=None, ending=ending, **told)
-        found = (trajectory.question.id, trajectory.seeds.run, trajectory.seeds.attempt)
-        if found != (question.id, seeds.run, seeds.attempt):
-            raise ValueError(f"the rollout of question {question.id!r} with {seeds} returned the trajectory of {found}")
-        return trajectory
-
-    def _check_model(self, model: str) -> None:
-        other = next((one.model for one in self.episodes.values() if one.model), "")
-        if other and model and model != other:
-            raise UserError(f"The store holds episodes of the model {other!r}, not {model!r}: choose another store.")

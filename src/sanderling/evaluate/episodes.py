@@ -14,7 +14,7 @@ from pydantic import Field
 
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
-from sanderling.core.record import Node, NodeKind, Question, Seeds, Trajectory, encode_record
+from sanderling.core.record import NodeKind, Question, Seeds, Trajectory, encode_record
 from sanderling.core.types import Ending
 from sanderling.evaluate.guarding import read_its_question
 from sanderling.evaluate.result import Record
@@ -40,17 +40,14 @@ class Episode:
     world: str
     turns: int  # on the main branch; rejected attempts at a turn are not turns
     calls: int
-    searches: int
     visits: int
     sampled_tokens: int | None  # rejected attempts at a turn included; None where a server did not say
-    context_tokens: int | None  # length of the main branch; None for text-level policies
     seconds: float
     prompt_tokens: int | None = None  # sum over all that the policy was asked
     vote: str | None = None  # the answer as answers are told apart when attempts vote; None: no answer
     odd_turns: int | None = None  # turns that break the grammar; None where the profile is not known
     model_seconds: float | None = None  # None where the record does not say
     tool_seconds: float | None = None
-    mean_logprob: float | None = None  # of all tokens of the main branch's turns; None where one was not recorded
     contaminated: bool | None = None  # whether it read its question word for word; None: too short to be told
     # What going on with a run and judging it take:
     id: str = ""  # of its trajectory
@@ -86,11 +83,9 @@ class Episode:
 def episode_of(trajectory: Trajectory) -> Episode:
     """A trajectory in short, not judged yet."""
     branch = trajectory.branch() if trajectory.leaf is not None else []
-    turns = [node for node in branch if node.kind is NodeKind.TURN]
     spoken = [node for node in trajectory.nodes if node.kind is NodeKind.TURN]
     heard = [node for node in trajectory.nodes if node.kind is NodeKind.OBSERVATION]
     events = [event for node in branch for event in node.events]
-    ids = trajectory.token_ids() if branch else None
     model_seconds = sum(node.seconds for node in spoken) or None  # no clock is so quick: nobody looked at one
     meta, question = trajectory.meta, trajectory.question
     verdict, number = meta.get(META_KEY), meta.get(ROUND)
@@ -101,19 +96,16 @@ def episode_of(trajectory: Trajectory) -> Episode:
         correct=None,
         model=trajectory.model,
         world=trajectory.world,
-        turns=len(turns),
+        turns=sum(node.kind is NodeKind.TURN for node in branch),
         calls=len(events),
-        searches=sum(event.role == "search" for event in events),
         visits=sum(event.role == "visit" for event in events),
         sampled_tokens=_sum([one.sampled_tokens if one.token_ids is None else len(one.token_ids) for one in spoken]),
-        context_tokens=None if ids is None else len(ids),
         seconds=trajectory.seconds,
         prompt_tokens=_sum([node.prompt_tokens for node in spoken]),
         vote=_vote(trajectory.answer),
         odd_turns=_odd_turns(trajectory),
         model_seconds=model_seconds,
         tool_seconds=None if model_seconds is None else sum(node.seconds for node in heard),
-        mean_logprob=_mean_logprob(turns),
         contaminated=read_its_question(trajectory),
         id=trajectory.id,
         seed=trajectory.seeds.run,
@@ -147,12 +139,6 @@ def _sum(counts: list[int]) -> int | None:
     return sum(counts) if counts and all(counts) else None
 
 
-def _mean_logprob(turns: list[Node]) -> float | None:
-    found = [node.logprobs for node in turns]
-    tokens = sum(len(one) for one in found if one is not None)
-    return sum(sum(one) for one in found if one is not None) / tokens if tokens and None not in found else None
-
-
 def _vote(answer: str | None) -> str | None:
     if answer is None or not answer.strip():
         return None
@@ -180,34 +166,27 @@ class JudgedAttempt(Record):
 
     question: str
     attempt: int
-    id: str
-    """Of its trajectory."""
+    id: str  # of its trajectory
     ending: Ending | None
-    correct: bool | None
-    """None: unscored."""
+    correct: bool | None  # None: unscored
     score: float | None = None
     code: Code = Code.JUDGED
-    judge: str
-    """Whose word it is: the judge, or ``by hand``."""
+    judge: str  # whose word it is: the judge, or ``by hand``
     reason: str = ""
-    grade: str = ""
-    extracted: str | None = None
-    confidence: float | None = None
-    parts: dict[str, bool] = Field(default_factory=dict[str, bool])
-    excessive: tuple[str, ...] = ()
-    overruled: bool | None = None
-    """What the judge had said before a person did; None: it had not, or no person did."""
-    before: dict[str, Any] = Field(default_factory=dict[str, Any])
-    """That verdict whole, as `judge.verdict.recorded` gives it."""
-    second: bool | None = None
-    """The second judge's verdict; None: unscored by it, or there is none."""
+    confidence: float | None = None  # what the answer claims of itself, in percent
+    before: dict[str, Any] = Field(default_factory=dict[str, Any])  # the judge's, where a person decides
+    second: bool | None = None  # the second judge's verdict; None: unscored by it, or there is none
     second_reason: str = ""
-    published: bool | None = None
-    """What those said who made the attempt, where somebody else is the second judge; without one it stands in ``second``."""
+    published: bool | None = None  # by those who made the attempt, where somebody else is the second judge
 
     @property
     def key(self) -> Key:
         return self.question, self.attempt
+
+    @property
+    def overruled(self) -> bool | None:
+        """What the judge had said before a person did; None: it had not, or no person did."""
+        return self.before.get("correct")
 
     @property
     def by_judge(self) -> bool | None:

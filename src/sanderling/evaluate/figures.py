@@ -5,7 +5,7 @@ invalid. What nobody counted is None, never 0. All intervals come from one draw 
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, isfinite, nan
 from typing import Any
@@ -14,19 +14,8 @@ import numpy as np
 
 from sanderling.core.record import Question, question_id
 from sanderling.core.types import Ending
-from sanderling.evaluate.agreement import Verdicts, agreements, has_known_scale
-from sanderling.evaluate.episodes import Episode, JudgedAttempt, Key
-from sanderling.evaluate.of_k import (
-    ORDERS,
-    all_right,
-    any_right,
-    attempts_error,
-    average_at_k,
-    best_of,
-    clustered_error,
-    majority,
-    tries,
-)
+from sanderling.evaluate.agreement import calibration, comparisons
+from sanderling.evaluate.episodes import Episode, JudgedAttempt
 from sanderling.evaluate.result import (
     BrowseShare,
     Contamination,
@@ -37,18 +26,29 @@ from sanderling.evaluate.result import (
     GuardFigures,
     Latency,
     QuestionCounts,
-    RecordedShare,
     Spending,
 )
-from sanderling.evaluate.statistics import NO_WIDTH, FloatArray, Interval, constant_interval, intervals, resampled_ratios
+from sanderling.evaluate.statistics import (
+    NO_WIDTH,
+    ORDERS,
+    FloatArray,
+    Interval,
+    all_right,
+    any_right,
+    attempts_error,
+    average_bounds,
+    best_of,
+    clustered_error,
+    constant_interval,
+    intervals,
+    majority,
+    resampled_ratios,
+)
 from sanderling.policy.budget import Prices
 
-LOGPROB, CONFIDENCE = "mean_logprob", "confidence"
-"""Scores for the best of k that are made here: how likely the model found what it said, and what answers claim."""
 _SEED = 0
-_MANY_ATTEMPTS = 10_000
+_MANY_ATTEMPTS, _FEWER_ORDERS = 10_000, 32
 """Beyond so many attempts a majority needs fewer orders of each question's: their noise averages out."""
-_FEWER_ORDERS = 32
 _OUTAGES = frozenset({Ending.POLICY_OUTAGE, Ending.TOOL_OUTAGE, Ending.CANCELLED})
 
 
@@ -66,14 +66,13 @@ class RunInfo:
     judge: str = ""
     judging_command: str = ""
     second_judge: str = ""
-    by_hand: int = 0  # attempts that a person has judged
-    recorded: RecordedShare | None = None  # over a recorded world: how much of what was asked it holds
     uneven: bool = False  # others' run: its questions were tried as often as they were, at most the given number of times
     prices: Prices | None = None  # of the agent's tokens
     guard: GuardFigures | None = None
     looks_for_questions: bool = True  # in what was read; not where the questions were made from pages
     judged: Sequence[JudgedAttempt] = ()
-    scores: Mapping[str, Mapping[Key, float]] = field(default_factory=dict)  # further ones, for the best of several
+    by_hand: int = 0
+    scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # a user's, by name and trajectory's id
 
 
 def summarise(episodes: Iterable[Episode], questions: Sequence[Question], attempts: int, info: RunInfo) -> EvalResult:
@@ -81,27 +80,19 @@ def summarise(episodes: Iterable[Episode], questions: Sequence[Question], attemp
     rows = sorted(episodes, key=lambda episode: episode.key)
     _check_attempts(rows, questions, attempts, uneven=info.uneven)
     judged = [row for row in rows if row.correct is not None]
-    number = {question.id: place for place, question in enumerate(questions)}
     counts = _counts(rows, questions)
     scored, correct = [c.scored for c in counts], [c.correct for c in counts]
-    some, ks = any_right(scored, correct, attempts), _powers_of_two(attempts)
-    members = _members(counts)
-    taken, verdicts = _Taken(rows, number, info.prices), Verdicts(info.judged, number)
-    best = _best_of(judged, number, info, ks)
-
-    waiting, every = Estimates(), range(1, attempts + 1)
-    waiting.means("pass_at_k", dict(zip(every, some.T, strict=True)))
-    waiting.means("pass_hat_k", dict(zip(every, all_right(scored, correct, attempts).T, strict=True)))
-    for name, groups in members.items():
-        waiting.means(f"by {name}", {group: np.where(inside, some[:, 0], nan) for group, inside in groups.items()})
-    waiting.means("majority", dict(zip(ks, _majorities(judged, questions, ks).T, strict=True)))
-    for name, columns in best.items():
-        waiting.means(f"best of {name}", columns)
-    waiting.means("without", {"contaminated": _clean_share(judged, number)})
-    waiting.ratios("taken", taken.ratios())
-    waiting.means("verdicts", verdicts.means())
-    waiting.ratios("of those attempted", verdicts.ratios())
-    found = waiting.made(seed=_SEED)
+    some, members = any_right(scored, correct, attempts), _members(counts)
+    took = _Took(rows, questions, info.prices)
+    means = {
+        "pass_at_k": dict(enumerate(some.T, start=1)),
+        "pass_hat_k": dict(enumerate(all_right(scored, correct, attempts).T, start=1)),
+        **_one_out_of_k(judged, questions, attempts, info.scores),
+        **{f"by {name}": {g: np.where(of, some[:, 0], nan) for g, of in groups.items()} for name, groups in members.items()},
+        "clean": {"": _clean_share(judged, questions)},
+    }
+    found, each = estimates(means, took.ratios())
+    unscored, made = len(rows) - len(judged), len(rows)
     return EvalResult(
         **_what_made_it(rows, info),
         **_counts_and_means(rows, judged, questions),
@@ -110,72 +101,72 @@ def summarise(episodes: Iterable[Episode], questions: Sequence[Question], attemp
         pass_at_k=found["pass_at_k"],
         pass_hat_k=found["pass_hat_k"],
         majority=found["majority"],
-        best_of={name: found[f"best of {name}"] for name in best},
+        best_of={name: found[f"best of {name}"] for name in info.scores},
         clustered_error=_finite(clustered_error(scored, correct)),
         attempts_error=_finite(attempts_error(scored, correct)),
-        groups={name: _groups(found[f"by {name}"], members[name], counts) for name in members},
-        spending=taken.spending(found["taken"]),
-        cost=taken.cost(found["taken"]["cost"]),
-        guard=info.guard,
-        contamination=_contamination(rows, found["without"]["contaminated"], applies=info.looks_for_questions),
-        score=found["verdicts"].get("score"),
-        grades=verdicts.grades(found["verdicts"], found["of those attempted"]),
-        sets=verdicts.sets(found["verdicts"]),
-        confidence=verdicts.confidence(),
-        agreement=agreements(info.judged, info.judge, info.second_judge),
-        pass_at_1_bounds=average_at_k([c.attempts for c in counts], scored, correct).bounds,
-        invalid_because=_invalid(len(rows) - len(judged), len(rows), info.unscored_limit),
+        groups={name: _groups(found[f"by {name}"], groups, counts) for name, groups in members.items()},
+        spending=took.spending(each),
+        cost=took.cost(each["cost"]),
+        contamination=_contamination(rows, found["clean"][""], applies=info.looks_for_questions),
+        confidence=_confidence(info.judged),
+        agreement=tuple(one.figures for one in comparisons(info.judged, info.judge, info.second_judge)),
+        pass_at_1_bounds=average_bounds([c.attempts for c in counts], scored, correct),
+        unscored=unscored,
+        invalid_because=""
+        if unscored <= info.unscored_limit * made
+        else f"{unscored} of {made} attempts ({unscored / made:.1%}) could not be scored; more than {info.unscored_limit:.0%} "
+        "is too many.",
     )
 
 
 # Figures and their intervals ----------------------------------------------------------------------------------------------
 
 
-class Estimates:
-    """Figures by name and key, each a value per question, that wait for their intervals: one draw serves them all.
+def estimates(
+    means: Mapping[str, Mapping[Any, FloatArray]], ratios: Mapping[str, tuple[FloatArray, FloatArray]]
+) -> tuple[dict[str, dict[Any, Estimate]], dict[str, Estimate]]:
+    """Figures with their intervals, of one draw for all of them.
 
-    Example: ``waiting.means("pass_at_k", {1: shares}); waiting.made(seed=0)["pass_at_k"][1].interval``
+    ``means``: values [Q] by name and key; NaN: the figure does not rest on that question. ``ratios``: sums over sums (both
+    [Q]); a NaN above: nobody counted, and there is no figure.
+
+    Example: ``estimates({"pass_at_k": {1: shares}}, {})[0]["pass_at_k"][1].interval``
     """
-
-    def __init__(self) -> None:
-        self._names: list[str] = []
-        self._figures: list[tuple[str, Hashable, bool, FloatArray, FloatArray]] = []
-
-    def means(self, name: str, columns: Mapping[int, FloatArray] | Mapping[str, FloatArray]) -> None:
-        """Values [Q] by k or by group, of which the mean is taken; NaN: the figure does not rest on that question."""
-        self._names.append(name)
-        for key, values in columns.items():
-            known = np.isfinite(values)
-            self._figures.append((name, key, True, np.where(known, values, 0.0), known.astype(np.float64)))
-
-    def ratios(self, name: str, columns: Mapping[str, tuple[FloatArray, FloatArray]]) -> None:
-        """Sums over sums (both [Q]); a NaN above: nobody counted, and there is no figure."""
-        self._names.append(name)
-        for key, (above, below) in columns.items():
-            known = float(np.isfinite(above).all())
-            self._figures.append((name, key, False, np.nan_to_num(above) * known, below * known))
-
-    def made(self, *, seed: int) -> dict[str, dict]:
-        """All of them, by name and key."""
-        above, below = np.stack([one[3] for one in self._figures], 1), np.stack([one[4] for one in self._figures], 1)
-        drawn = intervals(resampled_ratios(above, below, seed=seed))
-        found: dict[str, dict] = {name: {} for name in self._names}
-        for (name, key, is_mean, top, bottom), interval in zip(self._figures, drawn, strict=True):
-            found[name][key] = _estimate(top, bottom, interval, is_mean=is_mean)
-        return found
+    above, below = list[FloatArray](), list[FloatArray]()
+    for values in (values for columns in means.values() for values in columns.values()):
+        known = np.isfinite(values)
+        above.append(np.where(known, values, 0.0))
+        below.append(known.astype(np.float64))
+    for top, bottom in ratios.values():
+        known = float(np.isfinite(top).all())
+        above.append(np.nan_to_num(top) * known)
+        below.append(bottom * known)
+    drawn = intervals(resampled_ratios(np.stack(above, 1), np.stack(below, 1), seed=_SEED))
+    figures = zip(above, below, drawn, strict=True)
+    of_means = {name: {key: _mean_of(*next(figures)) for key in columns} for name, columns in means.items()}
+    return of_means, {name: _ratio_of(*next(figures)) for name in ratios}
 
 
-def _estimate(above: FloatArray, below: FloatArray, interval: Interval, *, is_mean: bool) -> Estimate:
-    """A ratio rests on all questions, a mean on those that have a value."""
-    in_it = below > 0 if is_mean else np.ones(below.size, dtype=np.bool_)
-    questions = int(in_it.sum())
+def _mean_of(above: FloatArray, below: FloatArray, interval: Interval) -> Estimate:
+    """Rests on the questions that have a value."""
+    values = above[below > 0]
+    if not values.size:
+        return Estimate(value=None, interval=None, questions=0, too_few=below.size)
+    shown = constant_interval(values) or _with_spread(interval, values.size)
+    return Estimate(value=float(values.mean()), interval=shown, questions=values.size, too_few=below.size - values.size)
+
+
+def _ratio_of(above: FloatArray, below: FloatArray, interval: Interval) -> Estimate:
+    """Rests on all questions."""
     if not below.any():
         return Estimate(value=None, interval=None, questions=0, too_few=below.size)
-    certain = constant_interval(above[in_it]) if is_mean else None
-    # One question drawn again and again, or many of one value, have no spread: a point would pass for certainty.
-    tells = certain is not None or (questions > 1 and interval.high - interval.low > NO_WIDTH)
-    value, shown = float(above.sum() / below.sum()), (certain or interval) if tells else None
-    return Estimate(value=value, interval=shown, questions=questions, too_few=below.size - questions)
+    value, shown = float(above.sum() / below.sum()), _with_spread(interval, below.size)
+    return Estimate(value=value, interval=shown, questions=below.size, too_few=0)
+
+
+def _with_spread(interval: Interval, questions: int) -> Interval | None:
+    """None for one question drawn again and again, or many of one value: a point would pass for certainty."""
+    return interval if questions > 1 and interval.high - interval.low > NO_WIDTH else None
 
 
 # Counts, means and groups -------------------------------------------------------------------------------------------------
@@ -233,22 +224,22 @@ def _members(counts: Sequence[QuestionCounts]) -> dict[str, dict[str, np.ndarray
 
 
 def _groups(
-    estimates: Mapping[str, Estimate], inside: Mapping[str, np.ndarray], counts: Sequence[QuestionCounts]
+    found: Mapping[str, Estimate], members: Mapping[str, np.ndarray], counts: Sequence[QuestionCounts]
 ) -> dict[str, Group]:
-    found = {}
-    for group, estimate in estimates.items():
-        own = [one for one, is_in in zip(counts, inside[group], strict=True) if is_in]
+    groups = {}
+    for group, estimate in found.items():
+        own = [one for one, is_in in zip(counts, members[group], strict=True) if is_in]
         # Questions of other groups do not rest in this figure; they are not missing from it either.
         within = estimate.model_copy(update={"too_few": len(own) - estimate.questions})
         made, scored = sum(one.attempts for one in own), sum(one.scored for one in own)
-        found[group] = Group(pass_at_1=within, attempts=made, unscored=made - scored)
-    return found
+        groups[group] = Group(pass_at_1=within, attempts=made, unscored=made - scored)
+    return groups
 
 
 def _what_made_it(rows: Sequence[Episode], info: RunInfo) -> dict[str, Any]:
-    names = ("judge", "second_judge", "by_hand", "recorded", "command", "judging_command", "seed", "version", "date")
+    names = ("judge", "second_judge", "by_hand", "command", "judging_command", "seed", "version", "date", "seconds", "resumed")
+    found = {name: getattr(info, name) for name in (*names, "guard")}
     models, worlds = ({name for name in of if name} for of in ([row.model for row in rows], [row.world for row in rows]))
-    found = {name: getattr(info, name) for name in (*names, "seconds", "resumed")}
     return {"model": ", ".join(sorted(models)), "world": ", ".join(sorted(worlds)), **found}
 
 
@@ -257,6 +248,7 @@ def _counts_and_means(rows: Sequence[Episode], judged: Sequence[Episode], questi
     can_be_scored = {one.id for one in questions if any(answer.strip() for answer in one.answers)}
     endings = Counter(row.ending for row in rows)
     right, wrong = [row for row in judged if row.correct], [row for row in judged if not row.correct]
+    odd, turns = [row.odd_turns for row in judged], sum(row.turns for row in judged)
 
     def ended(row: Episode) -> bool:
         """Whether it came to an end that a judge can judge; others' records often do not say how."""
@@ -266,112 +258,57 @@ def _counts_and_means(rows: Sequence[Episode], judged: Sequence[Episode], questi
         found = {"right": Counter(map(of, right)), "wrong": Counter(map(of, wrong))}
         return {name: dict(sorted(counts.items())) for name, counts in found.items() if counts}
 
+    def browse(rows: Sequence[Episode]) -> float | None:
+        calls = sum(row.calls for row in rows)
+        return sum(row.visits for row in rows) / calls if calls else None
+
     return {
         "endings": {ending: n for ending in Ending if (n := endings[ending])},
-        "unscored": len(rows) - len(judged),
         "judge_outages": sum(row.correct is None and row.question in can_be_scored and ended(row) for row in rows),
         "mean_turns": _mean([row.turns for row in judged]),
         "mean_calls": _mean([row.calls for row in judged]),
-        "browse": BrowseShare(overall=_browse(judged), correct=_browse(right), wrong=_browse(wrong)),
+        "browse": BrowseShare(overall=browse(judged), correct=browse(right), wrong=browse(wrong)),
         "mean_sampled_tokens": _mean([row.sampled_tokens for row in judged]),
-        "mean_context_tokens": _mean([row.context_tokens for row in judged]),
         "turn_counts": spread(lambda row: row.turns),
         "call_counts": spread(lambda row: row.calls),
-        "format_accuracy": _format_accuracy(judged),
+        "format_accuracy": 1.0 - sum(n or 0 for n in odd) / turns if turns and None not in odd else None,
         "latency": _latency(judged, right),
         "episode_seconds": sum(row.seconds for row in rows),
     }
-
-
-def _format_accuracy(rows: Sequence[Episode]) -> float | None:
-    odd, turns = [row.odd_turns for row in rows], sum(row.turns for row in rows)
-    return 1.0 - sum(n for n in odd if n is not None) / turns if turns and None not in odd else None
-
-
-def _browse(rows: Sequence[Episode]) -> float | None:
-    calls = sum(row.calls for row in rows)
-    return sum(row.visits for row in rows) / calls if calls else None
 
 
 def _latency(judged: Sequence[Episode], right: Sequence[Episode]) -> Latency:
     seconds, of_right = [row.seconds or None for row in judged], [row.seconds or None for row in right]
     return Latency(
         mean=_mean(seconds),
-        median=_median(seconds),
+        median=_mean(seconds, np.median),
         right_mean=_mean(of_right),
-        right_median=_median(of_right),
+        right_median=_mean(of_right, np.median),
         model=_mean([row.model_seconds for row in judged]),
         tools=_mean([row.tool_seconds for row in judged]),
     )
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
+def _mean(values: Sequence[float | None], of: Callable[[Any], Any] = np.mean) -> float | None:
     """None where one of them is not known."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known and len(known) == len(values) else None
-
-
-def _median(values: Sequence[float | None]) -> float | None:
-    return None if not values or None in values else float(np.median(np.array(values, dtype=np.float64)))
+    return None if not values or None in values else float(of(np.array(values, dtype=np.float64)))
 
 
 def _finite(value: float) -> float | None:
     return value if isfinite(value) else None
 
 
-def _invalid(unscored: int, total: int, limit: float) -> str:
-    if unscored <= limit * total:
-        return ""
-    return f"{unscored} of {total} attempts ({unscored / total:.1%}) could not be scored; more than {limit:.0%} is too many."
+def _confidence(judged: Sequence[JudgedAttempt]) -> Any:
+    """None where no answer claims any."""
+    claims = [(one.confidence, one.correct) for one in judged]
+    return calibration(claims) if any(claim is not None for claim, correct in claims if correct is not None) else None
 
 
-# One answer out of several ------------------------------------------------------------------------------------------------
-
-
-def _powers_of_two(attempts: int) -> list[int]:
-    """And all attempts."""
-    return [k for k in (1, 2, 4, 8, 16, 32, 64, 128) if k < attempts] + [attempts]
-
-
-def _majorities(judged: Sequence[Episode], questions: Sequence[Question], ks: Sequence[int]) -> FloatArray:
-    by_question: dict[str, list[Episode]] = {question.id: [] for question in questions}
-    for row in judged:
-        by_question[row.question].append(row)
-    every = [tries([bool(row.correct) for row in rows], [row.vote for row in rows]) for rows in by_question.values()]
-    return majority(every, ks, seed=_SEED, orders=ORDERS if len(judged) <= _MANY_ATTEMPTS else _FEWER_ORDERS)
-
-
-def _best_of(
-    judged: Sequence[Episode], number: Mapping[str, int], info: RunInfo, ks: Sequence[int]
-) -> dict[str, dict[int, FloatArray]]:
-    """By the name of a score and by k the chance of each question, [Q], that the attempt with the highest one is right.
-
-    An attempt without an answer is chosen last; a question of which an answered attempt has no score is in no such figure.
-    """
-    at, right = [number[row.question] for row in judged], [bool(row.correct) for row in judged]
-    found = {}
-    for name, scores in _scores(judged, info).items():
-        every = [-inf if row.vote is None else scores.get(row.key, nan) for row in judged]
-        if any(map(isfinite, every)):
-            found[name] = dict(zip(ks, best_of(at, right, every, len(number), ks).T, strict=True))
-    return found
-
-
-def _scores(judged: Sequence[Episode], info: RunInfo) -> dict[str, Mapping[Key, float]]:
-    """All scores by name, higher being better."""
-    own = {row.key: row.mean_logprob for row in judged if row.mean_logprob is not None}
-    claims = {one.key: one.confidence for one in info.judged if one.confidence is not None}
-    claims = {key: claim for key, claim in claims.items() if has_known_scale(claim)}  # 0.95 may mean 95, or less than one
-    return {name: scores for name, scores in ((LOGPROB, own), (CONFIDENCE, claims)) if scores} | dict(info.scores)
-
-
-def _clean_share(judged: Sequence[Episode], number: Mapping[str, int]) -> FloatArray:
+def _clean_share(judged: Sequence[Episode], questions: Sequence[Question]) -> FloatArray:
     """The share of right ones among the attempts that did not read their question, [Q]; NaN without any."""
-    clean = [row for row in judged if not row.contaminated]
-    at = np.array([number[row.question] for row in clean], dtype=np.int64)
-    scored = np.bincount(at, minlength=len(number))
-    right = np.bincount(at, weights=[bool(row.correct) for row in clean], minlength=len(number))
-    return np.divide(right, scored, out=np.full(len(number), nan), where=scored > 0)
+    scored = Counter(row.question for row in judged if not row.contaminated)
+    right = Counter(row.question for row in judged if not row.contaminated and row.correct)
+    return np.array([right[q.id] / scored[q.id] if scored[q.id] else nan for q in questions])
 
 
 def _contamination(rows: Sequence[Episode], without: Estimate, *, applies: bool) -> Contamination:
@@ -386,22 +323,49 @@ def _contamination(rows: Sequence[Episode], without: Estimate, *, applies: bool)
     )
 
 
-# What attempts took -------------------------------------------------------------------------------------------------------
+# One answer out of several, and what attempts took ------------------------------------------------------------------------
 
 
-class _Taken:
+def _one_out_of_k(
+    judged: Sequence[Episode], questions: Sequence[Question], attempts: int, scores: Mapping[str, Mapping[str, float]]
+) -> dict[str, dict[int, FloatArray]]:
+    """The majority, and the best by each score, at powers of two and all attempts: the chances of each question, [Q].
+
+    An attempt without an answer is chosen last; a question of which an answered attempt has no score is in no such figure.
+    """
+    ks = [k for k in (1, 2, 4, 8, 16, 32, 64, 128) if k < attempts] + [attempts]
+    orders = ORDERS if len(judged) <= _MANY_ATTEMPTS else _FEWER_ORDERS
+    by_question: dict[str, list[Episode]] = {question.id: [] for question in questions}
+    for row in judged:
+        by_question[row.question].append(row)
+    found: dict[str, list[FloatArray]] = {"majority": [], **{f"best of {name}": [] for name in scores}}
+    for rows in by_question.values():
+        right = [bool(row.correct) for row in rows]
+        found["majority"].append(majority(right, [row.vote for row in rows], ks, seed=_SEED, orders=orders))
+        for name, own in scores.items():
+            values = [-inf if row.vote is None else own.get(row.id, nan) for row in rows]
+            found[f"best of {name}"].append(best_of(right, values, ks))
+    return {name: dict(zip(ks, np.stack(columns, 1), strict=True)) for name, columns in found.items()}
+
+
+class _Took:
     """Seconds, tokens and money of each attempt, [A]; one whose server does not say what it took leaves the sum unknown."""
 
-    def __init__(self, rows: Sequence[Episode], number: Mapping[str, int], prices: Prices | None) -> None:
-        self._at, self._questions = np.array([number[row.question] for row in rows], dtype=np.int64), len(number)
-        self._prices = prices
-        self._right = self._by_question(np.array([bool(row.correct) for row in rows], dtype=np.float64))
+    def __init__(self, rows: Sequence[Episode], questions: Sequence[Question], prices: Prices | None) -> None:
+        number = {question.id: place for place, question in enumerate(questions)}
+        self._at, self._questions, self._prices = [number[row.question] for row in rows], len(number), prices
+        self._right = self._by_question([float(bool(row.correct)) for row in rows])
+        # An outage before the first turn took no token; one of no time was looked at by no clock.
         nothing = np.array([not row.turns and row.ending in _OUTAGES for row in rows], dtype=np.bool_)
-        seconds = np.array([row.seconds for row in rows], dtype=np.float64)
+
+        def known(counts: Sequence[float | None]) -> FloatArray:
+            found = np.array([nan if count is None else count for count in counts], dtype=np.float64)
+            return np.where(np.isnan(found) & nothing, 0.0, found)
+
         self._each = {
-            "seconds": np.where((seconds > 0) | nothing, seconds, nan),
-            "sampled": _known([row.sampled_tokens for row in rows], nothing),
-            "prompt": _known([row.prompt_tokens for row in rows], nothing),
+            "seconds": known([row.seconds or None for row in rows]),
+            "sampled": known([row.sampled_tokens for row in rows]),
+            "prompt": known([row.prompt_tokens for row in rows]),
         }
         cost = np.full(len(rows), 0.0 if prices else nan)
         for name, price in (("prompt", prices.prompt), ("sampled", prices.sampled)) if prices else ():
@@ -409,7 +373,7 @@ class _Taken:
         self._each["cost"] = cost
 
     def ratios(self) -> dict[str, tuple[FloatArray, FloatArray]]:
-        """For each right answer: sums over sums of right ones by question, as `Estimates` takes them."""
+        """For each right answer: sums over sums of right ones by question."""
         return {name: (self._by_question(each), self._right) for name, each in self._each.items()}
 
     def spending(self, found: Mapping[str, Estimate]) -> Spending:
@@ -424,22 +388,15 @@ class _Taken:
         """None without prices."""
         if self._prices is None:
             return None
-        each = self._each["cost"]
-        total = _finite(float(each.sum()))
+        total = _finite(float(self._each["cost"].sum()))
         return Cost(
             prompt_price=self._prices.prompt,
             sampled_price=self._prices.sampled,
             total=total,
-            attempt=None if total is None else total / each.size,
+            attempt=None if total is None else total / len(self._at),
             right=right.value,
             right_interval=right.interval,
         )
 
-    def _by_question(self, each: FloatArray) -> FloatArray:
+    def _by_question(self, each: Any) -> FloatArray:
         return np.bincount(self._at, weights=each, minlength=self._questions).astype(np.float64)
-
-
-def _known(counts: Sequence[int | None], nothing: np.ndarray) -> FloatArray:
-    """[A]; NaN where not known, but 0 where nothing was begun: an outage before the first turn took no token."""
-    found = np.array([nan if count is None else count for count in counts], dtype=np.float64)
-    return np.where(np.isnan(found) & nothing, 0.0, found)

@@ -7,7 +7,7 @@ do not hold the questions themselves (`Benchmark.verbatim`).
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import unescape
 from pathlib import Path
@@ -30,10 +30,8 @@ class GuardFacts(Frozen):
     """What a run's guard hides; runs that differ in it measure different things."""
 
     on: bool = False
-    verbatim: bool = False
-    """Whether pages that hold a question word for word are hidden."""
-    fingerprint: str = ""
-    """Of its rules, the blocklist's included."""
+    verbatim: bool = False  # whether pages that hold a question word for word are hidden
+    fingerprint: str = ""  # of its rules, the blocklist's included
 
 
 NO_GUARD = GuardFacts()
@@ -45,8 +43,7 @@ class Guarding:
 
     on: bool = False
     blocklist: Blocklist = field(default_factory=Blocklist)
-    texts: dict[str, str] = field(default_factory=dict)
-    """Of questions that are looked for, by id."""
+    texts: dict[str, str] = field(default_factory=dict)  # of questions that are looked for, by id
     canaries: tuple[str, ...] = ()
 
     @property
@@ -85,10 +82,9 @@ def guarding_of(benchmark: Benchmark, loaded: Loaded, files: Sequence[Path], *, 
 
 @dataclass(frozen=True)
 class GuardCounts:
-    """What a guard did; the same thing hidden twice from one attempt counts once."""
+    """What a guard did, by question and attempt; the same thing hidden twice from one attempt counts once."""
 
     by_attempt: dict[tuple[str, int], Counter[GuardKind]]
-    """By question and attempt."""
 
     @property
     def kinds(self) -> dict[GuardKind, int]:
@@ -98,15 +94,6 @@ class GuardCounts:
     def hidden_from(self) -> set[tuple[str, int]]:
         """Question and attempt of those that something was hidden from."""
         return {key for key, counts in self.by_attempt.items() if set(counts) - {GuardKind.REPORTED}}
-
-    @property
-    def attempts(self) -> int:
-        """That something was hidden from."""
-        return len(self.hidden_from)
-
-    @property
-    def hidden(self) -> int:
-        return sum(count for kind, count in self.kinds.items() if kind is not GuardKind.REPORTED)
 
 
 def guard_counts(log: Path) -> GuardCounts:
@@ -124,9 +111,7 @@ def guard_counts(log: Path) -> GuardCounts:
 # Did an attempt read its own question word for word? ------------------------------------------------------------------------
 #
 # Looked at after the fact, whatever a guard hid before, by the guard's rule (`world.guard`): a page that holds the whole
-# question, or half of its runs, repeats a benchmark; one that quotes a run of it may be the very source. What tools only say
-# back to the agent does not count: its queries and goals. It costs a few milliseconds for a
-# million characters unless there is something to find.
+# question, or half of its runs, repeats a benchmark. A query or goal that a tool says back to the agent does not count.
 
 _URL = re.compile(r"https?://[^\s\"'<>)\]]+")
 _UNSEEN = re.compile(
@@ -134,7 +119,7 @@ _UNSEEN = re.compile(
     "\u2060-\u206f\u20dd-\u20e4\ufe00-\ufe0f\ufeff]"
 )
 """What may stand within a word without making another of it."""
-_SAID_BACK = " (?:q|query|(?:search|results|found) for|(?:user|the) goal)"
+_BEFORE_ECHO = " (?:q|query|(?:search|results|found) for|(?:user|the) goal)"
 """What stands before the agent's own words in a tool's reply."""
 
 
@@ -143,14 +128,11 @@ def read_its_question(trajectory: Trajectory) -> bool | None:
     wording = Wording.of(trajectory.question.text)
     if not wording.whole:
         return None
-    return any(
-        _may_hold(node.text, wording) and _holds(node.text, wording, _asked_for(trajectory, node))
-        for node in trajectory.nodes
-        if node.kind is NodeKind.OBSERVATION
-    )
+    observations = [node for node in trajectory.nodes if node.kind is NodeKind.OBSERVATION and _may_hold(node.text, wording)]
+    return any(_holds(node.text, wording, _calls_before(trajectory, node)) for node in observations)
 
 
-def _asked_for(trajectory: Trajectory, node: Node) -> tuple[ToolCall, ...]:
+def _calls_before(trajectory: Trajectory, node: Node) -> tuple[ToolCall, ...]:
     """The calls that an observation answers: those of the turn before it."""
     at = node.parent
     while at is not None and trajectory.nodes[at].kind is not NodeKind.TURN:
@@ -159,37 +141,24 @@ def _asked_for(trajectory: Trajectory, node: Node) -> tuple[ToolCall, ...]:
 
 
 def _may_hold(text: str, wording: Wording) -> bool:
-    """False only where no run of the question can be there: a word of each is missing. Cheap, and never wrong about that."""
-    if "&" in text:
-        text = unescape(text)
-    plain = _UNSEEN.sub("", text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold())
-    for run in wording.runs or (wording.whole,):
-        plainest = {word for word in run.split() if word.isascii() and word.isalpha()}  # written in one way only
-        if all(word in plain for word in sorted(plainest, key=len, reverse=True)):
-            return True
-    return False
+    """False only where no run of the question can be there: a word of each is missing. Cheap: most texts end here."""
+    plain = unescape(text)
+    plain = _UNSEEN.sub("", plain.lower() if plain.isascii() else unicodedata.normalize("NFKC", plain).casefold())
+    runs = wording.runs or (wording.whole,)
+    return any(all(word in plain for word in run.split() if word.isascii() and word.isalpha()) for run in runs)
 
 
 def _holds(text: str, wording: Wording, calls: tuple[ToolCall, ...]) -> bool:
     words = as_words(_URL.sub(" ", text))
     echoes: Counter[str] = Counter()
     for call in calls:
-        for echo, times in _echoes(call, wording):
-            echoes[echo] += times
+        lists = [value for value in call.arguments.values() if isinstance(value, list)]
+        alone = {value: max([1, *map(len, lists)]) for value in call.arguments.values() if isinstance(value, str)}
+        echoes.update({as_words(value).strip(): times for value, times in alone.items()})  # said with each thing of a list
+        echoes.update(as_words(value).strip() for values in lists for value in values if isinstance(value, str))
     # The longest first: a part of a longer query is not another one.
     for echo, times in sorted(echoes.items(), key=lambda one: -len(one[0])):
-        words = re.sub(f"({_SAID_BACK}) {re.escape(echo)}(?= )", r"\1 \n", words, count=times)
+        if wording.found_in(f" {echo} "):
+            words = re.sub(f"({_BEFORE_ECHO}) {re.escape(echo)}(?= )", r"\1 \n", words, count=times)
     found = wording.found_in(words)
     return found is not None and found[0] is GuardKind.VERBATIM
-
-
-def _echoes(call: ToolCall, wording: Wording) -> Iterator[tuple[str, int]]:
-    """What of a call holds some of the question, and how often an answer to it says that back: once for each thing asked."""
-    lists = [value for value in call.arguments.values() if isinstance(value, list)]
-    each = max([1, *map(len, lists)])
-    alone = [(value, each) for value in call.arguments.values() if isinstance(value, str)]
-    listed = [(value, 1) for values in lists for value in values if isinstance(value, str)]
-    for text, times in [*alone, *listed]:
-        words = as_words(text)
-        if wording.found_in(words) is not None:
-            yield words.strip(), times

@@ -49,7 +49,7 @@ def export_run(place: Path, out: Path, *, texts: bool | None = None) -> Exported
     log = RunLog(place)
     run, result = log.require(), EvalResult.load(log.result_file)
     texts = not run.about.private if texts is None else texts
-    judged = {one.key: one for one in log.verdicts(result.judged_sha256)}
+    judged = {one.key: one for one in log.verdicts()}
     summaries: list[Json] = []
     with WholeFile(out, durable=False) as whole, ZipFile(whole.file, "w", ZIP_DEFLATED, compresslevel=1) as archive:
         for key, episode in log.counted(result).items():
@@ -146,7 +146,7 @@ def scores_of(
     if one is None:
         return {first: score(None, None)}
     by = one.judge if one.judge != first else ""
-    found = {first: score(one.correct, one.code, one.reason, score=one.score, grade=one.grade, by=by)}
+    found = {first: score(one.correct, one.code, one.reason, score=one.score, by=by)}
     if second:
         found[second] = score(one.second, None if one.second is None else Code.JUDGED, one.second_reason)
     if one.published is not None:

@@ -9,7 +9,7 @@ import asyncio
 import csv
 import io
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from math import isfinite, nan
@@ -20,45 +20,19 @@ from sanderling import __version__
 from sanderling.core.asking import BudgetSpentError
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
+from sanderling.evaluate.attempts import PAUSES
 from sanderling.evaluate.benchmarks.table import get_benchmark
-from sanderling.evaluate.episodes import PUBLISHED, Episode, JudgedAttempt, Key
-from sanderling.evaluate.figures import CONFIDENCE, LOGPROB, RunInfo, summarise
+from sanderling.evaluate.episodes import PUBLISHED, Episode, JudgedAttempt
+from sanderling.evaluate.figures import RunInfo, summarise
 from sanderling.evaluate.guarding import guard_counts
 from sanderling.evaluate.log import JudgedBy, Kind, RunLog, RunState, Scores
-from sanderling.evaluate.result import EvalResult, GuardFigures, RecordedShare
+from sanderling.evaluate.result import EvalResult, GuardFigures
 from sanderling.judge.book import CachedJudge, VerdictBook
 from sanderling.judge.by_hand import ByHand, plain
-from sanderling.judge.verdict import (
-    BY_HAND,
-    Code,
-    Judge,
-    Verdict,
-    decided,
-    patiently_rule_on,
-    recorded,
-    rule_on,
-    unscored,
-)
+from sanderling.judge.verdict import BY_HAND, Code, Judge, Verdict, decided, patiently_rule_on, recorded, rule_on, unscored
 from sanderling.runs.files import replace_file
 
-_DETAILS = ("grade", "extracted", "confidence", "parts", "excessive")
-_FIELDS = ("correct", "score", "code", "reason", *_DETAILS)
-
-
-@dataclass(frozen=True)
-class Retry:
-    """How patient a run is with outages of the tools, the model and the judge."""
-
-    times: int = 2
-    pause_s: float = 1.0  # before the first retry; doubled before each further one
-
-    def pauses(self) -> list[float]:
-        """Seconds before each retry."""
-        return [self.pause_s * 2**index for index in range(self.times)]
-
-
-PATIENT = Retry()
-
+_FIELDS = ("correct", "score", "code", "reason", "confidence")
 
 # Who judges ---------------------------------------------------------------------------------------------------------------
 
@@ -87,10 +61,8 @@ class Judges:
     first: Judge
     second: Judge | None = None
     by_hand: ByHand = field(default_factory=ByHand)
-    published: ByHand | None = None
-    """Verdicts of those who made the attempts; a second judge where there is no other, and beside it."""
-    anew: bool = False
-    """Verdicts of a judge of the first one's name at another address do not count."""
+    published: ByHand | None = None  # by those who made the attempts: a second judge where there is no other, and beside it
+    anew: bool = False  # verdicts of a judge of the first one's name at another address do not count
 
     @property
     def second_name(self) -> str:
@@ -107,13 +79,11 @@ class Judges:
         return None if known is None else recorded(known, self.first.name)
 
 
-def with_book(log: RunLog, first: Judge, second: Judge | None, by_hand: ByHand) -> Judges:
-    """Judges whose verdicts a run's book keeps. Raises UserError for a damaged book."""
-    return replace(judges_again(log, first, second, by_hand), anew=False)
+def with_book(log: RunLog, first: Judge | None, second: Judge | None, by_hand: ByHand, *, anew: bool = False) -> Judges:
+    """Judges whose verdicts a run's book keeps; in place of one who is not named, the earlier one.
 
-
-def judges_again(log: RunLog, first: Judge | None, second: Judge | None, by_hand: ByHand) -> Judges:
-    """:func:`with_book`; in place of a judge who is not named, the earlier one. Raises UserError where there was none."""
+    Raises UserError where nobody judged before, and for a damaged book.
+    """
     book, judged, before = VerdictBook(log.run.table("verdicts")), log.verdicts(), log.judged_by()
     if first is None and (not judged or before is None):
         raise UserError(f"The run in {log.root} does not say who was right by whom: name a judge with --judge.")
@@ -129,7 +99,7 @@ def judges_again(log: RunLog, first: Judge | None, second: Judge | None, by_hand
         cached(second) if second else EarlierJudge(name, other) if name else None,
         by_hand,
         log.published(),
-        anew=True,
+        anew,
     )
 
 
@@ -141,70 +111,56 @@ def _first_verdict(one: JudgedAttempt) -> Verdict | None:
     correct, code, reason = found.get("correct"), Code(found.get("code", Code.JUDGED)), found.get("reason", "")
     if correct is None:
         return unscored(code, reason)
-    return decided(correct, reason, code, score=found.get("score"), **{name: found[name] for name in _DETAILS if name in found})
+    return decided(correct, reason, code, score=found.get("score"), confidence=found.get("confidence"))
 
 
 # Judging and summarising --------------------------------------------------------------------------------------------------
 
 
-def info_of(
-    state: RunState, command: str, seconds: float, resumed: int, unscored_limit: float, recorded: RecordedShare | None = None
-) -> RunInfo:
-    """What made a result that is written now, but for its judges."""
-    return RunInfo(
-        command=command,
-        seed=state.about.seed,
-        version=__version__,
-        date=datetime.now(UTC).isoformat(timespec="seconds"),
-        seconds=seconds,
-        resumed=resumed,
-        unscored_limit=unscored_limit,
-        recorded=recorded,
-        uneven=state.about.kind is Kind.PEERS,
-    )
-
-
 async def conclude(
     log: RunLog,
+    state: RunState,
     episodes: Sequence[Episode],
-    questions: Sequence[Question],
-    attempts: int,
     judges: Judges,
-    info: RunInfo,
     *,
+    seconds: float = 0.0,
+    resumed: int = 0,
+    judging_command: str = "",
     concurrency: int = 8,
-    retry: Retry = PATIENT,
+    pauses: Sequence[float] = PAUSES,
     on_judged: Callable[[int], None] | None = None,
 ) -> EvalResult:
     """Judge what is not judged, write the verdicts down, then ``result.json``; episodes are one an attempt.
 
     ``on_judged`` hears how many are judged so far. Raises BudgetSpentError before anything is written.
     """
-    judged = await judge_episodes(episodes, {one.id: one for one in questions}, judges, concurrency, retry, on_judged)
-    correct = {one.key: one.correct for one in judged}
-    about = log.require()
-    info = replace(
-        info,
+    questions = log.questions()
+    judged = await judge_episodes(episodes, {one.id: one for one in questions}, judges, concurrency, pauses, on_judged)
+    counts = guard_counts(log.guard_file) if state.about.guard.on else None
+    info = RunInfo(
+        command=state.commands[-1],
+        judging_command=judging_command if judging_command != state.commands[-1] else "",
+        seed=state.about.seed,
+        version=__version__,
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        seconds=seconds,
+        resumed=resumed,
+        unscored_limit=state.unscored_limit,
+        uneven=state.about.kind is Kind.PEERS,
         judge=judges.first.name,
         second_judge=judges.second_name,
         by_hand=sum(one.code is Code.BY_HAND for one in judged),
-        prices=about.prices,
-        guard=_guard_figures(log) if about.about.guard.on else None,
-        looks_for_questions=_looks_for_questions(about.about.benchmark),
+        prices=state.prices,
+        guard=GuardFigures(kinds=counts.kinds, attempts=len(counts.hidden_from)) if counts else None,
+        looks_for_questions=_looks_for_questions(state.about.benchmark),
         judged=judged,
         scores=log.scores(),
     )
-    result = summarise([replace(one, correct=correct[one.key]) for one in episodes], questions, attempts, info)
-    # Verdicts first: a result names the verdicts that it is of, and verdicts without their result are told apart from others.
-    written = log.write_verdicts(judged, JudgedBy(judges.first.name, judges.second_name))
-    result = result.model_copy(update={"judged_sha256": written})
+    correct = {one.key: one.correct for one in judged}
+    result = summarise([replace(one, correct=correct[one.key]) for one in episodes], questions, state.attempts, info)
+    log.write_verdicts(judged, JudgedBy(judges.first.name, judges.second_name))
     result.save(log.result_file)
     return result
-
-
-def _guard_figures(log: RunLog) -> GuardFigures:
-    found = guard_counts(log.guard_file)
-    return GuardFigures(kinds=found.kinds, attempts=found.attempts)
 
 
 def _looks_for_questions(benchmark: str) -> bool:
@@ -220,7 +176,7 @@ async def judge_episodes(
     questions: Mapping[str, Question],
     judges: Judges,
     concurrency: int = 8,
-    retry: Retry = PATIENT,
+    pauses: Sequence[float] = PAUSES,
     on_judged: Callable[[int], None] | None = None,
 ) -> list[JudgedAttempt]:
     """The verdicts on all attempts, in the order of questions and attempts, a bounded number at a time.
@@ -232,7 +188,7 @@ async def judge_episodes(
 
     async def work() -> None:
         for episode in pending:
-            found.append(await _judged(episode, questions[episode.question], judges, retry))
+            found.append(await _judged(episode, questions[episode.question], judges, pauses))
             if on_judged is not None:
                 on_judged(len(found))
 
@@ -246,7 +202,7 @@ async def judge_episodes(
     return sorted(found, key=lambda judged: (places[judged.question], judged.attempt))
 
 
-async def _judged(episode: Episode, question: Question, judges: Judges, retry: Retry) -> JudgedAttempt:
+async def _judged(episode: Episode, question: Question, judges: Judges, pauses: Sequence[float]) -> JudgedAttempt:
     """A person's verdict, else the judge's earlier one, else its new one; and the second judge's beside it."""
     about: dict[str, Any] = {"question": question.id, "attempt": episode.attempt, "id": episode.id, "ending": episode.ending}
     case = episode.case(question)
@@ -254,22 +210,24 @@ async def _judged(episode: Episode, question: Question, judges: Judges, retry: R
     if (correct := judges.by_hand.verdict(case)) is not None:
         if verdict is None and not any(judges.first.places) and not isinstance(judges.first, EarlierJudge):
             verdict = recorded(await rule_on(case, judges.first), judges.first.name)
-        about |= {"overruled": verdict["correct"], "before": verdict} if verdict is not None else {}
+        about["before"] = verdict or {}
         verdict = {"correct": correct, "score": float(correct), "code": Code.BY_HAND, "judge": BY_HAND}
     elif verdict is None:
-        verdict = recorded(await _asked(case, judges.first, retry), judges.first.name)
+        verdict = recorded(await _asked(case, judges.first, pauses), judges.first.name)
     if judges.second is not None:
-        second = await _asked(case, judges.second, retry)
+        second = await _asked(case, judges.second, pauses)
         about |= {"second": second.correct, "second_reason": second.reason}
     if judges.published is not None:
         about["published" if judges.second else "second"] = judges.published.verdict(case)
     return JudgedAttempt(**about, judge=verdict["judge"], **{name: verdict[name] for name in _FIELDS if name in verdict})
 
 
-async def _asked(case: Trajectory, judge: Judge, retry: Retry) -> Verdict:
+async def _asked(case: Trajectory, judge: Judge, pauses: Sequence[float]) -> Verdict:
     """A judge's verdict. Raises BudgetSpentError; an earlier judge is not asked twice."""
-    verdict = await patiently_rule_on(case, judge, [] if isinstance(judge, EarlierJudge) else retry.pauses())
-    if verdict.code is Code.BUDGET and not isinstance(judge, EarlierJudge):
+    if isinstance(judge, EarlierJudge):
+        return await rule_on(case, judge)
+    verdict = await patiently_rule_on(case, judge, pauses)
+    if verdict.code is Code.BUDGET:
         raise BudgetSpentError(verdict.reason)
     return verdict
 
@@ -283,17 +241,14 @@ async def judge_again(log: RunLog, judges: Judges, command: str, unscored_limit:
     if not state.finished:
         begun_by = "score" if state.about.kind is Kind.PEERS else "run"
         raise UserError(f"The run in {log.root} is not finished: go on with sanderling eval {begun_by} first.")
-    limit = state.unscored_limit if unscored_limit is None else unscored_limit
-    questions = log.questions()
-    asked = {one.id for one in questions}
+    if unscored_limit is not None:
+        state = state.model_copy(update={"unscored_limit": unscored_limit})
+    asked = {one.id for one in log.questions()}
     episodes = [one for one in log.episodes() if one.question in asked and one.attempt < state.attempts]
     was = EvalResult.load(log.result_file) if log.result_file.exists() else None
-    kept = (was.seconds, was.resumed) if was else (0.0, 0)
-    info = info_of(state, state.commands[-1], *kept, limit, was.recorded if was else None)
-    info = replace(info, judging_command=command if command != info.command else "")
-    result = await conclude(log, episodes, questions, state.attempts, judges, info, **how)
-    if limit != state.unscored_limit:
-        log.finish(state.model_copy(update={"unscored_limit": limit}))
+    kept = {"seconds": was.seconds, "resumed": was.resumed} if was else {}
+    result = await conclude(log, state, episodes, judges, judging_command=command, **kept, **how)
+    log.finish(state)
     return result
 
 
@@ -303,10 +258,7 @@ def why_unscored(log: RunLog) -> str:
     judged = [one for one in log.verdicts() if one.correct is None]
     reasons = Counter(details.get(one.key, "") if one.code is Code.NOT_ENDED else one.reason for one in judged)
     del reasons[""]
-    if not reasons:
-        return ""
-    reason, count = reasons.most_common(1)[0]
-    return f"{reason.rstrip('.')} ({count:,} of {len(judged):,})."
+    return "".join(f"{why.rstrip('.')} ({count:,} of {len(judged):,})." for why, count in reasons.most_common(1))
 
 
 # What a person brings: verdicts and scores --------------------------------------------------------------------------------
@@ -331,9 +283,7 @@ def by_hand_of(log: RunLog, given: Path | None) -> ByHand:
 
 def unused_by_hand(log: RunLog, by_hand: ByHand) -> list[str]:
     """What a person judged and no attempt of the run is, in words."""
-    if not by_hand.lines:
-        return []
-    questions = {one.id: one for one in log.questions()}
+    questions = {one.id: one for one in log.questions()} if by_hand.lines else {}
     cases = [one.case(questions[one.question]) for one in log.episodes() if one.question in questions]
     return by_hand.unused({name for case in cases for name in by_hand.lines_about(case)})
 
@@ -354,41 +304,25 @@ def write_to_settle(path: Path, attempts: Iterable[JudgedAttempt], episodes: Ite
     return len(lines)
 
 
-def read_scores(path: Path, attempts: Mapping[str, Key]) -> dict[str, Scores]:
-    """A CSV table ``id,score[,name]`` of trajectories' ids, for the best of k; without a name the file's is taken.
-
-    Raises UserError for another table, an unknown id, a score that is no number, two of one attempt, or a name that is taken.
-    """
+def read_scores(path: Path, attempts: Collection[str]) -> Scores:
+    """A CSV table ``id,score`` of trajectories' ids, for the best of k. Raises UserError for any other table."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
-            rows = [(reader.line_num, row) for row in reader]
-            columns = set(reader.fieldnames or ())
+            rows = list(csv.DictReader(file))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"{path} cannot be read as a table ({error}): give a CSV file id,score[,name].") from error
-    if not {"id", "score"} <= columns:
-        raise UserError(f"{path} has no columns id and score: write id,score or id,score,name into its first line.")
-    found: dict[str, Scores] = {}
-    unknown: list[str] = []
-    for line, row in rows:
-        id, name = (row.get("id") or "").strip(), (row.get("name") or "").strip() or path.stem
-        if id not in attempts:
-            unknown.append(id)
-            continue
-        if name in (LOGPROB, CONFIDENCE):
-            raise UserError(f"{path}, line {line}: {name} is a score that is made here: give yours another name.")
-        if attempts[id] in found.setdefault(name, {}):
-            raise UserError(f"{path}, line {line}: {id} has two scores called {name}: leave one of them out.")
+        raise UserError(f"{path} cannot be read as a table ({error}): give a CSV file id,score.") from error
+    if not rows or not {"id", "score"} <= rows[0].keys():
+        raise UserError(f"{path} holds no scores: write id,score into its first line, and a line for each attempt.")
+    found: Scores = {}
+    for row in rows:
+        id, score = (row["id"] or "").strip(), row["score"]
+        if id not in attempts or id in found:
+            why = "has two scores" if id in attempts else "is none of this run's attempts"
+            raise UserError(f"{path}: {id} {why}: give one line for each id that sanderling show prints.")
         try:
-            score = float(row.get("score") or "")
+            found[id] = float(score or "")
         except ValueError:
-            score = nan
-        if not isfinite(score):
-            raise UserError(f"{path}, line {line}: {row.get('score')!r} is no score: write a number.")
-        found[name][attempts[id]] = score
-    if unknown:
-        told = f"{len(unknown):,} of its ids are none of this run's attempts ({', '.join(unknown[:3])})"
-        raise UserError(f"{path}: {told}: take its ids as they are.")
-    if not found:
-        raise UserError(f"{path} holds no score: give a line id,score[,name] for each attempt.")
+            found[id] = nan
+        if not isfinite(found[id]):
+            raise UserError(f"{path}: {score!r}, of {id}, is no score: write a number.")
     return found

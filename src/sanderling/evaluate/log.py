@@ -18,9 +18,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from sanderling.agent.journal import EPISODES
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory, encode_record, encode_trajectory
 from sanderling.data.questions import read_questions, write_questions
@@ -37,8 +36,7 @@ from sanderling.runs.locks import locked
 from sanderling.runs.run import DATABASE, RECORDS, NoRunError, Run, Table, reading
 from sanderling.runs.settings import go_on_with, without_places
 
-AGENT, PROFILE, WORLD, JUDGE = "agent", "profile", "world", "judge"
-_EPISODE = TypeAdapter(Episode)
+JUDGE = "judge"
 # Tables of run.db, and their keys that are no attempt's id:
 _ABOUT = "about"
 _STATE = "evaluation"  # in it: the `RunState`
@@ -50,8 +48,9 @@ _OURS = {".lock", *(DATABASE + end for end in ("", "-wal", "-shm", "-journal"))}
 """What a directory may hold before its run is written down: a kill may have come just then."""
 _OR_ELSE = "go on with those, or choose another store"
 """How the refusal of another setup ends."""
-Scores = dict[Key, float]
-Model = TypeVar("Model", bound=BaseModel)
+Scores = dict[str, float]
+"""By the ids of trajectories."""
+T = TypeVar("T")
 
 
 class Kind(StrEnum):
@@ -116,15 +115,10 @@ class RunLog:
     """A run's directory; one process writes, and any may read meanwhile."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
+        self.root, self.database = root, root / DATABASE
         self.questions_file, self.guard_file = root / "questions.jsonl", root / "guard.jsonl"
         self.result_file = root / "result.json"
         self._run: Run | None = None
-
-    @property
-    def database(self) -> Path:
-        """The file that holds attempts and verdicts, for what a person is told."""
-        return self.root / DATABASE
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -162,37 +156,48 @@ class RunLog:
         with self._read(kind) as table:
             return {} if table is None else dict(table.items())
 
-    def _checked(self, model: type[Model], value: Any) -> Model:
+    def _as(self, kind: type[T], value: Any) -> T:
         try:
-            return model.model_validate(value)
+            return _ADAPTERS[kind].validate_python(value)
         except ValidationError as error:
             told = f"{self.database} was written by another version of sanderling, or is damaged"
-            raise UserError(f"{told}: restore it, or choose another directory.") from error
+            raise UserError(f"{told}: use that one, or choose another directory.") from error
 
     # -- what the run is -----------------------------------------------------------------------------------------------
 
     def begin(
         self, about: About, questions: Sequence[Question], attempts: int, command: str, prices: Prices | None = None
     ) -> RunState:
-        """Write down what a new run is; one that has attempts stays as it is until :meth:`write_state`.
+        """Write down what a new run is; one that is there stays as it is until :meth:`write_state`.
 
         Raises UserError where the directory holds another run, or something else.
         """
         was = self.read()
-        if was is None or self._has_no_attempts():
-            if was is None:
-                self._require_empty()
-            told = prices if prices is not None or was is None else was.prices
-            now = RunState(about=about, attempts=attempts, commands=(command,), prices=told)
+        if was is None:
+            held = [path.name for path in self.root.iterdir() if path.name not in _OURS] if self.root.is_dir() else []
+            if held:
+                raise UserError(f"{self.root} holds something else than a run ({min(held)}): choose another directory.")
+            now = RunState(about=about, attempts=attempts, commands=(command,), prices=prices)
             self.write_state(now, questions)
             return now
-        self._require_same(was.about, about)
+        # A file with the same questions is the same run: its accepted answers may have been mended. So may what is shown.
+        for name in (name for name in About.model_fields if name not in ("file", "file_sha256", "private")):
+            before, after = _identity(was.about, name), _identity(about, name)
+            if before != after:
+                told = _OTHERS.get(name, f"{name} was {before!r} and is {after!r}")
+                raise UserError(f"{self.root} was begun with something else ({told}): choose another directory.")
         if attempts < was.attempts:
             raise UserError(f"{self.root} was begun with {was.attempts} attempts: give as many, or more.")
-        changes: dict[str, Any] = {"about": about, "attempts": attempts, "finished": False, "round": was.round + was.finished}
-        changes["commands"] = (*(one for one in was.commands if one != command), command)
-        changes |= {"prices": prices} if prices is not None else {}
-        return was.model_copy(update=changes)
+        return was.model_copy(
+            update={
+                "about": about,
+                "attempts": attempts,
+                "finished": False,
+                "round": was.round + was.finished,
+                "commands": (*(one for one in was.commands if one != command), command),
+                "prices": prices or was.prices,
+            }
+        )
 
     def write_state(self, state: RunState, questions: Sequence[Question]) -> None:
         """Write down what the run is from now on: everything else that was asked for has been found to be there.
@@ -216,10 +221,13 @@ class RunLog:
         """From now on the agent's tokens cost this. Raises UserError where there is no run."""
         self._write(self.require().model_copy(update={"prices": prices}))
 
+    def _write(self, state: RunState) -> None:
+        self.run.table(_ABOUT).put(_STATE, state.model_dump(mode="json"))
+
     def read(self) -> RunState | None:
         """What the run is; None where there is none. Raises UserError for a damaged one."""
         value = self._value(_ABOUT, _STATE)
-        return None if value is None else self._checked(RunState, value)
+        return None if value is None else self._as(RunState, value)
 
     def require(self) -> RunState:
         """:meth:`read`. Raises UserError where there is no run."""
@@ -232,44 +240,15 @@ class RunLog:
         """What the run asks. Raises UserError."""
         return read_questions(self.questions_file)
 
-    def check_same_setup(self, made_with: dict[str, Any]) -> None:
-        """Say what attempts depend on, or see that it still does. Raises UserError (see :func:`check_same_setup`)."""
-        check_same_setup(self.run, made_with, self.episodes(), self.root)
-
     def made_with(self) -> dict[str, Any]:
         """What its attempts depend on; empty where it does not say."""
         return self._value(_ABOUT, _SETUP) or {}
-
-    def _write(self, state: RunState) -> None:
-        self.run.table(_ABOUT).put(_STATE, state.model_dump(mode="json"))
-
-    def _has_no_attempts(self) -> bool:
-        """Whether nothing was attempted yet: what was asked for by mistake then binds nobody."""
-        kept = any(len(self.run.table(kind)) for kind in (RECORDS, EPISODES, "verdicts"))
-        return not kept and not (self.guard_file.exists() and self.guard_file.stat().st_size)
-
-    def _require_empty(self) -> None:
-        held = [path.name for path in self.root.iterdir() if path.name not in _OURS] if self.root.is_dir() else []
-        if held:
-            raise UserError(f"{self.root} holds something else than a run ({min(held)}): choose another directory.")
-
-    def _require_same(self, was: About, now: About) -> None:
-        # A file with the same questions is the same run: its accepted answers may have been mended. So may what is shown of it.
-        for name in (name for name in About.model_fields if name not in ("file", "file_sha256", "private")):
-            before, after = _identity(was, name), _identity(now, name)
-            if before != after:
-                told = _OTHERS.get(name, f"{name} was {before!r} and is {after!r}")
-                raise UserError(f"{self.root} was begun with something else ({told}): choose another directory.")
 
     # -- attempts: an `AttemptStore` -----------------------------------------------------------------------------------
 
     def episodes(self) -> list[Episode]:
         """All attempts in short, in the order of their making; no record is read."""
-        try:
-            return [_EPISODE.validate_python(value) for value in self._values(RECORDS).values()]
-        except ValidationError as error:
-            told = f"{self.database} holds attempts of another version of sanderling"
-            raise UserError(f"{told}: use that one, or choose another directory.") from error
+        return [self._as(Episode, value) for value in self._values(RECORDS).values()]
 
     def counted(self, result: EvalResult) -> dict[Key, Episode]:
         """Those that a result is about."""
@@ -278,9 +257,7 @@ class RunLog:
 
     def record(self, episode: Episode) -> Trajectory:
         """An attempt whole. Raises UserError for a damaged one."""
-        with self._read(RECORDS) as table:
-            assert table is not None, "its attempts were read from it"
-            return table.record(episode.id)
+        return next(self.records([episode]))
 
     def records(self, episodes: Iterable[Episode] | None = None) -> Iterator[Trajectory]:
         """These attempts whole, or all, one by one."""
@@ -301,28 +278,19 @@ class RunLog:
         return later
 
     def _keep(self, episode: Episode, record: bytes | None = None, *, durable: bool = True) -> None:
-        value = _EPISODE.dump_python(episode, mode="json", exclude_defaults=True)
+        value = _ADAPTERS[Episode].dump_python(episode, mode="json", exclude_defaults=True)
         self.run.table(RECORDS).put(episode.id, value, blob=record, durable=durable)
 
     # -- who was right -------------------------------------------------------------------------------------------------
 
-    def write_verdicts(self, judged: Iterable[JudgedAttempt], by: JudgedBy) -> str:
-        """Replace the verdicts, all at once; returns their SHA-256, by which a result names them."""
+    def write_verdicts(self, judged: Iterable[JudgedAttempt], by: JudgedBy) -> None:
+        """Replace the verdicts, all at once."""
         values = {one.id: one.model_dump(mode="json", exclude_defaults=True) for one in judged}
         self.run.table(_JUDGED).replace({_JUDGED_BY: by._asdict()} | values)
-        return _sha256(values)
 
-    def verdicts(self, sha256: str = "") -> list[JudgedAttempt]:
-        """Who was right, attempt by attempt; none before the run was judged.
-
-        ``sha256``: what a result says of them; others, whose result a kill prevented, are refused. Raises UserError.
-        """
-        values = self._values(_JUDGED)
-        values.pop(_JUDGED_BY, None)
-        if sha256 and _sha256(values) != sha256:
-            told = f"{self.database} has verdicts that are newer than the result beside it"
-            raise UserError(f"{told}: run sanderling eval judge {self.root} to its end.")
-        return [self._checked(JudgedAttempt, value) for value in values.values()]
+    def verdicts(self) -> list[JudgedAttempt]:
+        """Who was right, attempt by attempt; none before the run was judged. Raises UserError."""
+        return [self._as(JudgedAttempt, value) for id, value in self._values(_JUDGED).items() if id != _JUDGED_BY]
 
     def judged_by(self) -> JudgedBy | None:
         """Whose verdicts they are; None: there are none."""
@@ -348,13 +316,14 @@ class RunLog:
 
     def scores(self) -> dict[str, Scores]:
         """A user's scores of attempts, by name."""
-        keys = {one.id: one.key for one in self.episodes()}
-        return {name: {keys[id]: score for id, score in found.items()} for name, found in self._values(_SCORES).items()}
+        return self._values(_SCORES)
 
     def keep_scores(self, scores: Mapping[str, Scores]) -> None:
         """In place of earlier ones."""
-        ids = {one.key: one.id for one in self.episodes()}
-        self.run.table(_SCORES).replace({name: {ids[key]: one for key, one in by.items()} for name, by in scores.items()})
+        self.run.table(_SCORES).replace(scores)
+
+
+_ADAPTERS: dict[Any, TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in (Episode, JudgedAttempt, RunState)}
 
 
 class JsonlAttempts:
@@ -380,34 +349,17 @@ class JsonlAttempts:
         return episode
 
 
-class _Named(Protocol):
-    """An attempt or its record."""
-
-    @property
-    def model(self) -> str: ...
-    @property
-    def profile(self) -> str: ...
-    @property
-    def world(self) -> str: ...
-
-
-def check_same_setup(run: Run, now: dict[str, Any], attempts: Iterable[_Named], place: Path) -> None:
+def check_same_setup(run: Run, now: dict[str, Any], attempts: Iterable[object], place: Path) -> None:
     """Write down what attempts are made with, or see that it is the same: those of two agents are no measure of either.
 
-    ``now``: JSON under agent, profile, world and judge (profile and world with a ``name``) and whatever else attempts depend
-    on. Another judge is nothing else: what it has not judged is judged anew. Attempts whose run does not say are known by the
-    names in their records. Raises UserError when they were made with something else.
+    ``now``: JSON of what attempts depend on, with the judge under ``judge``. Another judge is nothing else: what it has not
+    judged is judged anew. Raises UserError when they were made with something else.
     """
     about = run.table(_ABOUT)
     was = about.get(_SETUP)
     if next(iter(attempts), None) is None:
         about.remove(_SETUP)
-    elif was is None:
-        names = {AGENT: without_places(now[AGENT]), PROFILE: now[PROFILE]["name"], f"{WORLD}.name": now[WORLD]["name"]}
-        for one in attempts:
-            said = {AGENT: one.model, PROFILE: one.profile, f"{WORLD}.name": one.world}
-            go_on_with({key: name or names[key] for key, name in said.items()}, names, place, _OR_ELSE)
-    elif without_places(was.get(JUDGE)) != without_places(now[JUDGE]):
+    elif was is not None and without_places(was.get(JUDGE)) != without_places(now[JUDGE]):
         go_on_with({**was, JUDGE: now[JUDGE]}, now, place, _OR_ELSE)
         about.put(_SETUP, now)
     run.claim(now, _SETUP, _OR_ELSE)
@@ -424,8 +376,4 @@ def _identity(about: About, name: str) -> object:
 
 def sha256_of_questions(questions: Sequence[Question]) -> str:
     """What makes questions the same questions: ids, texts and masks, in order."""
-    return _sha256([[one.id, one.text, sorted(one.masked_urls)] for one in questions])
-
-
-def _sha256(value: Any) -> str:
-    return hashlib.sha256(encode_record(value)).hexdigest()
+    return hashlib.sha256(encode_record([[one.id, one.text, sorted(one.masked_urls)] for one in questions])).hexdigest()

@@ -5,7 +5,7 @@ Pass@1 is the mean share of right attempts, never "any of k". None is always "no
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sanderling.core.errors import UserError
 from sanderling.core.types import Ending
@@ -24,11 +24,9 @@ class QuestionCounts(Record):
     """One question's attempts."""
 
     id: str
-    text_digest: str = ""
-    """Of what was asked, blanks counting as one."""
+    text_digest: str = ""  # of what was asked, blanks counting as one
     hops: int | None = None
-    groups: dict[str, tuple[str, ...]] = {}
-    """What it belongs to: ``{"level": ("2",), "topic": ("sports", "history")}``."""
+    groups: dict[str, tuple[str, ...]] = {}  # what it belongs to: ``{"level": ("2",), "topic": ("sports", "history")}``
     attempts: int
     scored: int
     correct: int
@@ -62,7 +60,7 @@ class Group(Record):
 class Spending(Record):
     """What a right answer took: everything that all attempts took, outages included, over the number of right ones.
 
-    None where there is no right one, or nobody counted. Intervals are over questions.
+    None where there is no right one, or nobody counted.
     """
 
     seconds: float | None
@@ -95,15 +93,6 @@ class Latency(Record):
     tools: float | None  # calls at the same time are counted once
 
 
-class RecordedShare(Record):
-    """Of what agents asked a recorded world for, what the recording holds."""
-
-    queries: int
-    queries_recorded: int  # asked to the letter when the world was recorded
-    addresses: int
-    addresses_recorded: int
-
-
 class GuardFigures(Record):
     """What the guard of a run did; the same thing hidden twice from one attempt counts once."""
 
@@ -112,7 +101,7 @@ class GuardFigures(Record):
 
 
 class Contamination(Record):
-    """Attempts that read their own question word for word, whatever a guard hid before: they may have read its answer too.
+    """Attempts that read their own question word for word: they may have read its answer too.
 
     They stay right or wrong in every other figure.
     """
@@ -122,24 +111,6 @@ class Contamination(Record):
     contaminated: int
     questions: int  # that have a contaminated attempt
     without: Estimate | None  # pass@1 without the contaminated attempts; None where nothing was looked for
-
-
-class Grades(Record):
-    """Of judge prompts with three grades."""
-
-    counts: dict[str, int]  # scored attempts of each grade
-    attempted: Estimate  # share of attempts that were one
-    given_attempted: Estimate  # share of right ones among those
-    f1: Estimate  # harmonic mean of the shares of right ones among all and among those attempted, as in SimpleQA
-
-
-class Sets(Record):
-    """Of answers that are sets: means of each question's own figures, not of items thrown together."""
-
-    counts: dict[str, int]
-    precision: Estimate
-    recall: Estimate
-    f1: Estimate
 
 
 class Calibrated(Record):
@@ -159,7 +130,6 @@ class Confidence(Record):
     answers: int
     left_out: int  # scored attempts that claim nothing, or on an unknown scale
     error: float | None  # expected calibration error, points of percent
-    error_interval: Interval | None
 
 
 class Agreed(Record):
@@ -188,86 +158,54 @@ class EvalResult(Record):
     Example: ``EvalResult.load(path).pass_at_1.interval``
     """
 
+    model_config = ConfigDict(extra="ignore")  # earlier versions wrote figures that are gone
+
     schema_version: int = 2
     model: str
     world: str
     judge: str
-    second_judge: str = ""
-    """Compared with the first, and decides nothing."""
-    by_hand: int = 0
-    """Attempts that a person has judged."""
-    command: str
-    """That made the attempts."""
-    judging_command: str = ""
-    """That judged them again; empty: the same one."""
-    judged_sha256: str = ""
-    """Of the verdicts that the figures are of."""
+    second_judge: str = ""  # compared with the first, and decides nothing
+    by_hand: int = 0  # attempts that a person has judged
+    command: str  # that made the attempts
+    judging_command: str = ""  # that judged them again; empty: the same one
     seed: int
-    version: str
-    """Of the package."""
-    date: str
-    """ISO date and time of the end of the run, UTC."""
-    attempts: int
-    """At each question; of others' runs the most at any."""
+    version: str  # of the package
+    date: str  # ISO date and time of the end of the run, UTC
+    attempts: int  # at each question; of others' runs the most at any
     questions: tuple[QuestionCounts, ...]
-    pass_at_k: dict[int, Estimate]
-    """For every k up to ``attempts``: the chance that at least one of k attempts is right, unbiased."""
-    pass_hat_k: dict[int, Estimate]
-    """The chance that all k attempts are right, unbiased."""
-    majority: dict[int, Estimate] = Field(default_factory=dict)
-    """k = 1, 2, 4, … up to ``attempts``: the chance that the answer given most often among k attempts is right."""
-    best_of: dict[str, dict[int, Estimate]] = Field(default_factory=dict)
-    """By the name of a score and by k: the chance that the attempt of k with the highest score is right."""
-    clustered_error: float | None = None
-    """Standard error of the share of right ones among all scored attempts, questions being clusters."""
-    attempts_error: float | None = None
-    """The part of pass@1's standard error that further attempts at the same questions would take away."""
-    groups: dict[str, dict[str, Group]] = Field(default_factory=dict)
+    pass_at_k: dict[int, Estimate]  # for every k up to ``attempts``: the chance that one of k attempts is right, unbiased
+    pass_hat_k: dict[int, Estimate]  # the chance that all k attempts are right, unbiased
+    majority: dict[int, Estimate] = {}  # k = 1, 2, 4, …, ``attempts``: the chance that the commonest answer of k is right
+    best_of: dict[str, dict[int, Estimate]] = {}  # by the name of a score: the chance that the highest-scored of k is right
+    clustered_error: float | None = None  # standard error of the share of right attempts, questions being clusters
+    attempts_error: float | None = None  # the part of pass@1's standard error that further attempts would take away
+    groups: dict[str, dict[str, Group]] = {}
     spending: Spending | None = None
     cost: Cost | None = None
     latency: Latency | None = None
-    turn_counts: dict[str, dict[int, int]] = Field(default_factory=dict)
-    """Of ``right`` and ``wrong`` attempts, how many took so many turns."""
-    call_counts: dict[str, dict[int, int]] = Field(default_factory=dict)
-    guard: GuardFigures | None = None
-    """None: there was no guard, or its log is not there."""
+    turn_counts: dict[str, dict[int, int]] = {}  # of ``right`` and ``wrong`` attempts, how many took so many turns
+    call_counts: dict[str, dict[int, int]] = {}
+    guard: GuardFigures | None = None  # None: there was no guard
     contamination: Contamination | None = None
-    score: Estimate | None = None
-    """Mean of the judge's scores, where some lie between wrong and right."""
-    grades: Grades | None = None
-    sets: Sets | None = None
     confidence: Confidence | None = None
-    agreement: tuple[Agreed, ...] = ()
-    """The judge with the second one, and with a person."""
-    format_accuracy: float | None = None
-    """Share of turns that keep the grammar; None where the profile is not known."""
-    pass_at_1_bounds: Interval
-    """Pass@1 over all questions, had every unscored attempt been wrong, and had it been right."""
-    endings: dict[Ending, int]
-    """Of records that say how they ended."""
+    agreement: tuple[Agreed, ...] = ()  # the judge with the second one, and with a person
+    format_accuracy: float | None = None  # share of turns that keep the grammar; None where the profile is not known
+    pass_at_1_bounds: Interval  # over all questions, had every unscored attempt been wrong, and had it been right
+    endings: dict[Ending, int]  # of records that say how they ended
     unscored: int
-    judge_outages: int
-    """Those of ``unscored`` that only the judge failed on."""
-    mean_turns: float | None
-    """Means are over scored attempts."""
+    judge_outages: int  # those of ``unscored`` that only the judge failed on
+    mean_turns: float | None  # means are over scored attempts
     mean_calls: float | None
     browse: BrowseShare
-    recorded: RecordedShare | None = None
-    """None: the world is no recording."""
     mean_sampled_tokens: float | None
-    mean_context_tokens: float | None
-    seconds: float
-    """Wall time of the run that wrote this result."""
-    episode_seconds: float
-    """Sum of all attempts' wall times, resumed ones included."""
-    resumed: int
-    """Attempts that an earlier, interrupted run had finished."""
-    invalid_because: str = ""
-    """One sentence; empty: the run is valid."""
+    seconds: float  # wall time of the run that wrote this result
+    episode_seconds: float  # sum of all attempts' wall times, resumed ones included
+    resumed: int  # attempts that an earlier, interrupted run had finished
+    invalid_because: str = ""  # one sentence; empty: the run is valid
 
     @property
     def pass_at_1(self) -> Estimate:
-        """Mean share of right attempts."""
+        """Mean share of right attempts, each question weighing the same."""
         return self.pass_at_k[1]
 
     @property

@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +26,12 @@ from sanderling.core.asking import BudgetSpentError, placed
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
-from sanderling.evaluate.attempts import Attempts, Made, Watch, make_attempts, rollout_of
+from sanderling.evaluate.attempts import PAUSES, Attempts, Made, Watch, make_attempts, rollout_of
 from sanderling.evaluate.benchmarks.files import Loaded
 from sanderling.evaluate.benchmarks.table import Benchmark
 from sanderling.evaluate.guarding import NO_GUARD, GuardFacts, guarding_of
-from sanderling.evaluate.judging import PATIENT, Judges, Retry, by_hand_of, conclude, info_of, judge_again, with_book
-from sanderling.evaluate.log import JUDGE, About, RunLog, RunState, sha256_of_questions
-from sanderling.evaluate.recorded_calls import Recording, recording_of
+from sanderling.evaluate.judging import Judges, conclude, judge_again, with_book
+from sanderling.evaluate.log import JUDGE, About, RunLog, RunState, check_same_setup, sha256_of_questions
 from sanderling.evaluate.result import EvalResult
 from sanderling.judge.by_hand import ByHand
 from sanderling.judge.opening import JudgeConfig, check_judges, opened_judges
@@ -44,71 +43,54 @@ from sanderling.policy.load import names_model
 from sanderling.runs.provenance import command_line
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """A run that has begun, and how it is made."""
-
-    log: RunLog
-    state: RunState
-    questions: Sequence[Question]
-    concurrency: int = 8
-    """Attempts under way at the same time."""
-    unscored_limit: float = 0.02
-    """A larger share of unscored attempts makes the run invalid."""
-    unjudged: bool = False
-    """Questions without accepted answers are attempted as well, and never scored."""
-    recording: Recording | None = None
-    """Of a recorded world: how much of what agents ask it holds."""
-    together: bool = False
-    """All attempts at a question next to each other, instead of every question once, then twice (`attempts.Attempts`)."""
-    retry: Retry = PATIENT
-    """How patient the run is with outages of tools, model and judge."""
-
-
 async def run_evaluation(
-    evaluation: Evaluation,
+    log: RunLog,
+    state: RunState,
+    questions: Sequence[Question],
     agent: Agent,
     judges: Judges,
     journal: Journal,
     *,
+    concurrency: int = 8,
+    pauses: Sequence[float] = PAUSES,
+    unscored_limit: float = 0.02,
+    unjudged: bool = False,
+    together: bool = False,
     watch: Watch | None = None,
     cancel: asyncio.Event | None = None,
 ) -> Made:
-    """Make the attempts that are missing; when none is, write the result and end the round.
+    """Make the attempts that are missing of a run that `RunLog.begin` began; when none is, write the result, end the round.
 
     Raises UserError as :func:`make_attempts` does, and for another agent or world than the run was begun with.
     """
-    log, judge, began = evaluation.log, judges.first, time.monotonic()
-    log.check_same_setup({**agent.as_json(), JUDGE: placed(judge.name, judge.places)})
-    state = evaluation.state.model_copy(update={"unscored_limit": evaluation.unscored_limit})
-    log.write_state(state, evaluation.questions)
+    judge, began = judges.first, time.monotonic()
+    setup = {**agent.as_json(), JUDGE: placed(judge.name, judge.places)}
+    check_same_setup(log.run, setup, log.episodes(), log.root)
+    state = state.model_copy(update={"unscored_limit": unscored_limit})
+    log.write_state(state, questions)
     made = await make_attempts(
-        Attempts(evaluation.questions, state.attempts, state.about.seed, state.round, evaluation.unjudged, evaluation.together),
+        Attempts(questions, state.attempts, state.about.seed, state.round, unjudged, together),
         rollout_of(agent, state.about.seed, journal=journal, cancel=cancel, watch=watch),
         judge,
         log,
-        concurrency=evaluation.concurrency,
-        retry=evaluation.retry,
+        concurrency=concurrency,
+        pauses=pauses,
         on_stored=journal.stored,
         watch=watch,
         cancel=cancel,
     )
     if made.stopped:
         return made
-    share = evaluation.recording.share(log.records()) if evaluation.recording else None
-    info = info_of(state, state.commands[-1], time.monotonic() - began, made.resumed, evaluation.unscored_limit, share)
-    episodes = [made.episodes[one.id, attempt] for one in evaluation.questions for attempt in range(state.attempts)]
-    on_judged = watch and watch.judged
+    episodes = [made.episodes[one.id, attempt] for one in questions for attempt in range(state.attempts)]
+    took = {"seconds": time.monotonic() - began, "resumed": made.resumed}
+    pace = {"concurrency": concurrency, "pauses": pauses, "on_judged": watch and watch.judged}
     try:
-        pace = {"concurrency": evaluation.concurrency, "retry": evaluation.retry, "on_judged": on_judged}
-        await conclude(log, episodes, evaluation.questions, state.attempts, judges, info, **pace)
+        await conclude(log, state, episodes, judges, **took, **pace)
     except BudgetSpentError as error:
         return replace(made, stopped=str(error))
     log.finish(state)
-    if judges.by_hand.lines:
-        correct = {one.key: one.correct for one in log.verdicts()}
-        made = replace(made, episodes={key: replace(one, correct=correct[key]) for key, one in made.episodes.items()})
-    return made
+    correct = {one.key: one.correct for one in log.verdicts()}  # a person's word may stand before the judge's
+    return replace(made, episodes={key: replace(one, correct=correct[key]) for key, one in made.episodes.items()})
 
 
 def evaluate(
@@ -129,22 +111,17 @@ async def evaluate_async(
     *,
     attempts: int = 1,
     seed: int = 0,
-    concurrency: int = 8,
-    retry: Retry = PATIENT,
-    unscored_limit: float = 0.02,
-    together: bool = False,
     weights: str = "",
     command: str | None = None,
     about: About | None = None,
-    watch: Watch | None = None,
+    **how: Any,
 ) -> EvalResult:
     """Evaluate an agent, or go on with what the run's directory ``out`` already holds.
 
-    ``judge``: one, or the name of a rule. ``out`` None: nothing is kept. ``together``: all attempts at a question next to each
-    other, so that a policy in this process computes their common beginning once. ``weights`` tells the model from others of its
-    name.
-    A finished run repeats nothing but attempts that met outages. Raises UserError also when a budget was spent before every
-    attempt was made: figures over a part would mislead.
+    ``judge``: one, or the name of a rule. ``out`` None: nothing is kept. ``weights`` tells the model from others of its name.
+    ``how``: ``concurrency``, ``unscored_limit``, ``together``, ``watch`` and others of :func:`run_evaluation`. A finished run
+    repeats nothing but attempts that met outages. Raises UserError also when a budget was spent before every attempt was made:
+    figures over a part would mislead.
     """
     about = about or About(benchmark="", questions=len(questions), questions_sha256=sha256_of_questions(questions), seed=seed)
     with ExitStack() as stack:
@@ -152,9 +129,8 @@ async def evaluate_async(
         stack.enter_context(log.exclusive())
         journal = stack.enter_context(Journal(log.root, weights))
         state = log.begin(about, questions, attempts, command or command_line())
-        evaluation = Evaluation(log, state, questions, concurrency, unscored_limit, together=together, retry=retry)
         judges = with_book(log, rule_judge(judge) if isinstance(judge, str) else judge, None, ByHand())
-        made = await run_evaluation(evaluation, agent, judges, journal, watch=watch)
+        made = await run_evaluation(log, state, questions, agent, judges, journal, **how)
         if made.stopped:
             raise UserError(f"{made.stopped} What is done is kept, and the next run goes on.")
         return EvalResult.load(log.result_file)
@@ -180,6 +156,8 @@ class EvalConfig(Frozen):
     """The part that the file is, where its name does not say it."""
     columns: str = ""
     """Columns of unusual names: ``question=Prompt,answer=Gold``."""
+    canary: str = ""
+    """Decrypts a file that does not hold its own canary."""
     unjudged: bool = False
     """Ask questions without accepted answers too; they are never scored."""
     unscored_limit: float = Field(default=0.02, ge=0.0, le=1.0)
@@ -197,41 +175,33 @@ async def run_benchmark(
     log: RunLog,
     spending: Spending,
     *,
-    verdicts: Path | None = None,
     command: str,
     watch: Watch | None = None,
     cancel: asyncio.Event | None = None,
 ) -> Made:
     """Let an agent try a benchmark's questions, or go on with it; of a run that is done ``log.result_file`` has the figures.
 
-    ``verdicts``: a person's, kept with the run. Raises UserError.
+    Raises UserError.
     """
+    agent_config, concurrency = config.agent, config.agent.concurrency
     guarding = guarding_of(benchmark, loaded, config.blocklist, on=config.guard)
-    seed, price = config.agent.seed, config.agent.price
-    about, questions = prepare(loaded, config.limit, config.sample_seed, seed, guarding.facts, unjudged=config.unjudged)
+    about, questions = prepare(loaded, config, guarding.facts)
     judging = config.judging.model_copy(update={"judges": judges_or_own(benchmark, config.judging.judges)})
-    check_agent(config.agent, questions)  # what is wrong is told before anything is written down, or a model is loaded
+    check_agent(agent_config, questions)  # what is wrong is told before anything is written down, or a model is loaded
     check_judges(judging)
-    prices = read_prices([price], 1)[0] if price else None
+    prices = read_prices([agent_config.price], 1)[0] if agent_config.price else None
     state = log.begin(about, questions, config.attempts, command, prices)
-    by_hand = by_hand_of(log, verdicts)
-    worlds = config.agent.worlds
-    recording = recording_of(worlds[0]) if len(worlds) == 1 else None
-    concurrency = config.agent.concurrency
-    evaluation = Evaluation(log, state, questions, concurrency, config.unscored_limit, config.unjudged, recording)
     async with AsyncExitStack() as stack:
         common = {"private": about.private, "spending": spending}
-        opening = opened_agent(config.agent, questions, guard=guarding.guard(log.guard_file), **common)
+        opening = opened_agent(agent_config, questions, guard=guarding.guard(log.guard_file), **common)
         agent = await stack.enter_async_context(opening)
-        journal = stack.enter_context(Journal(log.root, journal_identity(config.agent, agent)))
+        journal = stack.enter_context(Journal(log.root, journal_identity(agent_config, agent)))
         prompt = prompt_for(benchmark, judging)
         judges = opened_judges(judging, spending, prompt=prompt, concurrency=concurrency)
         first, second = await stack.enter_async_context(judges)
-        if first is None:
-            raise UserError("No judge is named: give --judge.")
-        return await run_evaluation(
-            evaluation, agent, with_book(log, first, second, by_hand), journal, watch=watch, cancel=cancel
-        )
+        how = {"concurrency": concurrency, "unscored_limit": config.unscored_limit, "unjudged": config.unjudged}
+        chosen = with_book(log, first, second, log.by_hand())
+        return await run_evaluation(log, state, questions, agent, chosen, journal, **how, watch=watch, cancel=cancel)
 
 
 class RejudgeConfig(Frozen):
@@ -251,19 +221,20 @@ async def rejudge(
     benchmark: Benchmark | None,
     config: RejudgeConfig,
     spending: Spending,
-    chosen: Callable[[Judge | None, Judge | None], Judges],
+    by_hand: ByHand,
     *,
+    anew: bool,
     command: str,
     on_judged: Callable[[int], None] | None = None,
 ) -> EvalResult:
-    """A finished run's figures by those whom ``chosen`` makes of the judges opened.
+    """A finished run's figures by the judges that are named, or by whoever judged before; ``anew`` as in `with_book`.
 
     Raises UserError, and BudgetSpentError before anything is written.
     """
     prompt, concurrency = prompt_for(benchmark, config.judging), config.concurrency
     async with opened_judges(config.judging, spending, prompt=prompt, concurrency=concurrency) as (first, second):
-        pace = {"concurrency": concurrency, "on_judged": on_judged}
-        return await judge_again(log, chosen(first, second), command, config.unscored_limit, **pace)
+        judges = with_book(log, first, second, by_hand, anew=anew)
+        return await judge_again(log, judges, command, config.unscored_limit, concurrency=concurrency, on_judged=on_judged)
 
 
 def prompt_for(benchmark: Benchmark | None, judging: JudgeConfig) -> str:
@@ -272,19 +243,11 @@ def prompt_for(benchmark: Benchmark | None, judging: JudgeConfig) -> str:
     return benchmark.form or DEFAULT_PROMPT if benchmark is not None and asks else DEFAULT_PROMPT
 
 
-def prepare(
-    loaded: Loaded,
-    limit: int | None = None,
-    sample_seed: int | None = None,
-    seed: int = 0,
-    guard: GuardFacts = NO_GUARD,
-    *,
-    unjudged: bool = False,
-) -> tuple[About, list[Question]]:
+def prepare(loaded: Loaded, config: EvalConfig, guard: GuardFacts = NO_GUARD) -> tuple[About, list[Question]]:
     """What a run on a benchmark's file measures, and the questions chosen. Raises UserError."""
-    chosen, how_chosen = _chosen(loaded.questions, limit, sample_seed)
+    chosen, how_chosen = _chosen(loaded.questions, config.limit, config.sample_seed)
     without = sum(not question.answers for question in chosen)
-    if without and not unjudged:
+    if without and not config.unjudged:
         raise UserError(
             f"{without:,} of the {len(chosen):,} questions have no accepted answer, so that nothing can be scored there: "
             "say --set unjudged=true to have them attempted all the same."
@@ -297,7 +260,7 @@ def prepare(
         chosen=how_chosen,
         questions=len(chosen),
         questions_sha256=sha256_of_questions(chosen),
-        seed=seed,
+        seed=config.agent.seed,
         private=loaded.private,
         canaries=loaded.canaries,
         guard=guard,
@@ -325,7 +288,7 @@ def judges_or_own(benchmark: Benchmark | None, judges: Sequence[str]) -> tuple[s
 def _chosen(questions: Sequence[Question], limit: int | None, sample_seed: int | None) -> tuple[list[Question], str]:
     """Some of the questions, in the file's order, and how they were chosen. Raises UserError."""
     if limit is None and sample_seed is not None:
-        raise UserError("sample_seed draws a sample: say with --limit how large it is.")
+        raise UserError("sample_seed draws a sample: say with limit how large it is.")
     if limit is None or limit >= len(questions):
         return list(questions), "all"
     if sample_seed is None:

@@ -1,10 +1,13 @@
-"""Intervals and tests over questions: bootstrap, Wilson, paired differences, Holm. Pure numpy.
+"""Intervals and tests over questions (bootstrap, Wilson, paired differences, Holm), and what k attempts are worth. Pure numpy.
 
 Attempts at one question depend on each other, so the *question* is what is drawn. One draw serves all figures of an evaluation.
-Legend: Q questions, M figures, R resamples. A NaN marks a question that a figure does not rest on.
+Legend: Q questions, M figures, R resamples, K the largest k. A NaN marks a question that a figure does not rest on. At question
+q ``scored[q]`` attempts could be judged and ``correct[q]`` of them were right; k are drawn of the scored ones, without
+replacement: an unscored attempt (an outage) is neither right nor wrong.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -35,7 +38,7 @@ NOWHERE = Interval(float("nan"), float("nan"))
 """The interval of a figure that rests on nothing."""
 
 
-def resampled_ratios(above: ArrayLike, below: ArrayLike, *, seed: int, resamples: int = RESAMPLES) -> FloatArray:
+def resampled_ratios(above: ArrayLike, below: ArrayLike, *, seed: int) -> FloatArray:
     """Sums of ``above`` over sums of ``below`` (both [Q, M]) over drawn questions, [R, M]; NaN where the lower sum is 0.
 
     The same seed draws the same questions, for all figures alike: differences between figures may be taken row by row.
@@ -46,7 +49,7 @@ def resampled_ratios(above: ArrayLike, below: ArrayLike, *, seed: int, resamples
     # A quarter of the time of doubles; 7 digits are more than resamples have.
     columns = np.concatenate((top, bottom), axis=1).astype(np.float32)
     questions, rng, parts = top.shape[0], np.random.default_rng(seed), []
-    for rows in _chunks(resamples, questions):
+    for rows in _chunks(RESAMPLES, questions):
         cells = rng.integers(0, questions, (rows, questions)) + questions * np.arange(rows)[:, None]
         times_drawn = np.bincount(cells.ravel(), minlength=rows * questions).reshape(rows, questions)
         parts.append(times_drawn.astype(np.float32) @ columns)
@@ -54,49 +57,48 @@ def resampled_ratios(above: ArrayLike, below: ArrayLike, *, seed: int, resamples
     return np.divide(sums, weights, out=np.full_like(sums, np.nan), where=weights > 0)
 
 
-def intervals(means: FloatArray, level: float = 0.95) -> list[Interval]:
-    """The percentile interval of each figure, from its resampled means [R, M]."""
-    tail = (1.0 - level) / 2.0
+def intervals(means: FloatArray) -> list[Interval]:
+    """The 95% percentile interval of each figure, from its resampled means [R, M]."""
     found = []
     for column in means.T:
         kept = column[np.isfinite(column)]
-        found.append(Interval(*map(float, np.quantile(kept, [tail, 1.0 - tail]))) if kept.size else NOWHERE)
+        found.append(Interval(*map(float, np.quantile(kept, [0.025, 0.975]))) if kept.size else NOWHERE)
     return found
 
 
-def bootstrap_interval(values: ArrayLike, *, seed: int, level: float = 0.95, resamples: int = RESAMPLES) -> Interval:
-    """Percentile bootstrap interval of the mean of one value per question; NaN values are left out."""
+def bootstrap_interval(values: ArrayLike, *, seed: int) -> Interval:
+    """95% percentile bootstrap interval of the mean of one value per question; NaN values are left out."""
     x = _finite(values)
     if x.size == 0:
         return NOWHERE
     rng = np.random.default_rng(seed)
-    means = np.concatenate([x[rng.integers(0, x.size, (rows, x.size))].mean(axis=1) for rows in _chunks(resamples, x.size)])
-    return intervals(means[:, None], level)[0]
+    means = np.concatenate([x[rng.integers(0, x.size, (rows, x.size))].mean(axis=1) for rows in _chunks(RESAMPLES, x.size)])
+    return intervals(means[:, None])[0]
 
 
-def mean_interval(values: ArrayLike, *, seed: int, level: float = 0.95) -> Interval:
+def mean_interval(values: ArrayLike, *, seed: int) -> Interval:
     """Interval of a mean of per-question shares in [0, 1]: bootstrap, or Wilson over questions when all are 0 or all are 1."""
     x = _finite(values)
-    return constant_interval(x, level) or bootstrap_interval(x, seed=seed, level=level)
+    return constant_interval(x) or bootstrap_interval(x, seed=seed)
 
 
-def constant_interval(x: FloatArray, level: float = 0.95) -> Interval | None:
+def constant_interval(x: FloatArray) -> Interval | None:
     """Wilson's interval where all values are 0 or all are 1; else None.
 
     The bootstrap of constant values has no width, which would claim certainty from a handful of questions.
     """
     if x.size > 0 and (bool((x == 0.0).all()) or bool((x == 1.0).all())):
-        return wilson_interval(float(x.sum()), x.size, level=level)
+        return wilson_interval(float(x.sum()), x.size)
     return None
 
 
-def wilson_interval(successes: float, trials: int, *, level: float = 0.95) -> Interval:
-    """Wilson score interval of a proportion; (0, 1) without trials. Raises ValueError unless successes are in 0 .. trials."""
+def wilson_interval(successes: float, trials: int) -> Interval:
+    """95% Wilson score interval of a proportion; (0, 1) without trials. Raises ValueError for impossible counts."""
     if not 0 <= successes <= trials:
         raise ValueError(f"{successes} successes in {trials} trials")
     if trials == 0:
         return Interval(0.0, 1.0)
-    z = NormalDist().inv_cdf(0.5 + level / 2.0)
+    z = NormalDist().inv_cdf(0.975)
     share = successes / trials
     scale = 1.0 + z * z / trials
     centre = (share + z * z / (2 * trials)) / scale
@@ -122,7 +124,7 @@ class PairedDifference(NamedTuple):
         return self.interval.high - self.interval.low > NO_WIDTH
 
 
-def paired_difference(a: ArrayLike, b: ArrayLike, *, seed: int, resamples: int = RESAMPLES) -> PairedDifference:
+def paired_difference(a: ArrayLike, b: ArrayLike, *, seed: int) -> PairedDifference:
     """Compare two figures of the same questions, in the same order (Q each); pairs with a NaN are dropped and counted.
 
     The p-value is that of sign flips of a - b: all of them for few unequal pairs, else a seeded sample with the observed one
@@ -135,12 +137,11 @@ def paired_difference(a: ArrayLike, b: ArrayLike, *, seed: int, resamples: int =
     kept = delta[np.isfinite(delta)]
     if kept.size == 0:
         raise ValueError("no question has a scored attempt on both sides")
-    interval = bootstrap_interval(kept, seed=seed, resamples=resamples)
-    p_value = _sign_flip_p(kept, seed, resamples)
+    interval, p_value = bootstrap_interval(kept, seed=seed), _sign_flip_p(kept, seed)
     return PairedDifference(float(kept.mean()), interval, p_value, int(kept.size), int(delta.size - kept.size))
 
 
-def _sign_flip_p(delta: FloatArray, seed: int, resamples: int) -> float:
+def _sign_flip_p(delta: FloatArray, seed: int) -> float:
     """Share of sign flips whose mean is at least as far from 0 as the observed one. Equal pairs cannot flip: left out."""
     unequal = delta[delta != 0.0]
     if unequal.size == 0:
@@ -152,10 +153,10 @@ def _sign_flip_p(delta: FloatArray, seed: int, resamples: int) -> float:
         return float((np.abs((1.0 - 2.0 * (codes & 1)) @ unequal) >= observed).mean())
     rng = np.random.default_rng([seed, 1])
     extreme = 0
-    for rows in _chunks(resamples, unequal.size):
+    for rows in _chunks(RESAMPLES, unequal.size):
         signs = 1.0 - 2.0 * rng.integers(0, 2, (rows, unequal.size))
         extreme += int((np.abs(signs @ unequal) >= observed).sum())
-    return (extreme + 1) / (resamples + 1)
+    return (extreme + 1) / (RESAMPLES + 1)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -176,3 +177,113 @@ def _chunks(rows: int, columns: int) -> Iterator[int]:
     """How many rows to draw at a time."""
     step = max(1, _CHUNK_CELLS // max(1, columns))
     return (min(step, rows - start) for start in range(0, rows, step))
+
+
+# What k attempts are worth ------------------------------------------------------------------------------------------------
+
+ORDERS = 256
+"""Random orders of a question's attempts, of whose first k a majority is taken."""
+
+
+def any_right(scored: ArrayLike, correct: ArrayLike, most: int) -> FloatArray:
+    """Unbiased pass@k [Q, K] for k = 1 … ``most``: 1 - C(n-c, k) / C(n, k), NaN where n < k (Chen et al. 2021, 2107.03374)."""
+    n, c = _counts(scored, correct)
+    return 1.0 - _all_drawn(n - c, n, most)
+
+
+def all_right(scored: ArrayLike, correct: ArrayLike, most: int) -> FloatArray:
+    """Unbiased pass^k [Q, K]: C(c, k) / C(n, k), the chance that *all* k are right."""
+    n, c = _counts(scored, correct)
+    return _all_drawn(c, n, most)
+
+
+def average_bounds(attempts: ArrayLike, scored: ArrayLike, correct: ArrayLike) -> Interval:
+    """The mean share of right attempts over *all* questions, every unscored attempt taken as wrong, and as right."""
+    n, c = _counts(scored, correct)
+    made = np.asarray(attempts, dtype=np.int64)
+    return Interval(float((c / made).mean()), float(((c + made - n) / made).mean()))
+
+
+def clustered_error(scored: ArrayLike, correct: ArrayLike) -> float:
+    """Standard error of the share of right ones among *all* scored attempts, questions being clusters; NaN without any.
+
+    sqrt(Σ_q (Σ_j (s_qj - mean))²) / N, as in Miller 2024 (arXiv 2411.00640).
+    """
+    n, c = _counts(scored, correct)
+    total = int(n.sum())
+    return float(np.sqrt(((c - n * (c.sum() / total)) ** 2).sum()) / total) if total else float("nan")
+
+
+def attempts_error(scored: ArrayLike, correct: ArrayLike) -> float:
+    """The part of the average's standard error that further attempts at the same questions would take away.
+
+    sqrt(mean over questions of p(1-p)/(n-1)) / sqrt(Q), over those with two scored attempts or more; NaN without any.
+    """
+    n, c = _counts(scored, correct)
+    n, c = n[n > 1], c[n > 1]
+    share = c / n
+    return float(np.sqrt((share * (1 - share) / (n - 1)).mean() / n.size)) if n.size else float("nan")
+
+
+def majority(
+    right: Sequence[bool], answers: Sequence[str | None], ks: Sequence[int], *, seed: int, orders: int = ORDERS
+) -> FloatArray:
+    """For each k the chance that the answer with most votes among k of one question's scored attempts is right; NaN for fewer.
+
+    Ties share; an answer of None has no vote, and without a vote the chance is 0. It is exact for k = 1 and for all attempts;
+    between them it is the mean over seeded orders.
+    """
+    n, names = len(right), sorted({one for one in answers if one is not None})
+    votes = np.array([[one == name for name in names] for one in answers], dtype=np.float64).reshape(n, len(names))
+    correct = np.asarray(right, dtype=np.float64)[:, None]
+    found = np.full(len(ks), np.nan)
+    if n:
+        drawn, ends = _orders(n, seed, orders), [k - 1 for k in ks if k <= n]
+        counts = votes[drawn].cumsum(axis=1)[:, ends]  # [orders, ks, names]
+        good = (votes * correct)[drawn].cumsum(axis=1)[:, ends]
+        wins = (counts == counts.max(axis=2, keepdims=True, initial=0)) & (counts > 0)
+        shares = np.where(wins, good, 0).sum(axis=2) / np.maximum(np.where(wins, counts, 0).sum(axis=2), 1)
+        found[[k <= n for k in ks]] = shares.mean(axis=0)
+        found[[k == 1 for k in ks]] = (votes * correct).sum() / n
+    return found
+
+
+def best_of(right: Sequence[bool], scores: Sequence[float], ks: Sequence[int]) -> FloatArray:
+    """For each k the chance that the highest-scored of k attempts at one question is right, exactly.
+
+    Attempts with equal scores share: with b attempts below a group of m equals of n, the group is highest with the chance
+    (C(b+m, k) - C(b, k)) / C(n, k). NaN for more than there are, and where a score is NaN; minus infinity is below all others.
+    """
+    if not len(right) or np.isnan(scores).any():
+        return np.full(len(ks), np.nan)
+    _, group = np.unique(scores, return_inverse=True)
+    sizes = np.bincount(group)
+    worth = np.bincount(group, weights=np.asarray(right, dtype=np.float64)) / sizes
+    upto = np.concatenate(([0], sizes.cumsum()))
+    highest = np.diff(_all_drawn(upto, np.full(upto.size, len(right)), max(ks)), axis=0)
+    return worth @ highest[:, np.asarray(ks) - 1]
+
+
+@lru_cache(maxsize=64)
+def _orders(n: int, seed: int, orders: int) -> IntArray:
+    """Random orders of n attempts, [orders, n]."""
+    return np.random.default_rng([seed, n]).permuted(np.tile(np.arange(n), (orders, 1)), axis=1)
+
+
+def _all_drawn(part: IntArray, of: IntArray, most: int) -> FloatArray:
+    """The chance [Q, K] that k = 1 … ``most`` drawn of ``of`` all are among ``part`` of them; NaN where there are fewer.
+
+    A running product, so that no binomial overflows.
+    """
+    before = np.arange(most)
+    left = of[:, None] - before
+    enough = left > 0
+    factors = np.divide(np.maximum(part[:, None] - before, 0), left, out=np.zeros((of.size, most)), where=enough)
+    return np.where(enough, np.cumprod(factors, axis=1), np.nan)
+
+
+def _counts(scored: ArrayLike, correct: ArrayLike) -> tuple[IntArray, IntArray]:
+    n, c = np.asarray(scored, dtype=np.int64), np.asarray(correct, dtype=np.int64)
+    if n.shape != c.shape or bool((c < 0).any()) or bool((c > n).any()):
+        raise ValueError("correct must lie within 0 .. scored, one count per question")
+    return n, c

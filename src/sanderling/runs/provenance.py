@@ -2,14 +2,13 @@
 
 import os
 import platform
+import re
 import resource
 import shlex
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-
-_KEY = "--canary"
 
 
 def machine() -> str:
@@ -24,13 +23,13 @@ def machine() -> str:
 def command_line(arguments: Sequence[str] | None = None) -> str:
     """The command as a person would type it again: the program by its name, arguments quoted.
 
-    A canary is left out (``--canary …``): it decrypts its benchmark, and commands stand in what is published.
+    A canary is left out (``--canary …``, ``canary=…``): it decrypts its benchmark, and commands stand in what is published.
     """
     program, *rest = sys.argv if arguments is None else arguments
     told = [shlex.quote(Path(program).name)]
     for before, word in pairwise(["", *rest]):
-        hidden = "…" if before == _KEY else f"{_KEY}=…" if word.startswith(f"{_KEY}=") else ""
-        told.append(hidden or shlex.quote(word))
+        name = re.match(r"(--canary|(--set=)?canary)=", word)
+        told.append("…" if before == "--canary" else f"{name[0]}…" if name else shlex.quote(word))
     return " ".join(told)
 
 

@@ -19,8 +19,7 @@ from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, encode_record
 from sanderling.data.questions import read_questions, require_distinct, write_questions
-from sanderling.evaluate.attempts import Attempts, Made, Watch, make_attempts, rollout_of
-from sanderling.evaluate.judging import PATIENT, Retry
+from sanderling.evaluate.attempts import PAUSES, Attempts, Made, Watch, make_attempts, rollout_of
 from sanderling.evaluate.log import JUDGE, JsonlAttempts, check_same_setup
 from sanderling.judge.opening import JudgeConfig, opened_judges
 from sanderling.judge.verdict import Judge
@@ -81,7 +80,7 @@ async def generate(
     journal: Journal,
     seed: int = 0,
     concurrency: int = 8,
-    retry: Retry = PATIENT,
+    pauses: Sequence[float] = PAUSES,
     watch: Watch | None = None,
     cancel: asyncio.Event | None = None,
 ) -> Made:
@@ -95,7 +94,7 @@ async def generate(
         judge,
         JsonlAttempts(store),
         concurrency=concurrency,
-        retry=retry,
+        pauses=pauses,
         on_stored=journal.stored,
         watch=watch,
         cancel=cancel,

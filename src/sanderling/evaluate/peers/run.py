@@ -14,13 +14,12 @@ from sanderling.data.questions import named_columns
 from sanderling.evaluate.benchmarks.files import Loaded, load_benchmark, sha256_of
 from sanderling.evaluate.benchmarks.rows import Options
 from sanderling.evaluate.benchmarks.table import get_benchmark
-from sanderling.evaluate.judging import Judges, by_hand_of, with_book
+from sanderling.evaluate.judging import by_hand_of
 from sanderling.evaluate.log import About, Kind, RunLog, sha256_of_questions
 from sanderling.evaluate.peers.files import Records, open_records
 from sanderling.evaluate.peers.records import HIDDEN, UNMATCHED, Joiner, PeerFacts, Plan, planned, rewritten
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import RejudgeConfig, judges_or_own, rejudge
-from sanderling.judge.verdict import Judge
 from sanderling.policy.budget import Spending
 
 
@@ -73,13 +72,8 @@ async def score_peers(
     _write(log, records, plan, about, command)
     by_hand = by_hand_of(log, verdicts)
 
-    def chosen(first: Judge | None, second: Judge | None) -> Judges:
-        if first is None:
-            raise UserError("Nobody judges: name one with --judge.")
-        return with_book(log, first, second, by_hand)
-
     config = config.model_copy(update={"judging": judging})
-    return await rejudge(log, benchmark, config, spending, chosen, command=command, on_judged=on_judged)
+    return await rejudge(log, benchmark, config, spending, by_hand, anew=False, command=command, on_judged=on_judged)
 
 
 def _write(log: RunLog, records: Records, plan: Plan, about: About, command: str) -> None:

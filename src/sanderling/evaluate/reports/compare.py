@@ -15,7 +15,6 @@ from sanderling.core.types import Ending
 from sanderling.evaluate.guarding import guard_counts
 from sanderling.evaluate.log import About, Kind, RunLog
 from sanderling.evaluate.peers.records import notes_of
-from sanderling.evaluate.recorded_calls import share_told
 from sanderling.evaluate.reports.reading import OUTCOMES, Outcome, Reading, reading_of
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.statistics import PairedDifference, holm, paired_difference
@@ -145,8 +144,6 @@ def differing(facts: dict[str, tuple[str, ...]]) -> list[str]:
 
 def _notes(runs: Sequence[Run], facts: dict[str, tuple[str, ...]], pairs: Sequence[Pair]) -> list[str]:
     notes = [f"{run.name} is invalid: {run.result.invalid_because}" for run in runs if run.result.invalid_because]
-    recorded = [(run.name, run.result.recorded) for run in runs]
-    notes += [f"{name} met a recorded world: {share_told(share)}" for name, share in recorded if share is not None]
     peers = [(run, run.about.peers) for run in runs if run.about is not None and run.about.peers is not None]
     notes += [f"{run.name}: {note}" for run, facts_of in peers for note in notes_of(facts_of, run.result)]
     differ = {

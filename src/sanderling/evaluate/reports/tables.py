@@ -9,8 +9,6 @@ from rich.table import Table
 from rich.text import Text
 
 from sanderling.core.text import visible
-from sanderling.evaluate.agreement import FEW
-from sanderling.evaluate.recorded_calls import share_told
 from sanderling.evaluate.reports.compare import (
     BY_HAND,
     CONTAMINATED,
@@ -26,7 +24,7 @@ from sanderling.evaluate.reports.compare import (
     group_id,
     pair_id,
 )
-from sanderling.evaluate.result import Confidence, Estimate, EvalResult
+from sanderling.evaluate.result import Estimate, EvalResult
 from sanderling.report.numbers import (
     MISSING,
     UNKNOWN,
@@ -97,8 +95,6 @@ def tables(report: RunsReport) -> Iterator[Rows]:
         _by_run(report, "took", "What an attempt takes", [_taken(run.result) for run in report.runs], _TAKEN),
         _by_run(report, "guard", "Leaks of the benchmark", [_guarded(*one) for one in enumerate(report.runs)], _GUARDED),
         _judges(report),
-        _by_run(report, "grades", "Beyond right and wrong", [_graded(run.result) for run in report.runs]),
-        *(_calibrated(number, run.name, run.result.confidence) for number, run in enumerate(report.runs)),
         table("facts", "What was run", ("", *(run.name for run in report.runs)), facts,
               f"The runs differ in: {', '.join(unlike)}." if unlike else ""),
     )  # fmt: skip
@@ -308,44 +304,6 @@ def _judges(report: RunsReport) -> Rows:
     return table("judges", "Two judges of the same attempts", heads, rows, about)
 
 
-def _graded(result: EvalResult) -> dict[str, str | Cell]:
-    """Scores, grades and sets, where the judge's prompt gives them."""
-    grades, sets = result.grades, result.sets
-    found: dict[str, str | Cell] = {} if result.score is None else {"mean score": _figure(result.score)}
-    for counts in (one.counts for one in (grades, sets) if one is not None):
-        found |= {f"graded {ending_words(grade)}": f"{count:,}" for grade, count in counts.items()}
-    if grades is not None:
-        found |= {"attempted": _figure(grades.attempted), "right of those attempted": _figure(grades.given_attempted)}
-        found["F1 of right and right of those attempted"] = _figure(grades.f1)
-    if sets is not None:
-        found |= {
-            "precision, mean over questions": _figure(sets.precision),
-            "recall, mean over questions": _figure(sets.recall),
-        }
-        found["F1, mean over questions"] = _figure(sets.f1)
-    return found
-
-
-def _calibrated(number: int, name: str, found: Confidence | None) -> Rows | None:
-    if found is None:
-        return None
-    rows = [
-        (f"{one.low:.0f}–{one.high:.0f}%", f"{one.answers:,}", f"{one.confidence:.0f}%", f"{one.right:.0f}%")
-        for one in found.bins
-        if one.confidence is not None and one.right is not None
-    ]
-    heads, title = ("claimed", "answers", "mean claim", "right"), f"{name}: how sure answers are, and how right"
-    return table(f"confidence-{number}", title, heads, rows, _calibration(found), run=number)
-
-
-def _calibration(found: Confidence) -> str:
-    spread = " ({:.1f} – {:.1f})".format(*found.error_interval) if found.error_interval else ""
-    few = f" Few: below {FEW} answers this says little." if found.answers < FEW else ""
-    left = f"; {found.left_out:,} claim none, or on an unknown scale" if found.left_out else ""
-    error = known(found.error, "{:.1f}".format)
-    return f"Expected calibration error {error}{spread} points over {found.answers:,} answers{left}.{few}"
-
-
 def _figure(one: Estimate, level: str = "") -> Cell:
     return Cell(percent(one.value), spread=level + span(one.interval) if one.interval else "")
 
@@ -374,8 +332,6 @@ def result_shown(result: EvalResult) -> Iterator[RenderableType]:
     yield _headline_of(result)
     if result.invalid_because:
         yield Text(f"This run is invalid: {result.invalid_because}", style="red")
-    if result.recorded is not None:
-        yield Text(f"The world is a recording: {share_told(result.recorded)}", style="yellow")
     if result.attempts > 1 and result.pass_at_1.value is not None:
         yield _plain_table(_CURVE, _by_k(result))
     for name, groups in result.groups.items():
@@ -391,11 +347,10 @@ def result_shown(result: EvalResult) -> Iterator[RenderableType]:
 
 
 def result_lines(result: EvalResult) -> Iterator[str]:
-    """Grades, sets, scores, confidence, contamination, the best of k, cost: a line each, nothing where nothing is known."""
-    if graded := _graded(result):
-        yield "; ".join(f"{name} {cell if isinstance(cell, str) else cell.whole}" for name, cell in graded.items()) + "."
-    if result.confidence is not None:
-        yield _calibration(result.confidence)
+    """Confidence, contamination, the best of k, cost: a line each, nothing where nothing is known."""
+    if (sure := result.confidence) is not None:
+        left = f"; {sure.left_out:,} claim none, or one on an unknown scale" if sure.left_out else ""
+        yield f"Confidence: off by {mean(sure.error)} points over {sure.answers:,} answers{left}."
     if (read := result.contamination) is not None and read.contaminated:
         without = "" if read.without is None else f"; without them avg {_figure(read.without, '95% ').whole}"
         counts = f"{read.contaminated:,} of {read.attempts:,} attempts"
