@@ -63,7 +63,7 @@ from sanderling.runs.provenance import command_line, machine
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
 from sanderling.train.encoding import Encoding
-from sanderling.train.sft.loop import Progress
+from sanderling.train.metrics import Progress
 
 HERE = Path(__file__).parent
 GROUP = 8

@@ -13,7 +13,7 @@ from gpu_training import LOGIT_CHUNK, SMALL, K, Training, clock, peak_gib, rando
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from sanderling.train.config import MemoryConfig, Packing, Recompute
+from sanderling.train.config import MemoryConfig, Recompute
 from sanderling.train.contract import Row
 from sanderling.train.packed.attention import packed_attention
 from sanderling.train.packed.logprobs import TokenLogprobs, head_logprobs
@@ -44,7 +44,7 @@ def forks(device: torch.device, shape: Shape) -> dict[str, Any]:
     for name, batches in (("merged", [rows]), ("apart", apart)):
         began = clock(device)
         losses.append(_pass(scored, batches, device))
-        lines = sum(collate(batch, Packing.VARLEN).ids.numel() for batch in batches)
+        lines = sum(collate(batch).ids.numel() for batch in batches)
         found[name] = {"tokens": lines, "seconds": clock(device) - began, "peak_gib": peak_gib(device), "loss": losses[-1]}
         gradients.append([p.grad for p in model.parameters() if p.grad is not None])
         model.zero_grad()
@@ -77,7 +77,7 @@ def _pass(scored: TokenLogprobs, batches: Sequence[Sequence[Row]], device: torch
     with packed_attention(scored.model):
         for rows in batches:
             with torch.autocast(device.type, torch.bfloat16):
-                logprobs, _ = scored(collate(rows, Packing.VARLEN, device), logit_chunk=LOGIT_CHUNK)
+                logprobs, _ = scored(collate(rows, device), logit_chunk=LOGIT_CHUNK)
             loss = -logprobs.sum() / count
             loss.backward()
             total += float(loss.detach())

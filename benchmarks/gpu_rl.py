@@ -32,8 +32,7 @@ from sanderling.rl.contract import Actor, Ask
 from sanderling.rl.run import METRICS, run_rl
 from sanderling.train.config import MemoryConfig, Precision, Recompute, TrainerConfig
 from sanderling.train.encoding import Encoding
-from sanderling.train.metrics import read_metrics
-from sanderling.train.sft.loop import Progress
+from sanderling.train.metrics import Progress, read_metrics
 from sanderling.train.shape import Shape
 
 QWEN3_06B = Shape(hidden=1024, layers=28, heads=16, kv_heads=8, head_dim=128, intermediate=3072, vocab=151_936, tied=True)
@@ -105,7 +104,7 @@ def settings(shape: Shape, small: bool, staleness: int) -> RlConfig:
     slot for each of (staleness + 1) steps' rollouts, rounded up to a power of two.
     """
     large = shape == QWEN3_4B
-    memory = MemoryConfig(recompute=Recompute.SELECTIVE)
+    memory = MemoryConfig(recompute=Recompute.FULL)
     return RlConfig(
         trainer=TrainerConfig(
             lr=1e-6,

@@ -46,20 +46,19 @@ class Training:
     """Of adapters; 0: all weights are trained."""
 
 
-SELECTIVE, FULL = Recompute.SELECTIVE, Recompute.FULL
+FULL = Recompute.FULL
 LONG = MemoryConfig(recompute=FULL, mlp_tile=16 * K)
 OFFLOADED = MemoryConfig(recompute=FULL, offload=True, mlp_tile=16 * K)
 TRAININGS = {
-    "full 32K": Training(32 * K, MemoryConfig(recompute=SELECTIVE)),
+    "full 32K": Training(32 * K, MemoryConfig(recompute=FULL)),
     "full 256K": Training(256 * K, OFFLOADED, steps=1),
     "LoRA 256K": Training(256 * K, LONG, steps=1, rank=16),
-    "LoRA 32K": Training(32 * K, MemoryConfig(recompute=SELECTIVE), rank=16),
+    "LoRA 32K": Training(32 * K, MemoryConfig(recompute=FULL), rank=16),
     "full 128K": Training(128 * K, OFFLOADED, steps=2),
-    "full 64K": Training(64 * K, MemoryConfig(recompute=SELECTIVE, mlp_tile=16 * K)),
+    "full 64K": Training(64 * K, MemoryConfig(recompute=FULL, mlp_tile=16 * K)),
     "LoRA 128K": Training(128 * K, LONG, steps=2, rank=16),
-    "LoRA 64K": Training(64 * K, MemoryConfig(recompute=SELECTIVE, mlp_tile=16 * K), rank=16),
-    "full 32K, all recomputed": Training(32 * K, MemoryConfig(recompute=FULL)),
-    "full 32K in 8 rows": Training(4 * K, MemoryConfig(recompute=SELECTIVE), rows=8),
+    "LoRA 64K": Training(64 * K, MemoryConfig(recompute=FULL, mlp_tile=16 * K), rank=16),
+    "full 32K in 8 rows": Training(4 * K, MemoryConfig(recompute=FULL), rows=8),
 }
 
 

@@ -1,10 +1,10 @@
-"""What it saves that a group's rollouts are computed once where they go the same way: sampling, information gain, training.
+"""What it saves that a group's rollouts are computed once where they go the same way: sampling, training.
 
     OMP_NUM_THREADS=1 python benchmarks/group_sharing.py --model runs/tiny/sft-correct/model --work runs/group-sharing
 
 Questions of a training world of the tiny recipe, eight rollouts each, by a model that `make demo` leaves; at two temperatures,
 since the warmer one samples, the sooner a group's rollouts part. Each part is computed as it is in RL, and again with sharing
-taken away: sessions are never taken for alike (nor are first prompts of one step copied), rows and requests have no group.
+taken away: sessions are never taken for alike (nor are first prompts of one step copied), rows have no group.
 Processor seconds of one thread, so that a busy machine does not blur them, after a warm-up; tokens are those of all forwards,
 padding counted. Both ways give the same numbers but for rounding, which is checked; a draw within rounding of a bound between
 two tokens parts two rollouts, and such are counted.
@@ -36,8 +36,6 @@ from sanderling.policy.forward import alike
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.recipes.tiny import TinyConfig, TinyRun, build_worlds
 from sanderling.rl.config import RolloutConfig
-from sanderling.rl.credit.table import TurnTool
-from sanderling.rl.gain import GainConfig, plan_gains
 from sanderling.rl.losses import PpoConfig, build_loss
 from sanderling.rl.step import rl_rows
 from sanderling.runs.progress import Report
@@ -47,8 +45,6 @@ from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
 from sanderling.train.contract import Row
 from sanderling.train.encoding import Encoding
-from sanderling.train.packed.logprobs import TokenLogprobs
-from sanderling.train.packed.scorer import ModelScorer
 from sanderling.train.trainer import Trainer
 
 FILE = Path(__file__).parent / "results" / "group_sharing.json"
@@ -112,20 +108,6 @@ def trained(model: Path, rows: Sequence[Row], heat: float) -> tuple[float, int, 
     return seconds, sum(tokens), figures["grad_norm"]
 
 
-def gained(
-    model: Path, made: Sequence[Trajectory], encoding: Encoding, heat: float, *, shared: bool
-) -> tuple[float, int, float]:
-    """Gains of all rollouts: seconds, tokens in the passes, the sum of gains."""
-    scored = TokenLogprobs(load_model(model).eval())
-    tokens = counted(scored.model)
-    scorer = ModelScorer(scored, micro_batch_tokens=MICRO_BATCH, temperature=heat)
-    plans = [plan_gains(one, encoding.tokenizer, GainConfig(tools=frozenset({TurnTool.VISIT, TurnTool.BOTH}))) for one in made]
-    requests = [plan.request if shared else replace(plan.request, family="") for plan in plans]
-    seconds, scores = timed(lambda: scorer.score_many(requests))
-    gains = (gain for plan, own in zip(plans, scores, strict=True) for gain in plan.gains(own) if gain is not None)
-    return seconds, sum(tokens), sum(gains)
-
-
 def case(model: Path, run: TinyRun, heat: float, questions: Sequence[Question]) -> dict[str, Any]:
     """Everything at one temperature, shared and not."""
     together = sampled(model, run, heat, questions)
@@ -141,9 +123,7 @@ def case(model: Path, run: TinyRun, heat: float, questions: Sequence[Question]) 
     rows = [row for one in together[2] for row in rl_rows(one, dice.normal(size=len(turn_indices(one))), encoding)]
     lone = [replace(row, group="") for row in rows]
     steps = trained(model, rows, heat), trained(model, lone, heat)
-    gains = gained(model, together[2], encoding, heat, shared=True), gained(model, together[2], encoding, heat, shared=False)
-    for (_, _, one), (_, _, other) in (steps, gains):
-        np.testing.assert_allclose(one, other, rtol=1e-3)
+    np.testing.assert_allclose(steps[0][2], steps[1][2], rtol=1e-3)
     return {
         "temperature": heat,
         "rollouts": len(together[2]),
@@ -151,7 +131,6 @@ def case(model: Path, run: TinyRun, heat: float, questions: Sequence[Question]) 
         "different_rollouts": len({tuple(row.ids.tolist()) for row in rows}),
         "sampling": told(together, apart),
         "training_step": told(*steps),
-        "information_gain": told(*gains),
     }
 
 

@@ -103,17 +103,14 @@ class Bench:
 
 
 def packing(bench: Bench, lengths: dict[str, list[int]]) -> dict[str, Any]:
-    """Packed, bucketed by length, and padded to the longest, on each distribution."""
+    """Packed, and padded to the longest, on each distribution."""
     found: dict[str, Any] = {}
     for name, all_lengths in lengths.items():
         rows = scaled(all_lengths)
         budget = {"micro_batch_tokens": 2 * LONGEST}
         ways = {
             "packed": bench.run("ours", rows, budget),
-            "bucketed": bench.run("ours", rows, {**budget, "packing": "padded"}),
-            "padded to the longest, one a pass": bench.run(
-                "ours", rows, {"micro_batch_tokens": 1, "packing": "padded"}, pad_to=LONGEST
-            ),
+            "padded to the longest, one a pass": bench.run("ours", rows, {"micro_batch_tokens": 1}, pad_to=LONGEST),
         }
         best = ways["packed"]["tokens_per_second"]
         ratios = {

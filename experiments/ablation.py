@@ -374,7 +374,7 @@ def _run_units(run: Ablation, units: Sequence[Unit], title: str, report: Report,
 
         tasks = [Task(run_unit, (run, unit, start)) for unit in units if not run.result(unit).is_file()]
         if tasks:
-            run_tasks(tasks, run.config.workers, poll, fewer="with --set workers=1")
+            run_tasks(tasks, run.config.workers, poll)
         poll()
 
 

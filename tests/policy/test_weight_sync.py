@@ -170,9 +170,7 @@ def test_tied_weights_go_by_either_name_and_dtypes_are_the_samplers(pair):
         assert torch.equal(target.model.embed_tokens.weight, model.lm_head.weight.to(torch.bfloat16))
 
 
-@pytest.mark.parametrize(
-    "config", [MemoryConfig(recompute=Recompute.SELECTIVE), MemoryConfig(recompute=Recompute.FULL, mlp_tile=8)]
-)
+@pytest.mark.parametrize("config", [MemoryConfig(recompute=Recompute.FULL), MemoryConfig(recompute=Recompute.FULL, mlp_tile=8)])
 def test_a_twin_of_a_model_that_saves_memory_has_layers_of_its_own(config):
     """A trainer gives its layers another ``forward``; copied with them, the copied sampled through the layers in training."""
     model, _ = load()

@@ -195,14 +195,6 @@ def test_what_is_not_finite_is_an_error_and_never_a_gain_of_zero(broken: float, 
         gains("va", Broken(), form=form)
 
 
-def test_the_temperature_is_the_policys_unless_one_is_named():
-    scorer = LengthScorer()
-    gains("va", scorer)
-    assert scorer.seen[0].temperature is None
-    gains("va", scorer, temperature=1.0)
-    assert scorer.seen[0].temperature == 1.0
-
-
 def with_texts(texts: list[str], ending: Ending, ids: bool):
     trajectory = record("s" * (len(texts) - 1) + "a", ending=ending, ids=ids)
     said = iter(texts)

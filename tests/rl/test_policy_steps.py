@@ -8,7 +8,7 @@ import torch
 from tiny_qwen3 import random_rows, tiny_model
 
 from sanderling.rl.losses import CispoConfig, CorrectionConfig, GspoConfig, MinirlConfig, PpoConfig, SignBounds, build_loss
-from sanderling.train.config import Packing, TrainerConfig
+from sanderling.train.config import TrainerConfig
 from sanderling.train.contract import Row
 from sanderling.train.loss import LossInputs
 from sanderling.train.trainer import Trainer
@@ -35,11 +35,9 @@ def policy_rows(count: int) -> list[Row]:
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda config: config.kind)
 def test_the_cut_into_micro_batches_changes_no_policy_loss(loss):
     rows, found = policy_rows(6), []
-    for budget, packing in ((1, Packing.VARLEN), (60, Packing.PADDED), (10_000, Packing.VARLEN)):
+    for budget in (1, 60, 10_000):
         model = tiny_model()
-        metrics = Trainer(model, TrainerConfig(lr=0.01, micro_batch_tokens=budget, packing=packing, eps=1e-3)).step(
-            rows, build_loss(loss)
-        )
+        metrics = Trainer(model, TrainerConfig(lr=0.01, micro_batch_tokens=budget, eps=1e-3)).step(rows, build_loss(loss))
         found.append((metrics, torch.cat([p.detach().flatten() for p in model.parameters()])))
     assert 0.0 < found[0][0]["masked"] < 1.0 and 0.0 < found[0][0]["vetoed"] < 1.0
     for metrics, weights in found[1:]:

@@ -35,8 +35,8 @@ from sanderling.rl.prepare import Order
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.run import records
 from sanderling.runs.run_record import flat, unlike
+from sanderling.train.checkpoint import checkpoints
 from sanderling.train.metrics import read_metrics
-from sanderling.train.sft.schedule import checkpoints
 
 GIVEN = {"model", "questions", "held_out", "worlds", "sampler.endpoint", "sampler.served", "date"}
 """What no recipe says: the command line does; the day is that of the beginning."""

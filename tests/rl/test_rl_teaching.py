@@ -32,7 +32,7 @@ from sanderling.rl.gain import GainConfig, Probe
 from sanderling.rl.rl_loop import ScoredRollout, Settings, outcome, returns_credit, separate_credit, train
 from sanderling.rl.run import run_rl
 from sanderling.train.checkpoint import load_model
-from sanderling.train.config import Packing, TrainerConfig
+from sanderling.train.config import TrainerConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
 from sanderling.train.random_model import ModelShape, train_tokenizer, write_random_model
@@ -146,12 +146,11 @@ def real(settings: RlConfig, base: Path, out: Path, **walker):
     [
         (None, 0.0, {}, {}),
         (IgpoMode.SCALED_SEPARATE, 1.0, {}, {}),
-        (IgpoMode.SCALED_SEPARATE, 0.0, {"packing": Packing.PADDED}, {}),
         (IgpoMode.SCALED_SEPARATE, 1.0, {"grad_clip": 0.05}, {"outage": 3}),
         (IgpoMode.RETURNS, 1.0, {}, {"outage": 3}),
         (IgpoMode.RETURNS, 1.0, {"per_step": 3}, {}),  # of 4 questions: one is asked twice in a step
     ],
-    ids=["grpo", "igpo-penalties", "igpo-padded", "igpo-clipped-outage", "igpo-returns-outage", "igpo-returns-twice"],
+    ids=["grpo", "igpo-penalties", "igpo-clipped-outage", "igpo-returns-outage", "igpo-returns-twice"],
 )
 def test_the_real_loop_gives_the_same_updates(
     tmp_path: Path, igpo: IgpoMode | None, penalty: float, trainer: dict, walker: dict

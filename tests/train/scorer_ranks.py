@@ -1,6 +1,5 @@
 """What one rank does in the tests of the scorer in a team: functions that a process of its own can be handed by name."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -32,26 +31,15 @@ def asked(count: int, seed: int = 0) -> tuple[list[ScoreRequest], list[list[Row]
     return requests, rows
 
 
-def rollouts(count: int) -> tuple[list[ScoreRequest], list[list[Row]]]:
-    """Of every request of :func:`asked` two more: the same, and one that goes its own way late; in one family."""
-    requests, rows = [], []
-    for number, (one, own) in enumerate(zip(*asked(count), strict=True)):
-        late = [*one.ids[:-2], 1, 2, 3]
-        again = replace(one, family=f"q{number}")
-        requests += [again, replace(again, ids=late, cuts=[3, len(late), one.cuts[2]]), again]
-        rows += [own, [Row(np.array(late), np.arange(len(late)) % 3 == 1, trajectory=f"late {number}")], own[:1]]
-    return requests, rows
-
-
 def score(
-    rank: int, size: int, meeting: Path, count: int, shard: bool, context: int = 1, step: bool = False, many: bool = False
+    rank: int, size: int, meeting: Path, count: int, shard: bool, context: int = 1, step: bool = False
 ) -> tuple[list[Scored], int]:
     """All requests on every rank; after a step of training where asked. And how many passes this rank made."""
     torch.set_num_threads(1)
     with join_team(rank, size, meeting, context=context) as joined:
         team = Sharded(joined) if shard else joined
         trainer = Trainer(tiny_model(seed=3), CONFIG, team)
-        requests, rows = rollouts(count) if many else asked(count)
+        requests, rows = asked(count)
         if step:
             trainer.step(rows[0], sft)
         passes = []
@@ -60,17 +48,6 @@ def score(
         if step:
             trainer.step(rows[0], sft)  # the shards are as training needs them
         return found, len(passes)
-
-
-def score_own(rank: int, size: int, meeting: Path, counts: list[int]) -> list[list[np.ndarray]]:
-    """Each rank brings requests of its own."""
-    torch.set_num_threads(1)
-    with join_team(rank, size, meeting) as joined:
-        team = Sharded(joined)
-        trainer = Trainer(tiny_model(seed=3), CONFIG, team)
-        requests, _ = asked(sum(counts))
-        first = sum(counts[:rank])
-        return ModelScorer.of(trainer.scored, CONFIG, team).score_own(requests[first : first + counts[rank]])
 
 
 def refuse(rank: int, size: int, meeting: Path) -> None:

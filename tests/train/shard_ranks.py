@@ -1,7 +1,6 @@
 """What one rank of a sharded team does in the tests: functions that a process of its own can be handed by name."""
 
 import asyncio
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +9,13 @@ from bandit import Bandit
 from team_ranks import Ran
 from tiny_qwen3 import forked_rows, random_rows, tiny_model
 from torch.distributed.tensor import DTensor
-from torch.utils._pytree import tree_leaves
 from train_records import PROFILE, WordTokenizer
 
 from sanderling.core.record import Question
 from sanderling.rl.config import RlConfig
 from sanderling.rl.contract import Actor
 from sanderling.rl.run import run_rl
-from sanderling.train.checkpoint import checkpoints, load_model, load_state, open_model, save_checkpoint
+from sanderling.train.checkpoint import checkpoints, load_model, load_state, save_checkpoint
 from sanderling.train.config import ParallelConfig, Precision, SupervisedConfig, TrainerConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.loss import LossInputs, Metrics, sft
@@ -88,38 +86,6 @@ def fail_on_rank_1(rank: int, size: int, meeting: Path, shard: bool) -> None:
             assert np.array_equal(flat(model), before) and trainer.steps == 0
 
 
-@dataclass(frozen=True)
-class Opened:
-    """What a rank holds of a model before the first step."""
-
-    weights: dict[str, tuple[torch.dtype, bytes]]
-    """Whole tensors, in float32."""
-    buffers: dict[str, bytes]
-    tied: bool
-    kept: int
-    """Numbers of the parameters that it holds itself."""
-
-
-def _bytes(tensor: torch.Tensor) -> bytes:
-    return whole(tensor.detach()).float().numpy().tobytes()
-
-
-def open_shards(rank: int, size: int, meeting: Path, config: SupervisedConfig, bases: list[Path], last: Path | None) -> Opened:
-    """Open a model, each rank from a directory of its own, and lay it out as a run does."""
-    torch.set_num_threads(1)
-    bfloat16 = config.trainer.precision is Precision.BFLOAT16
-    with opened_team(ParallelConfig(), Place(rank, size, rank, size), meeting, bfloat16=bfloat16) as (team, _):
-        model = open_model(config, bases[rank], last, team)
-        assert all(parameter.is_meta == (rank > 0) for parameter in model.parameters()), "nothing is read twice"
-        Trainer(model, config.trainer, team)
-        return Opened(
-            {name: (p.dtype, _bytes(p)) for name, p in model.named_parameters()},
-            {name: buffer.numpy().tobytes() for name, buffer in model.named_buffers()},
-            model.get_input_embeddings().weight is model.get_output_embeddings().weight,
-            sum(p.to_local().numel() if isinstance(p, DTensor) else p.numel() for p in model.parameters()),
-        )
-
-
 def run_shards(rank: int, size: int, meeting: Path, config: SupervisedConfig, bases: list[Path], out: Path) -> list[float]:
     """A whole run, or the rest of one; the losses that rank 0 has seen."""
     torch.set_num_threads(1)
@@ -129,17 +95,6 @@ def run_shards(rank: int, size: int, meeting: Path, config: SupervisedConfig, ba
         see = losses.append
         run_sft(config, random_rows(12), bases[rank], out, lambda progress: see(progress.metrics["loss"]), team, device)
     return losses
-
-
-def gather_for_saving(rank: int, size: int, meeting: Path, config: SupervisedConfig, bases: list[Path]) -> tuple[int, int]:
-    """Bytes of what a rank gathers for a checkpoint after a step, and the number of trained parameters."""
-    torch.set_num_threads(1)
-    with opened_team(ParallelConfig(), Place(rank, size, rank, size), meeting, bfloat16=False) as (team, _):
-        trainer = Trainer(open_model(config, bases[rank], None, team), config.trainer, team)
-        trainer.step(random_rows(4), sft)
-        found = [leaf for leaf in tree_leaves([trainer.weights(), trainer.state()]) if isinstance(leaf, torch.Tensor)]
-        trained = sum(p.numel() for p in trainer.model.parameters() if p.requires_grad)
-        return sum(tensor.nbytes for tensor in found), trained
 
 
 def reinforce(

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import torch.distributed as dist
 from bandit import Bandit
 from tiny_qwen3 import random_rows, tiny_model
 from torch.optim.optimizer import register_optimizer_step_pre_hook
@@ -27,7 +26,7 @@ from sanderling.rl.run import run_rl
 from sanderling.train.config import TrainerConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.loss import sft
-from sanderling.train.parallel.team import join_team, sum_gradients
+from sanderling.train.parallel.team import join_team
 from sanderling.train.trainer import Trainer
 
 
@@ -129,22 +128,6 @@ def train_bandit(
     return Ran(flat(bandits[0].model).tobytes(), figures, (), tuple(bandits[0].attempts), tuple(said))
 
 
-def sample_for_real(rank: int, size: int, meeting: Path, config: RlConfig, questions: list[Question], base: Path) -> list:
-    """One step of the real policy and loop; the trajectories that rank 0 stored."""
-    from test_rl_real_policy import PROFILE, connect
-
-    from sanderling.core.chat import load_tokenizer
-
-    torch.set_num_threads(1)
-    stored = []
-    with join_team(rank, size, meeting) as team:
-        encoding = Encoding(load_tokenizer(base), PROFILE)
-        keep = {"on_groups": lambda _, found: stored.extend(trajectories(found))}
-        out = meeting / "run"
-        asyncio.run(run_rl(config, questions, lambda model: connect(model, base), encoding, base, out, **keep, team=team))
-    return stored
-
-
 def refuse(rank: int, size: int, meeting: Path) -> None:
     """Rank 1 has something to say to the user while the others wait for it."""
     with join_team(rank, size, meeting) as team:
@@ -156,35 +139,27 @@ def refuse(rank: int, size: int, meeting: Path) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Summed:
-    """What a rank had as gradients, has after summing them, and sent at a time."""
+    """What a rank had as gradients, and has after summing them."""
 
     before: list[np.ndarray | None]
     after: list[np.ndarray | None]
-    sent: list[int]
-    """Bytes."""
 
 
-def sum_random(rank: int, size: int, meeting: Path, bucket: int) -> Summed:
+def sum_random(rank: int, size: int, meeting: Path) -> Summed:
     """Gradients of which rank 0 lacks each third, rank 1 each second, and one is laid out in columns."""
     torch.set_num_threads(1)
     model = tiny_model()
-    generator, sent, real = torch.Generator().manual_seed(rank), [], dist.all_reduce
+    generator = torch.Generator().manual_seed(rank)
     parameters = list(model.parameters())
     for place, parameter in enumerate(parameters):
         if place % (3 - rank):
             parameter.grad = torch.randn(parameter.shape, generator=generator)
     parameters[1].grad = torch.randn(parameters[1].T.shape, generator=generator).T
-    copied = [[None if p.grad is None else p.grad.numpy().copy() for p in parameters]]
 
-    def see(tensor: torch.Tensor) -> None:
-        sent.append(tensor.nbytes)
-        real(tensor)
+    def copied() -> list[np.ndarray | None]:
+        return [None if p.grad is None else p.grad.numpy().copy() for p in parameters]
 
-    with join_team(rank, size, meeting):
-        dist.all_reduce = see
-        try:
-            sum_gradients(model, bucket)
-        finally:
-            dist.all_reduce = real
-    copied.append([None if p.grad is None else p.grad.numpy().copy() for p in parameters])
-    return Summed(*copied, sent)
+    before = copied()
+    with join_team(rank, size, meeting) as team:
+        team.sum_gradients(model)
+    return Summed(before, copied())

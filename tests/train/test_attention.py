@@ -11,89 +11,56 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from sanderling.train.packed import attention
-from sanderling.train.packed.attention import Continuing, attend, partial_attention, rectangles
+from sanderling.train.packed.attention import Stretch, attend, partial_attention
 
 
 @st.composite
-def lines(draw: st.DrawFn) -> tuple[int, list[Continuing]]:
-    """A line's length, and stretches that continue spans of it, in any order, with other tokens in between."""
+def lines(draw: st.DrawFn) -> list[Stretch]:
+    """A row, and stretches that continue spans of it, some long, with other rows in between."""
     trunk = draw(st.integers(1, 40))
-    found: list[Continuing] = []
-    at = trunk
-    for _ in range(draw(st.integers(1, 12))):
-        at += draw(st.sampled_from([0, 0, 0, 2]))
-        length = draw(st.integers(1, 5))
-        cut = draw(st.integers(1, trunk))
-        fork = draw(st.integers(1, trunk))
-        prefix = (
-            ((0, cut),)
-            if fork >= cut or draw(st.booleans())
-            else ((0, fork), (cut - 1, cut + draw(st.integers(0, trunk - cut))))
-        )
-        found.append(Continuing(at, length, prefix))
-        at += length
-    return at, found
+    found = [Stretch(trunk)]
+    for _ in range(draw(st.integers(1, 8))):
+        found += [Stretch(2)] * draw(st.integers(0, 1))
+        cut, fork = draw(st.integers(1, trunk)), draw(st.integers(1, trunk))
+        apart = ((0, fork), (cut - 1, cut + draw(st.integers(0, trunk - cut))))
+        prefix = apart if fork < cut and draw(st.booleans()) else ((0, cut),)
+        found.append(Stretch(draw(st.integers(0, 5) | st.just(300)), prefix))
+    return found
 
 
-def visible(length: int, stretches: list[Continuing]) -> torch.Tensor:
-    """Which keys each token sees of its prefix: how often."""
-    seen = torch.zeros(length, length, dtype=torch.int64)
-    for one in stretches:
-        for first, end in one.prefix:
-            seen[one.first : one.end, first:end] += 1
-    return seen
-
-
-@given(lines())
-def test_every_pair_of_query_and_key_is_in_one_rectangle(line):
-    length, stretches = line
-    found = torch.zeros(length, length, dtype=torch.int64)
-    for one in rectangles(stretches):
-        found[slice(*one.queries), slice(*one.keys)] += 1
-    assert torch.equal(found, visible(length, stretches))
-
-
-def test_a_sorted_staircase_takes_about_as_many_rectangles_as_it_has_steps():
-    steps = [Continuing(10_000 + 10 * n, 10, ((0, 50 * (n + 1)),)) for n in range(200)]
-    found = rectangles(steps)
-    assert len(found) == 200
-    assert max(sum(one.queries[0] <= step.first < one.queries[1] for one in found) for step in steps) <= 9, (
-        "log2 for each probe"
-    )
-    answers = [Continuing(10_000 + 10 * n, 10, ((0, 50 * (n // 4 + 1)),)) for n in range(200)]
-    assert len(rectangles(answers)) == 50, "several answers at a boundary look at its keys together"
-
-
-def masked(query, key, value, length: int, stretches: list[Continuing], scale):
+def masked(query, key, value, stretches: list[Stretch], scale):
     """The same by one large mask."""
-    seen = visible(length, stretches).bool()
+    length = query.shape[2]
+    seen, start = torch.zeros(length, length, dtype=torch.bool), 0
     for one in stretches:
-        own = torch.ones(one.length, one.length, dtype=torch.bool).tril()
-        seen[one.first : one.end, one.first : one.end] = own
-    rows = torch.cat([torch.arange(one.first, one.end) for one in stretches])
-    return scaled_dot_product_attention(query[:, :, rows], key, value, attn_mask=seen[rows], scale=scale, enable_gqa=True)
+        own = slice(start, start + one.length)
+        seen[own, own] = torch.ones(one.length, one.length, dtype=torch.bool).tril()
+        for first, end in one.prefix:
+            seen[own, first:end] = True
+        start += one.length
+    return scaled_dot_product_attention(query, key, value, attn_mask=seen, scale=scale, enable_gqa=True)
 
 
 @settings(max_examples=60)
 @given(lines(), st.sampled_from([(1, 1), (4, 4), (4, 2), (6, 1)]), st.sampled_from([8, 20]), st.sampled_from([None, 0.3]))
-def test_it_is_the_attention_that_a_mask_would_give(line, heads, size: int, scale):
-    length, stretches = line
+def test_it_is_the_attention_that_a_mask_would_give_with_and_without_gradients(stretches, heads, size: int, scale):
+    length = sum(one.length for one in stretches)
     torch.manual_seed(length)
     query = 3 * torch.randn(1, heads[0], length, size)
     key, value = (3 * torch.randn(1, length, heads[1], size).transpose(1, 2) for _ in range(2))
-    got = attend(query, key, value, stretches, scale)
-    torch.testing.assert_close(got, masked(query, key, value, length, stretches, scale), atol=2e-5, rtol=1e-5)
+    expected = masked(query, key, value, stretches, scale)
+    torch.testing.assert_close(attend(query, key, value, stretches, scale), expected, atol=2e-5, rtol=1e-5)
+    trained = attend(query.requires_grad_(), key, value, stretches, scale)
+    torch.testing.assert_close(trained, expected, atol=2e-5, rtol=1e-5)
 
 
 def test_in_16_bits_partial_results_are_added_in_32():
     torch.manual_seed(1)
-    stretches = [Continuing(400 + 4 * n, 4, ((0, 20 * (n + 1)),)) for n in range(20)]
-    exact = [torch.randn(1, 4, 480, 16) for _ in range(3)]
-    query, key, value = (x.bfloat16() for x in exact)
+    stretches = [Stretch(400), *(Stretch(4, ((0, 20 * (n + 1)),)) for n in range(20))]
+    query, key, value = (torch.randn(1, 4, 480, 16).bfloat16() for _ in range(3))
     got = attend(query, key, value, stretches, None)
     assert got.dtype is torch.bfloat16
-    whole = masked(*(x.bfloat16().float() for x in exact), 480, stretches, None)
-    assert (got.float() - whole).abs().max() < 0.02
+    assert (got.float() - masked(query.float(), key.float(), value.float(), stretches, None)).abs().max() < 0.02
 
 
 @pytest.mark.parametrize(
@@ -136,7 +103,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, rows: int, seen: 
     with FakeTensorMode():
         query = torch.empty(1, 4, rows, 8, device="cuda", dtype=dtype)
         key = torch.empty(1, 2, seen, 8, device="cuda", dtype=dtype)
-    parts = list(attention._causal(query, key, key, 0.0, None))
+    parts = list(attention._causal(query, key, key, None))
     assert sum(part.shape[2] for part in parts) == rows
     return calls
 

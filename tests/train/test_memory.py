@@ -16,20 +16,18 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3MLP
 
 from sanderling.core.errors import UserError
 from sanderling.train.adapters import add_adapter
-from sanderling.train.config import LoraConfig, MemoryConfig, Packing, ParallelConfig
+from sanderling.train.config import LoraConfig, MemoryConfig, ParallelConfig
 from sanderling.train.packed import memory as memory_module
 from sanderling.train.packed.attention import packed_attention
-from sanderling.train.packed.logprobs import TokenLogprobs, token_logprobs
+from sanderling.train.packed.logprobs import TokenLogprobs
 from sanderling.train.packed.memory import decoder_layers, economise, on_host, tiled
 from sanderling.train.packed.packing import collate
 from sanderling.train.parallel.launch import Place, opened_team
 
 SETTINGS = [
     MemoryConfig(recompute="full"),
-    MemoryConfig(recompute="selective"),
     MemoryConfig(mlp_tile=7),
     MemoryConfig(recompute="full", mlp_tile=16, offload=True),
-    MemoryConfig(recompute="selective", mlp_tile=16, offload=True),
 ]
 
 
@@ -46,7 +44,7 @@ def gradients(memory: MemoryConfig) -> tuple[torch.Tensor, list[torch.Tensor], i
 
     with packed_attention(model):
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-            scores = token_logprobs(model, collate(random_rows(6), Packing.VARLEN)).logprobs
+            scores = TokenLogprobs(model)(collate(random_rows(6))).logprobs
         scores.sum().backward()  # what is computed again is computed here
     return scores.detach(), [p.grad for p in model.parameters() if p.grad is not None], sum(saved.values())
 
@@ -82,25 +80,6 @@ def test_offloading_moves_each_layer_s_input_and_changes_no_number(memory: Memor
     assert torch.equal(scores, plain_scores) and all(map(torch.equal, found, plain))
     line = (1, sum(len(row.ids) for row in random_rows(6)), 32)
     assert [shape for shape in moved if shape == line] == [line] * 3
-
-
-def test_selective_recomputation_runs_attention_once():
-    def calls(memory: MemoryConfig) -> int:
-        model = tiny_model(layers=3)
-        economise(model, memory)
-        seen = 0
-
-        class Count(torch.utils._python_dispatch.TorchDispatchMode):
-            def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-                nonlocal seen
-                seen += "scaled_dot_product" in str(func) and "backward" not in str(func)
-                return func(*args, **(kwargs or {}))
-
-        with Count(), packed_attention(model):
-            token_logprobs(model, collate(random_rows(1), Packing.VARLEN)).logprobs.sum().backward()
-        return seen
-
-    assert (calls(MemoryConfig(recompute="selective")), calls(MemoryConfig(recompute="full"))) == (3, 6)
 
 
 @pytest.mark.parametrize("piece", [1 << 12, 1_000_004, 1 << 26])
@@ -199,29 +178,11 @@ def test_each_tile_runs_twice_even_where_the_layer_is_computed_again(recompute: 
     for layer in decoder_layers(model):
         layer.get_submodule("mlp.act_fn").register_forward_hook(count)
     economise(model, MemoryConfig(recompute=recompute, mlp_tile=16))
-    batch = collate(random_rows(3), Packing.VARLEN)
+    batch = collate(random_rows(3))
     with packed_attention(model):
         TokenLogprobs(model)(batch)[0].sum().backward()
     tiles = -(-batch.ids.shape[1] // 16)
     assert tiles > 2 and calls == 2 * 3 * tiles
-
-
-def test_a_tile_is_no_more_tokens_where_rows_lie_side_by_side():
-    plain, module = block(), block()
-    hidden = torch.randn(6, 5, HIDDEN)
-    one, other = (hidden.clone().requires_grad_() for _ in range(2))
-    seen: list[int] = []
-    module.gate_proj.register_forward_pre_hook(lambda _, taken: seen.append(taken[0].numel() // HIDDEN))
-    run = tiled(module, 8)
-    expected, found = plain(one), run(other)
-    expected.square().sum().backward()
-    found.square().sum().backward()
-    assert found.shape == hidden.shape and max(seen) == 8
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(other.grad, one.grad, atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(module.up_proj.weight.grad, plain.up_proj.weight.grad, atol=1e-5, rtol=1e-5)
-    with torch.no_grad():
-        torch.testing.assert_close(run(hidden), expected, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("rank", [0, 4], ids=["all weights", "LoRA"])
@@ -237,7 +198,7 @@ def test_in_shards_as_without_tiles(rank: int):
         scored = TokenLogprobs(model)
         with opened_team(ParallelConfig(), Place(), None, bfloat16=True) as (team, _), packed_attention(model):
             team.prepare(scored)
-            scored(collate(random_rows(6), Packing.VARLEN))[0].sum().backward()
+            scored(collate(random_rows(6)))[0].sum().backward()
             return {
                 name: weight.grad.full_tensor()  # pyright: ignore[reportAttributeAccessIssue]  # sharded
                 for name, weight in model.named_parameters()

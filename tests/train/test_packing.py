@@ -9,29 +9,28 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_scorer import groups as request_groups
 from tiny_qwen3 import VOCAB, tiny_model
 
 from sanderling.rl.losses import GspoConfig, PpoConfig, build_loss
-from sanderling.train.config import Aggregation, Packing, TrainerConfig
-from sanderling.train.contract import Row, ScoreRequest
-from sanderling.train.packed import attention, logprobs, scorer_layout
-from sanderling.train.packed.attention import Stretch, _with_gradients, _without_gradients, packed_attention
-from sanderling.train.packed.logprobs import distinct, token_logprobs
+from sanderling.train.config import Aggregation, TrainerConfig
+from sanderling.train.contract import Row
+from sanderling.train.packed.attention import packed_attention
+from sanderling.train.packed.logprobs import TokenLogprobs
 from sanderling.train.packed.packing import (
-    COPIES,
-    Bundling,
+    Layout,
     bundled,
     collate,
     common,
-    deal,
     families,
     lay_out,
     neighbours,
     per_token,
 )
-from sanderling.train.packed.scorer_layout import asked, lay_out_requests, lines_of
 from sanderling.train.trainer import Trainer, _plan
+
+
+def line_of(rows: Sequence[Row]) -> Layout:
+    return lay_out([row.ids for row in rows], families(rows))
 
 
 def row(ids: list[int], trajectory: str, trained: list[int]) -> Row:
@@ -58,17 +57,13 @@ def forked(draw: st.DrawFn) -> list[Row]:
 
 @given(forked())
 def test_every_token_of_every_row_stands_in_the_line_at_its_own_position(rows: list[Row]):
-    line = lay_out(rows)
+    line = line_of(rows)
     for one, places in zip(rows, line.where, strict=True):
         assert line.ids[places].tolist() == one.ids.tolist()
         assert line.positions[places].tolist() == list(range(len(one.ids)))
     assert sum(stretch.length for stretch in line.stretches) == len(line.ids)
-
-
-@given(forked())
-def test_the_line_is_as_long_as_the_tree_of_beginnings(rows: list[Row]):
     beginnings = {(one.trajectory, tuple(one.ids[: end + 1].tolist())) for one in rows for end in range(len(one.ids))}
-    assert len(lay_out(rows).ids) == len(beginnings)
+    assert len(line.ids) == len(beginnings)
 
 
 def test_a_long_branch_behind_a_prefix_needs_no_whole_mask(monkeypatch: pytest.MonkeyPatch):
@@ -77,52 +72,10 @@ def test_a_long_branch_behind_a_prefix_needs_no_whole_mask(monkeypatch: pytest.M
     rows = [row(trunk, "t", [5]), row(trunk[:20] + rng.integers(0, VOCAB, 50).tolist(), "t", [40, 60])]
     model = tiny_model()
     with packed_attention(model):
-        whole = token_logprobs(model, collate(rows, Packing.VARLEN)).logprobs
+        whole = TokenLogprobs(model)(collate(rows)).logprobs
         monkeypatch.setattr("sanderling.train.packed.attention._MASK_ROWS", 7)
-        blocks = token_logprobs(model, collate(rows, Packing.VARLEN)).logprobs
+        blocks = TokenLogprobs(model)(collate(rows)).logprobs
     torch.testing.assert_close(blocks, whole, atol=1e-5, rtol=1e-5)
-
-
-def test_a_prefix_may_lie_across_stretches():
-    stretches = [
-        Stretch(3),
-        Stretch(2, ((0, 3),)),
-        Stretch(0),
-        Stretch(0, ((0, 2),)),
-        Stretch(4),
-        Stretch(2, ((0, 4), (6, 8))),
-        Stretch(3, ((1, 9),)),
-    ]
-    generator = torch.Generator().manual_seed(0)
-    query, key, value = (torch.randn(1, heads, 14, 8, generator=generator) for heads in (4, 2, 2))
-    expected = _without_gradients(query, key, value, stretches, None)
-    torch.testing.assert_close(_with_gradients(query, key, value, stretches, 0.0, None), expected)
-
-
-@pytest.mark.parametrize(("short", "together"), [(1000, [1, 2, 3, 300]), (256, [1, 2, 3]), (2, [1, 2]), (0, [])])
-@pytest.mark.parametrize("rows", [4, 1024])
-def test_only_short_stretches_are_attended_to_together(
-    monkeypatch: pytest.MonkeyPatch, short: int, together: list[int], rows: int
-):
-    stretches = [
-        Stretch(9), Stretch(3, ((0, 4),)), Stretch(300, ((0, 9),)), Stretch(2, ((0, 9), (12, 200))), Stretch(5),
-        Stretch(1, ((0, 9), (12, 312), (312, 314))),
-    ]  # fmt: skip
-    seen, real = [], attention.attend
-
-    def attend(query, key, value, some, scale):
-        seen.extend(one.length for one in some)
-        return real(query, key, value, some, scale)
-
-    generator = torch.Generator().manual_seed(0)
-    query, key, value = (torch.randn(1, heads, 320, 8, generator=generator) for heads in (4, 2, 2))
-    expected = _with_gradients(query, key, value, stretches, 0.0, None)
-    monkeypatch.setattr(attention, "attend", attend)
-    monkeypatch.setattr(attention, "_MASK_ROWS", rows)
-    if short != 256:
-        monkeypatch.setattr(attention, "_SHORT", short)
-    torch.testing.assert_close(_without_gradients(query, key, value, stretches, None), expected)
-    assert sorted(seen) == together
 
 
 MODEL = tiny_model(seed=4).double()
@@ -160,8 +113,8 @@ def loss_of(rows: Sequence[Row], batches: Sequence[Sequence[int]], chunk: int):
     scored: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
     with packed_attention(MODEL):
         for indices in batches:
-            batch = collate([rows[i] for i in indices], Packing.VARLEN)
-            found = token_logprobs(MODEL, batch, temperature=0.7, entropy=True, logit_chunk=chunk)
+            batch = collate([rows[i] for i in indices])
+            found = TokenLogprobs(MODEL)(batch, temperature=0.7, entropy=True, logit_chunk=chunk)
             credit = per_token(batch, "advantages")
             assert found.entropy is not None and credit is not None
             (found.logprobs * credit).sum().backward()
@@ -174,7 +127,7 @@ def loss_of(rows: Sequence[Row], batches: Sequence[Sequence[int]], chunk: int):
 @settings(max_examples=60, deadline=None)
 @given(groups(), st.sampled_from([1, 12, 30, 1000]), st.sampled_from([VOCAB * 3, 10**9]))
 def test_a_group_gives_the_log_probabilities_entropies_and_gradients_of_its_rows_alone(rows, budget: int, chunk: int):
-    together, gradients = loss_of(rows, [bundle.rows for bundle in Bundling(rows).cut(budget)], chunk)
+    together, gradients = loss_of(rows, [bundle.rows for bundle in bundled(rows, budget)], chunk)
     apart, expected = loss_of(plain(rows), [[index] for index in range(len(rows))], 10**9)
     for one, other in zip(together, apart, strict=True):
         torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-6)
@@ -184,16 +137,14 @@ def test_a_group_gives_the_log_probabilities_entropies_and_gradients_of_its_rows
 
 @given(groups(), st.integers(1, 40))
 def test_bundles_hold_every_row_once_keep_to_the_budget_and_cost_their_distinct_beginnings(rows: list[Row], budget: int):
-    found = Bundling(rows).cut(budget)
+    found = bundled(rows, budget)
     assert sorted(i for bundle in found for i in bundle.rows) == list(range(len(rows)))
     for bundle in found:
         own = [rows[i] for i in bundle.rows]
         beginnings = {tuple(row.ids[: end + 1].tolist()) for row in own for end in range(len(row.ids))}
         assert len({row.group for row in own}) == 1
-        assert bundle.tokens == len(beginnings) == len(lay_out(own).ids)
+        assert bundle.tokens == len(beginnings) == len(line_of(own).ids)
         assert bundle.tokens <= budget or bundle.tokens == max(len(row.ids) for row in own), "but for beginnings of the first"
-        copies = sum(last - first for stretch in lay_out(own).stretches for first, last in stretch.prefix)
-        assert bundle.copied == copies + bundle.tokens <= max(COPIES * budget, bundle.tokens)
 
 
 @given(groups())
@@ -241,12 +192,13 @@ def stepped(rows: Sequence[Row], loss, **settings):
     return figures, [p.detach().clone() for p in model.parameters()], sizes
 
 
-@pytest.mark.parametrize("loss", [build_loss(PpoConfig()), build_loss(GspoConfig())], ids=["ppo", "gspo"])
-@pytest.mark.parametrize("aggregation", [Aggregation.TOKEN_MEAN, Aggregation.TRAJECTORY_MEAN])
+@pytest.mark.parametrize(
+    ("loss", "aggregation"), [(PpoConfig(), Aggregation.TOKEN_MEAN), (GspoConfig(), Aggregation.TRAJECTORY_MEAN)]
+)
 def test_a_step_over_groups_is_the_step_over_single_rows_and_costs_distinct_tokens(loss, aggregation: Aggregation):
     rows = rollouts()
-    figures, weights, sizes = stepped(rows, loss, aggregation=aggregation)
-    plain_figures, expected, plain_sizes = stepped(plain(rows), loss, aggregation=aggregation)
+    figures, weights, sizes = stepped(rows, build_loss(loss), aggregation=aggregation)
+    plain_figures, expected, plain_sizes = stepped(plain(rows), build_loss(loss), aggregation=aggregation)
     assert sorted(sizes) == [60 + 12 + 12] * 2, "what is the same stands there once"
     assert sum(plain_sizes) == 2 * (5 * 60 + 45 + 2 * 62)
     assert (figures["computed_tokens"], plain_figures["computed_tokens"]) == (sum(sizes), sum(plain_sizes))
@@ -267,38 +219,6 @@ def test_where_each_micro_batch_weighs_the_same_trajectories_are_put_together_as
         torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-5)
 
 
-def test_the_head_sees_each_prediction_once(monkeypatch: pytest.MonkeyPatch):
-    rows, seen, real = rollouts(), [], logprobs._scores
-
-    def scores(hidden, *others):
-        seen.append(len(hidden))
-        return real(hidden, *others)
-
-    monkeypatch.setattr(logprobs, "_scores", scores)
-    stepped(rows, build_loss(PpoConfig()), micro_batch_tokens=1000)
-    trained = {(row.group, tuple(row.ids[: at + 1].tolist())) for row in rows for at in np.flatnonzero(row.loss_mask)}
-    assert sum(seen) == len(trained)
-
-
-def test_predictions_at_different_temperatures_are_different():
-    row = Row(np.array([1, 2, 3]), np.array([False, True, True]), trajectory="a", group="q")
-    batch = collate([row, replace(row, trajectory="b"), replace(row, trajectory="c")], Packing.VARLEN)
-    heat = torch.tensor([1.0, 1.0, 0.5, 1.0, 1.0, 1.0])
-    asked = distinct(replace(batch, temperatures=heat), VOCAB)
-    assert asked.spread is not None and asked.temperatures is not None
-    assert len(asked.source) == 3
-    for every, once in ((batch.source, asked.source), (batch.target, asked.target), (heat, asked.temperatures)):
-        assert torch.equal(once[asked.spread], every)
-    assert distinct(collate([row], Packing.VARLEN), VOCAB).spread is None
-
-
-def test_where_nothing_is_predicted_nothing_is_sorted_by_temperature():
-    row = Row(np.array([1, 2]), np.zeros(2, dtype=np.bool_))
-    batch = replace(collate([row], Packing.VARLEN), temperatures=torch.zeros(0))
-    found = distinct(batch, VOCAB)
-    assert found.spread is None and len(found.source) == len(found.target) == 0 and found.temperatures is batch.temperatures
-
-
 CONFIG = TrainerConfig(micro_batch_tokens=2048)
 
 
@@ -310,24 +230,9 @@ def alike_rollouts(count: int, shared: int, tail: int, group: str = "g") -> list
     return [Row(one, np.arange(len(one)) % 2 == 1, trajectory=f"{group}{n}", group=group) for n, one in enumerate(ids)]
 
 
-def requests(rows: Sequence[Row], family: str = "f") -> list[ScoreRequest]:
-    return [ScoreRequest(row.ids.tolist(), [len(row.ids)], [[1, 2, 3]], [(1, 3)], family=family) for row in rows]
-
-
 def work(rows: Sequence[Row], plans: Sequence[Sequence[Sequence[int]]]) -> list[int]:
     """Tokens in each hand's passes."""
-    return [sum(bundle.tokens for batch in own for bundle in Bundling([rows[i] for i in batch]).cut(10**9)) for own in plans]
-
-
-def test_rollouts_of_one_question_are_shared_out():
-    apart = alike_rollouts(8, 0, 60)
-    assert [sorted(map(len, own)) for own in _plan(apart, CONFIG, 2)] == [[4], [4]]
-    alike = alike_rollouts(8, 50, 10)
-    plans = _plan(alike, CONFIG, 2)
-    assert all(plans) and max(work(alike, plans)) <= 50 + 5 * 10, "each hand has a part of the tree, not rows by themselves"
-    assert work(alike, _plan(alike, CONFIG, 1)) == [50 + 8 * 10]
-    same = [apart[0]] * 8
-    assert sorted(work(same, _plan(same, CONFIG, 2))) == [0, 60], "two would each do what one does"
+    return [sum(bundle.tokens for batch in own for bundle in bundled([rows[i] for i in batch], 10**9)) for own in plans]
 
 
 @given(
@@ -335,66 +240,10 @@ def test_rollouts_of_one_question_are_shared_out():
     st.sampled_from([1, 40, 100, 2048]),
     st.integers(1, 4),
 )
-def test_every_row_has_one_place_and_no_hand_more_than_without_evening(kinds, budget: int, hands: int):
+def test_every_row_has_one_place(kinds, budget: int, hands: int):
     named = zip(("a", "bb", "ccc", "dddd"), kinds, strict=False)
     rows = [row for name, (count, shared, tail) in named for row in alike_rollouts(count, shared, tail, name)]
     plans = _plan(rows, CONFIG.model_copy(update={"micro_batch_tokens": budget}), hands)
     assert sorted(i for own in plans for batch in own for i in batch) == list(range(len(rows)))
-    sizes = [bundle.tokens for bundle in Bundling(rows).cut(budget)]
-    assert max(work(rows, plans)) <= max(sum(sizes[i] for i in hand) for hand in deal(sizes, hands))
     if all(shared == 0 for _, shared, _ in kinds) and len({tail for *_, tail in kinds}) == 1 and len(rows) >= hands:
         assert all(plans), "nobody is idle where there are enough rows of one length"
-    for batch in (batch for own in plans for batch in own):
-        bundles = Bundling([rows[i] for i in batch]).cut(10**9)
-        assert sum(one.copied for one in bundles) <= COPIES * budget or len(batch) == 1
-
-
-def test_the_cut_that_decides_a_loss_does_not_depend_on_what_is_even():
-    rows = [row for name in ("a", "bb", "ccc") for row in alike_rollouts(8, 10, 50, name)]
-    alone = bundled(rows, 2048, Packing.VARLEN, groups=False)
-    assert bundled(rows, 2048, Packing.VARLEN, groups=False, hands=2) == alone and len(alone) == len(rows)
-
-
-def test_requests_of_one_question_are_shared_out():
-    several = [asked(one) for one in requests(alike_rollouts(8, 0, 60))]
-    assert [len(members) for members, _ in lines_of(several, 2048, 2)] == [4, 4]
-    assert len(lines_of(several, 2048)) == 1
-    alike = [asked(one) for one in requests(alike_rollouts(8, 50, 10))]
-    sizes = [len(line.ids) for _, line in lines_of(alike, 2048, 2)]
-    assert len(sizes) == 2 and max(sizes) <= 50 + 5 * (10 + 2)
-
-
-def test_copies_of_what_rows_share_are_bounded():
-    rows = alike_rollouts(8, 95, 5)
-    assert [(len(one.rows), one.copied) for one in Bundling(rows).cut(150)] == [(6, 600), (2, 200)]
-    assert [len(one.rows) for one in Bundling([rows[0]] * 8).cut(150)] == [8], "the same again is no stretch"
-    two = [row for name in ("a", "bb") for row in alike_rollouts(4, 95, 5, name)]
-    plans = _plan(two, TrainerConfig(micro_batch_tokens=160), 1)
-    assert [len(batch) for batch in plans[0]] == [4, 4], "115 tokens each, but they continue 400"
-    wide = _plan(two, TrainerConfig(micro_batch_tokens=230), 1)
-    assert [len(batch) for batch in wide[0]] == [8]
-
-
-@given(request_groups(), st.integers(1, 80))
-def test_lines_hold_as_many_requests_as_fit(group, budget: int):
-    several = [asked(request, rows) for request, rows in group]
-    lines = lines_of(several, budget)
-    for (members, line), (others, _) in pairwise(lines):
-        one, other = several[members[0]].request, several[others[0]].request
-        if one.family and (one.family, one.temperature) == (other.family, other.temperature):
-            longer = len(lay_out_requests([several[index] for index in (*members, others[0])]).ids)
-            assert longer > max(budget, len(line.ids))
-
-
-@pytest.mark.parametrize("hands", [1, 3])
-def test_only_the_lines_themselves_are_laid_out(monkeypatch: pytest.MonkeyPatch, hands: int):
-    made, real = [], scorer_layout.lay_out_requests
-
-    def lay_out(several):
-        made.append(len(several))
-        return real(several)
-
-    monkeypatch.setattr(scorer_layout, "lay_out_requests", lay_out)
-    lines = lines_of([asked(one) for one in requests(alike_rollouts(16, 30, 100))], 131, hands)
-    assert len(lines) == len(made) == 16 and sum(made) == 16
-    assert len(lines_of([asked(one) for one in requests(alike_rollouts(16, 30, 100))], 1310, hands)) == len(made) - 16 < 16

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -60,23 +61,23 @@ def turns(pieces: list[Piece]) -> frozenset[int]:
 
 @given(branches(), st.integers(1, 300), st.sampled_from(list(Overlong)))
 def test_no_part_is_longer_than_the_limit_and_every_part_ends_with_a_turn(pieces, most, how):
-    fitted = fit(pieces, turns(pieces), Limit(most, how, least_observation=8), mark)
-    for part in fitted.parts:
+    parts, cut_tokens = fit(pieces, turns(pieces), Limit(most, how, least_observation=8), mark)
+    for part in parts:
         assert tokens(part.pieces) <= most
         assert part.pieces[-1].kind is NodeKind.TURN
         assert part.trains and part.trains <= turns(part.pieces)
         assert [p.kind for p in part.pieces[:2]] == [NodeKind.SYSTEM, NodeKind.QUESTION]
     if tokens(pieces) <= most:
-        assert [part.pieces for part in fitted.parts] == [pieces] and fitted.cut_tokens == 0
+        assert [part.pieces for part in parts] == [pieces] and cut_tokens == 0
 
 
 @given(branches(), st.integers(1, 300))
 def test_a_cut_leaves_all_but_observations_as_they_were_and_the_ends_of_those(pieces, most):
-    fitted = fit(pieces, turns(pieces), Limit(most, Overlong.CUT, least_observation=8), mark)
+    parts, cut_tokens = fit(pieces, turns(pieces), Limit(most, Overlong.CUT, least_observation=8), mark)
     bounded = [min(len(p.ids), 8) if p.kind is NodeKind.OBSERVATION else len(p.ids) for p in pieces]
-    assert bool(fitted.parts) == (min(sum(bounded), tokens(pieces)) <= most)
-    for part in fitted.parts:
-        assert tokens(part.pieces) + fitted.cut_tokens == tokens(pieces)
+    assert bool(parts) == (min(sum(bounded), tokens(pieces)) <= most)
+    for part in parts:
+        assert tokens(part.pieces) + cut_tokens == tokens(pieces)
         for before, after in zip(pieces, part.pieces, strict=True):
             if after.ids == before.ids:
                 continue
@@ -91,13 +92,13 @@ def test_a_cut_leaves_all_but_observations_as_they_were_and_the_ends_of_those(pi
 
 @given(branches(), st.integers(1, 300), st.sampled_from([0.0, 0.3, 0.9]))
 def test_a_split_trains_each_turn_that_fits_once_with_unbroken_context(pieces, most, share):
-    fitted = fit(pieces, turns(pieces), Limit(most, Overlong.SPLIT, context_share=share), mark)
-    trained = [part.pieces[at].node for part in fitted.parts for at in part.trains]
+    parts, _ = fit(pieces, turns(pieces), Limit(most, Overlong.SPLIT, context_share=share), mark)
+    trained = [part.pieces[at].node for part in parts for at in part.trains]
     opening = tokens(pieces[:2])
     alone = {p.node for p in pieces if p.kind is NodeKind.TURN and opening + len(p.ids) <= most}
     assert sorted(trained) == sorted(set(trained))
     assert set(trained) == alone
-    for part in fitted.parts:
+    for part in parts:
         nodes = [piece.node for piece in part.pieces[2:]]
         assert nodes == list(range(nodes[0], nodes[-1] + 1))
         assert part.pieces[2].kind is NodeKind.TURN
@@ -145,22 +146,6 @@ def test_branches_become_rows_and_a_shared_turn_is_trained_once():
     assert main.loss_mask.sum() == sum(len(trajectory.nodes[at].token_ids or ()) for at in (2, 4, 6))
     assert side.loss_mask.sum() == len(trajectory.nodes[7].token_ids or ())
     assert main.trajectory == side.trajectory
-
-
-def test_turns_of_a_dropped_branch_are_trained_on_another_that_fits():
-    encoding = Encoding(WordTokenizer(), PROFILE)
-    long = forked(
-        lambda t: t.model_copy(
-            update={
-                "nodes": (*t.nodes[:6], t.nodes[6].model_copy(update=dict.fromkeys(("logprobs", "versions", "loss_mask"))
-                | {"token_ids": tuple(range(400))}), *t.nodes[7:])
-            }
-        )
-    )  # fmt: skip
-    made = rows_of(long, encoding, Limit(200))
-    (side,) = made.rows
-    assert side.loss_mask.sum() == sum(len(long.nodes[at].token_ids or ()) for at in (2, 4, 7))
-    assert (made.too_long, made.turns_left_out) == (1, 1)
 
 
 GIVEN = [
@@ -254,9 +239,7 @@ def test_a_file_gives_what_a_list_gives(tmp_path: Path) -> None:
             assert ours.ids.dtype == np.int64 and ours.loss_mask.dtype == np.bool_
     survey = filed.survey
     assert survey.tokenizer == "words" and listed.survey.tokenizer is None
-    assert (survey.rows, survey.tokens, survey.trained_tokens, survey.longest, survey.largest_id) == (
-        listed.survey.rows, listed.survey.tokens, listed.survey.trained_tokens, listed.survey.longest, listed.survey.largest_id,
-    )  # fmt: skip
+    assert replace(survey, tokenizer=None) == listed.survey
 
 
 def test_few_row_groups_are_read_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,10 +279,10 @@ def test_tokenizers_of_files_have_to_agree(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"loss_mask": [False, True]}, "row t0 has 3 ids and 2 places in its loss mask"),
-        ({"loss_mask": [True, True, False]}, "row t0 trains its first token"),
+        ({"loss_mask": [False, True]}, "the loss mask of row t0 does not fit"),
+        ({"loss_mask": [True, True, False]}, "the first not trained"),
         ({"ids": None}, "without ids"),
-        ({"ids": [1, -2, 3]}, "negative ids"),
+        ({"loss_mask": [False, None, True]}, "gaps"),
     ],
 )
 def test_bad_rows_are_told_by_name(tmp_path: Path, change: dict[str, object], sentence: str) -> None:
@@ -319,40 +302,15 @@ def test_what_is_no_file_of_rows_is_told(tmp_path: Path) -> None:
     ]
     with pytest.raises(UserError, match="not a readable file of rows"):
         index_rows([tmp_path / "noise.parquet"])
-    source = ParquetSource(index_rows([whole]))
-    whole.write_bytes(whole.read_bytes()[:100])
-    with pytest.raises(UserError, match="can no longer be read"):
-        source[0]
+    for other in (pa.table({"trajectory": ["a"], "group": ["g"], "ids": ["abc"], "loss_mask": [[True]]}), pa.table({"x": [1]})):
+        pq.write_table(other, tmp_path / "other.parquet")
+        with pytest.raises(UserError, match="not a readable file of rows"):
+            index_rows([tmp_path / "other.parquet"])
     assert index_rows([write(tmp_path / "empty.parquet", [])]).families == ()
-
-
-IDS, MASK = pa.list_(pa.int32()), pa.list_(pa.bool_())
-
-
-def foreign(path: Path, ids: pa.Array, mask: pa.Array) -> Path:
-    """A file of one row that another program wrote."""
-    pq.write_table(pa.table({"trajectory": ["a"], "group": ["g"], "ids": ids, "loss_mask": mask}), path)
-    return path
-
-
-@pytest.mark.parametrize(
-    ("ids", "mask", "told"),
-    [
-        (pa.array([[1, 2, 3]], IDS), pa.array([[False, None, True]], MASK), "gaps"),
-        (pa.array([[1, None, 3]], IDS), pa.array([[False, True, True]], MASK), "gaps"),
-        (pa.array([None], IDS), pa.array([[False, True]], MASK), "without ids"),
-        (pa.array([[1.5, 2.0]], pa.list_(pa.float64())), pa.array([[False, True]], MASK), "lists of integers"),
-        (pa.array(["abc"]), pa.array([[False, True]], MASK), "lists of integers"),
-        (pa.array([[1, 2]], pa.list_(pa.int32(), 2)), pa.array([[False, True]], MASK), "lists of integers"),
-        (pa.array([[1, 2]], IDS), pa.array([[0, 2]], pa.list_(pa.int8())), "of booleans"),
-    ],
-)
-def test_columns_of_other_kinds_are_one_sentence(tmp_path: Path, ids: pa.Array, mask: pa.Array, told: str) -> None:
-    with pytest.raises(UserError, match=told):
-        index_rows([foreign(tmp_path / "rows.parquet", ids, mask)])
-
-
-def test_wide_lists_are_rows_too(tmp_path: Path) -> None:
-    ids, mask = pa.array([[1, 2]], pa.large_list(pa.int64())), pa.array([[False, True]], pa.large_list(pa.bool_()))
-    (row,) = ParquetSource(index_rows([foreign(tmp_path / "rows.parquet", ids, mask)]))[0]
+    wide = {
+        "ids": pa.array([[1, 2]], pa.large_list(pa.int64())),
+        "loss_mask": pa.array([[False, True]], pa.large_list(pa.bool_())),
+    }
+    pq.write_table(pa.table(wide | {"trajectory": ["a"], "group": ["g"]}), whole)
+    (row,) = ParquetSource(index_rows([whole]))[0]
     assert row.ids.tolist() == [1, 2] and row.loss_mask.tolist() == [False, True]

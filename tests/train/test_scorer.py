@@ -1,8 +1,6 @@
 """The scorer: one pass says what one forward for each boundary says, of one trajectory and of families."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from itertools import takewhile
 
 import numpy as np
 import pytest
@@ -10,17 +8,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_qwen3 import VOCAB, tiny_model
-from transformers import MistralConfig, MistralForCausalLM, Qwen3Config, Qwen3ForCausalLM
+from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from sanderling.core.errors import UserError
-from sanderling.train.config import Packing, Precision, TrainerConfig
+from sanderling.train.config import Precision, TrainerConfig
 from sanderling.train.contract import Row, ScoreRequest
-from sanderling.train.packed import logprobs
 from sanderling.train.packed.attention import packed_attention
-from sanderling.train.packed.logprobs import TokenLogprobs, token_logprobs
+from sanderling.train.packed.logprobs import TokenLogprobs
 from sanderling.train.packed.packing import collate
 from sanderling.train.packed.scorer import ModelScorer
-from sanderling.train.packed.scorer_layout import asked, lay_out_requests, lines_of
 from sanderling.train.trainer import row_logprobs
 
 
@@ -58,8 +53,7 @@ def requests(draw) -> ScoreRequest:
     for continuation in continuations:
         first = draw(st.integers(0, len(continuation) - 1))
         spans.append((first, draw(st.integers(first + 1, len(continuation)))))
-    temperature = draw(st.sampled_from([None, 1.0, 0.7]))
-    return ScoreRequest(branches[0], cuts, continuations, spans, tuple(branches[1:]), on, temperature)
+    return ScoreRequest(branches[0], cuts, continuations, spans, tuple(branches[1:]), on)
 
 
 def forward(model, ids: list[int], temperature: float) -> torch.Tensor:
@@ -75,7 +69,7 @@ def naive(request: ScoreRequest, model=MODEL, temperature: float = 1.0) -> list[
     on = request.on or [0] * len(request.cuts)
     parts = zip(request.cuts, on, request.continuations, request.answer_spans, strict=True)
     for cut, branch, continuation, (first, end) in parts:
-        scores = forward(model, [*branches[branch][:cut], *continuation], request.temperature or temperature)
+        scores = forward(model, [*branches[branch][:cut], *continuation], temperature)
         found.append(np.array([scores[cut + at - 1, continuation[at]].item() for at in range(first, end)]))
     return found
 
@@ -89,7 +83,7 @@ def close(got, expected) -> None:
 @settings(max_examples=120)
 @given(st.lists(requests(), max_size=4), st.sampled_from([1, 40, 4096]), st.sampled_from(MODELS), st.sampled_from([1.0, 0.8]))
 def test_one_pass_agrees_with_one_forward_for_each_boundary(batch, budget, model, temperature):
-    scorer = ModelScorer(model, micro_batch_tokens=budget, temperature=temperature, mlp_tile=7, logit_chunk=5 * VOCAB)
+    scorer = ModelScorer(model, micro_batch_tokens=budget, temperature=temperature, logit_chunk=5 * VOCAB)
     got = scorer.score_many(batch)
     assert len(got) == len(batch)
     for found, request in zip(got, batch, strict=True):
@@ -149,33 +143,6 @@ def test_branches_share_what_they_begin_with_and_rows_add_what_no_boundary_looks
     assert counted(MODEL, lambda: ModelScorer(MODEL).score_with_rows([request], [rows])) == [20 + 3 + 3 * 2]
 
 
-def test_answers_at_a_boundary_share_their_probe():
-    probe = [7, 8, 9, 10]
-    answers = [[*probe, 1, 2], [*probe, 1, 3, 4], [*probe, 5]]
-    request = ScoreRequest(list(range(20)), [10] * 3 + [20] * 3, answers * 2, [(4, 6), (4, 7), (4, 5)] * 2)
-    calls = counted(MODEL, lambda: ModelScorer(MODEL).score_many([request]))
-    assert calls == [20 + 2 * (4 + 1 + 2 + 0)]
-    close(ModelScorer(MODEL).score_many([request])[0], naive(request))
-
-
-def test_keys_and_values_are_not_copied_for_a_boundary(monkeypatch: pytest.MonkeyPatch):
-    from sanderling.train.packed import attention
-
-    seen, real = [], attention.partial_attention
-
-    def see(query, key, value, *, causal, scale):
-        seen.append((key.untyped_storage().data_ptr(), key.untyped_storage().nbytes(), causal))
-        return real(query, key, value, causal=causal, scale=scale)
-
-    monkeypatch.setattr(attention, "partial_attention", see)
-    model = shaped(2, 2, 16, 1)
-    cuts = list(range(10, 210, 10))
-    ModelScorer(model).score_many([ScoreRequest(list(range(60)) * 4, cuts, [[1, 2, 3]] * 20, [(1, 3)] * 20)])
-    shared = {pointer for pointer, _, causal in seen if not causal}
-    assert len(shared) == 1, "all rectangles look at the line's own keys"
-    assert sum(not causal for *_, causal in seen) == 20 and sum(causal for *_, causal in seen) == 1
-
-
 def test_cuts_spans_branches_and_rows_out_of_range_are_refused():
     good = ScoreRequest([1, 2], [1], [[1]], [(0, 1)])
     for request in (
@@ -193,15 +160,6 @@ def test_cuts_spans_branches_and_rows_out_of_range_are_refused():
         ModelScorer(MODEL).score_with_rows([good], [[Row(np.array([1, 2]), np.array([True, True]))]])
 
 
-def test_an_mlp_never_sees_more_tokens_than_a_tile():
-    model, widths = tiny_model(), []
-    for layer in model.model.layers:
-        layer.mlp.gate_proj.register_forward_pre_hook(lambda _, given: widths.append(given[0].shape[-2]))
-    ids = list(range(50))
-    ModelScorer(model, mlp_tile=8).score_many([ScoreRequest(ids, [20, 50], [[1, 2]] * 2, [(1, 2)] * 2)])
-    assert max(widths) == 8 and sum(widths) == 2 * 52
-
-
 def test_where_only_keys_of_the_first_layer_are_trained_forks_have_their_gradient():
     """Nothing else there asks for one: attention without gradients would lose it without a sign."""
     model = tiny_model(seed=2)
@@ -215,7 +173,7 @@ def test_where_only_keys_of_the_first_layer_are_trained_forks_have_their_gradien
     with packed_attention(model):
         for batches in ([rows], [rows[:1], rows[1:]]):
             model.zero_grad()
-            sum(token_logprobs(model, collate(batch, Packing.VARLEN)).logprobs.sum() for batch in batches).backward()
+            sum(TokenLogprobs(model)(collate(batch)).logprobs.sum() for batch in batches).backward()
             found.append(weight.grad.clone())
     torch.testing.assert_close(*found, atol=1e-4, rtol=1e-4)
     assert found[0].abs().max() > 1e-3
@@ -232,121 +190,19 @@ def test_in_mixed_precision_it_is_row_logprobs_too():
     np.testing.assert_allclose(found.rows[0], row_logprobs(TokenLogprobs(MODEL), rows, config)[0], atol=0.02)
 
 
-def test_a_model_with_a_sliding_window_is_refused_with_what_to_do():
-    sizes = {"vocab_size": 50, "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
-    model = MistralForCausalLM(MistralConfig(**sizes, num_key_value_heads=2, sliding_window=8))
-    with pytest.raises(UserError, match="use an estimator without it"):
-        ModelScorer(model)
-    ModelScorer(MistralForCausalLM(MistralConfig(**sizes, num_key_value_heads=2, sliding_window=None)))
+def test_what_is_asked_again_at_a_place_is_read_once_and_keys_are_not_copied_for_a_boundary(monkeypatch: pytest.MonkeyPatch):
+    from sanderling.train.packed import attention
 
+    seen, real = [], attention.partial_attention
 
-Group = list[tuple[ScoreRequest, list[Row]]]
+    def see(query, key, value, *, causal, scale):
+        seen.append((key.untyped_storage().data_ptr(), causal))
+        return real(query, key, value, causal=causal, scale=scale)
 
-
-@st.composite
-def groups(draw: st.DrawFn) -> Group:
-    """Rollouts of one or two questions: beginnings of each other and copies among them, forks, answers that come again."""
-    found: Group = []
-    for family in draw(st.lists(st.sampled_from(["", "p", "q"]), min_size=1, max_size=2, unique=True)):
-        begun: list[list[int]] = []
-        probe = draw(st.lists(tokens, max_size=3))
-        answers = [
-            [*probe, *answer] for answer in draw(st.lists(st.lists(tokens, min_size=1, max_size=4), min_size=1, max_size=3))
-        ]
-        temperatures = draw(st.sampled_from([[None], [0.7], [None, 1.0]]))
-        for _ in range(draw(st.integers(1, 4))):
-            branches = []
-            for _ in range(draw(st.integers(1, 2))):
-                trunk = draw(st.sampled_from(begun)) if begun else []
-                kept = trunk[: draw(st.just(len(trunk)) | st.integers(0, len(trunk)))]
-                branches.append(kept + draw(st.lists(tokens, min_size=0 if kept else 1, max_size=12)))
-                begun.append(branches[-1])
-            places = draw(st.lists(places_on(branches), max_size=4))
-            asks = [(branch, cut, answer) for branch, cut in places for answer in answers]
-            spans = [draw(st.sampled_from([(len(probe), len(ids)), (len(ids) - 1, len(ids))])) for *_, ids in asks]
-            request = ScoreRequest(
-                branches[0], [cut for _, cut, _ in asks], [ids for *_, ids in asks], spans, tuple(branches[1:]),
-                [branch for branch, *_ in asks], draw(st.sampled_from(temperatures)), family,
-            )  # fmt: skip
-            rows = []
-            for ids in draw(st.lists(st.sampled_from(branches), max_size=2)):
-                mask = [False, *draw(st.lists(st.booleans(), min_size=len(ids) - 1, max_size=len(ids) - 1))]
-                rows.append(Row(np.array(ids), np.array(mask), trajectory=f"t{len(found)}", group=family))
-            found.append((request, rows))
-    return draw(st.permutations(found))
-
-
-def places_on(branches: Sequence[Sequence[int]]) -> st.SearchStrategy[tuple[int, int]]:
-    """Branch and cut."""
-    return st.one_of(*(st.tuples(st.just(number), st.integers(1, len(ids))) for number, ids in enumerate(branches)))
-
-
-def distinct_tokens(group: Group) -> int:
-    """Of all contexts and rows as a tree, and of what is read behind each context."""
-    begun: set[tuple[int, ...]] = set()
-    reads: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
-    for request, rows in group:
-        branches = [request.ids, *request.others]
-        lines = [tuple(row.ids.tolist()) for row in rows]
-        parts = zip(request.on or (), request.cuts, request.continuations, request.answer_spans, strict=True)
-        for branch, cut, ids, (_, end) in parts:
-            lines.append(tuple(branches[branch][:cut]))
-            reads.setdefault(lines[-1], set()).add(tuple(ids[: end - 1]))
-        begun |= {line[: size + 1] for line in lines for size in range(len(line))}
-    read = 0
-    for unlike in reads.values():
-        shared = len(list(takewhile(lambda column: len(set(column)) == 1, zip(*unlike, strict=False))))
-        read += sum(len(ids) for ids in unlike) - shared * (len(unlike) - 1)
-    return len(begun) + read
-
-
-@settings(max_examples=120, deadline=None)
-@given(groups(), st.sampled_from([1, 25, 60, 4096]), st.sampled_from(MODELS))
-def test_a_family_says_what_each_request_and_row_says_alone(group: Group, budget: int, model):
-    config = TrainerConfig(micro_batch_tokens=budget, temperature=0.8, logit_chunk=7 * VOCAB)
-    got = ModelScorer.of(model, config).score_with_rows([request for request, _ in group], [rows for _, rows in group])
-    for one, (request, _) in zip(got, group, strict=True):
-        close(one.boundaries, naive(request, model, 0.8))
-    flat = [replace(row, group="", trajectory="") for _, rows in group for row in rows]
-    expected = row_logprobs(TokenLogprobs(model), flat, config) if flat else []
-    close([values for one in got for values in one.rows], expected)
-
-
-@given(groups(), st.integers(1, 80))
-def test_lines_keep_to_the_budget_and_to_families_and_temperatures(group: Group, budget: int):
-    several = [asked(request, rows) for request, rows in group]
-    lines = lines_of(several, budget)
-    held = sorted(index for members, _ in lines for index in members)
-    assert held == [
-        index for index, (request, rows) in enumerate(group) if request.cuts or any(row.loss_mask.any() for row in rows)
-    ]
-    for members, line in lines:
-        requests = [several[index].request for index in members]
-        assert len({(request.family, request.temperature) for request in requests}) == 1
-        assert len(members) == 1 or requests[0].family
-        assert len(line.ids) <= budget or len(line.ids) == len(lay_out_requests([several[members[0]]]).ids)
-        assert len(line.ids) == distinct_tokens([group[index] for index in members])
-
-
-def rollouts(ends: Sequence[Sequence[int]]) -> list[ScoreRequest]:
-    """Of one question, with a boundary after the first 10 tokens and one at the end; two answers."""
-    trunk, answers = list(range(20)), [[7, 8, 1, 2], [7, 8, 3]]
-    lines = [[*trunk, *end] for end in ends]
-    return [ScoreRequest(ids, [10, 10, len(ids), len(ids)], answers * 2, [(2, 4), (2, 3)] * 2, family="q") for ids in lines]
-
-
-def test_a_family_costs_what_is_distinct_and_asks_the_same_once(monkeypatch: pytest.MonkeyPatch):
-    requests, heads, real = rollouts([[30, 31], [30, 31], [40], [], [30, 31]]), [], logprobs._scores
-
-    def scores(hidden, *others):
-        heads.append(len(hidden))
-        return real(hidden, *others)
-
-    monkeypatch.setattr(logprobs, "_scores", scores)
-    probe = 2 + 1  # the probe, and the first answer's first token
-    boundaries = 4  # after 10 tokens, and after each of three ends
-    calls = counted(MODEL, lambda: ModelScorer(MODEL).score_many(requests))
-    assert calls == [20 + 2 + 1 + boundaries * probe]
-    assert heads == [boundaries * 3], "each answer token once"
-    apart = [replace(request, family="") for request in requests]
-    assert counted(MODEL, lambda: ModelScorer(MODEL).score_many(apart)) == [sum(len(r.ids) for r in requests) + 10 * probe]
+    monkeypatch.setattr(attention, "partial_attention", see)
+    model = shaped(2, 2, 16, 1)
+    cuts = list(range(10, 210, 10)) * 2
+    request = ScoreRequest(list(range(60)) * 4, cuts, [[1, 2, 3]] * 40, [(1, 3)] * 40)
+    assert counted(model, lambda: ModelScorer(model).score_many([request])) == [200 + 20 * 2]
+    assert len({pointer for pointer, causal in seen if not causal}) == 1, "all look at the line's own keys"
+    assert sum(not causal for _, causal in seen) == 20

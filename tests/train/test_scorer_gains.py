@@ -129,7 +129,6 @@ configs = st.builds(
     answers=st.sampled_from(GainAnswers),
     tools=st.sampled_from([frozenset({TurnTool.VISIT}), frozenset({TurnTool.VISIT, TurnTool.SEARCH})]),
     probe=st.just(PROBE),
-    temperature=st.sampled_from([None, 1.0]),
 )
 
 
@@ -139,16 +138,16 @@ def test_gains_are_those_of_the_definition(some: list[Trajectory], config: GainC
     scorer = ModelScorer(MODEL, temperature=0.7, micro_batch_tokens=100)
     found = information_gains(some, TOKENS, scorer, config)
     for ours, one in zip(found, some, strict=True):
-        expected = slow_gains(one, config, config.temperature or 0.7)
+        expected = slow_gains(one, config, 0.7)
         assert [gain is None for gain in ours] == [gain is None for gain in expected]
         np.testing.assert_allclose([g for g in ours if g is not None], [g for g in expected if g is not None], atol=1e-4)
 
 
 @settings(max_examples=15)
-@given(st.lists(trajectories(), min_size=1, max_size=3), st.sampled_from([None, 1.0]))
-def test_gains_and_log_probabilities_of_one_pass_are_those_of_two(some: list[Trajectory], temperature):
+@given(st.lists(trajectories(), min_size=1, max_size=3))
+def test_gains_and_log_probabilities_of_one_pass_are_those_of_two(some: list[Trajectory]):
     some = [one.model_copy(update={"id": f"t{n}"}) for n, one in enumerate(some)]
-    config, trainer = GainConfig(probe=PROBE, temperature=temperature), TrainerConfig(temperature=0.7, micro_batch_tokens=100)
+    config, trainer = GainConfig(probe=PROBE), TrainerConfig(temperature=0.7, micro_batch_tokens=100)
     encoding = Encoding(TOKENS, PROFILE)
     rows = [rl_rows(one, [0.0] * len(turn_indices(one)), encoding) for one in some]
     scorer = ModelScorer.of(MODEL, trainer)

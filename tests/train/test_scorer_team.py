@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scorer_ranks import CONFIG, asked, refuse, score, score_own
+from scorer_ranks import CONFIG, asked, refuse, score
 from test_team import alone
 from tiny_qwen3 import tiny_model
 
@@ -53,16 +53,6 @@ def test_two_ranks_share_a_line(pair, shard: bool):
     solo, _ = alone(score, 3, False)
     all_same(first, solo)
     all_same(second, solo)
-
-
-@pytest.mark.parametrize("counts", [[3, 1], [0, 2], [2, 0], [0, 0]])
-def test_ranks_bring_requests_of_their_own(pair, counts: list[int]):
-    found = pair(score_own, counts)
-    requests, _ = asked(sum(counts))
-    expected = ModelScorer.of(tiny_model(seed=3), CONFIG).score_many(requests)
-    assert [len(part) for part in found] == counts
-    for ours, theirs in zip([one for part in found for one in part], expected, strict=True):
-        same(ours, theirs)
 
 
 def test_a_request_that_cannot_be_scored_ends_all_ranks(pair):

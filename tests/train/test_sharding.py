@@ -1,6 +1,5 @@
 """Ranks that hold shards, or parts of a line, take the steps of one process."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -20,41 +19,42 @@ from sanderling.rl.config import PipelineConfig, Placement
 from sanderling.train.config import (
     Aggregation,
     MemoryConfig,
-    Packing,
     ParallelConfig,
     ParallelKind,
     Precision,
-    SftConfig,
     TrainerConfig,
 )
 from sanderling.train.loss import sft
 from sanderling.train.packed import attention
 from sanderling.train.packed.attention import _causal
 from sanderling.train.parallel.launch import Place, check_parallel, opened_team
-from sanderling.train.sft.schedule import check_context
+from sanderling.train.shape import Shape
 from sanderling.train.trainer import NotFiniteError, Trainer
 
+FORKS = STEADY.model_copy(update={"aggregation": Aggregation.TRAJECTORY_MEAN})
+SPARING = STEADY.model_copy(update={"memory": MemoryConfig(recompute="full", mlp_tile=8), "logit_chunk": 200})
 SETTINGS = {
-    "packed": (STEADY, 7, False),
-    "an idle rank": (STEADY, 1, False),
-    "padded": (STEADY.model_copy(update={"packing": Packing.PADDED, "aggregation": Aggregation.TRAJECTORY_MEAN}), 6, False),
-    "forks": (STEADY.model_copy(update={"aggregation": Aggregation.TRAJECTORY_MEAN}), 6, True),
-    "recomputed": (STEADY.model_copy(update={"memory": MemoryConfig(recompute="selective", mlp_tile=8)}), 5, False),
-    "fully recomputed": (STEADY.model_copy(update={"memory": MemoryConfig(recompute="full"), "logit_chunk": 200}), 5, False),
-}
+    "packed": (STEADY, 7, False), "an idle rank": (STEADY, 1, False), "forks": (FORKS, 6, True), "sparing": (SPARING, 5, True),
+}  # fmt: skip
+
+
+def check(ran: list, config: TrainerConfig, rows: int, forks: bool) -> None:
+    solo = alone(take_steps, config, rows, forks, False)
+    assert len({one.weights for one in ran}) == 1
+    np.testing.assert_allclose(
+        np.frombuffer(ran[0].weights, np.float32), np.frombuffer(solo.weights, np.float32), atol=1e-6, rtol=0
+    )
+    for one in ran:
+        for ours, theirs in zip(one.gradients, solo.gradients, strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=1e-5, rtol=1e-5)
+        same_figures(one.figures, solo.figures, rel=1e-5, abs=1e-6)
 
 
 @pytest.mark.parametrize(("config", "rows", "forks"), SETTINGS.values(), ids=SETTINGS)
-def test_two_shards_take_the_same_steps_as_one(pair, config: TrainerConfig, rows: int, forks: bool):
-    first, second = pair(take_steps, config, rows, forks, True)
-    solo = alone(take_steps, config, rows, forks, False)
-    assert first.weights == second.weights
-    np.testing.assert_allclose(
-        np.frombuffer(first.weights, np.float32), np.frombuffer(solo.weights, np.float32), atol=1e-6, rtol=0
-    )
-    for ours, theirs in zip(first.gradients, solo.gradients, strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=1e-5, rtol=1e-5)
-    same_figures(first.figures, solo.figures, rel=1e-5, abs=1e-6)
+@pytest.mark.parametrize(("shard", "context"), [(True, 1), (False, 2), (True, 2)])
+def test_two_ranks_take_the_steps_of_one(pair, config: TrainerConfig, rows: int, forks: bool, shard: bool, context: int):
+    """Over shards, sharing each line, or both."""
+    check(pair(take_steps, config, rows, forks, shard, context), config, rows, forks)
 
 
 def test_a_run_goes_on_with_another_number_of_ranks(pair, tmp_path: Path):
@@ -103,36 +103,6 @@ def test_rl_over_shards_learns_what_one_process_does(pair, tmp_path: Path):
         np.testing.assert_allclose(ours[name], theirs[name], atol=1e-5, rtol=0)
 
 
-def test_a_sharded_model_cannot_sample_in_its_own_process(pair, tmp_path: Path):
-    base = save_tiny(tmp_path / "base")
-    errors = pair(reinforce, RL, QUESTIONS, base, tmp_path / "shards", True, errors=True)
-    assert all("pipeline.placement=served" in str(error) for error in errors)
-
-
-FORKS = STEADY.model_copy(update={"aggregation": Aggregation.TRAJECTORY_MEAN})
-SPARING = STEADY.model_copy(update={"memory": MemoryConfig(recompute="selective", mlp_tile=8), "logit_chunk": 200})
-
-
-def check(ran: list, config: TrainerConfig, rows: int, forks: bool) -> None:
-    solo = alone(take_steps, config, rows, forks, False)
-    assert len({one.weights for one in ran}) == 1
-    np.testing.assert_allclose(
-        np.frombuffer(ran[0].weights, np.float32), np.frombuffer(solo.weights, np.float32), atol=1e-6, rtol=0
-    )
-    for one in ran:
-        for ours, theirs in zip(one.gradients, solo.gradients, strict=True):
-            np.testing.assert_allclose(ours, theirs, atol=1e-5, rtol=1e-5)
-        same_figures(one.figures, solo.figures, rel=1e-5, abs=1e-6)
-
-
-@pytest.mark.parametrize("shard", [False, True], ids=["replicated", "sharded"])
-@pytest.mark.parametrize(
-    ("config", "rows", "forks"), [(STEADY, 7, False), (FORKS, 6, True), (SPARING, 5, True)], ids=["packed", "forks", "sparing"]
-)
-def test_two_that_share_every_line_take_the_steps_of_one(pair, config: TrainerConfig, rows: int, forks: bool, shard: bool):
-    check(pair(take_steps, config, rows, forks, shard, 2), config, rows, forks)
-
-
 def test_four_ranks_in_pairs_and_four_with_fewer_heads_of_keys_than_ranks():
     with processes(4) as run:
         check(run(take_steps, STEADY, 1, False, True, 2), STEADY, 1, False)  # the second pair is idle
@@ -157,29 +127,18 @@ def test_what_gpus_are_told_means_what_the_mask_means(rows: int, before: int):
     torch.manual_seed(0)
     query = torch.randn(1, 4, rows, 8)
     key, value = torch.randn(1, 2, before + rows, 8), torch.randn(1, 2, before + rows, 8)
-    masked = torch.cat(list(_causal(query, key, value, 0.0, None)), 2)
+    masked = torch.cat(list(_causal(query, key, value, None)), 2)
     told = scaled_dot_product_attention(query, key, value, attn_mask=causal_lower_right(rows, before + rows), enable_gqa=True)
     torch.testing.assert_close(masked, told, atol=1e-6, rtol=1e-5)
 
 
 def test_numbers_of_processes_that_cannot_share_are_told():
+    shape = Shape(hidden=32, layers=2, heads=12, kv_heads=3, head_dim=4, intermediate=8, vocab=9, tied=False)
     with pytest.raises(UserError, match=r"3 processes share each row .* there are 4: start a multiple"):
         check_parallel(ParallelConfig(context=3), 4)
-    check_parallel(ParallelConfig(context=2), 4)
-
-
-def test_models_and_layouts_that_cannot_be_shared_are_told(tmp_path: Path):
-    sizes = {
-        "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 12, "num_key_value_heads": 3, "intermediate_size": 8,
-        "vocab_size": 9,
-    }  # fmt: skip
-    (tmp_path / "config.json").write_text(json.dumps(sizes))
     with pytest.raises(UserError, match=r"8 processes cannot share the model's 12 heads .3 of keys.: .* one of 1, 3, 6, 12"):
-        check_context(SftConfig(parallel=ParallelConfig(context=8)), tmp_path)
-    check_context(SftConfig(parallel=ParallelConfig(context=6)), tmp_path)
-    padded = SftConfig(parallel=ParallelConfig(context=3), trainer=TrainerConfig(packing=Packing.PADDED))
-    with pytest.raises(UserError, match="Only packed rows are shared"):
-        check_context(padded, tmp_path)
+        check_parallel(ParallelConfig(context=8), 8, shape)
+    check_parallel(ParallelConfig(context=6), 12, shape)
 
 
 @pytest.mark.parametrize("rank", [0, 3])

@@ -17,62 +17,32 @@ if TYPE_CHECKING:
     from sanderling.train.fit import Plan
 
 _SAMPLERS = {
-    "module": "with the trainer's own module",
-    "copy": "with a copy beside the trainer",
-    "asleep": "by a server on the trainer's devices, in turns with it",
-    "together": "by a server on the trainer's device, at the same time",
-    "apart": "by a server on devices of its own",
-}
+    "module": "the trainer's own module", "copy": "a copy beside the trainer", "apart": "a server on devices of its own",
+    "asleep": "a server on the trainer's devices, in turns", "together": "a server on the trainer's device at the same time",
+}  # fmt: skip
 app = typer.Typer(no_args_is_help=True)
+_MODEL = "Needed, here or in the recipe: the Hugging Face directory to start from."
+_DATA = "Needed, here or in the recipe: files of trajectories, or of rows made by sanderling data rows (.parquet)."
+_RECIPE = "lora-24gb, dr-venus-4b, literesearcher-4b, agentcpm-explore-4b, or a TOML file of settings."
+_ANYWAY = "Train even where the plan (sanderling train plan) says that the GPU is too small."
 
 
 @app.command()
 def sft(
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="DATA...",
-            help="Needed, here or in the recipe: files of trajectories, or of rows made by sanderling data rows (.parquet).",
-        ),
-    ] = None,
-    model: Annotated[
-        Path | None,
-        typer.Option("--model", metavar="DIR", help="Needed, here or in the recipe: the Hugging Face directory to start from."),
-    ] = None,
+    files: Annotated[list[Path] | None, typer.Argument(metavar="DATA...", help=_DATA)] = None,
+    model: Annotated[Path | None, typer.Option("--model", metavar="DIR", help=_MODEL)] = None,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Directory of the run; runs/TITLE by default.", rich_help_panel=RUN),
+        Path | None, typer.Option("--out", metavar="DIR", help="The run; runs/TITLE by default.", rich_help_panel=RUN)
     ] = None,
-    recipe: Annotated[
-        str,
-        typer.Option(
-            "--recipe",
-            metavar="NAME",
-            help="lora-24gb, dr-venus-4b, literesearcher-4b, agentcpm-explore-4b, or a TOML file of settings.",
-        ),
-    ] = "lora-24gb",
+    recipe: Annotated[str, typer.Option("--recipe", metavar="NAME", help=_RECIPE)] = "lora-24gb",
     profile: Annotated[
         str | None, typer.Option("--profile", metavar="NAME", help="How trajectories become tokens, such as dr-venus-4b.")
     ] = None,
     overrides: Set = None,
     processes: Annotated[
-        int,
-        typer.Option(
-            "--processes",
-            metavar="N",
-            min=1,
-            help="Processes on this machine, one for each GPU; or start with torchrun.",
-            rich_help_panel=RUN,
-        ),
+        int, typer.Option(metavar="N", min=1, help="Processes here, one a GPU; or use torchrun.", rich_help_panel=RUN)
     ] = 1,
-    anyway: Annotated[
-        bool,
-        typer.Option(
-            "--anyway",
-            help="Train even where the plan (sanderling train plan) says that the GPU is too small.",
-            rich_help_panel=RUN,
-        ),
-    ] = False,
+    anyway: Annotated[bool, typer.Option("--anyway", help=_ANYWAY, rich_help_panel=RUN)] = False,
     merge: Annotated[bool, typer.Option("--merge", help="After LoRA, also write base and adapter as one model.")] = False,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Delete what the directory holds and begin again.", rich_help_panel=RUN)
@@ -110,12 +80,6 @@ def plan(
     memory: Annotated[float | None, typer.Option("--memory", min=0.1, max=2**40, help="Its memory, in GiB.")] = None,
     count: Annotated[int, typer.Option("--count", min=1, help="How many of it.")] = 1,
     rl: Annotated[bool, typer.Option("--rl", help="Plan train rl, sampling included.")] = False,
-    decode_rate: Annotated[
-        float | None,
-        typer.Option(
-            "--decode-rate", min=0.01, help="With --rl: tokens a second that all samplers write; reckoned by default."
-        ),
-    ] = None,
 ) -> None:
     """Say what a step needs in memory and time, and what to set when it does not fit; exit status 2 then."""
     from sanderling.rl.fit import plan_rl
@@ -124,102 +88,74 @@ def plan(
 
     if (device is None) != (memory is None):
         raise UserError("--device and --memory go together: a name such as H200, and the GiB of one.")
-    if decode_rate is not None and not rl:
-        raise UserError("--decode-rate is for plans of RL: add --rl, or leave it out.")
 
     def devices(parallel: ParallelConfig) -> Devices:
         if device is None or memory is None:
             return taken(devices_here(), parallel)
         return described(device, memory, count)
 
-    if not rl:
+    if rl:
+        settings = or_help(lambda sets: find_rl_recipe(recipe or "dr-venus-4b", sets, {"model": model}), overrides)
+        found = plan_rl(settings, devices(settings.parallel), row_tokens)
+        for one in found.stages:
+            _show_rl(f"{settings.title}{f', stage {one.stage.name}' if one.stage.name else ''}", one)
+    else:
         named = recipe or "lora-24gb"
         config = or_help(lambda sets: find_settings("sft", SftConfig, named, sets, {"model": model}), overrides)
         found = plan_sft(config, devices(config.parallel), row_tokens)
         _show_sft(config.title, found)
-        sentence = found.sentence
-    else:
-        settings = or_help(lambda sets: find_rl_recipe(recipe or "dr-venus-4b", sets, {"model": model}), overrides)
-        stages = plan_rl(settings, devices(settings.parallel), row_tokens, decode_rate)
-        for one in stages.stages:
-            _show_rl(f"{settings.title}{f', stage {one.stage.name}' if one.stage.name else ''}", one, measured=decode_rate)
-        sentence = stages.sentence
-    if sentence:
-        raise UserError(sentence)
+    if found.sentence:
+        raise UserError(found.sentence)
 
 
 def _show_sft(title: str, found: "Plan") -> None:
-    """A table of memory, and sentences on time and keys and values."""
-    from sanderling.train.fit import OVERHEAD
-
     needs, load, devices = found.estimate, found.load, found.devices
     trained = "all" if load.lora_parameters is None else f"{load.lora_parameters / 1e6:,.1f} million"
-    less = f", less {OVERHEAD / 2**30:.0f} for CUDA and fragments" if devices.gpus else ""
-    behind = {f"there is{less}": devices.room}
+    behind = {"there is, less what CUDA takes" if devices.gpus else "there is": devices.room}
     if needs.host:
         behind["in the host's memory, for each"] = needs.host
-    behind[f"in the host's memory, when {'rank 0' if load.sharded else 'each'} reads the model"] = needs.read
-    behind["in the host's memory, when rank 0 saves"] = needs.gathered
-    step = f"Rows of up to {load.row_tokens:,} tokens; a step of {found.batch}"
-    step += f", where each trajectory is one row at most {found.step_tokens:,} tokens"
+    step = f"Rows of up to {load.row_tokens:,} tokens; a step of {found.step_tokens:,} tokens at most"
     if found.step_seconds is not None:
-        step += f", takes about {duration(found.step_seconds)} if 40% of the device's peak is reached"
+        step += f" takes about {duration(found.step_seconds)} if 40% of the device's peak is reached"
     show(
         f"{title}: {found.shape.parameters / 1e9:.3g} billion parameters, {trained} trained",
         _memory(f"on each of {devices.count} × {devices.name}", needs.parts, behind),
         f"{step}.",
-        "Keys and values of one session of that length, where the model also samples: "
-        f"{found.shape.kv_bytes(load.row_tokens) / 2**30:,.2f} GiB.",
     )
 
 
-def _show_rl(title: str, plan: "StagePlan", measured: float | None) -> None:
-    """Two tables of memory, and sentences on sessions and time."""
+def _show_rl(title: str, plan: "StagePlan") -> None:
     load, needs, devices, rl = plan.load, plan.estimate, plan.devices, plan.stage.rl
     room, sessions, episodes = devices.room, needs.sessions, load.episodes
     show(
         f"{title}: {plan.shape.parameters / 1e9:.3g} billion parameters; {rl.questions_per_step} questions a step, "
-        f"{rl.group_size} rollouts of each, of {episodes.longest:,} tokens at most; sampled {_SAMPLERS[load.sharing]}"
+        f"{rl.group_size} rollouts of each, of {episodes.longest:,} tokens at most; sampled by {_SAMPLERS[load.sharing]}"
     )
     trains = f"while it trains, on each of {load.trainer.ranks} × {devices.name}"
     show(_memory(trains, needs.trainer, {"left": room - needs.training}))
     if load.sharing.served:
         left = {"left for keys and values, and what the server needs": room - sum(needs.sampler.values())}
         show(_memory(f"while it samples, on each of {load.samplers} × {devices.name}", needs.sampler, left))
-    if needs.host:
-        show(f"In the host's memory, for each process that trains: {needs.host / 2**30:,.1f} GiB.")
     show(
         f"Keys and values of {sessions.longest:,} rollouts of {episodes.longest:,} tokens fit, or of {sessions.mean:,} "
-        f"mean ones of {episodes.mean:,}, in {sessions.replicas} cop{'y' if sessions.replicas == 1 else 'ies'} of the "
-        f"model; {load.under_way:,} are under way at most, and who does not fit waits."
+        f"mean ones of {episodes.mean:,}; {load.under_way:,} are under way at most, and who does not fit waits."
     )
-    if needs.seconds is None or needs.step_seconds is None or needs.decode is None:
-        show("How long a step takes is not known: the device's speed is not (--decode-rate may help).")
+    if needs.seconds is None or needs.step_seconds is None:
+        show("How long a step takes is not known: the device's speed is not.")
         return
     parts = ", ".join(f"{name} {duration(seconds)}" for name, seconds in needs.seconds.items())
-    how = "as given" if measured is not None else "reckoned from half of its memory's bandwidth"
     show(
         f"A step of {load.rollouts:,} mean rollouts ({episodes.sampled:,} tokens sampled in {episodes.turns} turns) "
-        f"takes about {duration(needs.step_seconds)}, tools and judges not counted: {parts}. Sampled at "
-        f"{needs.decode:,.0f} tokens a second over all devices ({how}), the rest at 40% of the device's peak; "
-        f"{rl.steps:,} steps take {duration(needs.step_seconds * rl.steps)}."
+        f"takes about {duration(needs.step_seconds)}, tools and judges not counted: {parts}. {rl.steps:,} steps take "
+        f"{duration(needs.step_seconds * rl.steps)}."
     )
-    if plan.stage.difficulty is not None:
-        tries = plan.stage.difficulty.attempts
-        show(
-            f"Before them every question is attempted {tries} times, which is not in it: the sampling of a step for each "
-            f"{load.rollouts // tries:,} questions."
-        )
 
 
 def _memory(title: str, parts: Mapping[str, int], behind: Mapping[str, int]) -> Table:
     """GiB by purpose, their sum, and what is to be seen beside it."""
     made = Table(title, "GiB")
-    for name, size in parts.items():
-        if size:
-            made.add_row(name, f"{size / 2**30:,.2f}")
-    made.add_section()
-    for name, size in {"altogether": sum(parts.values()), **behind}.items():
+    rows = {name: size for name, size in parts.items() if size} | {"altogether": sum(parts.values()), **behind}
+    for name, size in rows.items():
         made.add_row(name, f"{size / 2**30:,.2f}")
     return made
 

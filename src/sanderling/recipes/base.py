@@ -19,7 +19,7 @@ from sanderling.core.profiles import TINY
 from sanderling.core.types import Role
 from sanderling.synth.questions import chain_questions
 from sanderling.synth.teacher import THOUGHTS
-from sanderling.train.config import OptimizerKind, Packing, Precision, Schedule, TrainerConfig
+from sanderling.train.config import OptimizerKind, Precision, Schedule, TrainerConfig
 from sanderling.train.contract import Row
 from sanderling.train.random_model import END_OF_TEXT, ModelShape, train_tokenizer, write_random_model
 from sanderling.world.encyclopedia import (
@@ -104,7 +104,6 @@ class BaseConfig(BaseModel):
         schedule=Schedule.COSINE,
         final_lr_share=0.02,
         micro_batch_tokens=2_304,
-        packing=Packing.PADDED,
         precision=Precision.BFLOAT16,
     )
 

@@ -25,8 +25,6 @@ DECODE_SHARE = 0.5
 """The share of a device's memory bandwidth that sampling is reckoned to reach. A guess: no server has been measured."""
 _LEAST_SLOTS, _LEAST_CAPACITY = 8, 256
 """Of the cache in this process, which grows by doubling (`policy/kv_cache`)."""
-_TILE = 8192
-"""Tokens that the scorer hands an MLP at a time where training says nothing."""
 
 
 class Sharing(StrEnum):
@@ -166,7 +164,7 @@ def scoring_bytes(shape: Shape, trainer: TrainerConfig, episodes: Episodes, widt
     heads, kv_width = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     per_token = 2 * shape.hidden * 4 + shape.hidden * 4 + (2 * heads + 2 * kv_width) * width
     per_token += 2 * (heads - kv_width) * width if width == 4 else 0  # on CUDA keys and values are repeated for each query head
-    mlp = 3 * shape.intermediate * width * min(tokens, trainer.memory.mlp_tile or _TILE)
+    mlp = 3 * shape.intermediate * width * min(tokens, trainer.memory.mlp_tile or tokens)
     logits = 2 * 4 * min(trainer.logit_chunk, episodes.turns * PROBE_TOKENS * shape.vocab)
     return per_token * tokens + max(mlp, logits)
 
@@ -369,10 +367,7 @@ def _plans(recipe: RlRecipe, devices: Devices, longest: int | None, decode: floa
     for stage in stages_of(recipe):
         load = _load(recipe, stage, devices, longest)
         check_placement(recipe, load.trainer.ranks)
-        if not shape.shared_by(load.trainer.context):
-            raise UserError(
-                f"{load.trainer.context} processes cannot share the model's {shape.heads} heads: set parallel.context."
-            )
+        check_parallel(recipe.parallel, load.trainer.ranks, shape)
         found.append(StagePlan(stage, shape, load, devices, rl_estimate(shape, stage.rl.trainer, load, devices.room, speeds)))
     return tuple(found)
 
@@ -479,7 +474,7 @@ def _knobs(recipe: RlRecipe, plan: StagePlan) -> Iterator[Changes]:
             yield {"rl.pipeline.placement": "served", "sampler.sleeps": True}
     if load.trainer.ranks > 1 and not load.trainer.sharded and plan.devices.gpus:
         yield {"parallel.kind": "fsdp"}
-    yield from context_knobs(plan.shape, trainer.packing, load.trainer)
+    yield from context_knobs(plan.shape, load.trainer)
 
 
 def _shorter(recipe: RlRecipe, plan: StagePlan, fits: Callable[[Changes], bool]) -> Changes:

@@ -208,8 +208,6 @@ class GainConfig(Frozen):
     probe: Probe | None = None
     """None: the profile's."""
     answers: GainAnswers = GainAnswers.BEST
-    temperature: float | None = Field(default=None, gt=0)
-    """What logits are divided by; None: the temperature that the policy samples at (DR-Venus)."""
 
 
 @dataclass(frozen=True)
@@ -281,8 +279,6 @@ def plan_gains(trajectory: Trajectory, tokenizer: Tokenizer, config: GainConfig)
         answer_spans=[probe.span for _ in wanted for probe in probes],
         others=found.branches[1:],
         on=[branch for branch in found.branch for _ in probes],
-        temperature=config.temperature,
-        family=trajectory.question.id,
     )
     numbered = tuple((turn, number[before], number[after]) for turn, before, after in pairs)
     return GainPlan(request, numbered, len(tools), len(probes), config)

@@ -35,14 +35,12 @@ from sanderling.train.parallel.launch import Place, opened_team, torchrun_place
 from sanderling.train.parallel.workers import Task, run_tasks, run_team
 
 if TYPE_CHECKING:
-    from sanderling.train.sft.loop import Progress
+    from sanderling.train.metrics import Progress
 
 METRICS, MODEL, SELECTION = "metrics.jsonl", "model", "selection.jsonl"
 DIFFICULTY, ATTEMPTS = "difficulty", "attempts.jsonl"
 ALARM = "alarm_"
 """How the names of alarms begin in metrics."""
-_LINGER_S = 60.0
-"""How long the others get when one of the processes has failed."""
 _AT_ONCE = 64
 """Attempts at questions under way together, where nothing else is said."""
 _MOST_UNTOLD = 0.05
@@ -139,8 +137,7 @@ def _with_others(order: Order, report: Report, place: Place, look: Look) -> None
 def _in_processes(job: Job, report: Report) -> None:
     """In processes of this machine that are started here, and that end with this one."""
     with _bar(job, report) as follow:
-        fewer = "with smaller sampler.sessions or fewer --processes from the beginning"
-        run_team(_as_worker, (job,), job.order.processes, follow, _LINGER_S, fewer)
+        run_team(_as_worker, (job,), job.order.processes, follow)
         follow()
 
 
@@ -212,7 +209,7 @@ def band_of(
                     advance(new.count(b"\n"))
 
             task = Task(_measure, (recipe, stage, list(questions), model_dir, place))
-            run_tasks([task], 1, follow, fewer="with smaller sampler.sessions")
+            run_tasks([task], 1, follow)
             follow()
         sort_questions(questions, settings, place)
     found = read_questions(kept) if kept.stat().st_size else []

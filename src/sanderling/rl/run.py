@@ -39,9 +39,9 @@ from sanderling.rl.step import Learner, Source, group_status, write_credit
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.train.checkpoint import checkpoints, load_state, save_model
 from sanderling.train.encoding import Encoding
-from sanderling.train.metrics import MetricsLog, read_metrics
+from sanderling.train.metrics import MetricsLog, OnProgress, Progress, read_metrics
 from sanderling.train.parallel.team import SOLO, Team, joined, share
-from sanderling.train.sft.loop import OnProgress, Progress, RunResult
+from sanderling.train.sft.loop import RunResult
 from sanderling.train.trainer import NotFiniteError
 
 METRICS, CHECKPOINTS, CREDIT = "metrics.jsonl", "checkpoints", "credit"

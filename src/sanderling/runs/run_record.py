@@ -7,7 +7,7 @@ is each command's business.
 
 import hashlib
 import shutil
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from sanderling.core.config import to_toml
+from sanderling.core.config import load_config, to_toml
 from sanderling.core.errors import UserError
 from sanderling.runs.files import or_cannot, replace_file
 from sanderling.runs.locks import LOCK
@@ -59,6 +59,23 @@ class RunRecord:
             raise UserError(
                 f"{self.out} holds another run ({listed}): choose another --out, or add --fresh to begin again{more}."
             )
+
+    def check_same(
+        self,
+        settings: BaseModel,
+        inputs: Mapping[str, Any],
+        free: Callable[[str], bool],
+        unordered: Collection[str] = (),
+        more: str = "",
+    ) -> None:
+        """Raises UserError where the run was begun with other inputs or settings, but for those that are ``free`` to differ.
+
+        ``unordered``: see :func:`flat`; ``more``: see :meth:`refuse`.
+        """
+        before = flat(load_config(type(settings), self.settings(), str(self.out)), unordered)
+        now, earlier = flat(settings, unordered), self.inputs()
+        differing = [f"{key} {before.get(key)}, now {now.get(key)}" for key in unlike(before, now) if not free(key)]
+        self.refuse([*differing, *(f"other {name}" for name, value in inputs.items() if earlier.get(name) != value)], more)
 
     def write(self, settings: BaseModel, inputs: Mapping[str, Any]) -> None:
         """Remember what the run is made with. The caller has the directory's lock."""

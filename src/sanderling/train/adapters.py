@@ -15,9 +15,8 @@ from safetensors.torch import load_file
 from transformers import PreTrainedModel
 
 from sanderling.core.errors import UserError
-from sanderling.policy.model_directory import load_model, stored_dtype
+from sanderling.policy.model_directory import load_model
 from sanderling.train.config import LoraConfig
-from sanderling.train.sft.schedule import ADAPTER_WEIGHTS
 
 _PREFIX = "base_model.model."
 """What peft writes before the names of a model's own tensors."""
@@ -29,7 +28,13 @@ def add_adapter(model: PreTrainedModel, config: LoraConfig) -> None:
     Their first weights come from torch's random state.
     """
     peft = _peft()
-    _check_targets(model, config)
+    linear = {name.rpartition(".")[2] for name, part in model.base_model.named_modules() if isinstance(part, torch.nn.Linear)}
+    missing = [target for target in config.targets if target.rpartition(".")[2] not in linear]
+    if missing or not config.targets:
+        raise UserError(
+            f"This model has no linear layers called {', '.join(missing) or 'nothing'}: choose lora.targets among "
+            f"{', '.join(sorted(linear))}."
+        )
     made = peft.LoraConfig(
         r=config.rank, lora_alpha=config.alpha, target_modules=list(config.targets), lora_dropout=0.0, bias="none",
         task_type="CAUSAL_LM",
@@ -50,26 +55,19 @@ def load_adapter(model: PreTrainedModel, directory: Path) -> None:
     """Give a model's adapters the weights of a saved one. Raises UserError when they are others."""
     peft = _peft()
     try:
-        saved = load_file(directory / ADAPTER_WEIGHTS)
-    except (OSError, SafetensorError) as error:
-        raise UserError(f"The adapter in {directory} cannot be read ({error}): remove it, or copy it again.") from error
-    try:
+        saved = load_file(directory / "adapter_model.safetensors")
         found = peft.set_peft_model_state_dict(model, {name.removeprefix(_PREFIX): value for name, value in saved.items()})
-    except RuntimeError as error:  # torch: other shapes
-        raise UserError(_other(directory)) from error
-    lacking = [name for name in found.missing_keys if "lora_" in name]
-    if lacking or found.unexpected_keys:
-        raise UserError(_other(directory))
+    except (OSError, SafetensorError, RuntimeError) as error:  # torch raises RuntimeError for other shapes
+        reason = str(error).splitlines()[0]
+        raise UserError(f"The adapter in {directory} is damaged, or of another model or rank ({reason}).") from error
+    if found.unexpected_keys or any("lora_" in name for name in found.missing_keys):
+        raise UserError(f"The adapter in {directory} is of another model or rank: choose another --out.")
 
 
 def merge_adapter(base: Path, adapter: Path, dtype: torch.dtype) -> Any:
-    """The model that a base and its adapter are together; the sums are taken in float32, and rounded once.
-
-    A base that is stored in ``dtype`` is held in it, and peft's sums are float32 a matrix at a time; any other is held in
-    float32, so that nothing is rounded before it is added to.
-    """
+    """The model that a base and its adapter are together; the sums are taken in float32, and rounded once."""
     peft = _peft()
-    model = load_model(base, dtype if stored_dtype(base) == dtype else torch.float32)
+    model = load_model(base)
     with warnings.catch_warnings(action="ignore"):
         merged = peft.PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
     return merged.to(dtype)
@@ -85,17 +83,3 @@ def _peft() -> Any:
             "LoRA needs peft: run pip install '.[train]' in sanderling's own folder, or set lora.rank=0."
         ) from error
     return peft
-
-
-def _check_targets(model: PreTrainedModel, config: LoraConfig) -> None:
-    linear = {name.rpartition(".")[2] for name, part in model.base_model.named_modules() if isinstance(part, torch.nn.Linear)}
-    missing = [target for target in config.targets if target.rpartition(".")[2] not in linear]
-    if missing or not config.targets:
-        raise UserError(
-            f"This model has no linear layers called {', '.join(missing) or 'nothing'}: choose lora.targets among "
-            f"{', '.join(sorted(linear))}."
-        )
-
-
-def _other(directory: Path) -> str:
-    return f"The adapter in {directory} is of another model or another rank: choose another --out, or set lora as it was."

@@ -1,11 +1,8 @@
 """Models and the state of training on disk: checkpoints, finished models, and the model of a run as it is now.
 
-A checkpoint ``step_00000120/`` holds ``model.safetensors``, ``config.json``, the tokenizer's files and ``trainer_state.pt``
-(optimizer and steps; what is random is keyed by step). It is written beside its place, flushed to disk and renamed, so that a
-kill at any moment leaves the checkpoint before it valid and this one either whole or absent.
-
-Where ranks hold shards, rank 0 alone reads weights. The others make the same modules on the meta device, which takes no memory,
-and :meth:`~sanderling.train.parallel.sharding.Sharded.prepare` hands them their parts.
+A checkpoint ``step_00000120/`` is a model directory with ``trainer_state.pt`` (optimizer and steps; what is random is keyed by
+step). It is written beside its place, flushed to disk and renamed, so that a kill leaves it either whole or absent. Where ranks
+hold shards, rank 0 alone reads weights; `Sharded.prepare` hands the others their parts.
 """
 
 import shutil
@@ -13,35 +10,45 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any
-
-import torch
-from safetensors import SafetensorError
-from torch import Tensor
-from transformers import PreTrainedModel
+from typing import TYPE_CHECKING, Any
 
 from sanderling.core.errors import UserError
 from sanderling.policy.model_directory import TOKENIZER_FILES, load_empty, quiet, stored_dtype
 from sanderling.policy.model_directory import load_model as load_model
 from sanderling.runs.files import sync
-from sanderling.train.adapters import add_adapter, load_adapter
-from sanderling.train.config import Precision, SaveDtype, SupervisedConfig
-from sanderling.train.parallel.team import SOLO, Team
-from sanderling.train.sft.schedule import PARTIAL, PREFIX, STATE, check_same_architecture
-from sanderling.train.sft.schedule import checkpoints as checkpoints
+from sanderling.train.config import Precision, SupervisedConfig
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+    from transformers import PreTrainedModel
+
+    from sanderling.train.parallel.team import Team
+
+CHECKPOINTS = "checkpoints"
+_STATE = "trainer_state.pt"
+_PREFIX, _PARTIAL = "step_", ".partial-"
 
 
-def final_dtype(wish: SaveDtype, base: Path) -> torch.dtype:
-    """What weights are written in at the end of a run that began with the model in ``base``."""
-    match wish:
-        case SaveDtype.FLOAT32:
-            return torch.float32
-        case SaveDtype.BFLOAT16:
-            return torch.bfloat16
-        case SaveDtype.BASE:
-            found = stored_dtype(base)
-            # What was trained in float32 may lie beyond what float16 reaches.
-            return torch.bfloat16 if found == torch.float16 else found
+def checkpoints(root: Path) -> list[Path]:
+    """The whole checkpoints under ``root``, oldest first."""
+    if not root.is_dir():
+        return []
+    return sorted(path for path in root.iterdir() if path.name.startswith(_PREFIX) and (path / _STATE).is_file())
+
+
+def last_step(root: Path) -> int:
+    """The step of the newest checkpoint; 0 when there is none."""
+    found = checkpoints(root)
+    return int(found[-1].name.removeprefix(_PREFIX)) if found else 0
+
+
+def final_dtype(base: Path) -> "torch.dtype":
+    """The precision of the model at the end of a run: that of the model in ``base``, with which it began."""
+    import torch
+
+    found = stored_dtype(base)
+    return torch.bfloat16 if found == torch.float16 else found  # weights trained in float32 may exceed float16's range
 
 
 @contextmanager
@@ -50,8 +57,10 @@ def replacing(directory: Path) -> Iterator[Path]:
 
     Raises UserError when the disk does not take what is written; what stood there is then untouched.
     """
+    from safetensors import SafetensorError
+
     directory = directory.absolute()
-    partial = directory.with_name(PARTIAL + directory.name)
+    partial = directory.with_name(_PARTIAL + directory.name)
     shutil.rmtree(partial, ignore_errors=True)
     try:
         partial.mkdir(parents=True)
@@ -67,7 +76,7 @@ def replacing(directory: Path) -> Iterator[Path]:
         raise UserError(f"Cannot write the model {directory} ({reason}): free some space and run again.") from error
     if directory.exists():
         # A directory cannot be replaced in one step; the moment between the two renames leaves the old one recoverable.
-        old = directory.with_name(PARTIAL + "old-" + directory.name)
+        old = directory.with_name(_PARTIAL + "old-" + directory.name)
         shutil.rmtree(old, ignore_errors=True)
         directory.rename(old)
         partial.rename(directory)
@@ -78,23 +87,25 @@ def replacing(directory: Path) -> Iterator[Path]:
 
 
 def save_model(
-    model: PreTrainedModel,
+    model: "PreTrainedModel",
     directory: Path,
     tokenizer_dir: Path | None,
     state: Mapping[str, Any] | None = None,
-    weights: dict[str, Tensor] | None = None,
+    weights: "dict[str, Tensor] | None" = None,
 ) -> None:
     """Write a model directory atomically, replacing what stood there; ``state`` is stored beside the weights.
 
     ``weights`` are given where the model does not hold its own (it is sharded). Raises UserError as :func:`replacing`.
     """
+    import torch
+
     with replacing(directory) as partial:
         with quiet():
             model.save_pretrained(partial, state_dict=weights)
         if tokenizer_dir is not None:
             copy_tokenizer(tokenizer_dir, partial)
         if state is not None:
-            torch.save(dict(state), partial / STATE)
+            torch.save(dict(state), partial / _STATE)
 
 
 def copy_tokenizer(source: Path, place: Path) -> None:
@@ -107,62 +118,56 @@ def copy_tokenizer(source: Path, place: Path) -> None:
 def save_checkpoint(
     root: Path,
     step: int,
-    model: PreTrainedModel,
+    model: "PreTrainedModel",
     state: Mapping[str, Any],
     tokenizer_dir: Path | None,
     keep: int,
-    weights: dict[str, Tensor] | None = None,
+    weights: "dict[str, Tensor] | None" = None,
 ) -> Path:
     """Save ``root/step_…`` and drop all but the newest ``keep`` checkpoints, and remains of interrupted saves."""
-    directory = root / f"{PREFIX}{step:08d}"
+    directory = root / f"{_PREFIX}{step:08d}"
     save_model(model, directory, tokenizer_dir, state, weights)
     for old in checkpoints(root)[:-keep]:
-        old.rename(root / f"{PARTIAL}old-{old.name}")  # killed amid its removal, it is known as remains
-    for remains in root.glob(PARTIAL + "*"):
+        old.rename(root / f"{_PARTIAL}old-{old.name}")  # killed amid its removal, it is known as remains
+    for remains in root.glob(_PARTIAL + "*"):
         shutil.rmtree(remains, ignore_errors=True)
     return directory
 
 
 def load_state(directory: Path) -> dict[str, Any]:
     """What :func:`save_checkpoint` stored beside the weights. Raises UserError when it was damaged since."""
+    import torch
+
     try:
-        return torch.load(directory / STATE, weights_only=True, mmap=True)  # ranks share its pages
+        return torch.load(directory / _STATE, weights_only=True, mmap=True)  # ranks share its pages
     except (OSError, RuntimeError, UnpicklingError, EOFError) as error:
-        raise UserError(f"{directory / STATE} is damaged: remove {directory} to go on from the checkpoint before.") from error
+        raise UserError(f"{directory / _STATE} is damaged: remove {directory} to go on from the checkpoint before.") from error
 
 
-def reads_weights(team: Team) -> bool:
+def reads_weights(team: "Team") -> bool:
     """Whether this rank reads the model's files: of ranks that hold shards, the first alone."""
     return team.rank == 0 or not team.sharded
 
 
-def open_model(config: SupervisedConfig, model_dir: Path, last: Path | None, team: Team = SOLO) -> Any:
-    """The model to train, from ``model_dir`` or the checkpoint ``last``; without weights on ranks that do not read them.
+def open_model(config: SupervisedConfig, model_dir: Path, last: Path | None, team: "Team") -> Any:
+    """The model to train, from ``model_dir`` or the checkpoint ``last``; without weights on ranks that do not read them."""
+    import torch
 
-    Raises UserError for weights that are no numbers, and for a checkpoint of another model.
-    """
-    if last is not None and not config.lora.rank:
-        check_same_architecture(last, model_dir)
+    from sanderling.train.adapters import add_adapter, load_adapter
+
     source = model_dir if config.lora.rank or last is None else last
     frozen = config.lora.rank and config.trainer.precision is Precision.BFLOAT16
     dtype = torch.bfloat16 if frozen else torch.float32
-    if not reads_weights(team):
-        with torch.device("meta"):
-            model = load_empty(source, dtype)
-            if config.lora.rank:
-                add_adapter(model, config.lora)
-        return model
     torch.manual_seed(config.seed)
-    model = load_model(source, dtype)
-    _check_numbers(model, source)
-    if config.lora.rank:
-        add_adapter(model, config.lora)
-        if last is not None:
-            load_adapter(model, last)
+    if reads_weights(team):
+        model = load_model(source, dtype)
+        if config.lora.rank:
+            add_adapter(model, config.lora)
+            if last is not None:
+                load_adapter(model, last)
+        return model
+    with torch.device("meta"):
+        model = load_empty(source, dtype)
+        if config.lora.rank:
+            add_adapter(model, config.lora)
     return model
-
-
-def _check_numbers(model: PreTrainedModel, source: Path) -> None:
-    for name, parameter in model.named_parameters():
-        if not torch.isfinite(parameter).all():
-            raise UserError(f"The weights in {source} are broken: {name} holds NaN or infinity; copy them again.")

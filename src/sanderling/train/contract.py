@@ -5,7 +5,7 @@ advantages.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -28,17 +28,13 @@ class Row:
     loss_mask: BoolArray
     """True on tokens that are trained: predicting ``ids[t]`` from ``ids[:t]``."""
     advantages: FloatArray | None = None
-    """None for supervised rows."""
     sampler_logprobs: FloatArray | None = None
     proximal_logprobs: FloatArray | None = None
     reference_logprobs: FloatArray | None = None
     versions: IntArray | None = None
     turn: IntArray | None = None
-    """Turn index of each sampled token, -1 elsewhere."""
     trajectory: str = ""
     group: str = ""
-    weight: float = 1.0
-    meta: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         size = self.ids.shape[0]
@@ -53,7 +49,6 @@ class ScoreRequest:
     """A trajectory and the continuations to score at some of its boundaries."""
 
     ids: Sequence[int]
-    """The whole main branch."""
     cuts: Sequence[int]
     """Boundary b is the context of the first ``cuts[b]`` ids of its branch."""
     continuations: Sequence[Sequence[int]]
@@ -64,11 +59,6 @@ class ScoreRequest:
     """Further branches of the trajectory, whole; what branches share at their beginning is computed once."""
     on: Sequence[int] | None = None
     """Each boundary's branch: 0 is ``ids``, 1 the first of ``others``, …; None: all are on ``ids``."""
-    temperature: float | None = None
-    """What logits are divided by; None: the temperature that the scorer was made with, at which the policy samples."""
-    family: str = ""
-    """Requests of one family begin alike (the rollouts of a question), so that a scorer may compute once what they share; it
-    changes no number. Empty: the request has none."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +66,6 @@ class Scored:
     """What a request asked, and what was wanted of its trajectory's rows."""
 
     boundaries: list[FloatArray]
-    """For each boundary the log-probabilities of its answer span."""
     rows: list[FloatArray]
     """For each row the log-probabilities of its trained ids, [T] with 0 where a token is not trained."""
 

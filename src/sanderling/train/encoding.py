@@ -1,11 +1,8 @@
 """Trajectories to supervised rows: one for each branch, loss on what the policy said.
 
-A branch is pieces of token ids, one for each message: where ids exist they are used as they are; text-only branches are
-rendered as the loop would have sent them. Trained are the policy's own tokens, end tokens included; the generation prompt,
-observations and hints never are. Rejected attempts are not trained, and a turn that lies on several branches is trained once.
-
-A branch that is longer than the limit is dropped, cut in the middle of what tools returned, or split at turns. Never is a row
-cut off at its end: there stands the answer. Whatever is left out is counted.
+Where ids exist they are used as they are; text-only branches are rendered as the loop would have sent them. Trained are the
+policy's own tokens, end tokens included. Rejected attempts are not trained, and a turn that lies on several branches is trained
+once. A branch that is longer than the limit is dropped, cut in the middle of what tools returned, or split at turns.
 """
 
 from collections import Counter
@@ -25,19 +22,17 @@ from sanderling.train.contract import Row
 
 _HEAD = (NodeKind.SYSTEM, NodeKind.QUESTION)
 MARK = "\n[… {tokens} tokens left out …]\n"
-"""What stands where an observation was cut."""
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """Whose ids rows are made of: a tokenizer, and the profile that says how text becomes ids."""
+    """A tokenizer, and the profile that says how text becomes ids."""
 
     tokenizer: Tokenizer
     profile: Profile
 
     @cached_property
     def renderer(self) -> ChatRenderer:
-        """Renders text-only trajectories."""
         return ChatRenderer(self.tokenizer, self.profile)
 
 
@@ -46,7 +41,6 @@ class Piece:
     """What one message adds to a branch."""
 
     node: int
-    """Its index in the trajectory."""
     kind: NodeKind
     ids: list[int]
 
@@ -60,10 +54,7 @@ def branch_leaves(trajectory: Trajectory) -> list[int]:
 
 
 def branch_pieces(trajectory: Trajectory, leaf: int, encoding: Encoding) -> list[Piece]:
-    """A branch up to its last turn.
-
-    Raises UserError for ids of another tokenizer, records that mix ids and text, and messages that no loop could have sent.
-    """
+    """A branch up to its last turn. Raises UserError as :func:`rows_of`."""
     path = list(trajectory.path(leaf))
     while path and trajectory.nodes[path[-1]].kind is not NodeKind.TURN:
         path.pop()
@@ -91,9 +82,8 @@ def check_tokenizer(trajectory: Trajectory, tokenizer: Tokenizer) -> None:
 def _render(name: str, nodes: Sequence[Node], renderer: ChatRenderer) -> list[list[int]]:
     """The ids of a text-only branch, as the loop would have sent them."""
     pieces: list[list[int]] = []
-    before: NodeKind | None = None
-    for index, node in enumerate(nodes):
-        following = nodes[index + 1].kind if index + 1 < len(nodes) else None
+    kinds = [None, *(node.kind for node in nodes), None]
+    for node, before, following in zip(nodes, kinds, kinds[2:], strict=False):
         match (before, node.kind):
             case (None, NodeKind.SYSTEM):
                 pieces.append(renderer.system_ids(node.text))
@@ -110,7 +100,6 @@ def _render(name: str, nodes: Sequence[Node], renderer: ChatRenderer) -> list[li
             case _:
                 where = "the beginning" if before is None else f"a {before} message"
                 raise UserError(f"Trajectory {name} has a {node.kind} message after {where}: clean it before training on it.")
-        before = node.kind
     return pieces
 
 
@@ -118,7 +107,6 @@ class Overlong(StrEnum):
     """What to do with a branch beyond the limit."""
 
     DROP = "drop"
-    """Leave it out."""
     CUT = "cut"
     """Shorten observations in their middle, the longest first, all to one length; left out where that does not suffice."""
     SPLIT = "split"
@@ -132,7 +120,6 @@ class Limit:
     max_tokens: int
     overlong: Overlong = Overlong.DROP
     least_observation: int = 256
-    """An observation is never cut below this many tokens."""
     context_share: float = 0.5
     """Split: the part of a row, at most, that repeats turns trained in the row before, as context."""
 
@@ -145,30 +132,20 @@ class Part:
     trains: frozenset[int]
 
 
-@dataclass(frozen=True)
-class Fitted:
-    """What a branch became."""
-
-    parts: list[Part]
-    """None: the branch is left out. A split may leave out single turns that do not fit by themselves."""
-    cut_tokens: int = 0
+Fitted = tuple[list[Part], int]
+"""What a branch became, none where it is left out, and how many tokens were cut. A split may leave out single turns."""
 
 
 def fit(pieces: Sequence[Piece], wanted: frozenset[int], limit: Limit, marker: Callable[[int], list[int]]) -> Fitted:
     """A branch within the limit, or in parts that are.
 
-    Args:
-        pieces: the branch, message by message.
-        wanted: places of the turns to be trained.
-        limit: how long, and how.
-        marker: the ids that stand where so many tokens were cut out.
-
+    ``wanted``: places of the turns to be trained; ``marker``: the ids that stand where so many tokens were cut out.
     """
-    if sum(len(piece.ids) for piece in pieces) <= limit.max_tokens:
-        return Fitted([Part(list(pieces), wanted)])
+    if _tokens(pieces) <= limit.max_tokens:
+        return [Part(list(pieces), wanted)], 0
     match limit.overlong:
         case Overlong.DROP:
-            return Fitted([])
+            return [], 0
         case Overlong.CUT:
             return _cut(pieces, wanted, limit, marker)
         case Overlong.SPLIT:
@@ -181,20 +158,21 @@ def _cut(pieces: Sequence[Piece], wanted: frozenset[int], limit: Limit, marker: 
     def bounded(most: int) -> list[Piece]:
         return [_shortened(piece, most, marker) if piece.kind is NodeKind.OBSERVATION else piece for piece in pieces]
 
-    def tokens(parts: Sequence[Piece]) -> int:
-        return sum(len(piece.ids) for piece in parts)
-
     low, high = limit.least_observation, max((len(p.ids) for p in pieces if p.kind is NodeKind.OBSERVATION), default=0)
-    if tokens(bounded(low)) > limit.max_tokens:
-        return Fitted([])
+    if _tokens(bounded(low)) > limit.max_tokens:
+        return [], 0
     while low < high:
         middle = (low + high + 1) // 2
-        if tokens(bounded(middle)) <= limit.max_tokens:
+        if _tokens(bounded(middle)) <= limit.max_tokens:
             low = middle
         else:
             high = middle - 1
     found = bounded(low)
-    return Fitted([Part(found, wanted)], cut_tokens=tokens(pieces) - tokens(found))
+    return [Part(found, wanted)], _tokens(pieces) - _tokens(found)
+
+
+def _tokens(pieces: Sequence[Piece]) -> int:
+    return sum(len(piece.ids) for piece in pieces)
 
 
 def _shortened(piece: Piece, most: int, marker: Callable[[int], list[int]]) -> Piece:
@@ -209,9 +187,13 @@ def _shortened(piece: Piece, most: int, marker: Callable[[int], list[int]]) -> P
 
 def _split(pieces: Sequence[Piece], wanted: frozenset[int], limit: Limit) -> Fitted:
     """Rows from left to right, each as long as fits, begun at a turn so that a share of it repeats what came before."""
+
+    def next_turn(first: int) -> int:
+        return next((at for at in range(first, len(pieces)) if pieces[at].kind is NodeKind.TURN), len(pieces))
+
     head = next((at for at, piece in enumerate(pieces) if piece.kind not in _HEAD), len(pieces))
     opening = list(pieces[:head])
-    room = limit.max_tokens - sum(len(piece.ids) for piece in opening)
+    room = limit.max_tokens - _tokens(opening)
     parts: list[Part] = []
     done = head
     while done < len(pieces):
@@ -220,13 +202,13 @@ def _split(pieces: Sequence[Piece], wanted: frozenset[int], limit: Limit) -> Fit
         if end <= done:
             begin, end = done, _end(pieces, done, room)
         if end <= done:  # a turn that does not fit by itself; what answers it goes with it
-            done = next((at for at in range(done + 1, len(pieces)) if pieces[at].kind is NodeKind.TURN), len(pieces))
+            done = next_turn(done + 1)
             continue
         trains = frozenset(head + at - begin for at in range(done, end) if at in wanted)
         if trains:
             parts.append(Part([*opening, *pieces[begin:end]], trains))
-        done = next((at for at in range(end, len(pieces)) if pieces[at].kind is NodeKind.TURN), len(pieces))
-    return Fitted(parts)
+        done = next_turn(end)
+    return parts, 0
 
 
 def _begin(pieces: Sequence[Piece], head: int, done: int, most: int) -> int:
@@ -261,14 +243,10 @@ class Made:
     longest: int = 0
     """Tokens of its longest branch, before anything was cut."""
     too_long: int = 0
-    """Branches dropped."""
     cut: int = 0
-    """Branches with shortened observations."""
     cut_tokens: int = 0
     split: int = 0
-    """Branches that became several rows."""
     turns_left_out: int = 0
-    """Turns that should have been trained and are in no row."""
 
 
 def rows_of(trajectory: Trajectory, encoding: Encoding, limit: Limit) -> Made:
@@ -277,43 +255,38 @@ def rows_of(trajectory: Trajectory, encoding: Encoding, limit: Limit) -> Made:
     Raises UserError for ids of another tokenizer, records that mix ids and text, and messages that no loop could have sent.
     """
     rows: list[Row] = []
-    wanted: set[int] = set()
-    trained: set[int] = set()
-    longest, counts = 0, Counter[str]()
+    wanted, trained, counts = set[int](), set[int](), Counter[str]()
+    longest = 0
     for leaf in branch_leaves(trajectory):
         pieces = branch_pieces(trajectory, leaf, encoding)
-        turns = [at for at, piece in enumerate(pieces) if piece.kind is NodeKind.TURN]
         chosen = [
             at
-            for at in turns
-            if pieces[at].node not in trained and any(_mask(trajectory, pieces[at].node, len(pieces[at].ids)))
+            for at, piece in enumerate(pieces)
+            if piece.kind is NodeKind.TURN and piece.node not in trained and any(_mask(trajectory, piece))
         ]
         if not chosen:
             continue
-        longest = max(longest, sum(len(piece.ids) for piece in pieces))
-        fitted = fit(pieces, frozenset(chosen), limit, lambda cut: encoding.tokenizer.encode(MARK.format(tokens=cut)))
-        rows += [_row(trajectory, part) for part in fitted.parts]
+        longest = max(longest, _tokens(pieces))
+        marker = lambda cut: encoding.tokenizer.encode(MARK.format(tokens=cut))  # noqa: E731
+        parts, cut_tokens = fit(pieces, frozenset(chosen), limit, marker)
+        rows += [_row(trajectory, part) for part in parts]
         wanted |= {pieces[at].node for at in chosen}
-        trained |= {part.pieces[at].node for part in fitted.parts for at in part.trains}
-        counts["too_long"] += not fitted.parts
-        counts["cut"] += fitted.cut_tokens > 0
-        counts["cut_tokens"] += fitted.cut_tokens
-        counts["split"] += len(fitted.parts) > 1
+        trained |= {part.pieces[at].node for part in parts for at in part.trains}
+        counts.update(too_long=not parts, cut=cut_tokens > 0, cut_tokens=cut_tokens, split=len(parts) > 1)
     return Made(rows=rows, longest=longest, turns_left_out=len(wanted - trained), **counts)
 
 
-def _mask(trajectory: Trajectory, node: int, size: int) -> list[bool]:
+def _mask(trajectory: Trajectory, piece: Piece) -> list[bool]:
     """Which of a turn's tokens are trained: as the record says, and all of them where it says nothing."""
-    return list(trajectory.nodes[node].loss_mask or [True] * size)
+    return list(trajectory.nodes[piece.node].loss_mask or [True] * len(piece.ids))
 
 
 def _row(trajectory: Trajectory, part: Part) -> Row:
     ids: list[int] = []
     mask: list[bool] = []
     for at, piece in enumerate(part.pieces):
-        size = len(piece.ids)
         ids += piece.ids
-        mask += _mask(trajectory, piece.node, size) if at in part.trains else [False] * size
+        mask += _mask(trajectory, piece) if at in part.trains else [False] * len(piece.ids)
     return Row(
         ids=np.array(ids, dtype=np.int64),
         loss_mask=np.array(mask, dtype=np.bool_),

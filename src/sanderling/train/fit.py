@@ -1,16 +1,14 @@
 """Does a run fit, how long does a step take, and which setting would make it fit: answered before anything is loaded.
 
 Arithmetic over configurations, importable without torch (which is asked only what devices there are). Figures are in bytes, per
-rank, for the longest pass. What is kept between forward and backward is counted as `packed.memory` keeps it (a test measures
-it); what is alive within a layer is fitted to counts, and lies up to 3% under them. Settings are tried from mild to costly and
-kept, until the step fits; those that turn out not to be needed are dropped again.
+rank, for the longest pass. Settings are tried from mild to costly until the step fits; those that turn out not to be needed are
+dropped again.
 
 Example: ``plan_sft(config, described("H200", 139, 8)).sentence`` is empty where the run fits, and else says what to set.
 """
 
 import json
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -20,10 +18,8 @@ from pydantic import BaseModel
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.train.config import (
-    GRADIENT_BUCKET,
     Aggregation,
     MemoryConfig,
-    Packing,
     ParallelConfig,
     ParallelKind,
     Precision,
@@ -32,23 +28,19 @@ from sanderling.train.config import (
     TrainerConfig,
 )
 from sanderling.train.parallel.launch import check_parallel
-from sanderling.train.row_source import RowIndex
-from sanderling.train.sft.schedule import check_context, schedule
 from sanderling.train.shape import Shape, lora_parameters, read_shape
 
 MFU = 0.4
 """The share of a device's peak that a step is expected to reach; `benchmarks/train_step.py` measures it."""
 SPEEDS = {
-    "B200": (2250e12, 8.0e12), "GH200": (989e12, 4.0e12), "H200": (989e12, 4.8e12), "H100": (989e12, 3.35e12),
-    "H20": (148e12, 4.0e12), "A100": (312e12, 2.0e12), "L40S": (362e12, 0.864e12), "L40": (181e12, 0.864e12),
-    "A6000": (155e12, 0.768e12), "RTX 6000 Ada": (364e12, 0.96e12), "4090": (165e12, 1.008e12), "3090": (71e12, 0.936e12),
-    "A10": (125e12, 0.6e12), "L4": (121e12, 0.3e12), "T4": (65e12, 0.32e12),
+    "B200": (2250e12, 8.0e12), "H200": (989e12, 4.8e12), "H100": (989e12, 3.35e12), "H20": (148e12, 4.0e12),
+    "A100": (312e12, 2.0e12), "L40S": (362e12, 0.864e12), "A6000": (155e12, 0.768e12), "4090": (165e12, 1.008e12),
+    "3090": (71e12, 0.936e12), "A10": (125e12, 0.6e12), "L4": (121e12, 0.3e12), "T4": (65e12, 0.32e12),
 }  # fmt: skip
-"""Dense bfloat16 FLOPs (float32 sums) and bytes of memory a second by a part of the device's name, as their makers publish."""
+"""Dense bfloat16 FLOPs and bytes of memory a second by a part of the device's name, as their makers publish."""
 OVERHEAD = 2**30
-"""Bytes of a GPU that no plan counts: CUDA's context, libraries' workspaces, fragments. About; it differs by GPU and driver."""
+"""Bytes of a GPU that no plan counts: CUDA's context, libraries' workspaces, fragments. About."""
 Changes = dict[str, Any]
-"""Settings by dotted name."""
 Settings = TypeVar("Settings", bound=BaseModel)
 
 
@@ -62,12 +54,10 @@ class Devices:
     name: str
     count: int
     bytes: int
-    """Memory of each; of a processor the machine's, for all processes together."""
     gpus: bool = True
 
     @property
     def room(self) -> int:
-        """What a plan may fill of each."""
         return max(0, self.bytes - OVERHEAD) if self.gpus else self.bytes
 
     @property
@@ -77,11 +67,7 @@ class Devices:
 
 
 def devices_here() -> Devices:
-    """The GPUs of this machine, or its processor.
-
-    Of unlike GPUs the smallest stands for all. What other programs hold of them is not looked at: to ask CUDA would take about
-    half a GB of each for as long as the asking process lives.
-    """
+    """The GPUs of this machine (of unlike ones the smallest stands for all), or its processor."""
     import torch
 
     if torch.cuda.is_available():
@@ -93,7 +79,7 @@ def devices_here() -> Devices:
 
 
 def described(name: str, gibibytes: float, count: int) -> Devices:
-    """Devices that are not here, in a person's words."""
+    """Devices that are not here."""
     return Devices(name, count, int(gibibytes * 2**30))
 
 
@@ -107,16 +93,13 @@ def taken(devices: Devices, parallel: ParallelConfig) -> Devices:
 
 @dataclass(frozen=True)
 class Load:
-    """What a step is asked to do."""
+    """What a step is asked to do; ``row_tokens`` are those of the longest row."""
 
     row_tokens: int
-    """The longest row."""
     ranks: int = 1
     sharded: bool = False
     context: int = 1
-    """Ranks that share each row."""
     lora_parameters: int | None = None
-    """Trained parameters of an adapter; None: all are trained."""
 
 
 @dataclass(frozen=True)
@@ -125,13 +108,7 @@ class Estimate:
 
     parts: dict[str, int]
     host: int
-    """Page-locked memory of the machine, per rank."""
-    read: int
-    """The machine's memory for each rank that reads the model: in shards the first alone."""
-    gathered: int
-    """The machine's memory for what rank 0 gathers for a checkpoint."""
     flops: float
-    """Of one pass of ``tokens``."""
     tokens: int
 
     @property
@@ -145,17 +122,17 @@ class Estimate:
 
 def estimate(shape: Shape, trainer: TrainerConfig, load: Load) -> Estimate:
     """What one pass over the longest micro-batch needs on a rank."""
+    adapters = load.lora_parameters is not None
     tokens = max(load.row_tokens, trainer.micro_batch_tokens)
     width = 2 if trainer.precision is Precision.BFLOAT16 else 4
     share = load.ranks if load.sharded else 1
-    trained = shape.parameters if load.lora_parameters is None else load.lora_parameters
-    frozen = 0 if load.lora_parameters is None else shape.parameters * width
+    trained = load.lora_parameters if load.lora_parameters is not None else shape.parameters
+    frozen = shape.parameters * width if adapters else 0
     # Automatic mixed precision adds to hidden states in float32; shards and a frozen base in 16 bits do not.
-    act_bytes = 4 if not load.sharded and load.lora_parameters is None else width
+    act_bytes = width if load.sharded or adapters else 4
     own = -(-tokens // load.context)
     kept = kept_bytes(shape, trainer.memory, own, width, act_bytes)
-    # What selective recomputation keeps of attention is not among what autograd saves, which is what is moved.
-    offloaded = shape.layers * shape.hidden * act_bytes * own if trainer.memory.offload else 0
+    offloaded = kept if trainer.memory.offload else 0
     parts = {
         "weights": (4 * trained + frozen) // share,
         "weights in use": _in_use(shape, load, width),
@@ -163,44 +140,29 @@ def estimate(shape: Shape, trainer: TrainerConfig, load: Load) -> Estimate:
         "optimizer": 8 * trained // share,
         "kept for the backward pass": kept - offloaded,
         "alive at once, in a layer or at the head": max(
-            _layer_peak(shape, trainer.memory, own, width, act_bytes, load.lora_parameters is None),
+            _layer_peak(shape, trainer.memory, own, width, act_bytes, whole=not adapters),
             _head_peak(shape, trainer.logit_chunk, load, own, width),
         ),
     }
-    flops = shape.flops(tokens, load.row_tokens, frozen=load.lora_parameters is not None)
-    flops += 6.0 * tokens * (load.lora_parameters or 0)
-    if load.ranks > 1 and not load.sharded:
-        parts["gradients on their way to others"] = min(GRADIENT_BUCKET, 4 * trained)
-    read = shape.parameters * (4 if load.lora_parameters is None else width)
-    return Estimate(parts, offloaded, read, saved_bytes(trained), flops, tokens)
-
-
-def saved_bytes(trained: int) -> int:
-    """What a checkpoint of so many trained parameters holds: each in float32, and the optimizer's two moments of it."""
-    return 12 * trained
+    flops = shape.flops(tokens, load.row_tokens, frozen=adapters) + 6.0 * tokens * (load.lora_parameters or 0)
+    return Estimate(parts, offloaded, flops, tokens)
 
 
 def kept_bytes(shape: Shape, memory: MemoryConfig, tokens: int, width: int, act_bytes: int) -> int:
     """Bytes that all layers keep between their forward and backward pass.
 
-    A layer's input; selective: also attention's output (with its log-sum-exp in fp32); without recomputation: both norms'
-    inputs and fp32 halves, queries, keys and values before and behind norm and rotation, the MLP's four tensors.
-    ``width``: bytes of a number in a product; ``act_bytes``: of one that a layer hands on.
+    With recomputation a layer's input; without both norms' inputs and fp32 halves, queries, keys and values before and behind
+    norm and rotation, the MLP's four tensors. ``width``: bytes of a number in a product; ``act_bytes``: of one that a layer
+    hands on.
     """
-    inputs = shape.hidden * act_bytes
     heads, kv_width = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-    match memory.recompute:
-        case Recompute.FULL:
-            per_token = inputs
-        case Recompute.SELECTIVE:
-            per_token = inputs + heads * width + shape.heads * 4
-        case Recompute.NONE:
-            norms = shape.hidden * (5 * act_bytes + 6)
-            attention = heads * (4 * width + 4) + kv_width * (3 * width + 4)
-            if width == 4:  # on CUDA keys and values are repeated for each query head
-                attention += 2 * width * (heads - kv_width)
-            in_tiles = memory.mlp_tile is not None and memory.mlp_tile < tokens
-            per_token = norms + attention + (0 if in_tiles else 4 * shape.intermediate * width)
+    per_token = shape.hidden * act_bytes
+    if memory.recompute is Recompute.NONE:
+        per_token = shape.hidden * (5 * act_bytes + 6) + heads * (4 * width + 4) + kv_width * (3 * width + 4)
+        if width == 4:  # on CUDA keys and values are repeated for each query head
+            per_token += 2 * width * (heads - kv_width)
+        if memory.mlp_tile is None or memory.mlp_tile >= tokens:
+            per_token += 4 * shape.intermediate * width
     return shape.layers * per_token * tokens
 
 
@@ -212,13 +174,12 @@ def _in_use(shape: Shape, load: Load, width: int) -> int:
     return shape.parameters * width if width == 2 and load.lora_parameters is None else 0
 
 
-def _layer_peak(shape: Shape, memory: MemoryConfig, tokens: int, width: int, act_bytes: int, whole: bool) -> int:
+def _layer_peak(shape: Shape, memory: MemoryConfig, tokens: int, width: int, act_bytes: int, *, whole: bool) -> int:
     """Most that is alive while one layer's gradient is computed, beside what layers keep, of rows without branches.
 
     The factors are bytes for each number of a token, fitted to a count of every allocation over decoders' shapes from 0.6B to
-    32B (a test counts them again): at the MLP, and behind it, where attention's and the norms' gradients are taken. What a
-    layer computes again is among them. Where an MLP that is trained (``whole``) runs in tiles, also a tile's activations, and
-    its weights' gradients: a tile's, and their sum in float32.
+    32B (a test counts them again): at the MLP, and behind it, where attention's and norms' gradients are taken. Where an MLP
+    that is trained (``whole``) runs in tiles, also a tile's activations, and its weights' gradients and their sum in float32.
     """
     heads, kv_width = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     tile = min(tokens, memory.mlp_tile or tokens)
@@ -234,8 +195,6 @@ def _layer_peak(shape: Shape, memory: MemoryConfig, tokens: int, width: int, act
             attention = 28 * shape.hidden + 24 * heads + 12 * kv_width
         else:
             attention = 36 * shape.hidden + (4 * width + 6) * heads + (2 * width + 8) * kv_width
-        if memory.recompute is Recompute.SELECTIVE:  # its output is among what is kept
-            mlp, attention = mlp - width * heads, attention - width * heads
         if width == 4:  # keys and values that are repeated, as in `kept_bytes`
             mlp, attention = (part + 2 * width * (heads - kv_width) for part in (mlp, attention))
     return attention * tokens + in_tiles if tile < tokens else max(mlp, attention) * tokens
@@ -258,7 +217,7 @@ def _head_peak(shape: Shape, chunk: int, load: Load, tokens: int, width: int) ->
 
 
 def mildest(knobs: Iterable[Changes], fits: Callable[[Changes], bool]) -> Changes | None:
-    """Of settings from mild to costly the first that make it fit together, without those that need not be; None: none do."""
+    """Of settings from mild to costly the first that make it fit together, without those that are not needed."""
     changes: Changes = {}
     for knob in knobs:
         changes |= knob
@@ -283,10 +242,10 @@ def with_changes(settings: Settings, changes: Changes) -> Settings:
     return type(settings).model_validate(values)
 
 
-def context_knobs(shape: Shape, packing: Packing, load: Load) -> Iterator[Changes]:
+def context_knobs(shape: Shape, load: Load) -> Iterator[Changes]:
     """Ever more ranks that share each row."""
     for ranks in range(load.context + 1, load.ranks + 1):
-        if packing is Packing.VARLEN and load.ranks % ranks == 0 and shape.shared_by(ranks):
+        if load.ranks % ranks == 0 and shape.shared_by(ranks):
             yield {"parallel.context": ranks}
 
 
@@ -295,20 +254,16 @@ def context_knobs(shape: Shape, packing: Packing, load: Load) -> Iterator[Change
 
 @dataclass(frozen=True)
 class Plan:
-    """A supervised run's needs, what they were reckoned from, and what would make it fit."""
+    """A supervised run's needs, and what would make it fit."""
 
     shape: Shape
     load: Load
     devices: Devices
     estimate: Estimate
-    batch: str
-    """An optimizer step's size, in words."""
     step_tokens: int
-    """Most tokens of an optimizer step where every trajectory has one row; nothing says how many rows a forked one has."""
     sentence: str = ""
     """What is missing and what to set; empty where it fits."""
     changed: Changes = field(default_factory=dict)
-    """Settings under which it fits; empty when it does, or when nothing helps."""
 
     @property
     def fits(self) -> bool:
@@ -316,7 +271,7 @@ class Plan:
 
     @property
     def step_seconds(self) -> float | None:
-        """About that of such a step, over all devices; None where their speed is not known."""
+        """Of such a step, over all devices; None where their speed is not known."""
         if self.devices.speeds is None:
             return None
         per_token = self.estimate.seconds(self.devices.speeds[0]) / self.estimate.tokens
@@ -325,15 +280,11 @@ class Plan:
 
 
 def plan_sft(config: SftConfig, devices: Devices, row_tokens: int | None = None) -> Plan:
-    """What a run of these settings takes. ``row_tokens``: the longest row; None: the limit in the settings.
-
-    Raises UserError when no model is named, nothing says how long rows are, or `train sft` would refuse so many devices.
-    """
+    """What a run of these settings takes. ``row_tokens``: the longest row; None: the settings' limit. Raises UserError."""
     if config.model is None:
         raise UserError("There is no model to plan for: give --model, a directory with config.json.")
     shape = read_shape(config.model)
-    check_parallel(config.parallel, devices.count)
-    check_context(config, config.model)
+    check_parallel(config.parallel, devices.count, shape)
     longest = row_tokens or config.data.max_tokens
     if not longest and not config.data.profile:
         raise UserError("Nothing says how long rows are: give --row-tokens, --profile, or data.max_tokens.")
@@ -346,8 +297,7 @@ def plan_for(config: SftConfig, shape: Shape, devices: Devices, longest: int) ->
     first = estimate(shape, config.trainer, load)
     # A batch is closed by the trajectory that reaches its tokens.
     tokens = longest * config.batch_trajectories if config.batch_trajectories else config.batch_tokens - 1 + longest
-    batch = f"{config.batch_trajectories} trajectories" if config.batch_trajectories else f"{config.batch_tokens:,} tokens"
-    plan = Plan(shape, load, devices, first, batch, tokens)
+    plan = Plan(shape, load, devices, first, tokens)
     if first.total <= devices.room:
         return plan
 
@@ -358,16 +308,17 @@ def plan_for(config: SftConfig, shape: Shape, devices: Devices, longest: int) ->
     def fits(changes: Changes) -> bool:
         try:
             return needed(changes) <= devices.room
-        except ValueError:  # nothing is moved to the host where nothing is computed again
+        except ValueError:  # offload without recomputation
             return False
 
     need = f"It needs {_gib(first.total)} GiB on each rank and there are {_gib(devices.room)}"
     found = mildest(_knobs(config, shape, load), fits)
     if found is None:
-        return replace(plan, sentence=f"{need}: {_last_resort(load)}.")
+        sharded = load.lora_parameters is not None or (load.ranks > 1 and load.sharded)
+        advice = "use more devices, or shorter rows (data.max_tokens)" if sharded else "train a LoRA (set lora.rank)"
+        return replace(plan, sentence=f'{need}: {advice}, or shard over more devices (parallel.kind = "fsdp").')
     told = " and ".join(f"{key} = {json.dumps(value)}" for key, value in found.items())
-    lost = ", and rows that begin alike share less or nothing" if "trainer.micro_batch_tokens" in found else ""
-    return replace(plan, sentence=f"{need}: set {told}, and it needs {_gib(needed(found))}{lost}.", changed=found)
+    return replace(plan, sentence=f"{need}: set {told}, and it needs {_gib(needed(found))}.", changed=found)
 
 
 def _load(config: SftConfig, shape: Shape, ranks: int, longest: int) -> Load:
@@ -381,11 +332,9 @@ def _knobs(config: SftConfig, shape: Shape, load: Load) -> Iterator[Changes]:
     """Settings from mild to costly, those that are not set yet. None changes what is learnt."""
     trainer, memory = config.trainer, config.trainer.memory
     if memory.recompute is Recompute.NONE:
-        yield {"trainer.memory.recompute": "selective"}
+        yield {"trainer.memory.recompute": "full"}
     if memory.mlp_tile is None:
         yield {"trainer.memory.mlp_tile": 8192}
-    if memory.recompute is not Recompute.FULL:
-        yield {"trainer.memory.recompute": "full"}
     if not memory.offload:
         yield {"trainer.memory.offload": True}
     # In a pass of one row nothing is shared between rows that begin alike: the same is computed several times.
@@ -393,38 +342,8 @@ def _knobs(config: SftConfig, shape: Shape, load: Load) -> Iterator[Changes]:
         yield {"trainer.micro_batch_tokens": load.row_tokens}
     if load.ranks > 1 and not load.sharded:
         yield {"parallel.kind": "fsdp"}
-    yield from context_knobs(shape, trainer.packing, load)
-
-
-def _last_resort(load: Load) -> str:
-    if load.lora_parameters is None and (load.ranks == 1 or not load.sharded):
-        return 'train a LoRA (set lora.rank), or shard over more devices (parallel.kind = "fsdp")'
-    return 'use more devices (parallel.kind = "fsdp"), or shorter rows (data.max_tokens)'
+    yield from context_knobs(shape, load)
 
 
 def _gib(size: float) -> str:
     return f"{size / 2**30:,.1f}"
-
-
-def check_fit(config: SftConfig, index: RowIndex, processes: int, devices: Devices, *, anyway: bool) -> None:
-    """Raises UserError with what would help when the longest row is too much for a GPU; ``anyway``: warns of it.
-
-    A plan is an estimate, so a person may overrule it. Memory of the machine, which other programs share and which may be
-    swapped, refuses nothing. A model whose sizes are not known may still be trained.
-    """
-    try:
-        if not devices.gpus or config.model is None or not read_shape(config.model).parameters:
-            return
-    except UserError:
-        return
-    if config.trainer.packing is Packing.VARLEN:  # a pass is no larger than the largest batch
-        largest = max(int(index.lengths[batch].sum()) for batch in schedule(index.lengths, config))
-        config = with_changes(config, {"trainer.micro_batch_tokens": min(config.trainer.micro_batch_tokens, largest)})
-    found = plan_sft(config, replace(devices, count=processes), index.survey.longest)
-    if not found.fits:
-        said = found.sentence.removesuffix(".")
-        if not anyway:
-            raise UserError(
-                f"{said}; --anyway tries it, since this is reckoned (longest row: {index.survey.longest:,} tokens)."
-            )
-        warnings.warn(f"{said}; going on all the same.", stacklevel=2)

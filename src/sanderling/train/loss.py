@@ -17,14 +17,12 @@ class LossInputs:
     logprobs: Tensor
     """Under the model being trained; the only one with a gradient."""
     weights: Tensor
-    """Sum to 1 over the optimizer batch."""
     advantages: Tensor | None = None
     sampler: Tensor | None = None
     """Log-probabilities under the distribution the token was sampled from."""
     proximal: Tensor | None = None
     """Under the trainer's own weights before this batch's first update."""
     reference: Tensor | None = None
-    """Under a frozen model."""
     sequence: Tensor | None = None
     """int64 [N]: which row of the micro-batch each token belongs to; rows are whole."""
     age: Tensor | None = None

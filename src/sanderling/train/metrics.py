@@ -1,8 +1,7 @@
 """Metrics as JSON lines, one object a step, and where a run can be watched beside them: TensorBoard, trackio, Weights & Biases.
 
 ``metrics.jsonl`` is the record; on resuming, lines past the checkpoint are cut off. The others are views of it, opened when a
-person asks for them by name; a library that is missing is told before the first step. Runs are named by their directory, and a
-resumed run goes on in the same one.
+person asks for them by name. Runs are named by their directory, and a resumed run goes on in the same one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +15,20 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import encode_record
 from sanderling.runs.files import replace_file
 from sanderling.runs.jsonl import JsonlLog
+
+METRICS = "metrics.jsonl"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A step that was taken."""
+
+    step: int
+    total_steps: int
+    metrics: dict[str, float]
+
+
+OnProgress = Callable[[Progress], None]
 
 
 class MetricsLog:
@@ -33,14 +46,8 @@ class MetricsLog:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """All lines of a metrics file, but for a torn last one; none when it does not exist.
-
-    Raises UserError for any other line that is not the metrics of a step.
-    """
-    lines = list(JsonlLog(path))
-    if any(not isinstance(line.get("step"), int) for line in lines):
-        raise UserError(f"{path} holds lines without a step: remove it, or begin the run again.")
-    return lines
+    """All lines of a metrics file, but for a torn last one; none when it does not exist."""
+    return list(JsonlLog(path))
 
 
 @dataclass(frozen=True)
@@ -48,56 +55,38 @@ class Watcher:
     """One view of a run."""
 
     log: Callable[[int, Mapping[str, float]], object]
-    """``log(step, metrics)``"""
     close: Callable[[], object]
 
 
-def tensorboard(out_dir: Path, settings: Mapping[str, Any], step: int) -> Watcher:
-    """Event files under ``out_dir/tensorboard``: ``tensorboard --logdir out_dir``."""
+def _tensorboard(out_dir: Path, settings: dict[str, Any], step: int) -> Watcher:
     from torch.utils.tensorboard import SummaryWriter
 
-    del settings
     # What an interrupted run wrote past its last checkpoint is hidden, as in metrics.jsonl.
     writer = SummaryWriter(str(out_dir / "tensorboard"), purge_step=step + 1)
-
-    def log(step: int, metrics: Mapping[str, float]) -> None:
-        for name, value in metrics.items():
-            writer.add_scalar(name, value, step)
-
-    return Watcher(log, writer.close)
+    return Watcher(lambda at, metrics: [writer.add_scalar(name, value, at) for name, value in metrics.items()], writer.close)
 
 
-def trackio(out_dir: Path, settings: Mapping[str, Any], step: int) -> Watcher:
-    """A local trackio project: ``trackio show --project sanderling``."""
+def _trackio(out_dir: Path, settings: dict[str, Any], step: int) -> Watcher:
     import trackio  # pyright: ignore[reportMissingImports]
 
-    del step
     # What a machine does belongs to no run's record, and is logged by threads that outlive it.
-    run = trackio.init(
-        "sanderling", name=run_name(out_dir), config=dict(settings), resume="allow", embed=False,
-        auto_log_cpu=False, auto_log_gpu=False,
-    )  # fmt: skip
-    return Watcher(lambda step, metrics: run.log(dict(metrics), step=step), run.finish)
+    quiet = {"embed": False, "auto_log_cpu": False, "auto_log_gpu": False}
+    run = trackio.init("sanderling", name=_run_name(out_dir), config=settings, resume="allow", **quiet)
+    return Watcher(lambda at, metrics: run.log(dict(metrics), step=at), run.finish)
 
 
-def wandb(out_dir: Path, settings: Mapping[str, Any], step: int) -> Watcher:
-    """A Weights & Biases run; with ``WANDB_MODE=offline`` it stays in ``out_dir/wandb``."""
+def _wandb(out_dir: Path, settings: dict[str, Any], step: int) -> Watcher:
     import wandb  # pyright: ignore[reportMissingImports]
 
-    del step
-    name = run_name(out_dir)
-    run = wandb.init(project="sanderling", name=name, id=name, dir=str(out_dir), config=dict(settings), resume="allow")
-    return Watcher(lambda step, metrics: run.log(dict(metrics), step=step), run.finish)
+    name = _run_name(out_dir)
+    run = wandb.init(project="sanderling", name=name, id=name, dir=str(out_dir), config=settings, resume="allow")
+    return Watcher(lambda at, metrics: run.log(dict(metrics), step=at), run.finish)
 
 
-WATCHERS: dict[str, Callable[[Path, Mapping[str, Any], int], Watcher]] = {
-    "tensorboard": tensorboard,
-    "trackio": trackio,
-    "wandb": wandb,
-}
+WATCHERS = {"tensorboard": _tensorboard, "trackio": _trackio, "wandb": _wandb}
 
 
-def run_name(out_dir: Path) -> str:
+def _run_name(out_dir: Path) -> str:
     """The directory's name, and what tells it from others of that name and from what stood there before ``--fresh``."""
     file = out_dir / "watched_as.txt"
     if not file.is_file():
@@ -117,4 +106,4 @@ def check_watchers(names: Sequence[str]) -> None:
 def open_watcher(name: str, out_dir: Path, settings: Mapping[str, Any], step: int) -> Watcher:
     """The view of that name, for a run that is at ``step``. Raises UserError as :func:`check_watchers`."""
     check_watchers([name])
-    return WATCHERS[name](out_dir, settings, step)
+    return WATCHERS[name](out_dir, dict(settings), step)

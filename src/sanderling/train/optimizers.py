@@ -25,19 +25,15 @@ class Muon(torch.optim.Muon):
         """One update."""
         if any(p.device.type != "cpu" for group in self.param_groups for p in group["params"]):
             return super().step(closure)
-        if closure is not None:
-            raise ValueError("a step takes its gradients as they are")
         for group in self.param_groups:
-            for parameter in (p for p in group["params"] if p.grad is not None):
-                self._move(parameter, group)
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self._move(parameter, parameter.grad, group)
         return None
 
-    def _move(self, parameter: Parameter, group: dict[str, Any]) -> None:
+    def _move(self, parameter: Parameter, gradient: Tensor, group: dict[str, Any]) -> None:
         """Momentum, its nearest orthogonal matrix, and a step along it: as torch's ``_single_tensor_muon``."""
-        gradient, state = parameter.grad, self.state[parameter]
-        if gradient is None:
-            raise ValueError("a parameter without a gradient does not move")
-        momentum = state.setdefault("momentum_buffer", torch.zeros_like(gradient))
+        momentum = self.state[parameter].setdefault("momentum_buffer", torch.zeros_like(gradient))
         momentum.lerp_(gradient, 1.0 - group["momentum"])
         update = gradient.lerp(momentum, group["momentum"]) if group["nesterov"] else momentum
         update = orthogonal(update.float(), group["ns_coefficients"], group["ns_steps"], group["eps"])

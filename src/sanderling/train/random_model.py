@@ -1,33 +1,37 @@
 """Models of random weights: a Qwen3 of any size with a tokenizer trained on a world's pages, or copied, in a directory.
 
-For tests, benchmarks, checks of hardware and the tiny recipe: such a model knows nothing. The tokenizer is byte-level BPE with
-Qwen3's control tokens. A space before a capital or a digit is a token of its own, so that a name is spelled alike after a
-space, a slash or a quote: copying is then copying. Phrases handed in (protocol boilerplate) become single tokens. Imports torch
-only to write.
+For tests, benchmarks, checks of hardware and the tiny recipe. The tokenizer is byte-level BPE with Qwen3's control tokens. A
+space before a capital or a digit is a token of its own, so that a name is spelled alike after a space, a slash or a quote.
+Weights are distributed as `transformers` draws them; a tensor's numbers depend on the seed and its name alone.
 
 Example: ``init_model(ModelInit(out=Path("models/tiny"), world=Path("worlds/own")), report)``.
 """
 
+import hashlib
 import json
-import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import tokenizers
-from pydantic import Field, model_validator
+from pydantic import Field
 from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers, trainers
 
 from sanderling.core.chat import Tokenizer, load_tokenizer
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.runs.progress import Report
+from sanderling.train.checkpoint import copy_tokenizer, replacing
 from sanderling.train.config import Precision
-from sanderling.train.shape import Shape, shape_of
 from sanderling.world.disk.store import open_world
 
-PUBLISHED_VOCABULARY = 151_936
-"""Rows of every published model's embedding; its tokenizer uses 151,669 of them."""
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+TINY_VOCABULARY, PUBLISHED_VOCABULARY = 4_096, 151_936
+"""Most tokens that a tiny model's tokenizer learns; rows of every published model's embedding, of which 151,669 are used."""
 END_OF_TEXT = "<|endoftext|>"
 IM_START = "<|im_start|>"
 IM_END = "<|im_end|>"
@@ -35,13 +39,12 @@ CONTROL_TOKENS = (END_OF_TEXT, IM_START, IM_END)
 PROTOCOL_TAGS = (
     "<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<answer>", "</answer>",
 )  # fmt: skip
-LEAST_VOCABULARY = 256 + len(CONTROL_TOKENS) + len(PROTOCOL_TAGS)
-"""Every byte, control token and tag is a token."""
 PIECES = r" (?=[A-Z0-9])|[A-Z][a-z]*| ?[a-z]+|\d+| ?[^\sA-Za-z0-9]+|\s+"
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}"
 )
+_BLOCK = 1 << 24
 
 
 class ModelShape(Frozen):
@@ -56,23 +59,12 @@ class ModelShape(Frozen):
     max_positions: int = Field(default=4096, ge=16)
     rope_theta: float = Field(default=10_000.0, gt=0)
     tied: bool = True
-    """Whether the head is the embedding."""
     initializer_range: float = Field(default=0.02, gt=0)
-    """Standard deviation of matrices and embedding."""
-
-    @model_validator(mode="after")
-    def _heads_share(self) -> Self:
-        if self.heads % self.kv_heads:
-            raise ValueError(f"heads ({self.heads}) must be a multiple of kv_heads ({self.kv_heads})")
-        if self.head_dim % 2:
-            raise ValueError(f"head_dim ({self.head_dim}) must be even, since positions turn pairs of its numbers")
-        return self
 
 
 def _published(
     layers: int, hidden: int, heads: int, intermediate: int, *, tied: bool, positions: int = 40_960, theta: float = 1e6
 ) -> ModelShape:
-    """A released model: 8 heads of keys and values, all heads of 128."""
     return ModelShape(
         hidden=hidden, layers=layers, heads=heads, kv_heads=8, head_dim=128, intermediate=intermediate,
         max_positions=positions, rope_theta=theta, tied=tied,
@@ -95,10 +87,7 @@ SIZES: dict[str, ModelShape] = {
 
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int, phrases: Sequence[str] = ()) -> tokenizers.Tokenizer:
-    """Byte-level BPE over ``texts``; control tokens, protocol tags and ``phrases`` are tokens of their own on top of it.
-
-    Deterministic: the same texts in the same order give the same tokenizer.
-    """
+    """Byte-level BPE over ``texts``; control tokens, protocol tags and ``phrases`` are tokens of their own on top of it."""
     added = [AddedToken(token, special=True, normalized=False) for token in CONTROL_TOKENS]
     added += [AddedToken(token, special=False, normalized=False) for token in (*PROTOCOL_TAGS, *phrases)]
     tokenizer = tokenizers.Tokenizer(models.BPE())
@@ -160,20 +149,16 @@ def write_random_model(
     seed: int,
     dtype: Precision = Precision.FLOAT32,
     *,
-    vocabulary: int | None = None,
-    drawn: Callable[[int], object] = lambda numbers: None,
-) -> None:
-    """A Qwen3 of random weights as a Hugging Face directory, in place of what stood there. Imports torch and transformers.
+    least_vocabulary: int = 0,
+) -> int:
+    """A Qwen3 of random weights as a Hugging Face directory, in place of what stood there; returns its parameters.
 
-    ``tokenizer``: one, or the directory whose is copied. ``vocabulary``: rows of the embedding; None: as many as tokens.
-    ``drawn`` hears of the numbers of each tensor. The caller's random state is left as it was. Raises UserError when the disk
-    does not take it.
+    ``tokenizer``: one, or the directory whose is copied. The embedding has a row for each token, ``least_vocabulary`` at
+    least. The caller's random state is left as it was. Raises UserError when the disk does not take it.
     """
     import torch
-    from transformers import GenerationConfig, Qwen3Config
-
-    from sanderling.train.checkpoint import copy_tokenizer, replacing
-    from sanderling.train.random_weights import write_random_weights
+    from huggingface_hub import save_torch_state_dict
+    from transformers import GenerationConfig, Qwen3Config, Qwen3ForCausalLM
 
     with replacing(directory) as partial:
         if isinstance(tokenizer, Path):
@@ -182,19 +167,43 @@ def write_random_model(
             write_tokenizer(partial, tokenizer)
         own = Tokenizer(partial)
         config = Qwen3Config.from_dict(
-            model_settings(shape, own.vocab_size if vocabulary is None else vocabulary)
+            model_settings(shape, max(own.vocab_size, least_vocabulary))
             | {"eos_token_id": own.token_id(IM_END), "pad_token_id": own.token_id(END_OF_TEXT), "bos_token_id": None}
             | {"architectures": ["Qwen3ForCausalLM"], "dtype": dtype.value}
         )
-        write_random_weights(partial, config, seed, getattr(torch, dtype), drawn)
+        with torch.device("meta"):
+            model = Qwen3ForCausalLM(config)
+        modules = dict(model.named_modules())
+        tensors: dict[str, torch.Tensor] = {}
+        for name, parameter in model.named_parameters():  # a tied head is the embedding, and drawn as one
+            module, _, kind = name.rpartition(".")
+            key = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
+            tensors[name] = _draw(modules[module], kind, parameter.shape, shape.initializer_range, (seed, key), dtype)
+        save_torch_state_dict(tensors, partial, max_shard_size=2 * 10**9, metadata={"format": "pt"})
         config.save_pretrained(partial)
         GenerationConfig.from_model_config(config).save_pretrained(partial)
+    return sum(tensor.numel() for tensor in tensors.values())
+
+
+def _draw(
+    module: "nn.Module", kind: str, shape: "torch.Size", std: float, seed: tuple[int, int], dtype: Precision
+) -> "torch.Tensor":
+    """Normal numbers for matrices and embedding (the padding token's row is zero), ones for norms, zeros for biases."""
+    import torch
+
+    width = getattr(torch, dtype)
+    if kind == "bias" or not isinstance(module, torch.nn.Embedding | torch.nn.Linear):
+        return torch.full(shape, 0.0 if kind == "bias" else 1.0, dtype=width)
+    rng, flat = np.random.default_rng(seed), torch.empty(shape.numel(), dtype=width)
+    for part in flat.split(_BLOCK):
+        part.copy_(torch.from_numpy(rng.standard_normal(len(part), dtype=np.float32)).mul_(std))
+    found = flat.view(shape)
+    if isinstance(module, torch.nn.Embedding) and module.padding_idx is not None:
+        found[module.padding_idx] = 0
+    return found
 
 
 # -- the command -------------------------------------------------------------------------------------------------------------
-
-TINY_VOCABULARY = 4_096
-"""Most tokens of a tiny model's own tokenizer; its embedding has a row for each token and no more."""
 
 
 class ModelInit(Frozen):
@@ -202,64 +211,34 @@ class ModelInit(Frozen):
 
     out: Path
     size: str = "tiny"
-    """One of :data:`SIZES`."""
     world: Path | None = None
-    """On whose pages a tokenizer is trained."""
     tokenizer: Path | None = None
-    """A model's directory, whose tokenizer is copied, in place of a world."""
-    vocab: int | None = Field(default=None, ge=1)
-    """Rows of the embedding; None: as published, and in a tiny model what the tokenizer has."""
     seed: int = Field(default=0, ge=0)
     dtype: Precision = Precision.BFLOAT16
-    """What weights are stored in."""
 
 
 def init_model(wish: ModelInit, report: Report) -> None:
-    """Write the model and say what it is. All that can be known to go wrong is said before: raises UserError."""
-    if wish.out.is_file():
-        raise UserError(f"{wish.out} is a file: choose another --out.")
-    if held := sorted(path.name for path in wish.out.iterdir()) if wish.out.exists() else []:
-        raise UserError(f"{wish.out} is not empty (it holds {held[0]}): choose another --out, or remove it first.")
+    """Write the model and say what it is. Raises UserError."""
+    if wish.out.is_file() or (wish.out.is_dir() and any(wish.out.iterdir())):
+        raise UserError(f"{wish.out} is not an empty directory: choose another --out, or remove it first.")
     size = wish.size.lower()
     if size not in SIZES:
         raise UserError(f"There is no size {wish.size!r}: choose {', '.join(SIZES)}.")
-    rows = wish.vocab or (TINY_VOCABULARY if size == "tiny" else PUBLISHED_VOCABULARY)
-    _require_room(wish, _shape(size, rows))
-    tokens, tokenizer = _tokenizer(wish, rows, report)
-    if wish.vocab is None and size == "tiny":
-        rows = tokens
-    elif tokens > rows:
-        raise UserError(
-            f"The tokenizer has {tokens:,} tokens and the model's vocabulary {rows:,}: give --vocab {tokens} or more, or a "
-            "smaller tokenizer."
-        )
-    shape = _shape(size, rows)
-    with report.task("Millions of numbers drawn", round(shape.parameters / 1e6)) as advance:
-        done, shown = 0, 0
-
-        def drawn(numbers: int) -> None:
-            nonlocal done, shown
-            done += numbers
-            advance(round(done / 1e6) - shown)
-            shown = round(done / 1e6)
-
-        write_random_model(wish.out, tokenizer, SIZES[size], wish.seed, wish.dtype, vocabulary=rows, drawn=drawn)
-    told = f"{_gigabytes(_bytes(shape, wish.dtype))} in {wish.dtype}, {shape.vocab:,} tokens"
-    report.say(f"{wish.out} holds a Qwen3 of {shape.parameters:,} parameters, {told}, its weights random (seed {wish.seed}).")
+    rows = 0 if size == "tiny" else PUBLISHED_VOCABULARY
+    tokenizer = _tokenizer(wish, rows or TINY_VOCABULARY, report)
+    parameters = write_random_model(wish.out, tokenizer, SIZES[size], wish.seed, wish.dtype, least_vocabulary=rows)
+    gigabytes = parameters * (2 if wish.dtype is Precision.BFLOAT16 else 4) / 1e9
+    report.say(f"{wish.out} holds a Qwen3 of {parameters:,} parameters ({gigabytes:,.2f} GB), its weights random.")
     report.say(f"Train it with sanderling train sft DATA --model {wish.out} --profile PROFILE.")
 
 
-def _tokenizer(wish: ModelInit, vocabulary: int, report: Report) -> tuple[int, tokenizers.Tokenizer | Path]:
-    """A tokenizer of at most so many tokens, or the directory of one; and how many it has."""
+def _tokenizer(wish: ModelInit, most: int, report: Report) -> tokenizers.Tokenizer | Path:
+    """A tokenizer trained on a world's pages, of at most so many tokens, or the directory of one."""
     if wish.tokenizer is not None and wish.world is None:
-        return load_tokenizer(wish.tokenizer).vocab_size, wish.tokenizer
+        load_tokenizer(wish.tokenizer)
+        return wish.tokenizer
     if wish.world is None or wish.tokenizer is not None:
         raise UserError("A model needs one tokenizer: give --world, whose pages one is trained on, or --tokenizer DIRECTORY.")
-    if vocabulary < LEAST_VOCABULARY:
-        raise UserError(
-            f"A vocabulary of {vocabulary:,} is too small for a tokenizer: give --vocab {LEAST_VOCABULARY} at least, room for "
-            "every byte and the protocol's own tokens."
-        )
     world = open_world(wish.world)
     with report.task("Pages read", world.page_count) as advance:
 
@@ -268,30 +247,4 @@ def _tokenizer(wish: ModelInit, vocabulary: int, report: Report) -> tuple[int, t
                 yield f"{page.title}\n{page.url}\n{page.text}"
                 advance()
 
-        try:
-            trained = train_tokenizer(texts(), vocabulary)
-        except OSError as error:
-            raise UserError(f"The world {wish.world} cannot be read ({error}): copy it again, or build it again.") from error
-    return trained.get_vocab_size(with_added_tokens=True), trained
-
-
-def _require_room(wish: ModelInit, shape: Shape) -> None:
-    place = next(path for path in (wish.out.absolute(), *wish.out.absolute().parents) if path.exists())
-    need, free = _bytes(shape, wish.dtype), shutil.disk_usage(place).free
-    if need > free:
-        raise UserError(
-            f"The weights take {_gigabytes(need)} and the disk of {wish.out} has {_gigabytes(free)}: free some space, or "
-            "choose another --out, a smaller --size or --dtype bfloat16."
-        )
-
-
-def _shape(size: str, vocabulary: int) -> Shape:
-    return shape_of(model_settings(SIZES[size], vocabulary), "the model")
-
-
-def _bytes(shape: Shape, dtype: Precision) -> int:
-    return shape.parameters * (2 if dtype is Precision.BFLOAT16 else 4)
-
-
-def _gigabytes(size: float) -> str:
-    return f"{size / 1e9:,.2f} GB" if size >= 1e8 else f"{size / 1e6:,.1f} MB"
+        return train_tokenizer(texts(), most)

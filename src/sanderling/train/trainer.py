@@ -1,19 +1,16 @@
 """The trainer executes rows: one optimizer step for a list of them. It knows no algorithm.
 
-Advantages, log-probabilities and weights come with the rows; how they become a scalar is the loss that is handed in.
-The loss is normalised over the whole optimizer batch, so the cut into micro-batches changes nothing but speed and memory
-(unless ``micro_batch_mean`` is asked for by name). Nor does a team: each rank is handed all rows and computes its share, and
-all take the same step. Sharding, optimizers and recomputation are torch's own, called directly: packed lines with shared
-prefixes, context parallelism and shards need the forward pass and the loss's normalisation to be written here, and that is what
-another trainer would bring. (transformers' Trainer, read at 5.23, also divides by the trained tokens of the whole step, over
-micro-batches and ranks, where the model or the loss takes ``num_items_in_batch``.)
+Advantages and log-probabilities come with the rows; how they become a scalar is the loss that is handed in. It is normalised
+over the whole optimizer batch, so the cut into micro-batches changes nothing but speed and memory (unless ``micro_batch_mean``
+is asked for by name). Nor does a team: each rank is handed all rows and computes its share, and all take the same step.
+Sharding, optimizers and recomputation are torch's own; packed lines with shared prefixes, context parallelism and shards need
+the forward pass and the loss's normalisation to be written here, and that is what another trainer would bring.
 """
 
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,49 +20,40 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from sanderling.core.errors import UserError
-from sanderling.train.config import Aggregation, Packing, Precision, Schedule, TrainerConfig
+from sanderling.train.config import Aggregation, Precision, Schedule, TrainerConfig
 from sanderling.train.contract import PER_TOKEN, FloatArray, Row
 from sanderling.train.loss import Loss, LossInputs
 from sanderling.train.optimizers import Optimizers
 from sanderling.train.packed.attention import packed_attention
 from sanderling.train.packed.logprobs import TokenLogprobs, TokenScores
 from sanderling.train.packed.memory import economise
-from sanderling.train.packed.packing import MicroBatch, bundled, collate, deal, per_token, plan, portion
+from sanderling.train.packed.packing import MicroBatch, bundled, collate, deal, pack, per_token, portion
 from sanderling.train.parallel.sharding import whole, whole_weights
 from sanderling.train.parallel.team import SOLO, Team
+from sanderling.train.row_source import grouped
 
 
 def row_weights(rows: Sequence[Row], aggregation: Aggregation, micro_batches: Sequence[Sequence[int]] = ()) -> list[float]:
     """Weight of each of a row's trained tokens, such that all tokens' weights sum to 1. Rows without trained tokens get 0.
 
-    Rows of one trajectory (same id) share that trajectory's weight in ``trajectory_mean``; rows without an id stand alone. Only
-    ``micro_batch_mean`` looks at ``micro_batches``: the rows (by index) of each, over all ranks.
+    All tokens, trajectories (rows without an id stand alone) or micro-batches (rows by index, over all ranks) weigh the same,
+    and within one all its trained tokens.
     """
     counts = [int(row.loss_mask.sum()) for row in rows]
-    if aggregation is Aggregation.MICRO_BATCH_MEAN:
-        shares = _micro_batch_shares(rows, counts, micro_batches)
-    elif aggregation is Aggregation.TOKEN_MEAN:
-        shares = [row.weight if count else 0.0 for row, count in zip(rows, counts, strict=True)]
-    else:
-        names = [row.trajectory or f"row {index}" for index, row in enumerate(rows)]
-        tokens: Counter[str] = Counter()
-        for name, count in zip(names, counts, strict=True):
-            tokens[name] += count
-        shares = [r.weight / tokens[n] if c else 0.0 for r, n, c in zip(rows, names, counts, strict=True)]
-    total = sum(share * count for share, count in zip(shares, counts, strict=True))
-    if total <= 0:
-        raise UserError("This batch has no token to train on: check the rows' loss masks and weights.")
-    return [share / total for share in shares]
-
-
-def _micro_batch_shares(rows: Sequence[Row], counts: Sequence[int], micro_batches: Sequence[Sequence[int]]) -> list[float]:
-    """Every micro-batch with something to train weighs the same; within one, tokens do (times their row's weight)."""
-    shares = [0.0] * len(rows)
-    for group in micro_batches:
-        tokens = sum(rows[i].weight * counts[i] for i in group)
+    groups: dict[Aggregation, Callable[[], Sequence[Sequence[int]]]] = {
+        Aggregation.TOKEN_MEAN: lambda: [range(len(rows))],
+        Aggregation.TRAJECTORY_MEAN: lambda: grouped([row.trajectory for row in rows]),
+        Aggregation.MICRO_BATCH_MEAN: lambda: micro_batches,
+    }
+    tokens = [(group, sum(counts[i] for i in group)) for group in groups[aggregation]()]
+    trained = sum(count > 0 for _, count in tokens)
+    if not trained:
+        raise UserError("This batch has no token to train on: check the rows' loss masks.")
+    weights = [0.0] * len(rows)
+    for group, count in tokens:
         for i in group:
-            shares[i] = rows[i].weight / tokens if counts[i] and tokens > 0 else 0.0
-    return shares
+            weights[i] = 1.0 / (trained * count) if counts[i] else 0.0
+    return weights
 
 
 class NotFiniteError(UserError):
@@ -74,9 +62,8 @@ class NotFiniteError(UserError):
 
 def lr_at(step: int, config: TrainerConfig) -> float:
     """The learning rate of a step, counted from 0: linear warm-up, then the schedule down to ``final_lr_share``."""
-    if config.total_steps is None and (config.warmup_share or config.schedule is not Schedule.CONSTANT):
-        what = f"A {config.schedule} schedule" if config.schedule is not Schedule.CONSTANT else "A share for warm-up"
-        raise UserError(f"{what} needs trainer.total_steps: set it to the number of optimizer steps.")
+    if config.total_steps is None and (config.warmup_share or config.schedule is Schedule.COSINE):
+        raise UserError("A cosine schedule and a share for warm-up need trainer.total_steps, the number of optimizer steps.")
     total = config.total_steps or 0
     warmup = math.ceil(config.warmup_share * total) or config.warmup_steps
     if step < warmup:
@@ -84,20 +71,17 @@ def lr_at(step: int, config: TrainerConfig) -> float:
     if config.schedule is Schedule.CONSTANT:
         return config.lr
     done = min(1.0, (step - warmup) / max(1, total - warmup))
-    left = 1.0 - done if config.schedule is Schedule.LINEAR else 0.5 * (1.0 + math.cos(math.pi * done))
+    left = 0.5 * (1.0 + math.cos(math.pi * done))
     return config.lr * (config.final_lr_share + (1.0 - config.final_lr_share) * left)
 
 
 def row_logprobs(scored: TokenLogprobs, rows: Sequence[Row], config: TrainerConfig, team: Team = SOLO) -> list[FloatArray]:
-    """Log-probabilities of each row's trained ids under a model, [T] with 0 where a token is not trained; no gradient.
-
-    Collective: every rank computes its share and gets all.
-    """
+    """Log-probabilities of each row's trained ids under a model, [T] with 0 where a token is not trained. Collective."""
     found: dict[int, FloatArray] = {}
     scored.eval()
-    with torch.no_grad(), _attention(scored.model, config):
+    with torch.no_grad(), packed_attention(scored.model):
         for indices in _passes(_plan(rows, config, team.hands), team):
-            batch = collate([rows[i] for i in indices] or [_idle(rows[0])], config.packing, scored.model.device)
+            batch = collate([rows[i] for i in indices] or [_idle(rows[0])], scored.model.device)
             own = portion(batch, team.context)
             scores = np.zeros(batch.target.numel())
             places = slice(None) if own.picked is None else own.picked.cpu().numpy()
@@ -113,17 +97,13 @@ def row_logprobs(scored: TokenLogprobs, rows: Sequence[Row], config: TrainerConf
     return whole
 
 
-def _attention(model: PreTrainedModel, config: TrainerConfig) -> AbstractContextManager[None]:
-    return packed_attention(model) if config.packing is Packing.VARLEN else nullcontext()
-
-
 def _plan(rows: Sequence[Row], config: TrainerConfig, hands: int, *, groups: bool = True) -> list[list[list[int]]]:
     """Each hand's micro-batches: indices of the rows that it computes, of all that every rank holds."""
-    parts = bundled(rows, config.micro_batch_tokens, config.packing, groups=groups, hands=hands)
+    parts = bundled(rows, config.micro_batch_tokens, groups=groups)
     plans = []
     for hand in deal([part.tokens for part in parts], hands):
         own = [parts[i] for i in hand]
-        batches = plan([part.room for part in own], config.micro_batch_tokens, config.packing)
+        batches = pack([part.tokens for part in own], config.micro_batch_tokens)
         plans.append([[index for at in batch for index in own[at].rows] for batch in batches])
     return plans
 
@@ -135,9 +115,9 @@ def _passes(plans: list[list[list[int]]], team: Team) -> list[list[int]]:
 
 
 def _idle(row: Row) -> Row:
-    """Two tokens that count nothing, for a pass that a rank makes because others need it; they bring what the row brings."""
+    """Two tokens that count nothing, for a pass that a rank makes because others need it."""
     cut = {name: value[:2] for name in PER_TOKEN if (value := getattr(row, name)) is not None}
-    return replace(row, **cut | {"loss_mask": np.array([False, True])}, trajectory="idle", weight=0.0)
+    return replace(row, **cut | {"loss_mask": np.array([False, True])}, trajectory="idle")
 
 
 def _scores(scored: TokenLogprobs, batch: MicroBatch, config: TrainerConfig, team: Team, *, entropy: bool) -> TokenScores:
@@ -167,8 +147,7 @@ class Trainer:
         gradient is not finite.
         """
         began = time.perf_counter()
-        # Where each micro-batch weighs the same, which rows share one changes the loss, not only the speed: there rollouts are
-        # not put together.
+        # Where each micro-batch weighs the same, which rows share one changes the loss: there rollouts are not put together.
         groups = self.config.aggregation is not Aggregation.MICRO_BATCH_MEAN
         plans = _plan(rows, self.config, self.team.hands, groups=groups)
         weights = row_weights(rows, self.config.aggregation, [group for own in plans for group in own])
@@ -176,7 +155,7 @@ class Trainer:
         self.model.train()
         total, computed, sums = 0.0, 0, Counter[str]()
         bad: list[str] = []
-        with _attention(self.model, self.config):
+        with packed_attention(self.model):
             for indices in _passes(plans, self.team):
                 used, shares = [rows[i] for i in indices], [weights[i] for i in indices]
                 value, seen, broken, ids = self._accumulate(used or [_idle(rows[0])], shares or [0.0], loss)
@@ -229,7 +208,7 @@ class Trainer:
 
         Its share of the loss, sums of its metrics, names of rows that broke it, and how many ids this rank computed.
         """
-        whole_batch = collate(rows, self.config.packing, self.model.device)
+        whole_batch = collate(rows, self.model.device)
         if whole_batch.target.numel() == 0 and not self.team.sharded:
             return 0.0, Counter(), [], 0
         batch = portion(whole_batch, self.team.context)

@@ -1,19 +1,15 @@
 """How a model's layers hold less in memory during training: recomputation, offloading to the host, tiles.
 
-:func:`economise` changes *how* a model computes its gradients and never what they are (tested to 1e-5 in fp32): what is kept
-of the forward pass is less, what is missing is computed again, or waits in the host's memory. Written over the modules of any
-decoder with ``layers`` and their ``mlp``. Works under FSDP2, whose hooks stay outside.
+:func:`economise` changes *how* a model computes its gradients and never what they are (tested to 1e-5 in fp32). Written over
+the modules of any decoder with ``layers`` and their ``mlp``. Works under FSDP2, whose hooks stay outside.
 
-:func:`tiled` runs a token-wise module over tiles of tokens: what is alive between its two ends is a tile's, not a row's. For
-the gradient each tile runs again. Weights' gradients are added up over tiles in float32 and rounded once: added in 16 bits, as
-autograd does under mixed precision, 32 tiles err 1.6 to 2 times as much as none (`benchmarks/tiles.py`). Parameters are those
-that the module has when it is called, and again when its gradient is taken.
+:func:`tiled` runs a token-wise module over tiles of tokens; for the gradient each tile runs again. Weights' gradients are added
+up over tiles in float32 and rounded once: in 16 bits, 32 tiles err 1.6 to 2 times as much as none (`benchmarks/tiles.py`).
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -21,21 +17,13 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn import Parameter
-from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
+from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
 from sanderling.core.errors import UserError
 from sanderling.train.config import MemoryConfig, Recompute
 
-_ATTENTION = (
-    "_scaled_dot_product_flash_attention",
-    "_scaled_dot_product_efficient_attention",
-    "_scaled_dot_product_cudnn_attention",
-    "_scaled_dot_product_flash_attention_for_cpu",
-)
-"""The kernels behind ``scaled_dot_product_attention``: quadratic to run, linear to keep."""
 _WORTH_MOVING = 1 << 20
-"""Bytes; smaller tensors stay where they are."""
 _PIECE = 1 << 26
 """Bytes of one page-locked block: torch makes each as large as the next power of two, which of 1.3 GB would be 2.1."""
 _Packed = Tensor | tuple[torch.device, torch.Size, list[Tensor]]
@@ -154,7 +142,7 @@ def economise(model: PreTrainedModel, config: MemoryConfig) -> None:
                 raise UserError("This model's layers have no `mlp` to cut into tiles: unset trainer.memory.mlp_tile.")
             mlp.forward = tiled(mlp, config.mlp_tile)
         if config.recompute is not Recompute.NONE:
-            layer.forward = _recomputed(layer.forward, config)
+            layer.forward = _recomputed(layer.forward, offload=config.offload)
 
 
 def decoder_layers(model: PreTrainedModel) -> list[nn.Module]:
@@ -165,33 +153,22 @@ def decoder_layers(model: PreTrainedModel) -> list[nn.Module]:
     return list(layers)
 
 
-def _recomputed(forward: Callable[..., Any], config: MemoryConfig) -> Callable[..., Any]:
-    """A layer that keeps its input (selective: and attention's outputs), and runs again when its gradient is wanted."""
+def _recomputed(forward: Callable[..., Any], *, offload: bool) -> Callable[..., Any]:
+    """A layer that keeps its input, and runs again when its gradient is wanted."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
         if not torch.is_grad_enabled():
             return forward(*args, **kwargs)
-        options: dict[str, Any] = {}
-        if config.recompute is Recompute.SELECTIVE:
-            options["context_fn"] = partial(create_selective_checkpoint_contexts, _kept_operators())
-        with on_host() if config.offload else nullcontext():
+        with on_host() if offload else nullcontext():
             # No dropout, so there is no random state to bring back.
-            return checkpoint(forward, *args, use_reentrant=False, preserve_rng_state=False, **options, **kwargs)
+            return checkpoint(forward, *args, use_reentrant=False, preserve_rng_state=False, **kwargs)
 
     return run
 
 
-def _kept_operators() -> list[Any]:
-    return [getattr(torch.ops.aten, name).default for name in _ATTENTION if hasattr(torch.ops.aten, name)]
-
-
 @contextmanager
 def on_host(device: str = "cuda") -> Iterator[None]:
-    """What autograd saves inside the block waits in page-locked host memory; parameters and small tensors stay.
-
-    Copies run in the order of the device's own work, so that nothing is read before it is there, and cost little beside a
-    layer of a long row: 1.3 GB for 256K tokens of 2,560 numbers.
-    """
+    """What autograd saves inside the block waits in page-locked host memory; parameters and small tensors stay."""
 
     def pack(tensor: Tensor) -> _Packed:
         size = tensor.numel() * tensor.element_size()
@@ -217,18 +194,3 @@ def on_host(device: str = "cuda") -> Iterator[None]:
     hooks: AbstractContextManager[Any] = saved_tensors_hooks(pack, unpack)
     with hooks:
         yield
-
-
-@contextmanager
-def in_tiles(model: PreTrainedModel, tile: int) -> Iterator[None]:
-    """Inside the block MLPs look at ``tile`` tokens at a time; those that already do, and layers that are not known, stay."""
-    layers = getattr(model.base_model, "layers", ())
-    found = [mlp for layer in layers if isinstance(mlp := getattr(layer, "mlp", None), nn.Module)]
-    changed = [mlp for mlp in found if "forward" not in vars(mlp)]
-    try:
-        for mlp in changed:
-            mlp.forward = tiled(mlp, tile)
-        yield
-    finally:
-        for mlp in changed:
-            vars(mlp).pop("forward", None)

@@ -1,34 +1,30 @@
 """Teacher-forced log-probabilities at all boundaries of a trajectory in one forward pass, over shared keys and values.
 
-What a trajectory's branches share, and the trajectories of a family, is laid out once; behind it stands each boundary's
-continuation as a stretch of its own (`scorer_layout`), short ones attending together to the keys where they lie (`attention`):
-a boundary costs what its continuation does. The same pass can return the log-probabilities of the trajectory's own trained
-tokens, which training asks for anyway, and information gains with them. A team shares out lines; a sharded model is entered
-where its hooks watch, and idle ranks make passes that count nothing.
+The branches of a trajectory are laid out once, as one tree. Behind it each boundary's continuation stands as a stretch of its
+own, which goes on from its boundary, at positions to match, and sees nothing else. What stands behind the answer is left out;
+what is asked twice at a place of the tree stands there once. The same pass can return the log-probabilities of the trajectory's
+own trained tokens: its rows are laid out with the branches and add only what no boundary sees.
 """
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from sanderling.core.errors import UserError
-from sanderling.train.config import LOGIT_CHUNK, Packing, Precision, TrainerConfig
-from sanderling.train.contract import FloatArray, Row, Scored, ScoreRequest
-from sanderling.train.packed.attention import packed_attention
+from sanderling.train.config import LOGIT_CHUNK, Precision, TrainerConfig
+from sanderling.train.contract import FloatArray, IntArray, Row, Scored, ScoreRequest
+from sanderling.train.packed.attention import Span, Stretch, packed_attention
 from sanderling.train.packed.logprobs import TokenLogprobs
-from sanderling.train.packed.memory import in_tiles
-from sanderling.train.packed.packing import deal, plan, portion
-from sanderling.train.packed.scorer_layout import IDLE, Line, Part, asked, lines_of, one_pass
+from sanderling.train.packed.packing import MicroBatch, deal, joined, lay_out, pack, portion, spans
 from sanderling.train.parallel.team import SOLO, Team
 
 
 class ModelScorer:
     """The :class:`sanderling.train.contract.Scorer` of a module in this process.
 
-    In a team all methods are collective, and handed the same on every rank (:meth:`score_own` is the exception).
+    In a team all methods are collective, and handed the same on every rank.
     """
 
     def __init__(
@@ -39,19 +35,14 @@ class ModelScorer:
         temperature: float = 1.0,
         logit_chunk: int = LOGIT_CHUNK,
         precision: Precision = Precision.FLOAT32,
-        mlp_tile: int | None = 8192,
         team: Team = SOLO,
     ) -> None:
         self.scored = model if isinstance(model, TokenLogprobs) else TokenLogprobs(model)
         """Of a sharded model the entrance that the team has prepared, `Trainer.scored`."""
-        _check_attention(self.scored.model)
         self.micro_batch_tokens = micro_batch_tokens
-        """Most tokens in one pass, and in a line of several requests; a longer request runs alone."""
         self.temperature = temperature
         self.logit_chunk = logit_chunk
         self.precision = precision
-        self.mlp_tile = mlp_tile
-        """Tokens that an MLP looks at at once, so that what it holds does not grow with the trajectory; None: all."""
         self.team = team
 
     @classmethod
@@ -70,50 +61,33 @@ class ModelScorer:
         """For each request and boundary, log-probabilities of the answer span. Raises ValueError for bad spans or cuts."""
         return [one.boundaries for one in self.score_with_rows(requests, [()] * len(requests))]
 
-    def score_own(self, requests: Sequence[ScoreRequest]) -> list[list[FloatArray]]:
-        """As :meth:`score_many` where each rank brings requests of its own, any number, and gets their scores."""
-        brought = self.team.gather(list(requests))
-        first = sum(len(part) for part in brought[: self.team.rank])
-        return self.score_many([one for part in brought for one in part])[first : first + len(requests)]
-
     def score_with_rows(self, requests: Sequence[ScoreRequest], rows: Sequence[Sequence[Row]]) -> list[Scored]:
         """Boundaries, and for each request log-probabilities of rows of its trajectory, all in the same passes.
 
         Raises ValueError for bad spans, cuts or rows, on every rank alike.
         """
-        several = [asked(request, of_it) for request, of_it in zip(requests, rows, strict=True)]
-        lines = lines_of(several, self.micro_batch_tokens, self.team.hands)
-        mine = deal([len(line.ids) for _, line in lines], self.team.hands)[self.team.hand]
-        groups = [
-            [mine[at] for at in group]
-            for group in plan([len(lines[i][1].ids) for i in mine], self.micro_batch_tokens, Packing.VARLEN)
-        ]
+        lines = [lay_out_request(request, of_it) for request, of_it in zip(requests, rows, strict=True)]
+        asking = [index for index, line in enumerate(lines) if len(line.target)]  # where nothing is asked nothing is computed
+        sizes = [len(lines[index].ids) for index in asking]
+        mine = deal(sizes, self.team.hands)[self.team.hand]
+        groups = [[mine[at] for at in group] for group in pack([sizes[i] for i in mine], self.micro_batch_tokens)]
         groups += [[]] * (self.team.passes(len(groups)) - len(groups))
         found: dict[int, FloatArray] = {}
-        model = self.scored.model
         self.scored.eval()
-        with torch.no_grad(), packed_attention(model), self._tiles():
+        with torch.no_grad(), packed_attention(self.scored.model):
             for group in groups:
-                values = self._pass([lines[i][1] for i in group] or [IDLE])
-                ends = np.cumsum([len(lines[i][1].target) for i in group])
-                found |= dict(zip(group, np.split(values, ends), strict=False))
-        whole = [np.zeros(len(line.target)) for _, line in lines]
+                own = [lines[asking[i]] for i in group]
+                values = self._pass(own or [IDLE])
+                found |= dict(zip(group, np.split(values, np.cumsum([len(line.target) for line in own])), strict=False))
+        whole = [np.zeros(len(line.target)) for line in lines]
         for part in self.team.gather(found):  # ranks that share a line have zeros at each other's tokens
-            for index, values in part.items():
-                whole[index] += values
-        # Where nothing is asked there is nothing to compute.
-        told = [Scored([], [np.zeros(len(row.ids)) for row in of_it]) for of_it in rows]
-        for (members, line), values in zip(lines, whole, strict=True):
-            for index, part, scores in zip(members, line.parts, line.split(values), strict=True):
-                told[index] = _told(part, scores, rows[index])
-        return told
+            for i, values in part.items():
+                whole[asking[i]] += values
+        return [_scored(*one) for one in zip(requests, rows, whole, strict=True)]
 
-    def _tiles(self) -> AbstractContextManager[None]:
-        return nullcontext() if self.mlp_tile is None else in_tiles(self.scored.model, self.mlp_tile)
-
-    def _pass(self, lines: Sequence[Line]) -> FloatArray:
+    def _pass(self, lines: Sequence["Line"]) -> FloatArray:
         """Some lines in one forward; their scored tokens behind each other."""
-        batch = one_pass(lines, self.temperature, self.scored.model.device)
+        batch = one_pass(lines, self.scored.model.device)
         own = portion(batch, self.team.context)
         mixed = self.precision is Precision.BFLOAT16 and not self.team.sharded
         with torch.autocast(own.ids.device.type, torch.bfloat16, enabled=mixed):
@@ -124,20 +98,108 @@ class ModelScorer:
         return values
 
 
-def _check_attention(model: PreTrainedModel) -> None:
-    """Raises UserError for layers that do not attend to everything before them: a pass has no padded form to fall back on."""
-    layers = getattr(model.config, "layer_types", None)
-    windows = set(layers) != {"full_attention"} if layers else getattr(model.config, "sliding_window", None) is not None
-    if windows:
-        raise UserError(
-            "This model has layers that do not attend to everything, for which information gain cannot be measured: "
-            "use an estimator without it, such as grpo, and trainer.packing=padded."
-        )
-
-
-def _told(part: Part, values: FloatArray, rows: Sequence[Row]) -> Scored:
-    boundaries, owned = part.split(values)
+def _scored(request: ScoreRequest, rows: Sequence[Row], values: FloatArray) -> Scored:
+    """The answer, given the log-probabilities of all its tokens: those of boundaries, then those of rows."""
+    answers = [end - first for first, end in request.answer_spans]
+    parts = np.split(values, np.cumsum([*answers, *(int(row.loss_mask.sum()) for row in rows)]))
     whole = [np.zeros(len(row.ids)) for row in rows]
-    for row, into, scores in zip(rows, whole, owned, strict=True):
-        into[row.loss_mask] = scores
-    return Scored(boundaries, whole)
+    for row, into, part in zip(rows, whole, parts[len(answers) : -1], strict=True):
+        into[row.loss_mask] = part
+    return Scored(parts[: len(answers)], whole)
+
+
+# -- a request as a line of tokens -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Line:
+    """A request laid out. N is the number of scored tokens."""
+
+    ids: IntArray
+    positions: IntArray
+    stretches: tuple[Stretch, ...]
+    source: IntArray
+    """[N] where each token is predicted: those of boundaries, then those of rows."""
+    target: IntArray
+
+
+IDLE = Line(
+    ids=np.zeros(2, dtype=np.int64),
+    positions=np.arange(2),
+    stretches=(Stretch(2),),
+    source=np.zeros(1, dtype=np.int64),
+    target=np.zeros(1, dtype=np.int64),
+)
+"""What a rank computes because others need its part of the model."""
+
+
+def lay_out_request(request: ScoreRequest, rows: Sequence[Row] = ()) -> Line:
+    """Branches up to their last boundaries and rows as one tree; behind it what is read after each boundary, the same once.
+
+    Raises ValueError for cuts, spans or branches out of range, and for rows whose first token is trained.
+    """
+    branches = [np.asarray(ids, dtype=np.int64) for ids in (request.ids, *request.others)]
+    on = [0] * len(request.cuts) if request.on is None else request.on
+    asked = list(zip(on, request.cuts, request.continuations, request.answer_spans, strict=True))
+    _check(asked, branches, rows)
+    seen = [max((cut for branch, cut, *_ in asked if branch == number), default=0) for number in range(len(branches))]
+    lines = [*(ids[:end] for ids, end in zip(branches, seen, strict=True)), *(row.ids for row in rows)]
+    tree = lay_out(lines, [range(len(lines))])
+    ids, positions, stretches = [tree.ids], [tree.positions], list(tree.stretches)
+    start = len(tree.ids)
+    known: dict[tuple[int, ...], IntArray] = {}
+    sources: list[IntArray] = []
+    targets: list[IntArray] = []
+    for branch, cut, continuation, (first, end) in asked:
+        places = tree.where[branch][:cut]
+        reads = tuple(continuation[: end - 1])  # the last answer token is predicted, never read
+        key = (int(places[-1]), *reads)
+        if key not in known:
+            known[key] = np.concatenate((places[-1:], np.arange(start, start + len(reads))))
+            start += len(reads)
+            if reads:
+                stretches.append(Stretch(len(reads), spans(places)))
+                ids.append(np.array(reads, dtype=np.int64))
+                positions.append(np.arange(cut, cut + len(reads)))
+        sources.append(known[key][first:end])
+        targets.append(np.asarray(continuation[first:end], dtype=np.int64))
+    for row, places in zip(rows, tree.where[len(branches) :], strict=True):
+        at = np.flatnonzero(row.loss_mask)
+        sources.append(places[at - 1])
+        targets.append(row.ids[at])
+    return Line(joined(ids), joined(positions), tuple(stretches), joined(sources), joined(targets))
+
+
+def _check(asked: Sequence[tuple[int, int, Sequence[int], Span]], branches: Sequence[IntArray], rows: Sequence[Row]) -> None:
+    for branch, cut, continuation, (first, end) in asked:
+        if not 0 <= branch < len(branches):
+            raise ValueError(f"boundary on branch {branch} of {len(branches)}")
+        if not 1 <= cut <= len(branches[branch]):
+            raise ValueError(f"cut {cut} is not within 1 and {len(branches[branch])}")
+        if not 0 <= first < end <= len(continuation):
+            raise ValueError(f"answer span {first}:{end} is not within a continuation of {len(continuation)} tokens")
+    for row in rows:
+        if row.loss_mask[:1].any():
+            raise ValueError(f"row {row.trajectory or '?'}: its first token cannot be scored, nothing precedes it")
+
+
+def one_pass(lines: Sequence[Line], device: torch.device | str) -> MicroBatch:
+    """Lines behind each other, for one forward; its scored tokens are those of the lines in their order."""
+    starts = np.cumsum([0, *(len(line.ids) for line in lines)])
+
+    def tensor(parts: Sequence[IntArray]) -> torch.Tensor:
+        return torch.from_numpy(joined(parts)).to(device)
+
+    return MicroBatch(
+        rows=(),
+        ids=tensor([line.ids for line in lines])[None],
+        positions=tensor([line.positions for line in lines])[None],
+        stretches=tuple(
+            Stretch(one.length, tuple((first + int(by), end + int(by)) for first, end in one.prefix))
+            for line, by in zip(lines, starts, strict=False)
+            for one in line.stretches
+        ),
+        source=tensor([line.source + by for line, by in zip(lines, starts, strict=False)]),
+        target=tensor([line.target for line in lines]),
+        row_index=tensor([np.full(len(line.target), index, dtype=np.int64) for index, line in enumerate(lines)]),
+    )

@@ -30,7 +30,6 @@ from sanderling.train.parallel.team import Team
 
 T = TypeVar("T")
 _WHOLE = StateDictOptions(full_state_dict=True, cpu_offload=True)
-"""Whole tensors, on rank 0 only."""
 _FROM_RANK_0 = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
 """Whole tensors that rank 0 sends one after the other; each rank keeps its part."""
 

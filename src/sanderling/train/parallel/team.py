@@ -1,11 +1,11 @@
-"""A team: the processes that train one model together, each with a copy of it (data parallelism).
+"""A team: the processes that train one model together, each with a copy of it (data parallelism), and who shares a line.
 
 Every rank calls the same methods in the same order. What ranks do with gathered values is deterministic, and gradients are
-summed to the same bits everywhere (every rank makes the same buckets in the same order), so the copies stay equal without ever
-being compared. A rank that fails tells the others why and leaves; they raise the same at their next call, as they do when a
-rank was killed.
+summed to the same bits everywhere, so the copies stay equal without ever being compared. A rank that fails tells the others why
+and leaves; they raise the same at their next call, as they do when a rank was killed.
 """
 
+import gc
 import json
 import os
 import socket
@@ -13,66 +13,29 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
+from torch.distributed import ProcessGroup
 from torch.distributed.distributed_c10d import Store
-from torch.nn import Parameter
 
 from sanderling.core.errors import UserError
-from sanderling.train.config import GRADIENT_BUCKET
-from sanderling.train.packed.logprobs import TokenLogprobs
-from sanderling.train.parallel.context import Context
+
+if TYPE_CHECKING:
+    from sanderling.train.packed.logprobs import TokenLogprobs
 
 T = TypeVar("T")
 _MEETING = timedelta(minutes=5)
-"""How long the first rank to come waits for the last."""
 _PATIENCE = timedelta(days=2)
-"""How long a rank waits for the work of a slower one, which may be all attempts at a stage's questions, or a server that is
-away; a rank that died is noticed at once."""
+"""How long a rank waits for a slower one, which may wait for a server; a rank that died is noticed at once."""
 _REASON = "why"
-_LATE = ("imed out", "imeout")
-"""What they say where nobody came in time."""
 _LOST = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "ncclRemoteError")
 """What gloo and NCCL say where the other end is gone."""
-
-
-def sum_gradients(model: nn.Module, bucket_bytes: int = GRADIENT_BUCKET) -> None:
-    """Collective: each gradient becomes its sum over ranks; where no rank has one there is none, where some have it all do."""
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    ranks = torch.tensor([float(p.grad is not None) for p in parameters], device=parameters[0].device)
-    dist.all_reduce(ranks)
-    present = [p for p, count in zip(parameters, ranks.tolist(), strict=True) if count]
-    for bucket in _buckets(present, bucket_bytes):
-        for parameter in bucket:
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-        gradients = [parameter.grad for parameter in bucket if parameter.grad is not None]
-        if len(gradients) == 1 and gradients[0].is_contiguous():  # sent from where it lies
-            dist.all_reduce(gradients[0])
-            continue
-        flat = torch.cat([gradient.flatten() for gradient in gradients])
-        dist.all_reduce(flat)
-        for gradient, total in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
-            gradient.copy_(total.view_as(gradient))
-
-
-def _buckets(parameters: Sequence[Parameter], most: int) -> Iterator[list[Parameter]]:
-    """Parameters one after the other, as many at a time as do not exceed so many bytes; one that does is alone."""
-    bucket: list[Parameter] = []
-    filled = 0
-    for parameter in parameters:
-        if bucket and filled + parameter.nbytes > most:
-            yield bucket
-            bucket, filled = [], 0
-        bucket.append(parameter)
-        filled += parameter.nbytes
-    if bucket:
-        yield bucket
 
 
 class Team:
@@ -86,7 +49,7 @@ class Team:
     gradient_scale: float = 1.0
     """What a rank's loss is multiplied by, so that gradients end as their sum over ranks."""
 
-    def __init__(self, rank: int = 0, size: int = 1, context: Context | None = None) -> None:
+    def __init__(self, rank: int = 0, size: int = 1, context: "Context | None" = None) -> None:
         self.rank = rank
         """0 to ``size - 1``; rank 0 writes files and talks to people."""
         self.size = size
@@ -96,7 +59,7 @@ class Team:
         self.hands, self.hand = size // shared, rank // shared
         """Into how many parts a batch is dealt, and which is this rank's: ranks that share a line have one part."""
 
-    def prepare(self, scored: TokenLogprobs) -> None:
+    def prepare(self, scored: "TokenLogprobs") -> None:
         """Lay the model out over the ranks, before its optimizer is made."""
 
     def passes(self, own: int) -> int:
@@ -135,19 +98,26 @@ def joined(team: Team, own: list[T]) -> list[T]:
 class Replicated(Team):
     """Processes with a copy of the model each, over torch.distributed. Made by :func:`join_team` and :func:`member`."""
 
-    def __init__(self, rank: int, size: int, store: Store, context: Context | None = None) -> None:
+    def __init__(self, rank: int, size: int, store: Store, context: "Context | None" = None) -> None:
         super().__init__(rank, size, context)
         self._store = store
 
     def gather(self, value: T) -> list[T]:
         found: list[T | None] = [None] * self.size
-        with self._others():
+        with self._explained():
             dist.all_gather_object(found, value)
         return cast(list[T], found)
 
     def sum_gradients(self, model: nn.Module) -> None:
-        with self._others():
-            sum_gradients(model)
+        parameters = [p for p in model.parameters() if p.requires_grad]
+        ranks = torch.tensor([float(p.grad is not None) for p in parameters], device=parameters[0].device)
+        with self._explained():
+            dist.all_reduce(ranks)
+            for parameter, count in zip(parameters, ranks.tolist(), strict=True):
+                if count:
+                    gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+                    parameter.grad = gradient.contiguous()
+                    dist.all_reduce(parameter.grad)
 
     def tell(self, error: BaseException) -> None:
         """Leave the reason of a failure where the others look when they miss this rank; the first reason stays."""
@@ -157,30 +127,23 @@ class Replicated(Team):
             self._store.set(_REASON, json.dumps(reason))
 
     @contextmanager
-    def _others(self) -> Iterator[None]:
+    def _explained(self) -> Iterator[None]:
         """Turn the loss of a connection into what happened at its other end."""
         try:
             yield
         except RuntimeError as lost:
-            raise self._failure(lost) from lost
+            raise self.cause(lost) from lost
 
     def cause(self, error: RuntimeError) -> Exception:
         """What made another rank leave first, where an error is but the loss of its connection; else the error itself."""
-        told = self._store.check([_REASON]) and json.loads(self._store.get(_REASON))["rank"] == self.rank
-        return error if told else self._failure(error)
-
-    def _failure(self, error: RuntimeError) -> Exception:
         if not self._store.check([_REASON]):
-            if any(words in str(error) for words in _LATE):
-                return UserError(
-                    f"One of this run's {self.size} processes was waited for in vain ({_PATIENCE.days} days): see what it "
-                    "waits for, and run the same command again to continue from the last checkpoint."
-                )
             return UserError(
                 f"One of this run's {self.size} processes ended unexpectedly (killed, or out of memory): "
                 "run the same command again to continue from the last checkpoint."
             )
         reason = json.loads(self._store.get(_REASON))
+        if reason["rank"] == self.rank:
+            return error
         if reason["sentence"] is not None:
             return UserError(reason["sentence"])
         return RuntimeError(f"process {reason['rank']} of {self.size} failed:\n{reason['trace']}")
@@ -188,9 +151,7 @@ class Replicated(Team):
 
 @contextmanager
 def join_team(rank: int, size: int, meeting: Path, backend: str = "gloo", context: int = 1) -> Iterator[Team]:
-    """Be one of ``size`` processes that meet in a directory, which has to be new: old traces in it would be taken for members.
-
-    ``context``: how many of them, one after the other, share each line; it divides ``size``.
+    """Be one of ``size`` processes that meet in a new directory; each ``context`` of them, one after the other, share lines.
 
     An error inside the block is told to the other ranks, and raised. One team at a time in a process. Raises UserError when the
     others do not come within five minutes.
@@ -208,9 +169,15 @@ def join_team(rank: int, size: int, meeting: Path, backend: str = "gloo", contex
 @contextmanager
 def member(store: Store, rank: int, size: int, backend: str, context: int = 1) -> Iterator[Team]:
     """As :func:`join_team`, for processes that share a store of torch's."""
-    _meet(store, rank, size)
+    store.set(f"here-{rank}", "")
+    try:
+        store.wait([f"here-{other}" for other in range(size)], _MEETING)
+    except RuntimeError as late:
+        raise UserError(
+            f"Not all of this run's {size} processes began: free some memory, or set a smaller number of processes."
+        ) from late
     dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=_PATIENCE)
-    team = Replicated(rank, size, store, _shared(rank, size, context))
+    team = Replicated(rank, size, store, _neighbours(rank, size, context))
     try:
         yield team
     except RuntimeError as error:
@@ -221,31 +188,74 @@ def member(store: Store, rank: int, size: int, backend: str, context: int = 1) -
         team.tell(error)
         raise
     finally:
+        gc.collect()  # a model in cycles would hold on to the group until the interpreter ends, whose threads then abort it
         # This closes the connections, which is what wakes ranks that wait for this one.
         dist.destroy_process_group()
-
-
-def _shared(rank: int, size: int, context: int) -> Context | None:
-    """Collective: this rank's neighbours on a line."""
-    if context == 1:
-        return None
-    groups = [dist.new_group(range(first, first + context), timeout=_PATIENCE) for first in range(0, size, context)]
-    group = groups[rank // context]
-    if not isinstance(group, dist.ProcessGroup):
-        raise RuntimeError(f"rank {rank} is not in the group that it shares lines with")
-    return Context(rank % context, context, group)
-
-
-def _meet(store: Store, rank: int, size: int) -> None:
-    store.set(f"here-{rank}", "")
-    try:
-        store.wait([f"here-{other}" for other in range(size)], _MEETING)
-    except RuntimeError as late:
-        raise UserError(
-            f"Not all of this run's {size} processes began: free some memory, or set a smaller number of processes."
-        ) from late
 
 
 def loopback() -> str:
     """The network interface that leads nowhere but here: ``lo``, or ``lo0``."""
     return next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
+
+
+# -- ranks that share a line -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Context:
+    """Context parallelism: the ranks that share the tokens of a line, for rows that are too long for one device.
+
+    Each rank works on tokens of its own. For attention the ranks trade tokens for heads, all to all, so that each sees the
+    whole line with some of the heads, and trade back (DeepSpeed-Ulysses, Jacobs et al. 2023): packed rows, forks and probes
+    stay exact. torch's own `context_parallel` takes one causal row, on CUDA only. All calls are collective among the ranks.
+    """
+
+    rank: int
+    """0 to ``size - 1``; rank r holds the r-th of ``size`` equal parts."""
+    size: int
+    group: ProcessGroup
+
+    def gather_tokens(self, states: Tensor) -> Tensor:
+        """The rank's tokens with all heads [1, H, T / size, D], to all tokens with the rank's heads [1, H / size, T, D]."""
+        heads = states.shape[1]
+        if heads < self.size:  # key heads: each rank has the one that its queries look at
+            states = states.repeat_interleave(self.size // heads, 1)
+        return _Trade.apply(states, self, True)  # pyright: ignore[reportReturnType]  # torch leaves `apply` untyped
+
+    def scatter_tokens(self, states: Tensor) -> Tensor:
+        """The way back: [1, H / size, T, D] to [1, H, T / size, D]."""
+        return _Trade.apply(states, self, False)  # pyright: ignore[reportReturnType]
+
+
+def _neighbours(rank: int, size: int, context: int) -> Context | None:
+    """Collective: this rank's neighbours on a line."""
+    if context == 1:
+        return None
+    groups = [dist.new_group(range(first, first + context), timeout=_PATIENCE) for first in range(0, size, context)]
+    return Context(rank % context, context, cast(ProcessGroup, groups[rank // context]))
+
+
+class _Trade(torch.autograd.Function):
+    """One all-to-all; its gradient is the opposite one."""
+
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, context: Context, gather: bool) -> Tensor:
+        ctx.context, ctx.gather = context, gather
+        return _traded(states, context, gather)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        return _traded(gradients[0], ctx.context, not ctx.gather), None, None
+
+
+def _traded(states: Tensor, context: Context, gather: bool) -> Tensor:
+    n, (_, heads, tokens, size) = context.size, states.shape
+    if gather:
+        sent = states.reshape(n, heads // n, tokens, size).contiguous()
+    else:
+        sent = states.reshape(heads, n, tokens // n, size).transpose(0, 1).contiguous()
+    came = torch.empty_like(sent)
+    dist.all_to_all_single(came, sent, group=context.group)
+    if gather:
+        return came.transpose(0, 1).reshape(1, heads // n, n * tokens, size)
+    return came.reshape(1, heads * n, tokens // n, size)

@@ -1,10 +1,9 @@
 """Work in several processes of one thread each: for tiny models that is faster than one process of several threads.
 
 Each task is a module-level function with picklable arguments. A worker ends as soon as its parent has ended, however that came
-about, so a run that was killed does not go on writing behind the one that takes it up again. Knows no task's content.
+about, so a run that was killed does not go on writing behind the one that takes it up again.
 """
 
-import math
 import multiprocessing
 import os
 import signal
@@ -23,6 +22,9 @@ from typing import Any
 from sanderling.core.errors import UserError
 from sanderling.runs.locks import end_with_parent
 
+_LINGER_S = 60.0
+"""How long others get when one has failed; ranks on CUDA would wait for it for hours."""
+
 
 @dataclass(frozen=True)
 class Task:
@@ -32,22 +34,12 @@ class Task:
     arguments: tuple[Any, ...]
 
 
-_FEWER = "with --set workers=1 --set rl_processes=1"
-
-
-def run_tasks(
-    tasks: Sequence[Task],
-    workers: int,
-    poll: Callable[[], None],
-    every_s: float = 0.5,
-    linger_s: float = math.inf,
-    fewer: str = _FEWER,
-) -> list[Any]:
+def run_tasks(tasks: Sequence[Task], workers: int, poll: Callable[[], None], every_s: float = 0.5) -> list[Any]:
     """Run all tasks, at most ``workers`` at a time; returns their results in order. ``poll`` is called now and then meanwhile.
 
-    After a failure no further task is begun, and the first exception is raised as itself when the tasks that run have ended;
-    after ``linger_s`` they are ended. After Ctrl-C, or what ``poll`` raises, the workers are ended at once. Raises UserError
-    when a worker was killed; ``fewer`` says how the next ones need less memory.
+    After a failure no further task is begun, and the first exception is raised as itself when the tasks that run have ended,
+    or after a minute. After Ctrl-C, or what ``poll`` raises, the workers are ended at once. Raises UserError when a worker was
+    killed.
     """
     context = multiprocessing.get_context("spawn")
     futures: list[Future[Any]] = []
@@ -70,33 +62,25 @@ def run_tasks(
                 if failure is None:
                     failure = next((future.exception() for future in done if future.exception() is not None), None)
                     failed = time.monotonic()
-                elif time.monotonic() - failed > linger_s:
+                elif time.monotonic() - failed > _LINGER_S:
                     raise failure
         if failure is not None:
             raise failure
     except BrokenProcessPool as error:
         raise UserError(
             "A worker process was killed, most likely for want of memory: run the same command again to go on, "
-            f"{fewer} if it happens again."
+            "with fewer processes at a time if it happens again."
         ) from error
     return [future.result() for future in futures]
 
 
-def run_team(
-    function: Callable[..., Any],
-    arguments: tuple[Any, ...],
-    size: int,
-    poll: Callable[[], None],
-    linger_s: float = math.inf,
-    fewer: str = _FEWER,
-) -> list[Any]:
+def run_team(function: Callable[..., Any], arguments: tuple[Any, ...], size: int, poll: Callable[[], None]) -> list[Any]:
     """Run ``function(rank, size, meeting, *arguments)`` in ``size`` workers together; returns the ranks' results.
 
     ``meeting`` is a new directory in which the ranks find each other. The rest, and what it raises, as in :func:`run_tasks`.
     """
     with tempfile.TemporaryDirectory(prefix="sanderling-") as meeting:
-        tasks = [Task(function, (rank, size, Path(meeting), *arguments)) for rank in range(size)]
-        return run_tasks(tasks, size, poll, linger_s=linger_s, fewer=fewer)
+        return run_tasks([Task(function, (rank, size, Path(meeting), *arguments)) for rank in range(size)], size, poll)
 
 
 @contextmanager
@@ -127,9 +111,4 @@ def _begin() -> None:
         os.environ[f"{library}_NUM_THREADS"] = "1"
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
-    warnings.formatwarning = _one_line
-
-
-def _one_line(message: Warning | str, *where: Any, **line: Any) -> str:
-    """A warning as a person reads it: the place in the code that raised it is of no use to them."""
-    return f"warning: {message}\n"
+    warnings.formatwarning = lambda message, *where, **line: f"warning: {message}\n"

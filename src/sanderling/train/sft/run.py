@@ -1,60 +1,43 @@
-"""``sanderling train sft`` from end to end: rows, checks, the record of the run, the processes, what is said.
+"""``sanderling train sft`` from end to end: rows, checks, the record of the run, training, what a person is told.
 
-Everything that can be known is checked before torch is imported (but for a look at the devices); then one process trains, or
-several that were started by torchrun or are started here. Killed at any moment, the same command goes on; once finished, it
-says so. A run goes on with the settings, data and model it was begun with, or is refused; settings that change no result beyond
-rounding may differ. Rank 0 alone writes and speaks.
+Everything that can be known is checked before torch is imported (but for a look at the devices). Killed at any moment, the same
+command goes on; once finished, it says so. A run goes on with the settings, data and model it was begun with, or is refused;
+settings that change no result beyond rounding may differ. Rank 0 alone writes and speaks.
 
 Example: ``run_sft_command(Order(config, Path("runs/mine")), Report(Console()))``.
 """
 
-import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from sanderling.core.chat import load_tokenizer
-from sanderling.core.config import load_config
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.data.importing import find_places, open_trajectories
 from sanderling.policy.model_directory import check_model
-from sanderling.runs.locks import locked
 from sanderling.runs.progress import Report
-from sanderling.runs.run_record import RunRecord, content_hash, flat, model_files, unlike
+from sanderling.runs.run_record import RunRecord, content_hash, model_files
+from sanderling.train.checkpoint import CHECKPOINTS, last_step
 from sanderling.train.config import Aggregation, Precision, SftConfig
 from sanderling.train.encoding import Encoding
-from sanderling.train.fit import Devices, check_fit, devices_here
-from sanderling.train.metrics import check_watchers, read_metrics
-from sanderling.train.parallel.launch import Place, check_parallel, opened_team, torchrun_place
-from sanderling.train.parallel.workers import run_team
-from sanderling.train.row_source import ParquetSource, RowCounts, RowIndex, holds_rows, index_rows, write_rows
-from sanderling.train.sft.schedule import (
-    CHECKPOINTS,
-    METRICS,
-    MODEL,
-    OnProgress,
-    Progress,
-    check_context,
-    check_rows,
-    final_dir,
-    is_finished,
-    last_step,
-    schedule,
-)
+from sanderling.train.fit import Devices, devices_here, plan_sft, with_changes
+from sanderling.train.metrics import OnProgress, check_watchers
+from sanderling.train.parallel import launch
+from sanderling.train.parallel.launch import Launch, check_parallel
+from sanderling.train.row_source import ParquetSource, RowIndex, holds_rows, index_rows, write_rows
+from sanderling.train.sft.loop import MODEL, check_rows, final_dir, is_finished, run_sft, schedule
+from sanderling.train.shape import read_shape
 
 ROWS = "rows.parquet"
-_HANDS = "hands"
-"""Where the record says into how many parts batches are dealt."""
 _FREE = (
-    "title", "model", "data.files", "save_every", "keep", "save_dtype", "merge", "parallel.", "trainer.memory.",
-    "trainer.logit_chunk", "watch",
+    "title", "model", "data.files", "save_every", "keep", "merge", "parallel.", "trainer.memory.", "trainer.logit_chunk",
+    "watch",
 )  # fmt: skip
 """Settings that may differ when a run goes on: paths (their content may not) and what only says how the work is done."""
-_LINGER_S = 60.0
-"""How long the others get when one of the processes has failed; on CUDA they would wait for it for hours."""
+_PARTS = "number of parts that batches are dealt into"
 Look = Callable[[], Devices]
 
 
@@ -66,9 +49,7 @@ class Order:
     out: Path
     processes: int = 1
     anyway: bool = False
-    """Whether it is tried where the plan says that it does not fit."""
     fresh: bool = False
-    """Whether a run that the directory holds gives way to a new one, once its model and settings are checked."""
 
     @property
     def model(self) -> Path:
@@ -85,33 +66,35 @@ class Job:
     order: Order
     index: RowIndex
 
-    @property
-    def steps(self) -> int:
-        """Optimizer steps of the whole run."""
-        return len(schedule(self.index.lengths, self.order.config))
-
-    @property
-    def done(self) -> int:
-        """Steps behind the last checkpoint."""
-        return last_step(self.order.out / CHECKPOINTS)
-
 
 def run_sft_command(order: Order, report: Report, look: Look = devices_here) -> None:
     """Train, or go on training, until the model lies in its directory. ``look`` tells the devices. Raises UserError."""
-    place = torchrun_place()
-    if place is not None and order.processes > 1:
-        raise UserError("torchrun has started the processes already: leave --processes out.")
-    if place is not None and place.size > 1:
-        _run_with_others(order, report, place, look)
-        return
-    with locked(order.out):
-        job = prepare(order, report, order.processes, look)
-        if job is not None and order.processes > 1:
-            _run_processes(job, report)
-        elif job is not None:
-            with _progress(job, report) as watch:
-                _train(Place(), None, job, watch)
+    config = order.config
+
+    def jobs(processes: int) -> Iterator[launch.Job[Job]]:
+        job = prepare(order, report, processes, look)
+        if job is not None:
+            steps, done = len(schedule(job.index.lengths, config)), last_step(order.out / CHECKPOINTS)
+            again = f" Goes on after step {done:,}." if done else ""
+            survey = job.index.survey
+            report.say(
+                f"{len(job.index.lengths):,} trajectories in {survey.rows:,} rows; {survey.tokens:,} tokens, "
+                f"{survey.trained_tokens:,} trained; the longest row has {survey.longest:,}; {steps:,} steps.{again}"
+            )
+            yield launch.Job(job, order.out, config.title, steps, done, config.watch, config.model_dump(mode="json"))
         _conclude(order, report, trained=job is not None)
+
+    bfloat16 = config.trainer.precision is Precision.BFLOAT16
+    Launch(order.out, config.parallel, bfloat16, order.processes).run(jobs, _train, _figures, report)
+
+
+def _train(team: Any, device: Any, job: Job, watch: OnProgress | None) -> None:
+    run_sft(job.order.config, ParquetSource(job.index), job.order.model, job.order.out, watch, team, device)
+
+
+def _figures(lines: Sequence[Mapping[str, Any]]) -> str:
+    last = lines[-1]
+    return f"loss {last['loss']:.3f}, lr {last['lr']:.1e}, {last['tokens_per_second']:,.0f} tokens/s"
 
 
 # -- before the first step ---------------------------------------------------------------------------------------------------
@@ -120,71 +103,35 @@ def run_sft_command(order: Order, report: Report, look: Look = devices_here) -> 
 def prepare(order: Order, report: Report, processes: int, look: Look = devices_here) -> Job | None:
     """Make rows, check everything, and write the record; None when the run is finished. Raises UserError."""
     config, out, model = order.config, order.out, order.model
-    check_parallel(config.parallel, processes)
     check_watchers(config.watch)
     check_model(model)
-    check_context(config, model)
-    record, hands = record_of(out), processes // config.parallel.context
+    _check_parallel(config, processes)
+    ready = _hold_rows(config.data.files)
+    if not ready and not config.data.profile:
+        raise UserError("Trajectories need a profile to become tokens: give --profile, such as dr-venus-4b.")
+    record, inputs = RunRecord(out, "sft", (ROWS, f".{ROWS}")), _inputs(config, processes)
     begun = record.is_begun and not order.fresh
     if begun:
-        _check_same_run(config, record)
+        free = _FREE if _PARTS in inputs else (*_FREE, "trainer.micro_batch_tokens")
+        record.check_same(config, inputs, lambda key: key.startswith(free))
         if is_finished(config, out):
             return None
-        _check_same_parts(config, record, hands)
     elif order.fresh:
         record.check_fresh([model, *config.data.files])
+        record.empty()
     else:
         record.check_empty()
-    job = Job(order, _checked_rows(order, processes, look, report, made=begun))
-    record.write(_in_text(config), {**_inputs(config), _HANDS: hands})
-    survey = job.index.survey
-    report.say(
-        f"{len(job.index.lengths):,} trajectories in {survey.rows:,} rows; {survey.tokens:,} tokens, "
-        f"{survey.trained_tokens:,} trained; the longest row has {survey.longest:,}; "
-        f"{job.steps:,} step{'s' * (job.steps != 1)}."
-    )
-    if job.done:
-        report.say(f"Goes on after step {job.done:,}.")
+    files = list(config.data.files) if ready else [out / ROWS]
+    if not ready and not (begun and (out / ROWS).is_file()):
+        _make_rows(order, report)
+    job = Job(order, index_rows(files))
+    check_rows(job.index.survey, model)
+    _check_fit(job, processes, look())
+    record.write(config, inputs)
     return job
 
 
-def _checked_rows(order: Order, processes: int, look: Look, report: Report, *, made: bool) -> RowIndex:
-    """The rows, checked. Of a run that gives way to a new one they are made beside it, and it is emptied once all is well."""
-    config, out = order.config, order.out
-    place = out.with_name(f".{out.name}.fresh") if order.fresh else out
-    place.mkdir(parents=True, exist_ok=True)
-    try:
-        index = index_rows(_row_files(order, place, report, made=made))
-        check_rows(index.survey, order.model)
-        check_fit(config, index, processes, look(), anyway=order.anyway)
-        if not order.fresh:
-            return index
-        record_of(out).empty()
-        for file in place.iterdir():
-            file.replace(out / file.name)
-        return index_rows(_row_files(order, out, report, made=True))
-    finally:
-        if order.fresh:
-            shutil.rmtree(place, ignore_errors=True)
-
-
-def _row_files(order: Order, place: Path, report: Report, *, made: bool) -> list[Path]:
-    """The files of rows to train on: those that were given, or one that is made of trajectories (``made``: before)."""
-    data = order.config.data
-    if _are_rows(data.files):
-        return list(data.files)
-    target = place / ROWS
-    if not (made and target.is_file()):
-        if not data.profile:
-            raise UserError("Trajectories need a profile to become tokens: give --profile, such as dr-venus-4b.")
-        profile = get_profile(data.profile)
-        encoding, limit = Encoding(load_tokenizer(order.model), profile), data.limit(profile.budgets.max_context_tokens)
-        trajectories = (one for file in data.files for one in open_trajectories(file))
-        report.say(_made(write_rows(target, trajectories, encoding, limit)))
-    return [target]
-
-
-def _are_rows(files: Sequence[Path]) -> bool:
+def _hold_rows(files: Sequence[Path]) -> bool:
     """Whether files hold rows, else trajectories. Raises UserError when there are none, or some of each."""
     if not files:
         raise UserError("There is nothing to train on: name files of trajectories or of rows.")
@@ -198,122 +145,57 @@ def _are_rows(files: Sequence[Path]) -> bool:
     return all(ready)
 
 
-def _made(counts: RowCounts) -> str:
+def _make_rows(order: Order, report: Report) -> None:
+    data, profile = order.config.data, get_profile(order.config.data.profile)
+    encoding, limit = Encoding(load_tokenizer(order.model), profile), data.limit(profile.budgets.max_context_tokens)
+    order.out.mkdir(parents=True, exist_ok=True)
+    counts = write_rows(order.out / ROWS, (one for file in data.files for one in open_trajectories(file)), encoding, limit)
+    missing = counts.left_out()
     parts = [f"{counts.trajectories:,} trajectories made {counts.rows:,} rows"]
-    parts += [f"{count:,} {reason.replace('_', ' ')}" for reason, count in counts.left_out().items() if count]
-    which = f" (which: {ROWS}.left-out.jsonl)" if any(counts.left_out().values()) else ""
-    return ", ".join([*parts, f"{counts.split:,} split"] if counts.split else parts) + which + "."
+    parts += [f"{count:,} {reason.replace('_', ' ')}" for reason, count in missing.items() if count]
+    parts += [f"{counts.split:,} split"] if counts.split else []
+    report.say(", ".join(parts) + (f" (which: {ROWS}.left-out.jsonl)" if any(missing.values()) else "") + ".")
 
 
-# -- what the run was begun with ---------------------------------------------------------------------------------------------
+def _check_parallel(config: SftConfig, processes: int) -> None:
+    ranks = config.parallel.context
+    check_parallel(config.parallel, processes, read_shape(config.model) if ranks > 1 and config.model else None)
 
 
-def record_of(out: Path) -> RunRecord:
-    """A directory of supervised training."""
-    return RunRecord(out, "sft", (ROWS, f".{ROWS}"))
+def _check_fit(job: Job, processes: int, devices: Devices) -> None:
+    """Raises UserError with what would help when the longest row is too much for a GPU; ``--anyway`` makes it a warning.
+
+    A model whose sizes are not known may still be trained.
+    """
+    config, survey = job.order.config, job.index.survey
+    try:
+        if not devices.gpus or not read_shape(job.order.model).parameters:
+            return
+    except UserError:
+        return
+    # A pass is no larger than the largest batch.
+    largest = max(int(job.index.lengths[batch].sum()) for batch in schedule(job.index.lengths, config))
+    config = with_changes(config, {"trainer.micro_batch_tokens": min(config.trainer.micro_batch_tokens, largest)})
+    sentence = plan_sft(config, replace(devices, count=processes), survey.longest).sentence.removesuffix(".")
+    if sentence and not job.order.anyway:
+        raise UserError(f"{sentence}; --anyway tries it, since this is an estimate (longest row: {survey.longest:,} tokens).")
+    if sentence:
+        warnings.warn(f"{sentence}; going on all the same.", stacklevel=2)
 
 
-def _check_same_run(config: SftConfig, record: RunRecord) -> None:
-    """Raises UserError, saying what differs, when a directory holds a run with other settings, data or model."""
-    before, now = flat(load_config(SftConfig, record.settings(), str(record.out))), flat(_in_text(config))
-    free = _FREE if config.trainer.aggregation is Aggregation.MICRO_BATCH_MEAN else (*_FREE, "trainer.micro_batch_tokens")
-    differing = [f"{key} {before.get(key)}, now {now.get(key)}" for key in unlike(before, now) if not key.startswith(free)]
-    inputs = record.inputs()
-    record.refuse(differing + [f"other {name}" for name, content in _inputs(config).items() if inputs.get(name) != content])
-
-
-def _check_same_parts(config: SftConfig, record: RunRecord, hands: int) -> None:
-    """Raises UserError when batches were dealt into other parts than ``hands`` and the loss depends on that."""
-    before = record.inputs()[_HANDS]
-    if config.trainer.aggregation is Aggregation.MICRO_BATCH_MEAN and before != hands:
-        raise UserError(
-            f"{record.out} holds a run of {before} parts a batch, now {hands}, and micro_batch_mean depends on that: "
-            "start as many processes as before."
-        )
-
-
-def _in_text(config: SftConfig) -> SftConfig:
-    """The settings with paths that can be written; paths that are no text are told apart by content only."""
-
-    def text(path: Path) -> Path:
-        return Path(str(path).encode("utf-8", "replace").decode())
-
-    files = config.data.model_copy(update={"files": tuple(map(text, config.data.files))})
-    return config.model_copy(update={"data": files, "model": config.model and text(config.model)})
-
-
-def _inputs(config: SftConfig) -> dict[str, Any]:
+def _inputs(config: SftConfig, processes: int) -> dict[str, Any]:
+    """What stands for the content of all that is read; and how batches are dealt, where the loss depends on that."""
     model = model_files(config.model) if config.model else []
-    return {
+    inputs: dict[str, Any] = {
         "data": [[place.name, content_hash(place.path)] for place in find_places(config.data.files).files],
         "model": [[path.name, content_hash(path)] for path in model],
     }
+    if config.trainer.aggregation is Aggregation.MICRO_BATCH_MEAN:
+        inputs[_PARTS] = processes // config.parallel.context
+    return inputs
 
 
-# -- processes ---------------------------------------------------------------------------------------------------------------
-
-
-def _run_with_others(order: Order, report: Report, place: Place, look: Look) -> None:
-    """As one of torchrun's processes."""
-    with opened_team(order.config.parallel, place, None, bfloat16=_bfloat16(order)) as (team, device):
-        first = team.rank == 0
-        with locked(order.out) if first else nullcontext():
-            job = team.gather(prepare(order, report, place.size, look) if first else None)[0]
-            if job is not None:
-                with _progress(job, report) if first else nullcontext() as watch:
-                    _train_in(team, device, job, watch)
-            if first:
-                _conclude(order, report, trained=job is not None)
-
-
-def _run_processes(job: Job, report: Report) -> None:
-    """In processes of this machine that are started here, and that end with this one."""
-    with _progress(job, report) as watch:
-
-        def poll() -> None:
-            lines = read_metrics(job.order.out / METRICS)
-            if lines:
-                watch(Progress(lines[-1]["step"], job.steps, lines[-1]))
-
-        fewer = "with fewer --processes or parallel.kind=fsdp"
-        run_team(_as_worker, (job,), job.order.processes, poll, _LINGER_S, fewer)
-        poll()
-
-
-def _as_worker(rank: int, size: int, meeting: Path, job: Job) -> None:
-    _train(Place(rank, size, rank, size), meeting, job, None)
-
-
-def _train(place: Place, meeting: Path | None, job: Job, watch: OnProgress | None) -> None:
-    with opened_team(job.order.config.parallel, place, meeting, bfloat16=_bfloat16(job.order)) as (team, device):
-        _train_in(team, device, job, watch)
-
-
-def _train_in(team: Any, device: Any, job: Job, watch: OnProgress | None) -> None:
-    from sanderling.train.sft.loop import run_sft
-
-    run_sft(job.order.config, ParquetSource(job.index), job.order.model, job.order.out, watch, team, device)
-
-
-def _bfloat16(order: Order) -> bool:
-    return order.config.trainer.precision is Precision.BFLOAT16
-
-
-@contextmanager
-def _progress(job: Job, report: Report) -> Iterator[OnProgress]:
-    """A bar that follows the steps."""
-    seen = job.done
-    with report.task(job.order.config.title, job.steps, start=seen) as advance:
-
-        def on_progress(progress: Progress) -> None:
-            nonlocal seen
-            if progress.step > seen:
-                told = progress.metrics
-                speed = f"{told['tokens_per_second']:,.0f} tokens/s"
-                advance(progress.step - seen, f"loss {told['loss']:.3f}, lr {told['lr']:.1e}, {speed}")
-                seen = progress.step
-
-        yield on_progress
+# -- what a person is told ---------------------------------------------------------------------------------------------------
 
 
 def _conclude(order: Order, report: Report, *, trained: bool) -> None:
@@ -329,8 +211,7 @@ def _conclude(order: Order, report: Report, *, trained: bool) -> None:
         from sanderling.train.adapters import merge_adapter
         from sanderling.train.checkpoint import final_dtype, save_model
 
-        merged = merge_adapter(order.model, final, final_dtype(config.save_dtype, order.model))
-        save_model(merged, model, order.model)
+        save_model(merge_adapter(order.model, final, final_dtype(order.model)), model, order.model)
     profile = config.data.profile or "PROFILE"
     report.say(
         f"The model is in {model}: ask it with sanderling ask QUESTION --world WORLD --model {model} --profile {profile}."

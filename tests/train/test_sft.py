@@ -1,0 +1,251 @@
+"""`sanderling train sft`: from trajectories to a model, and what it refuses before the first step, a sentence each."""
+
+import io
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+from safetensors.numpy import load_file
+from sft_runs import weights, write_base, write_data, write_settings
+
+from sanderling.core.chat import load_tokenizer
+from sanderling.core.errors import UserError
+from sanderling.recipes.find import find_settings
+from sanderling.runs.progress import Report
+from sanderling.train.config import SftConfig
+from sanderling.train.fit import OVERHEAD, Devices, described, plan_sft
+from sanderling.train.metrics import read_metrics
+from sanderling.train.row_source import SCHEMA
+from sanderling.train.sft.run import Job, Order, prepare, run_sft_command
+
+MIB = 2**20
+Look = Callable[[], Devices]
+CPU: Look = lambda: Devices("processor", 1, 2**40, gpus=False)  # noqa: E731
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> Path:
+    write_base(tmp_path / "base")
+    write_data(tmp_path / "data.jsonl", 4)
+    write_settings(tmp_path / "settings.toml")
+    return tmp_path
+
+
+def order(given: Path, *overrides: str, data: str = "data.jsonl", **more: bool) -> Order:
+    config = find_settings("sft", SftConfig, str(given / "settings.toml"), overrides)
+    files = config.data.model_copy(update={"files": (given / data,) if data else ()})
+    return Order(config.model_copy(update={"model": given / "base", "data": files}), given / "run", **more)
+
+
+def run(asked: Order) -> str:
+    console = Console(file=(text := io.StringIO()), width=200)
+    run_sft_command(asked, Report(console))
+    return text.getvalue()
+
+
+def begin(asked: Order, look: Look = CPU, processes: int = 1) -> Job | None:
+    return prepare(asked, Report(Console(file=io.StringIO())), processes, look)
+
+
+def refused(asked: Order, look: Look = CPU, processes: int = 1) -> str:
+    with pytest.raises(UserError) as caught:
+        begin(asked, look, processes)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+# -- from trajectories to a model --------------------------------------------------------------------------------------------
+
+
+def test_a_run_ends_in_a_model_a_second_one_does_nothing_and_its_rows_give_the_same_weights(given: Path) -> None:
+    write_data(given / "data.jsonl")
+    said = run(order(given))
+    assert "12 trajectories made 12 rows." in said and "6 steps." in said
+    assert f"The model is in {given}/run/model: ask it with" in said
+    metrics = read_metrics(given / "run" / "metrics.jsonl")
+    assert [line["step"] for line in metrics] == [1, 2, 3, 4, 5, 6] and metrics[-1]["loss"] < metrics[0]["loss"]
+    assert [line["rows"] for line in metrics] == [4] * 6
+    before = (given / "run" / "model" / "model.safetensors").stat().st_mtime_ns
+    assert "finished before" in run(order(given))
+    assert (given / "run" / "model" / "model.safetensors").stat().st_mtime_ns == before
+    (given / "run" / "rows.parquet").rename(given / "made.parquet")
+    ours = weights(given / "run" / "model")
+    run(order(given, data="made.parquet", fresh=True))
+    theirs = weights(given / "run" / "model")
+    assert ours.keys() == theirs.keys() and all(np.array_equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_a_wrong_key_a_wrong_name_and_settings_that_contradict_each_other_are_told(given: Path) -> None:
+    with pytest.raises(UserError, match=r"did you mean lora\.rank"):
+        find_settings("sft", SftConfig, "lora-24gb", ["lora.rnk=3"])
+    with pytest.raises(UserError, match=r"choose agentcpm-explore-4b.*lora-24gb"):
+        find_settings("sft", SftConfig, "lora")
+    with pytest.raises(UserError, match="set one of them to 0"):
+        order(given, "trainer.warmup_steps=3")
+    assert "no view 'tensorbord'" in refused(order(given, 'watch=["tensorbord"]'))
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------------
+
+
+def write_rows(given: Path, ids: list[int], mask: list[bool], tokenizer: str | None = None) -> str:
+    told = tokenizer or load_tokenizer(given / "base").fingerprint
+    table = [{"trajectory": "t0", "group": "g", "ids": ids, "loss_mask": mask}]
+    pq.write_table(pa.Table.from_pylist(table, schema=SCHEMA.with_metadata({"tokenizer": told})), given / "rows.parquet")
+    return "rows.parquet"
+
+
+@pytest.mark.parametrize(
+    ("ids", "mask", "tokenizer", "sentence"),
+    [
+        ([1, 2], [False, True], "other", "ids of tokenizer other, the model's is"),
+        ([1] * 2049, [False] + [True] * 2048, None, "The longest row has 2,049 tokens, the model has 2,048 positions"),
+        ([1, 2], [False, False], None, "None of the 1 rows has a token to train"),
+    ],
+)
+def test_rows_that_do_not_fit_the_model(given: Path, ids: list[int], mask: list[bool], tokenizer: str | None, sentence: str):
+    assert sentence in refused(order(given, data=write_rows(given, ids, mask, tokenizer)))
+    assert not (given / "run" / "sft.toml").exists(), "no run was begun"
+
+
+def test_stretched_positions_count(given: Path) -> None:
+    config = json.loads((given / "base" / "config.json").read_text())
+    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 2048, "rope_theta": 1e4}
+    (given / "base" / "config.json").write_text(json.dumps(config | {"rope_parameters": yarn}))
+    assert begin(order(given, data=write_rows(given, [1] * 2049, [False] + [True] * 2048))) is not None
+
+
+def test_no_data_no_model_no_profile_nothing_that_is_there(given: Path) -> None:
+    assert "name files of trajectories" in refused(order(given, data=""))
+    assert "There is no file" in refused(order(given, data="nowhere.jsonl"))
+    assert "give --profile" in refused(order(given, 'data.profile=""'))
+    without = order(given)
+    assert "give --model" in refused(Order(without.config.model_copy(update={"model": None}), without.out))
+    write_rows(given, [1, 2], [False, True])
+    mixed = without.config.data.model_copy(update={"files": (given / "data.jsonl", given / "rows.parquet")})
+    asked = Order(without.config.model_copy(update={"data": mixed}), without.out)
+    assert "holds rows, others hold trajectories" in refused(asked)
+    assert "no rows to train on" in refused(order(given, "data.max_tokens=5"))
+
+
+def sharded(weights: Path) -> None:
+    names = {name: f"model-0000{1 + (n % 2)}-of-00002.safetensors" for n, name in enumerate(load_file(weights))}
+    weights.rename(weights.with_name("model-00001-of-00002.safetensors"))
+    weights.with_name("model.safetensors.index.json").write_text(json.dumps({"weight_map": names}))
+
+
+@pytest.mark.parametrize(
+    ("harm", "sentence"),
+    [
+        (sharded, "lack the file model-00002-of-00002.safetensors: finish the download"),
+        (Path.unlink, "has no weights"),
+    ],
+)
+def test_a_download_that_was_not_finished(given: Path, harm: Callable[[Path], None], sentence: str) -> None:
+    harm(given / "base" / "model.safetensors")
+    assert sentence in refused(order(given))
+
+
+def test_a_directory_of_another_run_and_what_differs(given: Path) -> None:
+    assert begin(order(given)) is not None
+    free = ("save_every=7", "trainer.memory.recompute=full", "parallel.kind=none", "trainer.micro_batch_tokens=300")
+    assert begin(order(given, *free)) is not None
+    said = refused(order(given, "trainer.lr=2e-2", "lora.rank=3", "seed=9"))
+    assert "lora.rank 0, now 3; seed 3, now 9; trainer.lr 0.01, now 0.02" in said
+    write_data(given / "data.jsonl", 5)
+    assert "other data" in refused(order(given))
+    write_base(given / "base", seed=2)
+    assert "other model" in refused(order(given))
+
+
+def test_another_number_of_processes_where_the_loss_depends_on_it(given: Path) -> None:
+    by_cut = "trainer.aggregation=micro_batch_mean"
+    assert begin(order(given, by_cut), processes=2) is not None
+    for processes in (1, 4):
+        assert "other number of parts that batches are dealt into" in refused(order(given, by_cut), processes=processes)
+    shared = order(given, by_cut, "parallel.context=2")
+    assert begin(shared, processes=4) is not None, "four that share rows by twos hold two parts"
+
+
+def test_fresh_empties_a_run_and_nothing_else(given: Path) -> None:
+    assert begin(order(given)) is not None
+    fresh = replace(order(given, "seed=9"), fresh=True)
+    inside = replace(fresh, config=fresh.config.model_copy(update={"model": write_base(given / "run" / "model")}))
+    assert "which --fresh empties" in refused(inside)
+    assert "typo" in refused(replace(order(given, data="typo.jsonl"), fresh=True))
+    (given / "run" / "old").touch()
+    assert begin(fresh) is not None and not (given / "run" / "old").exists()
+    (given / "papers").mkdir()
+    (given / "papers" / "thesis.tex").touch()
+    assert "not the directory of a run" in refused(replace(fresh, out=given / "papers"))
+
+
+def test_a_directory_of_something_else_is_neither_written_nor_taken_for_a_result(given: Path) -> None:
+    write_base(given / "run" / "model")
+    assert "holds other things (model) and no run" in refused(order(given))
+    (given / "run" / "model").rename(given / "elsewhere")
+    (given / "run" / "rows.parquet").write_bytes(b"of a run that was killed before it began")
+    assert begin(order(given)) is not None
+
+
+# -- devices that are too small ----------------------------------------------------------------------------------------------
+
+
+def card(mebibytes: float) -> Look:
+    """A card with so much room beside what CUDA takes."""
+    return lambda: replace(found := described("a card", mebibytes / 1024, 1), bytes=found.bytes + OVERHEAD)
+
+
+def need(given: Path, *overrides: str, processes: int = 1) -> float:
+    """What the plan says of the longest row there is, in MiB."""
+    asked = replace(order(given, *overrides, anyway=True), out=given / "looked at")
+    job = begin(asked, card(1e6), processes)
+    assert job is not None
+    batch = max(int(job.index.lengths[a : a + 4].sum()) for a in range(0, len(job.index.lengths), 4))
+    trainer = asked.config.trainer.model_copy(
+        update={"micro_batch_tokens": min(batch, asked.config.trainer.micro_batch_tokens)}
+    )
+    config = asked.config.model_copy(update={"trainer": trainer})
+    for file in asked.out.iterdir():
+        file.unlink()
+    return plan_sft(config, described("a card", 1e6, processes), job.index.survey.longest).estimate.total / MIB
+
+
+def test_a_card_that_is_too_small_is_refused_with_the_knob_unless_it_is_tried_anyway(given: Path) -> None:
+    enough = need(given)
+    said = refused(order(given), card(enough - 0.5))
+    assert 'set trainer.memory.recompute = "full"' in said and "--anyway tries it" in said
+    assert not (given / "run" / "sft.toml").exists()
+    assert "lora.rank" in refused(order(given), card(0.4))
+    assert begin(order(given, "trainer.memory.recompute=full"), card(enough - 0.5)) is not None
+    with pytest.warns(UserWarning, match="going on all the same"):
+        assert begin(order(given, anyway=True), card(0.4)) is not None
+
+
+def test_rows_count_as_long_as_they_are_not_as_they_might_be(given: Path) -> None:
+    limits = ("data.max_tokens=2048", "trainer.micro_batch_tokens=100000")
+    planned = plan_sft(order(given, *limits).config, described("a card", 1, 1)).estimate.total / MIB
+    assert planned > 3 * need(given, *limits)
+    assert begin(order(given, *limits), card(need(given, *limits) + 0.1)) is not None
+
+
+@pytest.mark.parametrize("kind", ["fsdp", "replicate"])
+def test_as_many_processes_as_there_are_share_the_work(kind: str, given: Path) -> None:
+    enough = need(given, f"parallel.kind={kind}", processes=3)
+    assert (enough < need(given)) is (kind == "fsdp")
+    assert "on each rank" in refused(order(given, f"parallel.kind={kind}"), card(enough - 0.1), 3)
+    assert begin(order(given, f"parallel.kind={kind}"), card(enough + 0.1), 3) is not None
+
+
+def test_a_model_of_unknown_sizes_is_not_judged(given: Path) -> None:
+    file = given / "base" / "config.json"
+    told = json.loads(file.read_text())
+    del told["intermediate_size"]
+    file.write_text(json.dumps(told))
+    assert begin(order(given), card(0.001)) is not None
