@@ -39,11 +39,9 @@ from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import evaluate
 from sanderling.evaluate.statistics import Interval, paired_difference
 from sanderling.judge.opening import JudgeConfig
-from sanderling.merge.models import fingerprint
-from sanderling.merge.report import SweepReport
-from sanderling.merge.run import require_mergekit
+from sanderling.merge.run import fingerprint, require_mergekit
 from sanderling.merge.settings import TRAITS, MergeSettings, Method
-from sanderling.merge.sweep import SweepConfig, SweptAgent, run_sweep
+from sanderling.merge.sweep import REPORT, SweepConfig, SweepReport, SweptAgent, run_sweep
 from sanderling.recipes.tiny import JUDGE, Evaluation, TinyConfig, TinyRun, WorldPlan, Worlds, build, is_right, teach_world
 from sanderling.report.numbers import chance, percent, points, span
 from sanderling.runs.files import replace_file
@@ -298,7 +296,7 @@ def sweep_stage(run: Forgetting, command: str, report: Report) -> dict[str, Any]
     with report.task("Sweep", 1) as advance:
         (found,) = run_tasks([Task(sweep_models, (run, command))], 1, lambda: None)
         advance(1)
-    return {"best": found.best, "mean": found.chosen.mean_value if found.chosen else None}
+    return {"best": found.best, "mean": found.chosen.mean if found.chosen else None}
 
 
 def measure_model(run: Forgetting, name: str, command: str) -> dict[str, float | None]:
@@ -437,7 +435,7 @@ def run_forgetting(config: ForgettingConfig, directory: Path, report: Report, co
     results = {name: {skill: run.result(name, skill) for skill in run.skills} for name in run.models}
     compared = differences(run.skills, results)
     verdict = judged(run.skills, compared)
-    sweep = SweepReport.model_validate_json((run.root / "sweep" / "sweep.json").read_bytes())
+    sweep = SweepReport.model_validate_json((run.root / "sweep" / REPORT).read_bytes())
     cells = {name: {skill: _cell(result) for skill, result in of_it.items()} for name, of_it in results.items()}
     weight = sweep.best[0] if sweep.best else None
     figures = {
@@ -450,7 +448,7 @@ def run_forgetting(config: ForgettingConfig, directory: Path, report: Report, co
         "stages": {record.name: round(record.seconds, 1) for record in records},
         "method": config.sweep.method.value,
         "weight": weight,  # the second specialist's share in the merge that was chosen on the validation world
-        "validation": {point.name: {name: str(score) for name, score in point.skills.items()} for point in sweep.points},
+        "validation": {point.name: {name: score.value for name, score in point.skills.items()} for point in sweep.points},
         "held_out": {
             name: {skill: cell.model_dump(mode="json") for skill, cell in of_it.items()} for name, of_it in cells.items()
         },
@@ -461,7 +459,7 @@ def run_forgetting(config: ForgettingConfig, directory: Path, report: Report, co
     report.console.print(_table(run, cells, weight))
     for sentence in (*(one.sentence for one in compared), *verdict.sentences):
         report.say(sentence)
-    report.say(f"The curve is {run.root / 'sweep' / 'sweep.html'}, the figures are {run.root / 'figures.json'}.")
+    report.say(f"The figures are {run.root / 'figures.json'}.")
 
 
 def _cell(result: EvalResult) -> Cell:

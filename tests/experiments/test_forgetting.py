@@ -135,7 +135,7 @@ def test_the_recipe_from_end_to_end(tmp_path: Path) -> None:
         "only-people": 2,
         "both": 4,
     }
-    assert (out / "sweep/sweep.html").is_file() and (out / "sweep/best/merge.json").is_file()
+    assert (out / "sweep/sweep.json").is_file() and (out / "sweep/best/merge.json").is_file()
     before = (out / "held-out/merged/people/result.json").read_bytes()
     run_forgetting(config, out, Report(Console(quiet=True)), "python experiments/forgetting.py")
     assert (out / "held-out/merged/people/result.json").read_bytes() == before

@@ -3,15 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
-from sanderling.merge.report import mean_over_skills
 from sanderling.merge.settings import MergeSettings
-from sanderling.merge.sweep import Axis, best, sweep_points
+from sanderling.merge.sweep import Axis, best, name_of, points_of, settings_at
 
 A, B, C = Path("a"), Path("b"), Path("c")
 LINEAR = MergeSettings.model_validate({"method": "linear", "models": [A, B]})
@@ -53,9 +51,9 @@ def test_the_best_has_no_better_and_no_equal_nearer_to_the_middle(means: dict[tu
 
 def test_each_axis_changes_its_own_coefficient() -> None:
     def at(settings: MergeSettings, axis: Axis, value: float) -> MergeSettings:
-        (point,) = sweep_points(settings, axis, [value])
-        assert point.at == (value,) and point.name == f"{value:g}"
-        return point.settings
+        (point,) = points_of(settings, axis, [value])
+        assert point == (value,) and name_of(point) == f"{value:g}"
+        return settings_at(settings, axis, point)
 
     assert at(LINEAR, Axis.WEIGHT, 0.25).weights == (0.75, 0.25)
     slerp = MergeSettings.model_validate({"method": "slerp", "models": [A, B]})
@@ -66,14 +64,15 @@ def test_each_axis_changes_its_own_coefficient() -> None:
 
 def test_shares_of_three_models_are_swept_over_the_simplex() -> None:
     three = MergeSettings.model_validate({"method": "linear", "models": [A, B, C]})
-    points = sweep_points(three, Axis.WEIGHT, (0, 0.2, 0.4, 0.6, 0.8, 1))
-    assert len(points) == 21 and len({point.name for point in points}) == 21
-    assert all(sum(point.settings.weights) == pytest.approx(1) and min(point.settings.weights) >= 0 for point in points)
-    assert {"1:0:0", "0:1:0", "0:0:1", "0.2:0.4:0.4"} < {point.name for point in points}
+    points = points_of(three, Axis.WEIGHT, (0, 0.2, 0.4, 0.6, 0.8, 1))
+    assert len(points) == 21 and len({name_of(point) for point in points}) == 21
+    assert all(sum(point) == pytest.approx(1) and min(point) >= 0 for point in points)
+    assert {"1:0:0", "0:1:0", "0:0:1", "0.2:0.4:0.4"} < {name_of(point) for point in points}
+    assert settings_at(three, Axis.WEIGHT, points[3]).weights == points[3]
     with pytest.raises(UserError, match="leaves the first model a share"):
-        sweep_points(three, Axis.WEIGHT, (0.6, 0.8))
+        points_of(three, Axis.WEIGHT, (0.6, 0.8))
     with pytest.raises(UserError, match="from 0 to 1"):
-        sweep_points(three, Axis.WEIGHT, (-0.5, 0.5))
+        points_of(three, Axis.WEIGHT, (-0.5, 0.5))
 
 
 @pytest.mark.parametrize(
@@ -92,14 +91,6 @@ def test_shares_of_three_models_are_swept_over_the_simplex() -> None:
 )
 def test_a_sweep_that_is_none_is_refused(settings: dict[str, Any], axis: Axis, values: tuple[float, ...], told: str) -> None:
     with pytest.raises(UserError, match=told):
-        sweep_points(MergeSettings.model_validate(settings), axis, values)
-
-
-def test_the_mean_over_skills_weighs_skills_alike_and_its_interval_is_the_normal_one() -> None:
-    rng = np.random.default_rng(1)
-    small, large = (rng.random(n) < p for n, p in ((100, 0.2), (900, 0.7)))
-    value, interval = mean_over_skills([small.astype(float), large.astype(float)])
-    assert value == pytest.approx((small.mean() + large.mean()) / 2)
-    error = np.sqrt(small.var() / 100 + large.var() / 900) / 2
-    assert interval.low == pytest.approx(value - 1.96 * error, abs=0.006)
-    assert interval.high == pytest.approx(value + 1.96 * error, abs=0.006)
+        chosen = MergeSettings.model_validate(settings)
+        for at in points_of(chosen, axis, values):
+            settings_at(chosen, axis, at)

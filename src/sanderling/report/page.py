@@ -1,7 +1,7 @@
 """Pages that need nothing else: elements without injection, and templates in one frame that loads nothing from elsewhere.
 
 All text is escaped on its way in; control characters, which HTML forbids, and marks that turn the direction of a line are shown
-as the replacement character. Example: ``render("sweep.html", title="A sweep", report=report)``
+as the replacement character. Example: ``render("runs.html", title="Runs", rows=rows)``
 """
 
 import base64

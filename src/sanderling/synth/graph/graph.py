@@ -227,5 +227,5 @@ def is_claim(relation: str) -> bool:
 
 def _as_claim(words: RelationWords, site: str) -> RelationWords:
     said = f" (according to the {escaped(site)})"
-    clauses = {name: tuple(clause + said for clause in getattr(words, name)) for name in ("subject", "object")}
-    return RelationWords(**clauses, value=words.value)
+    subject, object = (tuple(clause + said for clause in clauses) for clauses in (words.subject, words.object))
+    return RelationWords(subject=subject, object=object, value=words.value)
