@@ -11,15 +11,16 @@ from peer_files import benchmark, copy_judged, save_attempt
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory, question_id
+from sanderling.core.types import Ending
 from sanderling.evaluate.peers.files import open_records
-from sanderling.evaluate.peers.records import NUMBER, UNMATCHED, Found, Joiner, Lost, planned, rewritten
+from sanderling.evaluate.peers.records import NUMBER, UNMATCHED, Found, Joiner, planned, rewritten
 
 
-def read(*sources: Path, tasks: frozenset[str] = frozenset()) -> list[Found | Lost]:
+def read(*sources: Path, tasks: frozenset[str] = frozenset()) -> list[Found]:
     return list(open_records(sources, "agenttoleap", tasks))
 
 
-def names(found: list[Found | Lost]) -> list[tuple[str, int | None]]:
+def names(found: list[Found]) -> list[tuple[str, int | None]]:
     return [(one.task, one.number) for one in found]
 
 
@@ -72,7 +73,7 @@ def test_verdicts_behind_a_gap_are_left_out(tmp_path: Path) -> None:
     copy_judged(raw, judged, "t", 0, 2, right=True)
     copy_judged(raw, judged, "t", 2, 2, right=False)
     (raw / "t" / "traj_1" / "result.json").write_text('{"task_id": "t", "conversation_hist')
-    found = [one.published if isinstance(one, Found) else one.why for one in read(tmp_path)]
+    found = [one.trajectory.detail or one.published for one in read(tmp_path)]
     assert found == [True, "its record is cut off, or none", None]
 
 
@@ -100,7 +101,7 @@ def test_folders_of_two_runs_are_refused(tmp_path: Path, folders: list[str], sai
 def test_a_record_that_is_none_is_lost(tmp_path: Path, text: str) -> None:
     raw = raw_of(tmp_path, {"t": 1, "u": 1})
     (raw / "t" / "traj_0" / "result.json").write_text(text)
-    assert [type(one) for one in read(raw)] == [Lost, Found]
+    assert [one.lost for one in read(raw)] == [True, False]
 
 
 # Joining --------------------------------------------------------------------------------------------------------------
@@ -158,20 +159,23 @@ def recorded(text: str, answers: tuple[str, ...] = (), number: int = 0) -> Traje
     return Trajectory(id=f"file#{number}", question=asked, nodes=(), leaf=None, ending=None, answer="x")
 
 
+def gone(task: str) -> Trajectory:
+    """An attempt without a record."""
+    asked = Question(id=task, text="")
+    return Trajectory(id="", question=asked, nodes=(), leaf=None, ending=Ending.CANCELLED, detail="gone")
+
+
 @given(
     st.lists(st.tuples(TEXTS, st.sampled_from([(), ("a",), ("b",)])), min_size=1, max_size=12),
     st.lists(st.sampled_from(["1", "3", "9"]), max_size=3),
     st.booleans(),
 )
 def test_every_record_is_one_attempt(asked: list[tuple[str, tuple[str, ...]]], lost: list[str], joins: bool) -> None:
-    records: list[Found | Lost] = [
-        Found(recorded(text, answers, number), "sharegpt") for number, (text, answers) in enumerate(asked)
-    ]
-    records += [Lost(task, 100 + number, "gone") for number, task in enumerate(lost)]
+    records = [Found(recorded(text, answers, number), "sharegpt") for number, (text, answers) in enumerate(asked)]
+    records += [Found(gone(task), "agenttoleap", task, 100 + number) for number, task in enumerate(lost)]
     plan = planned(records, Joiner(ROWS) if joins else None)
     stored = list(rewritten(records, plan))
-    assert len(stored) == len({one.id for one in stored}) == len(asked) + len(plan.lost)
-    assert len(plan.lost) + plan.unplaced == len(lost), "an attempt without a record is placed, or counted as unread"
+    assert len(stored) == len({one.id for one in stored}) == len(records) and plan.lost == len(lost)
     assert {one.question.id for one in stored} == plan.questions.keys(), "no question without an attempt"
     assert all(one.id == f"{one.question.id}-{one.seeds.attempt}" for one in stored)
     for question in plan.questions:
@@ -185,21 +189,18 @@ def test_every_record_is_one_attempt(asked: list[tuple[str, tuple[str, ...]]], l
         assert kept == asked, "each is judged by its own accepted answers"
 
 
-@given(st.lists(st.tuples(st.sampled_from(["Who?", "Where?"]), st.integers(0, 10**12)), min_size=1, unique=True), st.booleans())
-def test_attempts_are_counted_not_numbered(asked: list[tuple[str, int]], last_is_lost: bool) -> None:
+@given(st.lists(st.tuples(st.sampled_from(["Who?", "Where?"]), st.integers(0, 10**12)), min_size=1, unique=True))
+def test_attempts_are_counted_not_numbered(asked: list[tuple[str, int]]) -> None:
     """Folders may begin at 1, lack one, or have a number that no table could hold."""
-    records: list[Found | Lost] = [Found(recorded(text), "agenttoleap", text, number, published=True) for text, number in asked]
-    if last_is_lost and len(asked) > 1:
-        records[-1] = Lost(*asked[-1], "gone")
+    records = [Found(recorded(text), "agenttoleap", text, number, published=True) for text, number in asked]
     plan = planned(records, None)
     stored = list(rewritten(records, plan))
     made = Counter(one.question.text for one in stored)
-    assert 1 + max(plan.numbers) == max(made.values())
     for text, count in made.items():
         numbers = sorted((one.seeds.attempt, one.meta[NUMBER]) for one in stored if one.question.text == text)
         assert [attempt for attempt, _ in numbers] == list(range(count))
         assert [number for _, number in numbers] == sorted(number for of, number in asked if of == text)
-    assert set(plan.published) == {one.id for one in stored if one.detail != "gone"}
+    assert set(plan.published) == {one.id for one in stored}
 
 
 def case(verdict: object, correct: object) -> dict[str, object]:

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 from sanderling.core.errors import UserError
 from sanderling.core.plugins import is_outside
-from sanderling.core.record import Trajectory
+from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
 from sanderling.data.importing import Import, find_places
 from sanderling.data.layouts import REPEATED, layout_named
-from sanderling.evaluate.peers.records import Found, Lost
+from sanderling.evaluate.peers.records import Found
 
 
 @dataclass
@@ -29,11 +29,11 @@ class Records:
     """Others' records, one after the other. Iterating again reads them again, in the same order."""
 
     files: list[Path]
-    read: Callable[[], Iterator[Found | Lost]]
+    read: Callable[[], Iterator[Found]]
     left: Counter[str] = field(default_factory=Counter[str])
     """What was left out: ``unread`` entries and files, ``copies`` of attempts, ``parts`` of contexts."""
 
-    def __iter__(self) -> Iterator[Found | Lost]:
+    def __iter__(self) -> Iterator[Found]:
         return self.read()
 
 
@@ -61,7 +61,7 @@ def open_records(sources: Sequence[Path], layout: str = "", tasks: Iterable[str]
 def _recorded_files(sources: Sequence[Path], layout: str) -> Records:
     """The trajectories of files and folders; with ``layout`` those of another one are left out."""
 
-    def read() -> Iterator[Found | Lost]:
+    def read() -> Iterator[Found]:
         reading = Import(*sources, layout=layout if is_outside(layout) else "")
         any_read = False
         for one in reading:
@@ -136,7 +136,7 @@ def _leap_folders(sources: Sequence[Path], tasks: set[str]) -> Records:
     attempts, verdicts = _with_verdicts(placed)
     left = Counter(parts=len(folders) - len(whole), copies=len(placed) - len(attempts))
 
-    def read() -> Iterator[Found | Lost]:
+    def read() -> Iterator[Found]:
         any_read = False
         for task, group in groupby(attempts, key=lambda one: one.task):
             in_order = True
@@ -144,11 +144,11 @@ def _leap_folders(sources: Sequence[Path], tasks: set[str]) -> Records:
                 found = _read(one)
                 in_order = in_order and one.number == at and isinstance(found, Trajectory)
                 any_read = any_read or isinstance(found, Trajectory)
-                if isinstance(found, Trajectory):
-                    published = verdicts.get((task, one.number)) if in_order else None
-                    yield Found(found, "agenttoleap", task, one.number, published)
-                else:
-                    yield Lost(task, one.number, found)
+                if isinstance(found, str):
+                    asked = Question(id=task, text="")
+                    found = Trajectory(id="", question=asked, nodes=(), leaf=None, ending=Ending.CANCELLED, detail=found)
+                published = verdicts.get((task, one.number)) if in_order else None
+                yield Found(found, "agenttoleap", task, one.number, published)
         if not any_read:
             raise UserError(f"None of the {len(attempts):,} results of AgentToLeaP can be read: check the folder.")
 

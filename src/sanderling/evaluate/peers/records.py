@@ -37,25 +37,17 @@ SELECTED = {
 class Found:
     """One recorded attempt, as the import gives it."""
 
-    trajectory: Trajectory
+    trajectory: Trajectory  # without nodes where the attempt was made and has no readable record
     layout: str
-    task: str = ""
-    """The benchmark's id of the question, where the place of the record says it."""
-    number: int | None = None
-    """Of the attempt, where its place says it."""
-    published: bool | None = None
-    """The verdict of those who made it; None: none is recorded."""
-    named_set: str = ""
-    """The benchmark's name as the record has it."""
+    task: str = ""  # the benchmark's id of the question, where the place of the record says it
+    number: int | None = None  # of the attempt, where its place says it
+    published: bool | None = None  # the verdict of those who made it; None: none is recorded
+    named_set: str = ""  # the benchmark's name as the record has it
 
-
-@dataclass(frozen=True)
-class Lost:
-    """An attempt that was made and has no readable record."""
-
-    task: str
-    number: int
-    why: str
+    @property
+    def lost(self) -> bool:
+        """Whether it has no readable record."""
+        return not self.trajectory.nodes and self.trajectory.ending is Ending.CANCELLED
 
 
 class Joiner:
@@ -105,13 +97,10 @@ class Plan:
 
     questions: dict[str, Question] = field(default_factory=dict[str, Question])
     places: list[tuple[str, int | None]] = field(default_factory=list[tuple[str, int | None]])
-    """Of the records in the order of the reading, and then of those that are lost: question and recorded number."""
+    """Question and recorded number of each record, in the order of the reading."""
     numbers: list[int] = field(default_factory=list[int])
     """The attempt that each of these becomes."""
-    lost: list[str] = field(default_factory=list[str])
-    """Why those at the end of ``places`` have no record."""
-    unplaced: int = 0
-    """Attempts without a record of whose question nothing is known."""
+    lost: int = 0
     published: dict[str, bool] = field(default_factory=dict[str, bool])
     """By the id that the record gets."""
     joined: Counter[str] = field(default_factory=Counter[str])
@@ -121,34 +110,20 @@ class Plan:
     """A record says of its question that it is not to be published."""
 
 
-def planned(records: Iterable[Found | Lost], joiner: Joiner | None) -> Plan:
+def planned(records: Iterable[Found], joiner: Joiner | None) -> Plan:
     """Read all records once. ``joiner``: of the benchmark; None: the records' own questions. Raises UserError."""
     plan = Plan()
-    of_task: dict[str, Question] = {}
-    lost: list[Lost] = []
     published: list[bool | None] = []
     for one in records:
-        if isinstance(one, Lost):
-            lost.append(one)
-            continue
         question = _own(one, plan) if joiner is None else _joined(one, joiner, plan)
-        of_task.setdefault(one.task, question)
         plan.places.append((question.id, one.number))
+        plan.lost += one.lost
         published.append(one.published)
         plan.layouts[one.layout] = None
         plan.private |= one.trajectory.question.meta.get("private") is True
-    of_task = (dict(joiner.by_task) if joiner else {}) | of_task
-    for one in lost:
-        known = of_task.get(one.task)
-        if known is None:
-            plan.unplaced += 1
-            continue
-        plan.questions.setdefault(known.id, known)
-        plan.places.append((known.id, one.number))
-        plan.lost.append(one.why)
     plan.numbers = _numbered(plan.places)
-    ids = [f"{question}-{number}" for (question, _), number in zip(plan.places, plan.numbers, strict=True)]
-    plan.published = {id: right for id, right in zip(ids, published, strict=False) if right is not None}
+    ids = (f"{question}-{number}" for (question, _), number in zip(plan.places, plan.numbers, strict=True))
+    plan.published = {id: right for id, right in zip(ids, published, strict=True) if right is not None}
     return plan
 
 
@@ -157,9 +132,9 @@ def _joined(one: Found, joiner: Joiner, plan: Plan) -> Question:
     asked = one.trajectory.question
     found, how = joiner.find(asked.text, one.task)
     if found is not None:
-        plan.joined[how] += 1
+        plan.joined[how] += not one.lost
         return plan.questions.setdefault(found.id, found)
-    plan.unmatched[how] += 1
+    plan.unmatched[how] += not one.lost
     id = f"{UNMATCHED}/{one.task or asked.id}"
     return plan.questions.setdefault(id, asked.model_copy(update={"id": id, "answers": (), "meta": {UNMATCHED: how}}))
 
@@ -172,43 +147,35 @@ def _own(one: Found, plan: Plan) -> Question:
     while (held := plan.questions.get(id)) and not one.task and (held.text, held.answers) != (asked.text, asked.answers):
         number += 1
         id = f"{name}~{number}"
-    meta = {**asked.meta, **({"set": one.named_set} if one.named_set else {})}
-    return plan.questions.setdefault(id, asked.model_copy(update={"id": id, "meta": meta}))
+    if held is None or not held.text:
+        meta = {**asked.meta, **({"set": one.named_set} if one.named_set else {})}
+        plan.questions[id] = asked.model_copy(update={"id": id, "meta": meta})
+    return plan.questions[id]
 
 
 def _numbered(places: list[tuple[str, int | None]]) -> list[int]:
     """Attempts of a question count from 0 on, those with a number first. Raises UserError for two of one number."""
-    of: defaultdict[str, list[tuple[int | None, int]]] = defaultdict(list)
-    for at, (question, number) in enumerate(places):
-        of[question].append((number, at))
+    of: defaultdict[str, list[int]] = defaultdict(list)
+    for at, (question, _) in enumerate(places):
+        of[question].append(at)
     found = [0] * len(places)
     for question, attempts in of.items():
-        counts = Counter(number for number, _ in attempts if number is not None)
-        if counts and counts.most_common(1)[0][1] > 1:
-            twice = counts.most_common(1)[0][0]
+        named = [number for at in attempts if (number := places[at][1]) is not None]
+        if len(set(named)) < len(named):
+            twice = next(number for number in named if named.count(number) > 1)
             raise UserError(f"Two records are attempt {twice} at {question!r}: remove one of them, or score them apart.")
-        in_order = sorted(attempts, key=lambda one: (one[0] is None, one[0] or 0, one[1]))
-        for rank, (_, at) in enumerate(in_order):
+        for rank, at in enumerate(sorted(attempts, key=lambda at: (places[at][1] is None, places[at][1] or 0, at))):
             found[at] = rank
     return found
 
 
-def rewritten(records: Iterable[Found | Lost], plan: Plan) -> Iterator[Trajectory]:
-    """The records as they are stored: those of the same reading, then those that were lost."""
-    read = (one.trajectory for one in records if isinstance(one, Found))
-    with_record = len(plan.places) - len(plan.lost)
-    for at, ((question, recorded), attempt) in enumerate(zip(plan.places, plan.numbers, strict=True)):
-        asked = plan.questions[question]
-        if at < with_record:
-            one = next(read)
-            meta = {**one.meta, "recorded_as": one.id}
-        else:
-            why = plan.lost[at - with_record]
-            one = Trajectory(id="", question=asked, nodes=(), leaf=None, ending=Ending.CANCELLED, detail=why)
-            meta = {}
+def rewritten(records: Iterable[Found], plan: Plan) -> Iterator[Trajectory]:
+    """The records of the same reading as they are stored."""
+    for one, (id, recorded), attempt in zip(records, plan.places, plan.numbers, strict=True):
+        meta = {**one.trajectory.meta, "recorded_as": one.trajectory.id}
         meta |= {} if recorded is None else {NUMBER: recorded}
-        changes = {"id": f"{question}-{attempt}", "question": asked, "seeds": Seeds(attempt=attempt), "meta": meta}
-        yield one.model_copy(update=changes)
+        changes = {"id": f"{id}-{attempt}", "question": plan.questions[id], "seeds": Seeds(attempt=attempt), "meta": meta}
+        yield one.trajectory.model_copy(update=changes)
 
 
 # What a reader of the figures has to know -----------------------------------------------------------------------------------

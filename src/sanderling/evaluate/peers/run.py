@@ -96,7 +96,6 @@ def _about(records: Records, plan: Plan, loaded: Loaded | None, *, public: bool)
     asked = {one.id for one in loaded.questions} if loaded else set[str]()
     # One that is not the benchmark's is counted apart.
     answered = {id for id, one in plan.questions.items() if any(map(str.strip, one.answers)) or UNMATCHED in one.meta}
-    read = [question for question, _ in plan.places[: len(plan.places) - len(plan.lost)]]
     questions = list(plan.questions.values())
     return About(
         kind=Kind.PEERS,
@@ -113,14 +112,14 @@ def _about(records: Records, plan: Plan, loaded: Loaded | None, *, public: bool)
         peers=PeerFacts(
             sources_sha256=sha256_of(records.files),
             layouts=tuple(plan.layouts),
-            records=len(read),
-            lost=len(plan.lost),
-            unread=records.left["unread"] + plan.unplaced,
+            records=len(plan.places) - plan.lost,
+            lost=plan.lost,
+            unread=records.left["unread"],
             copies=records.left["copies"],
             parts=records.left["parts"],
             benchmark_questions=len(loaded.questions) if loaded else None,
             without_record=len(asked - plan.questions.keys()),
-            without_answer=sum(question not in answered for question in read),
+            without_answer=sum(question not in answered for question, _ in plan.places),
             joined=dict(plan.joined),
             unmatched=dict(plan.unmatched),
             published=len(plan.published),
