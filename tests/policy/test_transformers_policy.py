@@ -220,3 +220,14 @@ async def test_weights_that_are_no_numbers_are_told_in_one_sentence(sampling: Sa
     policy = TransformersPolicy(model, tokenizer)
     with pytest.raises(UserError, match=r"no numbers .* lower learning rate"):
         await policy.open(key()).generate(ids(5, 6, 7), sampling, key())
+
+
+async def test_a_listener_that_raises_fails_its_own_session_only(policy):
+    def shout(text: str) -> None:
+        raise ZeroDivisionError
+
+    session = policy.open(key())
+    bad = session.generate(ids(*prompt(1, 10)), Sampling(max_tokens=30), key(), shout)
+    good = policy.open(key(attempt=1)).generate(ids(*prompt(2, 10)), GREEDY, key(attempt=1))
+    failed, done = await asyncio.gather(bad, good, return_exceptions=True)
+    assert isinstance(failed, ZeroDivisionError) and len(said(done)) > 0 and session.mark() == 0

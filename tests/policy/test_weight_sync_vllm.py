@@ -155,3 +155,12 @@ async def test_an_aborted_turn_is_an_outage_and_never_an_answer():
         _, policy, _ = connect(server)
         with pytest.raises(PolicyOutageError, match="gave up"):
             await speak(policy, 0)
+
+
+async def test_refused_it_goes_on_with_the_weights_it_had():
+    with serve(PAUSED, plain({"error": {"message": "no such file"}}, 400), RESUMED) as server:
+        sync, policy, _ = connect(server)
+        with pytest.raises(UserError, match=r"no such file.*VLLM_SERVER_DEV_MODE"):
+            await sync.publish({}, 1)
+        assert policy.version == 0
+    assert paths(server)[-1] == "/resume"

@@ -75,7 +75,7 @@ class Journal:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self._run.close()  # the directory goes when nothing is left in it
 
     def episode(self, id: str, policy: Policy, clock: Clock, about: str) -> Replay:
         """Policy, clock and calls that go on with an episode where its entries end; ``about``: what else turns depend on."""
@@ -91,9 +91,6 @@ class Journal:
     def forget(self, record: Ended) -> None:
         """Drop the entries of an episode that will not go on, however it ended."""
         self._run.table(EPISODES).remove(record.id, whole=f"episode {record.id}")
-
-    def close(self) -> None:
-        self._run.close()  # the directory goes when nothing is left in it
 
 
 class _Journaled(WrappedPolicy, Replay):

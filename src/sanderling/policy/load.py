@@ -16,19 +16,24 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
+from pydantic import Field
+
 from sanderling.core.chat import load_tokenizer
+from sanderling.core.config import Frozen, check_config
 from sanderling.core.errors import UserError, need
 from sanderling.core.plugins import is_outside, load_outside
 from sanderling.policy.contract import Policy, Reply, ScriptedPolicy
 from sanderling.policy.endpoint import ChatEndpointPolicy, CompletionEndpointPolicy, HttpClient
 
-_OPTIONS = ("key_env", "context", "tokenizer", "timeout", "retries")
-_NUMBERS = {
-    "context": ("context_length", 1, "a number of tokens", 32768),
-    "timeout": ("timeout_s", 1, "a number of seconds", 120),
-    "retries": ("retries", 0, "a number of further attempts", 2),
-}
-"""Of options: the keyword, the least that it may be, what it is, and an example."""
+
+class _Options(Frozen):
+    """Of an endpoint's address."""
+
+    key_env: str = ""
+    context: int | None = Field(default=None, ge=1)
+    tokenizer: Path | None = None
+    timeout: int = Field(default=600, ge=1)
+    retries: int = Field(default=5, ge=0)
 
 
 def is_endpoint(spec: str) -> bool:
@@ -87,7 +92,7 @@ def place_of(spec: str) -> str:
         return spec
     if not is_endpoint(spec):
         return f"{Path(spec).resolve()} as of {hashlib.sha256(weights_of(spec).encode()).hexdigest()[:12]}"
-    parts = _split(spec)
+    parts, _ = _split(spec)
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     port = "" if parts.port in (None, {"http": 80, "https": 443}[parts.scheme]) else f":{parts.port}"
     return f"{parts.scheme}://{host}{port}{parts.path.rstrip('/')}"
@@ -101,8 +106,8 @@ async def close_policy(policy: Policy) -> None:
 
 async def models_at(spec: str) -> dict[str, int | None]:
     """What a server says it serves, by name, with the longest context where it tells. Raises UserError, PolicyOutageError."""
-    parts = _split(spec)
-    async with aclosing(_client(parts, dict(parse_qsl(parts.query)), retries=0, timeout_s=10.0)) as server:
+    parts, options = _split(spec)
+    async with aclosing(_client(parts, options.model_copy(update={"retries": 0, "timeout": 10}))) as server:
         try:
             told = (await server.json("models")).get("data")
         except UserError:  # a server of models need not list them
@@ -112,45 +117,34 @@ async def models_at(spec: str) -> dict[str, int | None]:
     return {name: room if isinstance(room, int) else None for name, room in rooms.items()}
 
 
-def _split(spec: str) -> SplitResult:
-    """The parts of an endpoint's address; its port is a number that there is."""
+def _split(spec: str) -> tuple[SplitResult, _Options]:
+    """The parts of an endpoint's address, whose port is a number that there is; and its options."""
     try:
         parts = urlsplit(spec)
-        if parts.port != 0 and not any(char.isspace() for char in parts.netloc):
-            return parts
-        reason = "a blank or port 0"
+        if parts.port == 0 or any(char.isspace() for char in parts.netloc):
+            raise ValueError("a blank or port 0")
     except ValueError as error:  # brackets that nothing closes, a port that is no number or too large
-        reason = str(error)
-    raise UserError(f"{spec!r} has no usable host and port ({reason}): write http://host:port/v1#model.")
+        raise UserError(f"{spec!r} has no usable host and port ({error}): write http://host:port/v1#model.") from error
+    return parts, check_config(_Options, dict(parse_qsl(parts.query)), f"{spec!r}")
 
 
 def _endpoint(spec: str) -> Policy:
-    parts = _split(spec)
+    parts, options = _split(spec)
     if not parts.hostname or not parts.fragment:
         raise UserError(f"{spec!r} lacks the host or the model's name: write http://host:port/v1#model.")
-    options = dict(parse_qsl(parts.query))
-    numbers: dict[str, int] = {}
-    for option, text in options.items():
-        if option not in _OPTIONS:
-            raise UserError(f"Unknown option {option!r} in {spec!r}: an endpoint takes {', '.join(_OPTIONS)}.")
-        if option in _NUMBERS:
-            keyword, least, what, example = _NUMBERS[option]
-            if not (text.isascii() and text.isdecimal() and int(text) >= least):
-                raise UserError(f"{option}={text!r} is not {what}: write for example {option}={example}.")
-            numbers[keyword] = int(text)
-    length = numbers.pop("context_length", None)
-    client = _client(parts, options, **numbers)
-    if "tokenizer" not in options:
-        return ChatEndpointPolicy(client, parts.fragment, context_length=length)
-    tokenizer = load_tokenizer(Path(options["tokenizer"]))
-    return CompletionEndpointPolicy(client, parts.fragment, tokenizer, context_length=length)
+    client = _client(parts, options)
+    if options.tokenizer is None:
+        return ChatEndpointPolicy(client, parts.fragment, context_length=options.context)
+    tokenizer = load_tokenizer(options.tokenizer)
+    return CompletionEndpointPolicy(client, parts.fragment, tokenizer, context_length=options.context)
 
 
-def _client(parts: SplitResult, options: dict[str, str], **how: Any) -> HttpClient:
-    variable = options.get("key_env", "OPENAI_API_KEY")
-    if "key_env" in options and variable not in os.environ:
-        raise UserError(f"The environment variable {variable} named by key_env is not set: export the API key under that name.")
+def _client(parts: SplitResult, options: _Options) -> HttpClient:
+    variable = options.key_env or "OPENAI_API_KEY"
     key = os.environ.get(variable)
+    if options.key_env and key is None:
+        raise UserError(f"The environment variable {variable} named by key_env is not set: export the API key under that name.")
     if key is not None and not (key.isascii() and key.isprintable()):
         raise UserError(f"The API key in {variable} holds characters that no key has: export it again.")
-    return HttpClient(f"{parts.scheme}://{parts.netloc}{parts.path}", key, **how)
+    url = f"{parts.scheme}://{parts.netloc}{parts.path}"
+    return HttpClient(url, key, retries=options.retries, timeout_s=options.timeout)

@@ -14,8 +14,6 @@ from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from pydantic import ValidationError
-
 from sanderling.core.asking import AskingOutageError, AskingRefusedError, Reply, Usage
 from sanderling.core.chat import conversation_ids
 from sanderling.core.config import Frozen
@@ -59,14 +57,10 @@ class ReplyCache:
         """The reply that was sampled so, if it is known. ``settings``: temperature, lengths, which of several samples."""
         key = _key(model, messages, settings)
         text = self._replies.blob(key)
-        try:
-            return None if text is None else Kept(reply=text.decode(), **self._replies.get(key))
-        except ValidationError:  # of another version, which knows more of a reply
-            return None
+        return None if text is None else Kept(reply=text.decode(), **self._replies.get(key))
 
-    def put(self, model: str, messages: Sequence[Message], kept: Kept | str, *settings: float) -> None:
+    def put(self, model: str, messages: Sequence[Message], kept: Kept, *settings: float) -> None:
         """Keep a reply. Raises UserError when the disk does not take it."""
-        kept = Kept(reply=kept) if isinstance(kept, str) else kept
         record, text = kept.model_dump(exclude={"reply"}), kept.reply.encode(errors="replace")
         self._replies.put(_key(model, messages, settings), record, blob=text, durable=False)
 
