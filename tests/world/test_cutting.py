@@ -7,12 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.core.types import ToolStatus
-from sanderling.world.addresses import asked_part, canonical_url, part_address
+from sanderling.world.addresses import part_address
 from sanderling.world.contract import Page, answered
 from sanderling.world.cutting import Prices, affordable, find_links, split_page
 from sanderling.world.faults.profiles import PROFILES, FaultProfile, PageNoise
 from sanderling.world.faults.world import FaultyWorld, Made, made_url
-from sanderling.world.links import without_links
 from sanderling.world.local import LocalWorld
 from sanderling.world.passages import extract
 from sanderling.world.text import word_count
@@ -29,14 +28,6 @@ def paragraph(number: int) -> str:
 
 LONG = "# Long\n\n" + "\n\n".join((f"## Section {n}\n\n" if n % 5 == 0 else "") + paragraph(n) for n in range(60))
 WORLD = LocalWorld.in_memory([Page(url=URL, title="Long", text=LONG)], name="t")
-
-
-def test_parts_end_between_paragraphs_and_headings_go_with_theirs() -> None:
-    parts = split_page(LONG, 100)
-    assert len(parts) > 10 and "".join(parts) == LONG
-    for part in parts:
-        assert part.strip().startswith(("#", "Paragraph")) and part.strip().endswith("to be sure.")
-        assert not part.strip().splitlines()[-1].startswith("#")
 
 
 def test_what_is_longer_than_the_budget_is_cut_between_sentences_then_words() -> None:
@@ -113,26 +104,7 @@ def test_what_is_too_dear_loses_its_address() -> None:
     assert affordable(cheap, 50) is cheap
 
 
-BITS = [
-    "word",
-    "[",
-    "]",
-    "(",
-    ")",
-    "](",
-    "![",
-    "https://w.example/a_(b)",
-    "\\",
-    "\n",
-    "\n\n",
-    "# H\n",
-    " ",
-    '"t"',
-    "<",
-    ">",
-    "東",
-    ".",
-]
+BITS = ["word", *"[]()<>.東 \\\n", "](", "![", "https://w.example/a_(b)", "\n\n", "# H\n", '"t"']
 NOISE = st.lists(st.sampled_from(BITS), max_size=60).map("".join)
 
 
@@ -148,61 +120,21 @@ def test_links_are_in_order_apart_and_have_a_price(text: str) -> None:
         assert not re.search(r"\n\s*\n", text[link.start : link.end])
 
 
-@pytest.mark.parametrize(
-    "bit", ["[", "](", "[](", "[a](b", "https://", "\n", "[[a](b)", "\\", "![", "[a](((", "(((", "[a]( ", "[\n"]
-)
-def test_noise_takes_time_in_line_with_its_length(bit: str) -> None:
-    """Not a matter of seconds: a search that goes back and forth over this would take hours."""
-    noise = bit * (400_000 // len(bit))
-    assert all(0 <= link.start < link.end <= len(noise) for link in Prices(noise).links)
-
-
 MANY = 100_000
 BEGIN = "The first paragraph. " * 40 + "\n\n"
-
-
-def nothing(key: str) -> bool:
-    return False
 
 
 @pytest.mark.parametrize(
     "body",
     [
         "a|b\n" + " " * MANY + "x|\nc|d\n",
-        "a | b\n" + "-" + " " * MANY + "x|\nc | d\n",
-        "".join("a | b\n" if number % 2 else "a | b | c\n" for number in range(MANY // 2)),
-        "# " + "head " * 20_000 + "\n\n" + "b\n\n" * 20_000,
         "head | " * 20_000 + "\n|-|\n" + "a | b\n" * 20_000,
-        "[](a) " * 20_000 + "\n".join("word " * 70 for _ in range(2_000)),
         "[ http://b.example " * 20_000 + "a" + "](c)" * 20_000,
     ],
-    ids=["rule", "rule's end", "uneven cells", "long heading", "long head", "links and long lines", "nested links"],
+    ids=["rule", "long head", "nested links"],
 )
 def test_extracts_and_parts_of_hostile_pages(body: str) -> None:
     found = extract(BEGIN + body, "paragraph", 100)
     assert found.text.startswith("The first paragraph.") and found.parts > 1
     parts = split_page((BEGIN + body).strip(), 100)
     assert len(parts) > 1 and parts[0].startswith("The first paragraph.")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[a](" + " " * MANY + "x",
-        "[\n" * MANY + "http://b.example",
-        "[a](b 'c" * MANY,
-        "http://b.example/(" * MANY,
-        "![" * MANY + "](b)",
-        "a" + " " * MANY + "b/",
-    ],
-    ids=["blanks", "labels", "titles", "brackets", "images", "attributes"],
-)
-def test_masks_over_hostile_texts(text: str) -> None:
-    assert without_links(text, "https://a.example/", nothing) == text
-
-
-def test_hostile_addresses() -> None:
-    assert canonical_url("https://a.example" + ".:" * MANY + "x/") == "https://a.example" + ".:" * MANY + "x"
-    assert canonical_url("https://a.example" + ".:" * MANY + "/b") == "https://a.example/b"
-    assert asked_part("https://a.example/#" + "page=1&" * MANY + "#") == 0
-    assert asked_part("https://a.example/#" + "page=1&" * MANY + "page=3") == 3

@@ -190,11 +190,7 @@ NAMES = PROFILE.tools
 PARAGRAPH = st.text(min_size=1, max_size=20).map(lambda text: text.strip("\n") or "x")
 
 
-@given(
-    st.floats(0, 1, exclude_max=True),
-    st.floats(0, 1, exclude_max=True),
-    st.lists(PARAGRAPH, max_size=4).map("\n\n".join),
-)
+@given(st.floats(0, 1, exclude_max=True), st.floats(0, 1, exclude_max=True), st.lists(PARAGRAPH, max_size=4).map("\n\n".join))
 def test_an_order_is_a_paragraph_and_changes_no_other(u: float, code: float, text: str) -> None:
     instruction = order(u, code)
     paragraphs = with_order(text, instruction, u).split("\n\n")

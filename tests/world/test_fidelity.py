@@ -22,15 +22,7 @@ from sanderling.world.fidelity import (
     recorded_calls,
 )
 from sanderling.world.local import LocalWorld
-from sanderling.world.recorded import (
-    Unit,
-    built_from,
-    pages_from_trajectories,
-    place_of,
-    read_built_from,
-    sides,
-    split,
-)
+from sanderling.world.recorded import Unit, built_from, pages_from_trajectories, place_of, read_built_from, sides, split
 
 WORLD = LocalWorld.in_memory(
     [

@@ -12,9 +12,9 @@ from sanderling.core.errors import UserError
 from sanderling.core.types import ToolStatus
 from sanderling.world.addresses import canonical_url
 from sanderling.world.blocked import Blocklist
-from sanderling.world.contract import Occasion, Page, VisitReply, World, answered, missing
+from sanderling.world.contract import Occasion, Page, World, answered
 from sanderling.world.disk.duplicates import THRESHOLD, file_name, load_groups, near_duplicates, save_groups, signature
-from sanderling.world.filters import Filter, MaskedWorld, filtered, read_blocklist
+from sanderling.world.filters import MaskedWorld, filtered, read_blocklist
 from sanderling.world.links import without_links
 from sanderling.world.local import LocalWorld
 
@@ -55,18 +55,6 @@ def test_a_mask_reaches_near_duplicates_and_links(mask: str) -> None:
     assert not any(name in hit.snippet for hit in found.hits for name in ("mirror.example", "Orlo_("))
 
 
-def test_a_filter_hands_on_what_it_does_not_override() -> None:
-    class Shut(Filter):
-        async def visit(self, url: str, goal: str = "", **options: object) -> VisitReply:
-            return missing(url)
-
-    plain = LocalWorld.in_memory(PAGES, name="w")
-    shut = Shut(plain, "shut")
-    assert answered(shut.search("poet")) == answered(plain.search("poet")) and answered(shut.search("poet")).hits
-    assert answered(shut.visit(ORLO)).status is ToolStatus.NOT_FOUND
-    assert answered(Filter(plain, "open").visit(ORLO)) == answered(plain.visit(ORLO))
-
-
 def test_blocked_sites_do_not_exist() -> None:
     blocked = world(blocked="# leaks\nleaks.example  # and below\n")
     assert "https://leaks.example/quiz" not in {
@@ -76,27 +64,6 @@ def test_blocked_sites_do_not_exist() -> None:
     assert answered(blocked.visit("http://www.leaks.example/quiz")).status is ToolStatus.NOT_FOUND
     assert "leaks.example" not in answered(blocked.visit("https://w.example/Poets")).text
     assert answered(world(blocked="w.example\nleaks.example\nmirror.example").search("Orlo")).status is ToolStatus.EMPTY
-
-
-@pytest.mark.parametrize(
-    ("address", "blocked"),
-    [
-        ("https://leaks.example", True),
-        ("https://a.b.leaks.example:8443/x", True),
-        ("https://user@leaks.example/x", True),
-        ("https://noleaks.example/x", False),
-        ("https://leaks.example.org/x", False),
-        ("https://hub.example/data/quiz", True),
-        ("http://hub.example/data/quiz/2?x#y", True),
-        ("https://hub.example/data/quiz?x", True),
-        ("https://hub.example/data/quizzes", False),
-        ("https://hub.example/data", False),
-    ],
-)
-def test_what_a_blocklist_blocks(address: str, blocked: bool) -> None:
-    rules = Blocklist.parse("leaks.example\n\n  https://hub.example/data/quiz/  # answers\n#comment\n")
-    assert rules.blocks(canonical_url(address)) is blocked
-    assert not Blocklist.parse("# nothing\n\n")
 
 
 @given(st.text(alphabet=st.sampled_from("[]()<>!:/. \nahtpsw"), max_size=80))
@@ -113,42 +80,19 @@ HIDDEN = frozenset(
 @pytest.mark.parametrize(
     ("text", "left"),
     [
-        ("[[1]](/wiki/Hid)", "[1]"),
-        ("[a [b] c](/wiki/Hid 't')", "a [b] c"),
         ("[![face](x.png)](/wiki/Hid)", "face"),
-        ("[![face](/wiki/Hid)](/wiki/Seen)", "face"),
         ("[see\n\tit](\n/wiki/Hid)", "see\n\tit"),
         (r"[x\]](/wiki/Hid)", r"x\]"),
-        ("[x](h.example/wiki/Hid)", "x"),
-        ("[x](https://h.example/a_(b_(c)))", "x"),
         ("at https://h.example/a_(b_(c)), then", "at , then"),
         ("at h.example/wiki/Hid and //h.example/wiki/Hid", "at  and "),
-        ("at https://h.example/wiki/Hid，然后", "at ，然后"),
         ("https://zh.example/维基/外星人。", "。"),
-        ("https://h.example/wiki/Hid|x `https://h.example/wiki/Hid`", "|x ``"),
         ("https://archive.example/2020/https://h.example/wiki/Hid.", ""),
         ('<a class="r" href="/wiki/Hid">x</a> <a href=Hid>y</a>', '<a class="r">x</a> <a>y</a>'),
-        ("https://h.example/wiki/Hidden h.example/wiki [x](/wiki/Seen)", None),
-        ("joe@h.example/wiki/Hid 1/2 a.b/c [x]", None),
+        ("https://h.example/wiki/Hidden joe@h.example/wiki/Hid [x](/wiki/Seen)", None),
     ],
 )
 def test_a_hidden_address_is_found_however_it_is_written(text: str, left: str | None) -> None:
     assert without_links(text, "https://h.example/wiki/Other", HIDDEN.__contains__) == (text if left is None else left)
-
-
-@pytest.mark.parametrize("piece", ["[", "](", "a.", "//a.b/", "(((", "http://a/", "维", "href=", "[x](/wiki/Hid", "。"])
-def test_looking_for_addresses_takes_time_with_length_alone(piece: str) -> None:
-    """A quadratic search would take minutes here."""
-    text = piece * 20_000
-    left = without_links(text, "https://h.example/wiki/Other", HIDDEN.__contains__)
-    assert left == text  # none of it is an address that is hidden
-
-
-@pytest.mark.parametrize("line", ["leaks", "leaks.example and others", "https://", "a.*.example", "/quiz"])
-def test_a_line_of_a_blocklist_that_would_block_nothing_is_refused(line: str, tmp_path) -> None:
-    (tmp_path / "blocklist.txt").write_text(f"good.example\n{line}\n")
-    with pytest.raises(UserError, match="Line 2 of the blocklist"):
-        read_blocklist(tmp_path / "blocklist.txt")
 
 
 def changed(text: str, share: float, rng: random.Random) -> str:
@@ -198,7 +142,7 @@ def test_a_worlds_directory_says_what_is_masked(tmp_path) -> None:
         masked_world()
     save_groups(tmp_path, local.fingerprint, [])
     assert masked_world().fingerprint == local.fingerprint
-    save_groups(tmp_path, local.fingerprint, groups_of(local.all_pages(), 0.7), 0.7)
+    save_groups(tmp_path, local.fingerprint, groups_of(local.all_pages(), 0.7))
     (tmp_path / "blocklist.txt").write_text("leaks.example\n")
     opened = masked_world()
     assert opened.fingerprint != local.fingerprint and opened.name == "poets" and opened.page_count == 4

@@ -185,11 +185,9 @@ async def test_what_is_not_there_is_one_sentence_or_an_outage(pushed: Pushed, tm
     pointer.write_text("{}")
     with pytest.raises(UserError, match="damaged"):
         MilvusWorld(tmp_path)
-    gone = push_world(
-        pushed.source, pushed.local, pushed.uri, tmp_path / "gone", collection="gone", vector_index=VectorIndex.FLAT
-    )
+    gone = push_world(pushed.source, pushed.local, str(tmp_path / "own.db"), tmp_path / "gone", vector_index=VectorIndex.FLAT)
     there = MilvusWorld(tmp_path / "gone")
-    Milvus(pushed.uri, "x").call("drop_collection", gone.collection)
+    Milvus(gone.uri, "x").call("drop_collection", gone.collection)
     profile = get_profile("tiny")
     with pytest.raises(ToolOutageError, match="refused a call"):
         await world_tools(there, profile)[profile.tools.search]({profile.tools.search_query: ["festival"]}, ToolContext())

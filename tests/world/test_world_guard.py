@@ -129,11 +129,9 @@ def test_leaks_are_dropped_and_the_others_keep_their_order(world: GuardedWorld, 
         h for h in plain.hits if h.url not in hidden
     )
     told = {line.url: line.kind for line in lines}
-    assert told == {
-        LEAK: GuardKind.VERBATIM,
-        LONG_LEAK: GuardKind.VERBATIM,
-        "https://copy.example/set": GuardKind.CANARY,
-    } | {url: GuardKind.REPORTED for url in told if url == "https://w.example/source"}
+    assert told == {LEAK: GuardKind.VERBATIM, LONG_LEAK: GuardKind.VERBATIM, "https://copy.example/set": GuardKind.CANARY} | {
+        url: GuardKind.REPORTED for url in told if url == "https://w.example/source"
+    }
 
 
 def test_a_leak_is_missing_as_any_missing_page_is(world: GuardedWorld, lines: list[GuardLine]) -> None:

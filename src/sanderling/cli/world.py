@@ -34,15 +34,14 @@ from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import VisitReply
 from sanderling.world.dense.embedders import FORMS, open_embedder, opens_socket
 from sanderling.world.dense.vectors import DIRECTORY, DenseSettings, embed_world, read_info, settings_for
-from sanderling.world.disk.duplicates import THRESHOLD
 from sanderling.world.disk.index import SearchMode
-from sanderling.world.disk.store import WorldInfo, add_to_world, build_world, compare_pages, open_world, read_manifest
+from sanderling.world.disk.store import WorldInfo, add_to_world, build_world, open_world, read_manifest
 from sanderling.world.milvus import VectorIndex, push_world
 from sanderling.world.opening import open_as_met
 from sanderling.world.recorded import REPLAY_FILE, Unit
 from sanderling.world.sources.base import Limits, Source
 from sanderling.world.sources.gathering import Gathering
-from sanderling.world.sources.kinds import SOURCES, open_source, open_sources, remember_sources
+from sanderling.world.sources.kinds import SOURCES, open_source, open_sources
 
 _FIRST = ("build", "add", "info", "search", "visit")
 
@@ -79,7 +78,6 @@ BaseUrl = Annotated[
     str, typer.Option(help="Address that the paths of folders, ZIM files and dumps stand below; local://NAME/ by default.")
 ]
 Workers = Annotated[int, typer.Option(min=1, help="Processes that read documents. More give the same world, sooner.")]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Start over, where an interrupted command left something to go on from.")]
 WorldSeed = Annotated[int, _place("--world-seed", "Equal seeds give equal delays and faults.")]
 Search = Annotated[SearchMode, _place("--search", "Rank by words, nearness, or both fused; the last two want `world embed`.")]
 
@@ -99,20 +97,16 @@ def build_from(
     base_url: BaseUrl = "",
     name: Name = "",
     workers: Workers = 1,
-    fresh: Fresh = False,
     sets: Set = None,
 ) -> None:
     """Build a world from files: folders, archives, dumps, or several of these together.
 
-    Stopped or killed, the same command goes on. Settings: document_bytes, depth, pdf_pages, extractor (trafilatura: slower,
+    Stopped or killed, the same command goes on. Settings: document_bytes, depth, extractor (trafilatura: slower,
     better on news).
     """
     opened, source = _opened(sources, base_url, sets)
-    remember, name = partial(remember_sources, sources=opened), name or opened[0].name
     with _progress() as progress:
-        info = build_world(
-            out, Gathering(opened, workers), name=name, source=source, progress=progress, fresh=fresh, finish=remember
-        )
+        info = build_world(out, Gathering(opened, workers), name=name or opened[0].name, source=source, progress=progress)
     _report(out, info)
 
 
@@ -123,14 +117,7 @@ def _opened(sources: list[str], base_url: str, sets: list[str] | None) -> tuple[
 
 
 @app.command("add")
-def add(
-    directory: Where,
-    sources: Sources,
-    base_url: BaseUrl = "",
-    workers: Workers = 1,
-    fresh: Fresh = False,
-    sets: Set = None,
-) -> None:
+def add(directory: Where, sources: Sources, base_url: BaseUrl = "", workers: Workers = 1, sets: Set = None) -> None:
     """Add pages to a world, without building it again.
 
     Whoever reads the world meanwhile goes on reading it as it was. Stopped or killed, the same command goes on.
@@ -138,8 +125,7 @@ def add(
     opened, source = _opened(sources, base_url, sets)
     read_manifest(directory)
     with _progress() as progress:
-        remember_sources(directory, opened)  # before the pages are there: one too many does no harm
-        info, counts = add_to_world(directory, Gathering(opened, workers), source=source, progress=progress, fresh=fresh)
+        info, counts = add_to_world(directory, Gathering(opened, workers), source=source, progress=progress)
     _report(directory, info)
     show(f"{counts.kept:,} pages are new.")
 
@@ -196,17 +182,6 @@ def build_recorded(
     _report(out, info)
 
 
-@app.command("duplicates")
-def duplicates(
-    directory: Where,
-    threshold: Annotated[float, typer.Option(min=0.5, max=1.0, help="Share of word sequences in common.")] = THRESHOLD,
-) -> None:
-    """Find a world's near-duplicate pages, so that masking one masks them all."""
-    info = read_manifest(directory)
-    groups, path = compare_pages(directory, info, threshold)
-    show(f"{sum(map(len, groups)):,} of {info.page_count:,} pages are near-duplicates, in {len(groups):,} groups: {path}")
-
-
 @app.command("embed")
 def embed(
     directory: Where,
@@ -243,14 +218,13 @@ def push(
         str, typer.Option(metavar="URI", help="http://host:19530 (token in MILVUS_TOKEN), or a milvus-lite file.")
     ],
     out: Annotated[Path, typer.Option("--out", help="Directory that will stand for the pushed world.")],
-    collection: Annotated[str, typer.Option(help="How its name on the server begins; the world's fingerprint follows.")] = "",
     vectors: Annotated[VectorIndex, typer.Option(help="How passages are searched, if embedded.")] = VectorIndex.HNSW,
 ) -> None:
     """Push a world to Milvus; --out then stands for it in every command. Killed, the same command goes on."""
     world, dense = open_world(directory), read_info(directory / DIRECTORY)
     with _progress() as progress:
         told = partial(progress, "pages, passages", total=world.page_count + (dense.rows if dense else 0))
-        done = push_world(directory, world, milvus, out, collection=collection, vector_index=vectors, progress=told)
+        done = push_world(directory, world, milvus, out, vector_index=vectors, progress=told)
     show(f"{done.pages:,} pages and {done.passages:,} passages are on {milvus}; {out} stands for them.")
 
 
@@ -371,11 +345,7 @@ def fidelity(
 
 
 @app.command("agents")
-def agents(
-    local: Results,
-    live: Results,
-    seed: Annotated[int, typer.Option("--seed", help="Of the intervals.")] = 0,
-) -> None:
+def agents(local: Results, live: Results, seed: Annotated[int, typer.Option("--seed", help="Of the intervals.")] = 0) -> None:
     """Compare agents in a world (--local) with the same agents elsewhere (--live): whether both rank them alike."""
     from sanderling.evaluate.fidelity.agents import compare_agents, results_by_agent
 

@@ -38,10 +38,7 @@ _PARTS = re.compile(r"(?:[a-z][a-z0-9+.\-]*:)?/*([^/?\\]*)([^?]*)(.*)", re.IGNOR
 
 @dataclass(frozen=True)
 class Blocklist:
-    r"""Sites that no question may see, such as those that repeat a benchmark's questions with their answers.
-
-    Example: ``Blocklist.parse("leaks.example\nhttps://hub.example/datasets/quiz  # the answers\n*/datasets/quiz")``
-    """
+    """Sites that no question may see, such as those that repeat a benchmark's questions with their answers."""
 
     hosts: frozenset[str] = frozenset()
     prefixes: tuple[str, ...] = ()  # canonical URLs
@@ -49,10 +46,7 @@ class Blocklist:
 
     @classmethod
     def parse(cls, text: str) -> "Blocklist":
-        """One host, URL or ``*/path`` a line; ``#`` after a blank or at the start of a line begins a comment.
-
-        ``*.`` before a host says nothing more. Raises UserError for a line that is none of them: it would block nothing.
-        """
+        """One host, URL or ``*/path`` a line; ``#`` begins a comment. Raises UserError for a line that would block nothing."""
         hosts: list[str] = []
         prefixes: list[str] = []
         paths: list[str] = []
@@ -111,10 +105,7 @@ class Blocklist:
 
 @lru_cache(maxsize=32_768)
 def spots(url: str) -> tuple[tuple[str, str], ...]:
-    """Hosts and paths (with their queries) that an address leads to: its own, its twins', and of those that it carries.
-
-    Example: ``spots("https://r.jina.ai/https://WWW.hub.example/A//b")[-1] == ("hub.example", "/a/b")``
-    """
+    """Hosts and paths (with their queries) that an address leads to: its own, its twins', and of those that it carries."""
     found: dict[tuple[str, str], None] = {}
     seen: dict[str, None] = {}
     layer = [_SHOWN_BY.sub("", url.strip()[:_LONGEST])]

@@ -110,10 +110,7 @@ class World(ABC):
     async def search(
         self, query: str, *, limit: int = 10, snippet_words: int = 30, occasion: Occasion = NO_OCCASION
     ) -> SearchReply:
-        """Rank pages for a query, each with a snippet of at most ``snippet_words`` words, and no wider than live ones.
-
-        Never raises for any text; an empty query has status EMPTY.
-        """
+        """Rank pages, each with a snippet of at most ``snippet_words``. Never raises for any text; an empty query is EMPTY."""
         return (await self.search_many([query], limit=limit, snippet_words=snippet_words, occasion=occasion))[0]
 
     async def search_many(
@@ -125,17 +122,14 @@ class World(ABC):
 
     @abstractmethod
     async def visit(self, url: str, goal: str = "", *, max_words: int = 2000, occasion: Occasion = NO_OCCASION) -> VisitReply:
-        """The passages of a page that serve the goal, in page order. A masked or missing page has status NOT_FOUND.
+        """The passages of a page that serve the goal, in page order; NOT_FOUND for a masked or missing page.
 
-        An address with ``#page=N`` asks for part N of the page as it stands, whatever the goal; status NOT_FOUND past the last.
+        An address with ``#page=N`` asks for part N of the page as it stands; NOT_FOUND past the last.
         """
 
 
 def answered(reply: Coroutine[Any, Any, Reply]) -> Reply:
-    """A world's answer for callers that are not coroutines themselves: computed here, without an event loop.
-
-    Example: ``answered(world.search("tidal flats")).hits``
-    """
+    """A world's answer without an event loop, for callers that are no coroutines: ``answered(world.search("flats"))``."""
     try:
         reply.send(None)
     except StopIteration as done:

@@ -205,10 +205,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def pieces(prices: Prices, start: int, end: int, most: int) -> list[Stretch]:
-    """A stretch in groups of whole sentences (lists: of lines) that cost at most ``most`` words; a dearer link stands alone.
-
-    A sentence that costs more is cut.
-    """
+    """A stretch in groups of whole sentences (lists: of lines) that cost at most ``most``; a dearer sentence is cut."""
     if prices.of(start, end) <= most:
         return [(start, end)]
     text, borders = prices.text, {start}

@@ -170,7 +170,7 @@ def filtered(
 ) -> World:
     """Any world, or the live web, in which an episode's masks hold, then what a guard and further filters hide.
 
-    ``groups``: near-duplicates by URL. ``filters``: by ``file.py:name``, each called with the world so far. Raises UserError.
+    ``filters``: by ``file.py:name``, each called with the world so far. Raises UserError.
     """
     world = MaskedWorld(world, groups, blocklist)
     if guard is not None:

@@ -99,11 +99,7 @@ class Guard:
     """
 
     def __init__(
-        self,
-        blocklist: Blocklist,
-        questions: Mapping[str, str],
-        canaries: Iterable[str],
-        write: Callable[[GuardLine], None],
+        self, blocklist: Blocklist, questions: Mapping[str, str], canaries: Iterable[str], write: Callable[[GuardLine], None]
     ) -> None:
         canaries = sorted(set(canaries))
         self.blocklist = blocklist

@@ -77,10 +77,7 @@ def web_settings(search_url: str = SEARCH_URL, reader_url: str = READER_URL, *, 
 
 
 class LiveWeb(World):
-    """Searches and pages of the live web; its connections belong to the running event loop.
-
-    Example: ``async with LiveWeb(web_settings(env=os.environ)) as web: await web.search("tidal flats")``
-    """
+    """The live web: ``async with LiveWeb(web_settings(env=os.environ)) as web: await web.search("tidal flats")``."""
 
     name = LIVE_WEB
     page_count = 0

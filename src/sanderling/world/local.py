@@ -25,8 +25,7 @@ _LIGHTEST = 0.1  # of the heaviest word's weight: what weighs less does not move
 class LocalWorld(World):
     """Pages with search and visit; on disk (`store.open_world`), in memory, or on a server (`milvus`).
 
-    ``index``: over exactly these pages; it weighs the words of snippets whoever ranks. ``ranker``: orders the pages; the index
-    by default. ``waits``: whether these ask a server. ``pages_fingerprint``: over the pages in order, whoever ranks them.
+    ``ranker``: orders the pages; the index by default. ``waits``: whether these ask a server.
     """
 
     def __init__(

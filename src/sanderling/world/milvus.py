@@ -68,9 +68,8 @@ class Pointer(Frozen):
 
 
 class Milvus:
-    """The collections of one world.
+    """The collections of one world, on ``http://host:19530`` (token in ``MILVUS_TOKEN``) or in a file of milvus-lite.
 
-    ``uri``: ``http://host:19530``, or a file for milvus-lite; the token, if any, is in the environment (``MILVUS_TOKEN``).
     Raises UserError when pymilvus is not installed, `MilvusOutageError` when the server fails.
     """
 
@@ -179,19 +178,17 @@ def push_world(
     uri: str,
     target: Path,
     *,
-    collection: str = "",
     vector_index: VectorIndex = VectorIndex.HNSW,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Pointer:
     """Push a world that was opened from ``source``, and leave a directory ``target`` that stands for it.
 
-    ``collection``: how its name on the server begins; the world's fingerprint and what made the vectors follow. Rows are stored
-    by number, in place of equal ones: killed, the same call asks how many are there and goes on. Raises UserError when a place
-    cannot be written, and `MilvusOutageError` when the server fails.
+    Collections are named by the world's fingerprint and by what made the vectors. Rows are stored by number: killed, the same
+    call asks how many are there and goes on. Raises UserError, and `MilvusOutageError` when the server fails.
     """
     if target.exists() and not (target / POINTER).is_file():
         raise UserError(f"{target} holds something else than a pushed world: choose another --out.")
-    name = f"{collection or 'sanderling'}_{world.pages_fingerprint[:16]}"
+    name = f"sanderling_{world.pages_fingerprint[:16]}"
     dense = read_info(source / DIRECTORY)
     if dense is not None and dense.world != world.pages_fingerprint:
         raise UserError(
@@ -208,7 +205,7 @@ def push_world(
     if counts != (world.page_count, dense.rows if dense else 0):
         raise UserError(
             f"Milvus holds {counts[0]:,} pages and {counts[1]:,} passages instead of {world.page_count:,} and "
-            f"{dense.rows if dense else 0:,}: push into another --collection, or drop this one first."
+            f"{dense.rows if dense else 0:,}: drop the collections {name} and {passages} first."
         )
     pointer = Pointer(
         uri=server.uri,

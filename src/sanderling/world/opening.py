@@ -22,9 +22,8 @@ def open_as_met(
 ) -> World:
     """Open a world with its near-duplicates and ``blocklist.txt``, and with a profile of faults, by name or TOML file.
 
-    ``injected``: the share of pages that hold an instruction to whoever reads them by machine, whatever the profile says.
-    ``filters``: see `filtered`. Raises UserError when the world, one of these files, its dense index or the profile cannot be
-    used.
+    ``injected``: the share of pages that hold an instruction to whoever reads them by machine. Raises UserError when any of
+    these cannot be used.
     """
     if (directory / POINTER).is_file():
         from sanderling.world.milvus import MilvusWorld

@@ -202,9 +202,8 @@ def test_encrypted():
     assert isinstance(opened, Document) and "Not printed" in opened.text
 
 
-def test_without_words_and_with_too_many_pages():
+def test_without_words():
     assert read_document(Kind.PDF, written(["", ""]), "", Limits()) is Reason.EMPTY
-    assert read_document(Kind.PDF, written(["a"] * 4), "", Limits(pdf_pages=3)) is Reason.TOO_LARGE
 
 
 def test_damage_anywhere_is_a_reason_or_a_text():

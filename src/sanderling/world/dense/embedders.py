@@ -129,9 +129,8 @@ def open_embedder(spec: str, dimension: int = 0) -> Embedder:
 class HashedEmbedder:
     """An embedder without weights, so that dense and hybrid search run, and can be tested, with no model.
 
-    Each word of a text and each run of three letters within it adds to four places with signs that a hash decides (feature
-    hashing: Weinberger et al., 2009); repeated words count by their logarithm. It knows no meaning: against the full-text index
-    it forgives spelling and endings, and ranks worse otherwise.
+    Each word and each run of three letters within it adds to four places with signs that a hash decides (feature hashing:
+    Weinberger et al., 2009); repeated words count by their logarithm. It knows no meaning.
     """
 
     def __init__(self, dimension: int = DIMENSION) -> None:
@@ -163,10 +162,7 @@ class HashedEmbedder:
 
 
 class CallableEmbedder:
-    """Somebody's own function of texts and "query" or "document", with one row of numbers for each text.
-
-    Example: ``CallableEmbedder(lambda texts, kind: model.encode(texts), "my-model")``
-    """
+    """Somebody's own function of texts and "query" or "document", with one row of numbers for each text."""
 
     def __init__(self, function: Callable[[list[str], str], ArrayLike], model: str) -> None:
         self._function = function
@@ -190,10 +186,9 @@ class CallableEmbedder:
 
 
 class EndpointEmbedder:
-    """One model of an OpenAI-compatible server (``POST /v1/embeddings``), asked in batches; may be used from many threads.
+    """One model of an OpenAI-compatible server (``POST /v1/embeddings``), asked in batches; the key is in ``OPENAI_API_KEY``.
 
-    The key, if any, is in ``OPENAI_API_KEY``. Busy or broken servers are tried again with growing pauses, and are an
-    `EmbedderOutageError` when they stay so; any other refusal is a UserError with the server's own words.
+    Busy or broken servers are tried again with growing pauses, and are an `EmbedderOutageError` when they stay so.
     """
 
     def __init__(self, base_url: str, model: str, *, dimension: int = 0, transport: httpx.BaseTransport | None = None) -> None:

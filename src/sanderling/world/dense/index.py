@@ -29,10 +29,7 @@ DEPTH = 100
 
 
 class DenseIndex(Ranker):
-    """Ranks by nearness.
-
-    ``vectors``: (rows, dimension), of unit length, as ``embedder`` made them; ``owners``: (rows,), their pages, rising.
-    """
+    """Ranks by nearness: ``vectors`` of unit length, as ``embedder`` made them, and their pages, rising."""
 
     def __init__(
         self, settings: DenseSettings, vectors: NDArray[np.floating], owners: NDArray[np.uint32], embedder: Embedder
@@ -80,10 +77,9 @@ class DenseIndex(Ranker):
 
 
 class HybridRanker(Ranker):
-    """Several rankings of the same pages as one, by reciprocal rank fusion: each list adds 1 / (60 + rank) to its pages.
+    """Several rankings as one, by reciprocal rank fusion (Cormack et al., SIGIR 2009): each adds 1 / (60 + rank) to its pages.
 
-    Cormack et al., SIGIR 2009. Equal scores are ordered by page number. The first 100 of each are fused, or as many as are
-    asked for, so a page that all rank low can be missed.
+    The first 100 of each are fused, or as many as are asked for. Equal scores are ordered by page number.
     """
 
     def __init__(self, rankers: Sequence[Ranker]) -> None:
@@ -104,10 +100,7 @@ class HybridRanker(Ranker):
 
 
 def open_for_queries(directory: Path, fingerprint: str, pages: int) -> tuple[DenseInfo, Embedder]:
-    """The manifest of a world's dense index, and the embedder of its queries.
-
-    Raises UserError when there is none, none of exactly these pages, or none of this embedder as it is now.
-    """
+    """A world's dense manifest and the embedder of its queries. Raises UserError unless both fit these pages as they are."""
     info = read_info(directory / DIRECTORY)
     if info is None:
         raise UserError(

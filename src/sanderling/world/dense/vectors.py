@@ -131,8 +131,8 @@ def embed_world(
 ) -> DenseInfo:
     """Embed what is not embedded yet of a world; one process at a time, in memory that does not grow with the world.
 
-    ``spec`` names the embedder for later searches; ``progress`` is called with the number of pages that are embedded or found
-    to be. Raises UserError when there is an index with other settings or of other pages, or when the place cannot be written.
+    ``spec`` names the embedder for later searches; ``progress`` is called with the number of pages that are embedded. Raises
+    UserError when there is an index with other settings or of other pages, or when the place cannot be written.
     """
     place = directory / DIRECTORY
     with writable(place), locked(place):

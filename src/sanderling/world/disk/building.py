@@ -42,8 +42,7 @@ class SourceAccount(BaseModel):
 class Feed:
     """A stream of pages: those that are given, read once; sources make of it one that is taken up where it was left.
 
-    ``stamp`` changes when what is read changes: an interrupted build goes on only with an equal one. Empty: it cannot be taken
-    up. ``read``: how many documents were read so far, pages or not.
+    ``stamp`` changes when what is read changes; empty: it cannot be taken up. ``read``: documents so far, pages or not.
     """
 
     stamp: str = ""
@@ -61,10 +60,6 @@ class Feed:
     def mark(self) -> str:
         """Where the stream is: after the page that `pages` gave last."""
         return ""
-
-    def total(self) -> int | None:
-        """How many documents there are, where that is known."""
-        return len(self._given) if isinstance(self._given, list | tuple) else None
 
     def accounts(self, mark: str) -> tuple[SourceAccount, ...]:
         """What became of the documents of each source, up to a mark; none where pages are given, not documents."""
@@ -88,18 +83,17 @@ def leads(link: str, find: Callable[[str], int | None], has_site: Callable[[str]
 
 
 @contextmanager
-def building_place(path: Path, stamp: str, *, fresh: bool) -> Iterator[None]:
-    """Hold a directory to build in. A build that is cut short leaves its work there, and one of the same stamp goes on with it.
+def building_place(path: Path, stamp: str, *, fresh: bool = False) -> Iterator[None]:
+    """Hold a directory to build in; a build that is cut short leaves its work there, and one of the same stamp goes on with it.
 
-    Raises UserError when another process builds there, when remains of another build lie there (``fresh`` removes them), or
-    when it cannot be written.
+    Raises UserError when another process or the remains of another build (``fresh`` removes them) are there.
     """
     with locked_place(path):
         found = _stamp(path)
         if found and found != stamp and not fresh:
             raise UserError(
                 f"{path} holds an interrupted build of other sources or settings: "
-                "run its command again to finish it, or remove that directory to start over (as --fresh does, if it is there)."
+                "run its command again to finish it, or remove that directory to start over."
             )
         if fresh or not found:
             shutil.rmtree(path, ignore_errors=True)
@@ -165,7 +159,7 @@ def _read_in(file: PageFile, feed: Feed, state: State, progress: Progress) -> No
     last = time.monotonic()
     for page in feed.pages(state.mark):
         state.take_in(page, file.add)
-        progress(Stage.READING, feed.read, feed.total())
+        progress(Stage.READING, feed.read, None)
         if time.monotonic() - last > _SECONDS:
             state.mark = feed.mark()
             file.commit(state.model_dump_json())

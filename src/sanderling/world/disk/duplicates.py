@@ -136,10 +136,10 @@ def file_name(fingerprint: str) -> str:
     return f"duplicates-{fingerprint[:12]}.json"
 
 
-def save_groups(directory: Path, fingerprint: str, groups: Sequence[Sequence[str]], threshold: float = THRESHOLD) -> Path:
+def save_groups(directory: Path, fingerprint: str, groups: Sequence[Sequence[str]]) -> Path:
     """Write a world's groups into its directory. Raises UserError when that cannot be written."""
     path = directory / file_name(fingerprint)
-    record = {"format": FORMAT_VERSION, "fingerprint": fingerprint, "threshold": threshold, "groups": groups}
+    record = {"format": FORMAT_VERSION, "fingerprint": fingerprint, "threshold": THRESHOLD, "groups": groups}
     with writable(path):
         replace_file(path, json.dumps(record, ensure_ascii=False, indent=1) + "\n")
     return path
@@ -148,7 +148,7 @@ def save_groups(directory: Path, fingerprint: str, groups: Sequence[Sequence[str
 def load_groups(directory: Path, fingerprint: str) -> list[list[str]]:
     """The groups of a world. Raises UserError when they are missing, damaged or of other pages: a mask would leak silently."""
     path = directory / file_name(fingerprint)
-    again = "run `sanderling world duplicates` on the world again."
+    again = "build the world again."
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         made_for, groups = record["fingerprint"], [[str(url) for url in group] for group in record["groups"]]

@@ -44,10 +44,7 @@ class SearchMode(StrEnum):
 
 
 class Ranker(ABC):
-    """Orders pages for queries; may be called from many threads.
-
-    ``identity``: what the order depends on beside the pages; empty for the world's own full-text index.
-    """
+    """Orders pages for queries, from any thread; ``identity``: what the order depends on beside the pages."""
 
     identity: str = ""
 

@@ -63,10 +63,7 @@ class Intake(BaseModel):
     tally: dict[str, int] = dict.fromkeys(WorldCounts.model_fields, 0)
 
     def take_in(self, page: Page, add: Callable[[Page], int | None]) -> int | None:
-        """Clean, store, count and hash a page; its number, or None where it is left out. A page without a body is binary noise.
-
-        ``add`` stores a page under the next number, and returns None when its URL is taken.
-        """
+        """Clean, store, count and hash a page; its number, or None where it is left out (``add``: its URL is taken)."""
         self.tally["read"] += 1
         url, title, text = clean(page.url).strip(), " ".join(clean(page.title).split()), clean(page.text)
         if not url or not text.strip():
@@ -112,10 +109,7 @@ _TABLES = (
 
 
 class SqlitePages:
-    """The pages of a world's parts (path and number of pages of each), from any thread; removed files stay readable.
-
-    Raises OSError when one is missing, or is no such file.
-    """
+    """The pages of a world's parts (path and number of pages of each), from any thread. Raises OSError."""
 
     def __init__(self, parts: Sequence[tuple[Path, int]]) -> None:
         self._ends = list(accumulate(count for _path, count in parts))
@@ -196,10 +190,7 @@ class MemoryPages:
 
 
 class PageFile(SqlitePages):
-    """The last part of a world while it is written, after those ``earlier``: what was committed survives a kill.
-
-    Raises UserError when the disk does not take it.
-    """
+    """The last part of a world while it is written, after those ``earlier``: what was committed survives a kill."""
 
     def __init__(self, path: Path, earlier: SqlitePages | None = None) -> None:
         super().__init__([])

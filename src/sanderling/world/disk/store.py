@@ -29,7 +29,7 @@ from sanderling.world.disk.building import (
     fill,
     ignore,
 )
-from sanderling.world.disk.duplicates import THRESHOLD, file_name, near_duplicates, save_groups
+from sanderling.world.disk.duplicates import file_name, near_duplicates, save_groups
 from sanderling.world.disk.index import is_whole, link_index, linked, sound_index
 from sanderling.world.disk.pages import SqlitePages, WorldCounts, absorb, writable
 from sanderling.world.local import LocalWorld
@@ -110,16 +110,15 @@ def build_world(
     seed: int | None = None,
     progress: Progress = ignore,
     finish: Callable[[Path], None] | None = None,
-    fresh: bool = False,
 ) -> WorldInfo:
     """Build a world in a directory that does not exist or is empty, or go on with a build of the same feed.
 
-    ``finish`` writes further files into the directory that is handed to it, before the world is in its place; ``fresh``: remove
-    what an interrupted build left. Raises UserError when something is in the way, or when no page is left to hold.
+    ``finish`` writes further files into the directory that is handed to it, before the world is in its place. Raises UserError
+    when something is in the way, or when no page is left to hold.
     """
     directory, feed = directory.absolute(), pages if isinstance(pages, Feed) else Feed(pages)
     place = directory.with_name(f".{directory.name}.building")
-    with building_place(place, feed.stamp, fresh=fresh):
+    with building_place(place, feed.stamp):
         if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
             raise UserError(f"{directory} is already there: choose another place, or remove it first.")
         with writable(directory):
@@ -149,17 +148,17 @@ def build_world(
 
 
 def add_to_world(
-    directory: Path, pages: Feed | Iterable[Page], *, source: str, progress: Progress = ignore, fresh: bool = False
+    directory: Path, pages: Feed | Iterable[Page], *, source: str, progress: Progress = ignore
 ) -> tuple[WorldInfo, WorldCounts]:
     """Add pages to a world, or go on with an addition of the same feed; its new manifest, and what became of the pages.
 
-    Pages whose address the world has are left out and counted; nothing that it holds changes. Raises UserError when there is no
-    world, another process or the remains of another addition are in the way, or the disk does not take it.
+    Pages whose address the world has are left out and counted. Raises UserError when there is no world, or something is in the
+    way.
     """
     directory, feed = directory.absolute(), pages if isinstance(pages, Feed) else Feed(pages)
     place = directory / _ADDING
     was_done = (place / f"pages-{read_manifest(directory).generation}.sqlite").exists()  # killed after its last step
-    with building_place(place, feed.stamp, fresh=fresh or was_done):
+    with building_place(place, feed.stamp, fresh=was_done):
         before = read_manifest(directory)  # another process may have added meanwhile
         earlier, index = open_pages(directory, before), place / f"index-{before.generation + 1}"
         with writable(directory):
@@ -218,14 +217,11 @@ def _extended(
     return before.model_copy(update=update), counts
 
 
-def compare_pages(directory: Path, info: WorldInfo, threshold: float = THRESHOLD) -> tuple[list[list[str]], Path]:
-    """Find a world's near-duplicates and write them down for masks to reach: the groups by URL, and the file.
-
-    Raises UserError when it cannot be written, OSError when the pages cannot be read.
-    """
+def compare_pages(directory: Path, info: WorldInfo) -> tuple[list[list[str]], Path]:
+    """Find a world's near-duplicates and write them down for masks to reach: the groups by URL, and the file."""
     pages = open_pages(directory, info)
-    groups = [[pages.get(number).url for number in group] for group in near_duplicates(pages.signatures(), threshold)]
-    return groups, save_groups(directory, info.fingerprint, groups, threshold)
+    groups = [[pages.get(number).url for number in group] for group in near_duplicates(pages.signatures())]
+    return groups, save_groups(directory, info.fingerprint, groups)
 
 
 def open_world(directory: Path) -> LocalWorld:

@@ -39,8 +39,7 @@ class Answer:
 class WarcSource(FileSource[Answer]):
     """A WARC file, plain or compressed: the HTML, text and PDF answers that it recorded with status 200.
 
-    The address is the recorded one, or its canonical one where that has other query parameters alone. A file cut in the middle
-    keeps what came before. A document is read up to the limit however far it would unpack.
+    The address is the recorded one, or its canonical one where that has other query parameters alone.
     """
 
     what = "a WARC file"
@@ -135,10 +134,7 @@ def _read_up_to(reader: "WarcReader", most: int) -> bytes:
 
 
 class ZimSource(FileSource[int]):
-    """The HTML, text and PDF entries of a ZIM file; links to redirects lead to what they redirect to.
-
-    An address is the base and the entry's path: the address that an article has on the web is not known.
-    """
+    """The HTML, text and PDF entries of a ZIM file; links to redirects lead to what they redirect to."""
 
     what = "a ZIM file"
     needs = "libzim.reader"
@@ -158,10 +154,7 @@ class ZimSource(FileSource[int]):
         return type(self), (self.path, self.base_url, self.limits)
 
     def documents(self) -> Iterator[int]:
-        return iter(range(self.total()))
-
-    def total(self) -> int:
-        return self._archive.entry_count
+        return iter(range(self._archive.entry_count))
 
     def read(self, number: int) -> Page | Skipped:
         where = f"entry {number}"

@@ -44,7 +44,6 @@ class Reason(StrEnum):
     ENCRYPTED = "encrypted"
     DAMAGED = "damaged"
     TRUNCATED = "truncated"
-    ENTITIES = "entities"  # XML that declares entities of its own (a billion laughs): refused from there on
     LINK = "link"  # a symbolic link to a folder, or out of the folder that is read
     UNREADABLE = "unreadable"
 
@@ -71,7 +70,6 @@ class Limits(Frozen):
     """Larger documents are left out; compressed ones are measured as they come out."""
     depth: int = Field(default=512, ge=1)
     """Elements within elements of an HTML page."""
-    pdf_pages: int = Field(default=5_000, ge=1)
     extractor: HtmlExtractor = HtmlExtractor.RESILIPARSE
 
 
@@ -105,10 +103,6 @@ class Source(ABC):
     @abstractmethod
     def stamp(self) -> str:
         """Changes with the options, and with the content as far as names, sizes and times of change tell."""
-
-    def total(self) -> int | None:
-        """Number of items where that is cheaply known."""
-        return None
 
 
 class DocumentSource(Source, Generic[Raw]):

@@ -29,8 +29,7 @@ def read_document(
 ) -> Document | Reason:
     """Read a document that lies at ``url``, or say why there is none.
 
-    ``charset``: as the sender of HTML declared it; ``follow``: from the address of a link to where it leads (through a
-    redirect, to a folder's index).
+    ``charset``: as the sender of HTML declared it; ``follow``: from the address of a link to where it leads.
     """
     if len(data) > limits.document_bytes:
         return Reason.TOO_LARGE
@@ -74,10 +73,7 @@ _AFTER_BARE = ".,;:!?'"
 
 
 def _read_markdown(text: str, target: Resolver) -> Document | Reason:
-    """The title is the first heading; a YAML head is read for ``title`` and ``date`` and left out. Code stays as it is.
-
-    Links are written out with their full addresses, also those by reference; links into the page itself and images are words.
-    """
+    """Links with their full addresses, also those by reference; images as words; code as it is; a YAML head is read."""
     given, text = split_front_matter(text)
     references: dict[str, str] = {}
     links: list[str] = []
@@ -114,10 +110,7 @@ def _outside_code(pattern: re.Pattern[str], text: str, write: Callable[[re.Match
 
 
 def split_front_matter(text: str) -> tuple[dict[str, str], str]:
-    """What the head between two ``---`` lines says, by ``title`` and ``date`` (only those given), and the text without it.
-
-    A head without either is no head, but two rulers with words between them. Corpora of OpenResearcher have such heads too.
-    """
+    """``title`` and ``date`` of the head between two ``---`` lines (without either it is none), and the text without it."""
     head = _HEAD.match(text[:_LONGEST_HEAD])
     if head is None:
         return {}, text
@@ -130,10 +123,7 @@ _BROKEN_WORD = re.compile(r"(?<=[a-z])-\n(?=[a-z])")
 
 
 def _read_pdf(data: bytes, limits: Limits) -> Document | Reason:
-    """The text of a file's pages, its title and the day it was made, by `pypdf`. Scans are empty; headings are not known.
-
-    Encrypted files are left out unless they open without a password.
-    """
+    """The text of a file's pages, its title and the day it was made, by `pypdf`; scans are empty."""
     with world_extra():
         from pypdf import PdfReader
         from pypdf.errors import DependencyError, FileNotDecryptedError, WrongPasswordError
@@ -142,8 +132,6 @@ def _read_pdf(data: bytes, limits: Limits) -> Document | Reason:
         reader = PdfReader(io.BytesIO(data), strict=False)
         if reader.is_encrypted and not reader.decrypt(""):
             return Reason.ENCRYPTED
-        if len(reader.pages) > limits.pdf_pages:
-            return Reason.TOO_LARGE
         parts: list[str] = []
         size = 0
         for page in reader.pages:

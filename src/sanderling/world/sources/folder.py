@@ -50,9 +50,6 @@ class FolderSource(FileSource[Path]):
         )
         return stamp_of("folder", root.name, self.base_url, self.limits, *files)
 
-    def total(self) -> int:
-        return sum(1 for _ in self.documents())
-
     def read(self, file: Path) -> Page | Skipped:
         where = _shown(self._root, file)
         kind = ENDINGS.get(file.suffix.lower())
@@ -85,10 +82,7 @@ class FolderSource(FileSource[Path]):
 
 
 def files_below(root: Path) -> Iterator[Path | Skipped]:
-    """Every file, and every folder that is not entered: in the order of their names, those of a folder before its sub-folders.
-
-    Symbolic links to folders are not followed. A file as ``root`` is the one file; none is opened.
-    """
+    """Every file, and every folder that is not entered (links to folders), in the order of names; files before sub-folders."""
     if not root.is_dir():
         yield root
         return

@@ -30,7 +30,6 @@ class Gathering(Feed):
         self._sources = sources
         self._workers = workers
         self._accounts: list[SourceAccount] = []
-        self._totals = [source.total() for source in sources]
         self.stamp = stamp_of(sanderling.__version__, *(f"{source.name!a} {source.stamp()}" for source in sources))
 
     def pages(self, mark: str = "") -> Iterator[Page]:
@@ -65,16 +64,9 @@ class Gathering(Feed):
     def accounts(self, mark: str) -> tuple[SourceAccount, ...]:
         return tuple(SourceAccount.model_validate(account) for account in json.loads(mark or "[]"))
 
-    def total(self) -> int | None:
-        known = [total for total in self._totals if total is not None]
-        return sum(known) if len(known) == len(self._totals) else None
-
 
 def parallel_items(source: DocumentSource[Any], workers: int, skip: int = 0) -> Iterator[Page | Skipped]:
-    """The items of a source, in their order, its documents fetched here and read by ``workers`` processes in small batches.
-
-    Raises UserError when a process was killed: every item yielded before is whole.
-    """
+    """The items of a source in their order, read by ``workers`` processes. Raises UserError when a process was killed."""
     documents = islice(source.documents(), skip, None)
     batches = iter(lambda: list(islice(documents, _BATCH)), [])
     killed = (

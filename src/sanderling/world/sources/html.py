@@ -114,16 +114,10 @@ _EDGES = {
 """What stands around a tag, or a tag of a kind."""
 
 
-def require_trafilatura() -> None:
-    """Raises UserError when it is not installed."""
-    with world_extra("extractor=trafilatura", "quality"):
-        import trafilatura  # noqa: F401
-
-
 def main_content(source: str) -> str:
     """Reduced HTML of the article on a page; empty: none was found. Never raises for any text."""
-    from trafilatura import bare_extraction
-
+    with world_extra("extractor=trafilatura", "quality"):
+        from trafilatura import bare_extraction
     if source.count("</") > _MOST_ELEMENTS:
         return ""
     logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # it reports each page that it finds nothing on
@@ -182,8 +176,7 @@ _OPEN_ITEM, _BULLETS = -2, -1
 def markdown(reduced: str, resolve: Callable[[str], str]) -> str:
     """The Markdown of some reduced HTML: headings, lists, code and links; everything else is plain lines.
 
-    A link that leads nowhere else (into the page itself, by script) or that shows no word (a picture, the sign that marks a
-    heading's own link) is its words alone. Code has no links.
+    A link that leads nowhere else or that shows no word (a picture, a heading's own link) is its words alone.
     """
     pieces = _REDUCED_TAG.split(reduced)
     writer = _Writer(resolve)

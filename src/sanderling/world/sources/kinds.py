@@ -7,7 +7,6 @@ A source of your own is a class as `base.Source`, made from what stands behind i
 import json
 import os
 import re
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -19,11 +18,9 @@ from sanderling.core.plugins import is_outside, load_outside
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import FILE_NAME, open_world, read_manifest
 from sanderling.world.encyclopedia import check_size, generate_pages
-from sanderling.world.recorded import Unit, built_from, read_built_from, write_built_from
 from sanderling.world.sources.archives import WarcSource, ZimSource
-from sanderling.world.sources.base import HtmlExtractor, Limits, Skipped, Source, opened, stamp_of
+from sanderling.world.sources.base import Limits, Skipped, Source, stamp_of
 from sanderling.world.sources.folder import ENDINGS, FolderSource
-from sanderling.world.sources.html import require_trafilatura
 from sanderling.world.sources.links import base_of
 from sanderling.world.sources.records import JsonlSource, ParquetSource
 from sanderling.world.sources.wikipedia import WikipediaSource
@@ -70,9 +67,6 @@ class WorldSource(Source):
     def stamp(self) -> str:
         return stamp_of("world", self._manifest.fingerprint)
 
-    def total(self) -> int:
-        return self._manifest.counts.kept
-
 
 SOURCES: dict[str, Callable[[str, str, Limits], Source]] = {
     "folder": FolderSource,
@@ -87,18 +81,21 @@ SOURCES: dict[str, Callable[[str, str, Limits], Source]] = {
 }
 """Makes a source from what stands behind its kind (mostly a path), a base URL (empty: the kind's own) and limits."""
 
-_ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".warc": "warc", ".wet": "warc", ".zim": "zim", ".parquet": "parquet"}
+_ENDINGS = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".warc": "warc",
+    ".wet": "warc",
+    ".zim": "zim",
+    ".parquet": "parquet",
+    ".xml": "wikipedia",
+}
 _PACKED = {".gz", ".bz2", ".zst"}
-_BEGINNINGS = ((b"WARC/", "warc"), (b"ZIM\x04", "zim"), (b"%PDF", "folder"), (b"PAR1", "parquet"), (b"{", "jsonl"))
-_HEAD = 4096
 _OF_A_WORLD = {"format", "fingerprint", "package"}
 
 
 def open_source(spec: str | Path, kind: str = "", base_url: str = "", limits: Limits | None = None) -> Source:
-    """The source that ``KIND:REST`` or a path names; of a path, the kind that is given or that it tells.
-
-    Raises UserError when it is none. A file whose name begins like a kind is written ``./warc:odd-name``.
-    """
+    """The source that ``KIND:REST`` or a path names. Raises UserError when it is none."""
     if kind and kind not in SOURCES and not is_outside(kind):
         raise UserError(f"There is no kind of source {kind!r}: use one of {', '.join(SOURCES)}.")
     named, rest = _parts(spec)
@@ -108,14 +105,9 @@ def open_source(spec: str | Path, kind: str = "", base_url: str = "", limits: Li
 
 
 def open_sources(specs: Sequence[str | Path], base_url: str = "", limits: Limits | None = None) -> list[Source]:
-    """Several sources; folders of equal names get addresses below the folder that they share, so that pages stay apart.
-
-    Raises UserError for a base URL that is no address, and for an extractor of HTML that is not installed.
-    """
+    """Several sources; folders of equal names get addresses below the folder that they share. Raises UserError."""
     if base_url and not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*://\S+", base_url):
         raise UserError(f"--base-url {base_url!r} is no address: write it as https://docs.example/.")
-    if limits is not None and limits.extractor is HtmlExtractor.TRAFILATURA:
-        require_trafilatura()
     places = [Path(_parts(spec)[1]).resolve() for spec in specs]
     folders = {place for place in places if place.is_dir()}
     names = Counter(folder.name.casefold() for folder in folders)
@@ -141,7 +133,7 @@ def _parts(spec: str | Path) -> tuple[str, str]:
 
 
 def kind_of(path: Path) -> str:
-    """The kind of a path, by its name, else by its first bytes, unpacked. Raises UserError when neither tells."""
+    """The kind of a path, by its name. Raises UserError when it does not tell."""
     if path.is_dir():
         try:
             manifest = json.loads((path / FILE_NAME).read_text(encoding="utf-8"))
@@ -152,35 +144,8 @@ def kind_of(path: Path) -> str:
         kinds = ", ".join(SOURCES)
         raise UserError(f"There is no source {path}: give a folder or file that exists, or KIND:REST with a kind of {kinds}.")
     endings = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in _PACKED]
-    ending = endings[-1] if endings else ""
-    if ending in _ENDINGS:
-        return _ENDINGS[ending]
+    if endings and endings[-1] in _ENDINGS:
+        return _ENDINGS[endings[-1]]
     if path.suffix.lower() in ENDINGS:
         return "folder"
-    try:
-        with opened(path) as file:
-            head = file.read(_HEAD).lstrip()
-    except (OSError, EOFError, zlib.error) as error:
-        raise UserError(f"{path} cannot be read ({error}): get it again, or leave it out.") from error
-    for start, kind in _BEGINNINGS:
-        if head.startswith(start):
-            return kind
-    if b"<mediawiki" in head or (ending == ".xml" and "pages-" in path.name):
-        return "wikipedia"
-    raise UserError(f"What {path} holds cannot be told from its name or first bytes: say so as in warc:{path}.")
-
-
-def remember_sources(directory: Path, sources: Sequence[Source]) -> None:
-    """Add to a world's memory which recorded trajectories its sources bring, so that none is later taken for held out.
-
-    Raises UserError when that memory is damaged; OSError.
-    """
-    brought = []
-    for source in sources:
-        if (trajectories := getattr(source, "trajectories", None)) is not None:  # as recordings have them
-            brought.append(built_from(tuple(trajectories()), (), 0.0, 0, Unit.QUESTION))
-        elif isinstance(source, WorldSource):
-            brought.append(read_built_from(source.path))
-    if any(brought):
-        memories = [memory for memory in (read_built_from(directory), *brought) if memory is not None]
-        write_built_from(directory, memories)
+    raise UserError(f"What {path} holds cannot be told from its name: say so as in warc:{path}.")

@@ -13,11 +13,7 @@ _BROKEN_SHARE = 0.3  # of the characters beyond ASCII: so many may be broken in 
 
 
 def decode(data: bytes, declared: str = "") -> str:
-    """The text of some bytes, with line ends as newlines; what fits no encoding is U+FFFD.
-
-    By its byte order mark; as ISO-2022-JP, by its escapes; as UTF-8 (also with a few broken bytes); as the sender ``declared``;
-    as the page declares or its bytes suggest.
-    """
+    """The text of some bytes: by byte order mark, as ISO-2022-JP or UTF-8, as ``declared``, or as the page says or suggests."""
     mark, encoding = next((pair for pair in _MARKS if data.startswith(pair[0])), (b"", "utf-8"))
     if not mark and b"\x1b$B" in data and data.isascii():
         encoding = "iso2022_jp"

@@ -119,10 +119,6 @@ class ParquetSource(FileSource[tuple[int, dict[str, Any]]]):
         except (pa.ArrowException, OSError, ValueError):
             yield Skipped(f"after row {number}", Reason.DAMAGED)
 
-    def total(self) -> int:
-        with pq.ParquetFile(self.path) as file:
-            return file.metadata.num_rows
-
     def read(self, row: tuple[int, dict[str, Any]]) -> Page | Skipped:
         number, record = row
         where = f"row {number}"

@@ -1,7 +1,7 @@
 """A MediaWiki XML dump (Wikipedia's ``pages-articles``), plain or compressed by bzip2 or gzip, and its wikitext as Markdown.
 
-Articles become pages; redirects, talk, files and templates are counted. A dump that declares entities is refused from there
-on; one cut in the middle keeps what came before. Links to redirects are not resolved: the dump may name them later.
+Articles become pages; redirects, talk, files and templates are counted. A dump that is cut in the middle keeps what came
+before. Links to redirects are not resolved: the dump may name them later.
 """
 
 import re
@@ -17,10 +17,6 @@ from sanderling.world.sources.links import address, base_of, markdown_link
 
 _BLOCK = 1 << 16
 _Article = dict[str, str | None]
-
-
-class _EntitiesError(Exception):
-    """The dump declares entities."""
 
 
 class _Reader:
@@ -60,9 +56,6 @@ class _Reader:
         elif tag == "text":
             self._page[tag] = words if self._size <= self._most else None
 
-    def refuse(self, *_declaration: object) -> None:
-        raise _EntitiesError
-
 
 class WikipediaSource(FileSource[_Article]):
     """A dump; its base is that of the dump's own site, unless one is given."""
@@ -75,7 +68,7 @@ class WikipediaSource(FileSource[_Article]):
         parser = expat.ParserCreate()
         parser.buffer_text = True
         parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
-        parser.CharacterDataHandler, parser.EntityDeclHandler = reader.characters, reader.refuse
+        parser.CharacterDataHandler = reader.characters
         reason: Reason | None = None
         try:
             with opened(self.path) as file:
@@ -84,8 +77,6 @@ class WikipediaSource(FileSource[_Article]):
                     yield from reader.done
                     reader.done.clear()
             parser.Parse(b"", True)
-        except _EntitiesError:
-            reason = Reason.ENTITIES
         except EOFError:
             reason = Reason.TRUNCATED
         except expat.ExpatError as error:
@@ -136,10 +127,9 @@ _BLANK_LINES = re.compile(r"\n{3,}")
 
 
 def read_wikitext(text: str, address: Callable[[str], str]) -> tuple[str, tuple[str, ...]]:
-    """The words of an article with its links, and the addresses that it links to, in order, each once.
+    """The words of an article, and the addresses (``address`` of a title; empty: none) that it links to, in order.
 
-    Templates (infobox facts, too), references, files and categories go; links to other sites are their words. ``address``: of
-    a title; empty: a link to it is its words. Raises what the parser raises for text that it cannot take.
+    Templates, references, files and categories go. Raises what the parser raises for text that it cannot take.
     """
     with world_extra():
         import mwparserfromhell
