@@ -83,15 +83,6 @@ def test_what_is_there_is_left_alone_and_counted(tmp_path):
     assert page is not None and page.title == "Title 3"
 
 
-def test_adding_nothing_new_changes_nothing(tmp_path):
-    build_world(tmp_path / "w", pages(range(10)), name="w", source="s")
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "w").rglob("*")}
-    info, counts = add(tmp_path / "w", pages(range(4)))
-    assert (info.generation, counts.kept, counts.duplicate) == (0, 0, 4)
-    after = {path: path.stat().st_mtime_ns for path in (tmp_path / "w").rglob("*")}
-    assert after == before
-
-
 def test_the_number_of_files_grows_with_the_logarithm(tmp_path):
     build_world(tmp_path / "w", pages(range(16)), name="w", source="s")
     most = 0
@@ -163,15 +154,6 @@ def test_an_index_that_is_missing_is_made_before_it_grows(tmp_path):
         path.unlink()
     add(tmp_path / "w", pages(range(5, 8)))
     assert len(answered(open_world(tmp_path / "w").search("every")).hits) == 8
-
-
-def test_there_must_be_a_world(tmp_path):
-    with pytest.raises(UserError, match="no world at"):
-        add(tmp_path / "none", pages(range(2)))
-    build_world(tmp_path / "w", pages(range(5)), name="w", source="s")
-    (tmp_path / "w" / "pages-0.sqlite").write_bytes(b"x")
-    with pytest.raises(UserError, match="missing or torn"):
-        add(tmp_path / "w", pages(range(5, 8)))
 
 
 def write_pages(path: Path, numbers: range, say: str = "") -> Path:

@@ -16,22 +16,18 @@ from sanderling.core.profiles import get_profile
 from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
 from sanderling.core.types import Role, ToolStatus
 from sanderling.data.importing import import_all
-from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Occasion, answered
 from sanderling.world.faults.profiles import (
     PROFILES,
-    Draws,
     FaultProfile,
     Latency,
     PageNoise,
     SearchFaults,
     VisitFaults,
-    choose,
     fit_profile,
     get_faults,
 )
 from sanderling.world.faults.world import FaultyWorld, Made, made_page, made_url, order, with_order
-from sanderling.world.filters import MaskedWorld
 
 COAST = coast()
 CALM, WEB, HOSTILE = PROFILES["calm"], PROFILES["web"], PROFILES["hostile"]
@@ -59,32 +55,6 @@ def test_order_company_and_instance_change_no_reply(calls, rng: random.Random, e
     other = FaultyWorld(COAST, HARSH, seed=5)
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(lambda call: reply_of(other, call, episode), shuffled)) == [plain[call] for call in shuffled]
-
-
-@settings(max_examples=60)
-@given(
-    st.lists(st.sampled_from(["tidal flat", "waders winter", "1998", "", "zzz", "flat 3"]), min_size=1, max_size=6),
-    st.integers(1, 6),
-    st.frozensets(st.sampled_from([page.url for page in TIDES]), max_size=3),
-    st.integers(0, 3),
-)
-def test_queries_asked_together_alone_or_in_threads_are_answered_alike(queries, size, masked, episode) -> None:
-    """How a call groups its queries, and what runs beside it, changes no reply; masks reach what noise adds."""
-    groups = [[page.url for page in TIDES[:4]]]
-
-    def fresh() -> FaultyWorld:
-        return FaultyWorld(MaskedWorld(COAST, groups, Blocklist.parse("https://coast.example/wiki/Flat_(9)")), HARSH, seed=5)
-
-    occasion = Occasion(masked, episode, 1)
-    alone = [answered(fresh().search(query, limit=5, occasion=occasion)) for query in queries]
-    parts = [queries[start : start + size] for start in range(0, len(queries), size)]
-    together = fresh()
-    assert [reply for part in parts for reply in answered(together.search_many(part, limit=5, occasion=occasion))] == alone
-    with ThreadPoolExecutor(4) as pool:
-        threaded = pool.map(lambda part: answered(together.search_many(part, limit=5, occasion=occasion)), parts)
-        assert [reply for part in threaded for reply in part] == alone
-    hidden = set(masked) | (set(groups[0]) if masked & set(groups[0]) else set())
-    assert not hidden & {hit.url for reply in alone for hit in reply.hits}
 
 
 def test_a_group_shares_its_faults_and_other_seeds_meet_others() -> None:
@@ -157,15 +127,6 @@ def test_made_addresses_say_what_they_are(subject: str, u: float) -> None:
     assert found is not None and found[0] is Made.SPAM
 
 
-def test_draws_are_pinned() -> None:
-    """Another value here would change every recorded episode."""
-    assert Draws(0, 0).uniform("visit", "https://a.example", "", 0, "fault") == pytest.approx(PINNED, abs=1e-15)
-    assert choose(0.25, {"a": 0.2, "b": 0.1}) == "b" and choose(0.31, {"a": 0.2, "b": 0.1}) is None
-
-
-PINNED = 0.10221484491338528
-
-
 def test_profiles_are_data(tmp_path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('name = "mine"\n[visit]\nnot_found = 0.5\n[search_latency]\nmedian_s = 1\np95_s = 2\n')
@@ -221,17 +182,6 @@ def test_a_fit_counts_the_parts_of_recorded_calls() -> None:
     assert fit_profile([observed(event("visit", ok))]).profile.search == WEB.search
     with pytest.raises(UserError, match="No call"):
         fit_profile([observed(event("", ok))])
-
-
-def test_a_fit_finds_its_own_profile_again() -> None:
-    """Calls made to a world with a known profile: shares within 0.02, delays within a tenth (2,000 calls, fixed seed)."""
-    world = FaultyWorld(Always(), WEB, seed=8)
-    replies = [answered(world.visit(f"https://p.example/{number}")) for number in range(2_000)]
-    fitted = fit_profile(observed(event("visit", reply.status, seconds=reply.latency_s)) for reply in replies).profile
-    for name, chance in WEB.visit.model_dump().items():
-        assert getattr(fitted.visit, name) == pytest.approx(chance, abs=0.02)
-    assert fitted.visit_latency.median_s == pytest.approx(WEB.visit_latency.median_s, rel=0.1)
-    assert fitted.visit_latency.p95_s == pytest.approx(WEB.visit_latency.p95_s, rel=0.1)
 
 
 def test_the_recorded_calls_are_what_the_web_profile_says_they_are() -> None:

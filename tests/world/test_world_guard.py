@@ -10,8 +10,6 @@ from sanderling.core.text import question_tokens
 from sanderling.core.types import ToolStatus
 from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import NO_OCCASION, Occasion, Page, VisitReply, answered
-from sanderling.world.faults.profiles import get_faults
-from sanderling.world.faults.world import FaultyWorld
 from sanderling.world.filters import GuardedWorld
 from sanderling.world.guard import Found, Guard, GuardKind, GuardLine, Wording, as_words
 from sanderling.world.local import LocalWorld
@@ -155,26 +153,3 @@ def test_a_page_hides_from_its_own_question_alone(world: GuardedWorld, lines: li
     assert answered(world.visit("https://copy.example/set", occasion=on("q2"))).status is ToolStatus.NOT_FOUND, (
         "a canary, from all"
     )
-
-
-def test_a_line_stands_before_the_answer(world: GuardedWorld) -> None:
-    class FullError(Exception):
-        pass
-
-    def full(line: GuardLine) -> None:
-        raise FullError(line.url)
-
-    kept = GuardedWorld(LocalWorld.in_memory(PAGES, name="w"), Guard(Blocklist(), QUESTIONS, (), full))
-    with pytest.raises(FullError, match=LEAK):
-        answered(kept.visit(LEAK, occasion=on()))
-    with pytest.raises(FullError):
-        answered(kept.search("odes to the tide lighthouse", occasion=on()))
-
-
-def test_beneath_dynamics_a_leak_stays_hidden(lines: list[GuardLine]) -> None:
-    kept = GuardedWorld(LocalWorld.in_memory(PAGES, name="w"), guard(lines))
-    world = FaultyWorld(kept, get_faults("web"), 3)
-    for seed in range(30):
-        told = Occasion(question="q1", episode_seed=seed)
-        assert "Orlo wrote" not in answered(world.visit(LEAK, occasion=told)).text
-        assert LEAK not in {hit.url for hit in answered(world.search("odes to the tide lighthouse", occasion=told)).hits}

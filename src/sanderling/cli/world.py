@@ -41,7 +41,7 @@ from sanderling.world.opening import open_as_met
 from sanderling.world.recorded import REPLAY_FILE, Unit
 from sanderling.world.sources.base import Limits, Source
 from sanderling.world.sources.gathering import Gathering
-from sanderling.world.sources.kinds import SOURCES, open_source, open_sources
+from sanderling.world.sources.kinds import SOURCES, open_source, open_sources, remember_sources
 
 _FIRST = ("build", "add", "info", "search", "visit")
 
@@ -105,8 +105,9 @@ def build_from(
     better on news).
     """
     opened, source = _opened(sources, base_url, sets)
+    remember, name = partial(remember_sources, sources=opened), name or opened[0].name
     with _progress() as progress:
-        info = build_world(out, Gathering(opened, workers), name=name or opened[0].name, source=source, progress=progress)
+        info = build_world(out, Gathering(opened, workers), name=name, source=source, progress=progress, finish=remember)
     _report(out, info)
 
 
@@ -125,6 +126,7 @@ def add(directory: Where, sources: Sources, base_url: BaseUrl = "", workers: Wor
     opened, source = _opened(sources, base_url, sets)
     read_manifest(directory)
     with _progress() as progress:
+        remember_sources(directory, opened)  # before the pages are there: one too many does no harm
         info, counts = add_to_world(directory, Gathering(opened, workers), source=source, progress=progress)
     _report(directory, info)
     show(f"{counts.kept:,} pages are new.")

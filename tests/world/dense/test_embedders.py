@@ -19,7 +19,6 @@ from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.dense import embedders
 from sanderling.world.dense.embedders import (
-    CallableEmbedder,
     EmbedderOutageError,
     EndpointEmbedder,
     HashedEmbedder,
@@ -93,17 +92,6 @@ def test_a_function_of_the_current_directory(module: str, spec: str) -> None:
 def test_what_is_no_embedder_is_told(module: str, function: str, sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
         open_embedder(f"{module}:{function}").embed(["a"], Kind.QUERY)
-
-
-@pytest.mark.parametrize("spec", ["x:", ":f", "no_such_module_anywhere:f"])
-def test_a_function_that_is_not_there(spec: str) -> None:
-    with pytest.raises(UserError, match=r"give hashed|can be imported"):
-        open_embedder(spec)
-
-
-def test_rows_that_are_no_rows_are_told() -> None:
-    with pytest.raises(UserError, match="no row of numbers"):
-        _ = CallableEmbedder(lambda texts, kind: [1.0 for _ in texts], "flat").dimension
 
 
 HASHED = HashedEmbedder(32)
@@ -187,11 +175,6 @@ def test_what_are_no_embeddings_is_refused(server: Server, text: str) -> None:
     server.script = [httpx.Response(200, text=text)]
     with pytest.raises(UserError, match="embedding model"):
         server.embedder().embed(["a", "b"], Kind.QUERY)
-
-
-def test_another_dimension_is_refused(server: Server) -> None:
-    with pytest.raises(UserError, match="32 dimensions instead of 64"):
-        server.embedder(64).embed(["a"], Kind.QUERY)
 
 
 @pytest.mark.parametrize("spec", ["http://", "http://h/v1", "http:///v1#m"])

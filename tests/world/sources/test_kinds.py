@@ -91,24 +91,6 @@ def test_nothing_there_is_one_sentence(tmp_path, kind):
         open_source(f"{kind}:{tmp_path / 'none'}")
 
 
-@pytest.mark.parametrize("words", ["", "x", "1/2/3", "10", "-5", "50/x", "9" * 5_000])
-def test_no_size_is_one_sentence(words):
-    with pytest.raises(UserError):
-        open_source(f"encyclopedia:{words}")
-
-
-def test_a_prefix_tells_the_kind_of_an_odd_name(tmp_path, monkeypatch):
-    odd = write_folder(tmp_path) / "b.md"
-    monkeypatch.chdir(odd.parent)
-    odd.rename("warc:b.md")
-    (page,) = open_source("./warc:b.md").items()
-    assert isinstance(page, Page) and page.text == "Words of b.md."
-    with pytest.raises(UserError, match=r"no file b\.md"):
-        open_source("warc:b.md")
-    with pytest.raises(UserError, match="KIND:REST with a kind of folder, jsonl, "):
-        open_source("tape:b.md")
-
-
 def test_every_kind_gives_the_same_items(tmp_path):
     kinds = ("folder", "jsonl", "parquet", "warc", "wikipedia", "zim", "world")
     for kind in kinds:

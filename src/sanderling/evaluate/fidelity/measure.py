@@ -132,7 +132,7 @@ def measure_fidelity(directory: Path, against: Path, out: Path, config: Fidelity
     world = open_as_met(directory, search=config.search)
     with or_cannot(f"make {out}", "choose another place with --out"):
         out.mkdir(parents=True, exist_ok=True)
-    if known is None and any(part.startswith("recorded") for part in manifest.source.split(" + ")):
+    if known is None and manifest.source.startswith("recorded"):
         raise UserError("This recorded world does not say which trajectories it was built from: build it again.")
     parts, same_question, remarks = _parts(world, known, read_recorded(against).trajectories, config)
     if known is not None and " + " in manifest.source:

@@ -1,8 +1,7 @@
 """The vectors of a world on disk, beside its pages: cut into passages, and embedded in batches.
 
 `vectors.bin` has one row for each passage, `owners.bin` the page number of each row, rising. A batch is brought to the disk
-before the manifest names it, so that a killed writer loses at most that batch: what lies beyond the manifest is cut off by the
-next, and the same call goes on from there. Readers map the files into memory. Pages that came to the world since are embedded
+before the manifest names it, so that a killed writer loses at most that batch. Pages that came to the world since are embedded
 alone, after it is made sure that the earlier ones are what they were.
 """
 

@@ -1,6 +1,6 @@
 """Building: a stream of pages is read in, then indexed, signed and linked.
 
-Both passes are committed every few seconds, the first with the feed's mark, so that the same command goes on from there.
+The first pass is committed every few seconds with the feed's mark, so that the same command goes on from there.
 """
 
 import shutil
@@ -24,7 +24,6 @@ from sanderling.world.disk.pages import Counts, Intake, PageFile, SqlitePages, w
 
 STAMP = "stamp"  # the file that says what is built in a place; without it nothing there is wanted any more
 _SECONDS = 2.0  # of reading between two commits: what a kill can cost
-_INDEXED = 20_000  # pages between two commits of the index, which cost more
 
 
 class SourceAccount(BaseModel):
@@ -132,7 +131,7 @@ class State(Intake):
 
     mark: str = ""
     is_read: bool = False
-    indexed: int = 0  # number of the next page of the second pass
+    is_indexed: bool = False
     links: LinkCounts = LinkCounts()
 
 
@@ -146,7 +145,7 @@ def fill(pages: Path, index: Path, feed: Feed, before: State, progress: Progress
             (pages.parent / STAMP).write_text(feed.stamp, encoding="utf-8")
         if not state.is_read:
             _read_in(file, feed, state, progress)
-        if state.indexed < file.count():
+        if not state.is_indexed:
             _work_through(file, index, state, progress)
         file.finish()
     finally:
@@ -164,34 +163,25 @@ def _read_in(file: PageFile, feed: Feed, state: State, progress: Progress) -> No
             state.mark = feed.mark()
             file.commit(state.model_dump_json())
             last = time.monotonic()
-    state.mark, state.is_read, state.indexed = feed.mark(), True, file.first
+    state.mark, state.is_read = feed.mark(), True
     file.commit(state.model_dump_json())
 
 
 def _work_through(file: PageFile, index: Path, state: State, progress: Progress) -> None:
-    """The second pass: index, sign and follow the links of the stored pages."""
+    """The second pass: index, sign and follow the links of the stored pages, in one go."""
     find, has_site = lru_cache(maxsize=100_000)(file.find), lru_cache(maxsize=100_000)(file.has_site)
     builder, end, tally = IndexBuilder(index), file.count(), Counter[str]()
-
-    def commit(done: int) -> None:
-        state.indexed, state.links = done, state.links + LinkCounts(**tally)
-        file.commit(state.model_dump_json())
-        tally.clear()
-
     try:
-        committed = builder.committed
-        for number, page in enumerate(file.all(state.indexed), start=state.indexed):
+        committed = builder.committed  # all, where it was killed just before the end
+        for number, page in enumerate(file.all(file.first), start=file.first):
             if number >= committed:
                 builder.add(number, page.title, page.text)
             if (signed := signature(page.text)) is not None:
                 file.sign(number, signed)
             tally.update(leads(link, find, has_site) for link in page.links)
-            done = number + 1 - file.first
-            progress(Stage.INDEXING, done, end - file.first)
-            if done % _INDEXED == 0:
-                builder.commit()
-                commit(number + 1)
+            progress(Stage.INDEXING, number + 1 - file.first, end - file.first)
         builder.finish()
     finally:
         builder.close()
-    commit(end)
+    state.is_indexed, state.links = True, LinkCounts(**tally)
+    file.commit(state.model_dump_json())

@@ -101,13 +101,10 @@ class IndexBuilder:
         with writable("the index", ValueError):
             self._writer.add_document(document)
 
-    def commit(self) -> None:
-        with writable("the index", ValueError):
-            self._writer.commit()
-
     def finish(self) -> "TextIndex":
         """Commit, note in the directory that it is whole, and open for reading."""
-        self.commit()
+        with writable("the index", ValueError):
+            self._writer.commit()
         self.close()
         whole = TextIndex(self._index)
         if self._directory is not None:

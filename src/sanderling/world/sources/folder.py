@@ -86,22 +86,13 @@ def files_below(root: Path) -> Iterator[Path | Skipped]:
     if not root.is_dir():
         yield root
         return
-    waiting = [root]
-    while waiting:
-        folder = waiting.pop()
-        try:
-            with os.scandir(folder) as found:
-                entries = sorted(found, key=lambda entry: os.fsencode(entry.name))
-        except OSError:
-            yield Skipped(_shown(root, folder), Reason.UNREADABLE)
-            continue
-        folders = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
-        # unlike `Path.is_dir`, this never raises
-        links = [entry.path for entry in entries if entry.is_symlink() and os.path.isdir(entry.path)]  # noqa: PTH112
-        yield from (Skipped(_shown(root, Path(link)), Reason.LINK) for link in links)
-        apart = {*folders, *links}
-        yield from (Path(entry.path) for entry in entries if entry.path not in apart)
-        waiting += map(Path, reversed(folders))
+    unreadable: list[OSError] = []
+    for folder, folders, files in os.walk(root, onerror=unreadable.append):
+        links = {name for name in folders if (Path(folder) / name).is_symlink()}
+        yield from (Skipped(_shown(root, Path(folder) / link), Reason.LINK) for link in sorted(links, key=os.fsencode))
+        yield from (Path(folder) / name for name in sorted(files, key=os.fsencode))
+        folders[:] = sorted(set(folders) - links, key=os.fsencode)
+    yield from (Skipped(_shown(root, Path(error.filename)), Reason.UNREADABLE) for error in unreadable)
 
 
 def _shown(root: Path, file: Path) -> str:

@@ -18,6 +18,7 @@ from sanderling.core.plugins import is_outside, load_outside
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import FILE_NAME, open_world, read_manifest
 from sanderling.world.encyclopedia import check_size, generate_pages
+from sanderling.world.recorded import Unit, built_from, read_built_from, write_built_from
 from sanderling.world.sources.archives import WarcSource, ZimSource
 from sanderling.world.sources.base import Limits, Skipped, Source, stamp_of
 from sanderling.world.sources.folder import ENDINGS, FolderSource
@@ -149,3 +150,16 @@ def kind_of(path: Path) -> str:
     if path.suffix.lower() in ENDINGS:
         return "folder"
     raise UserError(f"What {path} holds cannot be told from its name: say so as in warc:{path}.")
+
+
+def remember_sources(directory: Path, sources: Sequence[Source]) -> None:
+    """Add to a world's memory which recorded trajectories its sources bring, so that none is later taken for held out."""
+    brought = []
+    for source in sources:
+        if (trajectories := getattr(source, "trajectories", None)) is not None:  # as recordings have them
+            brought.append(built_from(tuple(trajectories()), (), 0.0, 0, Unit.QUESTION))
+        elif isinstance(source, WorldSource):
+            brought.append(read_built_from(source.path))
+    if any(brought):
+        memories = [memory for memory in (read_built_from(directory), *brought) if memory is not None]
+        write_built_from(directory, memories)
