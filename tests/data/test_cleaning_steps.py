@@ -5,14 +5,12 @@ import datetime
 import pytest
 from cleaning_makers import (
     DR_VENUS,
-    FIND,
     MARKDOWN,
     PYTHON,
     answer,
     call_text,
     chain,
     clean,
-    codes,
     kinds,
     message,
     results,
@@ -20,7 +18,6 @@ from cleaning_makers import (
     seen,
     step,
     talk,
-    texts,
     visit,
 )
 from hypothesis import given
@@ -31,7 +28,7 @@ from sanderling.core.profiles import get_profile
 from sanderling.core.prompts import default_specs, render_question, render_system
 from sanderling.core.record import Node, NodeKind, Trajectory
 from sanderling.core.types import FixedClock, Role, ToolCall
-from sanderling.data.cleaning.cleaner import CleaningRecipe, Outcome, Reason, get_recipe
+from sanderling.data.cleaning.cleaner import Outcome, Reason, get_recipe
 
 LATE = seen("Tool execution timed out after 120 seconds.")
 
@@ -59,22 +56,16 @@ USED = calls(search("a"), call_text(("pythoninterpreter", {"code": "1"})))
     [
         ("repeat_limit", calls(*[search("a")] * 3), {}, None, ""),
         ("repeat_limit", calls(*[search("a")] * 4), {}, Reason.REPEATED_CALLS, '4 times ["search", ["a"]]'),
-        ("repeat_limit", calls(*[search("a")] * 2), {"most": 1}, Reason.REPEATED_CALLS, '2 times ["search", ["a"]]'),
         ("repeat_limit", GOALS, {}, None, ""),
         ("repeat_limit", GOALS, {"with_goal": False}, Reason.REPEATED_CALLS, '4 times ["visit", ["https://a.example/"], null]'),
         ("min_calls", calls(search("a")), {}, Reason.TOO_FEW_CALLS, "1 calls"),
         ("min_calls", calls(search("a"), search("a")), {}, None, ""),
-        ("min_calls", calls(call_text(FIND, FIND)), {}, None, ""),
-        ("min_calls", talk(answer()), {"least": 0}, None, ""),
         ("tool_errors", FAILED, {}, None, ""),
         ("tool_errors", FAILED, {"most": 1}, Reason.TOOL_ERRORS, "2 failed calls"),
         ("tool_errors", talk(visit("u"), seen(DEAD), answer()), {"most": 0}, Reason.TOOL_ERRORS, "1 failed calls"),
         ("reasoning", talk(search("a"), seen("x"), BARE, seen("x"), answer()), {}, Reason.NO_REASONING, "turn 2"),
-        ("reasoning", talk(search("a"), seen("x"), "<answer>Lisbon</answer>"), {}, None, ""),
         ("reasoning", calls(search("a", think="Hm.")), {"least_characters": 4}, Reason.NO_REASONING, "turn 1"),
         ("forbidden", USED, {}, Reason.FORBIDDEN_TOOL, "pythoninterpreter"),
-        ("forbidden", USED, {"tools": ["shell"]}, None, ""),
-        ("length", TWO, {}, None, ""),
         ("length", TWO, {"most_turns": 2}, Reason.TOO_LONG, "3 turns"),
         ("length", TWO, {"most_characters": SIZE}, None, ""),
         ("length", TWO, {"most_characters": SIZE - 1}, Reason.TOO_LONG, f"{SIZE} characters"),
@@ -96,11 +87,6 @@ class TestArtefacts:
         misread = text.encode("utf-8").decode("latin-1")
         found = lite("artefacts", talk(search("a", think=misread), seen("x"), answer())).reason
         assert (found is None) == text.isascii()
-
-    def test_boxed_answers(self) -> None:
-        found = talk(answer("\\boxed{Lisbon}"))
-        assert lite("artefacts", found).detail == "\\boxed"
-        assert lite("artefacts", found, boxed=True).reason is None
 
 
 def sampled(text: str, number: int) -> dict[str, object]:
@@ -147,17 +133,6 @@ def test_a_removed_turn_leaves_the_others_their_ids_but_later_ones_no_log_probab
     assert kept.token_ids() == [9, 9, 9, 9, 0, 1, 2, 9, 9, 6, 7, 8]
 
 
-def test_a_rewritten_turn_has_no_ids_and_the_untouched_keep_theirs() -> None:
-    recipe = CleaningRecipe(steps=("names",))
-    odd = search("a").replace('"search"', '"google_search"')
-    found = record(turn(odd, 0), given(seen(results("a")), NodeKind.OBSERVATION), turn(answer(), 3))
-    (kept,), _, _ = clean([found], recipe)
-    rewritten, observation, last = kept.branch()[2:]
-    assert (rewritten.text, rewritten.token_ids, rewritten.logprobs, rewritten.loss_mask) == (search("a"), None, None, None)
-    assert (observation.token_ids, last.token_ids) == ((9, 9), (3, 4, 5))
-    assert Trajectory.model_validate(kept.model_dump()) == kept
-
-
 def test_the_whole_order_leaves_ids_throughout_or_none() -> None:
     """Training refuses a record with ids for some messages; turns are then written out with the prompt's tag."""
     odd = search("a").replace('"search"', '"google_search"')
@@ -188,22 +163,6 @@ def test_a_branch_whose_context_changed_is_pruned_and_counted() -> None:
     assert len(kept.nodes) == len(found.nodes) - 2 - 2
     assert kept.leaves() == [kept.leaf, len(kept.nodes) - 1]
     assert kept.nodes[-1].parent == 3 and kept.nodes[-1].rejected
-
-
-class TestRepeats:
-    def test_a_failed_call_may_be_tried_again(self) -> None:
-        late = seen("Tool execution timed out after 120 seconds.")
-        found = talk(search("a"), late, search("a"), seen(results("a")), search("a"), seen(results("a")), answer())
-        assert texts(step("repeats", found).trajectory) == [*texts(found)[:4], answer()]
-        assert texts(step("repeats", found, keep_retries=False).trajectory) == [search("a"), late, answer()]
-
-
-class TestMalformed:
-    def test_several_searches_become_one(self) -> None:
-        both = call_text(FIND, ("search", {"query": ["b"]}))
-        done = step("malformed", talk(both, seen(results("a"), results("b")), answer()))
-        assert texts(done.trajectory)[:2] == [search("a", "b"), seen(results("a", "b"))]
-        assert codes(done) == {"calls_joined": 2}
 
 
 class TestValidate:

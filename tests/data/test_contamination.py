@@ -73,14 +73,6 @@ def test_what_is_left_in_peace(question: Question) -> None:
     assert BENCH.check("t", question) is None
 
 
-def test_phrasing_that_many_questions_share_tells_nothing() -> None:
-    phrase = "answer the following question with one word only and give no explanation whatsoever please "
-    few = known(*[ask(phrase + f"a{n} b{n} c{n} d{n} e{n} f{n} g{n} h{n} i{n} j{n}") for n in range(10)])
-    many = known(*[ask(phrase + f"a{n} b{n} c{n} d{n} e{n} f{n} g{n} h{n} i{n} j{n}") for n in range(11)])
-    other = ask(phrase + "what is the name of the river that runs through the old town of the potters")
-    assert few.check("t", other) is not None and many.check("t", other) is None
-
-
 @given(st.lists(st.lists(st.sampled_from("abc"), min_size=6, max_size=18), min_size=1, max_size=30), st.data())
 def test_a_whole_question_is_recognised_between_other_words(questions: list[list[str]], data: st.DataObject) -> None:
     bench = known(*(ask(" ".join(words)) for words in questions))

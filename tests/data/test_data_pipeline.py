@@ -1,8 +1,6 @@
 """Raw files to rows in one command: every number, resuming, and the tiny recipe's training sets."""
 
 import json
-import os
-import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -14,7 +12,6 @@ from sanderling.cli.data import app
 from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Ending, Role
-from sanderling.data.importing import open_trajectories
 from sanderling.data.pipeline.config import DataRun, find_data_recipe
 from sanderling.data.pipeline.run import run_data
 from sanderling.recipes.tiny import SHIPPED_BASE, TinyConfig, TinyRun, curate, is_right
@@ -22,7 +19,7 @@ from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.progress import Report
 from sanderling.runs.run import Run
 from sanderling.runs.stages import STAGES
-from sanderling.train.row_source import ParquetSource, index_rows, rows_of_file
+from sanderling.train.row_source import rows_of_file
 
 
 def conversation(question: str, gt: str, answer: str, searches: int) -> dict:
@@ -40,21 +37,6 @@ def conversation(question: str, gt: str, answer: str, searches: int) -> dict:
     return {"question": question, "messages": messages, "gt": gt}
 
 
-@pytest.fixture
-def raw(tmp_path: Path) -> Path:
-    """Five good ones, a second attempt at one, a wrong one, one without an answer, and a broken line."""
-    folder = tmp_path / "raw"
-    folder.mkdir()
-    good = [conversation(f"Who built the {n} bridge of the {n * 7} town?", f"Ann {n}", f"**Ann {n}**", 1 + n) for n in range(5)]
-    again = conversation("who built the 4 bridge of the 28 town", "Ann 4", "Ann 4", 1)
-    wrong = conversation("Who sank the long ship?", "Bo", "Eve", 2)
-    open_ended = conversation("Who knows?", "Bo", "x", 2)
-    open_ended["messages"].pop()
-    lines = [json.dumps(one) for one in [*good, again, wrong, open_ended]] + ["{broken"]
-    (folder / "some.jsonl").write_text("\n".join(lines) + "\n")
-    return folder
-
-
 def run(*arguments: object) -> str:
     done = CliRunner().invoke(app, ["run", *map(str, arguments)], catch_exceptions=False)
     assert done.exit_code == 0, done.output
@@ -68,52 +50,34 @@ def numbers(out: Path) -> dict[str, dict]:
     return {step["name"]: step for step in json.loads((out / "data.json").read_text())["steps"]}
 
 
-def test_one_command_from_raw_files_to_rows(raw: Path, tmp_path: Path) -> None:
+def test_a_done_run_is_not_done_again_and_a_lost_marker_is(lamps: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    run(raw, "--out", out, "--tokenizer", SHIPPED_BASE, *SETTINGS)
-    steps = numbers(out)
-    flow = {name: (step["came_in"], step["went_out"]) for name, step in steps.items()}
-    assert flow["import"] == (9, 8) and flow["clean"] == (8, 7) and flow["judge"] == (7, 6) and flow["dedupe"] == (6, 5)
-    assert flow["split"] == (5, 5) and steps["resample"]["came_in"] == steps["split"]["parts"]["train"]
-    assert steps["rows"]["went_out"] == steps["resample"]["went_out"] + steps["split"]["parts"]["validation"]
-    kept = list(open_trajectories(out / "4-unlike.jsonl"))
-    assert len([t for t in kept if "4 bridge" in t.question.text]) == 1
-    assert next(len(list(t.turns())) for t in kept if "4 bridge" in t.question.text) == 2, "the shorter of two right ones"
-    source = ParquetSource(index_rows([out / "rows" / "train.parquet"]))
-    rows = [row for number in range(len(source.lengths)) for row in source[number]]
-    assert [row.trajectory for row in rows] == [t.id for t in open_trajectories(out / "6-resampled.jsonl")]
-    assert all(0 < row.loss_mask.sum() < len(row.ids) for row in rows)
-    assert "Raw" not in (out / "report.html").read_text() and "dropped: 1" in (out / "report.html").read_text()
-
-
-def test_a_done_run_is_not_done_again_and_a_lost_marker_is(raw: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    run(raw, "--out", out, *SETTINGS)
+    run(lamps, "--out", out, *SETTINGS)
     made = {path: path.stat().st_mtime_ns for path in out.rglob("*.jsonl") if path.name != "left-out.jsonl"}
     before = (out / "6-resampled.jsonl").read_bytes()
-    assert "done before" in run(raw, "--out", out, *SETTINGS)
+    assert "done before" in run(lamps, "--out", out, *SETTINGS)
     assert made == {path: path.stat().st_mtime_ns for path in out.rglob("*.jsonl") if path.name != "left-out.jsonl"}
     with Run(out) as under_way:
         under_way.table(STAGES).remove("judge")
     (out / "6-resampled.jsonl").unlink()
-    run(raw, "--out", out, *SETTINGS)
+    run(lamps, "--out", out, *SETTINGS)
     assert (out / "6-resampled.jsonl").read_bytes() == before
     assert (out / "1-imported.jsonl").stat().st_mtime_ns == made[out / "1-imported.jsonl"]
 
 
-def test_other_settings_and_other_files_want_another_place(raw: Path, tmp_path: Path) -> None:
+def test_other_settings_and_other_files_want_another_place(lamps: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    run(raw, "--out", out)
+    run(lamps, "--out", out)
     with pytest.raises(UserError, match="other settings"):
-        run(raw, "--out", out, "--set", "judge.keep=all")
-    (raw / "more.jsonl").write_text(json.dumps(conversation("Who?", "a", "a", 2)) + "\n")
+        run(lamps, "--out", out, "--set", "judge.keep=all")
+    (lamps / "more.jsonl").write_text(json.dumps(conversation("Who?", "a", "a", 2)) + "\n")
     with pytest.raises(UserError, match="other settings"):
-        run(raw, "--out", out)
-    run(raw, "--out", out, "--fresh")
-    assert numbers(out)["import"]["went_out"] == 9
+        run(lamps, "--out", out)
+    run(lamps, "--out", out, "--fresh")
+    assert numbers(out)["import"]["went_out"] == 11
 
 
-def test_bad_settings_are_refused(raw: Path, tmp_path: Path) -> None:
+def test_bad_settings_are_refused(lamps: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no data recipe"):
         find_data_recipe("dr-mars")
     with pytest.raises(UserError, match="did you mean"):
@@ -131,7 +95,7 @@ def test_bad_settings_are_refused(raw: Path, tmp_path: Path) -> None:
         ("tokenizer='none'", "No tokenizer.json at none"),
     ):
         with pytest.raises(UserError, match=told):
-            DataRun((raw,), tmp_path / "out", find_data_recipe("dr-venus", [override])).check()
+            DataRun((lamps,), tmp_path / "out", find_data_recipe("dr-venus", [override])).check()
     with pytest.raises(UserError, match=r"greater than or equal to 0\.5"):
         find_data_recipe("dr-venus", ["dedupe.threshold=0.4"])
 
@@ -197,27 +161,6 @@ def layout(lamps: Path, out: Path, *overrides: str) -> DataRun:
 def went(layout: DataRun) -> dict:
     run_data(layout, Report(Console(quiet=True)), "test", write_rows=rows_of_file)
     return json.loads((layout.root / "data.json").read_text())
-
-
-def test_a_change_of_the_same_size_is_another_run(lamps: Path, tmp_path: Path) -> None:
-    bench, tokenizer = tmp_path / "bench.jsonl", tmp_path / "tokenizer"
-    bench.write_text(json.dumps({"question": "Who keeps the lamps of the 4 harbours?", "answer": "Bo"}) + "\n")
-    shutil.copytree(SHIPPED_BASE, tokenizer)
-    given = layout(lamps, tmp_path / "out", f"against=['{bench}']", f"tokenizer='{tokenizer}'")
-    before = given.inputs()
-    for file, old, new in (
-        (lamps / "some.jsonl", b"Ann 1", b"Eve 1"),
-        (bench, b"4 harbours", b"5 harbours"),
-        (tokenizer / "tokenizer.json", b'"version": "1.0"', b'"version":  "1.0"'),
-    ):
-        content, stat = file.read_bytes(), file.stat()
-        changed = content.replace(old, new)
-        assert changed != content
-        file.write_bytes(changed)
-        os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-        assert given.inputs() != before, file
-        file.write_bytes(content)
-    assert given.inputs() == before, "times do not count where the content does"
 
 
 def test_everything_that_is_left_out_is_named_with_its_step_and_reason(lamps: Path, tmp_path: Path) -> None:

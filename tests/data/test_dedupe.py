@@ -132,19 +132,6 @@ def test_other_numbers_and_names_make_another_question(one: str, other: tuple[st
     assert question_groups(asked) == question_groups(asked, by_answers=False) == [0, 1]
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        (f"Which town of Norway's coast was burnt down {END}", f"Which town of Norway coast was burnt down {END}"),
-        (f"Who won in Oslo {END}", f"Who won in Oslo, Norway, {END}"),
-        (f"Who won in Oslo {END}", f"WHO WON IN OSLO {END.upper()}"),
-        (f"It is so. What is the name {END}", f"It is so. Which is the name {END}"),
-    ],
-)
-def test_what_only_says_it_otherwise_is_the_same_question(one: str, other: str) -> None:
-    assert question_groups([QA(one), QA(other)]) == [0, 0]
-
-
 @pytest.mark.parametrize("seed", range(2))
 def test_many_questions_are_grouped_the_same_in_any_order(seed: int) -> None:
     """Through the index, which chooses among more than 64."""

@@ -4,39 +4,18 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
 from sanderling.data.questions import (
     Fields,
     named_columns,
-    plain_text,
     text_list,
     written,
     written_list,
 )
 
 words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda text: text == text.strip())
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (None, ""), (math.nan, ""), ("nan", "nan"), ("NaN", "NaN"), ("None", "None"), ("N/A", "N/A"), (0, "0"), ("0", "0"),
-        (2.0, "2"), (2.5, "2.5"), (True, "True"), (" a ", "a"), (-0.0, "0"), (1e300, "1e+300"),
-    ],
-)  # fmt: skip
-def test_cells_are_taken_as_they_stand(value: object, text: str) -> None:
-    assert plain_text(value) == text
-
-
-@given(st.lists(words))
-def test_lists_in_either_notation(items: list[str]) -> None:
-    import json
-
-    expected = tuple(dict.fromkeys(items))
-    assert written_list(json.dumps(items)) == written_list(repr(items)) == text_list(items) == expected
 
 
 @pytest.mark.parametrize(

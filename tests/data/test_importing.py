@@ -13,7 +13,6 @@ from strategies import JSON, OBJECT, TEXT
 from sanderling.core.errors import UserError
 from sanderling.core.record import NodeKind, Trajectory, encode_record, encode_trajectory
 from sanderling.data.importing import Import, LeftOutWarning, import_all, open_trajectories
-from sanderling.data.questions import read_questions, write_questions
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.parquet import write_parquet
 
@@ -137,24 +136,6 @@ def test_entries_that_could_not_be_read_are_handed_on_in_order_and_those_of_no_r
     assert reading.report.unread == 3
     with pytest.warns(LeftOutWarning, match="3 entries that could not be read and 1 file without a recording"):
         assert len(list(open_trajectories(tmp_path / "a"))) == 1
-
-
-# -- question files -------------------------------------------------------------------------------------------------------
-
-RIGHT = '{"question": "Who is the mayor?", "answer": "Nolhum"}'
-OTHER = '{"question": "Who is the potter?", "answer": "Tessam"}'
-
-
-@pytest.mark.parametrize("name", ["q.csv", "q.tsv", "q.jsonl", "q.json", "q.parquet", "q.xlsx"])
-def test_questions_of_any_format(tmp_path: Path, name: str) -> None:
-    rows = [json.loads(RIGHT), json.loads(OTHER)]
-    found = read_questions(save(tmp_path / name, rows))
-    assert [(q.text, q.answers) for q in found] == [(row["question"], (row["answer"],)) for row in rows]
-    write_questions(tmp_path / "own.jsonl", found)
-    assert read_questions(tmp_path / "own.jsonl") == found
-
-
-# -- layouts from outside -------------------------------------------------------------------------------------------------
 
 
 def test_a_layout_of_ones_own_is_asked_first(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from test_jsonl import make
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
-from sanderling.core.text import visible
 from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
 from sanderling.data.show import find_trajectory, render
 from sanderling.runs.jsonl import TrajectoryStore
@@ -86,11 +85,6 @@ def test_full_shortens_nothing():
     text = shown(whole(), full=True)
     assert "the system prompt" in text and "more)" not in text and "[bold]words[/bold]" in text.replace("\n", "")
     assert text.count("x") >= 700
-
-
-def test_control_characters_become_visible():
-    assert visible("a\x1b[2J\x00\x7f\r\n\tb\ud83d\u202e") == "a␛[2J␀␡␍\n\tb\ufffd\ufffd"
-    assert "\x1b" not in shown(whole(), full=True)
 
 
 @given(trajectories())

@@ -80,9 +80,9 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     ("text", "read", "unread"),
     [
         (f"[{GOOD}, {GOOD}, {GOOD[:90]}", 2, 1),
-        (f"[{GOOD}, {GOOD[:-5]} , {GOOD}]", 2, 1),
-        (f'[{GOOD}, {{"question": {"[" * 5_000}{"]" * 5_000}}}, {GOOD}]', 2, 1),
-        (json.dumps([ROW] * 3, indent=2).replace('"question"', "question", 2).replace("question:", '"question":', 1), 2, 1),
+        (f"[{GOOD}, {GOOD[:-5]} , {GOOD}]", 1, 1),
+        (f"[{GOOD},\n{GOOD[:-5]},\n{GOOD}]", 2, 1),
+        (f'[{GOOD}, {{"question": {"[" * 5_000}{"]" * 5_000}}}', 1, 1),
         (f"{GOOD[:50]}\n{GOOD}\n{GOOD}", 2, 1),
         (f"{GOOD},\n{GOOD},\n", 2, 0),
         (f"{GOOD}{GOOD}{GOOD}", 3, 0),

@@ -3,8 +3,8 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from sanderling.cli import exits
@@ -47,6 +46,8 @@ from sanderling.judge.verdict import Judge, Ruling
 from sanderling.policy.budget import BudgetConfig, Spending, read_prices
 from sanderling.policy.load import names_model
 from sanderling.runs.files import check_places, replace_file
+from sanderling.runs.progress import Report
+from sanderling.runs.stages import after_interrupt
 from sanderling.synth.generate import GenerateConfig
 from sanderling.train.row_source import Overlong
 
@@ -98,8 +99,8 @@ def import_(
     """
     from sanderling.data.importing import import_to
 
-    with _counting("reading", "Interrupted: nothing was written.") as describe:
-        written = import_to(sources, out, questions, lambda number: describe(f"reading: {number:,} records"), layout)
+    with Console(stderr=True).status("reading") as status:
+        written = import_to(sources, out, questions, lambda number: status.update(f"reading: {number:,} records"), layout)
     found = written.report
     Console().print(found)
     if found.questions and questions is None:
@@ -140,14 +141,7 @@ def clean(
         return
     if out is None:
         raise UserError("Name the file that kept trajectories go to with --out, or one trajectory with --explain.")
-    count = 0
-    with _counting("cleaning", "Interrupted: nothing was written.") as describe:
-
-        def advance(done: int) -> None:
-            nonlocal count
-            count += done
-            describe(f"cleaning: {count:,} trajectories")
-
+    with Report(Console(stderr=True)).task("cleaning", 0) as advance:
         done = clean_file(open_trajectories(file), out, chosen, target, origin=file, workers=workers, advance=advance)
     report = done.report
     _print_steps(report)
@@ -228,14 +222,11 @@ def judge(
     source = open_trajectories(file)
     spending = Spending(beside(out), BudgetConfig(max_tokens=max_tokens, max_cost=max_cost, cache=cache))
     opening = _judge(config, spending, concurrency)
-    with (
-        _counting("judging", "Stopped. The same command goes on: verdicts so far are kept.") as count,
-        asyncio.Runner() as runner,
-    ):
+    with after_interrupt(), Console(stderr=True).status("judging") as status, asyncio.Runner() as runner:
 
         def progress(report: JudgeReport) -> None:
             if report.trajectories % 50 == 1 or report.asked:
-                count(f"{report.trajectories:,} judged: {_rulings(report)}")
+                status.update(f"{report.trajectories:,} judged: {_rulings(report)}")
 
         stack = AsyncExitStack()
         chosen = runner.run(stack.enter_async_context(opening))
@@ -468,7 +459,6 @@ def run(
     """
     from sanderling.data.pipeline.config import DataRun, find_data_recipe
     from sanderling.data.pipeline.run import OpenVerdictsError, run_data
-    from sanderling.runs.progress import Report
     from sanderling.runs.provenance import command_line
     from sanderling.runs.stages import clear_run
     from sanderling.train.row_source import rows_of_file
@@ -487,15 +477,13 @@ def run(
         config = JudgeConfig(judges=tuple(specs), prices=tuple(price or ()))
         return _judge(config, Spending(run, budget), concurrency)
 
-    report = Report(Console())
     try:
-        run_data(chosen, report, command_line(), write_rows=rows_of_file, open_judges=opened, concurrency=concurrency)
+        with after_interrupt():
+            how: dict[str, Any] = {"write_rows": rows_of_file, "open_judges": opened, "concurrency": concurrency}
+            run_data(chosen, Report(Console()), command_line(), **how)
     except OpenVerdictsError as error:
         show(str(error), error=True)
         raise typer.Exit(exits.UNFINISHED) from None
-    except KeyboardInterrupt:
-        show("Interrupted: the same command goes on where it stopped.", error=True)
-        raise typer.Exit(exits.INTERRUPTED) from None
 
 
 @app.command("generate")
@@ -523,19 +511,6 @@ def generate(
     given |= {"budget.max_tokens": max_tokens, "budget.max_cost": max_cost}
     if unfinished := generated(settings(GenerateConfig, file, sets, given), "generating", progress=progress):
         raise typer.Exit(unfinished)
-
-
-@contextmanager
-def _counting(title: str, interrupted: str) -> Iterator[Callable[[str], None]]:
-    """A line that counts; ``interrupted`` is printed when the person stops it."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=None)
-        try:
-            yield lambda text: bar.update(task, description=text)
-        except KeyboardInterrupt:
-            bar.console.print(interrupted)
-            raise typer.Exit(exits.INTERRUPTED) from None
 
 
 def _percent(part: int, whole: int) -> str:

@@ -1,10 +1,9 @@
 """A conversation's messages as the nodes of a trajectory, how it ended, and what an import counts on the way.
 
 Every message is in exactly one node, in order, and either the node's text is the message's content, unchanged, or the node's
-``raw`` is the message (``{"messages": [...]}`` where a node holds several). What cannot be classified becomes a RAW node. Two
-kinds of nodes hold several messages, as the loop's own records do: the results of all calls of one turn are *one* OBSERVATION
-with an event for each call it answers, each result in its own ``<tool_response>``; and reasoning in a message of its own is one
-TURN with the turn that follows it. A result beyond the calls of the turn is an OBSERVATION of its own.
+``raw`` is the message (``{"messages": [...]}`` where a node holds several). What cannot be classified becomes a RAW node. As in
+the loop's own records, the results of all calls of one turn are *one* OBSERVATION with an event for each call it answers, each
+result in its own ``<tool_response>``; and reasoning in a message of its own is one TURN with the turn that follows it.
 """
 
 from collections import Counter
@@ -290,11 +289,7 @@ class _Chat(Chain):
         self.put(_turn(self.parent, said, raw), place, size)
 
     def flush(self) -> None:
-        """Put what waits, since nothing more comes that could belong to it.
-
-        Reasoning that no turn followed is a turn without an action. Results of one turn's calls become one observation; what is
-        left over, one each.
-        """
+        """Put what waits: reasoning as a turn without an action, results of one turn's calls as one observation."""
         if self.thought is not None:
             (said, place), self.thought = self.thought, None
             said = replace(said, think=_bare(said.text, "think"), text="")
@@ -365,9 +360,8 @@ def structured_turn(
 ) -> Node:
     """A turn whose parts are known: its text is rebuilt, and its fields are the parts.
 
-    The text is the reasoning between ``<think>`` tags, then what was said beside it, then one ``<tool_call>`` for each call or
-    the ``<answer>``. Where the parser reads something else in it than the structure says (an argument or a thought may hold
-    tags), the structure is kept and the node says ``rebuilt_differs``.
+    Where the parser reads something else in the text (an argument or a thought may hold tags), the parts are kept, and the node
+    says ``rebuilt_differs``.
     """
     parts = [] if think is None else [f"<think>\n{think}\n</think>"]
     parts += [beside] if beside.strip() else []

@@ -38,7 +38,7 @@ class NearIndex:
     """Texts by number, counted from 0, and which of them are nearly equal to another: MinHash with banding (`rensa`).
 
     What is found reaches the threshold in the Jaccard similarity of all shingles; a pair of similarity s is missed with a
-    probability of (1 - s^4)^32, which is 0.0002 at 0.7. Texts come as :func:`~sanderling.core.text.normalised` gives them.
+    probability of (1 - s^4)^32, which is 0.0002 at 0.7. Texts come normalised.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,6 @@ _QUOTED = re.compile('"([^"\n]{1,200})"|“([^”\n]{1,200})”|«([^»\n]{1,200
 _OWNING = re.compile(r"['’][sS]?$")
 _ENDING = re.compile(r"[.?!:;…。？！]")
 _SHORT = 4  # letters of an abbreviation such as "St." or "Prof.", after which no sentence begins
-_FEWEST, _MOST_SHARE = 3, 0.8  # from so many words after the first on, so large a share with capitals means nothing
 
 
 @dataclass(frozen=True)
@@ -122,13 +121,9 @@ def things_of(words: str, texts: Iterable[str]) -> Things:
 
 
 def _named(text: str) -> list[str]:
-    """The words of names, as they are written. In a headline or a shout, where nearly all have one, capitals tell nothing."""
+    """The words of names, as they are written."""
     quoted = [word for found in _QUOTED.findall(text) for part in found for word in part.split()]
     found = list(_WORD.finditer(text))
-    later = [match[0] for match in found[1:]]
-    capitals = sum(word[0].isupper() for word in later)
-    if len(later) >= _FEWEST and capitals >= _MOST_SHARE * len(later):
-        return quoted
     begin = {0}
     for number, (one, other) in enumerate(pairwise(found), start=1):
         said = one[0].rstrip(".")

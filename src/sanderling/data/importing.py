@@ -26,10 +26,9 @@ from sanderling.runs.jsonl import Lines, TrajectoryStore, is_store, write_trajec
 from sanderling.runs.parquet import is_trajectory_parquet, read_parquet
 from sanderling.runs.run import DATABASE, records
 
-_GIVE_UP = 1_000
-"""Entries in no known layout at the beginning of a file, after which it is no recording."""
+_GIVE_UP = 1_000  # entries in no known layout at the beginning of a file, after which it is no recording
+# Columns of Parquet that are read even where they hold bytes: some writers do not say that theirs are text.
 _TEXTS = frozenset(("messages", "conversations", "meta", "extra_info", "reward_model", *QUESTION_KEYS, *ANSWER_KEYS))
-"""Columns of Parquet that are read even where they hold bytes: some writers do not say that theirs are text."""
 OnUnread = Callable[[str, Any, str, int], None]
 """Handed the place of every entry that could not be read, its value (or the text), a code that says why, and for how many
 entries it stands, in files that hold any that could."""
@@ -45,10 +44,9 @@ class Place:
 
     path: Path
     name: str
-    """What the ids in it begin with: its folder and its name without the suffix, wherever the folder lies. Files that would
-    share it are named by their whole path below the source; where that is still shared, by a number."""
-    label: str
-    """How a person finds it: its path below the source."""
+    """What the ids in it begin with: its folder and its name without the suffix, or, where files would share that, the whole
+    path below the source."""
+    label: str  # its path below the source
 
 
 class Places(NamedTuple):
@@ -110,10 +108,9 @@ class Import:
     """
 
     def __init__(self, *sources: Path | str, name: str = "", on_unread: OnUnread | None = None, layout: str = "") -> None:
-        """Raises UserError for a source that is not there, and for a directory without a file that could be imported.
+        """``name``: what ids begin with, where the one source is a file. ``layout``: asked before all others.
 
-        ``name``: what ids begin with, where the one source is a file. ``layout``: the layout that is asked before all others,
-        by its name or as ``file.py:name``.
+        Raises UserError for a source that is not there, and for a directory without a file that could be imported.
         """
         self._sources = ", ".join(map(str, sources))
         self._on_unread: OnUnread = on_unread or (lambda *_: None)
@@ -128,10 +125,8 @@ class Import:
     def _reset(self) -> None:
         self.report = ImportReport()
         """What was met so far, of the files that are done: all of it when the iteration has ended."""
-        self.left_files: list[tuple[str, str]] = []
-        """Files that are no recordings, so far, and why each of them is none."""
-        self.layout = ""
-        """The layout of the last record handed out."""
+        self.left_files: list[tuple[str, str]] = []  # files that are no recordings, so far, and why
+        self.layout = ""  # of the last record handed out
         self._own_ids: set[str] = set()
 
     def __iter__(self) -> Iterator[Trajectory | Question]:
@@ -318,11 +313,9 @@ def import_to(
 ) -> Written:
     """Import ``sources``; trajectories go to ``out`` (.jsonl or .parquet), questions to ``questions`` (.jsonl).
 
-    Every file appears whole or not at all, and the same sources give the same bytes. There is no state to resume from: an
-    import runs at the speed of its files, so one that was killed starts over. Beside ``FILE`` stand ``FILE.import.json`` (the
-    report) and, if anything could not be read, ``FILE.unread.jsonl``: a line for each entry, with its place and why.
-    ``progress`` is told the number of records so far. Raises UserError for a source that is not there or holds nothing known,
-    and for an output that cannot be written.
+    Every file appears whole or not at all, and the same sources give the same bytes. Beside ``FILE`` stand
+    ``FILE.import.json`` (the report) and, if anything could not be read, ``FILE.unread.jsonl``: a line for each entry, with its
+    place and why. ``progress`` is told the number of records so far. Raises UserError.
     """
     base = out or questions
     if base is None:

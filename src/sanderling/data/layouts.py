@@ -75,10 +75,9 @@ def layout_of(entry: Any, layouts: Mapping[str, Layout]) -> str:
 
 
 def entries_in(value: Any, layouts: Mapping[str, Layout]) -> list[Any]:
-    """The entries that one value of a file holds: those of the list it wraps, or the value itself.
+    """The entries that one value of a file holds: those of a list in one of its fields, or the value itself.
 
-    A wrapper is an object with a field that is a list of entries, or one that holds entries by their ids. A bare list of
-    messages is one conversation.
+    A bare list of messages is one conversation.
     """
     if isinstance(value, list):
         return [{"messages": value}] if is_conversation(value) else value
@@ -87,9 +86,6 @@ def entries_in(value: Any, layouts: Mapping[str, Layout]) -> list[Any]:
     for key, inner in value.items():
         if isinstance(inner, list) and (key == "cases" or any(layout_of(item, layouts) for item in inner[:3])):
             return inner
-    if len(value) > 1 and all(isinstance(item, dict) for item in value.values()):
-        named = [item if "id" in item else {"id": key, **item} for key, item in value.items()]
-        return named if any(layout_of(item, layouts) for item in named[:3]) else [value]
     return [value]
 
 

@@ -221,9 +221,6 @@ def _looked_up(value: Any, name: str) -> tuple[Any, ...]:
     return next((found for inner in _looked_up(value, first) if (found := _looked_up(inner, more))), ()) if more else ()
 
 
-# Files ----------------------------------------------------------------------------------------------------------------------
-
-
 def write_questions(path: Path, questions: Iterable[Question], *, private: bool = False) -> int:
     """Write a file anew, whole or not at all; returns how many there are. ``private``: for its owner only."""
     lines = [encode_record(question) for question in questions]

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
+from typing import NamedTuple
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory
@@ -24,8 +25,6 @@ class RecordedSource(Source):
 
     def __post_init__(self) -> None:
         """Raises UserError when there is no such place, or no file in it that could be a recording."""
-        if not self.path.exists():
-            raise UserError(f"There is no file or directory {self.path}: give recorded trajectories.")
         if not self._files():
             raise UserError(f"{self.path} holds no .json, .jsonl or .parquet file: give a directory of recorded trajectories.")
 
@@ -40,14 +39,13 @@ class RecordedSource(Source):
         textless = (Skipped(url, Reason.EMPTY) for url in report.textless_urls)
         return islice(chain(pages, textless, refused), skip, None)
 
-    def trajectories(self, refused: list[Skipped] | None = None) -> Iterator[Trajectory]:
+    def trajectories(self, refused: list[Skipped]) -> Iterator[Trajectory]:
         """Every trajectory; files that are no recording are left out, and appended to ``refused``."""
         for file in self._files():
             try:
                 yield from (found for found in Import(file) if isinstance(found, Trajectory))
             except UserError:
-                if refused is not None:
-                    refused.append(Skipped(str(file), Reason.NOT_A_RECORDING))
+                refused.append(Skipped(str(file), Reason.NOT_A_RECORDING))
 
     def stamp(self) -> str:
         return stamp_of("recorded", *(f"{file!a} {file_facts(file)}" for file in self._files()))
@@ -59,15 +57,12 @@ class RecordedSource(Source):
         return sorted(file for file in below if importable(file) and file.is_file())
 
 
-@dataclass(frozen=True)
-class RecordedCalls:
-    """Recorded trajectories, wherever they were."""
+class RecordedCalls(NamedTuple):
+    """Recorded trajectories: of files, with the import's report, or of a recording, with the texts as agents read them."""
 
     trajectories: tuple[Trajectory, ...]
     report: ImportReport | None
-    """None for a recording."""
     table: ReplayTable | None
-    """Of a recording: the texts as agents read them."""
 
     def replays(self, built: Sequence[Trajectory]) -> ReplayTable:
         """The replays of some of the trajectories."""

@@ -123,10 +123,6 @@ class Portrait:
     raw: int = 0
 
     @property
-    def trajectories(self) -> int:
-        return self.turns.number
-
-    @property
     def browse_share(self) -> float | None:
         return self.roles["visit"] / self.tools.total() if self.tools else None
 
@@ -158,7 +154,7 @@ class Portrait:
     def as_json(self) -> dict[str, Any]:
         return {
             "name": self.name,
-            "trajectories": self.trajectories,
+            "trajectories": self.turns.number,
             "turns": self.turns.as_json() | {"above_50": self.turns.above(50), "above_100": self.turns.above(100)},
             "length": {"unit": self.unit} | self.length.as_json(),
             "tools": dict(self.tools.most_common()),
@@ -219,7 +215,7 @@ def _figures(portraits: Sequence[Portrait]) -> list[tuple[str, list[str]]]:
 
     unit = portraits[0].unit if portraits else "words"
     cells: dict[str, Callable[[Portrait], str]] = {
-        "trajectories": lambda one: f"{one.trajectories:,}",
+        "trajectories": lambda one: f"{one.turns.number:,}",
         "turns, mean": lambda one: mean(one.turns.mean),
         "turns, median": lambda one: count(one.turns.quantile(0.5)),
         "turns, most": lambda one: f"{one.turns.most:,}",
@@ -228,7 +224,7 @@ def _figures(portraits: Sequence[Portrait]) -> list[tuple[str, list[str]]]:
         f"{unit}, mean": lambda one: mean(one.length.mean, 0),
         "length, p90": lambda one: count(one.length.quantile(0.9)),
         "browse": lambda one: percent(one.browse_share, 0),
-        "answered": lambda one: percent(one.answered / one.trajectories) if one.trajectories else MISSING,
+        "answered": lambda one: percent(one.answered / one.turns.number) if one.turns.number else MISSING,
         "correct": lambda one: percent(one.correct_share),
         "endings": lambda one: most_common(Counter({name.replace("_", " "): n for name, n in one.endings.items()})),
         "tools": lambda one: most_common(one.tools),

@@ -31,14 +31,12 @@ JSON_NAMES = (".json", ".jsonl", ".ndjson")
 PARQUET_NAMES = (".parquet", ".pq")
 _LIST_NAMES = ("data", "Data", "rows", "questions", "examples")
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
-_FOREIGN = re.compile("[\udc80-\udcff]+")
-"""How ``surrogateescape`` shows bytes that are not UTF-8."""
+_FOREIGN = re.compile("[\udc80-\udcff]+")  # how ``surrogateescape`` shows bytes that are not UTF-8
 _BLANKS = " \t\r\n\0\ufeff"
 _NO_BLANK = re.compile(f"[^{_BLANKS}]")
-_NEAR_END = 16
-"""An error this near to the end of what was read may be a word or a number that goes on."""
+_NEAR_END = 16  # an error this near to the end of what was read may be a word or a number that goes on
 _SHOWN = 400
-_FIRST_FIELD = re.compile(r'\{\s*"[^"\\]{1,64}"')
+_NEXT_VALUE = re.compile(r"\n[{\[]")
 _BYTES = re.compile(r"binary(?!\w*:)")
 _LFS = re.compile(r"\s*version https://git-lfs")
 _WEB_PAGE = re.compile(r"(?i)\s*<(?:!doctype|html|head|\?xml)")
@@ -130,7 +128,7 @@ class _TextRows:
     """JSON, JSON lines, CSV or TSV.
 
     JSON is values one after the other, or one list, whose items are the rows; a list of messages is one row. After damage the
-    next row is the next line, or of values with lines of their own the next that begins as the ones before it did.
+    next row is the next line that begins as a value does.
     """
 
     def __init__(self, path: Path) -> None:
@@ -203,7 +201,7 @@ class _TextRows:
 
     def _json(self) -> Iterator[Item]:
         """Values one after the other, most often one a line; of a list its items."""
-        again, shown = "\n{", ""
+        shown = ""
         while char := self._skip_blank():
             if char == "[":
                 yield from self._list()
@@ -211,27 +209,23 @@ class _TextRows:
                 self._at += 1
                 self._remarks.append(Remark("mended_line", shown))
             else:
-                item, shown = self._next(again if char == "{" else "\n", "unreadable_line")
-                if isinstance(item, Value):
-                    again = "\n"
-                yield item
+                shown = self._text[self._at : self._at + _SHOWN]
+                item = self._next()
+                yield Unread("unreadable_line", item.text.partition("\n")[0]) if isinstance(item, Unread) else item
 
     def _list(self) -> Iterator[Item]:
         """The items of a list; all of them as one value where they are messages."""
         self._at += 1
         messages: list[Any] = []
-        again = ""
+        talks: bool | None = None
         while (char := self._skip_blank()) and char != "]":
             if char == ",":
                 self._at += 1
                 continue
-            first = not again
-            if first:  # items begin on a new line with its blanks, or, where they share a line, with their first field
-                start = self._text.rfind("\n", 0, self._at)
-                blanks, field = self._text[start : self._at], _FIRST_FIELD.match(self._text, self._at)
-                again = blanks + "{" if start >= 0 and not blanks.strip() else field[0] if field else ""
-            item, _ = self._next(again)
-            if isinstance(item, Value) and (messages or (first and is_conversation([item.value]))):
+            item = self._next()
+            if talks is None:
+                talks = isinstance(item, Value) and is_conversation([item.value])
+            if talks and isinstance(item, Value):
                 messages.append(item.value)
             else:
                 yield item
@@ -242,8 +236,8 @@ class _TextRows:
         else:
             self._remarks.append(Remark("truncated_file", "the list has no end"))
 
-    def _next(self, again: str, code: str = "") -> tuple[Item, str]:
-        """The value that begins here, and how it begins. After damage go to the next place that begins with ``again``."""
+    def _next(self) -> Value | Unread:
+        """The value that begins here. After damage go to the next line that begins as a value does."""
         while True:
             size, shown = len(self._text) - self._at, self._text[self._at : self._at + _SHOWN]
             try:
@@ -251,21 +245,19 @@ class _TextRows:
                 if isinstance(value, (int, float)) and end == len(self._text) and self._more():
                     continue  # a number may go on
                 self._at = end
-                return Value(value), shown
+                return Value(value)
             except (ValueError, RecursionError) as error:  # too many digits or levels, too
                 broken = isinstance(error, json.JSONDecodeError)
                 cut = broken and (error.msg.startswith("Unterminated string") or error.pos >= len(self._text) - _NEAR_END)
                 if not (cut and self._more(max(1, size))):
                     break
         self._at += 1
-        while (found := self._text.find(again, self._at) if again else -1) < 0:
-            self._at = max(self._at, len(self._text) - len(again))
+        while not (found := _NEXT_VALUE.search(self._text, self._at)):
+            self._at = max(self._at, len(self._text) - 1)
             if not self._more():
                 break
-        self._at = found if found >= 0 else len(self._text)
-        if code:
-            return Unread(code, shown.partition("\n")[0]), shown
-        return Unread("unreadable_value" if found >= 0 else "unreadable_rest", shown), shown
+        self._at = found.start() if found else len(self._text)
+        return Unread("unreadable_value" if found else "unreadable_rest", shown)
 
     def _csv(self) -> Iterator[Item]:
         csv.field_size_limit(max(csv.field_size_limit(), 64 << 20))  # the module has but one limit for everybody

@@ -1,8 +1,7 @@
 """What stands in the text itself: a whole episode in one text, and calls in another form than the protocol's.
 
 verl's dumps of rollouts and Search-R1's files hold an episode as one text: the agent's words and, between marks, what the tools
-gave back (``<information>``, ``<tool_response>``, ``<result>``), or a chat's turns between ``<|im_start|>`` and ``<|im_end|>``
-or after bare lines ``user`` and ``assistant``. It is cut there. Calls may be ``<search>`` and ``<python>`` (Search-R1, ToRL) or
+gave back, or a chat's turns between ``<|im_start|>`` and ``<|im_end|>``. Calls may be ``<search>``, ``<python>`` (ToRL), or
 ``<function=name>`` (Qwen3-Coder).
 """
 
@@ -25,16 +24,15 @@ _WRAP = re.compile(r"\A\s*<(information|result)>(.*?)(?:</\1>)?\s*\Z", re.DOTALL
 def turns_of_text(text: str) -> list[tuple[str, str]]:
     """The turns of a chat's text, as role and words; none where it is no chat's text."""
     if "<|im_start|>" in text:
-        first = text.index("<|im_start|>")
-        before, turns = text[:first].replace("<|im_end|>", ""), [(found[1], found[2]) for found in _TURN.finditer(text)]
-        return ([("assistant", before)] if text[:first].strip() else []) + turns
-    marks = list(_LINE.finditer(text))
-    first = marks[0].start() if marks else 0
-    if not marks or (first > 0 and not {"user", "assistant"} <= {mark[1] for mark in marks}):
-        return []
-    ends = [mark.start() for mark in marks[1:]] + [len(text)]
-    turns = [(mark[1], text[mark.end() : end]) for mark, end in zip(marks, ends, strict=True)]
-    return ([("assistant", text[:first])] if text[:first].strip() else []) + turns
+        before, turns = text.partition("<|im_start|>")[0], [(found[1], found[2]) for found in _TURN.finditer(text)]
+    else:
+        marks = list(_LINE.finditer(text))
+        if not marks or (marks[0].start() > 0 and not {"user", "assistant"} <= {mark[1] for mark in marks}):
+            return []
+        ends = [mark.start() for mark in marks[1:]] + [len(text)]
+        before = text[: marks[0].start()]
+        turns = [(mark[1], text[mark.end() : end]) for mark, end in zip(marks, ends, strict=True)]
+    return ([("assistant", before.replace("<|im_end|>", ""))] if before.strip() else []) + turns
 
 
 def _cut_out(role: str, content: str, original: str) -> ChatMessage:
@@ -121,11 +119,10 @@ def _question_told(entry: Mapping[str, Any]) -> str | None:
     return asked(entry, SURE_QUESTION_KEYS) or asked(record_of(entry, "extra_info"), SURE_QUESTION_KEYS)
 
 
-_TAGS = tuple(
+_TAGS = tuple(  # what stands in a tag, from the last opening one, which keeps the time linear
     (re.compile(rf"<{name}>((?:(?!<{name}>).)*?)</{name}>", re.DOTALL), name, argument)
     for name, argument in (("search", "query"), ("python", "code"))
 )
-"""What stands in a tag, from the last opening one, which keeps the time linear."""
 _FUNCTION = re.compile(r"(?:<tool_call>\s*)?<function=([^<>\n]+)>(.*?)(?:</function>|\Z)(?:\s*</tool_call>)?", re.DOTALL)
 _PARAMETER = re.compile(r"<parameter=([^<>\n]+)>\n?(.*?)\n?</parameter>", re.DOTALL)
 _CALLING = ("<function=", "</search>", "</python>")

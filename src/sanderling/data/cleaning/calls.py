@@ -183,10 +183,10 @@ def _joined(draft: Draft, one: Round) -> bool:
         key = {names.search: names.search_query, names.visit: names.visit_url}.get(call.name)
         return key if key is not None and isinstance(call.arguments.get(key), list) else None
 
-    key, goal = list_key(first), first.arguments.get(names.visit_goal)
-    same_tool = [key is not None and call.name == first.name and list_key(call) == key for call in calls]
-    alike = [same and call.arguments.get(names.visit_goal) == goal for same, call in zip(same_tool, calls, strict=True)]
-    chosen = [True, *alike[1:]]
+    def mate(call: ToolCall) -> tuple[str, str | None, object]:
+        return call.name, list_key(call), call.arguments.get(names.visit_goal)
+
+    chosen = [True, *(list_key(first) is not None and mate(call) == mate(first) for call in calls[1:])]
     if not all(chosen):
         if not draft.keep_calls(one, chosen):
             return False
@@ -208,12 +208,8 @@ def _joined(draft: Draft, one: Round) -> bool:
     draft.note("calls_joined", number, node.text, turn.text)
     text = seen.node.text
     if len(blocks) > 1:  # as their tool would have laid them out for one call: JSON lists are one list, other text is in a row
-        found = [decode_json(block) if block.startswith("[") else None for block in blocks[:64]]
-        lists = [
-            one[0]
-            for one, block in zip(found, blocks, strict=False)
-            if one and isinstance(one[0], list) and one[1] == len(block)
-        ]
+        found = [(decode_json(block) if block.startswith("[") else None, len(block)) for block in blocks[:64]]
+        lists = [one[0] for one, size in found if one and isinstance(one[0], list) and one[1] == size]
         whole = json.dumps([item for one in lists for item in one], ensure_ascii=False)
         text = join_blocks([whole if len(lists) == len(blocks) else BETWEEN.join(blocks)])
     one.turn.node = turn

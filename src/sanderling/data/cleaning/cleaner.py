@@ -59,9 +59,6 @@ _BATCH = 8
 _KILLED = "A process that cleans trajectories was killed (often for want of memory): run again with fewer --workers."
 
 
-# Recipes --------------------------------------------------------------------------------------------------------------------
-
-
 def _is_step(name: str) -> str:
     if name in STEPS or is_outside(name):
         return name
@@ -110,9 +107,6 @@ def get_recipe(name: str) -> CleaningRecipe:
     near = difflib.get_close_matches(name, RECIPES, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(RECIPES)}, or give a TOML file."
     raise UserError(f"There is no cleaning recipe {name!r}: {hint}")
-
-
-# The report -----------------------------------------------------------------------------------------------------------------
 
 
 class Outcome(NamedTuple):
@@ -219,9 +213,6 @@ def _cut(text: str, start: int) -> str:
     piece = text[start : start + _MOST_SHOWN]
     shown = f"{'… ' if start else ''}{piece}{' …' if start + len(piece) < len(text) else ''}"
     return shown.encode("utf-8", "replace").decode("utf-8")
-
-
-# Cleaning -------------------------------------------------------------------------------------------------------------------
 
 
 class Cleaner:

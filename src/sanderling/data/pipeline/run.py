@@ -156,8 +156,8 @@ def clean(run: DataRun, report: Report) -> Figures:
 def judge(run: DataRun, report: Report, open_judges: OpenJudges = open_rules, concurrency: int = 8) -> Figures:
     """Who is right: rules and models say, or the verdicts in the records.
 
-    Verdicts outlive a kill. A verdict that another run may still get, because a server was not reached or the limit is spent,
-    keeps the step open: its files are not written, and OpenVerdictsError is raised.
+    Verdicts outlive a kill. One that another run may still get (no server, no budget) keeps the step open: its files are not
+    written, and OpenVerdictsError is raised.
     """
     settings = run.config.judge
     found = dict.fromkeys((*Ruling, NOT_JUDGED), 0)
@@ -274,12 +274,10 @@ def make_rows(run: DataRun, report: Report, write_rows: WriteRows) -> Figures:
 
 
 def left_out(run: DataRun) -> Iterator[dict[str, Any]]:
-    """What a finished run left out, where and why, over all steps, from what each of them keeps.
+    """A line for each trajectory that came into a step of a finished run and did not come out of it.
 
-    A line for each trajectory that came into a step and did not come out of it: ``step``, ``id``, ``reason`` (a code),
-    ``detail``, and ``file``, below the run's directory, that holds it or what is known of it. An entry that the import could
-    not read has its place as its id; where one line stands for several, ``entries`` says for how many, and 0 for a whole file
-    that is no recording. Raises UserError when a file of the run is gone or damaged.
+    ``step``, ``id`` (of an unread entry its place), ``reason`` (a code), ``detail``, and ``file``, below the run's directory,
+    that holds it or what is known of it; ``entries`` where a line stands for several, 0 for a whole file that is no recording.
     """
 
     def line(step: str, file: Path, id: str, reason: str, detail: str, **more: Any) -> dict[str, Any]:
