@@ -141,8 +141,8 @@ def clean(
         return
     if out is None:
         raise UserError("Name the file that kept trajectories go to with --out, or one trajectory with --explain.")
-    with Report(Console(stderr=True)).task("cleaning", 0) as advance:
-        done = clean_file(open_trajectories(file), out, chosen, target, origin=file, workers=workers, advance=advance)
+    with Console(stderr=True).status("cleaning"):
+        done = clean_file(open_trajectories(file), out, chosen, target, origin=file, workers=workers)
     report = done.report
     _print_steps(report)
     if examples:
