@@ -334,7 +334,7 @@ def fidelity(
     sets: Set = None,
 ) -> None:
     """Compare a world with recorded calls that it was not built from."""
-    from sanderling.evaluate.fidelity.measure import JSON_NAME, FidelityConfig, figure_rows, measure_fidelity, sentence
+    from sanderling.evaluate.fidelity.measure import JSON_NAME, FidelityConfig, figure_rows, measure_fidelity
 
     config = settings(FidelityConfig, None, sets, {"built_in": built_in, "search": mode})
     report = measure_fidelity(directory, against, out, config)
@@ -342,7 +342,7 @@ def fidelity(
         found = table("measure", ">n", ">mean", ">95% over queries", ">over questions", title=part.label)
         for row in figure_rows(part):
             found.add_row(*row)
-        show(sentence(part, config.k), found, error=True)
+        show(part.remark, found, error=True)
     show(*report.remarks, f"The same for machines: {out / JSON_NAME}", error=True)
 
 
