@@ -23,12 +23,6 @@ from sanderling.evaluate.result import EvalResult
 UNMATCHED = "unmatched"  # what ids of questions begin with that the benchmark does not ask
 NUMBER = "recorded_attempt"  # in a record's meta: the attempt's number where it came from, if it had one
 HIDDEN = "Its texts are left out of reports and logs, as no benchmark's file says that they may be shown; --public does."
-SELECTED = {
-    "webdancer-chatml": "training data, which is chosen for being right",
-    "redsearcher-sft": "training data, which is chosen for being right",
-    "literesearcher-cases": "LiteResearcher's cases are picked by hand among right answers",
-}
-"""Layouts whose records are a selection, and why."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +183,6 @@ class PeerFacts(Frozen):
     benchmark_questions: int | None = None
     """That the benchmark's file holds; None: none was given, and the records' own accepted answers are used."""
     without_record: int = 0
-    without_answer: int = 0  # records whose question has no accepted answer: unscored
     joined: dict[str, int] = Field(default_factory=dict[str, int])  # how records found their question
     unmatched: dict[str, int] = Field(default_factory=dict[str, int])  # records that found none, and why: unscored
     published: int = 0  # attempts with a verdict of those who made them
@@ -198,13 +191,11 @@ class PeerFacts(Frozen):
 
 def notes_of(facts: PeerFacts, result: EvalResult) -> list[str]:
     """What a reader has to know before believing a figure, a sentence each."""
-    notes = [f"It is no estimate of a system: {why}." for layout, why in SELECTED.items() if layout in facts.layouts]
+    notes: list[str] = []
     if facts.benchmark_questions is None:
         notes.append("Its accepted answers are the records' own: no file of the benchmark was given.")
     if facts.hidden:
         notes.append(facts.hidden)
-    if facts.without_answer:
-        notes.append(f"{facts.without_answer:,} of its records are at questions without an accepted answer: unscored.")
     if facts.unmatched:
         counts = ", ".join(f"{count:,} {why}" for why, count in facts.unmatched.items())
         notes.append(f"Its records without a question of the benchmark are unscored: {counts}.")
