@@ -113,10 +113,10 @@ def test_the_same_command_goes_on_and_other_files_do_not(gaia: Path, leap: Path,
 def test_accepted_answers_that_were_mended_judge_the_same_records(gaia: Path, leap: Path, tmp_path: Path) -> None:
     arguments = (leap, "--benchmark", "gaia-text-103", "--questions", gaia)
     write_rows(gaia, [{**ROWS[0], "Final answer": "?"}, *ROWS[1:]])
-    _, facts, judged = scored(*arguments, out=tmp_path / "run", code=3)
+    _, _, judged = scored(*arguments, out=tmp_path / "run", code=3)
     assert judged["gaia-text-103/t1", 1].code is Code.NO_ACCEPTED
     write_rows(gaia, [{**ROWS[0], "Final answer": "uno"}, *ROWS[1:]])
-    _, facts, judged = scored(*arguments, out=tmp_path / "run", code=3)
+    _, _, judged = scored(*arguments, out=tmp_path / "run", code=3)
     assert [judged["gaia-text-103/t1", number].correct for number in (0, 1)] == [False, True]
 
 
