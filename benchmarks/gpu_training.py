@@ -119,7 +119,7 @@ def _trainer(case: Training, device: torch.device, shape: Shape) -> tuple[Traine
         return Trainer(model, config, Sharded(SOLO, bfloat16=True)), Load(case.tokens, sharded=True)
     model, lora = random_model(shape, device, torch.bfloat16), LoraConfig(rank=case.rank)
     add_adapter(model, lora)
-    return Trainer(model, config), Load(case.tokens, lora_parameters=lora_parameters(shape, lora))
+    return Trainer(model, config), Load(case.tokens, lora_parameters=lora_parameters(shape, lora.rank))
 
 
 def random_model(shape: Shape, device: torch.device, dtype: torch.dtype) -> PreTrainedModel:

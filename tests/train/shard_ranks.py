@@ -15,7 +15,7 @@ from sanderling.core.record import Question
 from sanderling.rl.config import RlConfig
 from sanderling.rl.contract import Actor
 from sanderling.rl.run import run_rl
-from sanderling.train.checkpoint import checkpoints, load_model, load_state, save_checkpoint
+from sanderling.train.checkpoint import load_model
 from sanderling.train.config import ParallelConfig, Precision, SupervisedConfig, TrainerConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.loss import LossInputs, Metrics, sft
@@ -49,23 +49,6 @@ def take_steps(
         figures = [trainer.step(make(rows, seed=step), sft) for step in range(2)]
         logprobs = trainer.logprobs(make(rows, seed=9))
         return Ran(flat(model).tobytes(), figures, tuple(logprobs))
-
-
-def train_and_save(rank: int, size: int, meeting: Path, config: TrainerConfig, base: Path, root: Path, until: int) -> Ran:
-    """Go on from the last checkpoint to step ``until``, and save there; one rank: without sharding."""
-    torch.set_num_threads(1)
-    last = next(reversed(checkpoints(root)), None)
-    with join_team(rank, size, meeting) as team:
-        model = load_model(last or base)
-        trainer = Trainer(model, config, Sharded(team) if size > 1 else team)
-        if last is not None:
-            trainer.load_state(load_state(last))
-        figures = [trainer.step(random_rows(5, seed=step), sft) for step in range(trainer.steps, until)]
-        weights, state = trainer.weights(), trainer.state()
-        if rank == 0:
-            save_checkpoint(root, trainer.steps, model, state, None, keep=1, weights=weights)
-        team.gather(rank)
-        return Ran(flat(model).tobytes(), figures)
 
 
 def fail_on_rank_1(rank: int, size: int, meeting: Path, shard: bool) -> None:

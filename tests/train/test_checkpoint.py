@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from shard_ranks import run_shards
 from test_team import alone
 from tiny_qwen3 import random_rows, save_tiny, tiny_model
@@ -142,22 +142,7 @@ def test_only_adapters_move_and_they_are_float32(precision: str) -> None:
         assert parameter.dtype == (torch.float32 if "lora_" in name or precision == "float32" else torch.bfloat16)
 
 
-def test_a_killed_run_goes_on_bit_for_bit(trained: Path) -> None:
-    straight = load_file(trained / "run" / "adapter" / "adapter_model.safetensors")
-    again = trained / "again"
-    run_sft(LOW_RANK, random_rows(12), trained / "base", again)
-    (again / "adapter").rename(again / "gone")
-    (again / "checkpoints" / checkpoints(again / "checkpoints")[-1].name).rename(again / "gone too")
-    seen: list[int] = []
-    run_sft(LOW_RANK, random_rows(12), trained / "base", again, lambda progress: seen.append(progress.step))
-    assert seen[0] > 1
-    found = load_file(again / "adapter" / "adapter_model.safetensors")
-    assert found.keys() == straight.keys() and all(torch.equal(found[name], straight[name]) for name in straight)
-
-
-def test_wrong_targets_another_rank_and_damage_are_one_sentence(trained: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"no linear layers called q_prj: choose lora\.targets among down_proj"):
-        add_adapter(tiny_model(), LoraConfig(rank=4, targets=("q_prj",)))
+def test_another_rank_and_damage_are_one_sentence(trained: Path, tmp_path: Path) -> None:
     model = tiny_model()
     add_adapter(model, LoraConfig(rank=2))
     with pytest.raises(UserError, match="another model or rank"):
@@ -165,12 +150,6 @@ def test_wrong_targets_another_rank_and_damage_are_one_sentence(trained: Path, t
     (tmp_path / "adapter_model.safetensors").write_bytes(b"torn")
     with pytest.raises(UserError, match="is damaged"):
         load_adapter(model, tmp_path)
-    tensors = load_file(trained / "run" / "adapter" / "adapter_model.safetensors")
-    save_file(
-        {name: tensor for name, tensor in tensors.items() if "q_proj" not in name}, tmp_path / "adapter_model.safetensors"
-    )
-    with pytest.raises(UserError, match="another model or rank"):
-        load_adapter(adapted(trained, trained / "run" / "adapter"), tmp_path)  # pyright: ignore[reportArgumentType]
 
 
 STEADY = TrainerConfig(lr=1e-2, eps=1e-3, micro_batch_tokens=64)

@@ -14,15 +14,12 @@ from torch.utils.checkpoint import checkpoint
 from transformers import Qwen3Config
 from transformers.models.qwen3.modeling_qwen3 import Qwen3MLP
 
-from sanderling.core.errors import UserError
-from sanderling.train.adapters import add_adapter
-from sanderling.train.config import LoraConfig, MemoryConfig, ParallelConfig
+from sanderling.train.config import MemoryConfig
 from sanderling.train.packed import memory as memory_module
 from sanderling.train.packed.attention import packed_attention
 from sanderling.train.packed.logprobs import TokenLogprobs
 from sanderling.train.packed.memory import decoder_layers, economise, on_host, tiled
 from sanderling.train.packed.packing import collate
-from sanderling.train.parallel.launch import Place, opened_team
 
 SETTINGS = [
     MemoryConfig(recompute="full"),
@@ -80,25 +77,6 @@ def test_offloading_moves_each_layer_s_input_and_changes_no_number(memory: Memor
     assert torch.equal(scores, plain_scores) and all(map(torch.equal, found, plain))
     line = (1, sum(len(row.ids) for row in random_rows(6)), 32)
     assert [shape for shape in moved if shape == line] == [line] * 3
-
-
-@pytest.mark.parametrize("piece", [1 << 12, 1_000_004, 1 << 26])
-def test_in_pieces_of_any_size_and_from_any_layout(piece: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(memory_module, "_PIECE", piece)
-    x = torch.randn(700, 500, requires_grad=True)
-    with on_host("cpu"):
-        y = x.T.exp() * x.T[:, :1]
-    y.sum().backward()
-    found, x.grad = x.grad, None
-    (x.T.exp() * x.T[:, :1]).sum().backward()
-    torch.testing.assert_close(found, x.grad)
-
-
-def test_a_model_of_unknown_layers_is_one_sentence():
-    model = tiny_model()
-    model.model.layers = None
-    with pytest.raises(UserError, match=r"layers of a Qwen3ForCausalLM"):
-        decoder_layers(model)
 
 
 TOKENS, HIDDEN = 32 * 48, 64
@@ -183,29 +161,3 @@ def test_each_tile_runs_twice_even_where_the_layer_is_computed_again(recompute: 
         TokenLogprobs(model)(batch)[0].sum().backward()
     tiles = -(-batch.ids.shape[1] // 16)
     assert tiles > 2 and calls == 2 * 3 * tiles
-
-
-@pytest.mark.parametrize("rank", [0, 4], ids=["all weights", "LoRA"])
-def test_in_shards_as_without_tiles(rank: int):
-    def run(tile: int | None) -> dict[str, Tensor]:
-        model = tiny_model()
-        if rank:
-            add_adapter(model, LoraConfig(rank=rank))
-            for name, weight in model.named_parameters():
-                if "lora_B" in name:  # at first nothing would come through
-                    nn.init.normal_(weight, std=0.3)
-        economise(model, MemoryConfig(recompute="full", mlp_tile=tile))
-        scored = TokenLogprobs(model)
-        with opened_team(ParallelConfig(), Place(), None, bfloat16=True) as (team, _), packed_attention(model):
-            team.prepare(scored)
-            scored(collate(random_rows(6)))[0].sum().backward()
-            return {
-                name: weight.grad.full_tensor()  # pyright: ignore[reportAttributeAccessIssue]  # sharded
-                for name, weight in model.named_parameters()
-                if weight.grad is not None
-            }
-
-    plain, found = run(None), run(16)
-    assert found.keys() == plain.keys() and any("mlp" in name for name in found)
-    for name, one in plain.items():
-        assert float((found[name] - one).norm() / one.norm()) < 0.02, name

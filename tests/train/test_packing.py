@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -20,13 +19,11 @@ from sanderling.train.packed.packing import (
     Layout,
     bundled,
     collate,
-    common,
     families,
     lay_out,
-    neighbours,
     per_token,
 )
-from sanderling.train.trainer import Trainer, _plan
+from sanderling.train.trainer import Trainer
 
 
 def line_of(rows: Sequence[Row]) -> Layout:
@@ -64,18 +61,6 @@ def test_every_token_of_every_row_stands_in_the_line_at_its_own_position(rows: l
     assert sum(stretch.length for stretch in line.stretches) == len(line.ids)
     beginnings = {(one.trajectory, tuple(one.ids[: end + 1].tolist())) for one in rows for end in range(len(one.ids))}
     assert len(line.ids) == len(beginnings)
-
-
-def test_a_long_branch_behind_a_prefix_needs_no_whole_mask(monkeypatch: pytest.MonkeyPatch):
-    rng = np.random.default_rng(0)
-    trunk = rng.integers(0, VOCAB, 30).tolist()
-    rows = [row(trunk, "t", [5]), row(trunk[:20] + rng.integers(0, VOCAB, 50).tolist(), "t", [40, 60])]
-    model = tiny_model()
-    with packed_attention(model):
-        whole = TokenLogprobs(model)(collate(rows)).logprobs
-        monkeypatch.setattr("sanderling.train.packed.attention._MASK_ROWS", 7)
-        blocks = TokenLogprobs(model)(collate(rows)).logprobs
-    torch.testing.assert_close(blocks, whole, atol=1e-5, rtol=1e-5)
 
 
 MODEL = tiny_model(seed=4).double()
@@ -147,17 +132,6 @@ def test_bundles_hold_every_row_once_keep_to_the_budget_and_cost_their_distinct_
         assert bundle.tokens <= budget or bundle.tokens == max(len(row.ids) for row in own), "but for beginnings of the first"
 
 
-@given(groups())
-def test_neighbours_share_most(rows: list[Row]):
-    order = neighbours([row.ids for row in rows], range(len(rows)))
-    assert [rows[i].ids.tolist() for i in order] == sorted((row.ids.tolist() for row in rows), reverse=True)
-    for at in range(1, len(order)):
-        shares = [common(rows[i].ids, rows[order[at]].ids) for i in order[:at]]
-        assert shares[-1] == max(shares)
-    equal = [(a, b) for a, b in pairwise(order) if np.array_equal(rows[a].ids, rows[b].ids)]
-    assert all(a < b for a, b in equal)
-
-
 def test_groups_and_trajectories_of_one_name_are_not_the_same():
     def row(trajectory: str, group: str) -> Row:
         return Row(np.array([1, 2]), np.array([False, True]), trajectory=trajectory, group=group)
@@ -209,41 +183,4 @@ def test_a_step_over_groups_is_the_step_over_single_rows_and_costs_distinct_toke
         torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-5)
 
 
-def test_where_each_micro_batch_weighs_the_same_trajectories_are_put_together_as_without_groups():
-    rows = rollouts()
-    micro = Aggregation.MICRO_BATCH_MEAN
-    figures, weights, _ = stepped(rows, build_loss(PpoConfig()), aggregation=micro)
-    plain_figures, expected, _ = stepped([replace(row, group="") for row in rows], build_loss(PpoConfig()), aggregation=micro)
-    assert figures["loss"] == pytest.approx(plain_figures["loss"], rel=1e-5)
-    for one, other in zip(weights, expected, strict=True):
-        torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-5)
-
-
 CONFIG = TrainerConfig(micro_batch_tokens=2048)
-
-
-def alike_rollouts(count: int, shared: int, tail: int, group: str = "g") -> list[Row]:
-    """Of one question: the first tokens are the same, the others are not."""
-    rng = np.random.default_rng(len(group))
-    trunk = rng.integers(0, VOCAB, shared)
-    ids = [np.concatenate((trunk, [number], rng.integers(0, VOCAB, tail - 1))) for number in range(count)]
-    return [Row(one, np.arange(len(one)) % 2 == 1, trajectory=f"{group}{n}", group=group) for n, one in enumerate(ids)]
-
-
-def work(rows: Sequence[Row], plans: Sequence[Sequence[Sequence[int]]]) -> list[int]:
-    """Tokens in each hand's passes."""
-    return [sum(bundle.tokens for batch in own for bundle in bundled([rows[i] for i in batch], 10**9)) for own in plans]
-
-
-@given(
-    st.lists(st.tuples(st.integers(1, 6), st.integers(0, 30), st.integers(1, 20)), min_size=1, max_size=4),
-    st.sampled_from([1, 40, 100, 2048]),
-    st.integers(1, 4),
-)
-def test_every_row_has_one_place(kinds, budget: int, hands: int):
-    named = zip(("a", "bb", "ccc", "dddd"), kinds, strict=False)
-    rows = [row for name, (count, shared, tail) in named for row in alike_rollouts(count, shared, tail, name)]
-    plans = _plan(rows, CONFIG.model_copy(update={"micro_batch_tokens": budget}), hands)
-    assert sorted(i for own in plans for batch in own for i in batch) == list(range(len(rows)))
-    if all(shared == 0 for _, shared, _ in kinds) and len({tail for *_, tail in kinds}) == 1 and len(rows) >= hands:
-        assert all(plans), "nobody is idle where there are enough rows of one length"

@@ -104,33 +104,6 @@ def test_a_split_trains_each_turn_that_fits_once_with_unbroken_context(pieces, m
         assert part.pieces[2].kind is NodeKind.TURN
 
 
-@pytest.mark.parametrize(("how", "rows"), [(Overlong.DROP, 0), (Overlong.SPLIT, 4)])
-def test_what_became_of_a_trajectory_is_counted(how: Overlong, rows: int):
-    encoding = Encoding(WordTokenizer(), PROFILE)
-    made = rows_of(record("sssssva"), encoding, Limit(50, how, context_share=0.0))
-    assert len(made.rows) == rows
-    assert made.longest > 50
-    assert (made.too_long, made.split, made.cut, made.turns_left_out) == ((1, 0, 0, 7) if rows == 0 else (0, 1, 0, 0))
-
-
-def long_observation(size: int) -> Trajectory:
-    base = record("sa")
-    nodes = list(base.nodes)
-    nodes[3] = nodes[3].model_copy(update={"token_ids": tuple(range(100, 100 + size))})
-    return base.model_copy(update={"nodes": tuple(nodes)})
-
-
-def test_a_cut_observation_says_how_much_is_missing():
-    encoding = Encoding(WordTokenizer(), PROFILE)
-    made = rows_of(long_observation(2_000), encoding, Limit(500, Overlong.CUT))
-    (row,) = made.rows
-    assert len(row.ids) == 500 and made.cut == 1
-    assert made.cut_tokens == made.longest - 500
-    text = encoding.tokenizer.decode([int(i) for i in row.ids if i < 64 and i > 2 and int(i) in encoding.tokenizer.seen])
-    assert "tokens left out" in text
-    assert row.loss_mask[-1]
-
-
 def forked(shape: Callable[[Trajectory], Trajectory] = lambda t: t) -> Trajectory:
     base = record("sva")
     fork = base.nodes[6].model_copy(update={"parent": 5})
@@ -188,25 +161,6 @@ def test_rows_come_back_and_the_rest_is_counted(tmp_path: Path) -> None:
     assert not left_out_file(tmp_path / "rows.parquet").exists(), "nothing stale stays"
 
 
-@pytest.mark.parametrize("how", [Overlong.CUT, Overlong.SPLIT])
-def test_what_is_shortened_or_split_is_told(tmp_path: Path, how: Overlong) -> None:
-    long = record("sa", name="long")
-    saw = long.nodes[3].model_copy(update={"token_ids": tuple(range(9, 909))})
-    nodes = (*long.nodes[:3], saw, *long.nodes[4:])
-    limit = 600 if how is Overlong.CUT else 40
-    counts = write_rows(tmp_path / "r", [long.model_copy(update={"nodes": nodes})], encoding(), Limit(limit, how))
-    rows = read_rows(tmp_path / "r")
-    assert all(len(row.ids) <= limit for row in rows)
-    left = left_out_file(tmp_path / "r")
-    if how is Overlong.CUT:
-        assert (counts.cut, len(rows)) == (1, 1) and counts.cut_tokens == counts.longest - limit
-        (line,) = [json.loads(line) for line in left.read_text().splitlines()]
-        assert (line["reason"], line["detail"]) == ("cut", f"{counts.cut_tokens:,} of {counts.longest:,} tokens")
-    else:
-        assert (counts.split, len(rows), counts.turns_left_out) == (1, 2, 0) and not left.exists()
-        assert {row.trajectory for row in rows} == {"long"}
-
-
 def rows(count: int = 20) -> list[Row]:
     rng = np.random.default_rng(0)
     found = []
@@ -240,19 +194,6 @@ def test_a_file_gives_what_a_list_gives(tmp_path: Path) -> None:
     survey = filed.survey
     assert survey.tokenizer == "words" and listed.survey.tokenizer is None
     assert replace(survey, tokenizer=None) == listed.survey
-
-
-def test_few_row_groups_are_read_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    alone = [Row(ids=row.ids, loss_mask=row.loss_mask, trajectory=str(n)) for n, row in enumerate(rows(60))]
-    source = ParquetSource(index_rows([write(tmp_path / "r.parquet", alone, group=4)]))
-    read: list[int] = []
-    real = pq.ParquetFile.read_row_group
-    monkeypatch.setattr(pq.ParquetFile, "read_row_group", lambda self, i, **more: read.append(i) or real(self, i, **more))
-    for number in range(len(source.lengths)):
-        assert len(source[number]) == 1
-    assert read == list(range(15)), "in order each is read once"
-    source[0]
-    assert read[-1] == 0 and len(read) == 16, "the first is no longer held"
 
 
 def test_equal_names_in_two_files_weigh_as_two_trajectories(tmp_path: Path) -> None:

@@ -4,11 +4,9 @@ from train_records import PROFILE, WordTokenizer, record
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import NodeKind, Trajectory
-from sanderling.rl.credit.table import Graded, TurnTool, build_table, turn_tools
 from sanderling.rl.step import rl_rows
 from sanderling.train.contract import Row
 from sanderling.train.encoding import Encoding, Limit, rows_of
-from sanderling.train.row_source import sft_rows
 
 
 def sft_row(trajectory: Trajectory, encoding: Encoding) -> Row | None:
@@ -69,13 +67,6 @@ def test_a_hint_after_an_observation_follows_it_without_a_second_prompt(encoding
     )
 
 
-def test_rows_too_long_are_left_out_whole_and_counted(encoding):
-    trajectories = [record("a", name="short"), record("sssssva", name="long"), record("", name="empty", answer=None)]
-    rows, counts = sft_rows(trajectories, encoding, Limit(30))
-    assert [row.trajectory for row in rows] == ["short"]
-    assert (counts.too_long, counts.without_turns, counts.turns_left_out) == (1, 1, 7)
-
-
 def test_ids_of_another_tokenizer_are_refused(encoding):
     strange = record("a").model_copy(update={"tokenizer": "other"})
     with pytest.raises(UserError, match="tokenizer other"):
@@ -116,16 +107,6 @@ def test_rl_rows_carry_credit_versions_and_turn_numbers(encoding):
     assert set(row.versions[~row.loss_mask]) == {-1}
 
 
-def test_a_shared_turn_is_trained_once(encoding):
-    trajectory = record("sva")
-    fork = trajectory.nodes[6].model_copy(update={"parent": 5})
-    forked = trajectory.model_copy(update={"nodes": (*trajectory.nodes, fork), "leaf": 6})
-    main, side = rl_rows(forked, [1.0, 2.0, 3.0, 4.0], encoding)
-    assert set(main.turn[main.loss_mask]) == {0, 1, 2}
-    assert set(side.turn[side.loss_mask]) == {3}
-    assert main.trajectory == side.trajectory
-
-
 def test_rl_refuses_records_without_ids_or_logprobs(encoding):
     with pytest.raises(UserError, match="text only"):
         rl_rows(record("a", ids=False), [1.0], encoding)
@@ -135,34 +116,3 @@ def test_rl_refuses_records_without_ids_or_logprobs(encoding):
         rl_rows(trajectory.model_copy(update={"nodes": nodes}), [1.0], encoding)
     with pytest.raises(ValueError, match="2 advantages for 1"):
         rl_rows(trajectory, [1.0, 2.0], encoding)
-
-
-def test_the_table_says_what_each_turn_did():
-    assert turn_tools(record("srvbxma")) == [
-        TurnTool.SEARCH,
-        TurnTool.VISIT,
-        TurnTool.BOTH,
-        TurnTool.OTHER,
-        TurnTool.MALFORMED,
-        TurnTool.ANSWER,
-    ]
-
-
-def test_the_table_keeps_components_apart_and_groups_by_question():
-    batch = [
-        Graded(record("sva", name="one"), 1.0, [0.0, -1.0, 0.0], [None, 0.0, None]),
-        Graded(record("a", name="two", question="other"), 0.0, [0.0]),
-        Graded(record("a", name="three"), None, [0.0]),
-    ]
-    table = build_table(batch)
-    assert table.trajectory.tolist() == [0, 0, 0, 1, 2]
-    assert table.group.tolist() == [0, 0, 0, 1, 0]
-    assert table.turn.tolist() == [0, 1, 2, 0, 0]
-    assert table.outcome.tolist() == [1.0, 1.0, 1.0, 0.0, 0.0]
-    assert table.scored.tolist() == [True, True, True, True, False]
-    assert table.gain_scored.tolist() == [False, True, False, False, False]
-    assert table.penalty.tolist() == [0.0, -1.0, 0.0, 0.0, 0.0]
-    assert table.tool.tolist() == ["search", "visit", "answer", "answer", "answer"]
-    assert (table.tokens > 0).all()
-    with pytest.raises(ValueError, match="penalties"):
-        build_table([Graded(record("sa"), 1.0, [0.0])])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tiny_qwen3 import VOCAB, tiny_model
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from sanderling.train.config import Precision, TrainerConfig
+from sanderling.train.config import TrainerConfig
 from sanderling.train.contract import Row, ScoreRequest
 from sanderling.train.packed.attention import packed_attention
 from sanderling.train.packed.logprobs import TokenLogprobs
@@ -128,13 +128,6 @@ def counted(model, work) -> list[int]:
     return calls
 
 
-def test_a_trajectory_takes_one_forward_whatever_its_boundaries():
-    ids = list(range(20))
-    request = ScoreRequest(ids, [5, 10, 20], [[1, 2, 3, 4]] * 3, [(1, 3)] * 3)
-    calls = counted(MODEL, lambda: ModelScorer(MODEL).score_many([request]))
-    assert calls == [20 + 3 * 2], "shared ids once, and each continuation up to its last answer token but one"
-
-
 def test_branches_share_what_they_begin_with_and_rows_add_what_no_boundary_looks_at():
     ids, other = list(range(20)), [*range(12), 30, 31, 32]
     request = ScoreRequest(ids, [10, 14, 15], [[1, 2, 3]] * 3, [(1, 3)] * 3, (other,), [0, 0, 1])
@@ -177,17 +170,6 @@ def test_where_only_keys_of_the_first_layer_are_trained_forks_have_their_gradien
             found.append(weight.grad.clone())
     torch.testing.assert_close(*found, atol=1e-4, rtol=1e-4)
     assert found[0].abs().max() > 1e-3
-
-
-def test_in_mixed_precision_it_is_row_logprobs_too():
-    config = TrainerConfig(precision=Precision.BFLOAT16, temperature=0.8)
-    ids = list(range(40))
-    rows = [Row(np.array(ids), np.arange(40) > 3, trajectory="t")]
-    request = ScoreRequest(ids, [5, 20, 40], [[1, 2, 3]] * 3, [(1, 3)] * 3)
-    (found,) = ModelScorer.of(MODEL, config).score_with_rows([request], [rows])
-    exact = naive(request, MODEL, 0.8)
-    assert max(float(np.abs(a - b).max()) for a, b in zip(found.boundaries, exact, strict=True)) < 0.1
-    np.testing.assert_allclose(found.rows[0], row_logprobs(TokenLogprobs(MODEL), rows, config)[0], atol=0.02)
 
 
 def test_what_is_asked_again_at_a_place_is_read_once_and_keys_are_not_copied_for_a_boundary(monkeypatch: pytest.MonkeyPatch):

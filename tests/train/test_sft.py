@@ -114,13 +114,6 @@ def test_rows_that_do_not_fit_the_model(given: Path, ids: list[int], mask: list[
     assert not (given / "run" / "sft.toml").exists(), "no run was begun"
 
 
-def test_stretched_positions_count(given: Path) -> None:
-    config = json.loads((given / "base" / "config.json").read_text())
-    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 2048, "rope_theta": 1e4}
-    (given / "base" / "config.json").write_text(json.dumps(config | {"rope_parameters": yarn}))
-    assert begin(order(given, data=write_rows(given, [1] * 2049, [False] + [True] * 2048))) is not None
-
-
 def test_no_data_no_model_no_profile_nothing_that_is_there(given: Path) -> None:
     assert "name files of trajectories" in refused(order(given, data=""))
     assert "There is no file" in refused(order(given, data="nowhere.jsonl"))
@@ -233,19 +226,3 @@ def test_rows_count_as_long_as_they_are_not_as_they_might_be(given: Path) -> Non
     planned = plan_sft(order(given, *limits).config, described("a card", 1, 1)).estimate.total / MIB
     assert planned > 3 * need(given, *limits)
     assert begin(order(given, *limits), card(need(given, *limits) + 0.1)) is not None
-
-
-@pytest.mark.parametrize("kind", ["fsdp", "replicate"])
-def test_as_many_processes_as_there_are_share_the_work(kind: str, given: Path) -> None:
-    enough = need(given, f"parallel.kind={kind}", processes=3)
-    assert (enough < need(given)) is (kind == "fsdp")
-    assert "on each rank" in refused(order(given, f"parallel.kind={kind}"), card(enough - 0.1), 3)
-    assert begin(order(given, f"parallel.kind={kind}"), card(enough + 0.1), 3) is not None
-
-
-def test_a_model_of_unknown_sizes_is_not_judged(given: Path) -> None:
-    file = given / "base" / "config.json"
-    told = json.loads(file.read_text())
-    del told["intermediate_size"]
-    file.write_text(json.dumps(told))
-    assert begin(order(given), card(0.001)) is not None

@@ -82,14 +82,6 @@ def test_a_run_goes_on_in_another_layout(given: Path, alone: Path, tmp_path: Pat
     same(tmp_path / "run" / "model", alone / "model")
 
 
-def test_adapters_of_two_shards_are_those_of_one_process(given: Path, tmp_path: Path) -> None:
-    more = ("--set", "lora.rank=4", "--merge")
-    command(*arguments(given, tmp_path / "one", *more))
-    command(*arguments(given, tmp_path / "two", *more, "--processes", 2))
-    same(tmp_path / "two" / "adapter", tmp_path / "one" / "adapter")
-    same(tmp_path / "two" / "model", tmp_path / "one" / "model")
-
-
 def test_a_full_disk_is_one_sentence_and_the_last_checkpoint_goes_on(given: Path, alone: Path, tmp_path: Path) -> None:
     out, more = tmp_path / "run", ["--set", "save_every=1", "--set", "keep=9"]
     shutil.copytree(alone, out)

@@ -67,26 +67,6 @@ def settings_of(text: str) -> list[tuple[str, re.Match[str]]]:
     return found
 
 
-@pytest.mark.parametrize("file", sorted(f"{kind}/{name}.toml" for kind in ("sft", "rl") for name in PUBLISHED))
-def test_every_setting_of_the_three_systems_names_its_source(file: str):
-    """On its line, or in a comment of its paragraph, the section's own line included."""
-    text = re.sub(r"\A(?:#.*\n)+", "", (HOME / file).read_text(encoding="utf-8"))  # what it opens with explains the marks alone
-    paragraphs, bare = re.split(r"\n\s*\n", text), []
-    for paragraph in paragraphs:
-        whole = any(SOURCE.search(line) for line in paragraph.splitlines() if line.startswith(("#", "[")))
-        for _, match in settings_of(paragraph):
-            if match[1] not in OF_THE_PROJECT and not SOURCE.search(match[0]) and not whole:
-                bare.append(match[0])
-    assert not bare
-
-
-OF_THE_PROJECT = {
-    "title", "profile", "keep", "outcome", "entropy", "precision", "logit_chunk", "recompute", "offload", "mlp_tile",
-    "micro_batch_tokens", "sleeps", "pause_on",
-}  # fmt: skip
-"""How this project does the work, whatever is trained."""
-
-
 @pytest.mark.parametrize(
     ("name", "device", "room", "count"),
     [

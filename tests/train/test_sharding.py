@@ -7,12 +7,10 @@ import pytest
 import torch
 from bandit import QUESTIONS
 from safetensors.numpy import load_file
-from shard_ranks import fail_on_rank_1, reinforce, take_steps, train_and_save
+from shard_ranks import fail_on_rank_1, reinforce, take_steps
 from team_ranks import processes
 from test_team import RL, STEADY, alone, same_figures
-from tiny_qwen3 import forked_rows, random_rows, save_tiny, tiny_model
-from torch.nn.attention.bias import causal_lower_right
-from torch.nn.functional import scaled_dot_product_attention
+from tiny_qwen3 import random_rows, save_tiny, tiny_model
 
 from sanderling.core.errors import UserError
 from sanderling.rl.config import PipelineConfig, Placement
@@ -25,8 +23,6 @@ from sanderling.train.config import (
     TrainerConfig,
 )
 from sanderling.train.loss import sft
-from sanderling.train.packed import attention
-from sanderling.train.packed.attention import _causal
 from sanderling.train.parallel.launch import Place, check_parallel, opened_team
 from sanderling.train.shape import Shape
 from sanderling.train.trainer import NotFiniteError, Trainer
@@ -55,19 +51,6 @@ def check(ran: list, config: TrainerConfig, rows: int, forks: bool) -> None:
 def test_two_ranks_take_the_steps_of_one(pair, config: TrainerConfig, rows: int, forks: bool, shard: bool, context: int):
     """Over shards, sharing each line, or both."""
     check(pair(take_steps, config, rows, forks, shard, context), config, rows, forks)
-
-
-def test_a_run_goes_on_with_another_number_of_ranks(pair, tmp_path: Path):
-    base = save_tiny(tmp_path / "base")
-    straight = alone(train_and_save, STEADY, base, tmp_path / "straight", 3)
-    pair(train_and_save, STEADY, base, tmp_path / "moved", 1)
-    alone(train_and_save, STEADY, base, tmp_path / "moved", 2)
-    first, _ = pair(train_and_save, STEADY, base, tmp_path / "moved", 3)
-    same_figures(first.figures, straight.figures[2:], rel=1e-5, abs=1e-6)
-    ours, theirs = (load_file(tmp_path / run / "step_00000003" / "model.safetensors") for run in ("moved", "straight"))
-    assert ours.keys() == theirs.keys()
-    for name in theirs:
-        np.testing.assert_allclose(ours[name], theirs[name], atol=1e-6, rtol=0)
 
 
 def test_one_process_in_bfloat16_is_a_mesh_of_one_with_weights_in_float32():
@@ -108,28 +91,6 @@ def test_four_ranks_in_pairs_and_four_with_fewer_heads_of_keys_than_ranks():
         check(run(take_steps, STEADY, 1, False, True, 2), STEADY, 1, False)  # the second pair is idle
         check(run(take_steps, FORKS, 6, True, True, 2), FORKS, 6, True)
         check(run(take_steps, FORKS, 6, True, True, 4), FORKS, 6, True)
-
-
-def test_in_bfloat16_ranks_trade_and_kernels_take_16_bits(monkeypatch: pytest.MonkeyPatch):
-    seen: set[tuple[torch.dtype, ...]] = set()
-
-    def see(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *rest):
-        seen.add((query.dtype, key.dtype, value.dtype))
-        return _causal(query, key, value, *rest)
-
-    monkeypatch.setattr(attention, "_causal", see)
-    Trainer(tiny_model(), FORKS.model_copy(update={"precision": Precision.BFLOAT16})).step(forked_rows(6), sft)
-    assert seen == {(torch.bfloat16,) * 3}
-
-
-@pytest.mark.parametrize(("rows", "before"), [(5, 3), (1, 9), (40, 1)])
-def test_what_gpus_are_told_means_what_the_mask_means(rows: int, before: int):
-    torch.manual_seed(0)
-    query = torch.randn(1, 4, rows, 8)
-    key, value = torch.randn(1, 2, before + rows, 8), torch.randn(1, 2, before + rows, 8)
-    masked = torch.cat(list(_causal(query, key, value, None)), 2)
-    told = scaled_dot_product_attention(query, key, value, attn_mask=causal_lower_right(rows, before + rows), enable_gqa=True)
-    torch.testing.assert_close(masked, told, atol=1e-6, rtol=1e-5)
 
 
 def test_numbers_of_processes_that_cannot_share_are_told():

@@ -114,13 +114,11 @@ def _show_sft(title: str, found: "Plan") -> None:
     behind = {"there is, less what CUDA takes" if devices.gpus else "there is": devices.room}
     if needs.host:
         behind["in the host's memory, for each"] = needs.host
-    step = f"Rows of up to {load.row_tokens:,} tokens; a step of {found.step_tokens:,} tokens at most"
-    if found.step_seconds is not None:
-        step += f" takes about {duration(found.step_seconds)} if 40% of the device's peak is reached"
+    time = "" if found.step_seconds is None else f", about {_duration(found.step_seconds)} at 40% of the device's peak"
     show(
         f"{title}: {found.shape.parameters / 1e9:.3g} billion parameters, {trained} trained",
         _memory(f"on each of {devices.count} × {devices.name}", needs.parts, behind),
-        f"{step}.",
+        f"Rows of up to {load.row_tokens:,} tokens; a step of {found.step_tokens:,} tokens at most{time}.",
     )
 
 
@@ -143,16 +141,15 @@ def _show_rl(title: str, plan: "StagePlan") -> None:
     if needs.seconds is None or needs.step_seconds is None:
         show("How long a step takes is not known: the device's speed is not.")
         return
-    parts = ", ".join(f"{name} {duration(seconds)}" for name, seconds in needs.seconds.items())
+    parts = ", ".join(f"{name} {_duration(seconds)}" for name, seconds in needs.seconds.items())
     show(
         f"A step of {load.rollouts:,} mean rollouts ({episodes.sampled:,} tokens sampled in {episodes.turns} turns) "
-        f"takes about {duration(needs.step_seconds)}, tools and judges not counted: {parts}. {rl.steps:,} steps take "
-        f"{duration(needs.step_seconds * rl.steps)}."
+        f"takes about {_duration(needs.step_seconds)}, tools and judges not counted: {parts}. {rl.steps:,} steps take "
+        f"{_duration(needs.step_seconds * rl.steps)}."
     )
 
 
 def _memory(title: str, parts: Mapping[str, int], behind: Mapping[str, int]) -> Table:
-    """GiB by purpose, their sum, and what is to be seen beside it."""
     made = Table(title, "GiB")
     rows = {name: size for name, size in parts.items() if size} | {"altogether": sum(parts.values()), **behind}
     for name, size in rows.items():
@@ -160,8 +157,7 @@ def _memory(title: str, parts: Mapping[str, int], behind: Mapping[str, int]) -> 
     return made
 
 
-def duration(seconds: float) -> str:
-    """Two digits' worth of seconds, minutes, hours or days."""
+def _duration(seconds: float) -> str:
     for size, name in ((86_400, "days"), (3600, "hours"), (60, "minutes")):
         if seconds >= 2 * size:
             return f"{seconds / size:,.1f} {name}"

@@ -18,6 +18,7 @@ from sanderling.core.errors import UserError
 from sanderling.policy.model_directory import load_model
 from sanderling.train.config import LoraConfig
 
+_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 _PREFIX = "base_model.model."
 """What peft writes before the names of a model's own tensors."""
 
@@ -27,20 +28,14 @@ def add_adapter(model: PreTrainedModel, config: LoraConfig) -> None:
 
     Their first weights come from torch's random state.
     """
-    peft = _peft()
-    linear = {name.rpartition(".")[2] for name, part in model.base_model.named_modules() if isinstance(part, torch.nn.Linear)}
-    missing = [target for target in config.targets if target.rpartition(".")[2] not in linear]
-    if missing or not config.targets:
-        raise UserError(
-            f"This model has no linear layers called {', '.join(missing) or 'nothing'}: choose lora.targets among "
-            f"{', '.join(sorted(linear))}."
-        )
+    import peft
+
     made = peft.LoraConfig(
-        r=config.rank, lora_alpha=config.alpha, target_modules=list(config.targets), lora_dropout=0.0, bias="none",
+        r=config.rank, lora_alpha=config.alpha, target_modules=list(_TARGETS), lora_dropout=0.0, bias="none",
         task_type="CAUSAL_LM",
     )  # fmt: skip
     model.add_adapter(made)
-    made.target_modules = sorted(config.targets)  # peft makes a set of them, which is written in another order each time
+    made.target_modules = sorted(_TARGETS)  # peft makes a set of them, which is written in another order each time
     for parameter in model.parameters():
         if parameter.requires_grad:
             parameter.data = parameter.data.float()
@@ -53,7 +48,8 @@ def has_adapter(model: PreTrainedModel) -> bool:
 
 def load_adapter(model: PreTrainedModel, directory: Path) -> None:
     """Give a model's adapters the weights of a saved one. Raises UserError when they are others."""
-    peft = _peft()
+    import peft
+
     try:
         saved = load_file(directory / "adapter_model.safetensors")
         found = peft.set_peft_model_state_dict(model, {name.removeprefix(_PREFIX): value for name, value in saved.items()})
@@ -66,20 +62,9 @@ def load_adapter(model: PreTrainedModel, directory: Path) -> None:
 
 def merge_adapter(base: Path, adapter: Path, dtype: torch.dtype) -> Any:
     """The model that a base and its adapter are together; the sums are taken in float32, and rounded once."""
-    peft = _peft()
+    import peft
+
     model = load_model(base)
     with warnings.catch_warnings(action="ignore"):
         merged = peft.PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
     return merged.to(dtype)
-
-
-def _peft() -> Any:
-    try:
-        import peft
-    except ModuleNotFoundError as error:
-        if error.name != "peft":
-            raise
-        raise UserError(
-            "LoRA needs peft: run pip install '.[train]' in sanderling's own folder, or set lora.rank=0."
-        ) from error
-    return peft

@@ -109,7 +109,7 @@ def save_model(
 
 
 def copy_tokenizer(source: Path, place: Path) -> None:
-    """The files of a tokenizer from one directory to another."""
+    """From one directory to another."""
     for name in TOKENIZER_FILES:
         if (source / name).is_file():
             shutil.copyfile(source / name, place / name)

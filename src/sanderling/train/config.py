@@ -115,11 +115,10 @@ class TrainerConfig(Frozen):
 
 
 class LoraConfig(Frozen):
-    """Low-rank adapters beside frozen weights, by peft; rank 0: none. Without dropout, so that runs repeat."""
+    """Low-rank adapters beside all linear layers, by peft; rank 0: none. Without dropout, so that runs repeat."""
 
     rank: int = Field(default=0, ge=0)
     alpha: float = Field(default=32.0, gt=0)
-    targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
 class ParallelKind(StrEnum):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 
@@ -187,52 +188,29 @@ def _shortened(piece: Piece, most: int, marker: Callable[[int], list[int]]) -> P
 
 def _split(pieces: Sequence[Piece], wanted: frozenset[int], limit: Limit) -> Fitted:
     """Rows from left to right, each as long as fits, begun at a turn so that a share of it repeats what came before."""
-
-    def next_turn(first: int) -> int:
-        return next((at for at in range(first, len(pieces)) if pieces[at].kind is NodeKind.TURN), len(pieces))
-
     head = next((at for at, piece in enumerate(pieces) if piece.kind not in _HEAD), len(pieces))
-    opening = list(pieces[:head])
-    room = limit.max_tokens - _tokens(opening)
+    turns = [at for at, piece in enumerate(pieces) if piece.kind is NodeKind.TURN]
+    start = list(accumulate((len(piece.ids) for piece in pieces), initial=0))
+    room = limit.max_tokens - start[head]
+
+    def end(begin: int) -> int:
+        """The place behind the last turn that still fits."""
+        return max((at + 1 for at in turns if at >= begin and start[at + 1] - start[begin] <= room), default=begin)
+
     parts: list[Part] = []
     done = head
     while done < len(pieces):
-        begin = _begin(pieces, head, done, int(room * limit.context_share))
-        end = _end(pieces, begin, room)
-        if end <= done:
-            begin, end = done, _end(pieces, done, room)
-        if end <= done:  # a turn that does not fit by itself; what answers it goes with it
-            done = next_turn(done + 1)
-            continue
-        trains = frozenset(head + at - begin for at in range(done, end) if at in wanted)
+        context = int(room * limit.context_share)
+        begin = next((at for at in turns if at < done and start[done] - start[at] <= context), done)
+        if end(begin) <= done:
+            begin = done
+        last = end(begin)
+        trains = frozenset(head + at - begin for at in range(done, last) if at in wanted)
         if trains:
-            parts.append(Part([*opening, *pieces[begin:end]], trains))
-        done = next_turn(end)
+            parts.append(Part([*pieces[:head], *pieces[begin:last]], trains))
+        # A turn that does not fit by itself is left out, with what answers it.
+        done = next((at for at in turns if at >= max(last, done + 1)), len(pieces))
     return parts, 0
-
-
-def _begin(pieces: Sequence[Piece], head: int, done: int, most: int) -> int:
-    """The earliest turn from which at most ``most`` tokens lead up to ``done``."""
-    begin, tokens = done, 0
-    for at in range(done - 1, head - 1, -1):
-        tokens += len(pieces[at].ids)
-        if tokens > most:
-            break
-        if pieces[at].kind is NodeKind.TURN:
-            begin = at
-    return begin
-
-
-def _end(pieces: Sequence[Piece], begin: int, room: int) -> int:
-    """The place behind the last turn that still fits; ``begin`` when none does."""
-    end, tokens = begin, 0
-    for at in range(begin, len(pieces)):
-        tokens += len(pieces[at].ids)
-        if tokens > room:
-            break
-        if pieces[at].kind is NodeKind.TURN:
-            end = at + 1
-    return end
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
 """Does a run fit, how long does a step take, and which setting would make it fit: answered before anything is loaded.
 
-Arithmetic over configurations, importable without torch (which is asked only what devices there are). Figures are in bytes, per
-rank, for the longest pass. Settings are tried from mild to costly until the step fits; those that turn out not to be needed are
-dropped again.
+Arithmetic over configurations. Figures are in bytes, per rank, for the longest pass. Settings are tried from mild to costly
+until the step fits; those that turn out not to be needed are dropped again.
 
 Example: ``plan_sft(config, described("H200", 139, 8)).sentence`` is empty where the run fits, and else says what to set.
 """
@@ -159,8 +158,6 @@ def kept_bytes(shape: Shape, memory: MemoryConfig, tokens: int, width: int, act_
     per_token = shape.hidden * act_bytes
     if memory.recompute is Recompute.NONE:
         per_token = shape.hidden * (5 * act_bytes + 6) + heads * (4 * width + 4) + kv_width * (3 * width + 4)
-        if width == 4:  # on CUDA keys and values are repeated for each query head
-            per_token += 2 * width * (heads - kv_width)
         if memory.mlp_tile is None or memory.mlp_tile >= tokens:
             per_token += 4 * shape.intermediate * width
     return shape.layers * per_token * tokens
@@ -195,8 +192,6 @@ def _layer_peak(shape: Shape, memory: MemoryConfig, tokens: int, width: int, act
             attention = 28 * shape.hidden + 24 * heads + 12 * kv_width
         else:
             attention = 36 * shape.hidden + (4 * width + 6) * heads + (2 * width + 8) * kv_width
-        if width == 4:  # keys and values that are repeated, as in `kept_bytes`
-            mlp, attention = (part + 2 * width * (heads - kv_width) for part in (mlp, attention))
     return attention * tokens + in_tiles if tile < tokens else max(mlp, attention) * tokens
 
 
@@ -324,7 +319,7 @@ def plan_for(config: SftConfig, shape: Shape, devices: Devices, longest: int) ->
 def _load(config: SftConfig, shape: Shape, ranks: int, longest: int) -> Load:
     alone = config.trainer.precision is Precision.BFLOAT16  # then one process is a mesh of one
     sharded = config.parallel.kind is ParallelKind.FSDP and (ranks > 1 or alone)
-    adapters = lora_parameters(shape, config.lora) if config.lora.rank else None
+    adapters = lora_parameters(shape, config.lora.rank) if config.lora.rank else None
     return Load(longest, ranks, sharded, config.parallel.context, adapters)
 
 

@@ -1,7 +1,6 @@
 """Metrics as JSON lines, one object a step, and where a run can be watched beside them: TensorBoard, trackio, Weights & Biases.
 
-``metrics.jsonl`` is the record; on resuming, lines past the checkpoint are cut off. The others are views of it, opened when a
-person asks for them by name. Runs are named by their directory, and a resumed run goes on in the same one.
+``metrics.jsonl`` is the record; on resuming, lines past the checkpoint are cut off. The others are views, asked for by name.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -12,7 +12,6 @@ from torch import Tensor
 from torch.nn import Parameter
 from transformers import PreTrainedModel
 
-from sanderling.core.errors import UserError
 from sanderling.train.config import OptimizerKind, TrainerConfig
 from sanderling.train.parallel.sharding import load_optimizer_state, optimizer_state
 
@@ -93,9 +92,7 @@ class Optimizers:
         return [optimizer_state(self._model, optimizer) for optimizer in self._all]
 
     def load_state_dict(self, states: list[dict[str, Any]]) -> None:
-        """Raises UserError when the state is of other optimizers."""
-        if len(states) != len(self._all):
-            raise UserError("This checkpoint was made with another optimizer: set trainer.optimizer as it was, or start anew.")
+        """Continue from :meth:`state_dict`. Collective."""
         for optimizer, state in zip(self._all, states, strict=True):
             load_optimizer_state(self._model, optimizer, state)
 

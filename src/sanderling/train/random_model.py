@@ -1,10 +1,7 @@
 """Models of random weights: a Qwen3 of any size with a tokenizer trained on a world's pages, or copied, in a directory.
 
-For tests, benchmarks, checks of hardware and the tiny recipe. The tokenizer is byte-level BPE with Qwen3's control tokens. A
-space before a capital or a digit is a token of its own, so that a name is spelled alike after a space, a slash or a quote.
-Weights are distributed as `transformers` draws them; a tensor's numbers depend on the seed and its name alone.
-
-Example: ``init_model(ModelInit(out=Path("models/tiny"), world=Path("worlds/own")), report)``.
+The tokenizer is byte-level BPE with Qwen3's control tokens. A space before a capital or a digit is a token of its own, so a
+name is spelled alike after a space, a slash or a quote. A tensor's numbers depend on the seed and its name alone.
 """
 
 import hashlib
@@ -62,28 +59,21 @@ class ModelShape(Frozen):
     initializer_range: float = Field(default=0.02, gt=0)
 
 
-def _published(
-    layers: int, hidden: int, heads: int, intermediate: int, *, tied: bool, positions: int = 40_960, theta: float = 1e6
-) -> ModelShape:
-    return ModelShape(
-        hidden=hidden, layers=layers, heads=heads, kv_heads=8, head_dim=128, intermediate=intermediate,
-        max_positions=positions, rope_theta=theta, tied=tied,
-    )  # fmt: skip
-
-
 SIZES: dict[str, ModelShape] = {
     "tiny": ModelShape(
         hidden=128, layers=4, heads=4, kv_heads=2, head_dim=32, intermediate=384, max_positions=32_768, rope_theta=1e6
-    ),
-    "0.6b": _published(28, 1024, 16, 3072, tied=True),
-    "1.7b": _published(28, 2048, 16, 6144, tied=True),
-    "4b": _published(36, 2560, 32, 9728, tied=True),
-    "4b-2507": _published(36, 2560, 32, 9728, tied=True, positions=262_144, theta=5e6),
-    "8b": _published(36, 4096, 32, 12_288, tied=False),
-    "14b": _published(40, 5120, 40, 17_408, tied=False),
-    "32b": _published(64, 5120, 64, 25_600, tied=False),
-}
-"""``4b-2507``: Qwen3-4B-Thinking-2507 and Instruct-2507, from which the three systems' checkpoints descend."""
+    )
+} | {
+    name: ModelShape(
+        layers=layers, hidden=hidden, heads=heads, kv_heads=8, head_dim=128, intermediate=intermediate, tied=hidden < 4096,
+        max_positions=262_144 if name == "4b-2507" else 40_960, rope_theta=5e6 if name == "4b-2507" else 1e6,
+    )
+    for name, (layers, hidden, heads, intermediate) in {
+        "0.6b": (28, 1024, 16, 3072), "1.7b": (28, 2048, 16, 6144), "4b": (36, 2560, 32, 9728), "4b-2507": (36, 2560, 32, 9728),
+        "8b": (36, 4096, 32, 12_288), "14b": (40, 5120, 40, 17_408), "32b": (64, 5120, 64, 25_600),
+    }.items()
+}  # fmt: skip
+"""Qwen3's dense models; from ``4b-2507`` (Thinking, Instruct) the three systems' checkpoints descend."""
 
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int, phrases: Sequence[str] = ()) -> tokenizers.Tokenizer:
@@ -99,9 +89,7 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int, phrases: Sequence[str
     )  # pyright: ignore[reportAttributeAccessIssue]  # the stub lacks the setter
     tokenizer.decoder = decoders.ByteLevel()  # pyright: ignore[reportAttributeAccessIssue]
     trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size - len(added),
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
+        vocab_size=vocab_size - len(added), initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
     )
     tokenizer.train_from_iterator(texts, trainer)
     tokenizer.add_special_tokens(added[: len(CONTROL_TOKENS)])
@@ -201,9 +189,6 @@ def _draw(
     if isinstance(module, torch.nn.Embedding) and module.padding_idx is not None:
         found[module.padding_idx] = 0
     return found
-
-
-# -- the command -------------------------------------------------------------------------------------------------------------
 
 
 class ModelInit(Frozen):

@@ -3,8 +3,6 @@
 A trajectory that makes no row is counted with its reason, and named in ``left_out_file(path)``. A trainer's file is read once
 for lengths and for whatever would stop training later; then rows are read where they lie, so memory holds a few row groups and
 never the whole. Importable without torch.
-
-Example: ``ParquetSource(index_rows([Path("rows.parquet")]))[0]`` are the rows of the first trajectory.
 """
 
 from collections import Counter
@@ -29,12 +27,7 @@ from sanderling.train.contract import IntArray, Row
 from sanderling.train.encoding import Encoding, Limit, Made, Overlong, rows_of
 
 SCHEMA = pa.schema(
-    [
-        ("trajectory", pa.string()),
-        ("group", pa.string()),
-        ("ids", pa.list_(pa.int32())),
-        ("loss_mask", pa.list_(pa.bool_())),
-    ]
+    [("trajectory", pa.string()), ("group", pa.string()), ("ids", pa.list_(pa.int32())), ("loss_mask", pa.list_(pa.bool_()))]
 )
 _GROUP_TOKENS = 4_000_000
 _HELD = 8
@@ -208,7 +201,7 @@ class ListSource:
 
 @dataclass(frozen=True)
 class RowIndex:
-    """Where the rows of files lie: all that has to be known of them to train, and cheap to send to another process."""
+    """Where the rows of files lie: cheap to send to another process."""
 
     paths: tuple[Path, ...]
     families: tuple[tuple[tuple[int, int, int], ...], ...]

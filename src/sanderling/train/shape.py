@@ -6,7 +6,6 @@ from typing import Any
 
 from sanderling.core.errors import UserError
 from sanderling.policy.model_directory import read_model_config
-from sanderling.train.config import LoraConfig
 
 _NEEDED = (
     "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "intermediate_size", "vocab_size",
@@ -29,13 +28,11 @@ class Shape:
 
     @property
     def layer_parameters(self) -> int:
-        """Matrices of one layer: attention and a gated MLP; norms are left to the total."""
         attention = self.hidden * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
         return attention + 3 * self.hidden * self.intermediate
 
     @property
     def parameters(self) -> int:
-        """All of them, norms included."""
         norms = self.layers * (2 * self.hidden + 2 * self.head_dim) + self.hidden
         return self.layers * self.layer_parameters + self.vocab * self.hidden * (1 if self.tied else 2) + norms
 
@@ -46,9 +43,8 @@ class Shape:
     def flops(self, tokens: int, row_tokens: int, predicted: int | None = None, *, frozen: bool = False) -> float:
         """Model FLOPs of one forward and backward pass, attention causal, nothing counted twice for recomputation.
 
-        6 per parameter and token (4 where it is ``frozen``: no gradient is made for it), and 12 per token, seen token, head and
-        head size, halved because a token sees the ones before it only. The head's are those of ``predicted`` tokens (None:
-        all), since it is applied to no others; embeddings look up.
+        6 per parameter and token (4 where it is ``frozen``), and 12 per token, seen token, head and head size, halved. The head
+        is applied to ``predicted`` tokens (None: all).
         """
         each = 4.0 if frozen else 6.0
         per_token = self.layers * (each * self.layer_parameters + 6.0 * self.heads * self.head_dim * row_tokens)
@@ -87,12 +83,8 @@ def shape_of(told: object, origin: str) -> Shape:
     )
 
 
-def lora_parameters(shape: Shape, config: LoraConfig) -> int:
-    """Parameters of adapters on every layer: rank times both ends of each target."""
+def lora_parameters(shape: Shape, rank: int) -> int:
+    """Parameters of adapters on every linear layer of every layer: rank times both ends of each."""
     heads, pairs = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-    ends = {
-        "q_proj": shape.hidden + heads, "k_proj": shape.hidden + pairs, "v_proj": shape.hidden + pairs,
-        "o_proj": heads + shape.hidden, "gate_proj": shape.hidden + shape.intermediate,
-        "up_proj": shape.hidden + shape.intermediate, "down_proj": shape.intermediate + shape.hidden,
-    }  # fmt: skip
-    return config.rank * shape.layers * sum(ends.get(name, 0) for name in config.targets)
+    attention = 2 * (shape.hidden + heads) + 2 * (shape.hidden + pairs)
+    return rank * shape.layers * (attention + 3 * (shape.hidden + shape.intermediate))

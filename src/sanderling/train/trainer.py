@@ -3,8 +3,6 @@
 Advantages and log-probabilities come with the rows; how they become a scalar is the loss that is handed in. It is normalised
 over the whole optimizer batch, so the cut into micro-batches changes nothing but speed and memory (unless ``micro_batch_mean``
 is asked for by name). Nor does a team: each rank is handed all rows and computes its share, and all take the same step.
-Sharding, optimizers and recomputation are torch's own; packed lines with shared prefixes, context parallelism and shards need
-the forward pass and the loss's normalisation to be written here, and that is what another trainer would bring.
 """
 
 import math
@@ -34,10 +32,9 @@ from sanderling.train.row_source import grouped
 
 
 def row_weights(rows: Sequence[Row], aggregation: Aggregation, micro_batches: Sequence[Sequence[int]] = ()) -> list[float]:
-    """Weight of each of a row's trained tokens, such that all tokens' weights sum to 1. Rows without trained tokens get 0.
+    """Weight of each of a row's trained tokens, such that all tokens' weights sum to 1.
 
-    All tokens, trajectories (rows without an id stand alone) or micro-batches (rows by index, over all ranks) weigh the same,
-    and within one all its trained tokens.
+    All tokens, trajectories or micro-batches (rows by index, over all ranks) weigh the same, and within one its trained tokens.
     """
     counts = [int(row.loss_mask.sum()) for row in rows]
     groups: dict[Aggregation, Callable[[], Sequence[Sequence[int]]]] = {
@@ -143,8 +140,7 @@ class Trainer:
     def step(self, rows: Sequence[Row], loss: Loss) -> dict[str, float]:
         """One optimizer step over all rows; returns means over the trained tokens, and the step's figures.
 
-        Raises UserError, before any weight changes, when the batch has nothing to train, and NotFiniteError when its loss or
-        gradient is not finite.
+        Raises UserError when the batch has nothing to train, and NotFiniteError; weights are then as they were.
         """
         began = time.perf_counter()
         # Where each micro-batch weighs the same, which rows share one changes the loss: there rollouts are not put together.
@@ -204,10 +200,7 @@ class Trainer:
     def _accumulate(
         self, rows: Sequence[Row], weights: Sequence[float], loss: Loss
     ) -> tuple[float, Counter[str], list[str], int]:
-        """Forward and backward of one micro-batch.
-
-        Its share of the loss, sums of its metrics, names of rows that broke it, and how many ids this rank computed.
-        """
+        """Forward and backward of a micro-batch: its loss, sums of metrics, rows that broke it, ids that this rank computed."""
         whole_batch = collate(rows, self.model.device)
         if whole_batch.target.numel() == 0 and not self.team.sharded:
             return 0.0, Counter(), [], 0

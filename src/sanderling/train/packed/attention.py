@@ -60,8 +60,7 @@ def _attend(
         raise UserError(
             "This model attends through a sliding window, which packed rows do not have: choose one with full attention."
         )
-    if stretches is None or attention_mask is not None:
-        raise ValueError("packed attention takes stretches and no mask")
+    assert stretches is not None and attention_mask is None
     if torch.is_autocast_enabled(query.device.type):
         # As SDPA would by itself: rotary positions leave queries and keys in float32. Ranks then trade half the bytes, and
         # kernels for 16 bits are chosen.
@@ -122,20 +121,15 @@ def _merged(query: Tensor, key: Tensor, value: Tensor, seen: Sequence[tuple[Tens
 
 
 def partial_attention(query: Tensor, key: Tensor, value: Tensor, *, causal: bool, scale: float | None) -> tuple[Tensor, Tensor]:
-    """Attention over some of the keys, and how much they weigh, by the kernel that the device has; equal numbers of heads.
-
-    Outputs [B, H, Q, D], and log-sum-exps [B, H, Q] of the scores behind them.
-    """
+    """Attention over some of the keys [B, H, Q, D], and the log-sum-exps of the scores behind it [B, H, Q]."""
     aten = torch.ops.aten
     if query.device.type == "cpu":
         out, lse = aten._scaled_dot_product_flash_attention_for_cpu(query, key, value, 0.0, causal, scale=scale)
         return out, lse
-    if query.is_cuda and query.dtype in (torch.bfloat16, torch.float16):
+    if query.dtype in (torch.bfloat16, torch.float16):
         return aten._scaled_dot_product_flash_attention(query, key, value, 0.0, causal, scale=scale)[:2]
-    if query.is_cuda:
-        out, lse, *_ = aten._scaled_dot_product_efficient_attention(query, key, value, None, True, 0.0, causal, scale=scale)
-        return out, lse.narrow(2, 0, query.shape[2])  # padded to a multiple of 32
-    raise ValueError(f"no kernel on {query.device.type} tells how much what it has seen weighs")
+    out, lse, *_ = aten._scaled_dot_product_efficient_attention(query, key, value, None, True, 0.0, causal, scale=scale)
+    return out, lse.narrow(2, 0, query.shape[2])  # padded to a multiple of 32
 
 
 def _causal(query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Iterator[Tensor]:

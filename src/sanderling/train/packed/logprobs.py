@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
-from sanderling.core.errors import UserError
 from sanderling.train.config import LOGIT_CHUNK
 from sanderling.train.packed.packing import MicroBatch
 
@@ -49,11 +48,7 @@ class TokenLogprobs(nn.Module):
 def hidden_states(model: PreTrainedModel, batch: MicroBatch) -> Tensor:
     """Final hidden states [T, H] of a line; in a context those of this rank's part of it."""
     output = model.base_model(
-        input_ids=batch.ids,
-        position_ids=batch.positions,
-        use_cache=False,
-        stretches=batch.stretches,
-        context=batch.context,
+        input_ids=batch.ids, position_ids=batch.positions, use_cache=False, stretches=batch.stretches, context=batch.context
     )
     return output.last_hidden_state.flatten(0, 1)
 
@@ -62,10 +57,7 @@ def head_logprobs(
     model: PreTrainedModel, hidden: Tensor, target: Tensor, *, temperature: float, entropy: bool, logit_chunk: int
 ) -> TokenScores:
     """Log-probabilities of ``target`` [N] given the hidden states [N, H] that predict it."""
-    head = model.get_output_embeddings()
-    if not isinstance(head, torch.nn.Linear):
-        raise UserError("This model has no language-model head: load it as a causal language model.")
-    weight = head.weight
+    weight = model.get_output_embeddings().weight
     size = max(1, logit_chunk // weight.shape[0])
     if hidden.shape[0] <= size:
         return _scores(hidden, weight, target, temperature, entropy)

@@ -34,7 +34,7 @@ def tiled(module: nn.Module, tile: int) -> Callable[[Tensor], Tensor]:
     forward = module.forward
 
     def run(hidden: Tensor) -> Tensor:
-        line = hidden.flatten(0, -2)  # padded rows lie side by side: their tokens are as many as all rows' together
+        line = hidden.flatten(0, -2)
         if len(line) <= tile:
             return forward(hidden)
         if not torch.is_grad_enabled():
@@ -80,10 +80,7 @@ class _Kept(Function):
 
 @dataclass(frozen=True)
 class _Held:
-    """What `_Kept` gave, out of autograd's sight: no input of the node it is handed to.
-
-    The output, not its ``grad_fn`` alone: before torch 2.13 what a node has saved goes with the last tensor that is made by it.
-    """
+    """What `_Kept` gave, out of autograd's sight; before torch 2.13 its ``grad_fn`` alone would lose what it saved."""
 
     output: Tensor
 
@@ -137,9 +134,7 @@ def economise(model: PreTrainedModel, config: MemoryConfig) -> None:
         return
     for layer in decoder_layers(model):
         if config.mlp_tile is not None:
-            mlp = getattr(layer, "mlp", None)
-            if not isinstance(mlp, nn.Module):
-                raise UserError("This model's layers have no `mlp` to cut into tiles: unset trainer.memory.mlp_tile.")
+            mlp = layer.get_submodule("mlp")
             mlp.forward = tiled(mlp, config.mlp_tile)
         if config.recompute is not Recompute.NONE:
             layer.forward = _recomputed(layer.forward, offload=config.offload)

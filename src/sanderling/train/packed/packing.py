@@ -2,10 +2,7 @@
 
 Rows that begin alike are laid out once, as a tree of stretches (AgentRL's prefix merging): what two of them share (system
 prompt, question, the first searches of two rollouts, the turns before a history reset) stands in the line once, and every row
-continues it. Each token sees exactly the tokens before it in its own row, at the same positions. Rows are compared with those
-of their group; rows that name no group, with those of their trajectory.
-
-A micro-batch holds the ids laid out for the model and flat arrays over the *trained* tokens only (N).
+continues it. Each token sees exactly the tokens before it in its own row, at the same positions.
 """
 
 from collections.abc import Sequence
@@ -96,9 +93,6 @@ def joined(parts: Sequence[IntArray]) -> IntArray:
     return np.concatenate((np.zeros(0, dtype=np.int64), *parts))
 
 
-# -- which rows share a pass -------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Bundle:
     """Rows (by index) that stand in one line together, and the tokens that they take in it."""
@@ -155,9 +149,6 @@ def deal(lengths: Sequence[int], hands: int) -> list[list[int]]:
 
 def _longest_first(lengths: Sequence[int]) -> list[int]:
     return sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
-
-
-# -- micro-batches -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -108,9 +108,6 @@ def _scored(request: ScoreRequest, rows: Sequence[Row], values: FloatArray) -> S
     return Scored(parts[: len(answers)], whole)
 
 
-# -- a request as a line of tokens -------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Line:
     """A request laid out. N is the number of scored tokens."""

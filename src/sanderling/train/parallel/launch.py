@@ -38,16 +38,11 @@ class Place:
 
 
 def torchrun_place() -> Place | None:
-    """The place of this process under torchrun; None without it. Raises UserError where only a part of it is set."""
-    if "WORLD_SIZE" not in os.environ:
+    """The place of this process under torchrun; None without it."""
+    if not {"RANK", "WORLD_SIZE", "LOCAL_RANK"} <= set(os.environ):
         return None
-    try:
-        rank, size, local = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
-        return Place(rank, size, local, int(os.environ.get("LOCAL_WORLD_SIZE", size)))
-    except (KeyError, ValueError) as error:
-        raise UserError(
-            "WORLD_SIZE is set, but not RANK and LOCAL_RANK: start the command with torchrun, or unset it."
-        ) from error
+    rank, size, local = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+    return Place(rank, size, local, int(os.environ.get("LOCAL_WORLD_SIZE", size)))
 
 
 def speaks() -> bool:
@@ -76,11 +71,9 @@ def check_parallel(parallel: ParallelConfig, size: int, shape: Shape | None = No
 def opened_team(
     parallel: ParallelConfig, place: Place, meeting: Path | None, *, bfloat16: bool
 ) -> "Iterator[tuple[Team, torch.device]]":
-    """The team of a run and this process' device. ``meeting``: see `team.join_team`; None: torchrun.
+    """The team of a run and this process' device. ``meeting``: see `team.join_team`; None: torchrun. Raises UserError.
 
     One process in bfloat16 is a mesh of one: what layers hand on is then 16 bits wide; automatic mixed precision keeps 32.
-
-    Raises UserError when there are fewer GPUs than processes, and as ``join_team`` does.
     """
     import torch
     from torch.distributed import HashStore  # pyright: ignore[reportPrivateImportUsage]

@@ -19,7 +19,7 @@ from torch.distributed.checkpoint.state_dict import (
     set_optimizer_state_dict,
 )
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 from transformers import PreTrainedModel
 
@@ -45,10 +45,7 @@ class Sharded(Team):
         self._policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32) if bfloat16 else None
 
     def prepare(self, scored: TokenLogprobs) -> None:
-        """Shard a model in place, on the team's device or where the model is; each rank ends with its part of rank 0's weights.
-
-        What the models of other ranks hold is not looked at: they may be on the meta device, without weights.
-        """
+        """Shard a model in place; each rank ends with its part of rank 0's weights, others' may be on the meta device."""
         model: PreTrainedModel = scored.model
         device = self._device or (torch.device("cpu") if model.device.type == "meta" else model.device)
         # Whole tensors live on in here until every rank has its part.
@@ -86,20 +83,13 @@ def _besides(model: PreTrainedModel) -> tuple[dict[str, torch.dtype], dict[str, 
     return widths, {name: buffer.cpu() for name, buffer in model.named_buffers()}
 
 
-def is_sharded(module: nn.Module) -> bool:
-    """Whether its parameters are spread over ranks."""
-    return isinstance(module, FSDPModule)
-
-
 def whole(value: Tensor) -> Tensor:
     """A scalar of a sharded computation, the same on all ranks."""
     return value.full_tensor() if isinstance(value, DTensor) else value
 
 
-def whole_weights(scored: TokenLogprobs) -> dict[str, Tensor] | None:
-    """Collective: a model's tensors, or its adapters', by name on rank 0; None where the model holds them itself."""
-    if not is_sharded(scored):
-        return None
+def whole_weights(scored: TokenLogprobs) -> dict[str, Tensor]:
+    """Collective: a sharded model's tensors, or its adapters', by name on rank 0."""
     model: PreTrainedModel = scored.model
     options = replace(_WHOLE, ignore_frozen_params=has_adapter(model))
     once = {name for name, _ in model.named_parameters()} | {name for name, _ in model.named_buffers()}

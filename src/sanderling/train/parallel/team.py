@@ -128,7 +128,6 @@ class Replicated(Team):
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn the loss of a connection into what happened at its other end."""
         try:
             yield
         except RuntimeError as lost:
@@ -198,9 +197,6 @@ def loopback() -> str:
     return next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
 
 
-# -- ranks that share a line -------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Context:
     """Context parallelism: the ranks that share the tokens of a line, for rows that are too long for one device.
@@ -211,7 +207,6 @@ class Context:
     """
 
     rank: int
-    """0 to ``size - 1``; rank r holds the r-th of ``size`` equal parts."""
     size: int
     group: ProcessGroup
 

@@ -1,8 +1,7 @@
-"""Supervised training: the seeded order of rows, batches, what is checked beforehand, checkpoints, resuming, adapters.
+"""Supervised training: the order of rows, batches, what is checked beforehand, checkpoints, resuming.
 
-:func:`run_sft` trains on rows that hold whole trajectories, with the loss on the assistant's tokens. The order of rows depends
-on the seed and epoch alone, so a run that was killed continues from its last checkpoint to the very same weights, bit for bit.
-The rows of one trajectory are never in two batches. In a team every rank calls, and rank 0 writes. Imports torch only to train.
+The order of rows depends on the seed and epoch alone, so a run that was killed continues from its last checkpoint to the very
+same weights, bit for bit. The rows of one trajectory are never in two batches. In a team every rank calls, and rank 0 writes.
 """
 
 from collections.abc import Sequence

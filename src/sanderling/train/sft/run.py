@@ -1,10 +1,7 @@
 """``sanderling train sft`` from end to end: rows, checks, the record of the run, training, what a person is told.
 
-Everything that can be known is checked before torch is imported (but for a look at the devices). Killed at any moment, the same
-command goes on; once finished, it says so. A run goes on with the settings, data and model it was begun with, or is refused;
-settings that change no result beyond rounding may differ. Rank 0 alone writes and speaks.
-
-Example: ``run_sft_command(Order(config, Path("runs/mine")), Report(Console()))``.
+Everything that can be known is checked before torch is imported, but for a look at the devices. A run goes on with the data,
+model and settings it was begun with, or is refused; settings that change no result beyond rounding may differ.
 """
 
 import warnings
@@ -51,19 +48,13 @@ class Order:
     anyway: bool = False
     fresh: bool = False
 
-    @property
-    def model(self) -> Path:
-        """The directory that training starts from. Raises UserError."""
-        if self.config.model is None:
-            raise UserError("There is no model to train: give --model, a local Hugging Face directory.")
-        return self.config.model
-
 
 @dataclass(frozen=True)
 class Job:
     """What every process has to know in order to train."""
 
     order: Order
+    model: Path
     index: RowIndex
 
 
@@ -89,7 +80,7 @@ def run_sft_command(order: Order, report: Report, look: Look = devices_here) -> 
 
 
 def _train(team: Any, device: Any, job: Job, watch: OnProgress | None) -> None:
-    run_sft(job.order.config, ParquetSource(job.index), job.order.model, job.order.out, watch, team, device)
+    run_sft(job.order.config, ParquetSource(job.index), job.model, job.order.out, watch, team, device)
 
 
 def _figures(lines: Sequence[Mapping[str, Any]]) -> str:
@@ -97,12 +88,11 @@ def _figures(lines: Sequence[Mapping[str, Any]]) -> str:
     return f"loss {last['loss']:.3f}, lr {last['lr']:.1e}, {last['tokens_per_second']:,.0f} tokens/s"
 
 
-# -- before the first step ---------------------------------------------------------------------------------------------------
-
-
 def prepare(order: Order, report: Report, processes: int, look: Look = devices_here) -> Job | None:
     """Make rows, check everything, and write the record; None when the run is finished. Raises UserError."""
-    config, out, model = order.config, order.out, order.model
+    config, out, model = order.config, order.out, order.config.model
+    if model is None:
+        raise UserError("There is no model to train: give --model, a local Hugging Face directory.")
     check_watchers(config.watch)
     check_model(model)
     _check_parallel(config, processes)
@@ -123,8 +113,8 @@ def prepare(order: Order, report: Report, processes: int, look: Look = devices_h
         record.check_empty()
     files = list(config.data.files) if ready else [out / ROWS]
     if not ready and not (begun and (out / ROWS).is_file()):
-        _make_rows(order, report)
-    job = Job(order, index_rows(files))
+        _make_rows(order, model, report)
+    job = Job(order, model, index_rows(files))
     check_rows(job.index.survey, model)
     _check_fit(job, processes, look())
     record.write(config, inputs)
@@ -145,9 +135,9 @@ def _hold_rows(files: Sequence[Path]) -> bool:
     return all(ready)
 
 
-def _make_rows(order: Order, report: Report) -> None:
+def _make_rows(order: Order, model: Path, report: Report) -> None:
     data, profile = order.config.data, get_profile(order.config.data.profile)
-    encoding, limit = Encoding(load_tokenizer(order.model), profile), data.limit(profile.budgets.max_context_tokens)
+    encoding, limit = Encoding(load_tokenizer(model), profile), data.limit(profile.budgets.max_context_tokens)
     order.out.mkdir(parents=True, exist_ok=True)
     counts = write_rows(order.out / ROWS, (one for file in data.files for one in open_trajectories(file)), encoding, limit)
     missing = counts.left_out()
@@ -169,7 +159,7 @@ def _check_fit(job: Job, processes: int, devices: Devices) -> None:
     """
     config, survey = job.order.config, job.index.survey
     try:
-        if not devices.gpus or not read_shape(job.order.model).parameters:
+        if not devices.gpus or not read_shape(job.model).parameters:
             return
     except UserError:
         return
@@ -195,13 +185,10 @@ def _inputs(config: SftConfig, processes: int) -> dict[str, Any]:
     return inputs
 
 
-# -- what a person is told ---------------------------------------------------------------------------------------------------
-
-
 def _conclude(order: Order, report: Report, *, trained: bool) -> None:
     """Merge where that was asked for, and say where everything is and what to do with it."""
     config, out = order.config, order.out
-    final, model = final_dir(config, out), out / MODEL
+    final, model, base = final_dir(config, out), out / MODEL, config.model or Path()
     if not trained:
         report.say("This run was finished before: there is nothing left to train.")
     if config.lora.rank and not (model / "config.json").is_file():
@@ -211,7 +198,7 @@ def _conclude(order: Order, report: Report, *, trained: bool) -> None:
         from sanderling.train.adapters import merge_adapter
         from sanderling.train.checkpoint import final_dtype, save_model
 
-        save_model(merge_adapter(order.model, final, final_dtype(order.model)), model, order.model)
+        save_model(merge_adapter(base, final, final_dtype(base)), model, base)
     profile = config.data.profile or "PROFILE"
     report.say(
         f"The model is in {model}: ask it with sanderling ask QUESTION --world WORLD --model {model} --profile {profile}."
