@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import question_id
-from sanderling.evaluate.benchmarks.files import Loaded, Unread, load_benchmark
+from sanderling.evaluate.benchmarks.files import Loaded, Unread, load_benchmark, remarks
 from sanderling.evaluate.benchmarks.rows import Options, RowError, UnreadWhy, decrypted, looks_encrypted
 from sanderling.evaluate.benchmarks.table import BENCHMARKS, Cipher, get_benchmark
 
@@ -199,6 +199,18 @@ def test_golden_answers_in_every_writing(tmp_path: Path) -> None:
     loaded = load("nq", write_rows(tmp_path / "nq.jsonl", rows))
     assert {question.answers for question in loaded.questions} == {("a", "b")} and len(loaded.questions) == 4
     assert loaded.unread == {"bad_row": 2}
+
+
+def test_what_is_odd_is_remarked_on(tmp_path: Path) -> None:
+    rows = [QA[0], {"question": "And?"}, {"question": " ", "answer": "x"}, {"question": "b?", "answer": None}, QA[0]]
+    loaded = load("jsonl", write_rows(tmp_path / "a.jsonl", rows))
+    assert loaded.unread == {"bad_row": 1, "no_question": 1}
+    assert remarks(get_benchmark("jsonl"), loaded) == [
+        "Left out: 1 not readable as a row (row 2).",
+        "Left out: 1 without a question (row 3).",
+        "Without an accepted answer in the file: 1 questions, which are never scored.",
+        "With the words of a question before them: 1 questions; each counts.",
+    ]
 
 
 # GAIA -----------------------------------------------------------------------------------------------------------------------
