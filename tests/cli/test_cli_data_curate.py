@@ -1,6 +1,5 @@
 """The commands that choose and arrange trajectories, from the command line."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ from sanderling.cli.data import app
 from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Role
-from sanderling.data.importing import open_trajectories
 from sanderling.runs.jsonl import write_trajectories
 
 
@@ -39,19 +37,6 @@ def file(tmp_path: Path) -> Path:
     ]
     write_trajectories(tmp_path / "in.jsonl", rows)
     return tmp_path / "in.jsonl"
-
-
-def test_dedupe_keeps_the_right_one_and_names_the_others(file: Path, tmp_path: Path) -> None:
-    told = run("dedupe", file, "--out", tmp_path / "out.jsonl", "--report", tmp_path / "left.json")
-    assert [t.id for t in open_trajectories(tmp_path / "out.jsonl")] == ["b", "c"]
-    assert "2 kept, 2 left out" in " ".join(told.split())
-    assert [(one["id"], one["kept"]) for one in json.loads((tmp_path / "left.json").read_text())] == [("a", "b"), ("d", "b")]
-
-
-def test_split_keeps_near_duplicates_together(file: Path, tmp_path: Path) -> None:
-    run("split", file, "--out", tmp_path / "parts", "--share", "one=0.5,two=0.5")
-    sides = {t.id: name for name in ("one", "two") for t in open_trajectories(tmp_path / "parts" / f"{name}.jsonl")}
-    assert set(sides) == set("abcd") and sides["a"] == sides["b"] == sides["d"]
 
 
 @pytest.mark.parametrize(

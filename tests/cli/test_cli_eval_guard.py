@@ -11,7 +11,7 @@ from sanderling.data.questions import read_questions, write_questions
 from sanderling.evaluate.benchmarks.files import load_benchmark
 from sanderling.evaluate.benchmarks.rows import Options
 from sanderling.evaluate.benchmarks.table import get_benchmark
-from sanderling.evaluate.guarding import guard_counts, guarding_of
+from sanderling.evaluate.guarding import guard_counts, guard_of
 from sanderling.evaluate.log import RunLog
 from sanderling.synth.questions import chain_questions
 from sanderling.world.contract import Page
@@ -75,11 +75,11 @@ def test_pages_that_hold_the_question_are_hidden_written_down_and_told(place: Pa
 
 def test_the_rules_of_a_benchmark(place: Path) -> None:
     loaded = load_benchmark(get_benchmark("jsonl"), place / "q.jsonl", Options())
-    on = guarding_of(get_benchmark("jsonl"), loaded, [])
-    assert set(on.texts) == {question.id for question in loaded.questions}
+    facts, on = guard_of(get_benchmark("jsonl"), loaded, [], place / "no.jsonl")
+    assert facts.on and on is not None and set(on.texts) == {question.id for question in loaded.questions}
     assert on.blocklist.blocks("https://any-mirror.example/datasets/gaia-benchmark/GAIA/viewer")
     assert on.blocklist.blocks("https://web.archive.org/web/2024/https://huggingface.co/datasets/x")
     assert not on.blocklist.blocks("https://huggingface.co/blog") and not on.blocklist.blocks("https://x.example/datasets/ours")
-    assert guarding_of(get_benchmark("nq"), loaded, []).texts == {}
-    off = guarding_of(get_benchmark("jsonl"), loaded, [], on=False)
-    assert not off.facts.on and off.guard(place / "no.jsonl") is None
+    assert not guard_of(get_benchmark("nq"), loaded, [], place / "no.jsonl")[0].verbatim
+    off, none = guard_of(get_benchmark("jsonl"), loaded, [], place / "no.jsonl", on=False)
+    assert not off.on and none is None

@@ -1,6 +1,5 @@
 """``sanderling eval list`` and ``eval check`` as a person calls them."""
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -62,14 +61,6 @@ def test_a_check_counts_and_shows_no_private_text(tmp_path: Path) -> None:
     assert [one.id for one in read_questions(out)] == [f"gaia/t{number}" for number in range(4)]
     assert "doves" not in call("check", "jsonl", out), "a private question stays private in another file"
     assert "--split test" in " ".join(call("check", "gaia", gaia(tmp_path / "300.jsonl", 300)).split())
-
-
-def test_ones_own_questions_are_shown(tmp_path: Path) -> None:
-    path = tmp_path / "own.csv"
-    with path.open("w", newline="") as file:
-        csv.writer(file).writerows([["Frage", "Antwort"], ["Wer\x1b[2J war das?", "Nolhum"]])
-    told = call("check", "jsonl", path, "--columns", "question=Frage,answer=antwort")
-    assert "Nolhum" in told and "\x1b" not in told
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,6 @@ def wrapped(body: str) -> str:
     return f"<tool_response>\n{body}\n</tool_response>"
 
 
-def google(query: str, *entries: str) -> str:
-    return f"A Google search for '{query}' found {len(entries)} results:\n\n## Web Results\n" + "\n\n".join(entries)
-
-
 @pytest.mark.parametrize(
     ("line", "title", "url"),
     [
@@ -36,26 +32,6 @@ def google(query: str, *entries: str) -> str:
 )
 def test_links_keep_brackets_and_parentheses(line, title, url):
     assert read_link(line) == (title, url)
-
-
-def extract(url: str, goal: str, rest: str) -> str:
-    return f"The useful information in {url} for user goal {goal} as follows: \n\n{rest}"
-
-
-def test_extracts_of_several_pages():
-    body = "\n=======\n".join(
-        [
-            extract("https://x.org/a_(b)", "find it\nall", "Evidence in page: \nline\nSummary: \nold\n\nSummary: \nshort"),
-            extract("https://x.org/c", "g", "Summary: \nonly a summary"),
-            extract("https://x.org/d", "g", "Evidence in page: \nThe page could not be accessed.\n\nSummary: \nNone.") + "\n",
-        ]
-    )
-    reading = read_observation(wrapped(body))
-    first, second, third = reading.extracts
-    assert (first.url, first.goal, first.dead) == ("https://x.org/a_(b)", "find it\nall", False)
-    assert (first.evidence, first.summary) == ("line\nSummary: \nold", "short")
-    assert (second.evidence, second.summary, second.text) == ("", "only a summary", "only a summary")
-    assert third.dead and reading.status is ToolStatus.OK
 
 
 @given(st.text())

@@ -61,14 +61,6 @@ def test_rows_become_questions(key: str, name: str, row: dict[str, Any], expecte
     assert not loaded.unread and loaded.rows == len(loaded.questions)
 
 
-def test_a_worlds_questions_keep_their_masks(tmp_path: Path) -> None:
-    row = {"id": "q1", "text": "Which?", "answers": ["this"], "masked_urls": ["https://a.example/x"], "hops": 3, "meta": {}}
-    path = write_rows(tmp_path / "w" / "questions.jsonl", [row])
-    for key, place in (("world", path.parent), ("jsonl", path)):
-        question = load(key, place).questions[0]
-        assert question.masked_urls == ("https://a.example/x",) and question.hops == 3 and question.id == f"{key}/q1"
-
-
 # Ciphers ------------------------------------------------------------------------------------------------------------------
 
 
@@ -233,14 +225,3 @@ def test_attached_files_are_left_out_unless_asked_for(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="1 about an attached file"):
         load("gaia", alone)
     assert load("gaia", alone, with_attachments=True).questions[0].meta["file_name"] == "sheet.xlsx"
-
-
-def test_the_folder_of_the_hub_and_its_hidden_answers(tmp_path: Path) -> None:
-    for split in ("validation", "test"):
-        folder = tmp_path / "2023" / split
-        write_rows(folder / "metadata.parquet", [gaia_row(1, **{"Final answer": "?"}), gaia_row(2, file_name=None)])
-        write_rows(folder / "metadata.level1.parquet", [gaia_row(1)])
-        loaded = load("gaia", tmp_path, split=split)
-        assert loaded.split == split and [question.answers for question in loaded.questions] == [(), ("2",)]
-        assert loaded.without_answer == 1
-    assert load("gaia", tmp_path).split == "validation"

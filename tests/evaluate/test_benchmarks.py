@@ -12,32 +12,11 @@ from typer.testing import CliRunner
 from sanderling.cli.evaluate import app
 from sanderling.core.errors import UserError
 from sanderling.evaluate.benchmarks import table
-from sanderling.evaluate.benchmarks.table import BENCHMARKS, get_benchmark, leaks
+from sanderling.evaluate.benchmarks.table import BENCHMARKS, leaks
 from sanderling.evaluate.result import EvalResult
 from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import build_world
-
-
-@pytest.mark.parametrize("key", BENCHMARKS)
-def test_every_fact_is_said_or_said_to_be_unknown(key: str) -> None:
-    found = get_benchmark(key)
-    assert found.key == key
-    for fact in (found.title, found.about, found.obtain, found.licence, found.source, found.published_judge):
-        assert fact.strip(), key
-    names = [split.name for split in found.splits]
-    assert len(set(names)) == len(names) and "" not in names
-    assert found.form in ("", "word", "browsecomp", "browsecomp-zh", "hle", "xbench", "simpleqa", "sets", "ours")
-    assert set(found.rules) <= {"exact", "contains", "f1", "numeric", "gaia", "squad_em", "squad_f1"}
-    assert found.form or found.rules, "something judges it"
-
-
-def test_a_misspelt_key_is_told_its_neighbours() -> None:
-    assert get_benchmark("GAIA_text_103").key == "gaia-text-103"
-    with pytest.raises(UserError, match=r"no benchmark 'giaa': did you mean 'gaia'"):
-        get_benchmark("giaa")
-    with pytest.raises(UserError, match="eval list"):
-        get_benchmark("zzz")
 
 
 def test_the_leaks_are_a_blocklist() -> None:

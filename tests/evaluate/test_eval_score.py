@@ -14,7 +14,7 @@ from sanderling.cli.evaluate import app
 from sanderling.core.errors import UserError
 from sanderling.evaluate.episodes import JudgedAttempt
 from sanderling.evaluate.log import Kind, RunLog
-from sanderling.evaluate.peers.records import PeerFacts, notes_of
+from sanderling.evaluate.peers.records import PeerFacts
 from sanderling.evaluate.result import EvalResult
 from sanderling.judge.verdict import Code
 from sanderling.runs.run import RECORDS
@@ -68,18 +68,6 @@ def leap(tmp_path: Path) -> Path:
     return tmp_path / "eval"
 
 
-def test_published_verdicts_are_a_second_judge(gaia: Path, leap: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    result, facts, judged = scored(leap, "--benchmark", "gaia-text-103", "--questions", gaia, out=out, code=3)
-    assert result.second_judge == "published" and facts.published == 2
-    assert [judged["gaia-text-103/t1", number].second for number in (0, 1)] == [True, True]
-    agreed = CliRunner().invoke(app, ["agree", str(out)])
-    assert agreed.exit_code == 0 and "gaia against published: 2 attempts" in agreed.output
-    assert "gaia-text-103/t1-1: wrong for the first" in agreed.output
-    again = CliRunner().invoke(app, ["judge", str(out), "--judge", "exact"])
-    assert again.exit_code == 3 and EvalResult.load(RunLog(out).result_file).second_judge == "published"
-
-
 def test_published_verdicts_stand_beside_a_second_judge(gaia: Path, leap: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     alone, _, _ = scored(leap, "--benchmark", "gaia-text-103", "--questions", gaia, out=out, code=3)
@@ -125,11 +113,11 @@ def test_the_same_command_goes_on_and_other_files_do_not(gaia: Path, leap: Path,
 def test_accepted_answers_that_were_mended_judge_the_same_records(gaia: Path, leap: Path, tmp_path: Path) -> None:
     arguments = (leap, "--benchmark", "gaia-text-103", "--questions", gaia)
     write_rows(gaia, [{**ROWS[0], "Final answer": "?"}, *ROWS[1:]])
-    _, facts, judged = scored(*arguments, out=tmp_path / "run", code=3)
-    assert judged["gaia-text-103/t1", 1].code is Code.NO_ACCEPTED and facts.without_answer == 2
+    _, _, judged = scored(*arguments, out=tmp_path / "run", code=3)
+    assert judged["gaia-text-103/t1", 1].code is Code.NO_ACCEPTED
     write_rows(gaia, [{**ROWS[0], "Final answer": "uno"}, *ROWS[1:]])
-    _, facts, judged = scored(*arguments, out=tmp_path / "run", code=3)
-    assert [judged["gaia-text-103/t1", number].correct for number in (0, 1)] == [False, True] and facts.without_answer == 0
+    _, _, judged = scored(*arguments, out=tmp_path / "run", code=3)
+    assert [judged["gaia-text-103/t1", number].correct for number in (0, 1)] == [False, True]
 
 
 def test_records_of_another_benchmark_are_unmatched_and_unscored(gaia: Path, leap: Path, tmp_path: Path) -> None:
@@ -139,25 +127,6 @@ def test_records_of_another_benchmark_are_unmatched_and_unscored(gaia: Path, lea
     assert facts.unmatched == {"asked by no question of the benchmark": 1}
     assert judged["unmatched/t4", 0].code is Code.NO_ACCEPTED and judged["unmatched/t4", 0].correct is None
     assert result.pass_at_1.value == pytest.approx(0.5), "it is in no mean"
-
-
-def test_without_a_benchmark_the_records_own_answers_count(tmp_path: Path) -> None:
-    said = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "<think>\nx\n</think>\n<answer>\n42\n</answer>"}]
-    rows = [
-        {"question": "What?", "messages": said, "gt": "42"},
-        {"question": "What?", "messages": said, "gt": "42"},
-        {"question": "What?", "messages": said, "gt": "41"},
-        {"question": "Who?", "messages": said[:1], "gt": "42"},
-    ]
-    path = tmp_path / "peer.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    result, facts, judged = scored(path, "--judge", "exact", out=tmp_path / "run", code=3)
-    first, other, silent = dict.fromkeys(question for question, _ in judged)
-    assert other == f"{first}~2", "the same words with another accepted answer are another question"
-    assert [judged[key].correct for key in ((first, 0), (first, 1), (other, 0), (silent, 0))] == [True, True, False, None]
-    assert judged[silent, 0].code is Code.NOT_ENDED and judged[silent, 0].ending is None
-    assert facts.benchmark_questions is None and any("records' own" in note for note in notes_of(facts, result))
-    assert result.endings == {} and result.model == "" and result.spending is not None and result.spending.seconds is None
 
 
 def reported(out: Path, to: Path) -> str:

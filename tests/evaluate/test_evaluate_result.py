@@ -16,7 +16,6 @@ from sanderling.judge.verdict import META_KEY
 from sanderling.policy.budget import Prices
 
 INFO = RunInfo(command="test", seed=7, judge="exact", version="0", date="2026-01-01", seconds=1.0, resumed=0)
-UNEVEN = replace(INFO, uneven=True)
 QUESTIONS = [Question(id=name, text=name, answers=("x",)) for name in "abc"]
 
 
@@ -172,7 +171,7 @@ def test_a_record_that_does_not_say_how_it_ended_counts_by_its_verdict() -> None
 
 def test_uneven_attempts_count_as_many_as_were_made() -> None:
     rows = [episode("a", 0, True), episode("a", 2, False), episode("b", 1, True, None), episode("c", 0, None, None, vote=None)]
-    found = summarise(rows, QUESTIONS, 3, UNEVEN)
+    found = summarise(rows, QUESTIONS, 3, INFO)
     assert [one.attempts for one in found.questions] == [2, 1, 1] and found.made == 4
     assert found.pass_at_1.value == pytest.approx((0.5 + 1.0) / 2)
     assert found.pass_at_1_bounds == (pytest.approx((0.5 + 1.0 + 0.0) / 3), pytest.approx((0.5 + 1.0 + 1.0) / 3))

@@ -105,13 +105,6 @@ def test_a_sample() -> None:
     }
 
 
-def test_an_outage_before_the_first_turn() -> None:
-    found = sample(episode(ending=Ending.POLICY_OUTAGE, detail="connection refused"))
-    assert found["messages"] == [] and found["output"] == {"model": "", "choices": []} and found["turn_count"] == 0
-    assert found["error"]["message"] == "connection refused"
-    assert isnan(found["scores"]["exact"]["value"]) and found["scores"]["exact"]["reason"] == "not_ended"
-
-
 @pytest.mark.parametrize(
     ("correct", "code", "value", "reason"),
     [

@@ -47,9 +47,9 @@ def test_what_takes_longest_and_why() -> None:
     live, key = Live(9, lambda: 0.0), ("q0", 0)
     live.begun(key)
     live.begun(("q1", 0))
-    assert live.lines(0.0)[2] == "longest q0 #0: 0.0 s, turn 0, waits for its beginning"
+    assert live.lines(0.0)[2] == "longest q0 #0: 0.0 s, waits for its beginning"
     live.heard(key, TurnStarted(0, 0, False, 9))
-    assert live.lines(0.0)[2].endswith("turn 1, waits for the model")
+    assert live.lines(0.0)[2].endswith("waits for the model, turn 1")
     live.heard(key, CallsMade(0, (ToolCall(name="vi\x1bsit", arguments={}),)))
     assert live.lines(0.0)[2].endswith("waits for vi␛sit")
     ended = Trajectory(id="t", question=Question(id="q", text="?"), nodes=(), leaf=None, ending=Ending.POLICY_OUTAGE)

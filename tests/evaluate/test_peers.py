@@ -32,16 +32,6 @@ def raw_of(tmp_path: Path, tasks: dict[str, int]) -> Path:
     return raw
 
 
-def test_a_folder_for_each_attempt_of_a_task(tmp_path: Path) -> None:
-    raw = raw_of(tmp_path, {"t2": 2, "t10": 1, "t1_run_2": 1})
-    found = read(raw)
-    assert names(found) == [("t10", 0), ("t1_run_2", 0), ("t2", 0), ("t2", 1)], "a task's name may end as a run's"
-    last = found[-1]
-    assert isinstance(last, Found) and last.trajectory.answer == "t21" and last.trajectory.model == "agent-4b"
-    assert last.published is None
-    assert names(read(tmp_path)) == names(found)
-
-
 def test_runs_behind_the_name_and_no_number_at_all(tmp_path: Path) -> None:
     for number in (0, 2):
         save_attempt(tmp_path / f"7_run_{number}", "7", "seven?", "7")

@@ -1,6 +1,5 @@
 """Mistakes that published evaluation programs were found to make, and that no other test here would notice being made."""
 
-import asyncio
 import datetime
 import json
 import re
@@ -8,14 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from measured_runs import go
-from test_evaluate_result import INFO, QUESTIONS, grid
 from test_runs_report import made
-from typer.testing import CliRunner
 
 from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
-from sanderling.cli.evaluate import app
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Trajectory
 from sanderling.core.types import FixedClock, Message
@@ -24,10 +19,9 @@ from sanderling.data.questions import write_questions
 from sanderling.evaluate.benchmarks.files import load_benchmark
 from sanderling.evaluate.benchmarks.rows import Options
 from sanderling.evaluate.benchmarks.table import get_benchmark
-from sanderling.evaluate.figures import summarise
 from sanderling.evaluate.judging import Judges
 from sanderling.evaluate.log import RunLog
-from sanderling.evaluate.reports.compare import compared, open_runs
+from sanderling.evaluate.reports.compare import compared
 from sanderling.evaluate.reports.page import markdown
 from sanderling.evaluate.reports.tables import tables
 from sanderling.evaluate.result import EvalResult
@@ -116,19 +110,3 @@ def test_no_page_of_a_world_asks_its_own_questions(tmp_path: Path) -> None:
     assert world.page_count == len(pages)
     for address in ("questions.jsonl", "file:questions.jsonl", f"{pages[0].url}/../questions.jsonl"):
         assert world.page(address) is None
-
-
-def test_no_figure_has_more_digits_than_its_interval_supports(tmp_path: Path) -> None:
-    """100 of 103 questions are 97.1%, and not 97.09%."""
-    one = next(iter(QUESTIONS))
-    questions = [one.model_copy(update={"id": f"q{n:03}"}) for n in range(103)]
-    result = summarise(grid({question.id: [n >= 3] for n, question in enumerate(questions)}), questions, 1, INFO)
-    run = made("run", {"a": [True, True]})
-    report = markdown(compared([type(run)(**{**vars(run), "result": result})]))
-    assert "97.1%" in report and "97.09" not in report
-    for place in (tmp_path / "one", tmp_path / "two"):
-        asyncio.run(go(place, 7, 3))
-    told = CliRunner().invoke(app, ["report", str(tmp_path / "one"), str(tmp_path / "two")], env={"COLUMNS": "200"}).output
-    assert re.search(r"\d\.\d%", told) and not re.search(
-        r"\d\.\d\d+ ?%", told + markdown(compared(open_runs([tmp_path / "one"])))
-    )

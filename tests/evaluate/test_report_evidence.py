@@ -112,21 +112,6 @@ def test_every_figure_of_a_rich_page_leads_somewhere() -> None:
     assert len(figures) > 10 and all("href=" in one for one in figures)
 
 
-def test_what_nobody_knows_is_said_so() -> None:
-    bare = [Question(id="q", text="q", answers=("x",))]
-    run = Run("bare", "a.jsonl", summarise([episode("q", 0, True, seconds=0.0, prompt_tokens=None)], bare, 1, INFO), ())
-    took = dict(row[:2] for row in named([run], "took").rows)
-    assert (
-        took["cost of each right answer"]
-        == took["time of an attempt, mean"]
-        == took["turns that keep the grammar"]
-        == "not known"
-    )
-    facts = dict(row[:2] for row in named([run], "facts").rows)
-    assert facts["most turns"] == facts["guard"] == facts["benchmark"] == "not known"
-    assert "nan" not in html(compared([run])).lower()
-
-
 @given(st.sets(st.integers(0, 60)))
 def test_ranges_say_each_number_once(numbers: set[int]) -> None:
     told = ranges(sorted(numbers))

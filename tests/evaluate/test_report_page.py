@@ -14,7 +14,7 @@ from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, T
 from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.figures import RunInfo, summarise
-from sanderling.evaluate.reports.reading import Outcome, pick_three, reading_of
+from sanderling.evaluate.reports.reading import pick_three, reading_of
 from sanderling.evaluate.reports.recipe import (
     Chart,
     FactSheet,
@@ -194,22 +194,6 @@ def test_the_better_of_two() -> None:
 
 def test_what_is_not_finite_is_a_gap() -> None:
     assert Series(name="loss", x=(0, 1, 2), y=(1.0, float("nan"), float("inf"))).y == (1.0, None, None)
-
-
-def test_a_reading_shows_the_branch_and_its_rejected_attempts_in_order() -> None:
-    found = reading_of(trajectory(), "title", correct=False)
-    assert [(step.kind, step.turn, step.rejected) for step in found.steps] == [
-        (NodeKind.SYSTEM, None, False),
-        (NodeKind.QUESTION, None, False),
-        (NodeKind.TURN, None, True),
-        (NodeKind.TURN, 1, False),
-        (NodeKind.OBSERVATION, None, False),
-        (NodeKind.TURN, 2, False),
-    ]
-    assert found.steps[2].text == "<oops"
-    assert (found.steps[3].think, found.steps[3].text) == ("thinking \ufffd", "")
-    assert found.steps[4].statuses == ("search: ok",)
-    assert (found.outcome, found.facts["Episode"]) == (Outcome.WRONG, "t (run 1, episode 2, attempt 3)")
 
 
 def test_three_are_picked_by_rule() -> None:

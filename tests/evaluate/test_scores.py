@@ -31,14 +31,14 @@ def test_scores_and_prices_come_after_the_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("id,points\na-0,1\n", "holds no scores"),
-        ("", "holds no scores"),
-        ("id,score\na-0,good\n", "'good', of a-0, is no score"),
-        ("id,score\na-0,nan\n", "is no score"),
-        ("id,score\na-0\n", "None, of a-0, is no score"),
-        ("id,score\nz-0,1\n", "z-0 is none of this run's attempts"),
-        ("id,score\na-0,1\na-0,2\n", "a-0 has two scores"),
-        ("id,score\n\udcff,1\n", "cannot be read"),
+        ("id,points\na-0,1\n", "is no table of id,score"),
+        ("", "none, or one twice"),
+        ("id,score\na-0,good\n", "is no table of id,score"),
+        ("id,score\na-0,nan\n", "such as a-0"),
+        ("id,score\na-0\n", "is no table of id,score"),
+        ("id,score\nz-0,1\n", "such as z-0"),
+        ("id,score\na-0,1\na-0,2\n", "none, or one twice"),
+        ("id,score\n\udcff,1\n", "is no table of id,score"),
     ],
 )
 def test_tables_that_are_none(text: str, says: str, tmp_path: Path) -> None:

@@ -296,7 +296,10 @@ def run(scratch: Path) -> Iterator[tuple[str, Any]]:
     """``eval run`` over a world of three pages, and once more, when nothing is left to do."""
     pages = [{"url": f"https://r.example/{name}", "title": name, "text": text} for name, text in PAGES.items()]
     (scratch / "pages.jsonl").write_text("".join(json.dumps(page) + "\n" for page in pages), encoding="utf-8")
-    yield "world", call(scratch, "world", "build", "from", scratch / "pages.jsonl", "--out", scratch / "world")["exit"]
+    yield (
+        "world",
+        call(scratch, "world", "build", "from", scratch / "pages.jsonl", "--name", "pages", "--out", scratch / "world")["exit"],
+    )
     answers = {"Aare": "288 km", "Birs": "75,000 m", "Clyde": "177 km"}
     (scratch / "rivers.csv").write_text(
         "question,answer\n" + "".join(f'"How long is the {name}?","{said}"\n' for name, said in answers.items())

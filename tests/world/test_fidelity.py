@@ -43,13 +43,6 @@ def rows(*observations: str, settings: Settings | None = None):
     return compare_searches(calls.searches, WORLD, holds, settings or Settings())
 
 
-def test_the_floor_needs_another_question():
-    calls = recorded_calls([trajectory("t", "q", results(("tern", [("https://b.example/tern", "x")]), ("moor", [])))])
-    first, _ = compare_searches(calls.searches, WORLD, holds, Settings())
-    assert "overlap_floor" not in first.values
-    assert first.values["overlap"] == 0.0  # www.b.example is another address
-
-
 GOLD, OTHER, NEWS = "https://a.example/gold", "https://a.example/other", "https://a.example/news"
 QUERY = "who paints herons"
 

@@ -73,7 +73,6 @@ def run(
     from sanderling.evaluate.benchmarks.files import load_benchmark, remarks
     from sanderling.evaluate.benchmarks.rows import Options
     from sanderling.evaluate.benchmarks.table import get_benchmark
-    from sanderling.evaluate.judging import why_unscored
     from sanderling.evaluate.log import RunLog
     from sanderling.evaluate.run import EvalConfig, run_benchmark
     from sanderling.policy.budget import Spending
@@ -105,8 +104,6 @@ def run(
         result = show_result(log)
         show(f"{log.result_file} has all figures.")
         if result.unscored:
-            if why := why_unscored(log):
-                show(f"Unscored, most often: {why}")
             show("The same command tries the unscored attempts once more, and repeats nothing else.")
     end(result)
 
@@ -133,7 +130,6 @@ def judge(
     """
     from sanderling.core.asking import BudgetSpentError
     from sanderling.evaluate.benchmarks.table import get_benchmark
-    from sanderling.evaluate.episodes import FAILED
     from sanderling.evaluate.judging import by_hand_of, read_scores, unused_by_hand
     from sanderling.evaluate.log import RunLog
     from sanderling.evaluate.run import RejudgeConfig, rejudge
@@ -145,13 +141,13 @@ def judge(
     about = log.require().about
     benchmark = get_benchmark(about.benchmark) if about.benchmark else None  # others' records may come without
     spending = Spending(run, config.budget, private=about.private)
+    prices = read_prices([price], 1)[0] if price is not None else None
     with log.exclusive(), Console(stderr=True).status("judging") as status:
-        told = read_prices([price], 1)[0] if price is not None else None
         by_hand = by_hand_of(log, verdicts)
         if scores is not None:
             log.keep_scores({scores.stem: read_scores(scores, {one.id for one in log.episodes()})})
-        if told is not None:
-            log.price(told)
+        if prices is not None:
+            log.price(prices)
         how = {"anew": True, "command": command_line(), "on_judged": lambda count: status.update(f"{count:,} judged")}
         try:
             asyncio.run(rejudge(log, benchmark, config, spending, by_hand, **how))
@@ -161,9 +157,6 @@ def judge(
     result = show_result(log)
     if unused := unused_by_hand(log, by_hand):
         show(f"{len(unused):,} lines of --verdicts are about no attempt (such as {', '.join(unused[:3])}).")
-    failed = sum(one.code in FAILED for one in log.verdicts()) if config.judging.judges else 0
-    if failed:
-        show(f"{failed:,} answers have no verdict: the same command asks for them once more.")
     show_where(log, spending)
     end(result)
 

@@ -334,7 +334,7 @@ def fidelity(
     sets: Set = None,
 ) -> None:
     """Compare a world with recorded calls that it was not built from."""
-    from sanderling.evaluate.fidelity.measure import JSON_NAME, FidelityConfig, figure_rows, measure_fidelity, sentence
+    from sanderling.evaluate.fidelity.measure import JSON_NAME, FidelityConfig, figure_rows, measure_fidelity
 
     config = settings(FidelityConfig, None, sets, {"built_in": built_in, "search": mode})
     report = measure_fidelity(directory, against, out, config)
@@ -342,7 +342,7 @@ def fidelity(
         found = table("measure", ">n", ">mean", ">95% over queries", ">over questions", title=part.label)
         for row in figure_rows(part):
             found.add_row(*row)
-        show(sentence(part, config.k), found, error=True)
+        show(part.remark, found, error=True)
     show(*report.remarks, f"The same for machines: {out / JSON_NAME}", error=True)
 
 
@@ -394,7 +394,6 @@ def serve(
     faults: Faults = None,
     world_seed: WorldSeed = 0,
     prompt_injection: Annotated[float, _place("--prompt-injection", "Share of pages that order their reader about.")] = 0.0,
-    pace: Annotated[float | None, _place("--pace", "Sleep delays: so many virtual seconds to a real one.")] = None,
     mode: Search = SearchMode.LEXICAL,
     sets: Set = None,
 ) -> None:
@@ -408,7 +407,7 @@ def serve(
     token = os.environ.get(token_env or "") or None  # on a command line everybody on the machine could read it
     if token_env and token is None:
         raise UserError(f"The environment variable {token_env} is not set: put the token there.")
-    given = {"host": host, "port": port, "dialects": dialect, "pace": pace, "token": token}
+    given = {"host": host, "port": port, "dialects": dialect, "token": token}
     chosen = settings(ServerSettings, None, sets, given)
     if not mcp_stdio:
         check_binding(chosen)
@@ -416,7 +415,7 @@ def serve(
     if mcp_stdio:
         from sanderling.serve.mcp import serve_stdio
 
-        serve_stdio(world, chosen.threads, pace)
+        serve_stdio(world, chosen.threads)
         return
     from sanderling.serve.server import serve as run
 

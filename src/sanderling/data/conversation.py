@@ -6,6 +6,7 @@ the loop's own records, the results of all calls of one turn are *one* OBSERVATI
 result in its own ``<tool_response>``; and reasoning in a message of its own is one TURN with the turn that follows it.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,7 @@ from sanderling.core.parse import ParseProblem, parse_turn
 from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory, question_id
 from sanderling.core.text import visible
 from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
-from sanderling.data.messages import ChatMessage, Speaker, as_json, calls_in, messages_in, read_message
+from sanderling.data.messages import ChatMessage, Speaker, calls_in, messages_in, read_message
 from sanderling.data.questions import ANSWER_KEYS, NAMES, SURE_QUESTION_KEYS, masked_urls, rest
 from sanderling.data.transcripts import calls_in_words, result_text
 
@@ -424,7 +425,7 @@ def raw_node(parent: int | None, message: Any, code: str) -> Node:
         parent=parent,
         role=Role(role) if isinstance(role, str) and role in list(Role) else Role.USER,
         kind=NodeKind.RAW,
-        text=content if isinstance(content, str) else as_json(message),
+        text=content if isinstance(content, str) else json.dumps(message, ensure_ascii=False),
         problems=(code,),
         raw=raw,
     )

@@ -21,7 +21,7 @@ from sanderling.data.layouts import LAYOUTS, REPEATED, entries_in, layout_named,
 from sanderling.data.messages import messages_in
 from sanderling.data.questions import ANSWER_KEYS, QUESTION_KEYS
 from sanderling.data.tables import JSON_NAMES, PARQUET_NAMES, Item, Remark, Unread, Value, open_rows
-from sanderling.runs.files import check_places, replace_file
+from sanderling.runs.files import check_places, or_cannot, replace_file
 from sanderling.runs.jsonl import Lines, TrajectoryStore, is_store, write_trajectories
 from sanderling.runs.parquet import is_trajectory_parquet, read_parquet
 from sanderling.runs.run import DATABASE, records
@@ -256,13 +256,10 @@ def open_trajectories(path: Path | str) -> Iterator[Trajectory]:
     path = Path(path)
     if path.is_dir():
         return records(path) if (path / DATABASE).is_file() else _imported(path)
-    try:
-        with path.open("rb") as file:
-            head = file.read(64)
-    except FileNotFoundError as error:
-        raise UserError(f"There is no file {path}: give a store (.jsonl), a .parquet file, or recorded files.") from error
-    except OSError as error:
-        raise UserError(f"Cannot read {path} ({error.strerror}): check the path.") from error
+    if not path.exists():
+        raise UserError(f"There is no file {path}: give a store (.jsonl), a .parquet file, or recorded files.")
+    with or_cannot(f"read {path}", "check the path"), path.open("rb") as file:
+        head = file.read(64)
     if is_trajectory_parquet(path):
         return read_parquet(path)
     is_ours = is_store(head) and (head.strip() or path.suffix == ".jsonl")  # it begins as our records do, or is an empty store

@@ -112,7 +112,7 @@ def understood(message: Any, original: Any = None, size: int = 1, oddities: tupl
         calls = _calls_of(message)
         think = next((t for k in NAMES["fields"]["thought"] if isinstance(t := message.get(k), str) and t.strip()), None)
     structured = speaker is Speaker.TOOL and content is not None and not isinstance(content, str)
-    text = as_json(content) if structured else content if isinstance(content, str) else None
+    text = json.dumps(content, ensure_ascii=False) if structured else content if isinstance(content, str) else None
     silent = "content" not in given and (bool(calls) or think is not None or (speaker is Speaker.TOOL and content is None))
     if calls is None or (text is None and not silent):
         return ChatMessage(kept, speaker, size=size, unclear="odd_tool_calls" if calls is None else "content_not_text")
@@ -167,7 +167,7 @@ def read_call(given: Any) -> ToolCall | None:
 
 def tool_call(name: str, arguments: Any) -> ToolCall:
     """A call with its body as the protocol writes it."""
-    body = as_json({"name": name, "arguments": arguments})
+    body = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
     return ToolCall(name=name.strip(), arguments=arguments if isinstance(arguments, dict) else {}, raw=f"\n{body}\n")
 
 
@@ -176,14 +176,6 @@ def calls_in(text: Any) -> tuple[ToolCall, ...]:
     found = _decoded(text) if isinstance(text, str) and text.lstrip()[:1] in ("{", "[") else None
     calls = [read_call(item) for item in (found if isinstance(found, list) else [found])]
     return () if None in calls else tuple(call for call in calls if call is not None)
-
-
-def as_json(value: Any) -> str:
-    """A value as one line of JSON; one nested too deeply for that as Python shows it."""
-    try:
-        return json.dumps(value, ensure_ascii=False)
-    except RecursionError:
-        return "(nested too deeply)"
 
 
 def _decoded(text: str) -> Any | None:

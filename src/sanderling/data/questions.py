@@ -11,7 +11,7 @@ import math
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -21,8 +21,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from sanderling.core.errors import UserError
-from sanderling.core.record import Question, decode_record, encode_record
-from sanderling.runs.files import replace_file
+from sanderling.core.record import Question, encode_record
+from sanderling.runs.files import or_cannot, replace_file
 
 NAMES: dict[str, Any] = tomllib.loads(Path(__file__).with_name("names.toml").read_text(encoding="utf-8"))
 QUESTION_KEYS, SURE_QUESTION_KEYS, ANSWER_KEYS = (
@@ -239,11 +239,12 @@ def require_distinct(questions: Iterable[Question]) -> None:
 def read_questions(path: Path, *, whole: bool = False) -> list[Question]:
     """The questions of a file or folder, in order; of trajectories, what they were asked, each once.
 
-    In a file of our own every line must be a question; of other layouts what cannot be read is left out with a warning.
-    ``whole``: no entry may be left out of those either. Raises UserError where one is, or when there is no question.
+    In a file of our own every line must be a question; of other layouts what cannot be read is left out with a warning, and
+    with ``whole`` refused. Raises UserError for that, and when there is no question.
     """
-    if not path.is_dir() and _is_own(path):
-        return list(_own(path))
+    own = None if path.is_dir() else _own(path)
+    if own is not None:
+        return own
     from sanderling.data.importing import Import, warn_of_left_out  # thousands of lines that our own files do not need
 
     asked: list[Question] = []
@@ -268,26 +269,17 @@ def read_questions(path: Path, *, whole: bool = False) -> list[Question]:
     return asked or list(of_trajectories.values())
 
 
-def _is_own(path: Path) -> bool:
-    """Whether a file's first line is one of ours; an empty file may become one."""
-    try:
-        with path.open("rb") as file:
-            first = next((line for line in file if line.strip()), b"")
-        value = decode_record(first) if first else {"id": "", "text": ""}
-    except OSError as error:
-        raise UserError(f"Cannot read {path} ({error.strerror}): check the path.") from error
-    except ValueError:
-        return False  # another layout, or no JSON lines at all
-    return isinstance(value, dict) and {"id", "text"} <= set(value)
-
-
-def _own(path: Path) -> Iterator[Question]:
-    with path.open("rb") as file:
+def _own(path: Path) -> list[Question] | None:
+    """The questions of a file of our own; None where its first line is none of them. Raises UserError for a broken line."""
+    found: list[Question] = []
+    with or_cannot(f"read {path}", "check the path"), path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             try:
-                if line.strip():
-                    yield Question.model_validate_json(line)
+                found += [Question.model_validate_json(line)] if line.strip() else []
             except ValidationError as error:
+                if not found:
+                    return None
                 first = error.errors()[0]
-                told = f"{'.'.join(map(str, first['loc']))}: {first['msg']}".lstrip(": ")
-                raise UserError(f"Line {number} of {path} is no question ({told}): mend or remove it.") from error
+                what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}".lstrip(": ")
+                raise UserError(f"Line {number} of {path} is no question ({what}): mend or remove it.") from error
+    return found

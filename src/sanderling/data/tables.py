@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from python_calamine import CalamineError, CalamineWorkbook
 
 from sanderling.core.errors import UserError
+from sanderling.runs.files import or_cannot
 
 JSON_NAMES = (".json", ".jsonl", ".ndjson")
 PARQUET_NAMES = (".parquet", ".pq")
@@ -77,11 +78,8 @@ def open_rows(path: Path, *, skip: Collection[str] = (), texts: Collection[str] 
     ``skip``: columns of Parquet that are not read at all. ``texts``: the only columns of bytes that are; None: all of them.
     Raises UserError for a file that cannot be opened, and for what is no data: a pointer of Git LFS, a page to log in.
     """
-    try:
-        with path.open("rb") as file:
-            magic = file.read(4)
-    except OSError as error:
-        raise UserError(f"Cannot read {path} ({error.strerror}): check the path.") from error
+    with or_cannot(f"read {path}", "check the path"), path.open("rb") as file:
+        magic = file.read(4)
     if magic == b"PAR1" or path.suffix.lower() in PARQUET_NAMES:
         return _parquet_rows(path, skip, texts)
     if magic == b"PK\x03\x04":

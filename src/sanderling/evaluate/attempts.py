@@ -1,18 +1,16 @@
 """Attempts at questions: each several times, judged, stored, resumable, and honest about outages.
 
-What an evaluation, the making of trajectories and the measuring of difficulty share. There is no agent loop here: a *rollout*
-is the one loop, handed in. An attempt is stored the moment it is judged, so a run that is killed at any moment goes on with the
-same call and repeats nothing that was finished. An attempt that ends in an outage is tried again a few times, then stored as
-unscored; the next run (or, where rounds are counted, the next *round*) tries it once more. When only the judge fails, the
-attempt is stored without a verdict and the next run judges it without repeating it; so does a question whose accepted answers
-were mended. Once a budget is spent, somebody cancels, or the model is out of reach in attempt after attempt, nothing more is
-begun.
+A *rollout* is the one agent loop, handed in. An attempt is stored the moment it is judged, so a run that is killed at any
+moment goes on with the same call and repeats nothing that was finished. An attempt that ends in an outage is tried again a few
+times, then stored as unscored; the next run (or, where rounds are counted, the next *round*) tries it once more. When only the
+judge failed, or accepted answers were mended, the next run judges an attempt without repeating it. Once a budget is spent,
+somebody cancels, or the model is out of reach in attempt after attempt, nothing more is begun.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -160,39 +158,33 @@ async def make_attempts(
     run at once. A cancelled episode is not stored: it is still to be made. Raises UserError for questions without accepted
     answers, repeated ids, or a store that holds another run; other exceptions of ``rollout`` propagate.
     """
-    making = _Making(wanted, rollout, judge, store, pauses, watch or Watch(), Silence(concurrency))
-    making.on_stored, making.cancel = on_stored, cancel
-    return await making.made(concurrency)
+    run = _Making(wanted, rollout, judge, store, pauses, watch or Watch(), on_stored, cancel, Silence(concurrency))
+    return await run.made(concurrency)
 
 
+@dataclass
 class _Making:
     """What attempts at the same time share, and what has come of them so far."""
 
-    on_stored: Callable[[Episode], None] | None = None
-    cancel: asyncio.Event | None = None
-
-    def __init__(
-        self,
-        wanted: Attempts,
-        rollout: Rollout,
-        judge: Judge,
-        store: AttemptStore,
-        pauses: Sequence[float],
-        watch: Watch,
-        silence: Silence,
-    ) -> None:
-        self.wanted, self.rollout, self.judge, self.store = wanted, rollout, judge, store
-        self.pauses, self.watch, self.silence = pauses, watch, silence
-        self.asked = {question.id: question for question in wanted.questions}
-        self.episodes: dict[Key, Episode] = {}
-        self.unjudged: dict[Key, Episode] = {}
-        self.stops: list[str] = []
-        self.writing = asyncio.Lock()
+    wanted: Attempts
+    rollout: Rollout
+    judge: Judge
+    store: AttemptStore
+    pauses: Sequence[float]
+    watch: Watch
+    on_stored: Callable[[Episode], None] | None
+    cancel: asyncio.Event | None
+    silence: Silence
+    episodes: dict[Key, Episode] = field(default_factory=dict[Key, Episode])
+    unjudged: dict[Key, Episode] = field(default_factory=dict[Key, Episode])
+    stops: list[str] = field(default_factory=list[str])
+    writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def made(self, concurrency: int) -> Made:
         """Attempt what the store does not hold."""
-        order, settled = self.wanted.order(), self._read()
-        self.watch.resumed([self._take(one) for one in settled.values()])
+        order, asked = self.wanted.order(), {question.id: question for question in self.wanted.questions}
+        settled = self._read(asked)
+        self.watch.resumed([self._take(one, asked[one.question]) for one in settled.values()])
         pending = [(question, attempt) for question, attempt in order if (question.id, attempt) not in settled]
         queue = iter(pending)
         try:  # the first failure stops the others and is raised as itself
@@ -210,12 +202,12 @@ class _Making:
     def _cancelled(self) -> bool:
         return self.cancel is not None and self.cancel.is_set()
 
-    def _read(self) -> dict[Key, Episode]:
+    def _read(self, asked: Mapping[str, Question]) -> dict[Key, Episode]:
         """What an earlier run settled; those that it left without a verdict are kept apart, and other outages tried again."""
-        digests = {id: asked_digest(question) for id, question in self.asked.items()}
+        digests = {id: asked_digest(question) for id, question in asked.items()}
         settled: dict[Key, Episode] = {}
         for one in self.store.episodes():
-            if one.question not in self.asked or one.attempt >= self.wanted.each:
+            if one.question not in asked or one.attempt >= self.wanted.each:
                 continue
             if one.asked != digests[one.question] or one.seed != self.wanted.seed:
                 raise UserError(f"The store already holds another run of question {one.question!r}: choose another store.")
@@ -223,18 +215,16 @@ class _Making:
                 self.on_stored(one)
             settled.pop(one.key, None)
             self.unjudged.pop(one.key, None)
-            if one.ending is None or not one.ending.scored:
-                if one.ending is not None and self.wanted.round is not None and one.round == self.wanted.round:
-                    settled[one.key] = one
-            elif one.ruling(self.judge.name, self.asked[one.question]) is None:
-                self.unjudged[one.key] = one
-            else:
+            if one.ending is not None and one.ending.scored:
+                is_judged = one.ruling(self.judge.name, asked[one.question]) is not None
+                (settled if is_judged else self.unjudged)[one.key] = one
+            elif one.ending is not None and one.round is not None and one.round == self.wanted.round:
                 settled[one.key] = one
         return settled
 
-    def _take(self, episode: Episode) -> Episode:
+    def _take(self, episode: Episode, question: Question) -> Episode:
         """Take in what the store holds of an attempt."""
-        correct = episode.ruling(self.judge.name, self.asked[episode.question]) if episode.can_be_judged else None
+        correct = episode.ruling(self.judge.name, question) if episode.can_be_judged else None
         self.episodes[episode.key] = found = replace(episode, correct=correct)
         return found
 
@@ -248,7 +238,7 @@ class _Making:
                 if (episode := await self._stored(question, attempt)) is not None:
                     if self.on_stored is not None:
                         self.on_stored(episode)
-                    self.watch.ended(self._take(episode))
+                    self.watch.ended(self._take(episode, question))
             except BudgetSpentError as error:
                 self.stops.append(str(error))
             finally:

@@ -66,7 +66,6 @@ class RunInfo:
     judge: str = ""
     judging_command: str = ""
     second_judge: str = ""
-    uneven: bool = False  # others' run: its questions were tried as often as they were, at most the given number of times
     prices: Prices | None = None  # of the agent's tokens
     guard: GuardFigures | None = None
     looks_for_questions: bool = True  # in what was read; not where the questions were made from pages
@@ -76,14 +75,13 @@ class RunInfo:
 
 
 def summarise(episodes: Iterable[Episode], questions: Sequence[Question], attempts: int, info: RunInfo) -> EvalResult:
-    """The figures of a run. Raises ValueError for two episodes of one attempt, a missing one, or a stranger's."""
+    """The figures of a run, of which there is one episode an attempt."""
     rows = sorted(episodes, key=lambda episode: episode.key)
-    _check_attempts(rows, questions, attempts, uneven=info.uneven)
     judged = [row for row in rows if row.correct is not None]
     counts = _counts(rows, questions)
     scored, correct = [c.scored for c in counts], [c.correct for c in counts]
     some, members = any_right(scored, correct, attempts), _members(counts)
-    took = _Took(rows, questions, info.prices)
+    took, right = _took(rows, info.prices), np.array([bool(row.correct) for row in rows], dtype=np.float64)
     means = {
         "pass_at_k": dict(enumerate(some.T, start=1)),
         "pass_hat_k": dict(enumerate(all_right(scored, correct, attempts).T, start=1)),
@@ -91,8 +89,16 @@ def summarise(episodes: Iterable[Episode], questions: Sequence[Question], attemp
         **{f"by {name}": {g: np.where(of, some[:, 0], nan) for g, of in groups.items()} for name, groups in members.items()},
         "clean": {"": _clean_share(judged, questions)},
     }
-    found, each = estimates(means, took.ratios())
-    unscored, made = len(rows) - len(judged), len(rows)
+    number = {question.id: place for place, question in enumerate(questions)}
+    at = [number[row.question] for row in rows]
+    by_question = {name: np.bincount(at, each, len(number)) for name, each in {**took, "right": right}.items()}
+    found, for_each = estimates(means, {name: (by_question[name], by_question["right"]) for name in took})
+    names = {"seconds": "seconds", "sampled_tokens": "sampled", "prompt_tokens": "prompt"}
+    spent = {total: for_each[name].value for total, name in names.items()}
+    spent |= {f"{name}_interval": for_each[name].interval for name in names.values()}
+    claims = [(one.confidence, one.correct) for one in info.judged]
+    made, unscored, limit = len(rows), len(rows) - len(judged), info.unscored_limit
+    invalid = f"{unscored} of {made} attempts ({unscored / made:.1%}) could not be scored; more than {limit:.0%} is too many."
     return EvalResult(
         **_what_made_it(rows, info),
         **_counts_and_means(rows, judged, questions),
@@ -105,17 +111,14 @@ def summarise(episodes: Iterable[Episode], questions: Sequence[Question], attemp
         clustered_error=_finite(clustered_error(scored, correct)),
         attempts_error=_finite(attempts_error(scored, correct)),
         groups={name: _groups(found[f"by {name}"], groups, counts) for name, groups in members.items()},
-        spending=took.spending(each),
-        cost=took.cost(each["cost"]),
+        spending=Spending.model_validate(spent),
+        cost=_cost(took["cost"], for_each["cost"], info.prices),
         contamination=_contamination(rows, found["clean"][""], applies=info.looks_for_questions),
-        confidence=_confidence(info.judged),
+        confidence=calibration(claims) if any(claim is not None for claim, _ in claims) else None,
         agreement=tuple(one.figures for one in comparisons(info.judged, info.judge, info.second_judge)),
         pass_at_1_bounds=average_bounds([c.attempts for c in counts], scored, correct),
         unscored=unscored,
-        invalid_because=""
-        if unscored <= info.unscored_limit * made
-        else f"{unscored} of {made} attempts ({unscored / made:.1%}) could not be scored; more than {info.unscored_limit:.0%} "
-        "is too many.",
+        invalid_because=invalid if unscored > limit * made else "",
     )
 
 
@@ -170,17 +173,6 @@ def _with_spread(interval: Interval, questions: int) -> Interval | None:
 
 
 # Counts, means and groups -------------------------------------------------------------------------------------------------
-
-
-def _check_attempts(rows: Sequence[Episode], questions: Sequence[Question], attempts: int, *, uneven: bool) -> None:
-    wanted = {(question.id, attempt) for question in questions for attempt in range(attempts)}
-    found = Counter(row.key for row in rows)
-    tried = {row.question for row in rows}
-    missing = {(question.id, 0) for question in questions if question.id not in tried} if uneven else wanted - found.keys()
-    odd = found.keys() - wanted or {key for key, n in found.items() if n > 1} or missing
-    if odd:
-        question, attempt = min(odd)
-        raise ValueError(f"episodes do not match the attempts: question {question!r}, attempt {attempt}")
 
 
 def _counts(rows: Sequence[Episode], questions: Sequence[Question]) -> list[QuestionCounts]:
@@ -298,12 +290,6 @@ def _finite(value: float) -> float | None:
     return value if isfinite(value) else None
 
 
-def _confidence(judged: Sequence[JudgedAttempt]) -> Any:
-    """None where no answer claims any."""
-    claims = [(one.confidence, one.correct) for one in judged]
-    return calibration(claims) if any(claim is not None for claim, correct in claims if correct is not None) else None
-
-
 def _clean_share(judged: Sequence[Episode], questions: Sequence[Question]) -> FloatArray:
     """The share of right ones among the attempts that did not read their question, [Q]; NaN without any."""
     scored = Counter(row.question for row in judged if not row.contaminated)
@@ -348,55 +334,36 @@ def _one_out_of_k(
     return {name: dict(zip(ks, np.stack(columns, 1), strict=True)) for name, columns in found.items()}
 
 
-class _Took:
-    """Seconds, tokens and money of each attempt, [A]; one whose server does not say what it took leaves the sum unknown."""
+def _took(rows: Sequence[Episode], prices: Prices | None) -> dict[str, FloatArray]:
+    """Seconds, tokens and money of each attempt, [A]; NaN where its server does not say what it took."""
+    # An outage before the first turn took no token; one of no time was looked at by no clock.
+    nothing = np.array([not row.turns and row.ending in _OUTAGES for row in rows], dtype=np.bool_)
 
-    def __init__(self, rows: Sequence[Episode], questions: Sequence[Question], prices: Prices | None) -> None:
-        number = {question.id: place for place, question in enumerate(questions)}
-        self._at, self._questions, self._prices = [number[row.question] for row in rows], len(number), prices
-        self._right = self._by_question([float(bool(row.correct)) for row in rows])
-        # An outage before the first turn took no token; one of no time was looked at by no clock.
-        nothing = np.array([not row.turns and row.ending in _OUTAGES for row in rows], dtype=np.bool_)
+    def known(counts: Sequence[float | None]) -> FloatArray:
+        found = np.array([nan if count is None else count for count in counts], dtype=np.float64)
+        return np.where(np.isnan(found) & nothing, 0.0, found)
 
-        def known(counts: Sequence[float | None]) -> FloatArray:
-            found = np.array([nan if count is None else count for count in counts], dtype=np.float64)
-            return np.where(np.isnan(found) & nothing, 0.0, found)
+    each = {
+        "seconds": known([row.seconds or None for row in rows]),
+        "sampled": known([row.sampled_tokens for row in rows]),
+        "prompt": known([row.prompt_tokens for row in rows]),
+    }
+    cost = np.full(len(rows), 0.0 if prices else nan)
+    for name, price in (("prompt", prices.prompt), ("sampled", prices.sampled)) if prices else ():
+        cost = cost + price * each[name] / 1e6 if price else cost  # a price of 0 asks for no count
+    return {**each, "cost": cost}
 
-        self._each = {
-            "seconds": known([row.seconds or None for row in rows]),
-            "sampled": known([row.sampled_tokens for row in rows]),
-            "prompt": known([row.prompt_tokens for row in rows]),
-        }
-        cost = np.full(len(rows), 0.0 if prices else nan)
-        for name, price in (("prompt", prices.prompt), ("sampled", prices.sampled)) if prices else ():
-            cost = cost + price * self._each[name] / 1e6 if price else cost  # a price of 0 asks for no count
-        self._each["cost"] = cost
 
-    def ratios(self) -> dict[str, tuple[FloatArray, FloatArray]]:
-        """For each right answer: sums over sums of right ones by question."""
-        return {name: (self._by_question(each), self._right) for name, each in self._each.items()}
-
-    def spending(self, found: Mapping[str, Estimate]) -> Spending:
-        seconds, sampled, prompt = (found[name] for name in ("seconds", "sampled", "prompt"))
-        return Spending(
-            seconds=seconds.value, seconds_interval=seconds.interval,
-            sampled_tokens=sampled.value, sampled_interval=sampled.interval,
-            prompt_tokens=prompt.value, prompt_interval=prompt.interval,
-        )  # fmt: skip
-
-    def cost(self, right: Estimate) -> Cost | None:
-        """None without prices."""
-        if self._prices is None:
-            return None
-        total = _finite(float(self._each["cost"].sum()))
-        return Cost(
-            prompt_price=self._prices.prompt,
-            sampled_price=self._prices.sampled,
-            total=total,
-            attempt=None if total is None else total / len(self._at),
-            right=right.value,
-            right_interval=right.interval,
-        )
-
-    def _by_question(self, each: Any) -> FloatArray:
-        return np.bincount(self._at, weights=each, minlength=self._questions).astype(np.float64)
+def _cost(each: FloatArray, right: Estimate, prices: Prices | None) -> Cost | None:
+    """None without prices."""
+    if prices is None:
+        return None
+    total = _finite(float(each.sum()))
+    return Cost(
+        prompt_price=prices.prompt,
+        sampled_price=prices.sampled,
+        total=total,
+        attempt=None if total is None else total / each.size,
+        right=right.value,
+        right_interval=right.interval,
+    )

@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
 
@@ -37,47 +37,26 @@ class GuardFacts(Frozen):
 NO_GUARD = GuardFacts()
 
 
-@dataclass(frozen=True)
-class Guarding:
-    """The rules of a guard; none at all where it is off."""
-
-    on: bool = False
-    blocklist: Blocklist = field(default_factory=Blocklist)
-    texts: dict[str, str] = field(default_factory=dict)  # of questions that are looked for, by id
-    canaries: tuple[str, ...] = ()
-
-    @property
-    def facts(self) -> GuardFacts:
-        if not self.on:
-            return NO_GUARD
-        rules = Guard(self.blocklist, self.texts, self.canaries, lambda line: None)
-        return GuardFacts(on=True, verbatim=bool(self.texts), fingerprint=rules.fingerprint)
-
-    def guard(self, log: Path) -> Guard | None:
-        """The guard, writing into a log; None where it is off."""
-        if not self.on:
-            return None
-        lines = JsonlLog(log, durable=False)  # outlives the process; a loss of power may take the last lines
-
-        def write(line: GuardLine) -> None:
-            lines.append(line.model_dump(mode="json"))
-
-        return Guard(self.blocklist, self.texts, self.canaries, write)
-
-
-def guarding_of(benchmark: Benchmark, loaded: Loaded, files: Sequence[Path], *, on: bool = True) -> Guarding:
-    """The rules for a benchmark, with further blocklists. Raises UserError for a file that is none."""
+def guard_of(
+    benchmark: Benchmark, loaded: Loaded, files: Sequence[Path], log: Path, *, on: bool = True
+) -> tuple[GuardFacts, Guard | None]:
+    """The guard for a benchmark, with further blocklists, which writes into a log. Raises UserError for a file that is none."""
     if not on:
         if files:
             raise UserError("blocklist adds to the guard, and guard=false switches it off: leave one of them out.")
-        return Guarding()
-    blocklist = Blocklist.parse(leaks())
+        return NO_GUARD, None
+    blocklist, lines = Blocklist.parse(leaks()), JsonlLog(log, durable=False)  # a loss of power may take the last lines
     for file in files:
         if not file.is_file():
             raise UserError(f"There is no blocklist at {file}: check the path.")
         blocklist |= read_blocklist(file)
+
+    def write(line: GuardLine) -> None:
+        lines.append(line.model_dump(mode="json"))
+
     texts = {question.id: question.text for question in loaded.questions} if benchmark.verbatim else {}
-    return Guarding(True, blocklist, texts, loaded.canaries)
+    guard = Guard(blocklist, texts, loaded.canaries, write)
+    return GuardFacts(on=True, verbatim=bool(texts), fingerprint=guard.fingerprint), guard
 
 
 @dataclass(frozen=True)

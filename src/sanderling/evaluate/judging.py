@@ -8,11 +8,10 @@ that another answer, made in a later round, is not judged by it.
 import asyncio
 import csv
 import io
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from math import isfinite, nan
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -25,58 +24,51 @@ from sanderling.evaluate.benchmarks.table import get_benchmark
 from sanderling.evaluate.episodes import PUBLISHED, Episode, JudgedAttempt
 from sanderling.evaluate.figures import RunInfo, summarise
 from sanderling.evaluate.guarding import guard_counts
-from sanderling.evaluate.log import JudgedBy, Kind, RunLog, RunState, Scores
+from sanderling.evaluate.log import NOBODY, JudgedBy, Kind, RunLog, RunState, Scores
 from sanderling.evaluate.result import EvalResult, GuardFigures
 from sanderling.judge.book import CachedJudge, VerdictBook
 from sanderling.judge.by_hand import ByHand, plain
-from sanderling.judge.verdict import BY_HAND, Code, Judge, Verdict, decided, patiently_rule_on, recorded, rule_on, unscored
+from sanderling.judge.verdict import BY_HAND, Code, Judge, Verdict, patiently_rule_on, recorded
 from sanderling.runs.files import replace_file
 
-_FIELDS = ("correct", "score", "code", "reason", "confidence")
-
-# Who judges ---------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class EarlierJudge:
-    """A judge by its earlier verdicts, by the trajectory's id: for a run whose judges are not at hand."""
-
-    name: str
-    verdicts: Mapping[str, Verdict]
-    places: tuple[str, ...] = field(default=(), init=False)
-
-    async def __call__(self, trajectory: Trajectory) -> Verdict:
-        """See `judge.verdict.Judge`; of other trajectories it decides nothing."""
-        return self.known(trajectory) or unscored(Code.NOT_ENDED, f"{self.name} was not asked about it")
-
-    def known(self, trajectory: Trajectory) -> Verdict | None:
-        """Its verdict; None: there is none."""
-        return self.verdicts.get(trajectory.id)
+_FIELDS = {"judge", "correct", "score", "code", "reason", "confidence"}
 
 
 @dataclass(frozen=True)
 class Judges:
-    """Who decides, who is compared with them, and a person's verdicts."""
+    """Who decides, who is compared with them, and a person's verdicts; None: what they said before stands."""
 
-    first: Judge
+    first: Judge | None
     second: Judge | None = None
     by_hand: ByHand = field(default_factory=ByHand)
     published: ByHand | None = None  # by those who made the attempts: a second judge where there is no other, and beside it
+    earlier: Mapping[str, JudgedAttempt] = field(default_factory=dict[str, JudgedAttempt])  # by the ids of trajectories
+    before: JudgedBy = NOBODY  # whose verdicts those are
     anew: bool = False  # verdicts of a judge of the first one's name at another address do not count
 
     @property
-    def second_name(self) -> str:
-        """Who is compared with the first; empty: nobody."""
-        return self.second.name if self.second else PUBLISHED if self.published else ""
+    def names(self) -> JudgedBy:
+        """Who decides, and who is compared with them."""
+        second = self.second.name if self.second else self.before.second or (PUBLISHED if self.published else "")
+        return JudgedBy(self.first.name if self.first else self.before.first, second)
 
     def known(self, episode: Episode, question: Question, case: Trajectory) -> dict[str, Any] | None:
         """The first judge's verdict on an attempt, without asking, as `recorded` gives it; None: there is none."""
+        if self.first is None:
+            return self._said_before(episode.id)
         places = self.first.places if self.anew else None
         # A rule costs nothing and may have been mended: it is asked every time.
         if any(self.first.places) and episode.ruling(self.first.name, question, places) is not None:
             return {**episode.verdict, "judge": self.first.name}
-        known = self.first.known(case) if isinstance(self.first, CachedJudge | EarlierJudge) else None
+        known = self.first.known(case) if isinstance(self.first, CachedJudge) else None
         return None if known is None else recorded(known, self.first.name)
+
+    def _said_before(self, id: str) -> dict[str, Any]:
+        """Of the judge that decided; where a person did, its verdict before them."""
+        one = self.earlier.get(id)
+        found = {} if one is None else one.before if one.code is Code.BY_HAND else one.model_dump(include=_FIELDS)
+        unasked = {"correct": None, "code": Code.NOT_ENDED, "reason": f"{self.before.first} was not asked about it"}
+        return {"judge": self.before.first, **(found or unasked)}
 
 
 def with_book(log: RunLog, first: Judge | None, second: Judge | None, by_hand: ByHand, *, anew: bool = False) -> Judges:
@@ -84,34 +76,15 @@ def with_book(log: RunLog, first: Judge | None, second: Judge | None, by_hand: B
 
     Raises UserError where nobody judged before, and for a damaged book.
     """
-    book, judged, before = VerdictBook(log.run.table("verdicts")), log.verdicts(), log.judged_by()
-    if first is None and (not judged or before is None):
+    book, before = VerdictBook(log.run.table("verdicts")), log.judged_by()
+    if first is None and before is None:
         raise UserError(f"The run in {log.root} does not say who was right by whom: name a judge with --judge.")
 
-    def cached(judge: Judge) -> Judge:
-        return CachedJudge(judge, book) if any(judge.places) else judge
+    def cached(judge: Judge | None) -> Judge | None:
+        return CachedJudge(judge, book) if judge is not None and any(judge.places) else judge
 
-    earlier = {one.id: verdict for one in judged if (verdict := _first_verdict(one)) is not None}
-    other = {one.id: decided(one.second, one.second_reason) for one in judged if one.second is not None}
-    name = before.second if before and before.second != PUBLISHED else ""
-    return Judges(
-        cached(first) if first else EarlierJudge(before.first if before else "", earlier),
-        cached(second) if second else EarlierJudge(name, other) if name else None,
-        by_hand,
-        log.published(),
-        anew,
-    )
-
-
-def _first_verdict(one: JudgedAttempt) -> Verdict | None:
-    """Of the judge that decided; where a person did, its verdict before them."""
-    found = one.before if one.code is Code.BY_HAND else one.model_dump(include=set(_FIELDS))
-    if not found:
-        return None
-    correct, code, reason = found.get("correct"), Code(found.get("code", Code.JUDGED)), found.get("reason", "")
-    if correct is None:
-        return unscored(code, reason)
-    return decided(correct, reason, code, score=found.get("score"), confidence=found.get("confidence"))
+    earlier, before = {one.id: one for one in log.verdicts()}, before or NOBODY
+    return Judges(cached(first), cached(second), by_hand, log.published(), earlier, before, anew)
 
 
 # Judging and summarising --------------------------------------------------------------------------------------------------
@@ -134,8 +107,8 @@ async def conclude(
 
     ``on_judged`` hears how many are judged so far. Raises BudgetSpentError before anything is written.
     """
-    questions = log.questions()
-    judged = await judge_episodes(episodes, {one.id: one for one in questions}, judges, concurrency, pauses, on_judged)
+    questions, names = log.questions(), judges.names
+    judged = await judge_episodes(episodes, questions, judges, concurrency, pauses, on_judged)
     counts = guard_counts(log.guard_file) if state.about.guard.on else None
     info = RunInfo(
         command=state.commands[-1],
@@ -146,9 +119,8 @@ async def conclude(
         seconds=seconds,
         resumed=resumed,
         unscored_limit=state.unscored_limit,
-        uneven=state.about.kind is Kind.PEERS,
-        judge=judges.first.name,
-        second_judge=judges.second_name,
+        judge=names.first,
+        second_judge=names.second,
         by_hand=sum(one.code is Code.BY_HAND for one in judged),
         prices=state.prices,
         guard=GuardFigures(kinds=counts.kinds, attempts=len(counts.hidden_from)) if counts else None,
@@ -158,7 +130,7 @@ async def conclude(
     )
     correct = {one.key: one.correct for one in judged}
     result = summarise([replace(one, correct=correct[one.key]) for one in episodes], questions, state.attempts, info)
-    log.write_verdicts(judged, JudgedBy(judges.first.name, judges.second_name))
+    log.write_verdicts(judged, names)
     result.save(log.result_file)
     return result
 
@@ -173,7 +145,7 @@ def _looks_for_questions(benchmark: str) -> bool:
 
 async def judge_episodes(
     episodes: Sequence[Episode],
-    questions: Mapping[str, Question],
+    questions: Sequence[Question],
     judges: Judges,
     concurrency: int = 8,
     pauses: Sequence[float] = PAUSES,
@@ -184,11 +156,12 @@ async def judge_episodes(
     Raises BudgetSpentError; the first failure stops the others and is raised as itself.
     """
     found: list[JudgedAttempt] = []
+    asked, places = {one.id: one for one in questions}, {one.id: place for place, one in enumerate(questions)}
     pending = iter(episodes)
 
     async def work() -> None:
         for episode in pending:
-            found.append(await _judged(episode, questions[episode.question], judges, pauses))
+            found.append(await _judged(episode, asked[episode.question], judges, pauses))
             if on_judged is not None:
                 on_judged(len(found))
 
@@ -198,38 +171,35 @@ async def judge_episodes(
                 group.create_task(work())
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None
-    places = {id: place for place, id in enumerate(questions)}
     return sorted(found, key=lambda judged: (places[judged.question], judged.attempt))
 
 
 async def _judged(episode: Episode, question: Question, judges: Judges, pauses: Sequence[float]) -> JudgedAttempt:
     """A person's verdict, else the judge's earlier one, else its new one; and the second judge's beside it."""
+
+    async def ask(judge: Judge) -> Verdict:
+        verdict = await patiently_rule_on(case, judge, pauses)
+        if verdict.code is Code.BUDGET:
+            raise BudgetSpentError(verdict.reason)
+        return verdict
+
+    case, first = episode.case(question), judges.first
     about: dict[str, Any] = {"question": question.id, "attempt": episode.attempt, "id": episode.id, "ending": episode.ending}
-    case = episode.case(question)
-    verdict = judges.known(episode, question, case)
-    if (correct := judges.by_hand.verdict(case)) is not None:
-        if verdict is None and not any(judges.first.places) and not isinstance(judges.first, EarlierJudge):
-            verdict = recorded(await rule_on(case, judges.first), judges.first.name)
+    verdict, correct = judges.known(episode, question, case), judges.by_hand.verdict(case)
+    if verdict is None and first is not None and (correct is None or not any(first.places)):
+        verdict = recorded(await ask(first), first.name)
+    if correct is not None:
         about["before"] = verdict or {}
         verdict = {"correct": correct, "score": float(correct), "code": Code.BY_HAND, "judge": BY_HAND}
-    elif verdict is None:
-        verdict = recorded(await _asked(case, judges.first, pauses), judges.first.name)
+    assert verdict is not None, "a judge or a person has decided"
     if judges.second is not None:
-        second = await _asked(case, judges.second, pauses)
-        about |= {"second": second.correct, "second_reason": second.reason}
+        other = await ask(judges.second)
+        about |= {"second": other.correct, "second_reason": other.reason}
+    elif judges.before.second and (before := judges.earlier.get(episode.id)) is not None:
+        about |= {"second": before.second, "second_reason": before.second_reason}
     if judges.published is not None:
-        about["published" if judges.second else "second"] = judges.published.verdict(case)
-    return JudgedAttempt(**about, judge=verdict["judge"], **{name: verdict[name] for name in _FIELDS if name in verdict})
-
-
-async def _asked(case: Trajectory, judge: Judge, pauses: Sequence[float]) -> Verdict:
-    """A judge's verdict. Raises BudgetSpentError; an earlier judge is not asked twice."""
-    if isinstance(judge, EarlierJudge):
-        return await rule_on(case, judge)
-    verdict = await patiently_rule_on(case, judge, pauses)
-    if verdict.code is Code.BUDGET:
-        raise BudgetSpentError(verdict.reason)
-    return verdict
+        about["published" if judges.names.second != PUBLISHED else "second"] = judges.published.verdict(case)
+    return JudgedAttempt(**about, **{name: value for name, value in verdict.items() if name in _FIELDS})
 
 
 async def judge_again(log: RunLog, judges: Judges, command: str, unscored_limit: float | None = None, **how: Any) -> EvalResult:
@@ -252,15 +222,6 @@ async def judge_again(log: RunLog, judges: Judges, command: str, unscored_limit:
     return result
 
 
-def why_unscored(log: RunLog) -> str:
-    """The commonest reason why attempts were not scored, with its count; empty: none is written down."""
-    details = {one.key: one.detail for one in log.episodes()}
-    judged = [one for one in log.verdicts() if one.correct is None]
-    reasons = Counter(details.get(one.key, "") if one.code is Code.NOT_ENDED else one.reason for one in judged)
-    del reasons[""]
-    return "".join(f"{why.rstrip('.')} ({count:,} of {len(judged):,})." for why, count in reasons.most_common(1))
-
-
 # What a person brings: verdicts and scores --------------------------------------------------------------------------------
 
 
@@ -272,10 +233,9 @@ def by_hand_of(log: RunLog, given: Path | None) -> ByHand:
     held = log.by_hand()
     if given is None:
         return held
-    new = ByHand.read(given)
     answers = {one.id: one.answer for one in log.episodes()}
     found = dict(held.lines)
-    for (what, *answer), correct in new.lines.items():
+    for (what, *answer), correct in ByHand.read(given).lines.items():
         found[what, answer[0] if answer else plain(answers.get(what) or "")] = correct
     log.keep_by_hand(ByHand({name: correct for name, correct in found.items() if name[1]}))
     return ByHand(found)
@@ -304,25 +264,19 @@ def write_to_settle(path: Path, attempts: Iterable[JudgedAttempt], episodes: Ite
     return len(lines)
 
 
-def read_scores(path: Path, attempts: Collection[str]) -> Scores:
+def read_scores(path: Path, ids: Collection[str]) -> Scores:
     """A CSV table ``id,score`` of trajectories' ids, for the best of k. Raises UserError for any other table."""
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"{path} cannot be read as a table ({error}): give a CSV file id,score.") from error
-    if not rows or not {"id", "score"} <= rows[0].keys():
-        raise UserError(f"{path} holds no scores: write id,score into its first line, and a line for each attempt.")
-    found: Scores = {}
-    for row in rows:
-        id, score = (row["id"] or "").strip(), row["score"]
-        if id not in attempts or id in found:
-            why = "has two scores" if id in attempts else "is none of this run's attempts"
-            raise UserError(f"{path}: {id} {why}: give one line for each id that sanderling show prints.")
-        try:
-            found[id] = float(score or "")
-        except ValueError:
-            found[id] = nan
-        if not isfinite(found[id]):
-            raise UserError(f"{path}: {score!r}, of {id}, is no score: write a number.")
+        rows = list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig"))))
+        found = {row["id"].strip(): float(row["score"]) for row in rows}
+    except (OSError, UnicodeDecodeError, csv.Error, KeyError, ValueError, TypeError) as error:
+        raise UserError(
+            f"{path} is no table of id,score ({error}): write that into its first line, and numbers below."
+        ) from error
+    odd = [id for id, score in found.items() if id not in ids or not isfinite(score)]
+    if odd or not found or len(found) < len(rows):
+        told = f"such as {odd[0]}" if odd else "none, or one twice"
+        raise UserError(
+            f"{path}: give each attempt of the run one finite score, by the id that sanderling show prints ({told})."
+        )
     return found

@@ -8,7 +8,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 
 from rich.console import Console, Group
 from rich.live import Live as Screen
@@ -27,15 +26,6 @@ LINE_EVERY_S, _LOOK_S = 30.0, 0.5
 _SEPARATOR = " · "
 
 
-@dataclass(slots=True)
-class _UnderWay:
-    """An attempt under way."""
-
-    began: float
-    turn: int = 0  # from 1
-    doing: str = "its beginning"
-
-
 class Live(Watch):
     """Hears a run, and says how it stands.
 
@@ -45,7 +35,7 @@ class Live(Watch):
     def __init__(self, total: int, now: Callable[[], float] = time.monotonic) -> None:
         self._total, self._now, self._began = total, now, now()
         self._done: dict[Key, Episode] = {}
-        self._running: dict[Key, _UnderWay] = {}
+        self._running: dict[Key, tuple[float, str]] = {}  # since when, and what is waited for
         self._ended_here = self._judged = 0
         self._warning, self._warned = "", 0.0
         self.is_stopping = False
@@ -54,19 +44,20 @@ class Live(Watch):
         self._done |= {episode.key: episode for episode in episodes}
 
     def begun(self, key: Key) -> None:
-        self._running[key] = _UnderWay(self._now())
+        self._running[key] = self._now(), "its beginning"
 
     def heard(self, key: Key, event: Event) -> None:
-        at = self._running[key]
+        began, doing = self._running[key]
         if isinstance(event, TurnStarted):
-            at.turn, at.doing = event.turn + 1, "the model"
+            doing = f"the model, turn {event.turn + 1}"
         elif isinstance(event, CallsMade):
-            at.doing = ", ".join(dict.fromkeys(call.name for call in event.calls)) or "its tools"
+            doing = ", ".join(dict.fromkeys(call.name for call in event.calls)) or "its tools"
         elif isinstance(event, Ended):
-            at.doing = "the verdict"
+            doing = "the verdict"
+        self._running[key] = began, doing
 
     def waits(self, key: Key, why: str, pause_s: float) -> None:
-        self._running[key].doing = "a retry"
+        self._running[key] = self._running[key][0], "a retry"
         self.warned(f"{why} {key[0]} #{key[1]} is tried again in {pause_s:.3g} s.")
 
     def ended(self, episode: Episode) -> None:
@@ -98,8 +89,8 @@ class Live(Watch):
             _SEPARATOR.join((*self._quality(), *took)),
         ]  # fmt: skip
         if self._running:
-            (question, attempt), at = min(self._running.items(), key=lambda one: one[1].began)
-            lines.append(f"longest {question} #{attempt}: {duration(now - at.began)}, turn {at.turn}, waits for {at.doing}")
+            (question, attempt), (began, doing) = min(self._running.items(), key=lambda one: one[1][0])
+            lines.append(f"longest {question} #{attempt}: {duration(now - began)}, waits for {doing}")
         if self._warning:
             lines.append(f"warning {roughly(now - self._warned)} ago: {self._warning}")
         if self.is_stopping:

@@ -1,10 +1,9 @@
 """The log of an evaluation: one directory a run, judged again in place.
 
-``run.db`` (see `runs.run`) holds what the run is, its attempts (each in short, with its whole record as a blob), what judges
-and a person said of them, and what models have cost. Beside it stand ``questions.jsonl``, ``guard.jsonl`` (what was hidden from
-the agent, as it happens) and ``result.json`` (the figures, made anew whenever the run ends). A *round* is one pass over what is
-missing; the same command, called on a finished run, begins another over attempts that met outages. A run goes on with the
-agent, world, questions, guard and seed that it was begun with; attempts may become more, and another judge judges anew.
+``run.db`` (see `runs.run`) holds what the run is, its attempts (each in short, with its whole record as a blob), verdicts, and
+what models have cost; beside it stand ``questions.jsonl``, ``guard.jsonl`` (what was hidden) and ``result.json``.
+A *round* is one pass over what is missing; the same command, called on a finished run, begins another over attempts that met
+outages. A run goes on with the agent, world, questions, guard and seed that it was begun with; attempts may become more.
 
 Example: ``[log.record(one) for one in RunLog(Path("runs/gaia")).episodes()]``
 """
@@ -37,19 +36,11 @@ from sanderling.runs.run import DATABASE, RECORDS, NoRunError, Run, Table, readi
 from sanderling.runs.settings import go_on_with, without_places
 
 JUDGE = "judge"
-# Tables of run.db, and their keys that are no attempt's id:
-_ABOUT = "about"
-_STATE = "evaluation"  # in it: the `RunState`
-_SETUP = "attempts"  # in it: what attempts are made with (`check_same_setup`)
-_JUDGED = "judged"  # verdicts by attempt
-_JUDGED_BY = ""  # in it: the `JudgedBy`
-_BY_HAND, _PUBLISHED, _SCORES = "by_hand", "published", "scores"
-_OURS = {".lock", *(DATABASE + end for end in ("", "-wal", "-shm", "-journal"))}
-"""What a directory may hold before its run is written down: a kill may have come just then."""
+# Tables of run.db: what the run is, verdicts by attempt, and what a person brought; then keys that are no attempt's id.
+_ABOUT, _JUDGED, _BY_HAND, _PUBLISHED, _SCORES = "about", "judged", "by_hand", "published", "scores"
+_STATE, _SETUP, _JUDGED_BY = "evaluation", "attempts", ""
 _OR_ELSE = "go on with those, or choose another store"
-"""How the refusal of another setup ends."""
-Scores = dict[str, float]
-"""By the ids of trajectories."""
+Scores = dict[str, float]  # by the ids of trajectories
 T = TypeVar("T")
 
 
@@ -97,18 +88,15 @@ class JudgedBy(NamedTuple):
     second: str = ""
 
 
+NOBODY = JudgedBy("")
+
+
 class AttemptStore(Protocol):
-    """Where attempts are kept; of several records of one attempt the last counts."""
+    """Where attempts are kept: records, and later verdicts on them; of several records of one attempt the last counts."""
 
     def episodes(self) -> Iterable[Episode]: ...
-
-    def append(self, trajectory: Trajectory) -> Episode:
-        """Keep a record for good. Raises UserError when it cannot be written."""
-        ...
-
-    def judged(self, episode: Episode, question: Question, verdict: dict[str, Any]) -> Episode:
-        """Keep a later verdict, on these accepted answers, as `judge.verdict.recorded` gives it."""
-        ...
+    def append(self, trajectory: Trajectory) -> Episode: ...
+    def judged(self, episode: Episode, question: Question, verdict: dict[str, Any]) -> Episode: ...
 
 
 class RunLog:
@@ -148,10 +136,6 @@ class RunLog:
         except NoRunError:
             yield None
 
-    def _value(self, kind: str, key: str) -> Any:
-        with self._read(kind) as table:
-            return None if table is None else table.get(key)
-
     def _values(self, kind: str) -> dict[str, Any]:
         with self._read(kind) as table:
             return {} if table is None else dict(table.items())
@@ -174,7 +158,8 @@ class RunLog:
         """
         was = self.read()
         if was is None:
-            held = [path.name for path in self.root.iterdir() if path.name not in _OURS] if self.root.is_dir() else []
+            held = {path.name for path in self.root.iterdir()} if self.root.is_dir() else set[str]()
+            held -= {".lock", *(DATABASE + end for end in ("", "-wal", "-shm", "-journal"))}  # a kill may have come just then
             if held:
                 raise UserError(f"{self.root} holds something else than a run ({min(held)}): choose another directory.")
             now = RunState(about=about, attempts=attempts, commands=(command,), prices=prices)
@@ -182,9 +167,12 @@ class RunLog:
             return now
         # A file with the same questions is the same run: its accepted answers may have been mended. So may what is shown.
         for name in (name for name in About.model_fields if name not in ("file", "file_sha256", "private")):
-            before, after = _identity(was.about, name), _identity(about, name)
+            before, after = getattr(was.about, name), getattr(about, name)
+            if isinstance(before, PeerFacts) and isinstance(after, PeerFacts):
+                before, after = before.sources_sha256, after.sources_sha256
             if before != after:
-                told = _OTHERS.get(name, f"{name} was {before!r} and is {after!r}")
+                others = {"questions_sha256": "the questions are others", "peers": "the records are others"}
+                told = others.get(name, f"{name} was {before!r} and is {after!r}")
                 raise UserError(f"{self.root} was begun with something else ({told}): choose another directory.")
         if attempts < was.attempts:
             raise UserError(f"{self.root} was begun with {was.attempts} attempts: give as many, or more.")
@@ -226,7 +214,7 @@ class RunLog:
 
     def read(self) -> RunState | None:
         """What the run is; None where there is none. Raises UserError for a damaged one."""
-        value = self._value(_ABOUT, _STATE)
+        value = self._values(_ABOUT).get(_STATE)
         return None if value is None else self._as(RunState, value)
 
     def require(self) -> RunState:
@@ -242,7 +230,7 @@ class RunLog:
 
     def made_with(self) -> dict[str, Any]:
         """What its attempts depend on; empty where it does not say."""
-        return self._value(_ABOUT, _SETUP) or {}
+        return self._values(_ABOUT).get(_SETUP, {})
 
     # -- attempts: an `AttemptStore` -----------------------------------------------------------------------------------
 
@@ -294,7 +282,7 @@ class RunLog:
 
     def judged_by(self) -> JudgedBy | None:
         """Whose verdicts they are; None: there are none."""
-        found = self._value(_JUDGED, _JUDGED_BY)
+        found = self._values(_JUDGED).get(_JUDGED_BY)
         return None if found is None else JudgedBy(**found)
 
     def by_hand(self) -> ByHand:
@@ -363,15 +351,6 @@ def check_same_setup(run: Run, now: dict[str, Any], attempts: Iterable[object], 
         go_on_with({**was, JUDGE: now[JUDGE]}, now, place, _OR_ELSE)
         about.put(_SETUP, now)
     run.claim(now, _SETUP, _OR_ELSE)
-
-
-_OTHERS = {"questions_sha256": "the questions are others", "peers": "the records are others"}
-
-
-def _identity(about: About, name: str) -> object:
-    """What of a field makes it the same; of others' records that is their files."""
-    value = getattr(about, name)
-    return value.sources_sha256 if isinstance(value, PeerFacts) else value
 
 
 def sha256_of_questions(questions: Sequence[Question]) -> str:

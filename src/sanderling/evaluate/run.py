@@ -29,7 +29,7 @@ from sanderling.core.record import Question
 from sanderling.evaluate.attempts import PAUSES, Attempts, Made, Watch, make_attempts, rollout_of
 from sanderling.evaluate.benchmarks.files import Loaded
 from sanderling.evaluate.benchmarks.table import Benchmark
-from sanderling.evaluate.guarding import NO_GUARD, GuardFacts, guarding_of
+from sanderling.evaluate.guarding import NO_GUARD, GuardFacts, guard_of
 from sanderling.evaluate.judging import Judges, conclude, judge_again, with_book
 from sanderling.evaluate.log import JUDGE, About, RunLog, RunState, check_same_setup, sha256_of_questions
 from sanderling.evaluate.result import EvalResult
@@ -184,8 +184,8 @@ async def run_benchmark(
     Raises UserError.
     """
     agent_config, concurrency = config.agent, config.agent.concurrency
-    guarding = guarding_of(benchmark, loaded, config.blocklist, on=config.guard)
-    about, questions = prepare(loaded, config, guarding.facts)
+    facts, guard = guard_of(benchmark, loaded, config.blocklist, log.guard_file, on=config.guard)
+    about, questions = prepare(loaded, config, facts)
     judging = config.judging.model_copy(update={"judges": judges_or_own(benchmark, config.judging.judges)})
     check_agent(agent_config, questions)  # what is wrong is told before anything is written down, or a model is loaded
     check_judges(judging)
@@ -193,7 +193,7 @@ async def run_benchmark(
     state = log.begin(about, questions, config.attempts, command, prices)
     async with AsyncExitStack() as stack:
         common = {"private": about.private, "spending": spending}
-        opening = opened_agent(agent_config, questions, guard=guarding.guard(log.guard_file), **common)
+        opening = opened_agent(agent_config, questions, guard=guard, **common)
         agent = await stack.enter_async_context(opening)
         journal = stack.enter_context(Journal(log.root, journal_identity(agent_config, agent)))
         prompt = prompt_for(benchmark, judging)

@@ -34,6 +34,7 @@ class Interval(NamedTuple):
     high: float
 
 
+_ENDS = ((1.0 - 0.95) / 2.0, 0.975)  # to the last digit: 0.025 is another number, and pinned figures differ in theirs
 NOWHERE = Interval(float("nan"), float("nan"))
 """The interval of a figure that rests on nothing."""
 
@@ -62,7 +63,7 @@ def intervals(means: FloatArray) -> list[Interval]:
     found = []
     for column in means.T:
         kept = column[np.isfinite(column)]
-        found.append(Interval(*map(float, np.quantile(kept, [0.025, 0.975]))) if kept.size else NOWHERE)
+        found.append(Interval(*map(float, np.quantile(kept, _ENDS))) if kept.size else NOWHERE)
     return found
 
 

@@ -40,25 +40,18 @@ class Unread(NamedTuple):
 class Loaded:
     """A benchmark's file, read whole."""
 
-    benchmark: str
-    """Its key, or where one from outside stands: what `table.get_benchmark` finds it by."""
+    benchmark: str  # its key, or where one from outside stands: what `table.get_benchmark` finds it by
     split: str
-    path_name: str
-    """The file's or folder's name, without its place."""
-    sha256: str
-    """Of the bytes of the file, or of all its parts one after the other."""
+    path_name: str  # the file's or folder's name, without its place
+    sha256: str  # of the bytes of the file, or of all its parts one after the other
     questions: tuple[Question, ...]
     unread: Mapping[UnreadWhy, int]
-    examples: tuple[Unread, ...]
-    """The first few of each kind."""
-    expected: int | None
-    """Rows that the publisher names for the split; None: not known."""
+    examples: tuple[Unread, ...]  # the first few of each kind
+    expected: int | None  # rows that the publisher names for the split; None: not known
     private: bool
     """Published encrypted, or under terms that forbid to share it: its texts are not to be shown or written unasked."""
-    canaries: tuple[str, ...]
-    """The different ones of the rows."""
-    repeated_texts: int
-    """Questions whose words another one before them has; each stays a question of its own."""
+    canaries: tuple[str, ...]  # the different ones of the rows
+    repeated_texts: int  # questions whose words another one before them has; each stays a question of its own
 
     @property
     def rows(self) -> int:

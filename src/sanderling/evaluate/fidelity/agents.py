@@ -32,15 +32,11 @@ class AgentScore(Frozen):
 class AgentAgreement(Frozen):
     """How far two places rank the same agents alike."""
 
-    agents: tuple[AgentScore, ...]
-    """Best outside first."""
+    agents: tuple[AgentScore, ...]  # best outside first
     questions: int
-    tau_b: float | None
-    """None where all agents tie in one place."""
-    interval: Interval | None
-    """95%, over questions; None for fewer than two questions, or where most resamples tie."""
-    discordant: tuple[tuple[str, str], ...]
-    """Pairs of agents that the two places order otherwise."""
+    tau_b: float | None  # None where all agents tie in one place
+    interval: Interval | None  # 95%, over questions; None for fewer than two questions, or where most resamples tie
+    discordant: tuple[tuple[str, str], ...]  # pairs of agents that the two places order otherwise
 
 
 def kendall_tau_b(x: Sequence[float] | FloatArray, y: Sequence[float] | FloatArray) -> float | None:

@@ -43,8 +43,7 @@ UNSEEN = "held out"
 BUILT_IN = "built in (upper bound)"
 _RESAMPLES = 2_000
 _DOMAIN_RESAMPLES = 500
-_CHUNK = 100
-"""Resamples drawn at once: bounds memory whatever the number of questions."""
+_CHUNK = 100  # resamples drawn at once: bounds memory whatever the number of questions
 
 
 class FidelityConfig(Frozen):
@@ -78,10 +77,8 @@ class Figure(_Model):
     meaning: str
     n: int
     value: float | None
-    interval: Interval | None
-    """95%, over queries or visits; None for fewer than two."""
-    interval_by_question: Interval | None = None
-    """95%, over questions; None where there is one question only."""
+    interval: Interval | None  # 95%, over queries or visits; None for fewer than two
+    interval_by_question: Interval | None = None  # 95%, over questions; None where there is one question only
 
 
 class Part(_Model):
@@ -99,10 +96,8 @@ class Part(_Model):
     visits: int
     figures: tuple[Figure, ...]
     domains: tuple[Figure, ...]
-    snippet_distance: float | None
-    """Kolmogorov-Smirnov distance of the two distributions of the lengths of snippets."""
-    gold_questions: int
-    """Questions with a known answering page."""
+    snippet_distance: float | None  # Kolmogorov-Smirnov distance of the two distributions of the lengths of snippets
+    gold_questions: int  # questions with a known answering page
 
 
 class FidelityReport(_Model):
@@ -114,11 +109,9 @@ class FidelityReport(_Model):
     fingerprint: str
     pages: int
     settings: dict[str, float]
-    weight_of_top_k: float
-    """Share of the weight of rank-biased overlap within the first k ranks; the rest is extrapolated."""
+    weight_of_top_k: float  # share of the weight of rank-biased overlap within the first k ranks; the rest is extrapolated
     parts: tuple[Part, ...]
-    same_question: int
-    """Trajectories that were not built in, but whose question was: compared in no part."""
+    same_question: int  # trajectories that were not built in, but whose question was: compared in no part
     remarks: tuple[str, ...]
 
 
@@ -222,34 +215,25 @@ def _part(
 # Figures --------------------------------------------------------------------------------------------------------------------
 
 
-def part(
-    label: str,
-    remark: str,
-    queries: Sequence[Row],
-    visits: Sequence[Row],
-    *,
-    trajectories: int,
-    distinct_queries: int,
-    asked_before: int,
-    seed: int,
-) -> Part:
-    """All figures of one set of trajectories. The same rows and seed give the same figures."""
+def part(label: str, remark: str, queries: Sequence[Row], visits: Sequence[Row], *, seed: int, **counts: int) -> Part:
+    """All figures of one set of trajectories. The same rows and seed give the same figures.
+
+    ``counts``: ``trajectories``, ``distinct_queries`` and ``asked_before`` of the part.
+    """
     recorded, shown = (list(chain.from_iterable(row.lengths[side] for row in queries)) for side in (0, 1))
     rows = [*queries, *visits]
     return Part(
         label=label,
         remark=remark,
-        trajectories=trajectories,
         questions=len({row.group for row in rows}),
         searches=len(queries),
-        distinct_queries=distinct_queries,
-        asked_before=asked_before,
         empty_lists=sum(not row.domains[0] for row in queries),
         visits=len(visits),
         figures=tuple(_figure(name, rows, seed) for name in MEASURES),
         domains=tuple(one for side in (0, 1) for one in _concentration(side, [row.domains[side] for row in queries], seed)),
         snippet_distance=_distance(recorded, shown),
         gold_questions=len({row.group for row in queries if row.values.get("gold_rr_world") is not None}),
+        **counts,
     )
 
 
@@ -347,23 +331,7 @@ def _written(name: str, value: float | Interval | None) -> str:
     return f"{value:.1f}" if "words" in name or name.startswith("results") else percent(value)
 
 
-def sentence(part: Part, k: int) -> str:
-    """What the part shows, in one sentence made of its numbers."""
-    by_name = {figure.name: figure for figure in part.figures}
-    overlap, floor, held = by_name["overlap"], by_name["overlap_floor"].value, by_name["coverage"].value
-    if overlap.value is None:
-        return f"On {part.label} trajectories no recorded list could be compared."
-    shared, spread, by_groups, at_random, covered = (
-        _written("overlap", one) for one in (overlap.value, overlap.interval, overlap.interval_by_question, floor, held)
-    )
-    return (
-        f"On {part.label} trajectories ({overlap.n:,} queries of {part.questions} questions) the world's first {k} results "
-        f"share {shared} of their URLs with the recorded ones (95% interval {spread}; over questions {by_groups}), where it "
-        f"holds {covered} of them at all and a query of another question would share {at_random}."
-    )
-
-
-def figure_rows(part: Part) -> list[tuple[str, str, str, str, str]]:
+def figure_rows(part: Part) -> list[tuple[str, ...]]:
     """A row for each figure: name, n, value and both intervals."""
     rows = ((one, [_written(one.name, value) for value in (one.value, one.interval, one.interval_by_question)])
             for one in (*part.figures, *part.domains))  # fmt: skip

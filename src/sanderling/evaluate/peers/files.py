@@ -100,8 +100,7 @@ class _Attempt(NamedTuple):
     task: str
     number: int
     folder: Path
-    root: Path
-    """What all tasks of a run stand in."""
+    root: Path  # what all tasks of a run stand in
 
     @property
     def result(self) -> Path:

@@ -20,17 +20,9 @@ from sanderling.core.text import normalised
 from sanderling.core.types import Ending
 from sanderling.evaluate.result import EvalResult
 
-UNMATCHED = "unmatched"
-"""What ids of questions begin with that the benchmark does not ask."""
-NUMBER = "recorded_attempt"
-"""In a record's meta: the attempt's number where it came from, if it had one."""
+UNMATCHED = "unmatched"  # what ids of questions begin with that the benchmark does not ask
+NUMBER = "recorded_attempt"  # in a record's meta: the attempt's number where it came from, if it had one
 HIDDEN = "Its texts are left out of reports and logs, as no benchmark's file says that they may be shown; --public does."
-SELECTED = {
-    "webdancer-chatml": "training data, which is chosen for being right",
-    "redsearcher-sft": "training data, which is chosen for being right",
-    "literesearcher-cases": "LiteResearcher's cases are picked by hand among right answers",
-}
-"""Layouts whose records are a selection, and why."""
 
 
 @dataclass(frozen=True)
@@ -98,16 +90,13 @@ class Plan:
     questions: dict[str, Question] = field(default_factory=dict[str, Question])
     places: list[tuple[str, int | None]] = field(default_factory=list[tuple[str, int | None]])
     """Question and recorded number of each record, in the order of the reading."""
-    numbers: list[int] = field(default_factory=list[int])
-    """The attempt that each of these becomes."""
+    numbers: list[int] = field(default_factory=list[int])  # the attempt that each of these becomes
     lost: int = 0
-    published: dict[str, bool] = field(default_factory=dict[str, bool])
-    """By the id that the record gets."""
+    published: dict[str, bool] = field(default_factory=dict[str, bool])  # by the id that the record gets
     joined: Counter[str] = field(default_factory=Counter[str])
     unmatched: Counter[str] = field(default_factory=Counter[str])
     layouts: dict[str, None] = field(default_factory=dict[str, None])
-    private: bool = False
-    """A record says of its question that it is not to be published."""
+    private: bool = False  # a record says of its question that it is not to be published
 
 
 def planned(records: Iterable[Found], joiner: Joiner | None) -> Plan:
@@ -186,39 +175,27 @@ class PeerFacts(Frozen):
 
     sources_sha256: str
     layouts: tuple[str, ...]
-    records: int
-    """Attempts with a record."""
-    lost: int = 0
-    """Attempts that have none that could be read: begun and not ended, or cut off."""
-    unread: int = 0
-    """Entries and files of which not even the task is known."""
+    records: int  # attempts with a record
+    lost: int = 0  # attempts that have none that could be read: begun and not ended, or cut off
+    unread: int = 0  # entries and files that could not be read
     copies: int = 0
-    parts: int = 0
-    """Of contexts: they stand in the whole record as well."""
+    parts: int = 0  # of contexts: they stand in the whole record as well
     benchmark_questions: int | None = None
     """That the benchmark's file holds; None: none was given, and the records' own accepted answers are used."""
     without_record: int = 0
-    without_answer: int = 0
-    """Records whose question has no accepted answer: unscored."""
-    joined: dict[str, int] = Field(default_factory=dict[str, int])
-    """How records found their question."""
-    unmatched: dict[str, int] = Field(default_factory=dict[str, int])
-    """Records that found none, and why: unscored."""
-    published: int = 0
-    """Attempts with a verdict of those who made them."""
-    hidden: str = ""
-    """Why texts are left out of reports and logs, where no file of the benchmark says so; a sentence."""
+    joined: dict[str, int] = Field(default_factory=dict[str, int])  # how records found their question
+    unmatched: dict[str, int] = Field(default_factory=dict[str, int])  # records that found none, and why: unscored
+    published: int = 0  # attempts with a verdict of those who made them
+    hidden: str = ""  # why texts are left out of reports and logs, where no file of the benchmark says so; a sentence
 
 
 def notes_of(facts: PeerFacts, result: EvalResult) -> list[str]:
     """What a reader has to know before believing a figure, a sentence each."""
-    notes = [f"It is no estimate of a system: {why}." for layout, why in SELECTED.items() if layout in facts.layouts]
+    notes: list[str] = []
     if facts.benchmark_questions is None:
         notes.append("Its accepted answers are the records' own: no file of the benchmark was given.")
     if facts.hidden:
         notes.append(facts.hidden)
-    if facts.without_answer:
-        notes.append(f"{facts.without_answer:,} of its records are at questions without an accepted answer: unscored.")
     if facts.unmatched:
         counts = ", ".join(f"{count:,} {why}" for why, count in facts.unmatched.items())
         notes.append(f"Its records without a question of the benchmark are unscored: {counts}.")

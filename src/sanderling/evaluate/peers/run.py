@@ -17,7 +17,7 @@ from sanderling.evaluate.benchmarks.table import get_benchmark
 from sanderling.evaluate.judging import by_hand_of
 from sanderling.evaluate.log import About, Kind, RunLog, sha256_of_questions
 from sanderling.evaluate.peers.files import Records, open_records
-from sanderling.evaluate.peers.records import HIDDEN, UNMATCHED, Joiner, PeerFacts, Plan, planned, rewritten
+from sanderling.evaluate.peers.records import HIDDEN, Joiner, PeerFacts, Plan, planned, rewritten
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import RejudgeConfig, judges_or_own, rejudge
 from sanderling.policy.budget import Spending
@@ -94,8 +94,6 @@ def _about(records: Records, plan: Plan, loaded: Loaded | None, *, public: bool)
     """What the run is. ``public``: the texts may be published, where no benchmark's file says what they are."""
     hidden = "" if loaded is not None or (public and not plan.private) else HIDDEN
     asked = {one.id for one in loaded.questions} if loaded else set[str]()
-    # One that is not the benchmark's is counted apart.
-    answered = {id for id, one in plan.questions.items() if any(map(str.strip, one.answers)) or UNMATCHED in one.meta}
     questions = list(plan.questions.values())
     return About(
         kind=Kind.PEERS,
@@ -119,7 +117,6 @@ def _about(records: Records, plan: Plan, loaded: Loaded | None, *, public: bool)
             parts=records.left["parts"],
             benchmark_questions=len(loaded.questions) if loaded else None,
             without_record=len(asked - plan.questions.keys()),
-            without_answer=sum(question not in answered for question, _ in plan.places),
             joined=dict(plan.joined),
             unmatched=dict(plan.unmatched),
             published=len(plan.published),

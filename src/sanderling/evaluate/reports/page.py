@@ -29,8 +29,7 @@ _HOW = (
     "flips, adjusted by Holm where there are several. Unscored attempts (outages) are in no mean, and counted. Cost is tokens "
     "times the prices that the run was told, prompts in full; where a server did not say what it took, it is not known."
 )
-_SHOWN = 160
-"""Characters of a question in the list."""
+_SHOWN = 160  # characters of a question in the list
 
 
 def markdown(report: RunsReport) -> str:
@@ -142,8 +141,7 @@ def _cell(value: str) -> str:
 # Charts -------------------------------------------------------------------------------------------------------------------
 
 
-_MOST_BARS = 24
-"""Of a plot of groups, those of all runs together."""
+_MOST_BARS = 24  # of a plot of groups, those of all runs together
 
 
 def figures(report: RunsReport, known: frozenset[str]) -> Iterator[Markup]:

@@ -26,8 +26,7 @@ from sanderling.report.numbers import chance, duration, mean, percent, points, s
 from sanderling.report.page import render as rendered
 from sanderling.runs.files import replace_file
 
-ENOUGH_QUESTIONS = 200
-"""With fewer held-out questions a run is a check of the machinery, and its report claims nothing."""
+ENOUGH_QUESTIONS = 200  # with fewer held-out questions a run is a check of the machinery, and its report claims nothing
 HTML_NAME = "report.html"
 JSON_NAME = "report.json"
 

@@ -4,7 +4,7 @@ On the command line they are named:
 
 - ``hashed`` or ``hashed:256``: no model, see `HashedEmbedder`
 - ``file.py:function`` or ``module:function``: a function of this machine, see `CallableEmbedder`
-- ``http(s)://host:port/v1#model``: an endpoint, see `EndpointEmbedder`
+- ``http(s)://host:port/v1#model``: an endpoint, see `endpoint_embedder`
 
 Vectors come back as float32 of unit length (or all zero, for a text that says nothing), in the order of the texts. Models that
 were trained with instructions get them as prefixes, one for queries and one for documents.
@@ -108,7 +108,7 @@ def open_embedder(spec: str, dimension: int = 0) -> Embedder:
         address, _, model = spec.partition("#")
         if not model or not urlsplit(address).hostname:
             raise UserError(f"{spec!r} names no model of a server: write http://host:port/v1#model.")
-        return EndpointEmbedder(address, model, dimension=dimension)
+        return endpoint_embedder(address, model, dimension)
     kind, _, size = spec.partition(":")
     if kind == "hashed":
         if size and not (size.isdecimal() and int(size) >= SMALLEST):
@@ -162,91 +162,79 @@ class HashedEmbedder:
 
 
 class CallableEmbedder:
-    """Somebody's own function of texts and "query" or "document", with one row of numbers for each text."""
+    """A function of texts and "query" or "document", with one row of numbers for each text: ``CallableEmbedder(f, "mine")``."""
 
-    def __init__(self, function: Callable[[list[str], str], ArrayLike], model: str) -> None:
+    def __init__(self, function: Callable[[list[str], str], ArrayLike], model: str, dimension: int = 0) -> None:
+        """``dimension`` 0: found out by embedding one word."""
         self._function = function
         self.model = model
-        self._dimension = 0
+        self._dimension = dimension
 
     @property
     def dimension(self) -> int:
-        """Found out by embedding one word."""
-        self._dimension = self._dimension or self.embed(["dimension"], Kind.DOCUMENT).shape[1]
+        if not self._dimension:
+            self.embed(["dimension"], Kind.DOCUMENT)
         return self._dimension
 
     def embed(self, texts: Sequence[str], kind: Kind) -> Vectors:
+        if not texts:
+            return np.zeros((0, self.dimension), np.float32)
         try:
             found = np.asarray(self._function(list(texts), kind.value), dtype=np.float32)
         except (TypeError, ValueError) as error:
             raise UserError(f"The embedder {self.model} returned no array of numbers ({error}): mend it.") from error
         if found.ndim != 2 or not found.shape[1]:
             raise UserError(f"The embedder {self.model} returned no row of numbers for a text: mend it.")
-        return found
-
-
-class EndpointEmbedder:
-    """One model of an OpenAI-compatible server (``POST /v1/embeddings``), asked in batches; the key is in ``OPENAI_API_KEY``.
-
-    Busy or broken servers are tried again with growing pauses, and are an `EmbedderOutageError` when they stay so.
-    """
-
-    def __init__(self, base_url: str, model: str, *, dimension: int = 0, transport: httpx.BaseTransport | None = None) -> None:
-        """``dimension`` 0: the first reply decides. ``transport``: instead of the network, for tests."""
-        self._url = f"{base_url.rstrip('/')}/embeddings"
-        self.model = model
-        self._dimension = dimension
-        key = os.environ.get("OPENAI_API_KEY", "")
-        beyond = urlsplit(base_url).hostname not in ("localhost", "127.0.0.1", "::1")  # no proxy leads to this machine
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._client = httpx.Client(timeout=_TIMEOUT, headers=headers, transport=transport, trust_env=beyond)
-
-    @property
-    def dimension(self) -> int:
-        """Found out by embedding one word."""
-        if not self._dimension:
-            self.embed(["dimension"], Kind.DOCUMENT)
-        return self._dimension
-
-    def embed(self, texts: Sequence[str], kind: Kind) -> Vectors:
-        """One row for each text; prefixes alone tell the kind."""
-        parts = [self._request(texts[at : at + _BATCH]) for at in range(0, len(texts), _BATCH)]
-        return np.concatenate(parts) if parts else np.zeros((0, self.dimension), np.float32)
-
-    def _request(self, texts: Sequence[str]) -> Vectors:
-        body = {"model": self.model, "input": list(texts), "encoding_format": "float"}
-        reason = ""
-        for attempt in range(_ATTEMPTS):
-            if attempt:
-                time.sleep(min(_LONGEST_PAUSE_S, 2.0 ** (attempt - 1)))
-            try:
-                reply = self._client.post(self._url, json=body)
-            except httpx.RequestError as error:
-                reason = str(error) or type(error).__name__
-                continue
-            if reply.status_code == 200:
-                return self._rows(reply, len(texts))
-            reason = f"status {reply.status_code}: {' '.join(reply.text.split())[:200] or reply.reason_phrase}"
-            if reply.status_code not in (408, 429) and reply.status_code < 500:
-                raise UserError(f"{self._url} refused to embed ({reason}): check address, model and key.")
-        raise EmbedderOutageError(
-            f"{self._url} gave no embeddings in {_ATTEMPTS} attempts ({reason}): see to the server, then try again."
-        )
-
-    def _rows(self, reply: httpx.Response, count: int) -> Vectors:
-        """The vectors in the order of the texts, whatever order the server chose."""
-        try:
-            data: Any = reply.json()["data"]
-            rows = {int(item["index"]): item["embedding"] for item in data}
-            found = np.array([rows[number] for number in range(count)], np.float32).reshape(count, -1)
-        except (KeyError, TypeError, ValueError, RecursionError) as error:
-            raise UserError(
-                f"{self._url} returned no list of {count} embeddings with their indexes: is it an embedding model?"
-            ) from error
         if self._dimension and found.shape[1] != self._dimension:
             raise UserError(
-                f"{self._url} returned vectors of {found.shape[1]} dimensions instead of {self._dimension}: "
+                f"The embedder {self.model} returned vectors of {found.shape[1]} dimensions instead of {self._dimension}: "
                 "is it the same model?"
             )
         self._dimension = found.shape[1]
         return found
+
+
+def endpoint_embedder(
+    base_url: str, model: str, dimension: int = 0, transport: httpx.BaseTransport | None = None
+) -> CallableEmbedder:
+    """One model of an OpenAI-compatible server (``POST /v1/embeddings``), asked in batches; the key is in ``OPENAI_API_KEY``.
+
+    Busy or broken servers are tried again with growing pauses, and are an `EmbedderOutageError` when they stay so.
+    ``transport``: instead of the network, for tests.
+    """
+    url, key = f"{base_url.rstrip('/')}/embeddings", os.environ.get("OPENAI_API_KEY", "")
+    beyond = urlsplit(base_url).hostname not in ("localhost", "127.0.0.1", "::1")  # no proxy leads to this machine
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    client = httpx.Client(timeout=_TIMEOUT, headers=headers, transport=transport, trust_env=beyond)
+
+    def embed(texts: list[str], _kind: str) -> list[Any]:
+        batches = (texts[at : at + _BATCH] for at in range(0, len(texts), _BATCH))
+        return [row for batch in batches for row in _rows(client, url, model, batch)]
+
+    return CallableEmbedder(embed, model, dimension)
+
+
+def _rows(client: httpx.Client, url: str, model: str, texts: list[str]) -> list[Any]:
+    """The vectors of one request in the order of the texts, whatever order the server chose."""
+    reason = ""
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            time.sleep(min(_LONGEST_PAUSE_S, 2.0 ** (attempt - 1)))
+        try:
+            reply = client.post(url, json={"model": model, "input": texts, "encoding_format": "float"})
+        except httpx.RequestError as error:
+            reason = str(error) or type(error).__name__
+            continue
+        if reply.status_code == 200:
+            try:
+                rows = {int(item["index"]): item["embedding"] for item in reply.json()["data"]}
+                return [rows[number] for number in range(len(texts))]
+            except (KeyError, TypeError, ValueError, RecursionError) as error:
+                told = f"{url} returned no list of {len(texts)} embeddings with their indexes"
+                raise UserError(f"{told}: is it an embedding model?") from error
+        reason = f"status {reply.status_code}: {' '.join(reply.text.split())[:200] or reply.reason_phrase}"
+        if reply.status_code not in (408, 429) and reply.status_code < 500:
+            raise UserError(f"{url} refused to embed ({reason}): check address, model and key.")
+    raise EmbedderOutageError(
+        f"{url} gave no embeddings in {_ATTEMPTS} attempts ({reason}): see to the server, then try again."
+    )

@@ -155,12 +155,16 @@ class SqlitePages:
         with self._lock, self._errors():
             return self._connections[part].execute(sql, values).fetchone()
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise OSError(f"the page store cannot be read: {error}") from error
+    def _errors(self) -> AbstractContextManager[None]:
+        return _readable()
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise OSError(f"the page store cannot be read: {error}") from error
 
 
 def _read_only(path: Path) -> str:
