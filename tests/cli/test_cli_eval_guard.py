@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from sanderling.cli.evaluate import app
+from sanderling.core.errors import UserError
 from sanderling.data.questions import read_questions, write_questions
 from sanderling.evaluate.benchmarks.files import load_benchmark
 from sanderling.evaluate.benchmarks.rows import Options
@@ -83,3 +84,22 @@ def test_the_rules_of_a_benchmark(place: Path) -> None:
     assert not guard_of(get_benchmark("nq"), loaded, [], place / "no.jsonl")[0].verbatim
     off, none = guard_of(get_benchmark("jsonl"), loaded, [], place / "no.jsonl", on=False)
     assert not off.on and none is None
+
+
+def test_lists_and_logs_that_cannot_be_used_are_refused(place: Path, tmp_path: Path) -> None:
+    benchmark, log = get_benchmark("jsonl"), tmp_path / "guard.jsonl"
+    loaded = load_benchmark(benchmark, place / "q.jsonl", Options())
+    (tmp_path / "bad.txt").write_text("two words\n")
+    (tmp_path / "good.txt").write_text("# found by hand\nmirror.example\n")
+    for name, on, problem in (
+        ("none.txt", True, "There is no blocklist at"),
+        ("bad.txt", True, "Line 1 of the blocklist"),
+        ("bad.txt", False, "leave one of them out"),
+    ):
+        with pytest.raises(UserError, match=problem):
+            guard_of(benchmark, loaded, [tmp_path / name], log, on=on)
+    _, guard = guard_of(benchmark, loaded, [tmp_path / "good.txt"], log)
+    assert guard is not None and guard.blocklist.blocks("https://mirror.example/q")
+    log.write_text('{"loss": 1}\n')
+    with pytest.raises(UserError, match="is no log of a guard"):
+        guard_counts(log)

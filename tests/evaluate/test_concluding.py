@@ -217,15 +217,6 @@ def test_what_was_settled_earlier_stays_and_newer_words_stand_before_it(director
     )
 
 
-def test_any_answer_can_be_settled(directory: RunLog, tmp_path: Path) -> None:
-    odd = 'a\r"b",\n c'
-    directory.append(attempt(QUESTIONS[1], 0, odd))
-    _, said = again(directory, Judges(EXACT))
-    assert write_to_settle(tmp_path / "odd.csv", [said["q1-0"]], directory.episodes()) == 1
-    (tmp_path / "odd.csv").write_text((tmp_path / "odd.csv").read_text().replace(",,", ",yes,"))
-    assert ByHand.read(tmp_path / "odd.csv").verdict(attempt(QUESTIONS[1], 0, odd)) is True
-
-
 def test_a_spent_budget_leaves_the_figures_as_they_are(directory: RunLog) -> None:
     class Poor(Milder):
         async def __call__(self, trajectory: Trajectory) -> Verdict:
@@ -245,26 +236,3 @@ def test_the_limit_of_unscored_attempts_is_the_runs(directory: RunLog) -> None:
     loose = asyncio.run(judge_again(directory, Judges(EXACT), "a", 0.5, pauses=()))
     later = asyncio.run(judge_again(directory, Judges(EXACT), "a", pauses=()))
     assert (strict.valid, loose.valid, later.valid) == (False, True, True)
-
-
-def test_a_finished_run_is_not_changed_by_a_command_that_fails(directory: RunLog) -> None:
-    before = directory.require()
-    asked = directory.begin(before.about, QUESTIONS, 64, "mistyped")
-    assert directory.require() == before and (asked.attempts, asked.finished, asked.round) == (64, False, 2)
-    directory.write_state(asked, QUESTIONS)
-    again_asked = directory.begin(before.about, QUESTIONS, 64, "begun")
-    assert again_asked.commands == ("mistyped", "begun"), "the last one is the one that made it"
-
-
-def test_who_only_says_again_is_not_waited_for(directory: RunLog) -> None:
-    class Away(Milder):
-        async def __call__(self, trajectory: Trajectory) -> Verdict:
-            return unscored(Code.OUTAGE, "away")
-
-    again(directory, Judges(Away()))
-    result = asyncio.run(
-        asyncio.wait_for(
-            judge_again(directory, with_book(directory, None, None, ByHand(), anew=True), "b", pauses=[3600.0]), 60
-        )
-    )
-    assert result.unscored == 5 + 1 - 1 and result.judge == "milder"

@@ -83,28 +83,6 @@ def test_more_than_two_percent_unscored_is_invalid(outages: int, valid: bool) ->
     assert found.judge_outages == outages
 
 
-def test_browse_share_is_pooled_and_split_by_outcome() -> None:
-    rows = [
-        episode("a", 0, True, calls=4, visits=3),
-        episode("b", 0, False, calls=6, visits=1),
-        episode("c", 0, None, Ending.TOOL_OUTAGE, calls=90, visits=90),
-    ]
-    found = summarise(rows, QUESTIONS, 1, INFO).browse
-    assert (found.overall, found.correct, found.wrong) == pytest.approx((0.4, 0.75, 1 / 6))
-
-
-def test_the_order_of_episodes_changes_nothing() -> None:
-    rows = grid({"a": [True, False], "b": [None, True], "c": [False, False]})
-    assert summarise(rows, QUESTIONS, 2, INFO) == summarise(rows[::-1], QUESTIONS, 2, INFO)
-
-
-def test_text_policies_have_no_token_counts() -> None:
-    rows = [episode("a", 0, True, sampled_tokens=None), episode("b", 0, True), episode("c", 0, True)]
-    found = summarise(rows, QUESTIONS, 1, INFO)
-    assert found.mean_sampled_tokens is None
-    assert found.mean_turns == 3
-
-
 def test_save_and_load(tmp_path: Path) -> None:
     found = summarise(grid({"a": [True, None], "b": [False, False], "c": [None, None]}), QUESTIONS, 2, INFO)
     found.save(tmp_path / "deep" / "result.json")
@@ -181,17 +159,6 @@ def test_uneven_attempts_count_as_many_as_were_made() -> None:
     assert (found.unscored, found.judge_outages) == (1, 0), "without an answer there was nothing to judge"
 
 
-def test_every_k_has_its_figures_and_a_majority_is_no_any_of_k() -> None:
-    rows = [episode("a", i, answer == "x", vote=answer) for i, answer in enumerate(["x", "y", "y", "y"])] + [
-        episode("b", i, True, vote="x") for i in range(4)
-    ]
-    found = summarise(rows, QUESTIONS[:2], 4, INFO)
-    assert sorted(found.pass_at_k) == sorted(found.pass_hat_k) == [1, 2, 3, 4]
-    assert sorted(found.majority) == [1, 2, 4]
-    assert found.majority[1].value == found.pass_at_1.value == pytest.approx(0.625)
-    assert (found.majority[4].value, found.pass_at_k[4].value) == (0.5, 1.0)
-
-
 def test_levels_and_topics_have_figures_of_their_own() -> None:
     metas = [{"level": "10", "topics": ["sea"]}, {"level": "2", "topics": ["sea", "land"]}, {"level": 2}]
     questions = [q.model_copy(update={"meta": meta}) for q, meta in zip(QUESTIONS, metas, strict=True)]
@@ -225,20 +192,6 @@ def test_a_right_answer_takes_what_all_attempts_took() -> None:
     assert free.cost is not None and free.cost.total == pytest.approx(300.0), "what costs nothing need not be counted"
     nothing = summarise([episode(q.id, 0, False) for q in QUESTIONS], QUESTIONS, 1, INFO)
     assert nothing.spending is not None and (nothing.spending.seconds, nothing.cost) == (None, None)
-
-
-def test_seconds_turns_and_calls_of_right_and_wrong_attempts() -> None:
-    rows = [
-        episode("a", 0, True, seconds=10.0, model_seconds=6.0, tool_seconds=3.0),
-        episode("b", 0, False, seconds=40.0, model_seconds=20.0, tool_seconds=0.0, turns=9, calls=0),
-        episode("c", 0, None, Ending.TOOL_OUTAGE, seconds=900.0),
-    ]
-    result = summarise(rows, QUESTIONS, 1, INFO)
-    found = result.latency
-    assert found is not None
-    assert (found.mean, found.median, found.right_mean, found.right_median) == (25.0, 25.0, 10.0, 10.0)
-    assert (found.model, found.tools) == (13.0, 1.5)
-    assert result.turn_counts == {"right": {3: 1}, "wrong": {9: 1}} and result.call_counts == {"right": {2: 1}, "wrong": {0: 1}}
 
 
 def test_the_best_of_k_by_a_users_scores() -> None:

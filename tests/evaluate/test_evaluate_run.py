@@ -1,7 +1,6 @@
 """The runner: bounded, resumable after ``kill -9``, honest about outages. Rollouts are scripted at the real seam."""
 
 import asyncio
-import datetime
 import os
 import signal
 import subprocess
@@ -13,19 +12,16 @@ from typing import Any
 
 import pytest
 
-from sanderling.agent.agent import Agent
-from sanderling.agent.journal import Journal
 from sanderling.core.errors import UserError
-from sanderling.core.profiles import get_profile
 from sanderling.core.record import Node, NodeKind, Question, Seeds, Trajectory
-from sanderling.core.types import Ending, FixedClock, Message, Role
-from sanderling.evaluate.attempts import Attempts, Counting, Progress, Rollout, make_attempts
+from sanderling.core.types import Ending, Role
+from sanderling.evaluate.attempts import Attempts, Rollout, make_attempts
 from sanderling.evaluate.figures import RunInfo, summarise
 from sanderling.evaluate.log import JsonlAttempts
 from sanderling.evaluate.result import EvalResult
 from sanderling.judge.rules import RuleJudge, exact_match
 from sanderling.judge.verdict import Judge, Ruling, Verdict
-from sanderling.policy.contract import PolicyOutageError, SampleKey, ScriptedPolicy
+from sanderling.policy.contract import PolicyOutageError
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.tools.contract import ToolOutageError
 
@@ -75,17 +71,15 @@ async def evaluate(
     store: TrajectoryStore,
     *,
     seed: int,
-    on_progress: Callable[[Progress], None] | None = None,
     **how: Any,
 ) -> EvalResult:
     """Attempts in a file of their own, and their figures."""
-    watch = on_progress and Counting(len(questions) * attempts, on_progress)
-    wanted = Attempts(questions, attempts, seed)
-    made = await make_attempts(wanted, rollout, judge, JsonlAttempts(store), watch=watch, **how)
+    made = await make_attempts(Attempts(questions, attempts, seed), rollout, judge, JsonlAttempts(store), **how)
     if made.stopped:
         raise UserError(made.stopped)
-    info = RunInfo("c", seed, "0", "", 0.0, made.resumed, judge=judge.name)
-    return summarise(made.episodes.values(), questions, attempts, info)
+    return summarise(
+        made.episodes.values(), questions, attempts, RunInfo("c", seed, "0", "", 0.0, made.resumed, judge=judge.name)
+    )
 
 
 async def run(script: Script, store: TrajectoryStore, **changes: object) -> EvalResult:
@@ -134,76 +128,6 @@ async def test_concurrency_is_bounded_and_changes_no_figure(tmp_path: Path) -> N
         assert script.most == min(width, 8)
     figures = [result.model_dump(exclude={"seconds", "date"}) for result in results]
     assert figures[0] == figures[1] == figures[2]
-
-
-async def test_a_finished_run_is_not_repeated(store: TrajectoryStore) -> None:
-    first = await run(Script(), store)
-    again = Script()
-    second = await run(again, store)
-    assert not again.calls
-    assert second.resumed == 8
-    assert second.questions == first.questions
-
-
-async def test_more_attempts_add_to_those_already_made(store: TrajectoryStore) -> None:
-    await run(Script(), store)
-    script = Script()
-    found = await run(script, store, attempts=3)
-    assert set(script.calls) == {(q.id, 2) for q in QUESTIONS}
-    assert found.attempts == 3
-
-
-async def test_a_run_that_dies_midway_loses_nothing_finished(store: TrajectoryStore) -> None:
-    def die(question: Question, attempt: int, _: int) -> Trajectory:
-        if (question.id, attempt) == ("q2", 1):
-            raise RuntimeError("a bug")
-        return episode(question, attempt, "a0")
-
-    with pytest.raises(RuntimeError, match="a bug"):
-        await run(Script(die), store, concurrency=1)
-    script = Script()
-    await run(script, store)
-    assert set(script.calls) == {("q2", 1), ("q3", 1)}, "every question once, then twice"
-
-
-async def test_episodes_under_way_go_on_with_a_journal(store: TrajectoryStore, tmp_path: Path) -> None:
-    """Killed amid several episodes, or met by an outage: no turn that was finished is said again."""
-    said: list[tuple[str, int, int]] = []
-    trouble: dict[int, Exception] = {9: RuntimeError("killed"), 14: PolicyOutageError("down")}
-
-    def reply(messages: Sequence[Message], key: SampleKey) -> str:
-        if len(said) in trouble:
-            raise trouble.pop(len(said))
-        said.append((key.question, key.attempt, key.turn))
-        call = f'<tool_call>{{"name": "look", "arguments": {{"at": {key.turn}}}}}</tool_call>'
-        return "<think></think>" + (call if key.turn < 2 else f"<answer>a{key.attempt}</answer>")
-
-    async def evaluated() -> EvalResult:
-        with Journal(tmp_path / "journal") as journal:
-
-            async def rollout(question: Question, attempt: int) -> Trajectory:
-                seeds = Seeds(run=7, attempt=attempt)
-                clock = FixedClock(datetime.date(2026, 3, 1))
-                agent = Agent(ScriptedPolicy(reply), {}, get_profile("tiny"), clock)
-                return await agent.run(question, seeds, id=f"{question.id}/{attempt}", journal=journal)
-
-            common = {"seed": 7, "pauses": PATIENT, "concurrency": 3, "on_stored": journal.stored}
-            return await evaluate(QUESTIONS, 2, rollout, EXACT, store, **common)
-
-    with pytest.raises(RuntimeError, match="killed"):
-        await evaluated()
-    assert 0 < len(store.ids()) < 8 and (tmp_path / "journal").is_dir()
-    found = await evaluated()
-    assert found.per_question() == {"q0": 0.5, "q1": 0.5, "q2": 0.0, "q3": 0.0} and not trouble
-    assert sorted(said) == [(question.id, attempt, turn) for question in QUESTIONS for attempt in (0, 1) for turn in (0, 1, 2)]
-    assert not (tmp_path / "journal").exists()
-
-
-async def test_what_an_earlier_run_stored_is_heard_of(store: TrajectoryStore) -> None:
-    heard: list[str] = []
-    await run(Script(), store)
-    await run(Script(), store, attempts=3, on_stored=lambda trajectory: heard.append(trajectory.id))
-    assert sorted(heard) == [f"q{q}/{a}" for q in range(4) for a in range(3)]
 
 
 @pytest.mark.parametrize("error", [PolicyOutageError("down"), ToolOutageError("down")])
@@ -299,14 +223,6 @@ async def test_what_the_judge_could_not_judge_is_judged_later_without_a_new_epis
     assert (second.unscored, second.pass_at_1.value, second.valid) == (0, 1.0, True)
 
 
-async def test_another_judge_judges_anew_without_new_episodes(store: TrajectoryStore) -> None:
-    await run(Script(), store)
-    script = Script()
-    found = await run(script, store, judge=RuleJudge("lenient", lambda answer, accepted: 1.0))
-    assert not script.calls
-    assert (found.judge, found.pass_at_1.value) == ("lenient", 1.0)
-
-
 async def test_mended_answers_are_judged_anew_and_other_masks_are_another_run(store: TrajectoryStore) -> None:
     """A stored verdict is on the answers that it was given on, and an episode on what it could not see."""
     await run(Script(), store)
@@ -317,13 +233,6 @@ async def test_mended_answers_are_judged_anew_and_other_masks_are_another_run(st
     masked = [one.model_copy(update={"masked_urls": ("https://w.example/a",)}) for one in QUESTIONS]
     with pytest.raises(UserError, match="another run"):
         await run(Script(), store, questions=masked)
-
-
-async def test_progress_reaches_the_total(store: TrajectoryStore) -> None:
-    seen: list[Progress] = []
-    await run(Script(), store, on_progress=seen.append)
-    assert seen[0] == Progress(0, 8, 0, 0)
-    assert seen[-1] == Progress(8, 8, 8, 2)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from sanderling.core.errors import UserError
 from sanderling.evaluate.benchmarks.files import load_benchmark
 from sanderling.evaluate.benchmarks.rows import Options
 from sanderling.evaluate.benchmarks.table import get_benchmark
-from sanderling.evaluate.log import About, RunLog, sha256_of_questions
+from sanderling.evaluate.log import About, RunLog
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import EvalConfig, judges_or_own, prepare
 
@@ -101,13 +101,6 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
         RunLog(tmp_path / "run").exclusive().__enter__()
     with RunLog(tmp_path / "run").exclusive():
         pass
-
-
-def test_mended_answers_are_the_same_questions_and_other_masks_are_not() -> None:
-    (one,) = questions(1)
-    mended = one.model_copy(update={"answers": ("b",)})
-    masked = one.model_copy(update={"masked_urls": ("https://w.example/0",)})
-    assert sha256_of_questions([one]) == sha256_of_questions([mended]) != sha256_of_questions([masked])
 
 
 def test_which_questions_and_which_judge(tmp_path: Path) -> None:

@@ -157,8 +157,6 @@ def _odd_turns(trajectory: Trajectory) -> int | None:
 
 PUBLISHED = "published"
 """The second judge's name where others' own verdicts on what they made are compared with a judge's."""
-FAILED = frozenset({Code.OUTAGE, Code.UNREADABLE, Code.REFUSED})
-"""Why a judge gave no verdict that it may give when it is asked again."""
 
 
 class JudgedAttempt(Record):

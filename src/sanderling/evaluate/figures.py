@@ -229,8 +229,7 @@ def _groups(
 
 
 def _what_made_it(rows: Sequence[Episode], info: RunInfo) -> dict[str, Any]:
-    names = ("judge", "second_judge", "by_hand", "command", "judging_command", "seed", "version", "date", "seconds", "resumed")
-    found = {name: getattr(info, name) for name in (*names, "guard")}
+    found = {name: value for name, value in vars(info).items() if name in EvalResult.model_fields}
     models, worlds = ({name for name in of if name} for of in ([row.model for row in rows], [row.world for row in rows]))
     return {"model": ", ".join(sorted(models)), "world": ", ".join(sorted(worlds)), **found}
 

@@ -132,20 +132,22 @@ async def showing(
     screen = Screen(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
 
     def say() -> None:
-        lines = [f"{visible(about)} {live.lines(cost())[0]}", *live.lines(cost())[1:]]
+        head, *rest = live.lines(cost())
+        lines = [f"{visible(about)} {head}", *rest]
         if screen is None:
             console.print(_SEPARATOR.join(lines), markup=False, highlight=False, soft_wrap=True)
         else:
             screen.update(Group(*(Text(line, no_wrap=True, overflow="ellipsis") for line in lines)), refresh=True)
 
     async def look() -> None:
-        said = time.monotonic()
+        last = time.monotonic()
         while True:
+            began = time.monotonic()
             is_new, live.is_stopping = stop.is_set() and not live.is_stopping, stop.is_set()
-            if screen is not None or is_new or time.monotonic() - said >= LINE_EVERY_S:
-                said = time.monotonic()
+            if screen is not None or is_new or began - last >= LINE_EVERY_S:
                 say()
-            await asyncio.sleep(_LOOK_S)
+                last = began
+            await asyncio.sleep(max(_LOOK_S, 50.0 * (time.monotonic() - began)))  # a large run is looked at less often
 
     if screen is not None:
         screen.start()

@@ -35,11 +35,9 @@ from sanderling.evaluate.log import JUDGE, About, RunLog, RunState, check_same_s
 from sanderling.evaluate.result import EvalResult
 from sanderling.judge.by_hand import ByHand
 from sanderling.judge.opening import JudgeConfig, check_judges, opened_judges
-from sanderling.judge.prompts import DEFAULT_PROMPT
 from sanderling.judge.rules import rule_judge
 from sanderling.judge.verdict import Judge
 from sanderling.policy.budget import BudgetConfig, Spending, read_prices
-from sanderling.policy.load import names_model
 from sanderling.runs.provenance import command_line
 
 
@@ -196,8 +194,7 @@ async def run_benchmark(
         opening = opened_agent(agent_config, questions, guard=guard, **common)
         agent = await stack.enter_async_context(opening)
         journal = stack.enter_context(Journal(log.root, journal_identity(agent_config, agent)))
-        prompt = prompt_for(benchmark, judging)
-        judges = opened_judges(judging, spending, prompt=prompt, concurrency=concurrency)
+        judges = opened_judges(judging, spending, prompt=benchmark.form, concurrency=concurrency)
         first, second = await stack.enter_async_context(judges)
         how = {"concurrency": concurrency, "unscored_limit": config.unscored_limit, "unjudged": config.unjudged}
         chosen = with_book(log, first, second, log.by_hand())
@@ -231,16 +228,10 @@ async def rejudge(
 
     Raises UserError, and BudgetSpentError before anything is written.
     """
-    prompt, concurrency = prompt_for(benchmark, config.judging), config.concurrency
+    prompt, concurrency = benchmark.form if benchmark else "", config.concurrency
     async with opened_judges(config.judging, spending, prompt=prompt, concurrency=concurrency) as (first, second):
         judges = with_book(log, first, second, by_hand, anew=anew)
         return await judge_again(log, judges, command, config.unscored_limit, concurrency=concurrency, on_judged=on_judged)
-
-
-def prompt_for(benchmark: Benchmark | None, judging: JudgeConfig) -> str:
-    """How a judging model is asked where the settings leave it open: as the benchmark's publisher does."""
-    asks = any(map(names_model, (*judging.judges, *judging.second)))
-    return benchmark.form or DEFAULT_PROMPT if benchmark is not None and asks else DEFAULT_PROMPT
 
 
 def prepare(loaded: Loaded, config: EvalConfig, guard: GuardFacts = NO_GUARD) -> tuple[About, list[Question]]:
