@@ -6,12 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.core.types import ToolStatus
-from sanderling.world.addresses import part_address
-from sanderling.world.contract import Page, answered
+from sanderling.world.contract import Page
 from sanderling.world.cutting import Prices, affordable, find_links, split_page
-from sanderling.world.faults.profiles import PROFILES, FaultProfile, PageNoise
-from sanderling.world.faults.world import FaultyWorld, Made, made_url
 from sanderling.world.local import LocalWorld
 from sanderling.world.passages import extract
 from sanderling.world.text import word_count
@@ -74,27 +70,6 @@ def test_extracts_keep_links_whole_and_their_budget(text: str, most: int, goal: 
     original = {text[link.start : link.end] for link in find_links(text)}
     assert {found.text[link.start : link.end] for link in shown.links} <= original
     assert found.parts == (1 if found.text == text.strip() else len(split_page(text.strip(), most)))
-
-
-def test_parts_pass_through_dynamics() -> None:
-    calm = FaultyWorld(WORLD, PROFILES["calm"], seed=3)
-    reply = answered(calm.visit(f"{URL}#page=2", max_words=200))
-    assert (reply.part, reply.text) == (2, answered(WORLD.visit(f"{URL}#page=2", max_words=200)).text)
-    copy = made_url(Made.COPY, URL, 0.1)
-    copied = answered(calm.visit(f"{copy}#page=2", max_words=200))
-    assert (copied.url, copied.part, copied.text) == (copy, 2, reply.text)
-    spam = made_url(Made.SPAM, "tidal flats", 0.1)
-    assert answered(calm.visit(spam)).parts == 1
-    assert answered(calm.visit(f"{spam}#page=2")).status is ToolStatus.NOT_FOUND
-
-
-def test_a_stale_page_is_stale_in_every_part() -> None:
-    text = "\n\n".join(f"Paragraph {n} was written in {1990 + n // 30}. Nothing else of note happened here." for n in range(60))
-    url = "https://w.example/years"
-    world = LocalWorld.in_memory([Page(url=url, title="Years", text=text)], name="t")
-    stale = FaultyWorld(world, FaultProfile(name="stale", pages=PageNoise(stale=1.0)))
-    parts = [answered(stale.visit(part_address(url, n), max_words=200)).text for n in range(1, 4)]
-    assert "1990" in parts[0] and not re.search("1991", "".join(parts))
 
 
 def test_what_is_too_dear_loses_its_address() -> None:

@@ -82,23 +82,6 @@ def test_extracts_hold_what_the_goal_asks_in_page_order_under_headings():
     assert "Sports" not in both
 
 
-ROWS = "\n".join(f"| Town {n} | {1_200 + n} | Mayor {n} |" for n in range(80))
-TABLE = (
-    "# Towns\n\nA list of towns.\n\n## All\n\nAs of today:\n| Town | Founded | Mayor |\n|:--|--:|---|\n"
-    f"{ROWS}\n\n## More\n\n{FILLER}"
-)
-
-
-def test_rows_of_a_table_come_with_its_head_and_a_mark_for_those_between():
-    text = extract(TABLE, "mayor of Town 17 and Town 41", 20)
-    assert text == (
-        "# Towns\n\nA list of towns.\n\n## All\n\n| Town | Founded | Mayor |\n|:--|--:|---|\n"
-        "| Town 17 | 1217 | Mayor 17 |\n| … |\n| Town 41 | 1241 | Mayor 41 |"
-    )
-    both = extract(TABLE, "Town 17, Town 18", 34)
-    assert "| Town 17 | 1217 | Mayor 17 |\n| Town 18 | 1218 | Mayor 18 |" in both
-
-
 @given(
     st.lists(
         st.sampled_from(["| a | b |", "|---|---|", "| [x](https://w.example/a_(b)) | y |", "## H", "", "alpha beta.", "|"]),

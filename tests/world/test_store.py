@@ -1,10 +1,8 @@
 """Worlds on disk: whole or absent, counted, torn files told apart, the index rebuilt."""
 
 import json
-import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -49,40 +47,6 @@ def test_a_taken_place_is_refused_and_kept(world_dir):
     with pytest.raises(UserError, match="already there"):
         build_world(world_dir, pages(2), name="t2", source="test")
     assert read_manifest(world_dir) == before
-
-
-KILLED = """
-import sys
-from pathlib import Path
-from sanderling.world.contract import Page
-from sanderling.world.disk.store import build_world
-
-def endless():
-    i = 0
-    while True:
-        yield Page(url=f"https://w.example/{i}", title="T", text=f"word{i} " * 50)
-        i += 1
-        if i == 200:
-            print("building", flush=True)
-
-build_world(Path(sys.argv[1]), endless(), name="t", source="test")
-"""
-
-
-def test_kill_9_leaves_no_half_world_and_the_next_build_clears_up(tmp_path):
-    target = tmp_path / "w"
-    child = subprocess.Popen([sys.executable, "-c", KILLED, str(target)], stdout=subprocess.PIPE)
-    assert child.stdout is not None and child.stdout.readline() == b"building\n"
-    os.kill(child.pid, signal.SIGKILL)
-    child.wait()
-    child.stdout.close()
-    assert not target.exists()
-    assert (tmp_path / ".w.building" / "pages-0.sqlite").is_file()
-    with pytest.raises(UserError, match="no world at"):
-        open_world(target)
-    build_world(target, pages(), name="t", source="test")
-    assert [path.name for path in tmp_path.iterdir()] == ["w"]
-    assert open_world(target).page_count == 20
 
 
 FULL = """

@@ -31,18 +31,6 @@ def test_a_page_is_as_near_as_its_nearest_passage() -> None:
     assert index.rank("west", 1) == [(5, 1.0)]
 
 
-def test_hidden_pages_are_gone_and_the_list_is_filled_up() -> None:
-    index = index_of([[1, n / 10] for n in range(8)], list(range(8)))
-    assert [number for number, _ in index.rank("east", 3, [0, 2, 99])] == [1, 3, 4]
-    assert index.rank("east", 3, range(8)) == []
-
-
-def test_equal_scores_are_ordered_by_page_wherever_the_cut_falls() -> None:
-    index = index_of([[1, 1]] * 40, list(range(40)))
-    for limit in (1, 7, 39, 40, 100):
-        assert [number for number, _ in index.rank("east", limit)] == list(range(min(limit, 40)))
-
-
 @pytest.mark.parametrize("query", ["", "   ", "unknown"])
 def test_a_query_that_says_nothing_finds_nothing(query: str) -> None:
     assert index_of([[1, 0]], [0]).rank(query, 5) == []

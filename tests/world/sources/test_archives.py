@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from source_makers import BODY, HEAD, block, element, record, write_parquet
+from source_makers import BODY, HEAD, element, record, write_parquet
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
@@ -29,45 +29,6 @@ def warc(tmp_path, data: bytes, limits: Limits | None = None) -> list[Page | Ski
 
 def kinds(found) -> list[str]:
     return [item.url if isinstance(item, Page) else f"{item.where} {item.reason}" for item in found]
-
-
-def chunked(body: bytes) -> bytes:
-    return b"".join(b"%x\r\n%s\r\n" % (len(body[i : i + 9]), body[i : i + 9]) for i in range(0, len(body), 9)) + b"0\r\n\r\n"
-
-
-def test_records_of_every_kind(tmp_path):
-    records = [
-        block("", b"software: x", "warcinfo", "application/warc-fields"),
-        record("https://w.example/a_(b)"),
-        record("https://w.example/z", gzip.compress(BODY), head="Content-Encoding: gzip\r\n"),
-        record("https://w.example/c", chunked(BODY), head="Transfer-Encoding: chunked\r\n"),
-        record("https://w.example/t", b"Plain words.", "text/plain; charset=utf-8"),
-        record("https://w.example/l", "<p>café</p>".encode("latin-1"), "text/html; charset=ISO-8859-1"),
-        block("https://w.example/r", b"Raw words.", "resource", "text/plain"),
-        block("https://w.example/w", b"Words of a page.", "conversion", "text/plain"),
-        record("https://w.example/i.png", b"\x89PNG", "image/png"),
-        record("https://w.example/m", b"", head="Location: /a\r\n", status="301 Moved"),
-        record("https://w.example/n", status="404 Not Found"),
-        record("https://w.example/e", b""),
-        record("https://w.example/d", b"\x1f\x8bnot gzip", head="Content-Encoding: gzip\r\n"),
-        record("https://w.example/q", kind="request"),
-    ]
-    expected = [
-        *(f"https://w.example/{name}" for name in ("a_(b)", "z", "c", "t", "l", "r", "w")),
-        "https://w.example/i.png other-kind",
-        "https://w.example/m redirect",
-        "https://w.example/n not-ok",
-        "https://w.example/e empty",
-        "https://w.example/d damaged",
-    ]
-    plain = warc(tmp_path, b"".join(records))
-    assert kinds(plain) == expected
-    assert warc(tmp_path, b"".join(gzip.compress(one) for one in records)) == plain
-    first, packed, parts, *_ = (item for item in plain if isinstance(item, Page))
-    assert (first.title, first.links) == ("Orlo", ("https://w.example/x",))
-    assert "known for its herring" in first.text
-    assert packed.text == parts.text == first.text
-    assert next(item.text for item in plain if isinstance(item, Page) and item.url.endswith("/l")) == "café"
 
 
 @pytest.mark.parametrize("packed", [False, True])

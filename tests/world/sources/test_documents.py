@@ -4,7 +4,6 @@ import io
 import random
 
 import pypdf
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -14,9 +13,9 @@ from sanderling.world.addresses import canonical_url
 from sanderling.world.cutting import find_links
 from sanderling.world.disk.store import open_world
 from sanderling.world.links import without_links
-from sanderling.world.sources.base import Document, HtmlExtractor, Limits, Reason
+from sanderling.world.sources.base import Document, Limits, Reason
 from sanderling.world.sources.documents import Kind, read_document
-from sanderling.world.sources.html import main_content, markdown
+from sanderling.world.sources.html import markdown
 from sanderling.world.sources.links import link_address, markdown_link
 from sanderling.world.text import plain
 
@@ -24,58 +23,6 @@ from sanderling.world.text import plain
 
 URL = "https://w.example/docs/a/page.html"
 LIMITS = Limits()
-ARTICLE = """<!doctype html><html><head><title> Alien
- (film) </title><link rel="canonical" href="/docs/a/page.html?x=1"><meta property="article:published_time" content="1979-05-25">
-<style>body { color: red }</style></head><body>
-<nav><ul><li><a href="/home">Home</a></li><li><a href="../b/">Up</a></li></ul></nav>
-<main><h1>Alien (film)<a class="headerlink" href="#alien">¶</a></h1>
-<p>Alien is a film of 1979. It was directed by <a href="Ridley_(director).html#life">Ridley Scott</a>, who was born in
-South Shields. It is about a crew that meets a creature far from home.</p>
-<h2>Cast &amp; crew</h2>
-<ul><li>Sigourney Weaver plays the warrant officer of the ship, her first leading role in a film.</li>
-<li>Tom Skerritt plays the captain of the ship, who had been cast before and then again.</li></ul>
-<pre># not a heading
-	x = 1</pre>
-<p>More is on <a href="//other.example/x">another site</a> and in <a href="page.html#cast">this page</a>,
-<a href="mailto:a@w.example">by mail</a> or <a href="javascript:void(0)">by script</a>. Again
-<a href="Ridley_(director).html">Scott</a>.</p></main>
-<footer>All rights reserved.</footer><script>var a = "<p>never</p>";</script></body></html>"""
-
-
-def html(source: str | bytes, **options) -> Document:
-    found = read_document(Kind.HTML, source.encode() if isinstance(source, str) else source, URL, LIMITS, **options)
-    assert isinstance(found, Document), found
-    return found
-
-
-def test_an_article_as_a_reader_sees_it():
-    page = html(ARTICLE)
-    assert page.title == "Alien (film)"
-    assert page.date == "1979-05-25"
-    assert page.canonical == URL + "?x=1"
-    lines = page.text.splitlines()
-    assert lines[0] == "# Alien (film)"
-    assert "## Cast & crew" in lines
-    assert any(line.strip().startswith("- Sigourney Weaver") for line in lines)
-    assert "    # not a heading" in lines and "    " + "    x = 1" in lines
-    assert "directed by [Ridley Scott](https://w.example/docs/a/Ridley_(director).html), who" in page.text
-    for gone in ("never", "color", "¶"):
-        assert gone not in page.text
-
-
-@pytest.mark.parametrize(
-    ("data", "charset"),
-    [
-        ("<p>café über</p>".encode(), ""),
-        ("<p>café über</p>".encode("utf-16"), ""),
-        ("<meta charset=iso-8859-1><p>café über</p>".encode("latin-1"), ""),
-        ("<p>café über</p>".encode("latin-1"), "iso-8859-1"),
-        ("<p>café über</p>".encode("latin-1"), "nonsense-encoding"),
-        ("\ufeff<p>café über</p>".encode(), "latin-1"),
-    ],
-)
-def test_encodings(data, charset):
-    assert "café über" in html(data, charset=charset).text
 
 
 @settings(max_examples=150)
@@ -117,7 +64,6 @@ def test_any_reduced_html_becomes_text_without_private_signs(inner, name):
 
 # HTML by trafilatura
 
-QUALITY = Limits(extractor=HtmlExtractor.TRAFILATURA)
 BODY = " ".join(f"The mill of Orlo was built in 12{n} by the river, and burnt down twice since then." for n in range(10, 22))
 PAGE = f"""<html><head><title>Orlo</title><meta name="date" content="2020-01-02"></head><body>
 <nav><a href="/shop">Buy our hats</a> <a href="/login">Log in now</a></nav>
@@ -125,17 +71,6 @@ PAGE = f"""<html><head><title>Orlo</title><meta name="date" content="2020-01-02"
 <h2>Floods</h2><ul><li>The flood of 1403, which took the bridge.</li><li>The flood of 1571, which took the church.</li></ul>
 <table><tr><th>Year</th><th>People</th></tr><tr><td>1403</td><td>112</td></tr></table></article>
 <footer>Subscribe to our newsletter for more hats.</footer></body></html>"""
-
-
-def article(source: str) -> Document:
-    document = read_document(Kind.HTML, source.encode(), "https://w.example/towns/orlo.html", QUALITY)
-    assert isinstance(document, Document)
-    return document
-
-
-def test_what_would_take_it_long_is_left_to_the_other():
-    assert main_content("<p>word</p>" * 20_000) == ""
-    assert article("<main>" + "<p>word of it</p>" * 20_000).text.count("word of it") == 20_000
 
 
 def test_from_the_command_line(tmp_path):
