@@ -91,7 +91,7 @@ def summarise(episodes: Iterable[Episode], questions: Sequence[Question], attemp
     }
     number = {question.id: place for place, question in enumerate(questions)}
     at = [number[row.question] for row in rows]
-    by_question = {name: np.bincount(at, each, len(number)) for name, each in {**took, "right": right}.items()}
+    by_question = {name: np.bincount(at, of, len(number)).astype(np.float64) for name, of in {**took, "right": right}.items()}
     found, for_each = estimates(means, {name: (by_question[name], by_question["right"]) for name in took})
     names = {"seconds": "seconds", "sampled_tokens": "sampled", "prompt_tokens": "prompt"}
     spent = {total: for_each[name].value for total, name in names.items()}

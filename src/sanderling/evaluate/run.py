@@ -62,6 +62,8 @@ async def run_evaluation(
     Raises UserError as :func:`make_attempts` does, and for another agent or world than the run was begun with.
     """
     judge, began = judges.first, time.monotonic()
+    if judge is None:
+        raise UserError("No judge is named: give --judge.")
     setup = {**agent.as_json(), JUDGE: placed(judge.name, judge.places)}
     check_same_setup(log.run, setup, log.episodes(), log.root)
     state = state.model_copy(update={"unscored_limit": unscored_limit})
