@@ -4,7 +4,7 @@ import asyncio
 import io
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -129,15 +129,6 @@ def test_the_same_command_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert said == ([0, 1, 0, 1, 2] if trained_again else [0, 1, 2]) and not journal.exists()
     endings = [done.ending for done in TrajectoryStore(tmp_path / "asked.jsonl")]
     assert endings == [Ending.POLICY_OUTAGE, Ending.ANSWERED] * 2
-
-
-def chunks(text: str, cut: Callable[[int], int]) -> list[str]:
-    found, at = [], 0
-    while at < len(text):
-        size = cut(at)
-        found.append(text[at : at + size])
-        at += size
-    return found
 
 
 @pytest.mark.parametrize("opening", ["", "<think>"])
