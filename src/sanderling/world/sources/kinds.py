@@ -157,7 +157,7 @@ def remember_sources(directory: Path, sources: Sequence[Source]) -> None:
     brought = []
     for source in sources:
         if (trajectories := getattr(source, "trajectories", None)) is not None:  # as recordings have them
-            brought.append(built_from(tuple(trajectories()), (), 0.0, 0, Unit.QUESTION))
+            brought.append(built_from(tuple(trajectories([])), (), 0.0, 0, Unit.QUESTION))
         elif isinstance(source, WorldSource):
             brought.append(read_built_from(source.path))
     if any(brought):
