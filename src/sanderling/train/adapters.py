@@ -31,7 +31,7 @@ def add_adapter(model: PreTrainedModel, config: LoraConfig) -> None:
     import peft
 
     made = peft.LoraConfig(
-        r=config.rank, lora_alpha=config.alpha, target_modules=list(_TARGETS), lora_dropout=0.0, bias="none",
+        r=config.rank, lora_alpha=config.alpha, target_modules=list(_TARGETS), lora_dropout=0.0, bias="none",  # pyright: ignore[reportArgumentType]
         task_type="CAUSAL_LM",
     )  # fmt: skip
     model.add_adapter(made)

@@ -280,7 +280,7 @@ def _sizes(path: Path, names: Sequence[str], table: pa.Table) -> IntArray:
     ends = np.cumsum(places)
     starts = ends - places
     first = trains[np.minimum(starts + 1, ends)] - trains[starts]
-    for row in np.flatnonzero((lengths != places) | (first > 0)):
+    for row in np.flatnonzero((lengths != places) | (first > 0)).tolist():
         raise UserError(
             f"{path}: the loss mask of row {names[row] or row} does not fit its ids (a place for each of them, the first not "
             "trained): write it again."

@@ -3,7 +3,7 @@
 The head is applied only where a token is asked for, and in chunks, so that [T, V] logits never exist for long T.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -57,7 +57,7 @@ def head_logprobs(
     model: PreTrainedModel, hidden: Tensor, target: Tensor, *, temperature: float, entropy: bool, logit_chunk: int
 ) -> TokenScores:
     """Log-probabilities of ``target`` [N] given the hidden states [N, H] that predict it."""
-    weight = model.get_output_embeddings().weight
+    weight = cast(nn.Linear, model.get_output_embeddings()).weight
     size = max(1, logit_chunk // weight.shape[0])
     if hidden.shape[0] <= size:
         return _scores(hidden, weight, target, temperature, entropy)
