@@ -5,6 +5,9 @@ And weights as files: whole or not there, the newest two kept.
 
 import asyncio
 import copy
+import signal
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -229,3 +232,29 @@ def test_shared_and_sliced_tensors_are_stored_as_they_are(tmp_path):
     weights = {"a": whole, "tied": whole, "slice": whole[1:], "turned": whole.T}
     found = load_file(WeightFiles(tmp_path).write(weights, 0) / "model.safetensors")
     assert set(found) == {"a", "slice", "turned"} and all(torch.equal(weights[name], tensor) for name, tensor in found.items())
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import torch
+from sanderling.policy import weight_sync
+real = weight_sync.save_file
+def save_file(tensors, file, metadata=None):
+    real(tensors, file, metadata=metadata)
+    if sys.argv[2] == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+weight_sync.save_file = save_file
+weight_sync.WeightFiles(Path(sys.argv[1])).write({"a": torch.full((4,), float(len(sys.argv[2])))}, 2)
+"""
+
+
+def test_a_kill_amid_writing_leaves_the_version_before(tmp_path):
+    files = WeightFiles(tmp_path)
+    files.write({"a": torch.zeros(4)}, 1)
+    for how, outcome in (("kill", -signal.SIGKILL), ("go", 0)):
+        command = [sys.executable, "-c", KILLED, str(tmp_path), how]
+        assert subprocess.run(command, timeout=120, check=False).returncode == outcome
+        assert (tmp_path / "weights-00000002").exists() == (not outcome) and (tmp_path / "weights-00000001").exists()
+    assert torch.equal(load_file((tmp_path / "weights-00000002") / "model.safetensors")["a"], torch.full((4,), 2.0))
+    assert stored(tmp_path) == ["weights-00000001", "weights-00000002"]
