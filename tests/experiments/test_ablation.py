@@ -5,10 +5,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from ablation import QUICK, SETTINGS, Ablation, AblationConfig, learning_of, run_ablation
-from ablation_report import beside_rates, cells_of, difference, estimate, two_way, write_report
+from ablation import QUICK, SETTINGS, Ablation, AblationConfig, run_ablation
+from ablation_report import beside_rates, cells_of, write_report
 from rl_runs import silent, write_given
 
 from sanderling.core.config import read_config
@@ -38,46 +37,6 @@ def test_shares_and_pass_at_k_of_each_seed_and_question():
     assert cells.seeds == (1, 2)
     assert cells.pass_1.tolist() == [[0.25, 0.5], [1.0, 0.0]]
     assert cells.pass_k.tolist() == [[1.0, 1.0], [1.0, 0.0]]
-
-
-def test_an_unscored_attempt_is_no_zero():
-    one = unit(1, [1, 0])
-    one["counts"]["q1"] = [0, 0, 1]
-    cells = cells_of([one], 4)
-    assert cells.pass_1[0, 0] == 0.25 and np.isnan(cells.pass_1[0, 1])
-    assert estimate(cells.pass_1, level=0.95, seed=0, resamples=50).value == 0.25
-
-
-def test_an_interval_is_as_wide_as_seeds_and_questions_make_it():
-    """With s² among seeds and q² among questions alone, the variance of the mean is s²/S + q²/Q; a bootstrap's is (n-1)/n of
-    each part."""
-    rng = np.random.default_rng(0)
-    seeds, questions = rng.normal(0, 1, 40), rng.normal(0, 2, 60)
-    values = seeds[:, None] + questions[None, :]
-    draws = two_way(values, seed=1, resamples=4000)
-    expected = seeds.var() / 40 + questions.var() / 60
-    assert draws.var() == pytest.approx(expected, rel=0.1)
-    assert draws.mean() == pytest.approx(values.mean(), abs=0.05)
-
-
-def test_a_difference_is_of_pairs_and_of_common_seeds():
-    noise = np.random.default_rng(3).integers(0, 3, 50)
-    ours = cells_of([unit(seed, list(noise + 1)) for seed in (1, 2, 3)], 4)
-    theirs = cells_of([unit(seed, list(noise)) for seed in (2, 3, 4)], 4)
-    found = difference(ours, theirs, level=0.95, seed=0, resamples=200)
-    assert found.value == 0.25, "one attempt of four more, at every question"
-    assert found.interval is None, "nothing varies, so an interval of no width would claim what nobody knows"
-    assert np.isnan(difference(ours, cells_of([unit(9, list(noise))], 4), level=0.95, seed=0, resamples=10).value)
-
-
-def test_a_curve_is_over_the_rollouts_that_were_made(tmp_path: Path):
-    """A step may have more than its share, where a group was made in another's place."""
-    (tmp_path / "metrics.jsonl").write_text(
-        "".join(f'{{"step": {n}, "rollouts": {r}}}\n' for n, r in enumerate((64, 72, 64), 1))
-    )
-    (tmp_path / "selection.jsonl").write_text('{"step": 0, "held_out": 0.4}\n{"step": 3, "held_out": 0.6}\n')
-    told = learning_of(tmp_path)
-    assert told["curve"] == [[0, 0.4], [200, 0.6]] and told["rollouts"] == 200
 
 
 # -- settings --------------------------------------------------------------------------------------------------------------
@@ -119,28 +78,6 @@ def test_arms_have_equal_rollouts_and_equal_trials():
     assert set(counts.values()) == {3}
     assert len(config.seeds) >= 5 and config.tuning.seed not in config.seeds
     assert config.worlds.held_out_seed != 7001, "a held-out world of its own"
-
-
-def test_settings_that_cannot_be_are_refused():
-    with pytest.raises(UserError, match="compared, and is no arm"):
-        settings("criterion.compared.igpo=['nobody']")
-    with pytest.raises(UserError, match="which is none"):
-        settings("arms.igpo-no-scale.like=nobody")
-    with pytest.raises(UserError, match="arm igpo is like itself, by way of igpo-no-scale"):
-        settings("arms.igpo.like=igpo-no-scale")
-    with pytest.raises(UserError, match="has no setting"):
-        settings("rl.stepz=3")
-    for setting, value in (("trainer.lr", 1e-3), ("seed", 3), ("selection.every", 2)):
-        for where in ("rl", "arms.igpo.rl"):
-            with pytest.raises(
-                UserError, match=rf"{where}\.{setting.split('.e')[0]} is each unit's own: set seeds, tuning\.lrs"
-            ):
-                settings(f"{where}.{setting}={value}")
-    with pytest.raises(UserError, match=r"equal rollouts, so set rl\.steps for all"):
-        settings("arms.igpo.rl.steps=3")
-    with pytest.raises(UserError, match="one alone teaches nothing: set group_size to 2"):
-        settings("rl.group_size=1")
-    assert settings(*QUICK).title == "ablation-tiny, quick"
 
 
 @pytest.mark.parametrize(

@@ -5,17 +5,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from forgetting import QUICK, SETTINGS, Difference, Forgetting, ForgettingConfig, build_worlds, judged, run_forgetting, teach
+from forgetting import Difference, ForgettingConfig, judged, run_forgetting
 from rich.console import Console
 
-from sanderling.core.config import load_config, read_config
+from sanderling.core.config import load_config
 from sanderling.core.errors import UserError
-from sanderling.data.questions import read_questions
 from sanderling.recipes.base import BaseConfig, write_untrained
 from sanderling.runs.progress import Report
 from sanderling.train.metrics import read_metrics
 from sanderling.train.random_model import ModelShape
-from sanderling.world.encyclopedia import BY_NAME
 
 TRAIN = "{ max_steps = 2, epochs = 5, batch_tokens = 512 }"
 SMALL = f"""
@@ -46,28 +44,6 @@ def small(*overrides: str) -> ForgettingConfig:
 def test_settings_that_cannot_be(override: str, told: str) -> None:
     with pytest.raises(UserError, match=told):
         small(override)
-
-
-def test_the_settings_are_right_and_quick_ones_too() -> None:
-    for overrides in ((), QUICK):
-        assert list(read_config(ForgettingConfig, SETTINGS, overrides).skills) == ["people", "things"]
-
-
-def test_skills_share_no_relation_and_are_taught_right(tmp_path: Path) -> None:
-    run = Forgetting(tmp_path, small())
-    report = Report(Console(quiet=True))
-    build_worlds(run, report)
-    seen: dict[str, set[str]] = {skill: set() for skill in run.skills}
-    for plan in (*run.tiny.training, run.tiny.validation, run.tiny.held_out):
-        for skill, kinds in run.config.skills.items():
-            for question in read_questions(run.questions_file(plan, skill)):
-                (relation,) = question.meta["relations"]
-                assert BY_NAME[relation].subject in kinds
-                seen[skill].add(relation)
-    assert not seen["people"] & seen["things"] and len(seen["people"]) >= 3
-    figures = teach(run, report)
-    assert figures["people"]["trajectories"] == 16 and figures["people"]["right"] >= 12
-    assert teach(run, report) == figures, "nothing is taught twice"
 
 
 PUBLISHED = json.loads((Path(__file__).parents[2] / "benchmarks/results/merge.json").read_text())["runs"][0]

@@ -4,8 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
 from sanderling.merge.settings import MergeSettings
@@ -14,9 +12,6 @@ from sanderling.merge.sweep import Axis, best, name_of, points_of, settings_at
 A, B, C = Path("a"), Path("b"), Path("c")
 LINEAR = MergeSettings.model_validate({"method": "linear", "models": [A, B]})
 TIES = MergeSettings.model_validate({"method": "ties", "models": [A, B], "base": C, "weights": [0.4, 0.6]})
-MEANS = st.dictionaries(
-    st.tuples(st.floats(0, 1)), st.one_of(st.none(), st.sampled_from([0.2, 0.5, 0.7])), min_size=1, max_size=8
-)
 
 
 def line(means: dict[float, float | None]) -> dict[tuple[float, ...], float | None]:
@@ -36,17 +31,6 @@ def test_ties_go_to_the_middle_and_then_to_the_smaller() -> None:
 def test_a_point_without_a_mean_is_never_the_best() -> None:
     assert best(line({0.0: 0.1, 0.5: None, 1.0: 0.05})) == (0.0,)
     assert best(line({0.5: None})) is None and best({}) is None
-
-
-@given(MEANS)
-def test_the_best_has_no_better_and_no_equal_nearer_to_the_middle(means: dict[tuple[float, ...], float | None]) -> None:
-    known = {at[0]: mean for at, mean in means.items() if mean is not None}
-    found = best(means)
-    assert (found is None) == (not known)
-    if found is not None:
-        middle = (min(means)[0] + max(means)[0]) / 2
-        assert known[found[0]] == max(known.values())
-        assert all(abs(found[0] - middle) <= abs(v - middle) for v, mean in known.items() if mean == known[found[0]])
 
 
 def test_each_axis_changes_its_own_coefficient() -> None:

@@ -1,6 +1,5 @@
 """What does not go together is refused in one sentence, and nothing is written."""
 
-import builtins
 import json
 import sys
 from collections.abc import Callable
@@ -13,7 +12,6 @@ from merge_models import needs_mergekit, save_models
 from safetensors.torch import load_file, save_file
 from tiny_qwen3 import save_tiny
 
-from sanderling.cli import main as shell
 from sanderling.core.errors import UserError
 from sanderling.merge.run import merge
 from sanderling.merge.settings import MergeSettings
@@ -121,25 +119,10 @@ def test_settings_that_do_not_go_together(settings: dict[str, Any], told: str) -
         MergeSettings.model_validate(settings)
 
 
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    monkeypatch.setattr(sys, "argv", ["sanderling", "merge", "run", *map(str, arguments)])
-    with pytest.raises(SystemExit) as stop:
-        shell.main()
-    assert stop.value.code == 2
-    return capsys.readouterr().err
-
-
 def test_without_the_extra_one_sentence_says_what_to_install(
-    pair: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    pair: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *rest: Any) -> Any:
-        if name.startswith("mergekit"):
-            raise ModuleNotFoundError("No module named 'mergekit'", name="mergekit")
-        return real(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    told = call(monkeypatch, capsys, "linear", *pair, "--out", tmp_path / "out")
-    assert "Merging needs mergekit: run pip install '.[merge]'" in told
+    monkeypatch.setitem(sys.modules, "mergekit.merge", None)
+    with pytest.raises(UserError, match=r"Merging needs mergekit.*: run pip install"):
+        merge(MergeSettings.model_validate({"method": "linear", "models": pair}), tmp_path / "out", "a test")
     assert not (tmp_path / "out").exists()

@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 
 from sanderling.cli import exits
 from sanderling.cli.synth import app
-from sanderling.core.errors import UserError
 from sanderling.data.questions import read_questions
 from sanderling.synth.facts import JUDGE, POINTS, WRITER
 from sanderling.synth.reading import COMPARER, READER, REWRITER
@@ -166,8 +165,3 @@ def test_ctrl_c_says_how_to_go_on(directory, tmp_path):
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
     assert process.returncode == exits.INTERRUPTED and "Stopped. The same command goes on" in said and "Traceback" not in said
-
-
-def test_a_world_that_never_grew_has_no_last_addition(directory, tmp_path):
-    with billing(say) as server, pytest.raises(UserError, match="Nothing was added"):
-        run("facts", directory, "--out", tmp_path / "q.jsonl", *model(server), "--added", cache=tmp_path / "c")

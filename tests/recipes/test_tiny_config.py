@@ -32,13 +32,6 @@ def test_shares_that_cannot_be_drawn_from_are_one_sentence(hops: str) -> None:
         load_config(TinyConfig, f"[questions]\nhops = {hops}", "t.toml")
 
 
-def test_an_override_of_one_share_leaves_the_others() -> None:
-    config = load_config(TinyConfig, SHIPPED, "tiny.toml", ("questions.hops.4=0.1",))
-    assert config.questions.hop_shares == {1: 0.35, 2: 0.45, 3: 0.20, 4: 0.1}
-    with pytest.raises(UserError, match="'x' is not a number of hops"):
-        load_config(TinyConfig, SHIPPED, "tiny.toml", ("questions.hops = {x = 1}",))
-
-
 def test_a_recipe_nobody_knows_is_one_sentence() -> None:
     with pytest.raises(UserError, match="no recipe 'huge'"):
         find_recipe("huge")

@@ -20,8 +20,7 @@ from sanderling.evaluate.log import RunLog
 from sanderling.evaluate.reports.recipe import RecipeReport
 from sanderling.recipes.base import FIRST_WORLD, BaseConfig, write_untrained
 from sanderling.recipes.tiny import TinyConfig, TinyRun, WorldPlan
-from sanderling.recipes.tiny_report import NAMES
-from sanderling.recipes.tiny_stages import run_tiny
+from sanderling.recipes.tiny_stages import NAMES, run_tiny
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.progress import Report
 from sanderling.runs.stages import StageRecord, is_done, read_record

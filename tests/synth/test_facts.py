@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import warnings
 
 import pytest
 from hypothesis import given
@@ -13,7 +12,6 @@ from sanderling.core.asking import BudgetSpentError, placed
 from sanderling.core.errors import UserError
 from sanderling.data.questions import read_questions
 from sanderling.runs.run import Run
-from sanderling.runs.settings import MovedModelWarning
 from sanderling.synth.facts import (
     JUDGE,
     POINTS,
@@ -22,7 +20,6 @@ from sanderling.synth.facts import (
     WRITER,
     Candidate,
     holds,
-    leans_on_the_page,
     problem_of,
     questions_of,
     read_candidates,
@@ -91,13 +88,6 @@ def test_rules(changes, problem):
     assert problem_of(candidate(**changes), PageText(TEXT)) == problem
 
 
-def test_unspaced_scripts_are_held_to_the_same_rules():
-    asked = "京都タワーは何年に完成しましたか"
-    quote = "京都タワーは1964年に完成した。"
-    assert not problem_of(Candidate(asked, "1964年", (), quote), PageText(TEXT))
-    assert holds(quote, "1964年") and not holds(quote, "1965年")
-
-
 @pytest.mark.parametrize(
     ("text", "answer", "held"),
     [
@@ -124,13 +114,6 @@ def test_unspaced_scripts_are_held_to_the_same_rules():
 )
 def test_what_a_text_holds(text, answer, held):
     assert holds(text, answer) is held
-
-
-@pytest.mark.parametrize(
-    "question", ["What year did Marie Curie receive her second Nobel Prize?", "Who wrote the text of Orlo?"]
-)
-def test_a_pronoun_after_its_name_is_no_fault(question):
-    assert not leans_on_the_page(question)
 
 
 @pytest.mark.parametrize(
@@ -209,13 +192,6 @@ def test_what_cannot_be_read_is_unscored_and_asked_again_a_bounded_number_of_tim
     assert [reason for reason, _ in of_page(nonsense).rejected] == [UNREADABLE] and len(nonsense.asked) == 2
 
 
-def test_a_second_model_is_asked_where_the_first_cannot_be_read():
-    bad, good = ScriptedClient(lambda *_: "?", "bad"), scripted([GOOD])
-    result = asyncio.run(questions_of(PAGE, Models([bad, good], [bad, good]), {}))
-    assert len(result.questions) == 1
-    assert result.questions[0].meta["provenance"][0]["models"] == ["bad", "scripted"]
-
-
 def test_more_than_was_wanted_is_not_taken():
     many = [GOOD | {"question": f"Who built the lighthouse number {n} of Orlo in Venn?"} for n in range(9)]
     assert len(of_page(scripted(many), 2).questions) == 2
@@ -283,23 +259,6 @@ def test_other_settings_do_not_go_on_with_a_log(tmp_path):
         about.put("questions", {**about.get("questions"), "origin": {"fingerprint": "f"}})
     with pytest.raises(UserError, match="the world has changed since"):
         run(ScriptedClient(per_page), tmp_path / "q.jsonl", 1)
-
-
-def test_a_log_goes_on_with_a_model_that_has_moved_and_says_so_once(tmp_path):
-    """Work that began with a model without a place too, and that without a word: it knows of no other."""
-    out = tmp_path / "q.jsonl"
-    run(ScriptedClient(per_page), out, 1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        run(ScriptedClient(per_page, place="http://a/v1"), out, 1)
-    idle = ScriptedClient(per_page, place="http://b/v1")
-    with pytest.warns(MovedModelWarning, match=r'models 1.at 1 was "http://a/v1" and is "http://b/v1"'):
-        assert run(idle, out, 1).kept == 1 and idle.asked == []
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        run(idle, out, 1)
-    with pytest.raises(UserError, match=r'other settings \(models 1 was "scripted" and is "another"'):
-        run(ScriptedClient(per_page, "another", place="http://b/v1"), out, 1)
 
 
 def numbered(number: int, words: int = 100) -> Page:

@@ -3,13 +3,11 @@
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
-from sanderling.synth.questions import Path, chain_questions, names_its_answer
-from sanderling.world.encyclopedia import RELATIONS, Encyclopedia, Kind, Names, generate_encyclopedia
+from sanderling.synth.questions import Path, chain_questions
+from sanderling.world.encyclopedia import RELATIONS, Encyclopedia, generate_encyclopedia
 
 MIX = {1: 0.3, 2: 0.4, 3: 0.3}
 
@@ -45,24 +43,6 @@ def test_the_path_leads_to_the_answer(world: Encyclopedia, questions: list[Quest
         assert question.hops == len(path.relations) == len(path.objects)
 
 
-def test_all_accepted_answers_are_the_same_thing(world: Encyclopedia, questions: list[Question]) -> None:
-    for question in questions:
-        end = Path.of(question).objects[-1]
-        if isinstance(end, int):
-            entity = world.facts.entities[end]
-            assert set(question.answers) == {entity.name, entity.title, entity.mention}
-        else:
-            assert question.answers == (end,)
-
-
-def test_questions_name_their_start_and_nobody_else_on_the_path(world: Encyclopedia, questions: list[Question]) -> None:
-    for question in questions:
-        path = Path.of(question)
-        assert world.facts.entities[path.start].mention in question.text
-        through = [world.facts.entities[value] for value in path.objects[:-1] if isinstance(value, int)]
-        assert not any(entity.mention in question.text for entity in through if entity.kind is Kind.PERSON)
-
-
 def test_questions_differ_and_no_chain_comes_back_to_where_it_was(questions: list[Question]) -> None:
     for question in questions:
         path = Path.of(question)
@@ -83,20 +63,6 @@ def test_no_question_gives_its_answer_away(monkeypatch: pytest.MonkeyPatch) -> N
     assert given_away() != []  # nothing else would have kept them out
 
 
-@pytest.mark.parametrize(
-    ("text", "answer", "told"),
-    [
-        ("Who is the mentor of the baker Bel Tor?", "Bel Tor", True),
-        ("Which town is home to the BELTOR Bank?", "Beltor", True),
-        ("Who is the teacher of the baker Bel Tor?", "tea", False),
-        ("What is the ware that made Beltor rich?", "Beltors", False),
-        ("Name it (C++).", "C", True),
-    ],
-)
-def test_an_answer_is_looked_for_as_whole_words(text: str, answer: str, told: bool) -> None:
-    assert names_its_answer(Question(id="q", text=text, answers=("nothing of the kind", answer))) is told
-
-
 @pytest.mark.parametrize("mix", [MIX, {1: 0.35, 2: 0.45, 3: 0.20}, {1: 1.0, 4: 3.0}])
 def test_shares_of_hops_are_kept(mix: dict[int, float]) -> None:
     # Long chains run into a literal or a circle more often than short ones; they must not become fewer for that.
@@ -112,14 +78,6 @@ def test_same_seed_same_questions(world: Encyclopedia, questions: list[Question]
     assert again == questions
     assert chain_questions(world, 300, 2, MIX) != questions
     assert chain_questions(world, 40, 1, MIX) == questions[:40]
-
-
-@settings(deadline=None, max_examples=15)
-@given(st.integers(40, 150), st.integers(0, 10**6), st.integers(1, 5))
-def test_any_world_and_any_length(size: int, seed: int, hops: int) -> None:
-    world = generate_encyclopedia(size, seed, Names.HELD_OUT)
-    for question in chain_questions(world, 5, seed, {hops: 1.0}):
-        assert walk(world, Path.of(question).start, Path.of(question).relations) == Path.of(question).objects[-1]
 
 
 def test_more_questions_than_there_are_is_one_sentence() -> None:

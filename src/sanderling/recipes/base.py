@@ -1,9 +1,8 @@
 """The tiny recipe's base model: language modelling on generated worlds, and nothing else.
 
-Run ahead, once, by ``sanderling recipe base``; its result is shipped. The texts are pages of training worlds: walks along links
-in which entities are described more than once, fact sheets that list what a page says, and lists of titles, addresses and
-sentences, so that reading a fact back, and copying a name never seen before, is what lowers the loss. No question, no tool
-call, no trajectory. Step n's texts come from world n alone, so a run resumes at any step without a cursor.
+Run ahead, once, by ``sanderling recipe base``; its result is shipped. The texts are pages of training worlds, fact sheets that
+list what a page says, and lists of titles, addresses and sentences, so that reading a fact back, and copying a name never seen
+before, is what lowers the loss. Step n's texts come from world n alone, so a run resumes at any step without a cursor.
 """
 
 import random
@@ -12,9 +11,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sanderling.core.chat import Tokenizer, load_tokenizer
+from sanderling.core.config import Frozen
 from sanderling.core.profiles import TINY
 from sanderling.core.types import Role
 from sanderling.synth.questions import chain_questions
@@ -45,25 +45,20 @@ PHRASES = (
 """Protocol boilerplate that the tiny tokenizer spells in one token."""
 FRAME = (TINY.system_prompt, TINY.force_hint, f"{Role.SYSTEM}\n", f"{Role.USER}\n", f"{Role.ASSISTANT}\n", "a town …\n")
 """What else stands around the words of a task: the tokenizer is to know it."""
-SHEET_SHARE = 0.7
-"""Share of a text's pages whose claims are also listed."""
+SHEET_SHARE, LIST_SHARE = 0.7, 0.6
+"""Share of a text's pages whose claims are also listed; of texts with a list of titles, addresses and sentences."""
 TOKENS_PER_ENTITY = 220
 """About as long is what a text says of one entity."""
-LIST_SHARE = 0.6
-"""Share of texts with a list of titles, addresses and sentences."""
 FIRST_WORLD = 1_000_000
 """Seed of the first training world; the recipe's worlds have seeds below it."""
 
 
-class Stretch(BaseModel):
-    """A part of the run with rows of one length."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class Stretch(Frozen):
+    """A part of the run, with so many rows of one length in a step."""
 
     steps: int = Field(ge=1)
     row_tokens: int = Field(ge=32)
     rows: int = Field(ge=1)
-    """Rows of a step."""
 
     @property
     def linked(self) -> int:
@@ -71,10 +66,8 @@ class Stretch(BaseModel):
         return max(1, round(self.row_tokens / TOKENS_PER_ENTITY))
 
 
-class BaseConfig(BaseModel):
+class BaseConfig(Frozen):
     """How the base model is made."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     shape: ModelShape = ModelShape(
         hidden=128, layers=5, heads=4, kv_heads=2, head_dim=64, intermediate=384, rope_theta=1_000_000.0
@@ -109,7 +102,6 @@ class BaseConfig(BaseModel):
 
     @property
     def steps(self) -> int:
-        """Optimizer steps of the whole run."""
         return sum(stretch.steps for stretch in self.stretches)
 
     def stretch_at(self, step: int) -> Stretch:
@@ -152,7 +144,6 @@ def fact_sheet(world: Encyclopedia, item: EncyclopediaPage, rng: random.Random) 
 
 
 def _lead(item: EncyclopediaPage, rng: random.Random) -> str:
-    """A sentence or two of a page."""
     sentences = item.page.text.split(". ")
     at = rng.randrange(len(sentences))
     return ". ".join(sentences[at : at + 2]).rstrip(".") + "."

@@ -15,16 +15,12 @@ Config = TypeVar("Config", bound=BaseModel)
 
 
 def recipe_names(kind: str) -> list[str]:
-    """The recipes of a kind. Example: ``recipe_names("sft")``."""
+    """The recipes of a kind (empty: the tiny one). Example: ``recipe_names("sft")``."""
     return sorted(file.stem for file in (Path(__file__).parent / kind).glob("*.toml"))
 
 
 def find_settings(
-    kind: str,
-    model: type[Config],
-    name: str,
-    overrides: Sequence[str] = (),
-    given: Mapping[str, Any] = MappingProxyType({}),
+    kind: str, model: type[Config], name: str, overrides: Sequence[str] = (), given: Mapping[str, Any] = MappingProxyType({})
 ) -> Config:
     """The settings of a named recipe, or of a TOML file; overrides and what is given as in `core.config.load_config`.
 
@@ -34,7 +30,7 @@ def find_settings(
         return read_config(model, Path(name), overrides, given)
     names = recipe_names(kind)
     if name not in names:
-        raise UserError(f"There is no recipe {name!r} for {kind}: choose {', '.join(names)}, or give a .toml file.")
+        raise UserError(f"There is no recipe {name!r}: choose {', '.join(names)}, or give a .toml file.")
     text = (Path(__file__).parent / kind / f"{name}.toml").read_text(encoding="utf-8")
     return load_config(model, text, f"{name}.toml", overrides, given)
 

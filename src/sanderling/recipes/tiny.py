@@ -1,13 +1,11 @@
 """The tiny recipe's material: its settings, where a run keeps what, worlds, questions, a teacher's trajectories, training sets.
 
-`recipes/tiny.toml` holds the settings that the published numbers were made with; `recipes.tiny_stages` is the way from here to
-the table. Importable without torch.
+`recipes/tiny.toml` holds the settings that the published numbers were made with. Importable without torch.
 """
 
 import asyncio
 import datetime
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,8 +17,7 @@ from pydantic import Field, field_validator, model_validator
 
 from sanderling.agent.agent import Agent, Job, Place
 from sanderling.core.chat import load_tokenizer
-from sanderling.core.config import Frozen, load_config, read_config
-from sanderling.core.errors import UserError
+from sanderling.core.config import Frozen
 from sanderling.core.profiles import Profile, get_profile
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import FixedClock
@@ -29,10 +26,11 @@ from sanderling.data.pipeline.run import bring_in, clean, judge
 from sanderling.data.questions import read_questions, write_questions
 from sanderling.judge.rules import RuleJudge, exact_match, score_trajectory
 from sanderling.policy.contract import Policy
+from sanderling.recipes.find import find_settings
 from sanderling.rl.config import Placement, RlConfig
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.progress import Advance, Report
-from sanderling.synth.questions import chain_questions, split_by_hops
+from sanderling.synth.questions import chain_questions
 from sanderling.synth.teacher import ModeShares, TeacherPolicy
 from sanderling.tools.world_tools import world_tools
 from sanderling.train.config import SupervisedConfig
@@ -64,7 +62,6 @@ class Worlds(Frozen):
     """Which worlds are generated."""
 
     train: int = Field(default=24, ge=1)
-    """Number of training worlds."""
     train_entities: int = Field(default=120, ge=40)
     held_out_entities: int = Field(default=240, ge=40)
     first_seed: int = Field(default=1, ge=0)
@@ -95,7 +92,6 @@ class Questions(Frozen):
 
     @property
     def hop_shares(self) -> dict[int, float]:
-        """``hops`` with numbers as keys."""
         return {int(key): share for key, share in self.hops.items()}
 
 
@@ -145,13 +141,7 @@ class TinyConfig(Frozen):
 
 def find_recipe(name: str, *, quick: bool = False, overrides: Sequence[str] = ()) -> TinyConfig:
     """The settings of the recipe ``tiny``, or of a TOML file in their place. Raises UserError."""
-    laid_over = [*(QUICK if quick else ()), *overrides]
-    if name.endswith(".toml"):
-        return read_config(TinyConfig, Path(name), laid_over)
-    if name != "tiny":
-        raise UserError(f"There is no recipe {name!r}: choose tiny, or give a .toml file with its settings.")
-    text = Path(__file__).with_name("tiny.toml").read_text(encoding="utf-8")
-    return load_config(TinyConfig, text, "tiny.toml", laid_over)
+    return find_settings("", TinyConfig, name, [*(QUICK if quick else ()), *overrides])
 
 
 # -- a run ---------------------------------------------------------------------------------------------------------------
@@ -167,7 +157,6 @@ class WorldPlan:
     names: Names
 
     def generate(self) -> Encyclopedia:
-        """The world with the truth about it; cheap and deterministic."""
         return generate_encyclopedia(self.entities, self.seed, self.names)
 
 
@@ -193,12 +182,10 @@ class TinyRun:
 
     @property
     def base(self) -> Path:
-        """The base model's directory."""
         return self.config.base or SHIPPED_BASE
 
     @cached_property
     def training(self) -> list[WorldPlan]:
-        """The worlds that questions and trajectories for training come from."""
         worlds = self.config.worlds
         seeds = range(worlds.first_seed, worlds.first_seed + worlds.train)
         return [WorldPlan(f"train-{seed:03d}", worlds.train_entities, seed, Names.TRAIN) for seed in seeds]
@@ -223,7 +210,6 @@ class TinyRun:
         return open_as_met(self.world_directory(plan))
 
     def place(self, plan: WorldPlan) -> Place:
-        """The same with its tools."""
         world = self.open_world(plan)
         return Place(world.name, world.fingerprint, world_tools(world, self.profile))
 
@@ -260,7 +246,6 @@ class TinyRun:
         return self.root / stage / "model"
 
     def measurement(self, stage: str, plan: WorldPlan) -> Path:
-        """The directory of a measurement."""
         return self.root / "evaluation" / f"{stage}.{plan.name}"
 
 
@@ -279,13 +264,7 @@ def build_worlds(run: TinyRun, report: Report) -> dict[str, Any]:
             count = counts.get(plan.name, wanted.per_world)
             write_questions(run.questions_file(plan.name), chain_questions(world, count, wanted.seed, wanted.hop_shares))
             advance(1)
-    held_out = read_questions(run.questions_file(run.held_out.name))
-    return {
-        "worlds": len(plans),
-        "pages": pages,
-        "held_out_sha256": run.open_world(run.held_out).fingerprint,
-        "held_out_hops": {str(hops): len(found) for hops, found in split_by_hops(held_out).items()},
-    }
+    return {"worlds": len(plans), "pages": pages, "held_out_sha256": run.open_world(run.held_out).fingerprint}
 
 
 def build(run: TinyRun, plan: WorldPlan) -> Encyclopedia:
@@ -306,17 +285,8 @@ def teach(run: TinyRun, report: Report) -> dict[str, Any]:
         for plan in run.training:
             questions = read_questions(run.questions_file(plan.name))
             asyncio.run(teach_world(run, plan, questions, store, done, teacher.modes, teacher.seed, advance))
-    right: dict[str, list[bool]] = {}
-    endings: Counter[str] = Counter()
-    for trajectory in store:
-        right.setdefault(str(trajectory.question.hops), []).append(is_right(trajectory))
-        endings[str(trajectory.ending)] += 1
-    return {
-        "trajectories": endings.total(),
-        "correct": sum(map(sum, right.values())),
-        "correct_by_hops": {hops: sum(found) / len(found) for hops, found in sorted(right.items())},
-        "endings": dict(endings),
-    }
+    right = [is_right(trajectory) for trajectory in store]
+    return {"trajectories": len(right), "correct": sum(right)}
 
 
 async def teach_world(

@@ -1,4 +1,4 @@
-"""The tiny recipe from end to end: two supervised models, reinforcement learning from the better one, measurements, the table.
+"""The tiny recipe from end to end: two supervised models, reinforcement learning from the better one, measurements, the report.
 
 Every stage resumes where it was killed. Both supervised models are trained at the same time, one process each, for the same
 number of optimizer steps; every model answers the same questions with the same seeds. The held-out world is touched by the last
@@ -7,28 +7,53 @@ measurements alone.
 
 import asyncio
 import math
-from collections.abc import Mapping
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from sanderling import __version__
 from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
 from sanderling.core.chat import load_tokenizer
+from sanderling.core.config import to_toml
 from sanderling.core.record import Seeds, Trajectory
 from sanderling.data.questions import read_questions
-from sanderling.evaluate.attempts import Counting
 from sanderling.evaluate.log import About, RunLog, sha256_of_questions
-from sanderling.evaluate.reports.recipe import print_stages, write_report
+from sanderling.evaluate.reports.reading import Reading, pick_three, reading_of
+from sanderling.evaluate.reports.recipe import (
+    Chart,
+    FactSheet,
+    RecipeReport,
+    RunFacts,
+    Series,
+    better,
+    compare,
+    print_stages,
+    write_report,
+)
+from sanderling.evaluate.reports.recipe import Stage as Row
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import evaluate
+from sanderling.judge.verdict import verdict_of
 from sanderling.recipes.tiny import ARMS, JUDGE, TinyConfig, TinyRun, WorldPlan, build_worlds, curate, teach
-from sanderling.recipes.tiny_report import NAMES, tiny_report
 from sanderling.rl.contract import Actor, Ask
-from sanderling.runs.files import replace_file
 from sanderling.runs.progress import Report
-from sanderling.runs.stages import Stage, read_record, run_stages
+from sanderling.runs.provenance import machine
+from sanderling.runs.stages import Stage, StageRecord, read_record, run_stages
 from sanderling.train.metrics import read_metrics
 from sanderling.train.parallel.workers import Task, run_tasks, run_team
+
+NAMES = {"base": "Base model", "sft-all": "SFT on everything", "sft-correct": "SFT on correct ones only", "rl": "RL"}
+"""What the table calls each stage."""
+_NOTES = {
+    "base": "language modelling on pages only: it has seen no question, trajectory or tool call",
+    "sft-all": "every trajectory of the imperfect teacher",
+    "sft-correct": "those whose answer was right; as many steps",
+    "rl": "from the arm that did better on the validation world",
+}
 
 
 def run_tiny(config: TinyConfig, directory: Path, report: Report, command: str) -> None:
@@ -67,22 +92,29 @@ def run_tiny(config: TinyConfig, directory: Path, report: Report, command: str) 
 # -- supervised training -------------------------------------------------------------------------------------------------
 
 
-def train_arms(run: TinyRun, report: Report) -> dict[str, Any]:
-    """Train both arms, each in a process of its own."""
-    steps = run.config.sft.max_steps
-    if steps is None:
-        raise ValueError("the arms are compared at equal steps: sft.max_steps must be set")
-    with report.task("SFT, two arms", steps * len(ARMS)) as advance:
+@contextmanager
+def polled(report: Report, title: str, total: int, count: Callable[[], int]) -> Iterator[Callable[[], None]]:
+    """A progress bar over what other processes do; what it gives looks how many units are done by now."""
+    with report.task(title, total) as advance:
         seen = 0
 
         def poll() -> None:
             nonlocal seen
-            done = sum(len(read_metrics(run.root / arm / "metrics.jsonl")) for arm in ARMS)
-            advance(done - seen)
-            seen = done
+            now = count()
+            if now != seen:
+                advance(now - seen)
+                seen = now
 
-        tasks = [Task(train_arm, (run, arm)) for arm in ARMS]
-        return dict(zip(ARMS, run_tasks(tasks, run.config.workers, poll), strict=True))
+        yield poll
+
+
+def train_arms(run: TinyRun, report: Report) -> dict[str, Any]:
+    """Train both arms, each in a process of its own."""
+    steps, logs = run.config.sft.max_steps, [run.root / arm / "metrics.jsonl" for arm in ARMS]
+    if steps is None:
+        raise ValueError("the arms are compared at equal steps: sft.max_steps must be set")
+    with polled(report, "SFT, two arms", steps * len(ARMS), lambda: sum(len(read_metrics(log)) for log in logs)) as poll:
+        return dict(zip(ARMS, run_tasks([Task(train_arm, (run, arm)) for arm in ARMS], run.config.workers, poll), strict=True))
 
 
 def train_arm(run: TinyRun, arm: str) -> dict[str, Any]:
@@ -93,14 +125,12 @@ def train_arm(run: TinyRun, arm: str) -> dict[str, Any]:
 
     trajectories = run.training_set(arm)
     encoding = Encoding(load_tokenizer(run.base), run.profile)
-    rows, counts = sft_rows(trajectories, encoding, Limit(run.profile.budgets.max_context_tokens))
+    rows, _ = sft_rows(trajectories, encoding, Limit(run.profile.budgets.max_context_tokens))
     run_sft(run.config.sft, rows, run.base, run.root / arm)
     metrics = read_metrics(run.root / arm / "metrics.jsonl")
     return {
         "trajectories": len(trajectories),
         "rows": len(rows),
-        "too_long": counts.too_long,
-        "tokens": int(sum(len(row.ids) for row in rows)),
         "tokens_seen": int(sum(line["tokens"] for line in metrics)),
         "steps": len(metrics),
         "final_nll": metrics[-1]["nll"],
@@ -120,16 +150,7 @@ def choose_arm(run: TinyRun, command: str, report: Report) -> dict[str, Any]:
 def reinforce(run: TinyRun, start: str, report: Report) -> dict[str, Any]:
     """Run RL from one arm's model into ``rl/``; several processes share out each step."""
     log = run.root / "rl" / "metrics.jsonl"
-    seen = len(read_metrics(log))
-    with report.task("RL", run.config.rl.steps, start=seen) as advance:
-
-        def poll() -> None:
-            nonlocal seen
-            lines = read_metrics(log)
-            if len(lines) != seen:
-                advance(len(lines) - seen, f"right {lines[-1]['reward']:.2f}" if lines else None)
-                seen = len(lines)
-
+    with polled(report, "RL", run.config.rl.steps, lambda: len(read_metrics(log))) as poll:
         run_team(reinforce_rank, (run, start), run.config.rl_processes, poll)
     lines = read_metrics(log)
     return {"start": start, "steps": len(lines), "rollouts": sum(int(line["rollouts"]) for line in lines)}
@@ -182,17 +203,8 @@ def measure_all(
     run: TinyRun, models: Mapping[str, Path], plan: WorldPlan, command: str, report: Report
 ) -> dict[str, EvalResult]:
     """Measure several models at the same time, a process each."""
-    count = len(read_questions(run.questions_file(plan.name))) * run.config.evaluation.attempts
-    files = [_counter(run.measurement(stage, plan)) for stage in models]
-    with report.task(f"Measure on {plan.name}", count * len(models)) as advance:
-        seen = 0
-
-        def poll() -> None:
-            nonlocal seen
-            done = sum(int(file.read_text() or 0) for file in files if file.is_file())
-            advance(done - seen)
-            seen = done
-
+    files = [RunLog(run.measurement(stage, plan)).result_file for stage in models]
+    with polled(report, f"Measure on {plan.name}", len(models), lambda: sum(file.is_file() for file in files)) as poll:
         tasks = [Task(measure, (run, stage, model, plan, command)) for stage, model in models.items()]
         return dict(zip(models, run_tasks(tasks, run.config.workers, poll), strict=True))
 
@@ -210,29 +222,105 @@ def measure(run: TinyRun, stage: str, model: Path, plan: WorldPlan, command: str
         return EvalResult.load(log.result_file)
     settings, file = run.config.evaluation, run.questions_file(plan.name)
     questions = read_questions(file)
-    about = About(
-        benchmark="world",
-        split=plan.name,
-        file=file.name,
-        questions=len(questions),
-        questions_sha256=sha256_of_questions(questions),
-        seed=settings.seed,
-    )
-    return evaluate(
-        run.agent(TransformersPolicy.load(model, max_batch=settings.concurrency), plan),
-        questions,
-        JUDGE,
-        log.root,
-        attempts=settings.attempts,
-        seed=settings.seed,
-        concurrency=settings.concurrency,
-        together=True,
-        about=about,
-        command=command,
-        watch=Counting(len(questions) * settings.attempts, lambda now: replace_file(_counter(log.root), str(now.done))),
+    asked = {"file": file.name, "questions": len(questions), "questions_sha256": sha256_of_questions(questions)}
+    about = About(benchmark="world", split=plan.name, seed=settings.seed, **asked)
+    agent = run.agent(TransformersPolicy.load(model, max_batch=settings.concurrency), plan)
+    return evaluate(agent, questions, JUDGE, log.root, together=True, about=about, command=command, **settings.model_dump())
+
+
+# -- the report ----------------------------------------------------------------------------------------------------------
+
+
+def tiny_report(run: TinyRun, records: Sequence[StageRecord], command: str) -> RecipeReport:
+    """Everything that `evaluate.reports.recipe` shows of a finished run. Computes no new measurement."""
+    done = {record.name: record for record in records}
+    results = {stage: EvalResult.load(RunLog(run.measurement(stage, run.held_out)).result_file) for stage in NAMES}
+    seed, named = run.config.evaluation.seed, [(NAMES[stage], result) for stage, result in results.items()]
+    base, everything, correct, rl = named
+    made = dict.fromkeys(ARMS, done["sft"].seconds) | {"base": 0.0, "rl": done["rl"].seconds}
+    resumed = [record.name for record in records if record.resumed]
+    again = f"Interrupted and taken up again: {', '.join(resumed)}; their seconds are estimates."
+    return RecipeReport(
+        title=run.config.title,
+        summary=(
+            "A language model of 1.5 million parameters learns to research an invented encyclopedia: it searches, visits "
+            "pages and answers questions of one to three hops. Measured on a world none of whose names it ever saw."
+        ),
+        run=RunFacts(
+            command=command,
+            seed=seed,
+            date=datetime.now(UTC).isoformat(timespec="seconds"),
+            machine=machine(),
+            version=__version__,
+            seconds=sum(record.seconds for record in records),
+        ),
+        sheets=_sheets(run, {name: record.figures for name, record in done.items()}),
+        stages=tuple(
+            Row(name=NAMES[stage], result=result, seconds=made[stage] + result.seconds, note=_NOTES[stage])
+            for stage, result in results.items()
+        ),
+        comparison=compare(rl, better(everything, correct), seed=seed),
+        other_comparisons=(compare(correct, everything, seed=seed), compare(everything, base, seed=seed)),
+        remarks=(
+            "A person's bare name is accepted as an answer even where the world holds a namesake of another trade.",
+            *([again] if resumed else []),
+        ),
+        charts=_charts(run),
+        readings=_readings(run, seed),
+        settings=to_toml(run.config),
     )
 
 
-def _counter(directory: Path) -> Path:
-    """Attempts that are made, for the process that shows them; beside the run, since that asks before it is there."""
-    return directory.with_suffix(directory.suffix + ".count")
+def _sheets(run: TinyRun, figures: Mapping[str, Any]) -> tuple[FactSheet, ...]:
+    worlds, taught, sft, rl = (figures[name] for name in ("worlds", "teach", "sft", "rl"))
+    modes = run.config.teacher.modes.model_dump()
+    facts = {
+        "Worlds": {
+            "training worlds": len(run.training),
+            "pages in all": worlds["pages"],
+            "held-out SHA-256": worlds["held_out_sha256"][:16],
+        },
+        "Teacher": {
+            "trajectories": taught["trajectories"],
+            "right": f"{taught['correct'] / max(1, taught['trajectories']):.0%}",
+            "faults, per decision": ", ".join(f"{name} {value:g}" for name, value in modes.items()),
+        },
+        "SFT": {NAMES[arm]: f"{sft[arm]['rows']} rows, {sft[arm]['tokens_seen']:,} tokens seen" for arm in ARMS},
+        "RL": {
+            "starts from": NAMES[rl["start"]],
+            "steps": rl["steps"],
+            "rollouts": rl["rollouts"],
+            "estimator": run.config.rl.estimator.kind,
+        },
+    }
+    return tuple(
+        FactSheet(title=title, facts={key: str(value) for key, value in of_it.items()}) for title, of_it in facts.items()
+    )
+
+
+def _charts(run: TinyRun) -> tuple[Chart, ...]:
+    lines = {stage: read_metrics(run.root / stage / "metrics.jsonl") for stage in (*ARMS, "rl")}
+
+    def series(name: str, stage: str, key: str) -> Series:
+        return Series(name=name, x=tuple(one["step"] for one in lines[stage]), y=tuple(one.get(key) for one in lines[stage]))
+
+    def of_rl(title: str, unit: str, **keys: str) -> Chart:
+        drawn = tuple(series(name.replace("_", " "), "rl", key) for name, key in keys.items())
+        return Chart(title=f"RL: {title}", x_label="step", y_label=unit, series=drawn, smooth=7, percent=unit == "share")
+
+    arms = tuple(series(NAMES[arm], arm, "nll") for arm in ARMS)
+    steps, nats = "optimizer step", "nats per token"
+    return (
+        Chart(title="SFT: loss on the agent's tokens", x_label=steps, y_label=nats, series=arms, smooth=5, log=True),
+        of_rl("right answers among rollouts", "share", reward="reward"),
+        of_rl("what the agent does", "share", visits_among_tool_turns="browse_share", malformed_turns="malformed_share"),
+        of_rl("entropy", nats, entropy="entropy"),
+    )
+
+
+def _readings(run: TinyRun, seed: int) -> tuple[Reading, ...]:
+    """Three of the RL model's episodes, drawn by the seed and not by how good they look."""
+    trajectories = list(RunLog(run.measurement("rl", run.held_out)).records())
+    random.Random(seed).shuffle(trajectories)
+    picked = pick_three((trajectory, verdict_of(trajectory, JUDGE.name)) for trajectory in trajectories)
+    return tuple(reading_of(trajectory, title, correct=correct) for title, trajectory, correct in picked)

@@ -6,7 +6,7 @@ can be read) is *unscored*, neither kept nor called bad. The page is masked for 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,7 +94,7 @@ async def questions_of(
     page: Page, models: Models, origin: Mapping[str, Any], per_page: int = 3, page_words: int = 4_000
 ) -> PageResult:
     """The questions of a page. ``origin``: what every question's ``meta`` says of the world. Raises AskingOutageError."""
-    text, whole, result = split_page(page.text, page_words)[0], PageText(page.text), PageResult(page.url)
+    text, whole, result = split_page(page.text, page_words)[0], PageText(page.text), PageResult()
     material = f"Write at most {per_page} questions.\n\nTitle: {page.title}\nAddress: {page.url}\n{fenced('page', text)}"
     candidates, writing = await WRITER.ask(models.writers, material, read_candidates, max_tokens=2_048, temperature=0.2)
     if candidates is None:
@@ -113,25 +113,19 @@ async def questions_of(
         elif failed:
             result.rejected.append((f"rubric: {failed[0]}", candidate.question))
         else:
-            result.questions.append(_question(page, candidate, [writing, judging], origin))
+            direct = {"maker": MAKER, "capability": Capability.DIRECT.value}
+            direct |= {"facts": [{"url": page.url, "quote": candidate.quote}], "provenance": [writing, judging], **origin}
+            result.questions.append(
+                Question(
+                    id=f"fact-{question_id(candidate.question)}",
+                    text=candidate.question,
+                    answers=(candidate.answer, *candidate.others),
+                    masked_urls=(page.url,),
+                    hops=1,
+                    meta=direct,
+                )
+            )
     return result
-
-
-def _question(page: Page, candidate: Candidate, steps: Sequence[Any], origin: Mapping[str, Any]) -> Question:
-    return Question(
-        id=f"fact-{question_id(candidate.question)}",
-        text=candidate.question,
-        answers=(candidate.answer, *candidate.others),
-        masked_urls=(page.url,),
-        hops=1,
-        meta={
-            "maker": MAKER,
-            "capability": Capability.DIRECT.value,
-            "facts": [{"url": page.url, "quote": candidate.quote}],
-            "provenance": steps,
-            **origin,
-        },
-    )
 
 
 def read_candidates(reply: str) -> list[Candidate] | None:
@@ -140,9 +134,7 @@ def read_candidates(reply: str) -> list[Candidate] | None:
     if found is None:
         return None
     candidates: list[Candidate] = []
-    for item in found["questions"]:
-        if not isinstance(item, dict):
-            continue
+    for item in (item for item in found["questions"] if isinstance(item, dict)):
         question, answer, quote = (one_line(item.get(name)) for name in ("question", "answer", "quote"))
         given = item.get("other_answers")
         others = dict.fromkeys(one_line(other) for other in (given if isinstance(given, list) else [])[:_MOST_OTHERS])
@@ -154,12 +146,9 @@ def read_candidates(reply: str) -> list[Candidate] | None:
 def read_failed(reply: str) -> list[str] | None:
     """The points that a reply fails; None unless it marks every point: that is never a pass or a failure."""
     found = find_object(reply, lambda value: value.keys() >= POINTS.keys())
-    marks = (
-        {name: found[name].get("pass") if isinstance(found[name], dict) else found[name] for name in POINTS} if found else {}
-    )
-    if not marks or not all(isinstance(mark, bool) for mark in marks.values()):
-        return None
-    return [name for name, passed in marks.items() if not passed]
+    given = {name: found[name] for name in POINTS} if found else {"": None}
+    marks = {name: mark.get("pass") if isinstance(mark, dict) else mark for name, mark in given.items()}
+    return [name for name, mark in marks.items() if not mark] if all(isinstance(one, bool) for one in marks.values()) else None
 
 
 _THINGS = "page|article|text|passage|document|chapter|section|table|figure|list|example|excerpt|website|site|author"

@@ -50,9 +50,8 @@ class GrowthConfig(Frozen):
     web: bool = False
     """Search the live web instead, through Serper and Jina Reader."""
     search_url: str = ""
-    """Of the live web: another service that answers as Serper does (SERPER_API_KEY)."""
     reader_url: str = ""
-    """Of the live web: another service that answers as Jina Reader does (JINA_API_KEY)."""
+    """Of the live web: other services that answer as Serper (SERPER_API_KEY) and Jina Reader (JINA_API_KEY) do."""
     results: int = Field(default=20, ge=1)
     """Pages opened of each question's results, at most."""
     least_chars: int = Field(default=1_000, ge=0)

@@ -84,7 +84,7 @@ class Outcome:
     outages: int = 0
     """Units that are still to be done: no model could be reached."""
     stopped: str = ""
-    """Why the run ended before its last unit; empty: it did not."""
+    """Why the run ended before its last unit."""
     spent: str = ""
 
 
@@ -110,9 +110,7 @@ def one_line(value: Any, longest: int | None = None) -> str:
 
 # -- page by page --------------------------------------------------------------------------------------------------------
 
-REFUSED = "refused by the model"
-"""No model's server takes the page, most likely because it is too long."""
-REPEATED = "repeated"
+REFUSED, REPEATED = "refused by the model", "repeated"
 _FEWEST_WORDS, _MOST_WORDS = 80, 60_000
 
 
@@ -166,7 +164,6 @@ def sample_pages(pages: Iterable[Page], count: int, seed: int) -> list[Page]:
 class PageResult:
     """What came of one page."""
 
-    url: str
     questions: list[Question] = field(default_factory=list)
     rejected: list[tuple[str, str]] = field(default_factory=list)
     """Reason and words of each candidate that is no question."""
@@ -201,7 +198,7 @@ async def make_questions(
         try:
             return await make(page)
         except AskingRefusedError as error:
-            return PageResult(page.url, rejected=[(REFUSED, str(error))])
+            return PageResult(rejected=[(REFUSED, str(error))])
 
     items = {page.url: page for page in pages}
     with Run(beside(out)) as run:
@@ -241,13 +238,8 @@ async def make_from_pages(
     async with opened_models(everybody, spending) as clients:
         writers = clients[: len(config.models)]
         models = Models(writers, clients[len(writers) :] or writers)
-        made_with = {
-            "maker": maker,
-            "settings": settings,
-            "origin": origin,
-            "prompts": [prompt.version for prompt in prompts],
-            "models": [all_placed(models.writers), all_placed(models.judges)],
-        }
+        made_with = {"maker": maker, "settings": settings, "origin": origin, "prompts": [prompt.version for prompt in prompts]}
+        made_with["models"] = [all_placed(models.writers), all_placed(models.judges)]
         with progress.task("making questions", len(pages)) as advance:
             report = await make_questions(
                 pages, lambda page: make(page, models, origin), made_with, config.out, config.concurrency, lambda _: advance()

@@ -6,7 +6,7 @@ the question's ``meta`` for teachers and checks; the agent never sees it.
 
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sanderling.core.errors import UserError
@@ -100,11 +100,3 @@ def names_its_answer(question: Question) -> bool:
     """Whether an accepted answer stands in the question, word for word, whatever the case."""
     text = question.text.casefold()
     return any(re.search(rf"\b{re.escape(answer.casefold())}\b", text) is not None for answer in question.answers)
-
-
-def split_by_hops(questions: Sequence[Question]) -> dict[int, list[Question]]:
-    """Questions by number of hops."""
-    found: dict[int, list[Question]] = {}
-    for question in questions:
-        found.setdefault(question.hops or 0, []).append(question)
-    return dict(sorted(found.items()))

@@ -1,11 +1,9 @@
 """Questions of several hops from a graph of facts that a language model reads.
 
 Around a page, the model reads on: the world is searched for what most facts speak of, the pages found are read, and so on
-(LiteResearcher, arXiv 2604.17931, grows its graphs from a seed by searches). The facts of all pages are one graph. Questions
-are drafted from it by the same exact search as without a model, and the model puts each draft into natural words.
-
-A model reads and words; it never decides which answer is right or how many there are. What the world holds beside the facts
-that were read nobody has read, so a question is *unchecked* until `verify` has looked for rivals.
+(LiteResearcher, arXiv 2604.17931, grows its graphs from a seed by searches). Questions are drafted from the graph of all facts
+by the same exact search as without a model, and the model puts each draft into natural words. A model reads and words; it never
+decides which answer is right. What the world holds beside these facts nobody has read: the questions are *unchecked*.
 """
 
 from collections import Counter
@@ -202,7 +200,7 @@ async def questions_around(
     """
     read = await crawl(world, start, models.writers, read_pages)
     graph = merged(read)
-    made, result = make(graph, settings), PageResult(start.url)
+    made, result = make(graph, settings), PageResult()
     if not made.drafts:
         told = ", ".join(f"{count} {reason}" for reason, count in made.dropped.most_common())
         result.rejected.append(("no draft", f"{len(graph.entities)} things, {len(graph.facts)} facts; draws: {told}"))
@@ -260,5 +258,4 @@ def _read_question(reply: str) -> str | None:
 
 
 def _read_same(reply: str) -> bool | None:
-    found = find_object(reply, lambda value: isinstance(value.get("same"), bool))
-    return found["same"] if found else None
+    return (find_object(reply, lambda value: isinstance(value.get("same"), bool)) or {}).get("same")

@@ -195,10 +195,8 @@ def _group_in(graph: FactGraph, part: Subgraph, hops: Range, sizes: Range, rng: 
         if of_kind(answers(graph, root), kind) != members:
             continue
         ordered = sorted(members, key=lambda node: (graph.answers(node)[0], node.id))
-        stated = [
-            next(one for one in graph.outgoing[node.id] if one.relation == fact.relation and one.tail == shared)
-            for node in ordered
-        ]
+        same = (fact.relation, shared)
+        stated = [next(one for one in graph.outgoing[node.id] if (one.relation, one.tail) == same) for node in ordered]
         return _Group(root, tuple(ordered), (*stated, *query.facts()))
     return None
 
@@ -210,9 +208,7 @@ def _of_group(
     """``more``: a further fact of each member."""
     facts, hops = (*group.facts, *more), len(tuple(group.root.facts())) + bool(more)
     items = [list(graph.answers(node)) for node in group.members]
-    draft = _draft(
-        graph, capability, form, text, answers, facts, group.root, hops=hops, deeper=bool(more), items=items
-    )  # fmt: skip
+    draft = _draft(graph, capability, form, text, answers, facts, group.root, hops=hops, deeper=bool(more), items=items)
     return replace(draft, path=draft.path[:-1])
 
 
@@ -222,10 +218,7 @@ _MOST_ORDERED = 4
 
 
 def enumeration(graph: FactGraph, part: Subgraph, hops: Range, rng: random.Random) -> Draft | None:
-    """Name all that share a fact; the answer is the whole list.
-
-    Of up to four, any order is right, and all orders are accepted answers; a longer list is asked for in alphabetical order.
-    """
+    """Name all that share a fact. Of up to four any order is accepted; a longer list is asked for in alphabetical order."""
     group = _group_in(graph, part, hops, _LISTED, rng)
     if group is None:
         return None
@@ -242,10 +235,7 @@ def enumeration(graph: FactGraph, part: Subgraph, hops: Range, rng: random.Rando
 
 
 def list_answers(items: Sequence[str]) -> tuple[str, ...]:
-    """A list as an answer may give it, with commas or with "and", in all accepted orders.
-
-    Alphabetical is without regard to capitals, and also without regard to what is no letter or digit.
-    """
+    """A list as an answer may give it, with commas or with "and", in all accepted orders."""
     if len(items) > _MOST_ORDERED:
         plain = sorted(items, key=str.casefold)
         orders = [plain, sorted(plain, key=lambda item: "".join(filter(str.isalnum, item.casefold())))]
@@ -284,19 +274,16 @@ def statistics(graph: FactGraph, part: Subgraph, hops: Range, rng: random.Random
 def _numbers(graph: FactGraph, members: Sequence[Node]) -> list[tuple[Fact, ...]]:
     """For each numeric relation that all members have once: their facts. Values that are all the same tell nothing."""
     relations = {fact.relation for fact in graph.outgoing[members[0].id] if graph.words[fact.relation].is_numeric}
-    found: list[tuple[Fact, ...]] = []
-    for relation in sorted(relations):
-        facts = [[fact for fact in graph.outgoing[node.id] if fact.relation == relation] for node in members]
-        if all(len(each) == 1 for each in facts) and len({each[0].object for each in facts}) > 1:
-            found.append(tuple(each[0] for each in facts))
-    return found
+    stated = [
+        [[fact for fact in graph.outgoing[node.id] if fact.relation == relation] for node in members]
+        for relation in sorted(relations)
+    ]
+    alone = [tuple(each[0] for each in facts) for facts in stated if all(len(each) == 1 for each in facts)]
+    return [facts for facts in alone if len({fact.object for fact in facts}) > 1]
 
 
 def cross_verification(graph: FactGraph, part: Subgraph, hops: Range, rng: random.Random) -> Draft | None:
-    """What holds where sources differ: a thing is described by another site's wrong claim, its own page has the answer.
-
-    Which source is meant is said; without that nobody could know.
-    """
+    """What holds where sources differ: a thing is described by another site's wrong claim, its own page has the answer."""
     if not graph.contradicted or hops.most < 2:
         return None
     quarrels = [each for node in part.nodes if not node.is_literal for each in _contradictions(graph, node)]

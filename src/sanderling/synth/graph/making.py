@@ -24,8 +24,7 @@ _PATIENCE = 1_000
 """Draws in a row without a question after which a capability is given up."""
 _LEAST_AGAIN, _SHARE_AGAIN = 2, 50
 """Two questions may have one answer, or a fiftieth of all: hubs would otherwise answer too many."""
-_MOST_WORDS = 110
-_LONGEST_ANSWER = 240
+_MOST_WORDS, _LONGEST_ANSWER = 110, 240
 
 
 class GraphSettings(Frozen):

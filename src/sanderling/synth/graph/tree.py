@@ -182,11 +182,7 @@ def is_decorated(graph: FactGraph, root: QueryNode) -> bool:
 
 
 def is_followable(graph: FactGraph, root: QueryNode) -> bool:
-    """Whether a reader can go from what is named to the answer.
-
-    Few other things fit what is said of one between, and no given name has in it the name of something hidden, as "the Orlo
-    Fair" has that of Orlo.
-    """
+    """Whether few other things fit what is said of each between, and no given name holds that of a hidden thing."""
     given = [(graph.name(query.node) or "").casefold() for query in root.nodes() if query.is_named]
     hidden = [graph.answers(query.node)[0].casefold() for query in root.nodes() if not query.is_named]
     if any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", each) for name in hidden for each in given):
