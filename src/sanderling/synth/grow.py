@@ -144,7 +144,6 @@ async def _search(
 
 
 async def _open(source: "Source", url: str) -> Page | ToolStatus:
-    """A whole page, or why it was not opened. Raises OutageError."""
     if isinstance(source, LocalWorld):
         return source.page(url) or ToolStatus.NOT_FOUND
     reply = await source.page(url)
@@ -154,7 +153,6 @@ async def _open(source: "Source", url: str) -> Page | ToolStatus:
 
 
 def _reason(page: Page, config: GrowthConfig, world: LocalWorld) -> str:
-    """Why a page is not taken in; empty: it is."""
     if world.page(page.url) is not None:  # a redirection led there
         return IN_WORLD
     if not is_text(page.text):

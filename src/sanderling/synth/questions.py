@@ -63,7 +63,6 @@ def chain_questions(world: Encyclopedia, count: int, seed: int, hops: HopShares)
 
 
 def _draw_path(facts: Facts, hops: int, rng: random.Random) -> Path | None:
-    """A chain of ``hops`` relations through different entities; None when it ran into a literal or a circle."""
     start = rng.choice(facts.entities).id
     at: int | str = start
     visited: list[int | str] = [start]

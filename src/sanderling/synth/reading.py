@@ -168,7 +168,6 @@ async def crawl(world: LocalWorld, start: Page, clients: Sequence[ModelClient], 
 
 
 async def _next(world: LocalWorld, graph: FactGraph, seen: set[str], searched: set[str]) -> list[Page]:
-    """Unread pages about the thing that most facts speak of and that was not searched for yet; none when there is none."""
     mentions = {id: len(graph.incoming[id]) + len(graph.outgoing[id]) for id in graph.entities if id not in searched}
     for id in sorted(mentions, key=lambda id: (-mentions[id], id)):
         searched.add(id)

@@ -113,7 +113,6 @@ class TeacherState:
         return self._call_search(self.said + (NEED if self.hop == 0 else NEXT).format(plan=plan, name=self.at.mention))
 
     def _choose(self, observation: str) -> str:
-        """At a list of results: trust a snippet, take the first one, or compare; perhaps search once more before."""
         if not self.repeated and self.rng.random() < self.shares.repeat_call:
             self.repeated = True
             return self._call_search(AGAIN)
@@ -140,14 +139,12 @@ class TeacherState:
         return min(others, key=lambda pair: pair[0])[1] if others else None
 
     def _read(self, observation: str) -> str:
-        """Believe what the page says, if it opened and speaks of the relation; else try the right page."""
         claim = self._shown(observation)
         if claim is None:
             return self._call_visit(ELSEWHERE, url_of(Site.ATLAS, self.at.title))
         return self._conclude("", claim)
 
     def _shown(self, observation: str) -> int | str | None:
-        """The object that the visited page gives, if the observation shows that sentence."""
         page = self.pages.get(self.visiting)
         sentence = page.sentences.get(self.relation) if page is not None else None
         if page is None or sentence is None or sentence.rstrip(".") not in observation:

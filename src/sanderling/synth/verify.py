@@ -6,7 +6,7 @@ To add a check, write its function and give it a line in `CHECKS`. Whether an ag
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -146,27 +146,19 @@ def verify_file(config: VerifyConfig, progress: Report) -> VerifyReport:
     async def all_of_them() -> None:
         with progress.task("checking", len(questions)) as advance:
             for question in questions:
-                results = await made(question, checks, context)
-                last, result = list(results.items())[-1]
-                if result.passed:
-                    found = [{"check": check.value, **asdict(one)} for check, one in results.items()]
-                    kept.append(question.model_copy(update={"meta": {**question.meta, META: found}}))
+                found: list[dict[str, Any]] = []
+                for check in checks:
+                    result = await CHECKS[check](question, context)
+                    found.append({"check": check.value, **asdict(result)})
+                    if not result.passed:
+                        report.failed[check] += 1
+                        report.examples.setdefault(check, f"{question.text} ({result.detail})")
+                        break
                 else:
-                    report.failed[last] += 1
-                    report.examples.setdefault(last, f"{question.text} ({result.detail})")
+                    kept.append(question.model_copy(update={"meta": {**question.meta, META: found}}))
                 advance()
 
     asyncio.run(all_of_them())
     report.kept = len(kept)
     write_questions(config.out, kept)
     return report
-
-
-async def made(question: Question, checks: Sequence[Check], context: Context) -> dict[Check, Result]:
-    """What checks found of a question, up to the first that it fails."""
-    results: dict[Check, Result] = {}
-    for check in checks:
-        results[check] = await CHECKS[check](question, context)
-        if not results[check].passed:
-            break
-    return results

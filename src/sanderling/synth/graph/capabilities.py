@@ -318,7 +318,6 @@ def cross_verification(graph: FactGraph, part: Subgraph, hops: Range, rng: rando
 
 
 def _contradictions(graph: FactGraph, node: Node) -> list[tuple[Fact, Fact]]:
-    """Each claim about a thing that its own page contradicts, and what holds."""
     found: list[tuple[Fact, Fact]] = []
     for claim in graph.outgoing[node.id]:
         base, site = split_claim(claim.relation)

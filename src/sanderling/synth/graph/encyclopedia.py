@@ -80,6 +80,5 @@ def _facts(world: Encyclopedia) -> Iterator[Fact]:
 
 
 def _fact(page: EncyclopediaPage, relation: str, value: int | str, quote: str) -> Fact:
-    """What a page says: of the atlas it is the truth, of another site its claim."""
     name = relation if page.site is Site.ATLAS else claim_of(relation, page.site.name.lower())
     return Fact(str(page.entity), name, str(value), isinstance(value, str), page.page.url, quote)

@@ -102,7 +102,6 @@ class FactGraph:
         """What other sites claim, and the entity's own page contradicts."""
 
     def name(self, node: Node) -> str | None:
-        """What a question calls something; None when no name is its alone."""
         return node.id if node.is_literal else self._names.get(node.id)
 
     def kind(self, node: Node) -> str:

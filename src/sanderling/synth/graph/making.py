@@ -110,7 +110,6 @@ def _draw(
 
 
 def _key(draft: Draft) -> Hashable:
-    """Equal for drafts that ask the same: their constraints, and of differences the facts."""
     compared = draft.facts if draft.form == "difference" else ()
     trees = sorted((canonical(root) for root in draft.roots), key=repr)
     return ("constraints", tuple(trees), tuple(sorted(compared, key=repr)))

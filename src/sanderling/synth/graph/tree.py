@@ -125,7 +125,6 @@ def until_unique(graph: FactGraph, root: QueryNode, rng: random.Random) -> Query
 
 
 def _further(graph: FactGraph, root: QueryNode, rng: random.Random) -> list[tuple[Node, Constraint]]:
-    """Unused facts about the unnamed things of a tree whose other ends have names; values first."""
     used = set(root.facts())
     inside = {query.node for query in root.nodes()}
     found = [
@@ -141,7 +140,6 @@ def _further(graph: FactGraph, root: QueryNode, rng: random.Random) -> list[tupl
 
 
 def _with_constraint(root: QueryNode, node: Node, constraint: Constraint) -> QueryNode:
-    """The tree with one more constraint on the first unnamed node of a thing; the same tree when there is none."""
     if root.node == node and not root.is_named:
         return replace(root, constraints=(*root.constraints, constraint))
     for number, each in enumerate(root.constraints):

@@ -78,7 +78,6 @@ class Speaker:
         return f"that {kind}"
 
     def _described(self, query: QueryNode) -> str:
-        """A thing by its kind and clauses; with the definite article where they fit it alone."""
         kind = self.kind(query.node)
         article = "the" if len(answers(self.graph, query)) == 1 else "an" if kind[0].lower() in "aeiou" else "a"
         return f"{article} {kind} {self.clauses(query)}"
@@ -99,7 +98,6 @@ class Speaker:
         return self.rng.choice(_ASKED).format(who=who_asks(kind), np=f"the {kind} {clauses}")
 
     def _value_asked(self, root: QueryNode) -> str:
-        """A question for a literal; what it is the value of is its one constraint."""
         if len(root.constraints) != 1:
             raise DroppedError("ambiguous words")
         (constraint,) = root.constraints
