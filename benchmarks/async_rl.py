@@ -53,17 +53,16 @@ from sanderling.agent.agent import Agent
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import SystemClock
 from sanderling.policy.transformers_policy import TransformersPolicy
-from sanderling.rl.config import PipelineConfig, RlConfig, Straggler
+from sanderling.rl.config import PipelineConfig, RlConfig
 from sanderling.rl.contract import Actor, Ask, GroupStatus
 from sanderling.rl.denoise import DenoiseConfig
 from sanderling.rl.queue import Ledger
 from sanderling.rl.run import run_rl
-from sanderling.rl.step import filter_group
+from sanderling.rl.step import noises
 from sanderling.runs.provenance import command_line, machine
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
 from sanderling.train.encoding import Encoding
-from sanderling.train.metrics import Progress
 
 HERE = Path(__file__).parent
 GROUP = 8
@@ -84,9 +83,6 @@ class Setting:
     staleness: int
     steps: int
     """Steps that are measured, after those in which the queue fills."""
-    most: int | None = None
-    """Groups under way at most; None: as many as the bound on staleness lets begin."""
-    straggler: Straggler = Straggler.CARRY_OVER
     reprefill: bool = False
     """Trajectories under way are read again after each update, as by a server that drops its cache; else their keys stay."""
 
@@ -158,7 +154,7 @@ def measure(setting: Setting, base: Path, turn: float) -> Shares:
         group_size=GROUP,
         save_every=10_000,
         denoise=DenoiseConfig(drop_flat=True),
-        pipeline=PipelineConfig(max_staleness=setting.staleness, most_under_way=setting.most, straggler=setting.straggler),
+        pipeline=PipelineConfig(max_staleness=setting.staleness),
     )
     clock = Clock()
     made: list[tuple[Directed, Watching]] = []
@@ -168,12 +164,12 @@ def measure(setting: Setting, base: Path, turn: float) -> Shares:
         made.append((policy, Watching(policy, DeviceMeter(model, clock), clock)))
         return Actor(lambda ask: episode(policy, tool, ask), made[0][1])
 
-    def heard(progress: Progress) -> None:
-        if progress.step == setting.warm + setting.steps:
+    def heard(step: int, figures: dict[str, float]) -> None:
+        if step == setting.warm + setting.steps:
             raise _EnoughError
 
     with tempfile.TemporaryDirectory() as out, asyncio.Runner(loop_factory=lambda: SkippingLoop(clock)) as runner:
-        running = run_rl(config, QUESTIONS, connect, Encoding(Bytes(), PROFILE), base, Path(out), progress=heard)
+        running = run_rl(config, QUESTIONS, connect, Encoding(Bytes(), PROFILE), base, Path(out), on_step=heard)
         try:
             runner.run(running)
         except _EnoughError:
@@ -187,19 +183,19 @@ def figures(setting: Setting, config: RlConfig, ledger: Path, policy: Directed, 
     spent: dict[str, float] = defaultdict(float)
     trained, ages = 0, 0.0
     files = Ledger(ledger)
-    for batch in files.batches()[setting.warm :]:
-        for one in batch.groups:
-            group = files.group(one.number, {})
-            for filtered in filter_group(group, batch.step, config, PROFILE):
-                trajectory = filtered.rollout.trajectory
-                used = one.status is GroupStatus.USED and filtered.left_out is None
-                why = "used" if used else one.status.value if one.status is not GroupStatus.USED else str(filtered.left_out)
+    for step, batch in enumerate(files.batches()[setting.warm :], setting.warm):
+        for number, status in batch.items():
+            group = files.group(number)
+            for rollout, noise in zip(group.rollouts, noises(group, step, config), strict=True):
+                trajectory = rollout.trajectory
+                used = status is GroupStatus.USED and noise is None
+                why = "used" if used else status.value if status is not GroupStatus.USED else str(noise)
                 prefilled, sampled = policy.tokens[trajectory.question.id, trajectory.seeds.attempt]
                 # What its tokens took, by what one takes in the mean.
                 spent[why] += prefilled * last.prefill / last.prefilled + sampled * last.decode / last.sampled
                 if used:
                     trained += 1
-                    ages += batch.step - min(min(node.versions) for node in trajectory.turns() if node.versions)
+                    ages += step - min(min(node.versions) for node in trajectory.turns() if node.versions)
     seconds, prefill, decode = last.at - first.at, last.prefill - first.prefill, last.decode - first.decode
     times = [later.at - earlier.at for earlier, later in pairwise(sync.moments[setting.warm :])]
     again = prefill * (last.again - first.again) / max(1, last.prefilled - first.prefilled)
@@ -231,19 +227,17 @@ def settings(quick: bool, only: float | None, steps: int, groups: int) -> list[l
     """Runs that are compared: the first of each list is synchronous."""
     if quick:
         return [[Setting(0.1, 1, staleness, 2) for staleness in (0, 2)]]
-    few = 3 * groups
     found = [
         [
             Setting(0.1, groups, 0, steps),
-            Setting(0.1, groups, 4, steps, few),
-            Setting(0.1, groups, 4, steps, few, reprefill=True),
+            Setting(0.1, groups, 2, steps),
+            Setting(0.1, groups, 2, steps, reprefill=True),
             Setting(0.1, groups, 4, steps),
-            Setting(0.1, groups, 4, steps, straggler=Straggler.CUT_OFF),
         ],
         [
             Setting(0.4, groups, 0, steps),
-            Setting(0.4, groups, 4, steps, few),
-            Setting(0.4, groups, 4, steps, few, reprefill=True),
+            Setting(0.4, groups, 2, steps),
+            Setting(0.4, groups, 2, steps, reprefill=True),
         ],
         [Setting(0.025, groups, 0, steps), Setting(0.025, groups, 8, steps)],
     ]
@@ -265,12 +259,12 @@ HEADER = (
 def line(setting: Setting, found: Shares, synchronous: Shares) -> str:
     """A row of the table."""
     parts = (found.goodput, found.sampling, found.updates, found.flat, found.stale, found.prefilled_again, found.idle)
-    most = setting.most or setting.groups * (setting.staleness + 1)
-    cut = ", stragglers cut off" if setting.straggler == Straggler.CUT_OFF else ", read again" if setting.reprefill else ""
+    most = setting.groups * (setting.staleness + 1)
+    again = ", read again" if setting.reprefill else ""
     ratio = found.trajectories_per_s / synchronous.trajectories_per_s
     within = "" if found is synchronous else f" ± {ratio * (found.error**2 + synchronous.error**2) ** 0.5:.2f}"
     return (
-        f"| {setting.turn_s:g} | {setting.groups * GROUP} | {setting.staleness}{cut} | {most * GROUP} | "
+        f"| {setting.turn_s:g} | {setting.groups * GROUP} | {setting.staleness}{again} | {most * GROUP} | "
         + " | ".join(f"{part:.1%}" for part in parts)
         + f" | {found.trajectories_per_s:.3f} ± {found.error:.0%} | {ratio:.2f}{within} | {found.oldest:.2f} "
         + f"| {found.host:.0%} |"

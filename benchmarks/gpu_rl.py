@@ -27,12 +27,12 @@ from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import SystemClock
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.policy.weight_sync import Copying, copied
-from sanderling.rl.config import PipelineConfig, Placement, RlConfig
+from sanderling.rl.config import PipelineConfig, RlConfig
 from sanderling.rl.contract import Actor, Ask
 from sanderling.rl.run import METRICS, run_rl
 from sanderling.train.config import MemoryConfig, Precision, Recompute, TrainerConfig
 from sanderling.train.encoding import Encoding
-from sanderling.train.metrics import Progress, read_metrics
+from sanderling.train.metrics import read_metrics
 from sanderling.train.shape import Shape
 
 QWEN3_06B = Shape(hidden=1024, layers=28, heads=16, kv_heads=8, head_dim=128, intermediate=3072, vocab=151_936, tied=True)
@@ -117,7 +117,7 @@ def settings(shape: Shape, small: bool, staleness: int) -> RlConfig:
         questions_per_step=2 if small or large else 4,
         group_size=4 if small else 8,
         save_every=10_000,
-        pipeline=PipelineConfig(max_staleness=staleness, placement=Placement.BESIDE),
+        pipeline=PipelineConfig(max_staleness=staleness),
     )
 
 
@@ -136,13 +136,13 @@ def loop(device: torch.device, small: bool, *, shape: Shape, staleness: int) -> 
             policy = Directed(TransformersPolicy(bfloat16_twin(model), Bytes(), max_batch=256))
             return Actor(partial(episode, policy, Sleeper(0.0 if small else 0.3), profile), Copying(policy.live))
 
-        def heard(progress: Progress) -> None:
+        def heard(step: int, figures: dict[str, float]) -> None:
             marks.append((time.perf_counter(), len(watched.shares)))
-            if progress.step == WARM + MEASURED:
+            if step == WARM + MEASURED:
                 raise _EnoughError
 
         encoding = Encoding(Bytes(), profile)
-        running = run_rl(config, QUESTIONS, connect, encoding, base, Path(place) / "run", progress=heard, device=device)
+        running = run_rl(config, QUESTIONS, connect, encoding, base, Path(place) / "run", on_step=heard, device=device)
         with contextlib.suppress(_EnoughError):
             asyncio.run(running)
         steps = read_metrics(Path(place) / "run" / METRICS)[WARM:]

@@ -2,16 +2,18 @@
 
 import asyncio
 import json
-from contextlib import nullcontext
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from safetensors.numpy import load_file
 from train_records import PROFILE, WordTokenizer, record
 
-from sanderling.core.record import Question
+from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
+from sanderling.policy.weight_sync import copied, copy_into
 from sanderling.rl.config import RlConfig
 from sanderling.rl.contract import Actor, Ask
 from sanderling.rl.credit import GrpoConfig
@@ -97,3 +99,83 @@ def credit_of(out: Path) -> dict[int, list]:
 
 def weights(out: Path):
     return load_file(out / "model" / "model.safetensors")
+
+
+class Slow(Bandit):
+    """Samples with a copy, takes its time, for some rollouts a hundred times longer, and counts who trains and who samples."""
+
+    def __init__(self, model, pace: float = 0.001, **settings) -> None:
+        super().__init__(copied(model), **settings)
+        self.pace = pace
+        self.under_way = self.most_under_way = self.begun_while_training = self.awake_while_training = 0
+        self.hurried: list[int] = []
+        self.trains = False
+
+    async def publish(self, weights, version: int) -> None:
+        await super().publish(weights, version)
+        copy_into(self.model, weights)
+
+    @asynccontextmanager
+    async def training(self):
+        self.trains = True
+        yield
+        self.trains = False
+
+    async def rollout(self, ask: Ask) -> Trajectory:
+        self.under_way += 1
+        self.begun_while_training += self.trains
+        self.most_under_way = max(self.under_way, self.most_under_way)
+        try:
+            trajectory = await super().rollout(ask)
+            times = np.random.default_rng(ask.attempt).pareto(1.0)
+            for _ in range(min(60, int(10 * times))):
+                if ask.finish_early.is_set():
+                    self.hurried.append(ask.attempt)
+                    break
+                await asyncio.sleep(self.pace)
+                self.awake_while_training += self.trains
+            return trajectory
+        finally:
+            self.under_way -= 1
+
+
+def changed(config: RlConfig, **changes) -> RlConfig:
+    return RlConfig.model_validate({**config.model_dump(), **changes})
+
+
+def run(
+    config: RlConfig,
+    base: Path,
+    out: Path,
+    kind: type[Bandit] = Slow,
+    held_out=(),
+    score=None,
+    forget=None,
+    on_groups=None,
+    **settings,
+) -> Any:
+    """A run by such actors; the one that connected."""
+    actors: list[Any] = []
+
+    def connect(model) -> Actor:
+        actors.append(kind(model, **settings))
+        more = {} if forget is None else {"forget": forget}
+        return Actor(actors[0].rollout, actors[0], score=score, **more)
+
+    encoding = Encoding(WordTokenizer(), PROFILE)
+    asyncio.run(run_rl(config, QUESTIONS, connect, encoding, base, out, held_out=held_out, on_groups=on_groups))
+    return actors[0]
+
+
+async def always_right(trajectory: Trajectory) -> float:
+    return 1.0
+
+
+async def by_token(trajectory: Trajectory) -> float:
+    """Finer than right or wrong."""
+    return (trajectory.nodes[-1].token_ids or (0,))[0] % 8 / 8
+
+
+def same_weights(one: Path, other: Path) -> bool:
+    ours, theirs = weights(one), weights(other)
+    return all(np.array_equal(ours[name], theirs[name]) for name in theirs)

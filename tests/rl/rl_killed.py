@@ -23,7 +23,7 @@ from sanderling.core.types import FixedClock, Sampling
 from sanderling.policy.contract import WrappedPolicy
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.policy.weight_sync import Copying, copied
-from sanderling.rl.config import PipelineConfig, Placement, RlConfig
+from sanderling.rl.config import PipelineConfig, RlConfig
 from sanderling.rl.contract import Actor, Ask
 from sanderling.rl.run import run_rl
 from sanderling.train.config import TrainerConfig
@@ -40,7 +40,7 @@ CONFIG = RlConfig(
     group_size=3,
     save_every=5,
     seed=2,
-    pipeline=PipelineConfig(max_staleness=2, placement=Placement.BESIDE),
+    pipeline=PipelineConfig(max_staleness=2),
 )
 
 

@@ -58,32 +58,29 @@ def held(ids: list[int]) -> str:
 @pytest.mark.parametrize("probe", [DR_VENUS_PROBE, PROBES["tiny"]])
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_the_ids_are_those_of_the_whole_text_and_the_span_holds_the_answer_and_no_token_more(probe: Probe, answer: str):
-    found = forced(BYTES, probe, answer)
-    first, end = found.span
-    assert found.ids == BYTES.encode(probe.prefix + answer + probe.suffix)
-    assert answer in held(found.ids[first:end])
-    assert answer not in held(found.ids[first + 1 : end]) and answer not in held(found.ids[first : end - 1])
-    before, but_one = held(found.ids[:first]), held(found.ids[: end - 1]).rstrip("\ufffd")  # a half character decodes to this
+    ids, (first, end) = forced(BYTES, probe, answer)
+    assert ids == BYTES.encode(probe.prefix + answer + probe.suffix)
+    assert answer in held(ids[first:end])
+    assert answer not in held(ids[first + 1 : end]) and answer not in held(ids[first : end - 1])
+    before, but_one = held(ids[:first]), held(ids[: end - 1]).rstrip("\ufffd")  # a half character decodes to this
     assert probe.prefix.startswith(before) and (probe.prefix + answer).startswith(but_one)
 
 
 def test_encoded_apart_is_not_always_what_a_policy_would_sample():
     probe, answer = DR_VENUS_PROBE, "the U.S."
-    found = forced(BYTES, probe, answer)
+    ids, (first, end) = forced(BYTES, probe, answer)
     apart = [i for part in (probe.prefix, answer, probe.suffix) for i in BYTES.encode(part)]
-    assert found.ids != apart
-    first, end = found.span
-    assert [held([i]) for i in found.ids[first:end]][-1].startswith(".\n"), "the full stop and the line break are one token"
+    assert ids != apart
+    assert [held([i]) for i in ids[first:end]][-1].startswith(".\n"), "the full stop and the line break are one token"
 
 
 @given(st.text(min_size=1, max_size=12))
 def test_any_answer_is_located(answer: str):
-    found = forced(BYTES, DR_VENUS_PROBE, answer)
-    first, end = found.span
+    ids, (first, end) = forced(BYTES, DR_VENUS_PROBE, answer)
     text = DR_VENUS_PROBE.prefix + answer + DR_VENUS_PROBE.suffix
-    assert held(found.ids) == text and 0 < first < end <= len(found.ids)
-    assert DR_VENUS_PROBE.prefix.startswith(held(found.ids[:first]))
-    assert held(found.ids[:end]).startswith(DR_VENUS_PROBE.prefix + answer)
+    assert held(ids) == text and 0 < first < end <= len(ids)
+    assert DR_VENUS_PROBE.prefix.startswith(held(ids[:first]))
+    assert held(ids[:end]).startswith(DR_VENUS_PROBE.prefix + answer)
 
 
 def test_where_decoding_does_not_give_the_text_back_parts_are_encoded_apart():
@@ -92,9 +89,8 @@ def test_where_decoding_does_not_give_the_text_back_parts_are_encoded_apart():
             return super().decode(ids).lower()
 
     tokens, probe = Lossy(), Probe(prefix="Enough </think> <answer>", suffix="</answer>")
-    found = forced(tokens, probe, "New York")
-    first, end = found.span
-    assert found.ids[first:end] == tokens.encode("New York") and found.ids[:first] == tokens.encode(probe.prefix)
+    ids, (first, end) = forced(tokens, probe, "New York")
+    assert ids[first:end] == tokens.encode("New York") and ids[:first] == tokens.encode(probe.prefix)
 
 
 def test_an_empty_answer_has_no_tokens():

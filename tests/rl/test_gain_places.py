@@ -109,7 +109,7 @@ def test_a_hint_behind_an_observation_is_part_of_the_boundary():
     one = trajectory(
         node(None, ASKED, "what ?"), node(0, TURN, "visit one"), node(1, SEEN, "page one"), node(2, HINT, "answer now")
     )
-    assert [(place.before, place.after) for place in turn_places(one, GainAfter.OBSERVED)] == [(0, 3)]
+    assert turn_places(one, GainAfter.OBSERVED) == [(0, 3)]
 
 
 def test_an_observation_told_again_shorter_counts_as_the_next_turn_saw_it():
@@ -120,7 +120,7 @@ def test_an_observation_told_again_shorter_counts_as_the_next_turn_saw_it():
         node(1, SEEN, "page one in short"),
         node(3, TURN, "done", answer="Oslo"),
     ]
-    assert turn_places(trajectory(*nodes), GainAfter.OBSERVED)[0].after == 3
+    assert turn_places(trajectory(*nodes), GainAfter.OBSERVED)[0][1] == 3
 
 
 @pytest.mark.parametrize("after", GainAfter)
@@ -138,10 +138,10 @@ def test_rejected_attempts_stay_out(after: GainAfter):
 
 def test_contexts_share_branches_and_end_where_their_node_does():
     ends = [4, 0, 7, 2, 5]
-    found = contexts(RESET, ends)
-    assert len(found.branches) == 2 and found.branches[0] == RESET.token_ids()
-    for end, branch, length in zip(ends, found.branch, found.length, strict=True):
-        assert found.branches[branch][:length] == RESET.token_ids(end)
+    branches, found = contexts(RESET, ends)
+    assert len(branches) == 2 and branches[0] == RESET.token_ids()
+    for end, (branch, length) in zip(ends, found, strict=True):
+        assert branches[branch][:length] == RESET.token_ids(end)
 
 
 def test_text_only_branches_are_refused():

@@ -15,11 +15,9 @@ from sanderling.core.types import Sampling
 from sanderling.rl.config import PipelineConfig, RlConfig, Straggler
 from sanderling.rl.contract import Actor
 from sanderling.rl.credit import GrpoConfig, IgpoConfig
-from sanderling.rl.curriculum import Curriculum, CurriculumConfig
-from sanderling.rl.denoise import ExtremeConfig
 from sanderling.rl.gain import GainConfig, Probe
 from sanderling.rl.losses import CispoConfig, GspoConfig, MinirlConfig, PpoConfig, RatioTo
-from sanderling.rl.queue import episode_seed
+from sanderling.rl.queue import episode_seed, question_at
 from sanderling.rl.run import run_rl
 from sanderling.runs.run import records
 from sanderling.train.config import TrainerConfig
@@ -45,13 +43,6 @@ def test_reward_rises(tmp_path: Path, loss):
     assert {"entropy", "grad_norm", "browse_share", "ending_answered", "turns", "length"} <= set(log[0])
 
 
-def test_first_update_of_a_step_is_on_policy(tmp_path: Path):
-    train(CONFIG.model_copy(update={"steps": 3}), save_tiny(tmp_path / "base"), tmp_path / "run")
-    for line in read_metrics(tmp_path / "run" / "metrics.jsonl"):
-        if line["updates"]:
-            assert line["ratio"] == pytest.approx(1.0, abs=1e-4) and line["kl_sampler"] == pytest.approx(0.0, abs=1e-6)
-
-
 def test_a_run_stopped_inside_a_step_continues_to_the_same_weights(tmp_path: Path):
     base, bandits = save_tiny(tmp_path / "base"), []
     train(CONFIG, base, tmp_path / "straight", bandits)
@@ -71,7 +62,7 @@ def test_a_run_stopped_inside_a_step_continues_to_the_same_weights(tmp_path: Pat
     assert len(credit_of(tmp_path / "straight")) == CONFIG.steps and credit_of(tmp_path / "stopped") == credit_of(
         tmp_path / "straight"
     )
-    assert not train(CONFIG, base, tmp_path / "stopped").trained
+    assert not train(CONFIG, base, tmp_path / "stopped")
 
 
 def test_groups_share_a_seed_and_attempts_never_repeat(tmp_path: Path):
@@ -84,8 +75,7 @@ def test_groups_share_a_seed_and_attempts_never_repeat(tmp_path: Path):
 
 
 def test_every_question_comes_up_before_any_comes_again():
-    curriculum = Curriculum(CurriculumConfig(), QUESTIONS, 7)
-    seen = [curriculum.at(number).id for number in range(6)]
+    seen = [question_at(QUESTIONS, number, 7).id for number in range(6)]
     assert set(seen[:3]) == set(seen[3:]) == {"q0", "q1", "q2"}
 
 
@@ -99,17 +89,17 @@ def test_an_outage_is_counted_and_left_out(tmp_path: Path):
 
 
 def test_what_denoising_leaves_out_is_counted_by_reason(tmp_path: Path):
-    denoise = CONFIG.denoise.model_copy(update={"extreme": ExtremeConfig(least_turns=3)})
+    denoise = CONFIG.denoise.model_copy(update={"least_turns": 3})
     train(CONFIG.model_copy(update={"steps": 1, "denoise": denoise}), save_tiny(tmp_path / "base"), tmp_path / "run")
     (line,) = read_metrics(tmp_path / "run" / "metrics.jsonl")
     right = round(line["reward"] * line["rollouts"])
     assert right and line["left_out_too_short"] == right, "every right answer came within three turns"
-    assert line["left_out_outage"] == line["left_out_repetitive"] == 0
+    assert line["left_out_outage"] == line["left_out_over_long"] == 0
 
 
 def test_the_outcome_is_the_rule_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     partly = [question.model_copy(update={"answers": ("Oslo city",)}) for question in QUESTIONS]
-    monkeypatch.setattr(f"{__name__}.QUESTIONS", partly)
+    monkeypatch.setattr("bandit.QUESTIONS", partly)
     for rule, best in (("exact", 0.0), ("f1", 2 / 3)):
         train(CONFIG.model_copy(update={"steps": 1, "outcome": rule}), save_tiny(tmp_path / f"{rule}-base"), tmp_path / rule)
         (line,) = read_metrics(tmp_path / rule / "metrics.jsonl")
@@ -149,11 +139,11 @@ def test_a_step_that_is_not_finite_says_where_to_begin_again(tmp_path: Path, mon
             train(config, base, tmp_path / "run")
     monkeypatch.undo()
     good = next(one for one in (tmp_path / "run" / "checkpoints").iterdir() if one.name.endswith("2"))
-    assert train(config, good, tmp_path / "next").trained, "a checkpoint is a model to begin with"
+    assert train(config, good, tmp_path / "next"), "a checkpoint is a model to begin with"
 
 
 def test_a_step_without_signal_updates_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(f"{__name__}.QUESTIONS", [one.model_copy(update={"answers": ("Rome",)}) for one in QUESTIONS])
+    monkeypatch.setattr("bandit.QUESTIONS", [one.model_copy(update={"answers": ("Rome",)}) for one in QUESTIONS])
     base = save_tiny(tmp_path / "base")
     config = CONFIG.model_copy(update={"steps": 1})
     train(config, base, tmp_path / "run")
@@ -190,12 +180,12 @@ def test_rollouts_that_ratios_would_misjudge_are_refused(tmp_path: Path, changed
         asyncio.run(run_rl(CONFIG, QUESTIONS, lambda model: Actor(None, Bandit(model)), encoding, tmp_path, tmp_path / "run"))
 
 
-@pytest.mark.parametrize("answers", [("Oslo", ""), (" \n",)])
+@pytest.mark.parametrize("answers", [("Oslo", ""), (" \n",), ()])
 def test_an_empty_accepted_answer_is_refused_before_the_first_rollout(tmp_path: Path, answers: tuple[str, ...]):
     """It has no likelihood: a run that measures information gain would stop where the question comes up."""
     questions = [*QUESTIONS, Question(id="half", text="?", answers=answers)]
     encoding = Encoding(WordTokenizer(), PROFILE)
-    with pytest.raises(UserError, match=r"'half' \(.*\) has an empty accepted answer"):
+    with pytest.raises(UserError, match=r"'half' \(\?\) has no accepted answer, or an empty one"):
         asyncio.run(run_rl(CONFIG, questions, lambda model: Actor(None, Bandit(model)), encoding, tmp_path, tmp_path / "run"))
 
 
@@ -206,10 +196,3 @@ def test_stragglers_that_would_not_be_asked_for_their_answer_are_not_cut_off(tmp
     config = CONFIG.model_copy(update={"pipeline": PipelineConfig(straggler=Straggler.CUT_OFF)})
     with pytest.raises(UserError, match=r"force_answer=true, or rl\.pipeline\.straggler=carry_over"):
         asyncio.run(run_rl(config, QUESTIONS, lambda model: Actor(None, Bandit(model)), encoding, tmp_path, tmp_path / "run"))
-
-
-def test_a_question_without_an_answer_is_refused_before_the_first_rollout(tmp_path: Path):
-    questions = [*QUESTIONS, Question(id="open", text="?")]
-    encoding = Encoding(WordTokenizer(), PROFILE)
-    with pytest.raises(UserError, match=r"'open' \(\?\) has no accepted answer"):
-        asyncio.run(run_rl(CONFIG, questions, lambda model: Actor(None, Bandit(model)), encoding, tmp_path, tmp_path / "run"))

@@ -2,7 +2,6 @@
 
 import socket
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from vllm_double import served
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import read_config
 from sanderling.core.errors import UserError
-from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.rl.config import RlRecipe
 from sanderling.rl.launch import run_rl_command
 from sanderling.rl.prepare import Order
@@ -142,29 +140,6 @@ def test_a_server_that_is_gone_is_told_in_a_sentence(given: Path, tmp_path: Path
     placed = ["rl.pipeline.placement=served", f"sampler.endpoint={address}", "sampler.served=m"]
     with pytest.raises(UserError, match=r"could not be handed the weights \(.*gave no answer.*\): .* goes on"):
         run(recipe_of(given, *placed), tmp_path / "out")
-
-
-def test_a_copy_beside_samples_with_each_updates_weights_too(given: Path, tmp_path: Path):
-    run(recipe_of(given, "rl.pipeline.placement=beside", "rl.pipeline.max_staleness=1", "rl.steps=3"), tmp_path / "out")
-    lines = read_metrics(tmp_path / "out" / "metrics.jsonl")
-    assert len(lines) == 3 and all(line["age_oldest"] <= 1 for line in lines)
-
-
-@pytest.mark.parametrize(("placement", "again"), [("turns", False), ("turns", True), ("beside", True)])
-def test_what_was_read_is_read_again_after_an_update_where_that_is_wanted(
-    given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, placement: str, again: bool
-):
-    made: list[bool] = []
-
-    class Noted(TransformersPolicy):
-        def __init__(self, *args: Any, reprefill_stale: bool = False, **settings: Any) -> None:
-            made.append(reprefill_stale)
-            super().__init__(*args, reprefill_stale=reprefill_stale, **settings)
-
-    monkeypatch.setattr("sanderling.policy.transformers_policy.TransformersPolicy", Noted)
-    settings = [f"rl.pipeline.placement={placement}", f"sampler.reprefill_stale={str(again).lower()}", "rl.steps=1"]
-    run(recipe_of(given, *settings), tmp_path / "out")
-    assert made == [again]
 
 
 def test_judges_score_in_the_place_of_the_rule(given: Path, tmp_path: Path):

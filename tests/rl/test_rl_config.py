@@ -60,7 +60,7 @@ def test_what_is_recorded_reads_back_as_it_was(name: str):
         ("stages.one.rl.stps=3", r"stages\.one\.rl has no setting stps: did you mean steps"),
         ("rollout.top_p=0.95", r"no setting rollout\.top_p"),
         ("stages.One.rl.steps=3", "cannot be a stage's directory"),
-        ("stages.checkpoints.rl.steps=3", "'checkpoints' is a directory of the run's own"),
+        ("stages.checkpoints.rl.steps=3", "'checkpoints' cannot be a stage's directory"),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_sentence(override: str, sentence: str):

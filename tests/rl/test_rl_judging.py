@@ -4,16 +4,16 @@ import socket
 from pathlib import Path
 
 import pytest
+from scripted_server import plain, serve
 
-from sanderling.agent.opening import opened_reader
+from sanderling.agent.opening import ReaderConfig, opened_reader
 from sanderling.core.asking import AskingOutageError
+from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Ending
 from sanderling.judge.verdict import Code, Ruling, Verdict, unscored
-from sanderling.rl.act import opened_judge, place_config, score_by
-from sanderling.rl.config import RlRecipe
+from sanderling.rl.act import check_served, opened_judge, score_by
 from sanderling.rl.contract import ScorerAwayError
-from sanderling.rl.prepare import check_there
 from sanderling.tools.page_reader import PageReader
 from sanderling.world.contract import VisitReply
 
@@ -90,7 +90,7 @@ async def test_a_judge_that_is_away_scores_nothing_but_what_a_rule_before_it_tel
 
 async def test_a_reader_that_is_away_leaves_the_rollout_unscored(tmp_path: Path) -> None:
     """Not a visit of model-free passages, let alone an empty one: only those that browse would be rewarded less."""
-    async with opened_reader(place_config(RlRecipe(reader=dead_address()), tmp_path).reader) as reader:
+    async with opened_reader(ReaderConfig(model=dead_address(), cache=tmp_path)) as reader:
         assert isinstance(reader, PageReader)
         page = VisitReply(url="http://a.example", title="A", text="Oslo is a town. " * 50)
         with pytest.raises(AskingOutageError):
@@ -98,5 +98,17 @@ async def test_a_reader_that_is_away_leaves_the_rollout_unscored(tmp_path: Path)
 
 
 async def test_a_judge_that_does_not_answer_yet_is_warned_of():
-    with pytest.warns(UserWarning, match=r"The judge judge does not answer yet .*: finished rollouts will wait for it"):
-        await check_there(["exact", dead_address()])
+    with pytest.warns(UserWarning, match=r"The model judge does not answer yet .*: rollouts will wait for it"):
+        await check_served(dead_address(), "judge")
+
+
+async def test_a_judge_that_the_server_does_not_serve_is_told_before_anything_begins():
+    listed = plain({"data": [{"id": "small"}, {"id": "large", "max_model_len": 9}]})
+    with serve(listed, listed, listed, plain({}), plain({"error": "no such path"}, 404)) as server:
+        await check_served(server.url, "large", 9)
+        with pytest.raises(UserError, match=r"serves small, large and no 'huge': name one of them"):
+            await check_served(server.url, "huge")
+        with pytest.raises(UserError, match=r"contexts of 9 tokens .* may have 10: .* or set a=9"):
+            await check_served(server.url, "large", 10, "a")
+        for _ in range(2):  # nothing is listed, so nothing is known
+            await check_served(server.url, "huge")

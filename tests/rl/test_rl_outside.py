@@ -167,8 +167,7 @@ def test_the_loop_that_fits_on_a_page_refuses_what_it_does_not_have(given: Path,
         "rl.updates_per_step": "2",
         "rl.drop_zero_advantage": "false",
         "rl.trainer.warmup_steps": "3",
-        "rl.denoise.format.no_positive_credit": "true",
-        "rl.curriculum.rest_after": "2",
+        "rl.denoise.cap_malformed": "true",
         "rl.pipeline.max_staleness": "1",
         "judges": '["f1:0.8"]',
     }
@@ -176,7 +175,7 @@ def test_the_loop_that_fits_on_a_page_refuses_what_it_does_not_have(given: Path,
     named = sentence.partition("ask for: ")[2].partition(";")[0].split(", ")
     assert "estimators grpo and igpo" in sentence and sorted(named) == sorted(several)
     igpo = ["rl.estimator.kind=igpo", "rl.gain={}"]
-    assert "ask for: rl.estimator.assignment, rl.gain.form, rl.estimator.mode;" in refused(
+    assert "ask for: rl.estimator.assignment, rl.gain, rl.estimator.mode;" in refused(
         *igpo, "rl.estimator.assignment=own_turn", "rl.gain.form=prob", "rl.estimator.mode=joint"
     )
     assert "ask for: rl.loss.kind;" in refused("rl.loss.kind=gspo")

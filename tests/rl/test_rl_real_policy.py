@@ -72,12 +72,12 @@ def test_trainer_and_sampler_agree_on_every_sampled_token(base: Path):
 def test_a_step_of_rl_runs_on_the_real_loop(base: Path, tmp_path: Path):
     config = RlConfig(trainer=TRAINER, estimator=GrpoConfig(), steps=2, questions_per_step=1, group_size=4)
     encoding = Encoding(load_tokenizer(base), PROFILE)
-    done = asyncio.run(run_rl(config, [QUESTION], lambda model: connect(model, base), encoding, base, tmp_path / "run"))
+    assert asyncio.run(run_rl(config, [QUESTION], lambda model: connect(model, base), encoding, base, tmp_path / "run"))
     log = read_metrics(tmp_path / "run" / "metrics.jsonl")
     assert [line["updates"] for line in log] == [1, 1], "malformed turns carry penalties, so there is something to learn"
     assert [line["version"] for line in log] == [1, 2]
     assert all(line["sampler_gap"] < 1e-4 for line in log)
-    assert load_tokenizer(done.model_dir).fingerprint == load_tokenizer(base).fingerprint
+    assert load_tokenizer(tmp_path / "run" / "model").fingerprint == load_tokenizer(base).fingerprint
 
 
 def test_the_tiny_probe_is_an_answer_turn_to_the_letter(base: Path):

@@ -29,7 +29,7 @@ from sanderling.rl.credit.igpo import IgpoMode
 from sanderling.rl.credit.table import Graded, build_table
 from sanderling.rl.denoise import turn_penalties
 from sanderling.rl.gain import GainConfig, Probe
-from sanderling.rl.rl_loop import ScoredRollout, Settings, outcome, returns_credit, separate_credit, train
+from sanderling.rl.rl_loop import ScoredRollout, Settings, credit, outcome, train
 from sanderling.rl.run import run_rl
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
@@ -147,10 +147,9 @@ def real(settings: RlConfig, base: Path, out: Path, **walker):
         (None, 0.0, {}, {}),
         (IgpoMode.SCALED_SEPARATE, 1.0, {}, {}),
         (IgpoMode.SCALED_SEPARATE, 1.0, {"grad_clip": 0.05}, {"outage": 3}),
-        (IgpoMode.RETURNS, 1.0, {}, {"outage": 3}),
-        (IgpoMode.RETURNS, 1.0, {"per_step": 3}, {}),  # of 4 questions: one is asked twice in a step
+        (IgpoMode.SCALED_SEPARATE, 1.0, {"per_step": 3}, {}),  # of 4 questions: one is asked twice in a step
     ],
-    ids=["grpo", "igpo-penalties", "igpo-clipped-outage", "igpo-returns-outage", "igpo-returns-twice"],
+    ids=["grpo", "igpo-penalties", "igpo-clipped-outage", "igpo-twice"],
 )
 def test_the_real_loop_gives_the_same_updates(
     tmp_path: Path, igpo: IgpoMode | None, penalty: float, trainer: dict, walker: dict
@@ -168,7 +167,6 @@ def test_the_real_loop_gives_the_same_updates(
         lr=LR,
         gain_prefix=PREFIX if igpo else None,
         gamma=0.95,
-        returns=igpo in (None, IgpoMode.RETURNS),
         grad_clip=trainer.get("grad_clip", 1.0),
     )
 
@@ -184,7 +182,6 @@ def test_the_real_loop_gives_the_same_updates(
 
 def test_the_default_settings_are_those_of_the_real_run():
     simple, real = Settings(), RlConfig()
-    assert simple.returns is (IgpoConfig().mode is IgpoMode.RETURNS) and simple.gamma == IgpoConfig().gamma
     assert (simple.steps, simple.questions_per_step, simple.group_size) == (
         real.steps,
         real.questions_per_step,
@@ -253,7 +250,7 @@ def test_so_it_does_over_the_real_policy_and_the_one_agent_loop(tmp_path: Path):
 def test_what_the_model_samples_makes_gains_differ(tmp_path: Path):
     """The comparison above compares something: gains are there, differ, and have their share of the credit."""
     _, metrics, _ = real(config(IgpoMode.SCALED_SEPARATE, penalty=1.0), save_tiny(tmp_path / "base"), tmp_path / "run")
-    assert all(line["gains_scored"] >= 5 and line["gain_size"] > 0.01 and line["malformed_share"] > 0 for line in metrics)
+    assert all(line["gains_scored"] >= 5 and abs(line["gain"]) > 0.001 and line["malformed_share"] > 0 for line in metrics)
 
 
 @pytest.mark.parametrize("answer", ["The Kent.", "kent", "Kentish", "", None])
@@ -269,7 +266,7 @@ def test_without_gains_and_without_discount_every_turn_is_as_good_as_the_answer(
     node = Node(parent=None, role=Role.ASSISTANT, kind=NodeKind.TURN, text="x")
     trajectory = Trajectory(id="t", question=question, nodes=(node,), leaf=0, ending=Ending.ANSWERED)
     rollouts = [ScoredRollout(trajectory, right, [None] * turns) for right, turns in ((1.0, 3), (0.0, 1), (0.0, 2), (1.0, 5))]
-    separate_credit(rollouts, gamma=1.0)
+    credit(rollouts, gamma=1.0)
     for one in rollouts:
         assert one.advantages == pytest.approx([2 * one.outcome - 1] * len(one.gains), abs=1e-5)
 
@@ -279,15 +276,14 @@ def test_a_gain_at_its_group_s_mean_counts_in_the_scale():
         ScoredRollout(record("va", name=f"t{number}", question="q"), float(number == 0), [gain, None])
         for number, gain in enumerate((1.0, 0.0, -1.0))
     ]
-    separate_credit(rollouts, gamma=0.9)
+    credit(rollouts, gamma=0.9)
     table = build_table([Graded(one.trajectory, one.outcome, [0.0] * 2, one.gains) for one in rollouts])
     expected = build_estimator(IgpoConfig(mode=IgpoMode.SCALED_SEPARATE, gamma=0.9))(table)
     np.testing.assert_allclose([a for one in rollouts for a in one.advantages], expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("mode", [IgpoMode.SCALED_SEPARATE, IgpoMode.RETURNS])
 @given(data=st.data())
-def test_its_igpo_is_the_estimator_s(mode: IgpoMode, data: st.DataObject):
+def test_its_igpo_is_the_estimator_s(data: st.DataObject):
     rollouts = []
     for number in range(data.draw(st.integers(1, 7))):
         trajectory = record(
@@ -297,7 +293,7 @@ def test_its_igpo_is_the_estimator_s(mode: IgpoMode, data: st.DataObject):
         gain = st.one_of(st.none(), st.floats(-3, 3), st.just(0.0))
         gains = data.draw(st.lists(gain, min_size=turns - 1, max_size=turns - 1))
         rollouts.append(ScoredRollout(trajectory, data.draw(st.sampled_from([0.0, 1.0])), [*gains, None], group=number % 2))
-    (returns_credit if mode is IgpoMode.RETURNS else separate_credit)(rollouts, gamma=0.9)
+    credit(rollouts, gamma=0.9)
     table = build_table([Graded(one.trajectory, one.outcome, [0.0] * len(one.gains), one.gains) for one in rollouts])
-    expected = build_estimator(IgpoConfig(mode=mode, gamma=0.9))(table)
+    expected = build_estimator(IgpoConfig(mode=IgpoMode.SCALED_SEPARATE, gamma=0.9))(table)
     np.testing.assert_allclose([a for one in rollouts for a in one.advantages], expected, atol=1e-9)

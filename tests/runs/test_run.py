@@ -155,20 +155,19 @@ def test_what_is_durable_is_brought_to_the_disk_and_what_is_not_waits(tmp_path: 
 async def test_the_end_of_an_episode_a_step_or_a_verdict_is_durable(tmp_path: Path, commits: list[str]) -> None:
     pytest.importorskip("torch")
     from sanderling.rl.contract import FinishedRollout
-    from sanderling.rl.queue import Batch, Begun, Ledger
+    from sanderling.rl.queue import Ledger
 
     question = Question(id="q", text="?")
     episode = Trajectory(id="q-0", question=question, nodes=(), leaf=None, ending=Ending.ANSWERED)
     with Ledger(tmp_path) as ledger, Run(tmp_path, locked=True) as run:
-        ledger.begin(Begun(0, "q", 1))
         ledger.keep(0, 0, FinishedRollout(episode, 1.0))
-        ledger.settle(Batch(0, ()))
+        ledger.settle(0, {})
 
         async def right() -> Verdict:
             return decided(True, "it is")
 
         await VerdictBook(run.table("verdicts")).verdict("k", right)
-    assert commits == ["FULL"] * 4
+    assert commits == ["FULL"] * 3
 
 
 def test_without_shared_memory_a_run_is_kept_all_the_same(

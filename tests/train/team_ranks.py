@@ -120,7 +120,7 @@ def train_bandit(
                 Encoding(WordTokenizer(), PROFILE),
                 base,
                 out,
-                progress=lambda progress: figures.append(progress.metrics),
+                on_step=lambda _, found: figures.append(found),
                 on_groups=lambda _, found: said.extend((t.id, tuple(t.token_ids())) for t in trajectories(found)),
                 team=team,
             )

@@ -11,19 +11,13 @@ from sanderling.core.errors import UserError
 from sanderling.recipes.find import find_rl_recipe
 
 
-def _each(paths: list[Path] | None) -> tuple[Path, ...] | None:
-    """What paths and patterns stand for."""
-    return tuple(found for path in paths for found in matching(path)) if paths else None
-
-
 def matching(path: Path) -> list[Path]:
     """The files that a path with ``*``, ``?`` or ``[`` stands for, in order; any other is itself. Raises UserError for none."""
     if not glob.has_magic(str(path)) or path.exists():
         return [path]
-    found = sorted(Path(path.anchor or ".").glob(str(path.relative_to(path.anchor) if path.anchor else path)))
-    if not found:
-        raise UserError(f"Nothing matches {path}: check the pattern.")
-    return found
+    if found := sorted(Path(path.anchor or ".").glob(str(path.relative_to(path.anchor) if path.anchor else path))):
+        return found
+    raise UserError(f"Nothing matches {path}: check the pattern.")
 
 
 def served_at(endpoint: str | None) -> dict[str, Any]:
@@ -36,84 +30,54 @@ def served_at(endpoint: str | None) -> dict[str, Any]:
     return {"rl.pipeline.placement": "served", "sampler.endpoint": place, "sampler.served": name}
 
 
+_NEEDED = "Needed, here or in the recipe:"
+Questions = typer.Option("--questions", metavar="FILE", help=f"{_NEEDED} a file, or a quoted pattern. Repeatable.")
+Model = typer.Option("--model", metavar="DIR", help=f"{_NEEDED} the Hugging Face directory to start from.")
+Worlds = typer.Option(
+    "--world",
+    metavar="DIR",
+    help="A world, or a quoted pattern; needed unless questions name theirs in meta.world. Repeatable.",
+    rich_help_panel=PLACE,
+)
+Recipe = typer.Option(
+    "--recipe", metavar="NAME", help="dr-venus-4b, literesearcher-4b, agentcpm-explore-4b, tiny, or a TOML file."
+)
+HeldOut = typer.Option("--held-out", metavar="FILE", help="Questions that select the checkpoint and are never trained on.")
+Judges = typer.Option(
+    "--judge",
+    metavar="JUDGE",
+    help="Who scores answers, in place of the recipe's: a rule, or http://host:port/v1#model.",
+    rich_help_panel=JUDGING,
+)
+Endpoint = typer.Option(
+    "--endpoint", metavar="URL#MODEL", help="Sample rollouts on this vLLM server (sets rl.pipeline.placement=served)."
+)
+Out = typer.Option("--out", metavar="DIR", help="Directory of the run; runs/TITLE by default.", rich_help_panel=RUN)
+Processes = typer.Option(
+    "--processes",
+    metavar="N",
+    min=1,
+    help="Processes on this machine, one for each GPU; or start with torchrun.",
+    rich_help_panel=RUN,
+)
+Fresh = typer.Option(
+    "--fresh", help="Once all is checked, delete what the directory holds and begin again.", rich_help_panel=RUN
+)
+Simple = typer.Option("--simple", help="The loop that fits on a page: one process, synchronous, nothing is resumed.")
+
+
 def rl(
-    questions: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--questions",
-            metavar="FILE",
-            help="Needed, here or in the recipe: questions and answers, or a quoted pattern. Repeatable.",
-        ),
-    ] = None,
-    model: Annotated[
-        Path | None,
-        typer.Option("--model", metavar="DIR", help="Needed, here or in the recipe: the Hugging Face directory to start from."),
-    ] = None,
-    worlds: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--world",
-            metavar="DIR",
-            help="A world, or a quoted pattern; needed unless questions name theirs in meta.world. Repeatable.",
-            rich_help_panel=PLACE,
-        ),
-    ] = None,
-    recipe: Annotated[
-        str,
-        typer.Option(
-            "--recipe", metavar="NAME", help="dr-venus-4b, literesearcher-4b, agentcpm-explore-4b, tiny, or a TOML file."
-        ),
-    ] = "dr-venus-4b",
-    held_out: Annotated[
-        list[Path] | None,
-        typer.Option("--held-out", metavar="FILE", help="Questions that select the checkpoint and are never trained on."),
-    ] = None,
-    judges: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--judge",
-            metavar="JUDGE",
-            help="Who scores answers, in place of the recipe's: a rule, or http://host:port/v1#model.",
-            rich_help_panel=JUDGING,
-        ),
-    ] = None,
-    endpoint: Annotated[
-        str | None,
-        typer.Option(
-            "--endpoint", metavar="URL#MODEL", help="Sample rollouts on this vLLM server (sets rl.pipeline.placement=served)."
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Directory of the run; runs/TITLE by default.", rich_help_panel=RUN),
-    ] = None,
-    processes: Annotated[
-        int,
-        typer.Option(
-            "--processes",
-            metavar="N",
-            min=1,
-            help="Processes on this machine, one for each GPU; or start with torchrun.",
-            rich_help_panel=RUN,
-        ),
-    ] = 1,
-    anyway: Annotated[
-        bool,
-        typer.Option(
-            "--anyway",
-            help="Try even where the plan (sanderling train plan --rl) says that a GPU is too small.",
-            rich_help_panel=RUN,
-        ),
-    ] = False,
-    fresh: Annotated[
-        bool,
-        typer.Option(
-            "--fresh", help="Once all is checked, delete what the directory holds and begin again.", rich_help_panel=RUN
-        ),
-    ] = False,
-    simple: Annotated[
-        bool, typer.Option("--simple", help="The loop that fits on a page: one process, synchronous, nothing is resumed.")
-    ] = False,
+    questions: Annotated[list[Path] | None, Questions] = None,
+    model: Annotated[Path | None, Model] = None,
+    worlds: Annotated[list[Path] | None, Worlds] = None,
+    recipe: Annotated[str, Recipe] = "dr-venus-4b",
+    held_out: Annotated[list[Path] | None, HeldOut] = None,
+    judges: Annotated[list[str] | None, Judges] = None,
+    endpoint: Annotated[str | None, Endpoint] = None,
+    out: Annotated[Path | None, Out] = None,
+    processes: Annotated[int, Processes] = 1,
+    fresh: Annotated[bool, Fresh] = False,
+    simple: Annotated[bool, Simple] = False,
     overrides: Set = None,
 ) -> None:
     """Train a model by reinforcement on questions, with an agent that researches worlds. Killed, the same command goes on.
@@ -123,15 +87,10 @@ def rl(
     from sanderling.rl.launch import run_rl_command, run_simple
     from sanderling.rl.prepare import Order
 
-    given = {
-        "questions": _each(questions),
-        "model": model,
-        "worlds": _each(worlds),
-        "held_out": _each(held_out),
-        "judges": tuple(judges) if judges else None,
-        **served_at(endpoint),
-    }
+    given: dict[str, Any] = {"model": model, "judges": tuple(judges) if judges else None, **served_at(endpoint)}
+    for name, paths in (("questions", questions), ("worlds", worlds), ("held_out", held_out)):
+        given[name] = tuple(found for path in paths for found in matching(path)) if paths else None
     config = or_help(lambda sets: find_rl_recipe(recipe, sets, given), overrides)
     with one_voice() as report:
-        order = Order(config, out or Path("runs") / config.title, processes, anyway, fresh)
+        order = Order(config, out or Path("runs") / config.title, processes, fresh)
         (run_simple if simple else run_rl_command)(order, report)

@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from sanderling.rl.fit import StagePlan
     from sanderling.train.fit import Plan
 
-_SAMPLERS = {
-    "module": "the trainer's own module", "copy": "a copy beside the trainer", "apart": "a server on devices of its own",
-    "asleep": "a server on the trainer's devices, in turns", "together": "a server on the trainer's device at the same time",
-}  # fmt: skip
 app = typer.Typer(no_args_is_help=True)
 _MODEL = "Needed, here or in the recipe: the Hugging Face directory to start from."
 _DATA = "Needed, here or in the recipe: files of trajectories, or of rows made by sanderling data rows (.parquet)."
@@ -123,30 +119,16 @@ def _show_sft(title: str, found: "Plan") -> None:
 
 
 def _show_rl(title: str, plan: "StagePlan") -> None:
-    load, needs, devices, rl = plan.load, plan.estimate, plan.devices, plan.stage.rl
-    room, sessions, episodes = devices.room, needs.sessions, load.episodes
+    """A table of memory."""
+    rl, devices = plan.stage.rl, plan.devices
     show(
         f"{title}: {plan.shape.parameters / 1e9:.3g} billion parameters; {rl.questions_per_step} questions a step, "
-        f"{rl.group_size} rollouts of each, of {episodes.longest:,} tokens at most; sampled by {_SAMPLERS[load.sharing]}"
+        f"{rl.group_size} rollouts of each, of {plan.load.row_tokens:,} tokens at most"
     )
-    trains = f"while it trains, on each of {load.trainer.ranks} × {devices.name}"
-    show(_memory(trains, needs.trainer, {"left": room - needs.training}))
-    if load.sharing.served:
-        left = {"left for keys and values, and what the server needs": room - sum(needs.sampler.values())}
-        show(_memory(f"while it samples, on each of {load.samplers} × {devices.name}", needs.sampler, left))
-    show(
-        f"Keys and values of {sessions.longest:,} rollouts of {episodes.longest:,} tokens fit, or of {sessions.mean:,} "
-        f"mean ones of {episodes.mean:,}; {load.under_way:,} are under way at most, and who does not fit waits."
-    )
-    if needs.seconds is None or needs.step_seconds is None:
-        show("How long a step takes is not known: the device's speed is not.")
-        return
-    parts = ", ".join(f"{name} {_duration(seconds)}" for name, seconds in needs.seconds.items())
-    show(
-        f"A step of {load.rollouts:,} mean rollouts ({episodes.sampled:,} tokens sampled in {episodes.turns} turns) "
-        f"takes about {_duration(needs.step_seconds)}, tools and judges not counted: {parts}. {rl.steps:,} steps take "
-        f"{_duration(needs.step_seconds * rl.steps)}."
-    )
+    behind = {"there is": devices.room}
+    if plan.host:
+        behind["in the host's memory, for each"] = plan.host
+    show(_memory(f"while it trains, on each of {devices.count} × {devices.name}", plan.memory, behind))
 
 
 def _memory(title: str, parts: Mapping[str, int], behind: Mapping[str, int]) -> Table:

@@ -1,21 +1,22 @@
 """Who acts and who judges in a run: tools over worlds, a sampler that gets the weights of each update, judges, page readers.
 
 :func:`opened_acting` opens them in every process of a run, in its event loop, and closes them with it. The sampler is the
-trainer's own module, a copy of it in the same process, or a vLLM server, as ``rl.pipeline.placement`` says; rollouts are the
+trainer's own module, or a vLLM server, as ``rl.pipeline.placement`` says; rollouts are the
 one agent loop's. Everything is checked before, by `prepare`; torch is imported when a live module is connected.
 """
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+import warnings
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from sanderling.agent.agent import Agent, Place
+from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
-from sanderling.agent.opening import PlaceConfig, ReaderConfig, opened_places, opened_reader
+from sanderling.agent.opening import opened_places, opened_reader
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
@@ -25,15 +26,15 @@ from sanderling.judge.opening import JudgeConfig, opened_judges
 from sanderling.judge.verdict import Code, Judge, patiently_rule_on
 from sanderling.policy.budget import Spending
 from sanderling.policy.contract import Gate, Policy, PolicyOutageError, WeightSync
-from sanderling.policy.load import close_policy, is_endpoint, models_at, open_policy
+from sanderling.policy.load import close_policy, is_endpoint, models_at, open_policy, place_of
 from sanderling.rl.config import Placement, RlRecipe, Stage
 from sanderling.rl.contract import Actor, Ask, Score, ScorerAwayError
 from sanderling.runs.run import Run
-from sanderling.tools.page_reader import OnOutage
 
 if TYPE_CHECKING:
     from sanderling.policy.endpoint import CompletionEndpointPolicy
     from sanderling.policy.weight_sync import VllmServer
+    from sanderling.train.parallel.team import Team
 
 WEIGHTS = "weights"
 """Where, in a stage's directory, a server finds each version."""
@@ -70,10 +71,26 @@ async def opened_judge(specs: Sequence[str], directory: Path, concurrency: int, 
             yield judge and CachedJudge(judge, VerdictBook(run.table("verdicts")))
 
 
-def place_config(recipe: RlRecipe, directory: Path) -> PlaceConfig:
-    """Where a run's agents search and read; an outage of the page reader leaves a rollout unscored."""
-    reader = ReaderConfig(model=recipe.reader, cache=directory / "extracts", on_outage=OnOutage.REFUSE)
-    return PlaceConfig(worlds=recipe.worlds, faults=recipe.faults, world_seed=recipe.world_seed, reader=reader)
+async def check_served(spec: str, name: str, needed: int = 0, setting: str = "") -> None:
+    """Raises UserError where a server has other models than ``name``, or takes contexts shorter than ``needed`` tokens.
+
+    One that does not answer yet is warned of: it is waited for. What it does not say is not held against it. ``setting``: where
+    the length of contexts is set.
+    """
+    try:
+        served = await models_at(spec)
+    except PolicyOutageError as error:
+        reason = str(error).removesuffix(".")
+        warnings.warn(f"The model {name} does not answer yet ({reason}): rollouts will wait for it.", stacklevel=2)
+        return
+    if served and name not in served:
+        raise UserError(f"{place_of(spec)} serves {', '.join(served)} and no {name!r}: name one of them.")
+    room = served.get(name)
+    if room is not None and room < needed:
+        raise UserError(
+            f"{place_of(spec)} takes contexts of {room:,} tokens (max_model_len), and rollouts may have {needed:,}: "
+            f"start it with --max-model-len {needed}, or set {setting}={room}."
+        )
 
 
 # -- samplers --------------------------------------------------------------------------------------------------------------
@@ -109,37 +126,6 @@ def server_of(
     return policy, VllmServer(root, policy, files, sleeps=recipe.sampler.sleeps)
 
 
-async def check_room(recipe: RlRecipe, stage: Stage) -> None:
-    """Raises UserError where the server serves other models, or takes shorter contexts than rollouts may have.
-
-    What a server does not tell is not held against it: each rollout that it refused would end unscored.
-    """
-    sampler, needed = recipe.sampler, stage.profile.budgets.max_context_tokens
-    try:
-        served = await models_at(sampler.endpoint)
-    except PolicyOutageError:  # whoever hands it weights will say so, after more patience
-        return
-    if served and sampler.served not in served:
-        raise UserError(f"{sampler.endpoint} serves {', '.join(served)} and no {sampler.served!r}: name one of them.")
-    room = served.get(sampler.served)
-    if room is not None and room < needed:
-        raise UserError(
-            f"{sampler.endpoint} takes contexts of {room:,} tokens (max_model_len), and rollouts may have {needed:,}: "
-            f"start it with --max-model-len {needed}, or set {stage.context_name}={room}."
-        )
-
-
-class Meeting(Protocol):
-    """The part of a team that a shared server needs."""
-
-    @property
-    def rank(self) -> int: ...
-
-    def gather(self, value: Any) -> list[Any]:
-        """Collective: what every rank hands over."""
-        ...
-
-
 class Together:
     """One server of many processes: it sleeps and takes weights only when all of them are ready.
 
@@ -147,7 +133,7 @@ class Together:
     again, or has the new weights. See `policy.contract.WeightSync`.
     """
 
-    def __init__(self, server: WeightSync, gate: Gate, team: Meeting, *, sleeps: bool) -> None:
+    def __init__(self, server: WeightSync, gate: Gate, team: "Team", *, sleeps: bool) -> None:
         """``gate``: the one that this process' turns pass on their way to the server."""
         self._server, self._gate, self._team, self._sleeps = server, gate, team, sleeps
         self._leads = team.rank == 0
@@ -164,15 +150,10 @@ class Together:
             return
         async with self._gate.closed(empty=True):
             await self._all()
-            if not self._leads:
+            async with self._server.training() if self._leads else nullcontext():
                 await self._all()
                 yield
                 await self._all()
-            else:
-                async with self._server.training():
-                    await self._all()
-                    yield
-                    await self._all()
             await self._all()  # it is awake
 
     async def publish(self, weights: Mapping[str, Any] | None, version: int) -> None:
@@ -195,69 +176,51 @@ class Together:
 class Acting:
     """What a process of a run acts with."""
 
-    recipe: RlRecipe
-    stage: Stage
-    model_dir: Path
-    directory: Path
-    """The stage's."""
-    places: Mapping[str, Place]
-    """By the name that questions have in ``meta.world``; of one for all, an empty name."""
-    journal: Journal
-    score: Score | None
-    batch: int
-    """Turns sampled together at most, in this process."""
-    team: Any
-    closing: AsyncExitStack
-
-    def connect(self, model: Any) -> Actor:
-        """The actor of a live module."""
-        return self.over(*self._sampler(model))
-
-    def over(self, policy: Policy, sync: WeightSync) -> Actor:
-        """The actor that samples with a policy."""
-        clock = SystemClock() if self.recipe.date is None else FixedClock(self.recipe.date)
-        one = next(iter(self.places.values()))
-        places = {} if "" in self.places else self.places
-        agent = Agent(policy, one.tools, self.stage.profile, clock, one.name, one.fingerprint, places=places)
-
-        async def rollout(ask: Ask) -> Trajectory:
-            seeds = Seeds(run=self.stage.rl.seed, episode=ask.seed, attempt=ask.attempt)
-            return await agent.run(ask.question, seeds, journal=self.journal, finish_early=ask.finish_early)
-
-        return Actor(rollout, sync, self.journal.stored, self.score, self.journal.forget)
-
-    def _sampler(self, model: Any) -> tuple[Policy, WeightSync]:
-        from sanderling.policy.transformers_policy import TransformersPolicy
-        from sanderling.policy.weight_sync import Copying, InPlace, copied
-
-        placement, again = self.stage.rl.pipeline.placement, self.recipe.sampler.reprefill_stale
-        if placement is Placement.SERVED:
-            policy, server = server_of(self.recipe, self.model_dir, self.directory, self.closing)
-            sleeps = self.recipe.sampler.sleeps
-            return policy, server if self.team.size == 1 else Together(server, policy.gate, self.team, sleeps=sleeps)
-        module = copied(model) if placement is Placement.BESIDE else model
-        tokenizer = load_tokenizer(self.model_dir)
-        policy = TransformersPolicy(module, tokenizer, name=NAME, max_batch=self.batch, reprefill_stale=again)
-        return policy, Copying(policy) if placement is Placement.BESIDE else InPlace(policy)
+    over: Callable[[Policy, WeightSync], Actor]
+    """The actor that samples with a policy."""
+    connect: Callable[[Any], Actor]
+    """The actor of a live module."""
 
 
 @asynccontextmanager
 async def opened_acting(
     recipe: RlRecipe, stage: Stage, questions: Sequence[Question], model_dir: Path, directory: Path, team: Any
 ) -> AsyncIterator[Acting]:
-    """Everything that this process acts with. Raises UserError."""
-    rl = stage.rl
-    own = -(-rl.questions_per_step // team.size)
-    under_way = rl.pipeline.groups_at_once(own, rl.questions_per_step) * rl.group_size
-    if rl.pipeline.placement is Placement.SERVED:
-        await check_room(recipe, stage)
+    """Everything that this process acts with; ``directory`` is the stage's. Raises UserError."""
+    rl, sampler = stage.rl, recipe.sampler
+    served = rl.pipeline.placement is Placement.SERVED
+    under_way = -(-rl.questions_per_step // team.size) * (rl.pipeline.max_staleness + 1) * rl.group_size
+    if served:
+        await check_served(sampler.endpoint, sampler.served, stage.profile.budgets.max_context_tokens, stage.context_name)
     async with AsyncExitStack() as stack:
         judge = await stack.enter_async_context(opened_judge(recipe.judges, directory, under_way, team.rank))
-        config = place_config(recipe, directory)
-        reader = await stack.enter_async_context(opened_reader(config.reader))
-        opening = opened_places(config, stage.profile, questions, reader=reader)
-        places = await stack.enter_async_context(opening)
+        reading = recipe.reader.model_copy(update={"cache": recipe.reader.cache or directory / "extracts"})
+        reader = await stack.enter_async_context(opened_reader(reading))
+        places = await stack.enter_async_context(opened_places(recipe, stage.profile, questions, reader=reader))
         journal = stack.enter_context(Journal(directory, across_versions=True, rank=team.rank, locked=True))
         score = None if judge is None else score_by(judge)
-        batch = recipe.sampler.sessions or under_way
-        yield Acting(recipe, stage, model_dir, directory, places, journal, score, batch, team, stack)
+        clock, one = SystemClock() if recipe.date is None else FixedClock(recipe.date), next(iter(places.values()))
+
+        def over(policy: Policy, sync: WeightSync) -> Actor:
+            named = {} if "" in places else places
+            agent = Agent(policy, one.tools, stage.profile, clock, one.name, one.fingerprint, places=named)
+
+            async def rollout(ask: Ask) -> Trajectory:
+                seeds = Seeds(run=rl.seed, episode=ask.seed, attempt=ask.attempt)
+                return await agent.run(ask.question, seeds, journal=journal, finish_early=ask.finish_early)
+
+            return Actor(rollout, sync, journal.stored, score, journal.forget)
+
+        def connect(model: Any) -> Actor:
+            from sanderling.policy.transformers_policy import TransformersPolicy
+            from sanderling.policy.weight_sync import InPlace
+
+            if not served:
+                batch = sampler.sessions or under_way
+                policy = TransformersPolicy(model, load_tokenizer(model_dir), name=NAME, max_batch=batch)
+                return over(policy, InPlace(policy))
+            policy, server = server_of(recipe, model_dir, directory, stack)
+            alone = team.size == 1
+            return over(policy, server if alone else Together(server, policy.gate, team, sleeps=sampler.sleeps))
+
+        yield Acting(over, connect)

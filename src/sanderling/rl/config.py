@@ -1,19 +1,20 @@
 """The settings of reinforcement learning: how a run trains (:class:`RlConfig`), and all of the command (:class:`RlRecipe`).
 
-Importable without torch. Estimators, losses, gains, denoising, curriculum and health have their settings beside their code. A
-recipe's stages lay settings of their own over the run's; each begins with the model that the stage before it selected.
+Importable without torch. Estimators, losses, gains, denoising and health have their settings beside their code. A recipe's
+stages lay settings of their own over the run's; each begins with the model that the stage before it selected.
 """
 
 import datetime
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
+from sanderling.agent.opening import PlaceConfig
 from sanderling.core.config import Frozen, check_config
 from sanderling.core.errors import UserError
 from sanderling.core.plugins import resolve
@@ -21,7 +22,7 @@ from sanderling.core.profiles import Profile, get_profile
 from sanderling.core.record import Question
 from sanderling.judge.rules import OUTCOMES
 from sanderling.rl.credit import EstimatorConfig, GrpoConfig
-from sanderling.rl.curriculum import BandSettings, CurriculumConfig
+from sanderling.rl.curriculum import BandSettings
 from sanderling.rl.denoise import DenoiseConfig
 from sanderling.rl.gain import GainConfig
 from sanderling.rl.health import HealthConfig
@@ -29,9 +30,9 @@ from sanderling.rl.losses import LossConfig, PpoConfig
 from sanderling.train.config import ParallelConfig, ParallelKind, Title, TrainerConfig
 from sanderling.train.encoding import Encoding
 
-_NAME = re.compile("[a-z0-9][a-z0-9-]*")
-_TAKEN = frozenset({"checkpoints", "credit", "model", "stages"})
-"""Names in a run's directory."""
+_STAGE = re.compile("(?!(checkpoints|credit|model|stages)$)[a-z0-9][a-z0-9-]*")
+"""A stage's name is that of its directory, beside others in the run's."""
+Section = TypeVar("Section", bound=BaseModel)
 
 
 class Placement(StrEnum):
@@ -39,8 +40,6 @@ class Placement(StrEnum):
 
     TURNS = "turns"
     """The same module: sampling pauses while an update is computed; tools and judges go on."""
-    BESIDE = "beside"
-    """A copy of its own, which samples while the other is trained and takes over its weights after each update."""
     SERVED = "served"
     """Behind an endpoint, which is handed the weights after each update."""
 
@@ -51,8 +50,7 @@ class Straggler(StrEnum):
     CARRY_OVER = "carry_over"
     """They go on; whoever comes too late for the bound on staleness is left out and made again."""
     CUT_OFF = "cut_off"
-    """They are asked for their answer at their next turn. Where rollouts take longer than ``max_staleness`` steps, all are;
-    steps get shorter by it, and so do rollouts: raise ``max_staleness`` until few are cut off."""
+    """In a synchronous run they are asked for their answer at their next turn."""
 
 
 class PipelineConfig(Frozen):
@@ -60,22 +58,17 @@ class PipelineConfig(Frozen):
 
     max_staleness: int = Field(default=0, ge=0)
     """Most steps between the weights that sampled a trajectory's oldest token and those that it updates."""
-    most_under_way: int | None = Field(default=None, ge=1)
-    """Groups whose rollouts are being made at most (admission), in all processes together but one in each at least; None: as
-    many as the bound on staleness lets begin, which are those of ``max_staleness + 1`` steps, finished ones that wait for their
-    update included."""
     placement: Placement = Placement.TURNS
     straggler: Straggler = Straggler.CARRY_OVER
     cut_off_share: float = Field(default=0.9, gt=0, le=1)
-    """With ``cut_off`` in a synchronous run: once this share of a step's rollouts is done (of a process's own, so that of
-    few nobody is cut off), the others are asked for their answers (DR-Venus: 0.9). A group that begins in another's place, or
-    when that many are done already, is held to this share of its own rollouts. In an asynchronous run rollouts are asked a step
-    before they would be too old."""
+    """With ``cut_off``: once this share of a step's rollouts is done (of a process's own: of few nobody is cut off), the others
+    are asked for their answers (DR-Venus: 0.9). Groups in another's place are not."""
 
-    def groups_at_once(self, places: int, per_step: int) -> int:
-        """Groups that a process makes at once at most, with so many of a step's ``per_step`` groups for its own."""
-        ahead = places * (self.max_staleness + 1)
-        return ahead if self.most_under_way is None else min(ahead, max(1, -(-self.most_under_way * places // per_step)))
+    @model_validator(mode="after")
+    def _cuts_off_in_step(self) -> Self:
+        if self.straggler is Straggler.CUT_OFF and self.max_staleness:
+            raise ValueError("stragglers are cut off in a synchronous run alone: set max_staleness to 0, or carry them over")
+        return self
 
 
 class SelectionConfig(Frozen):
@@ -85,18 +78,6 @@ class SelectionConfig(Frozen):
     """Steps between measurements, the first before any step; 0: the last model is the result."""
     attempts: int = Field(default=1, ge=1)
     """Rollouts of each held-out question."""
-    least_scored: float = Field(default=0.75, ge=0, le=1)
-    """Share of these rollouts that has to be scored: the best of means over few would stay the best."""
-
-
-def _is_outcome(name: str) -> str:
-    try:
-        rule = resolve(name, OUTCOMES, "outcome")
-    except UserError as error:
-        raise ValueError(str(error).removesuffix(".")) from error
-    if not callable(rule):
-        raise ValueError(f"{name} is no function")
-    return name
 
 
 class RlConfig(Frozen):
@@ -106,14 +87,13 @@ class RlConfig(Frozen):
     """Its temperature has to be the one that rollouts are sampled at."""
     estimator: EstimatorConfig = GrpoConfig()
     loss: LossConfig = PpoConfig()
-    outcome: Annotated[str, AfterValidator(_is_outcome)] = "exact"
+    outcome: str = "exact"
     """The rule that scores answers where no judge is handed in: ``exact``, ``f1``, or ``file.py:name``, a function of an answer
     and an accepted one that gives a score in [0, 1]."""
     gain: GainConfig | None = None
     """How information gain is measured; None: it is not, which IGPO cannot do without."""
     denoise: DenoiseConfig = DenoiseConfig()
     pipeline: PipelineConfig = PipelineConfig()
-    curriculum: CurriculumConfig = CurriculumConfig()
     health: HealthConfig = HealthConfig()
     selection: SelectionConfig = SelectionConfig()
     steps: int = Field(default=100, ge=1, le=10**9)
@@ -128,9 +108,18 @@ class RlConfig(Frozen):
     """Steps between checkpoints."""
     keep: int = Field(default=1, ge=1)
     """Checkpoints."""
-    keep_rollouts: bool = True
-    """Whether rollouts stay on disk when a checkpoint has made them unneeded for going on; a token takes some 40 bytes."""
     seed: int = Field(default=0, ge=0, lt=2**63)
+
+    @field_validator("outcome")
+    @classmethod
+    def _is_outcome(cls, name: str) -> str:
+        try:
+            rule = resolve(name, OUTCOMES, "outcome")
+        except UserError as error:
+            raise ValueError(str(error).removesuffix(".")) from error
+        if not callable(rule):
+            raise ValueError(f"{name} is no function")
+        return name
 
     @model_validator(mode="after")
     def _enough_to_estimate_from(self) -> Self:
@@ -142,10 +131,6 @@ class RlConfig(Frozen):
                 f"the {kind} estimator compares the rollouts of a question with each other, and one alone teaches nothing: set "
                 "group_size to 2 at least"
             )
-        if self.group_size == 1 and self.denoise.drop_flat:
-            raise ValueError(
-                "a group of one rollout is always flat: set denoise.drop_flat to false, or group_size to 2 at least"
-            )
         return self
 
 
@@ -153,57 +138,42 @@ def check_run(config: RlConfig, questions: Sequence[Question], held_out: Sequenc
     """Raises UserError for questions and rollouts that cannot be trained on."""
     if not questions:
         raise UserError("There are no questions to train on: give a file with at least one.")
-    _check_texts((*questions, *held_out), encoding)
+    budgets, sampling, trained = encoding.profile.budgets, encoding.profile.sampling, config.trainer.temperature
+    room = budgets.max_context_tokens - budgets.answer_reserve_tokens
     for question in (*questions, *held_out):
-        if not question.answers:
-            raise UserError(f"{_named(question)} has no accepted answer: add one, or leave the question out.")
-        if not all(answer.strip() for answer in question.answers):
-            raise UserError(f"{_named(question)} has an empty accepted answer: remove it, or leave the question out.")
+        named = f"Question {question.id!r} ({question.text.strip()[:60]})"
+        if not question.text.strip():
+            raise UserError(f"{named} has no text: write it, or leave the question out.")
+        if not question.answers or not all(answer.strip() for answer in question.answers):
+            raise UserError(f"{named} has no accepted answer, or an empty one: mend it, or leave the question out.")
+        # Of most questions it is plain without an encoding: a token is a byte at least.
+        if len(question.text.encode()) >= room and (length := len(encoding.tokenizer.encode(question.text))) >= room:
+            raise UserError(
+                f"{named} has {length:,} tokens, and rollouts have {room:,} for all they read: leave it out, or let "
+                "rollouts be longer."
+            )
     ids = {question.id for question in questions}
     if len(ids) < len(questions):
         raise UserError("Two questions have the same id: sanderling data dedupe leaves one of them.")
     if both := next((question.id for question in held_out if question.id in ids), None):
         raise UserError(f"Question {both!r} is trained on and held out: take it out of one of the files.")
-    if config.selection.every and not held_out:
-        raise UserError("Checkpoints are selected on held-out questions, and there are none: give some, or selection.every=0.")
-    if config.pipeline.straggler is Straggler.CUT_OFF and not encoding.profile.budgets.force_answer:
+    if config.pipeline.straggler is Straggler.CUT_OFF and not budgets.force_answer:
         # They would end without having been asked, and this stop of the trainer's would count as a wrong answer.
         raise UserError(
             "Stragglers that are cut off have to be asked for an answer: set rollout.force_answer=true, or "
             "rl.pipeline.straggler=carry_over."
         )
-    sampling, trained = encoding.profile.sampling, config.trainer.temperature
     if sampling.temperature != trained:
         raise UserError(
             f"Rollouts are sampled at temperature {sampling.temperature} and trained at {trained}: "
             f"set trainer.temperature to {sampling.temperature}."
         )
-    if sampling.top_p < 1.0 or sampling.top_k or sampling.presence_penalty:
-        # The trainer's log-probabilities are of the whole distribution: ratios to a cut one would be wrong without a sign.
-        raise UserError("RL needs rollouts of the whole distribution: give a profile with top_p 1, top_k 0 and no penalty.")
-    if encoding.profile.guards.max_retries:
-        raise UserError("RL needs every attempt as it was sampled: give a profile with guards.max_retries 0.")
-
-
-def _check_texts(questions: Iterable[Question], encoding: Encoding) -> None:
-    """Raises UserError for a question that says nothing, or leaves no room for an episode."""
-    budgets = encoding.profile.budgets
-    room = budgets.max_context_tokens - budgets.answer_reserve_tokens
-    for question in questions:
-        if not question.text.strip():
-            raise UserError(f"Question {question.id!r} has no text: write it, or leave the question out.")
-        # Of most questions it is plain without an encoding: a token is a byte at least.
-        if len(question.text.encode()) >= room and (length := len(encoding.tokenizer.encode(question.text))) >= room:
-            raise UserError(
-                f"{_named(question)} has {length:,} tokens, and rollouts have {room:,} for all they read: leave it out, or let "
-                "rollouts be longer."
-            )
-
-
-def _named(question: Question) -> str:
-    """With how it begins: a question that came without an id was given one that its file does not show."""
-    text = " ".join(question.text.split())
-    return f"Question {question.id!r} ({text[:60]}{'…' * (len(text) > 60)})"
+    # The trainer's log-probabilities are of the whole distribution: ratios to a cut one would be wrong without a sign.
+    if sampling.top_p < 1.0 or sampling.top_k or sampling.presence_penalty or encoding.profile.guards.max_retries:
+        raise UserError(
+            "RL needs every attempt as it was sampled, from the whole distribution: give a profile with top_p 1, top_k 0, no "
+            "penalty and guards.max_retries 0."
+        )
 
 
 # -- the command's settings ------------------------------------------------------------------------------------------------
@@ -236,20 +206,18 @@ class RolloutConfig(Frozen):
     def applied(self, profile: Profile) -> Profile:
         """The profile as rollouts run it."""
 
-        def given(**names: str) -> dict[str, Any]:
-            return {name: value for name, own in names.items() if (value := getattr(self, own)) is not None}
+        def given(section: Section, *names: str, **values: Any) -> Section:
+            values |= {name: getattr(self, name) for name in names}
+            return section.model_copy(update={name: value for name, value in values.items() if value is not None})
 
-        sampling = given(temperature="temperature", max_tokens="turn_tokens", stop="stop")
-        same = ("answer_reserve_tokens", "max_turns", "max_seconds", "tool_timeout_s", "force_answer")
-        budgets = given(max_context_tokens="context_tokens", **dict(zip(same, same, strict=True)))
-        budgets |= {"max_seconds": budgets.get("max_seconds", profile.budgets.max_seconds) or None}
-        guards = given(max_malformed="max_malformed", max_repeated_calls="max_repeated_calls")
         whole = {"top_p": 1.0, "top_k": 0, "presence_penalty": 0.0}
+        own = ("answer_reserve_tokens", "max_turns", "max_seconds", "tool_timeout_s", "force_answer")
+        budgets = given(profile.budgets, *own, max_context_tokens=self.context_tokens)
         return profile.model_copy(
             update={
-                "sampling": profile.sampling.model_copy(update={**whole, **sampling}),
-                "budgets": profile.budgets.model_copy(update=budgets),
-                "guards": profile.guards.model_copy(update={**guards, "max_retries": 0}),
+                "sampling": given(profile.sampling, "temperature", "stop", max_tokens=self.turn_tokens, **whole),
+                "budgets": budgets.model_copy(update={"max_seconds": budgets.max_seconds or None}),
+                "guards": given(profile.guards, "max_malformed", "max_repeated_calls", max_retries=0),
             }
         )
 
@@ -276,25 +244,11 @@ class SamplerConfig(Frozen):
     """The name of the model there."""
     sessions: int = Field(default=0, ge=0)
     """In this process: turns sampled together at most; 0: those of a step's rollouts."""
-    reprefill_stale: bool = False
-    """In this process: what a trajectory under way has read is read again after each update, and all its log-probabilities are
-    those of the weights they are noted under; else it goes on over the keys that older weights made. A server reads again."""
     sleeps: bool = False
     """With ``served``: the server is on the trainer's devices, and gives its memory back while the trainer works."""
 
 
-class ExpectedConfig(Frozen):
-    """What a mean rollout is like, as far as a plan has to know it: of the published runs, or guessed and marked so."""
-
-    context_tokens: int | None = Field(default=None, ge=1)
-    """All it reads and writes; None: half of the limit."""
-    sampled_tokens: int | None = Field(default=None, ge=1)
-    """What it writes of that; None: a quarter."""
-    turns: int | None = Field(default=None, ge=1)
-    """None: a token limit's worth of turns, but no more than the limit on turns."""
-
-
-class RlRecipe(Frozen):
+class RlRecipe(PlaceConfig):
     """Everything ``sanderling train rl`` does, resolved."""
 
     title: Title = "rl"
@@ -305,17 +259,10 @@ class RlRecipe(Frozen):
     questions: tuple[Path, ...] = ()
     held_out: tuple[Path, ...] = ()
     """Questions that select the checkpoint (``rl.selection``), and are never trained on."""
-    worlds: tuple[Path, ...] = ()
-    """One, or several whose names the questions' ``meta.world`` tells apart."""
     judges: tuple[str, ...] = ()
     """As ``--judge`` takes them; none: the rule ``rl.outcome``."""
-    faults: str = ""
-    """How worlds behave (see docs/worlds-dynamics.md): a profile's name or a TOML file; empty: they stand still."""
-    world_seed: int = 0
     date: datetime.date | None = None
     """The day that agents see; None: that of the run's beginning, which is recorded."""
-    reader: str = ""
-    """A model that reads pages for the agent, ``http://host:port/v1#model``, or ``file.py:name``; empty: read without one."""
     rollout: RolloutConfig = RolloutConfig()
     rl: RlConfig = RlConfig()
     stages: dict[str, StageConfig] = Field(default_factory=dict[str, StageConfig])
@@ -323,7 +270,6 @@ class RlRecipe(Frozen):
     sampler: SamplerConfig = SamplerConfig()
     parallel: ParallelConfig = ParallelConfig(kind=ParallelKind.NONE)
     """Of the trainer."""
-    expected: ExpectedConfig = ExpectedConfig()
     watch: tuple[str, ...] = ()
     """Where the run can be watched beside metrics.jsonl: ``tensorboard``, ``trackio``, ``wandb``."""
 
@@ -339,8 +285,8 @@ class RlRecipe(Frozen):
             return values
         # Whoever gives a section gives all of it: RL's own defaults come back under what is given.
         own = RlConfig().trainer
-        told = {"lr": own.lr, "entropy": own.entropy, "temperature": rollout.get("temperature", 1.0)}
-        return {**values, "rl": {**rl, "trainer": {**told, **trainer}}}
+        defaults = {"lr": own.lr, "entropy": own.entropy, "temperature": rollout.get("temperature", 1.0)}
+        return {**values, "rl": {**rl, "trainer": {**defaults, **trainer}}}
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
@@ -350,18 +296,10 @@ class RlRecipe(Frozen):
                 "set rollout.temperature alone"
             )
         for name, stage in self.stages.items():
+            if _STAGE.fullmatch(name) is None:
+                raise ValueError(f"{name!r} cannot be a stage's directory: name it with small letters, digits and dashes")
             _overlaid(self, name, stage)
         return self
-
-    @field_validator("stages")
-    @classmethod
-    def _names_of_directories(cls, stages: dict[str, StageConfig]) -> dict[str, StageConfig]:
-        for name in stages:
-            if name in _TAKEN:
-                raise ValueError(f"{name!r} is a directory of the run's own: name the stage otherwise")
-            if _NAME.fullmatch(name) is None:
-                raise ValueError(f"{name!r} cannot be a stage's directory: name it with small letters, digits and dashes")
-        return stages
 
 
 @dataclass(frozen=True)
@@ -421,22 +359,16 @@ def _over(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 def check_overrides(recipe: RlRecipe, overrides: Sequence[str]) -> RlRecipe:
     """The recipe; raises UserError for what is set for the run while every stage has its own."""
+
+    def has(stage: StageConfig, section: str, name: str) -> bool:
+        values: Any = getattr(stage, section, {}) if section in ("rl", "rollout") else {}
+        for part in name.split("."):
+            values = values.get(part) if isinstance(values, dict) else None
+        return values is not None
+
     for key in (override.partition("=")[0].strip() for override in overrides):
         section, _, name = key.partition(".")
-        own = [_keys(getattr(stage, section)) for stage in recipe.stages.values()] if section in ("rl", "rollout") else []
-        if own and all(name in keys for keys in own):
+        if recipe.stages and all(has(stage, section, name) for stage in recipe.stages.values()):
             ways = " and ".join(f"stages.{stage}.{key}" for stage in recipe.stages)
             raise UserError(f"Each stage has its own {name}, so {key} would change nothing: set {ways}.")
     return recipe
-
-
-def _keys(values: dict[str, Any]) -> set[str]:
-    """Dotted names of what is set."""
-
-    def walk(values: dict[str, Any], path: str) -> Iterator[str]:
-        for key, value in values.items():
-            yield f"{path}{key}"
-            if isinstance(value, dict):
-                yield from walk(value, f"{path}{key}.")
-
-    return set(walk(values, ""))

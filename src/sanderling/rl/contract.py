@@ -1,7 +1,7 @@
 """What passes between the parts of an RL run: rollouts to make, groups that ended, and who acts. Importable without torch.
 
 A *group* is one question's rollouts under one episode seed. Groups are numbered over the whole run, and a group's number alone
-says which question (but for the curriculum), seed and attempts it has: no rollout depends on when it was made. Versions count
+says which question, seed and attempts it has: no rollout depends on when it was made. Versions count
 weight updates; a trajectory's age is the number of the update that trains on it less the version of its oldest token.
 """
 
@@ -56,21 +56,17 @@ def rule_score(name: str) -> Score:
     return score
 
 
-def _nothing(trajectory: Trajectory) -> None:
-    del trajectory
-
-
 @dataclass(frozen=True)
 class Actor:
     """Who samples: rollouts, and how they get the weights of each update."""
 
     rollout: Rollout
     sync: WeightSync
-    stored: Callable[[Trajectory], None] = _nothing
+    stored: Callable[[Trajectory], None] = lambda _: None
     """Told when a trajectory is on disk for good: an episode journal can then forget it."""
     score: Score | None = None
     """None: the rule that the configuration names."""
-    forget: Callable[[Trajectory], None] = _nothing
+    forget: Callable[[Trajectory], None] = lambda _: None
     """Told when an outage is not tried again: what a journal holds of that episode is of no use."""
 
 

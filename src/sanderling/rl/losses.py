@@ -3,8 +3,7 @@
 A loss is a function ``(tokens, config)``; its settings are of the class that ``config`` is annotated with. One of your own goes
 wherever a built-in's name does, as ``file.py:name``. What a policy loss is made of: a ratio to the policy that the settings
 name, its own formula, the correction for what sampler and trainer see differently, and a KL to a reference. Weights arrive
-normalised over the whole optimizer batch, so losses of micro-batches simply add up; every figure is a per-token value, so that
-its mean over micro-batches, ranks and updates is what it should be.
+normalised over the whole optimizer batch, so losses of micro-batches add up; every figure is a per-token value.
 
 Formulas, sources and the settings of published systems: docs/rl-credit.md. Importable without torch: tensors bring their
 methods.
@@ -48,11 +47,10 @@ class RatioTo(StrEnum):
 
 
 class Level(StrEnum):
-    """Of what a trainer-to-sampler ratio is taken."""
+    """Of what a trainer-to-sampler ratio is taken: a token, or the product over a row's trained tokens."""
 
     TOKEN = "token"
     SEQUENCE = "sequence"
-    """The product over a row's trained tokens."""
 
 
 class SignBounds(Frozen):
@@ -152,16 +150,14 @@ class PpoConfig(PolicyLoss):
 
 
 def ppo(tokens: "LossInputs", config: PpoConfig) -> "tuple[Tensor, Metrics]":
-    """The clipped policy gradient (PPO, arXiv 1707.06347), with clip-higher, dual clip, and decoupled from the sampler by name.
+    """PPO (arXiv 1707.06347): per token, with r the ratio and A the advantage, ``-min(r A, clip(r, 1 - low, 1 + high) A)``.
 
-    Per token, with r the ratio to the chosen policy and A the advantage: ``-min(r A, clip(r, 1 - low, 1 + high) A)``; for A < 0
-    at most ``-dual A``. With ``ratio_to = proximal`` it is decoupled PPO: clipped to the weights before the batch's first
-    update, and weighted by proximal over sampler (:func:`correction`).
+    For A < 0 at most ``-dual A``. With ``ratio_to = proximal`` clipped to the weights before the batch's first update, and
+    weighted by proximal over sampler (:func:`correction`).
     """
     ratio = bounded(log_ratio(tokens, config.ratio_to)).exp()
     clip = config.clip_low, config.clip_high, config.dual_clip
-    loss, clipped = clipped_surrogate(ratio, tokens.need("advantages"), *clip)
-    return _reduced(tokens, config, loss, ratio, clipped)
+    return _reduced(tokens, config, ratio, *clipped_surrogate(ratio, tokens.need("advantages"), *clip))
 
 
 class GspoConfig(PolicyLoss):
@@ -174,17 +170,16 @@ class GspoConfig(PolicyLoss):
 
 
 def gspo(tokens: "LossInputs", config: GspoConfig) -> "tuple[Tensor, Metrics]":
-    """GSPO (arXiv 2507.18071), in its form for advantages of single tokens: one ratio for a row, clipped like PPO's.
+    """GSPO in its form for advantages of single tokens: one ratio for a row, clipped like PPO's.
 
     ``s = exp(mean over the row of log policy - log anchor)`` and, per token, ``s_t = sg(s) * exp(log p - sg(log p))``: its
-    value is s, its gradient ``s * grad log p``. Where a row's advantages are all equal this is the gradient of s itself. (A
-    factor written ``log p / sg(log p)`` also has the value 1, and the gradient's sign the wrong way round, since log p is
-    negative.)
+    value is s, its gradient ``s * grad log p``. (A factor written ``log p / sg(log p)`` also has the value 1, and the
+    gradient's sign the wrong way round, since log p is negative.)
     """
     total, count = row_sums(tokens, log_ratio(tokens, config.ratio_to).detach())
     ratio = bounded(total / count).exp() * (tokens.logprobs - tokens.logprobs.detach()).exp()
-    loss, clipped = clipped_surrogate(ratio, tokens.need("advantages"), config.clip_low, config.clip_high)
-    return _reduced(tokens, config, loss, ratio, clipped)
+    clipped = clipped_surrogate(ratio, tokens.need("advantages"), config.clip_low, config.clip_high)
+    return _reduced(tokens, config, ratio, *clipped)
 
 
 class CispoConfig(PolicyLoss):
@@ -196,13 +191,10 @@ class CispoConfig(PolicyLoss):
 
 
 def cispo(tokens: "LossInputs", config: CispoConfig) -> "tuple[Tensor, Metrics]":
-    """REINFORCE with a capped, detached importance weight (CISPO, arXiv 2506.13585): ``-min(r, cap) · A · log p``.
-
-    Unlike a clipped ratio it never takes a token's gradient away, which matters for rare tokens at which behaviour branches.
-    """
+    """``-min(r, cap) · A · log p``: unlike a clip it leaves rare tokens, at which behaviour branches, their gradient."""
     ratio = bounded(log_ratio(tokens, config.ratio_to)).exp()
     loss = -ratio.detach().clamp(max=config.cap) * tokens.need("advantages") * tokens.logprobs
-    value, metrics = _reduced(tokens, config, loss, ratio, ratio.new_zeros(ratio.shape))
+    value, metrics = _reduced(tokens, config, ratio, loss)
     return value, {**metrics, "weight_capped": (ratio.detach() > config.cap).float()}
 
 
@@ -217,18 +209,14 @@ class MinirlConfig(PolicyLoss):
     @field_validator("correction")
     @classmethod
     def _bounded(cls, correction: CorrectionConfig) -> CorrectionConfig:
-        said = "bounds" in correction.model_fields_set
-        return correction if said else correction.model_copy(update={"bounds": SignBounds()})
+        given = "bounds" in correction.model_fields_set
+        return correction if given else correction.model_copy(update={"bounds": SignBounds()})
 
 
 def minirl(tokens: "LossInputs", config: MinirlConfig) -> "tuple[Tensor, Metrics]":
-    """MINIRL (AgentCPM-Explore): ``-sg(r) · A · log p``, the policy gradient with its importance weight as it is.
-
-    Nothing is clipped; tokens whose ratio has gone too far in their advantage's direction are dropped (:func:`correction`).
-    """
+    """``-sg(r) · A · log p``: nothing is clipped; tokens whose ratio has gone too far are dropped (:func:`correction`)."""
     ratio = bounded(log_ratio(tokens, config.ratio_to)).exp()
-    loss = -ratio.detach() * tokens.need("advantages") * tokens.logprobs
-    return _reduced(tokens, config, loss, ratio, ratio.new_zeros(ratio.shape))
+    return _reduced(tokens, config, ratio, -ratio.detach() * tokens.need("advantages") * tokens.logprobs)
 
 
 LOSSES = {"ppo": ppo, "gspo": gspo, "cispo": cispo, "minirl": minirl}
@@ -259,8 +247,7 @@ def clipped_surrogate(
 ) -> "tuple[Tensor, Tensor]":
     """``-min(r A, clip(r, 1 - low, 1 + high) A)``, for A < 0 at most ``-dual A``; and 1.0 where that took the gradient away."""
     plain, clipped = -ratio * advantages, -ratio.clamp(1.0 - low, 1.0 + high) * advantages
-    loss = plain.maximum(clipped)
-    is_clipped = clipped > plain
+    loss, is_clipped = plain.maximum(clipped), clipped > plain
     if dual is not None:
         bound = -dual * advantages
         is_clipped = is_clipped | ((advantages < 0) & (loss > bound))
@@ -269,48 +256,49 @@ def clipped_surrogate(
 
 
 def _reduced(
-    tokens: "LossInputs", config: PolicyLoss, loss: "Tensor", ratio: "Tensor", clipped: "Tensor"
+    tokens: "LossInputs", config: PolicyLoss, ratio: "Tensor", loss: "Tensor", clipped: "Tensor | None" = None
 ) -> "tuple[Tensor, Metrics]":
     """The weighted sum of corrected losses and the KL, and what every policy loss reports; ``ratio`` with its gradient."""
     factor, seen = correction(tokens, config, ratio)
     # A masked token's loss may be anything: zero times infinity would not be zero.
     loss = loss.where(factor > 0, 0.0) * factor
+    clipped = ratio.new_zeros(ratio.shape) if clipped is None else clipped
     metrics: Metrics = {"ratio": ratio.detach(), "clipped": clipped, **seen}
     if config.kl_coef > 0:
         kl = kl_estimate(tokens.logprobs - tokens.need("reference"), config.kl_form)
         metrics["kl_reference"] = kl.detach()
         loss = loss + config.kl_coef * (kl * ratio if config.kl_weighted else kl)
-    return (tokens.weights * loss).sum(), {**metrics, **sampler_gap(tokens)}
+    if tokens.sampler is not None:  # k3 of KL(sampler || model), absolute differences, tokens beyond the limit
+        gap = tokens.logprobs.detach() - tokens.sampler
+        near = bounded(gap)
+        metrics |= {"kl_sampler": near.exp() - near - 1.0, "sampler_gap": gap.abs(), "outlier": (gap.abs() > LIMIT).float()}
+    return (tokens.weights * loss).sum(), metrics
 
 
 def correction(tokens: "LossInputs", config: PolicyLoss, ratio: "Tensor") -> "tuple[Tensor, Metrics]":
-    """What is done about tokens that the sampler and the trainer see differently, for every loss alike.
+    """The factor of each token's loss [N], for every loss alike, and what was masked. ``ratio`` is the loss's own.
 
     With q the trainer-to-sampler ratio of a token (proximal / sampler; without a proximal policy, present / sampler), without
-    its gradient: tokens count ``min(max(q, floor), cap)`` times (only with a proximal policy: a loss whose ratio is to the
-    sampler has that weight in it); not at all with q outside [low, high] (IcePop), in a row with any q below ``veto``, or when
-    they have gone too far in the direction of their advantage (AgentCPM-Explore's bounds). What is masked still counts in the
-    loss's normalisation, so a masked token weakens an update and changes no other token's weight.
-
-    Returns the factor of each token's loss [N], and what was masked. ``ratio`` is the loss's own, of each token. Raises
-    ValueError for rows that lack what is asked for, UserError for a veto over rows that are not whole.
+    its gradient: tokens count ``min(max(q, floor), cap)`` times (only with a proximal policy); not at all with q outside [low,
+    high], in a row with any q below ``veto``, or beyond the sign's bounds. What is masked still counts in the loss's
+    normalisation, so a masked token weakens an update and changes no other token's weight. Raises ValueError for rows that lack
+    what is asked for, UserError for a veto over rows that are not whole.
     """
     settings, decoupled = config.correction, config.ratio_to is RatioTo.PROXIMAL
     ratio = ratio.detach()
     kept, vetoed = ratio.new_ones(ratio.shape).bool(), ratio.new_zeros(ratio.shape).bool()
-    ranged = settings.low is not None or settings.high is not None
     importance = ratio.new_ones(ratio.shape)
+    ranged = settings.low is not None or settings.high is not None
     if decoupled or ranged or settings.veto is not None:
         gap = (_anchor(tokens, config.ratio_to) if decoupled else tokens.logprobs.detach()) - tokens.need("sampler")
         share = bounded(row_sums(tokens, gap)[0] if settings.level is Level.SEQUENCE else gap).exp()
         if decoupled:
             importance = share.clamp(min=settings.floor or 0.0, max=settings.cap)
+            ratio = ratio * bounded(gap).exp()
         if ranged:
             kept &= (share >= (settings.low or 0.0)) & (share <= (math.inf if settings.high is None else settings.high))
         if settings.veto is not None:
             vetoed = row_sums(tokens, (bounded(gap).exp() < settings.veto).float())[0] > 0
-        if decoupled:
-            ratio = ratio * bounded(gap).exp()
     if settings.bounds is not None:
         kept &= ~_beyond(tokens, settings.bounds, ratio)
     weight = importance * (kept & ~vetoed)
@@ -319,10 +307,8 @@ def correction(tokens: "LossInputs", config: PolicyLoss, ratio: "Tensor") -> "tu
 
 def _beyond(tokens: "LossInputs", bounds: SignBounds, ratio: "Tensor") -> "Tensor":
     """Tokens whose ratio to the sampler is beyond the bound on their advantage's side."""
-    reach: Tensor | float = bounds.cap
-    if bounds.strict:
-        reach = 1.0
-    elif bounds.decay is not None:
+    reach: Tensor | float = 1.0 if bounds.strict else bounds.cap
+    if bounds.decay is not None:
         reach = bounds.cap * (-bounds.decay * tokens.need("age").clamp(min=0.0)).exp()
     advantages = tokens.need("advantages")
     above = (ratio > 1.0 + bounds.high * reach) & (advantages > 0)
@@ -332,13 +318,9 @@ def _beyond(tokens: "LossInputs", bounds: SignBounds, ratio: "Tensor") -> "Tenso
 def kl_estimate(gap: "Tensor", form: KlForm) -> "Tensor":
     """Of KL(policy || reference), from ``gap`` = log policy - log reference of sampled tokens."""
     gap = bounded(gap)
-    if form is KlForm.K1:
-        return gap
-    half_square = 0.5 * gap.square()
-    if form is KlForm.K2:
-        return half_square
-    k3 = (-gap).exp() + gap - 1.0
-    return k3 if form is KlForm.K3 else half_square + (k3 - half_square).detach()
+    half_square, k3 = 0.5 * gap.square(), (-gap).exp() + gap - 1.0
+    straight = half_square + (k3 - half_square).detach()
+    return {KlForm.K1: gap, KlForm.K2: half_square, KlForm.K3: k3, KlForm.K3_STRAIGHT: straight}[form]
 
 
 def log_ratio(tokens: "LossInputs", to: RatioTo) -> "Tensor":
@@ -377,15 +359,6 @@ def bounded(gap: "Tensor") -> "Tensor":
 # -- what is watched beside the loss -------------------------------------------------------------------------------------
 
 
-def sampler_gap(tokens: "LossInputs") -> "Metrics":
-    """How far the model is from the sampler: k3 of KL(sampler || model), absolute differences, tokens beyond the limit."""
-    if tokens.sampler is None:
-        return {}
-    gap = tokens.logprobs.detach() - tokens.sampler
-    near = bounded(gap)
-    return {"kl_sampler": near.exp() - near - 1.0, "sampler_gap": gap.abs(), "outlier": (gap.abs() > LIMIT).float()}
-
-
 class Watching:
     """A loss that also reports how ratios are distributed, which tokens it stops, and fresh tokens' gap to the sampler."""
 
@@ -416,20 +389,14 @@ def fresh_gap(tokens: "LossInputs") -> "Metrics":
     """
     if tokens.sampler is None or tokens.age is None:
         return {}
-    fresh = (_older_so_far(tokens.age, tokens.sequence) == 0).float()
+    older, sequence = tokens.age > 0, tokens.sequence
+    if sequence is not None and len(older):
+        order = sequence.argsort(stable=True)
+        counted = older[order].cumsum(0)
+        _, sizes = sequence[order].unique_consecutive(return_counts=True)
+        before = counted[sizes.cumsum(0) - 1].roll(1)
+        before[0] = 0
+        older = counted.clone()
+        older[order] = counted - before.repeat_interleave(sizes, output_size=len(order))
+    fresh = (older == 0).float()
     return {"fresh": fresh, "fresh_gap": (tokens.logprobs.detach() - tokens.sampler).abs() * fresh}
-
-
-def _older_so_far(age: "Tensor", sequence: "Tensor | None") -> "Tensor":
-    """Tokens of the row, up to and with each, that older weights sampled; without rows each token is looked at alone."""
-    if sequence is None or not len(age):
-        return age > 0
-    order = sequence.argsort(stable=True)
-    counted = (age > 0)[order].cumsum(0)
-    _, sizes = sequence[order].unique_consecutive(return_counts=True)
-    last = counted[sizes.cumsum(0) - 1]
-    before = last.roll(1)
-    before[0] = 0
-    found = counted.clone()
-    found[order] = counted - before.repeat_interleave(sizes, output_size=len(age))
-    return found

@@ -1,25 +1,26 @@
 """The producing half of an RL run: groups of rollouts that are begun, made and kept while updates go on.
 
-A group begins when the bound on staleness and the depth of the queue let it (admission); it waits when all its rollouts have
-ended; :meth:`Rollouts.batch` takes those that a step trains on. Which question a group has, its seed and its attempts follow
-from its number alone, so neither order nor time changes what is sampled but for the weights. One event loop per rank; each rank
-makes its own share of every step's groups.
+A group begins when the bound on staleness lets it (admission); it waits when all its rollouts have ended;
+:meth:`Rollouts.batch` takes those that a step trains on. Its question, seed and attempts follow from its number alone, so
+neither order nor time changes what is sampled but for the weights. One event loop per rank; each rank makes its own share of
+every step's groups.
 
-What is kept, so that a kill at any moment loses at most the turn under way, is a :class:`Ledger`: three tables of the run's
-database. ``groups``: as a group begins, which question it has and under which version. ``records``: a group's rollouts as they
-end, with their outcomes, so that no judge is asked twice. ``batches``: before a step's update, what became of each group in it.
-A run that goes on does the updates after its last checkpoint again from these, to the same weights, and the rest is
-what was waiting or under way. Rollouts under way are in their maker's episode journal. In a team every rank has a database of
-its own, which it alone reads and writes, and rank 0 has the batches.
+What is kept, so that a kill at any moment loses at most the turn under way, is a :class:`Ledger`: two tables of the run's
+database. ``records``: rollouts as they end, with their outcomes, so that no judge is asked twice. ``batches``: before a step's
+update, what became of each group in it. A run that goes on does the updates after its last checkpoint again from these, to the
+same weights. Rollouts under way are in the agent's episode journal. In a team every rank has a database of its own, and rank 0
+has the batches.
 """
 
 import asyncio
 import hashlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
+
+import numpy as np
 
 from sanderling.agent.agent import Silence
 from sanderling.core.errors import UserError
@@ -33,48 +34,11 @@ META = "rl"
 """Where a trajectory's ``meta`` says its group and outcome."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 5.0, 60.0
 """Before a judge who is away is asked again, doubled each time."""
-Judge = Callable[[Group, int], GroupStatus]
-"""``(group, version) -> status``: whether a step that updates that version can train on it."""
+Batch = dict[int, GroupStatus]
+"""What became of a step's groups, by their numbers."""
 
 
 # -- what is kept --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Begun:
-    """A group that was begun."""
-
-    number: int
-    question: str
-    """The question's id."""
-    version: int
-    """Updates behind the weights that it began under: its tokens are no older."""
-
-
-@dataclass(frozen=True)
-class Settled:
-    """What became of a group."""
-
-    number: int
-    status: GroupStatus
-    question: str
-    """The question's id."""
-    outcomes: tuple[float, ...]
-    """Of its scored rollouts."""
-
-
-@dataclass(frozen=True)
-class Batch:
-    """A step's groups, settled; written before its update."""
-
-    step: int
-    """Steps done before it."""
-    groups: tuple[Settled, ...]
-
-    @property
-    def used(self) -> list[int]:
-        """Numbers of the groups that it trains on."""
-        return [group.number for group in self.groups if group.status is GroupStatus.USED]
 
 
 class Ledger:
@@ -82,8 +46,7 @@ class Ledger:
 
     def __init__(self, directory: Path, rank: int = 0) -> None:
         self._run = Run(directory, rank=rank, locked=True)
-        self._groups, self._records = self._run.table("groups"), self._run.table(RECORDS)
-        self._batches = self._run.table("batches")
+        self._records, self._batches = self._run.table(RECORDS), self._run.table("batches")
 
     def __enter__(self) -> Self:
         return self
@@ -92,53 +55,34 @@ class Ledger:
         self._run.close()
 
     def claim(self, about: Mapping[str, Any]) -> None:
-        """Rank 0: say what a group's number stands for, or see that it still does.
-
-        Raises UserError when the directory holds groups that were made with other settings.
-        """
+        """Rank 0: record what group numbers depend on. Raises UserError where earlier groups were made with other settings."""
         self._run.claim(about, "groups", "go on with the settings of before, or begin in another directory")
-
-    def begin(self, begun: Begun) -> None:
-        """Note that a group begins: a rollout on disk must never be another question's."""
-        self._groups.put(str(begun.number), asdict(begun))
 
     def keep(self, number: int, attempt: int, ended: FinishedRollout) -> Trajectory:
         """Store a rollout for good; returns it as it is stored."""
-        told = {"group": number, "attempt": attempt, "outcome": ended.outcome}
-        trajectory = ended.trajectory.model_copy(update={"meta": {**ended.trajectory.meta, META: told}})
-        self._records.put(f"{_of(number)}{attempt}", {"id": trajectory.id, **told}, blob=encode_trajectory(trajectory))
+        meta = {"group": number, "attempt": attempt, "outcome": ended.outcome}
+        trajectory = ended.trajectory.model_copy(update={"meta": {**ended.trajectory.meta, META: meta}})
+        self._records.put(f"{_of(number)}{attempt}", {"id": trajectory.id, **meta}, blob=encode_trajectory(trajectory))
         return trajectory
 
-    def settle(self, batch: Batch) -> None:
-        """Note a step's groups, before its update."""
-        self._batches.put(str(batch.step), [asdict(group) for group in batch.groups])
+    def settle(self, step: int, batch: Batch) -> None:
+        """Write down a step's groups, before its update. ``step``: steps done before it."""
+        self._batches.put(str(step), batch)
 
     def batches(self) -> list[Batch]:
-        """All settled steps, in order."""
-        found = sorted((int(step), groups) for step, groups in self._batches.items())
-        return [Batch(step, tuple(_settled(**group) for group in groups)) for step, groups in found]
-
-    def begun(self) -> dict[int, Begun]:
-        """Every group that this rank ever began, by number."""
-        return {one.number: one for one in (Begun(**entry) for _, entry in self._groups.items())}
+        """Those of all settled steps, in order."""
+        found = sorted((int(step), batch) for step, batch in self._batches.items())
+        return [{int(number): GroupStatus(status) for number, status in batch.items()} for _, batch in found]
 
     def ended(self, number: int) -> dict[int, FinishedRollout]:
         """A group's stored rollouts by attempt. Raises UserError for one that is damaged."""
         stored = self._records.items(_of(number))
-        return {told["attempt"]: FinishedRollout(self._records.record(key), told["outcome"]) for key, told in stored}
+        return {meta["attempt"]: FinishedRollout(self._records.record(key), meta["outcome"]) for key, meta in stored}
 
-    def forget(self, numbers: Iterable[int]) -> None:
-        """Remove the rollouts of groups that no replay will ask for."""
-        for number in numbers:
-            self._records.remove(*(key for key, _ in self._records.items(_of(number))))
-
-    def group(self, number: int, questions: Mapping[str, Question]) -> Group | None:
-        """A group that ended, None where it is another rank's, or its rollouts are gone."""
-        rollouts = self.ended(number)
-        if not rollouts:
-            return None
-        first = next(iter(rollouts.values())).trajectory
-        return Group(number, questions.get(first.question.id, first.question), tuple(rollouts[at] for at in sorted(rollouts)))
+    def group(self, number: int) -> Group | None:
+        """A group that ended; None where it is another rank's, or its rollouts are gone."""
+        rollouts = [one for _, one in sorted(self.ended(number).items())]
+        return Group(number, rollouts[0].trajectory.question, tuple(rollouts)) if rollouts else None
 
 
 def _of(number: int) -> str:
@@ -146,16 +90,13 @@ def _of(number: int) -> str:
     return f"{number:08d}/"
 
 
-def _settled(number: int, status: str, question: str, outcomes: list[float]) -> Settled:
-    return Settled(number, GroupStatus(status), question, tuple(outcomes))
-
-
-def settled_numbers(batches: Iterable[Batch]) -> set[int]:
-    """Groups with a status."""
-    return {group.number for batch in batches for group in batch.groups}
-
-
 # -- what is made --------------------------------------------------------------------------------------------------------
+
+
+def question_at(questions: Sequence[Question], number: int, seed: int) -> Question:
+    """The question of a group: every pass over the questions has a seeded order of its own."""
+    turn, index = divmod(number, len(questions))
+    return questions[int(np.random.default_rng((seed, turn)).permutation(len(questions))[index])]
 
 
 def episode_seed(seed: int, number: int, question: Question) -> int:
@@ -168,15 +109,13 @@ def episode_seed(seed: int, number: int, question: Question) -> int:
 class _UnderWay:
     """A group whose rollouts are being made."""
 
-    begun: Begun
+    number: int
     question: Question
+    late: bool
+    """It began in another's place, and is not cut off with its step."""
     asks: list[Ask] = field(default_factory=list)
     ended: dict[int, FinishedRollout] = field(default_factory=dict)
     """By attempt."""
-    unscored: dict[int, Trajectory] = field(default_factory=dict)
-    """What an earlier process left without an outcome, by attempt."""
-    late: bool = False
-    """It began in another's place, or when most of its step was done."""
 
 
 class Rollouts:
@@ -191,9 +130,8 @@ class Rollouts:
         actor: Actor,
         score: Score,
         ledger: Ledger,
-        questions: Mapping[str, Question],
-        question_at: Callable[[int], Question],
-        judge: Judge,
+        questions: Sequence[Question],
+        judge: Callable[[Group, int], GroupStatus],
         places: Sequence[int],
         settled: set[int],
         steps_left: int,
@@ -201,25 +139,24 @@ class Rollouts:
     ) -> None:
         """Nothing begins before the context is entered.
 
-        ``questions``: by id. ``question_at``: the question of a group that begins now. ``places``: which of a step's groups (0
-        to ``questions_per_step - 1``) are this rank's. ``settled``: numbers that were dealt with before. ``steps_left``: how
-        many steps groups are begun for. ``room``: for rollouts at once, whoever else makes some.
+        ``judge``: ``(group, version) -> status``, whether a step that updates that version can train on it. ``places``: which
+        of a step's groups (0 to ``questions_per_step - 1``) are this rank's. ``settled``: numbers that were dealt with before.
+        ``steps_left``: how many steps groups are begun for. ``room``: for rollouts at once, whoever else makes some.
         """
         self._config, self._actor, self._score, self._ledger = config, actor, score, ledger
-        self._questions, self._question_at, self._judge, self._places = questions, question_at, judge, places
-        self._begun = ledger.begun()
-        self._numbers = (number for number in _numbers(places, config.questions_per_step) if number not in settled)
+        self._questions, self._judge, self._places = questions, judge, places
+        every = (step * config.questions_per_step + place for step in itertools.count() for place in places)
+        self._numbers = (number for number in every if number not in settled)
         self._under_way: dict[int, _UnderWay] = {}
         self._waiting: list[Group] = []
         self._dropped: list[tuple[Group, GroupStatus]] = []
         """Since the last step."""
-        self._statuses: dict[tuple[int, int], GroupStatus] = {}
-        """By number and version."""
-        self._begun_since = 0
+        self._statuses: dict[int, GroupStatus] = {}
+        """Under the present version."""
+        self._begun = 0
         """Groups begun since the last step was taken."""
         self._steps_left, self._room = steps_left, room
-        at_once = config.pipeline.groups_at_once(len(places), config.questions_per_step)
-        self._silence = Silence(at_once * config.group_size)
+        self._silence = Silence(len(places) * (config.pipeline.max_staleness + 1) * config.group_size)
         self._updating = False
         self._news = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -250,27 +187,23 @@ class Rollouts:
         Fewer where ``denoise.most_groups`` were tried. Groups of later steps go on being made. Raises what a rollout raised,
         and UserError when the model is out of reach in rollout after rollout.
         """
-        self._updating = False
         wanted = len(self._places)
         while True:
             if self._failure is not None:
                 raise self._failure
             self._news.clear()
             used = self._take(wanted)
-            if (len(used) == wanted or len(used) + len(self._dropped) >= self._most_tried) and not self._last_chance():
+            if len(used) == wanted or len(used) + len(self._dropped) >= self._most_tried:
                 break
             self._admit()
-            self._finish_early()
+            self._cut_off()
             await self._news.wait()
-        taken = {group.number for group, _ in used}
+        taken = {group.number for group in used}
         self._waiting = [group for group in self._waiting if group.number not in taken]
-        settled, self._dropped = [*used, *self._dropped], []
-        for key in [key for key in self._statuses if key[0] in {group.number for group, _ in settled}]:
-            del self._statuses[key]
-        self._updating = True
+        found, self._dropped = [*((group, GroupStatus.USED) for group in used), *self._dropped], []
+        self._updating, self._begun = True, 0
         self._steps_left -= 1
-        self._begun_since = 0
-        return sorted(settled, key=lambda pair: pair[0].number)
+        return sorted(found, key=lambda pair: pair[0].number)
 
     def settled(self, groups: Sequence[tuple[Group, GroupStatus]]) -> None:
         """What became of these is written down: their outages are not tried again."""
@@ -282,27 +215,23 @@ class Rollouts:
     def published(self) -> None:
         """Newer weights sample from now on: more groups may begin."""
         self._updating = False
+        self._statuses.clear()
         self._admit()
-        self._finish_early()
 
-    def _take(self, wanted: int) -> list[tuple[Group, GroupStatus]]:
+    def _take(self, wanted: int) -> list[Group]:
         """The waiting groups to use, the longest begun first; those that never can be are moved to the dropped ones."""
-        version = self._actor.sync.version
-        used: list[tuple[Group, GroupStatus]] = []
-        for group in sorted(self._waiting, key=lambda group: (self._begun[group.number].version, group.number)):
+        used: list[Group] = []
+        for group in sorted(self._waiting, key=lambda group: group.number):
             if len(used) == wanted:
                 break
-            if (group.number, version) not in self._statuses:
-                self._statuses[group.number, version] = self._judge(group, version)
-            status = self._statuses[group.number, version]
-            if status is GroupStatus.USED:
-                used.append((group, status))
+            if group.number not in self._statuses:
+                self._statuses[group.number] = self._judge(group, self._actor.sync.version)
+            if (status := self._statuses[group.number]) is GroupStatus.USED:
+                used.append(group)
             else:
                 self._dropped.append((group, status))
                 self._waiting.remove(group)
         return used
-
-    # -- making --------------------------------------------------------------------------------------------------------
 
     @property
     def _most_tried(self) -> int:
@@ -310,113 +239,75 @@ class Rollouts:
         return max(len(self._places), int(self._config.denoise.most_groups * len(self._places)))
 
     def _admit(self) -> None:
-        """Begin groups as long as there is room."""
-        pipeline, places = self._config.pipeline, len(self._places)
+        """Begin groups as long as the bound on staleness lets them."""
+        places = len(self._places)
         # What begins amid an update is sampled with the weights before it, and so counts as a step older.
-        steps = pipeline.max_staleness + (0 if self._updating else 1)
+        steps = self._config.pipeline.max_staleness + (0 if self._updating else 1)
         # The last tries of a step that drops much are not replaced: nothing of it is under way when it ends.
         spent = max(0, len(self._dropped) - (self._most_tried - places))
-        ahead = places * min(steps, self._steps_left) - spent
-        most = pipeline.groups_at_once(places, self._config.questions_per_step)
-        while len(self._under_way) + len(self._waiting) < ahead and len(self._under_way) < most:
-            self._begin(next(self._numbers))
-
-    def _begin(self, number: int) -> None:
-        begun = self._begun.get(number)
-        if begun is None:
-            begun = Begun(number, self._question_at(number).id, self._actor.sync.version)
-            self._ledger.begin(begun)
-            self._begun[number] = begun
-        late = self._begun_since >= len(self._places) or self._mostly_done()
-        group = _UnderWay(begun, self._questions[begun.question], late=late)
-        self._begun_since += 1
-        self._under_way[number] = group
-        task = asyncio.get_running_loop().create_task(self._make(group))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        while len(self._under_way) + len(self._waiting) < places * min(steps, self._steps_left) - spent:
+            number = next(self._numbers)
+            question = question_at(self._questions, number, self._config.seed)
+            group = self._under_way[number] = _UnderWay(number, question, late=self._begun >= places)
+            self._begun += 1
+            task = asyncio.get_running_loop().create_task(self._make(group))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def _make(self, group: _UnderWay) -> None:
         """All rollouts of a group; what an earlier process has finished is not made again."""
-        number = group.begun.number
         try:
-            self._recall(group)
+            unscored = self._recall(group)
             async with asyncio.TaskGroup() as together:
                 for ask in group.asks:
-                    together.create_task(self._rollout(group, ask))
+                    together.create_task(self._rollout(group, ask, unscored.get(ask.attempt)))
             if len(group.ended) < self._config.group_size:  # a task group takes no notice of one that was cancelled by itself
-                raise RuntimeError(f"group {number} ended with {len(group.ended)} of {self._config.group_size} rollouts")
-        except BaseExceptionGroup as failures:
-            self._failure = self._failure or failures.exceptions[0]
+                raise RuntimeError(f"group {group.number} ended with {len(group.ended)} rollouts")
+            rollouts = tuple(one for _, one in sorted(group.ended.items()))
+            self._waiting.append(Group(group.number, group.question, rollouts))
+            del self._under_way[group.number]
+            self._admit()
         except Exception as failure:  # whoever waits for a batch must hear of it
-            self._failure = self._failure or failure
-        else:
-            rollouts = tuple(group.ended[at] for at in sorted(group.ended))
-            self._waiting.append(Group(number, group.question, rollouts))
+            first = failure.exceptions[0] if isinstance(failure, ExceptionGroup) else failure
+            self._failure = self._failure or first
         finally:
-            del self._under_way[number]
             self._news.set()
-        try:
-            if self._failure is None:
-                self._admit()
-        except Exception as failure:
-            self._failure = failure
 
-    def _recall(self, group: _UnderWay) -> None:
-        """What is on disk of a group, and what is left to be made. An outage ends nothing: it is tried again."""
-        number, size = group.begun.number, self._config.group_size
-        seed = episode_seed(self._config.seed, number, group.question)
-        for attempt, ended in self._ledger.ended(number).items():
-            if ended.outcome is None:
-                group.unscored[attempt] = ended.trajectory
-                continue
-            group.ended[attempt] = ended
-            self._actor.stored(ended.trajectory)  # a kill may have come between
-        attempts = (at for at in range(number * size, (number + 1) * size) if at not in group.ended)
-        group.asks = [Ask(group.question, seed, attempt) for attempt in attempts]
+    def _recall(self, group: _UnderWay) -> dict[int, Trajectory]:
+        """What is on disk of a group; returns what is there without an outcome, by attempt: an outage is tried again."""
+        stored, size = self._ledger.ended(group.number), self._config.group_size
+        group.ended = {attempt: one for attempt, one in stored.items() if one.outcome is not None}
+        for one in group.ended.values():
+            self._actor.stored(one.trajectory)  # a kill may have come between
+        seed = episode_seed(self._config.seed, group.number, group.question)
+        attempts = range(group.number * size, (group.number + 1) * size)
+        group.asks = [Ask(group.question, seed, attempt) for attempt in attempts if attempt not in group.ended]
+        return {attempt: one.trajectory for attempt, one in stored.items() if one.outcome is None}
 
-    async def _rollout(self, group: _UnderWay, ask: Ask) -> None:
+    async def _rollout(self, group: _UnderWay, ask: Ask, before: Trajectory | None) -> None:
         """One rollout until it is on disk."""
-        before = group.unscored.get(ask.attempt)
         ended = await made(ask, self._actor, self._score, self._config, self._room, before)
-        kept = self._ledger.keep(group.begun.number, ask.attempt, ended)
+        kept = self._ledger.keep(group.number, ask.attempt, ended)
         self._actor.stored(kept)
         group.ended[ask.attempt] = FinishedRollout(kept, ended.outcome)
         self._news.set()
-        if why := self._silence.after(kept, "rollouts"):
-            raise UserError(f"{why} See that the model answers: the same command goes on where this one stopped.")
+        check_reached(self._silence, kept)
 
-    # -- stragglers ----------------------------------------------------------------------------------------------------
+    def _cut_off(self) -> None:
+        """Ask the stragglers of a synchronous step for their answers, once most of it is done and where that is wanted."""
+        pipeline, size = self._config.pipeline, self._config.group_size
+        first = [group for group in self._under_way.values() if not group.late]
+        left = sum(size - len(group.ended) for group in first)
+        whole = size * len(self._places)
+        if pipeline.straggler is Straggler.CUT_OFF and whole - left >= pipeline.cut_off_share * whole:
+            for ask in (ask for group in first for ask in group.asks):
+                ask.finish_early.set()
 
-    def _age(self, group: _UnderWay) -> int:
-        """Steps' worth of updates since a group began."""
-        return (self._actor.sync.version - group.begun.version) // self._config.updates_per_step
 
-    def _finish_early(self) -> None:
-        """Ask stragglers for their answers, where that is wanted: a step before they are too old, if there is one."""
-        pipeline, groups = self._config.pipeline, list(self._under_way.values())
-        if pipeline.straggler is Straggler.CARRY_OVER:
-            return
-        if pipeline.max_staleness:
-            groups = [group for group in groups if self._age(group) >= max(1, pipeline.max_staleness - 1)]
-        else:
-            mostly, own = self._mostly_done(), pipeline.cut_off_share * self._config.group_size
-            groups = [group for group in groups if (len(group.ended) >= own if group.late else mostly)]
-        for ask in (ask for group in groups for ask in group.asks):
-            ask.finish_early.set()
-
-    def _mostly_done(self) -> bool:
-        """Whether so much of a synchronous step is done that its stragglers may be cut off; groups in others' place aside."""
-        size, places = self._config.group_size, len(self._places)
-        first = (group for group in self._under_way.values() if not group.late)
-        left = size * max(0, places - self._begun_since) + sum(size - len(group.ended) for group in first)
-        return size * places - left >= self._config.pipeline.cut_off_share * size * places
-
-    def _last_chance(self) -> bool:
-        """Whether stragglers that were asked for their answers would be too old for the step after this one."""
-        pipeline = self._config.pipeline
-        if pipeline.straggler is Straggler.CARRY_OVER or not pipeline.max_staleness:
-            return False
-        return any(self._age(group) >= pipeline.max_staleness for group in self._under_way.values())
+def check_reached(silence: Silence, trajectory: Trajectory) -> None:
+    """Raises UserError when the model is out of reach in rollout after rollout."""
+    if why := silence.after(trajectory, "rollouts"):
+        raise UserError(f"{why} See that the model answers: the same command goes on where this one stopped.")
 
 
 async def made(
@@ -460,13 +351,11 @@ async def answered(
         found = before.get((ask.question.id, ask.attempt))
         if found is None or found.meta[META]["outcome"] is None:
             ended = await made(ask, actor, score, config, room, found)
-            told = {META: {"attempt": ask.attempt, "outcome": ended.outcome}}
-            found = ended.trajectory.model_copy(update={"meta": {**ended.trajectory.meta, **told}})
+            meta = {META: {"attempt": ask.attempt, "outcome": ended.outcome}}
+            found = ended.trajectory.model_copy(update={"meta": {**ended.trajectory.meta, **meta}})
             store.append(found)
-            if why := silence.after(found, "rollouts"):
-                raise UserError(f"{why} See that the model answers: the same command goes on where this one stopped.")
-        # The same attempt may be made again with other weights: nothing of this one may be gone on with.
-        actor.forget(found)  # a kill may have come between
+            check_reached(silence, found)
+        actor.forget(found)  # other weights may make the same attempt again: nothing of this one may be gone on with
         return FinishedRollout(found, found.meta[META]["outcome"])
 
     try:
@@ -492,8 +381,3 @@ async def _scored(trajectory: Trajectory, score: Score, patience_s: float) -> fl
                 ) from away
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_S)
-
-
-def _numbers(places: Sequence[int], per_step: int) -> Iterator[int]:
-    """The numbers of all groups that have these places in their steps."""
-    return (step * per_step + place for step in itertools.count() for place in places)

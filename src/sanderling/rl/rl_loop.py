@@ -4,8 +4,7 @@ This is what is left of a run when all that makes it fast, safe and configurable
 no team, no checkpoint. It shares none of the real run's estimators, losses, rows or optimizer code, and a test holds the real
 loop to it: with ``max_staleness`` 0, both give the same weights.
 
-Credit is by GRPO, by IGPO as DR-Venus published it (mode ``scaled_separate`` of the real run), or by IGPO with whole
-gains-to-go (``returns``, the real run's default).
+Credit is by GRPO, or by IGPO as DR-Venus published it (mode ``scaled_separate`` of the real run).
 
 Each step asks some questions, several times each, and sees which answers are right; says for every turn how much better it was
 than the others of its group (its *advantage*); and makes each sampled token likelier, or less likely, by that much. Left out
@@ -14,32 +13,34 @@ are history that branches, rollouts made again after an outage, and several upda
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from pydantic import BaseModel
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
-from sanderling.core.plugins import Chosen
 from sanderling.core.record import NodeKind, Question, Trajectory
 from sanderling.judge.rules import exact_match, score_trajectory
 from sanderling.rl.act import opened_acting
 from sanderling.rl.config import RlConfig, RlRecipe, Stage
 from sanderling.rl.contract import Ask
-from sanderling.rl.credit import IgpoConfig
+from sanderling.rl.credit import GrpoConfig, IgpoConfig
 from sanderling.rl.credit.igpo import IgpoMode
 from sanderling.rl.denoise import turn_penalties
 from sanderling.rl.gain import PROBES, GainConfig
 from sanderling.rl.losses import PpoConfig
+from sanderling.runs.run_record import flat, unlike
 from sanderling.train.checkpoint import load_model, save_model
 from sanderling.train.metrics import MetricsLog
 from sanderling.train.parallel.launch import Place
+
+if TYPE_CHECKING:
+    from sanderling.rl.prepare import Job
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,6 @@ class Settings:
     text that is put between what the agent has read and that answer."""
     gamma: float = 1.0
     """IGPO: what one turn of distance leaves of later credit."""
-    returns: bool = True
-    """IGPO: a turn's whole gain-to-go is compared with that of others' turns, and outcomes are not discounted; else each gain
-    is compared by itself before they are summed."""
 
 
 @dataclass
@@ -113,7 +111,7 @@ async def train(
             if (score := outcome(one)) is not None
         ]
         gamma = 1.0 if settings.gain_prefix is None else settings.gamma
-        returns_credit(rollouts, gamma) if settings.returns else separate_credit(rollouts, gamma)
+        credit(rollouts, gamma)
         for one in rollouts:
             # A penalty is its own turn's: added at the end, it enters nobody's average.
             one.advantages = [a + p for a, p in zip(one.advantages, penalties(one.trajectory), strict=True)]
@@ -189,7 +187,7 @@ def z_scores(values: Sequence[float]) -> Sequence[float]:
     return (array - array.mean()) / (array.std() + 1e-6) if len(values) and np.ptp(array) > 1e-9 else [0.0] * len(values)
 
 
-def separate_credit(rollouts: Sequence[ScoredRollout], gamma: float) -> None:
+def credit(rollouts: Sequence[ScoredRollout], gamma: float) -> None:
     """Outcomes and gains are each compared within a group; a turn is credited with what it led to, the less the later.
 
     Without gains and with ``gamma`` 1 this is GRPO: every turn is as good as the answer.
@@ -210,32 +208,6 @@ def separate_credit(rollouts: Sequence[ScoredRollout], gamma: float) -> None:
         for turn in range(last + 1):
             flowing = sum(weight * gain_z[index, visit] for visit, weight in ahead(one.gains, turn, gamma))
             one.advantages.append(outcome_z[index] * gamma ** (last - turn) + scale * flowing)
-
-
-def returns_credit(rollouts: Sequence[ScoredRollout], gamma: float) -> None:
-    """A turn's gain-to-go is held against that of the turns of the question's *other* rollouts: its own turns move no mean.
-
-    So more turns neither pay nor cost, whatever the gains are (docs/rl-credit.md).
-    """
-    to_go = [
-        [sum(w * (one.gains[v] or 0.0) for v, w in ahead(one.gains, t, gamma)) for t in range(len(one.gains))]
-        for one in rollouts
-    ]
-    outcome_z: dict[int, float] = {}
-    compared: dict[int, Sequence[float]] = {}
-    for number in {one.group for one in rollouts}:
-        group = [index for index, one in enumerate(rollouts) if one.group == number]
-        outcome_z |= zip(group, z_scores([rollouts[index].outcome for index in group]), strict=True)
-        every = np.array([value for index in group for value in to_go[index]])
-        if len(group) < 2 or np.ptp(every) < 1e-9:
-            continue
-        for index in group:
-            others = np.array([value for other in group if other != index for value in to_go[other]])
-            spread = max(float(others.std()), 0.5 * float(every.std())) + 1e-6  # others that agree would divide by nothing
-            compared[index] = [(value - float(others.mean())) / spread for value in to_go[index]]
-    scale = gain_scale(list(outcome_z.values()), [abs(value) for values in compared.values() for value in values])
-    for index, one in enumerate(rollouts):
-        one.advantages = [outcome_z[index] + scale * value for value in compared.get(index, [0.0] * len(one.gains))]
 
 
 def ahead(gains: Sequence[float | None], turn: int, gamma: float) -> list[tuple[int, float]]:
@@ -270,10 +242,10 @@ def update(
         # For each token: its id, whether it is trained (observations are not), its turn's advantage, and the
         # log-probability with which it was sampled.
         line: list[tuple[int, bool, float, float]] = []
-        credit = iter(one.advantages)
+        advantages = iter(one.advantages)
         for node in one.trajectory.branch():
             ids, is_turn = node.token_ids or (), node.kind is NodeKind.TURN
-            trained, own = node.loss_mask or [is_turn] * len(ids), next(credit) if is_turn else 0.0
+            trained, own = node.loss_mask or [is_turn] * len(ids), next(advantages) if is_turn else 0.0
             line += zip(ids, trained, [own] * len(ids), node.logprobs or [0.0] * len(ids), strict=True)
         lines.append(line)
     count = sum(trained for line in lines for _, trained, _, _ in line)
@@ -304,13 +276,11 @@ def adamw(model: PreTrainedModel, settings: Settings) -> torch.optim.Optimizer:
 # 5. The command: a model's directory, questions and a world in; a model's directory out.
 
 
-def run(
-    recipe: RlRecipe, stage: Stage, questions: Sequence[Question], out: Path, note: Callable[[dict[str, float]], None]
-) -> None:
-    """Train the recipe's model and write ``model/`` and ``metrics.jsonl`` into ``out``; ``note`` hears each step's figures."""
-    assert recipe.model is not None
-    base, settings = recipe.model, settings_of(recipe, stage)
-    model, tokenizer, log = load_model(base), load_tokenizer(base), MetricsLog(out / "metrics.jsonl")
+def run(job: "Job", note: Callable[[dict[str, float]], None]) -> None:
+    """Train the job's model, write ``model/`` and ``metrics.jsonl`` into its directory; ``note`` hears each step's figures."""
+    recipe, stage, out = job.order.recipe, job.stage, job.directory
+    settings, model, tokenizer = settings_of(recipe, stage), load_model(job.model), load_tokenizer(job.model)
+    log = MetricsLog(out / "metrics.jsonl")
 
     def noted(line: dict[str, float]) -> None:
         log.append(line)
@@ -320,81 +290,53 @@ def run(
         return turn_penalties(trajectory, stage.profile, stage.rl.estimator.penalty_weight)
 
     async def training() -> None:
-        async with opened_acting(recipe, stage, questions, base, out, Place()) as acting:
+        async with opened_acting(recipe, stage, job.questions, job.model, out, Place()) as acting:
             actor = acting.connect(model)  # the one agent loop, over the recipe's worlds, with this very module
-            await train(model, questions, actor.rollout, settings, tokenizer.encode, penalties, noted)
+            await train(model, job.questions, actor.rollout, settings, tokenizer.encode, penalties, noted)
 
     asyncio.run(training())
-    save_model(model, out / "model", base)
+    save_model(model, out / "model", job.model)
 
 
-_TAKEN = frozenset(
-    {"rl.steps", "rl.questions_per_step", "rl.group_size", "rl.seed", "rl.loss.clip_low", "rl.loss.clip_high"}
-    | {f"rl.estimator.{name}" for name in ("mode", "gamma", "penalty_weight")}
-    | {f"rl.trainer.{name}" for name in ("lr", "betas", "eps", "weight_decay", "grad_clip", "temperature")}
-    | {"rl.gain.probe"}
+_OWN = ("steps", "questions_per_step", "group_size", "seed", "loss.clip_", "estimator.mode", "estimator.gamma", "gain")
+_OF_TRAINER = ("lr", "betas", "eps", "weight_decay", "grad_clip", "temperature")
+_WITHOUT_EFFECT = ("micro_batch_tokens", "logit_chunk", "memory.", "entropy")
+_HAS = (
+    *(*_OWN, "estimator.penalty_weight", "save_every", "keep"),
+    *(f"trainer.{name}" for name in (*_OF_TRAINER, *_WITHOUT_EFFECT)),
 )
-"""Settings that the loop has."""
-_WITHOUT_EFFECT = frozenset(
-    {"rl.save_every", "rl.keep", "rl.keep_rollouts", "rl.gain"}
-    | {f"rl.trainer.{name}" for name in ("micro_batch_tokens", "packing", "logit_chunk", "memory", "entropy")}
-)
-"""Settings that do not change what is learned: what is stored and logged, and in which portions it is computed."""
+"""Settings that the loop has, or that do not change what is learned: what is stored and logged, and in which portions."""
 
 
 def settings_of(recipe: RlRecipe, stage: Stage) -> Settings:
     """What the recipe asks of this loop. Raises UserError, which names every setting that the loop does not have."""
     rl, estimator, loss, trainer = stage.rl, stage.rl.estimator, stage.rl.loss, stage.rl.trainer
-    lacking = _lacking(recipe, stage)
+    by_gain = isinstance(estimator, IgpoConfig)
+    gain = GainConfig() if by_gain else None
+    usual = RlConfig(estimator=IgpoConfig() if by_gain else GrpoConfig(), gain=gain)
+    lacking = [f"rl.{name}" for name in unlike(flat(usual), flat(rl)) if not name.startswith(_HAS)]
+    if by_gain and rl.gain and rl.gain != GainConfig(probe=rl.gain.probe):
+        lacking.append("rl.gain")
+    if by_gain and estimator.mode is not IgpoMode.SCALED_SEPARATE:
+        lacking.append("rl.estimator.mode")
+    if recipe.judges not in ((), ("exact",)):
+        lacking.append("judges")
+    lacking += ["watch"] * bool(recipe.watch)
     if lacking or not isinstance(loss, PpoConfig):
         raise UserError(
-            "The simple loop has the estimators grpo and igpo (returns, scaled_separate), the loss ppo and exact answers, and "
+            "The simple loop has the estimators grpo and igpo (scaled_separate), the loss ppo and exact answers, and "
             f"does not have what these settings ask for: {', '.join(lacking)}; set them to their defaults (sanderling train rl "
             "--set help prints these), or leave --simple out."
         )
-    by_gain = isinstance(estimator, IgpoConfig)
-    probe = (rl.gain and rl.gain.probe) or PROBES.get(recipe.profile) or PROBES["tiny"]
+    prefix = ((rl.gain and rl.gain.probe) or PROBES.get(recipe.profile) or PROBES["tiny"]).prefix
     return Settings(
         steps=rl.steps,
         questions_per_step=rl.questions_per_step,
         group_size=rl.group_size,
         seed=rl.seed,
-        temperature=trainer.temperature,
         clip_low=loss.clip_low,
         clip_high=loss.clip_high,
-        lr=trainer.lr,
-        betas=trainer.betas,
-        eps=trainer.eps,
-        weight_decay=trainer.weight_decay,
-        grad_clip=trainer.grad_clip,
-        gain_prefix=probe.prefix if by_gain else None,
+        **{name: getattr(trainer, name) for name in _OF_TRAINER},
+        gain_prefix=prefix if by_gain else None,
         gamma=estimator.gamma if by_gain else 1.0,
-        returns=by_gain and estimator.mode is IgpoMode.RETURNS,
     )
-
-
-def _lacking(recipe: RlRecipe, stage: Stage) -> list[str]:
-    """The recipe's settings that would be dropped without a word."""
-    estimator, usual, modes = stage.rl.estimator, RlConfig(), (IgpoMode.RETURNS, IgpoMode.SCALED_SEPARATE)
-    if isinstance(estimator, IgpoConfig):
-        usual = RlConfig(estimator=IgpoConfig(), gain=GainConfig())
-    found = [name for name in _differing(stage.rl, usual, "rl") if name not in _TAKEN | _WITHOUT_EFFECT]
-    if isinstance(estimator, IgpoConfig) and estimator.mode not in modes:
-        found.append("rl.estimator.mode")
-    if recipe.judges not in ((), ("exact",)):
-        found.append("judges")
-    if recipe.watch:
-        found.append("watch")
-    if stage.difficulty is not None:
-        found.append(f"stages.{stage.name}.difficulty")
-    return found
-
-
-def _differing(given: BaseModel, usual: BaseModel, path: str) -> Iterator[str]:
-    """Dotted names of the settings that are not as usual; of a section of another kind, its ``kind``."""
-    for name in type(usual).model_fields:
-        one, other = getattr(given, name), getattr(usual, name)
-        if isinstance(one, BaseModel) and type(one) is type(other):
-            yield from _differing(one, other, f"{path}.{name}")
-        elif one != other:
-            yield f"{path}.{name}.kind" if isinstance(one, Chosen) else f"{path}.{name}"

@@ -18,7 +18,7 @@ import hashlib
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -32,29 +32,28 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.rl.config import Placement, RlConfig, check_run
 from sanderling.rl.contract import Actor, Ask, FinishedRollout, Group, GroupStatus, Score, rule_score
-from sanderling.rl.curriculum import Curriculum
 from sanderling.rl.health import Health, Raised
-from sanderling.rl.queue import Batch, Ledger, Rollouts, Settled, answered, episode_seed, settled_numbers
-from sanderling.rl.step import Learner, Source, group_status, write_credit
+from sanderling.rl.queue import Batch, Ledger, Rollouts, answered, episode_seed
+from sanderling.rl.step import Learner, group_status, write_credit
 from sanderling.runs.jsonl import TrajectoryStore
-from sanderling.train.checkpoint import checkpoints, load_state, save_model
+from sanderling.train.checkpoint import checkpoints, save_model
 from sanderling.train.encoding import Encoding
-from sanderling.train.metrics import MetricsLog, OnProgress, Progress, read_metrics
+from sanderling.train.metrics import MetricsLog, read_metrics
 from sanderling.train.parallel.team import SOLO, Team, joined, share
-from sanderling.train.sft.loop import RunResult
 from sanderling.train.trainer import NotFiniteError
 
 METRICS, CHECKPOINTS, CREDIT = "metrics.jsonl", "checkpoints", "credit"
-BEST = "best"
-HELD_OUT = "held_out"
-"""The directory of the measurements' rollouts."""
-SELECTION = "selection.jsonl"
+BEST, HELD_OUT, SELECTION = "best", "held_out", "selection.jsonl"
+"""Of the selection: its model, the directory of its rollouts, and what was measured."""
 P = ParamSpec("P")
 T = TypeVar("T")
 Connect = Callable[[PreTrainedModel], Actor]
 """Called once with the live module, before the first rollout."""
+OnStep = Callable[[int, Mapping[str, float]], None]
+"""Receives the steps done and the figures of the last one."""
 OnGroups = Callable[[int, Sequence[Group]], None]
 """Receives the steps done and the groups of the last one."""
+Decided = Sequence[tuple[Group, GroupStatus]]
 
 
 class HealthWarning(UserWarning):
@@ -76,32 +75,30 @@ async def run_rl(
     out_dir: Path,
     *,
     held_out: Sequence[Question] = (),
-    progress: OnProgress | None = None,
+    on_step: OnStep | None = None,
     on_groups: OnGroups | None = None,
     team: Team = SOLO,
     device: torch.device | str = "cpu",
-) -> RunResult:
+) -> bool:
     """Train the model at ``model_dir`` and write ``out_dir/model``, ``metrics.jsonl``, ``run.db`` and checkpoints.
 
-    In a team, every rank calls this with the same arguments; rank 0 writes models and metrics, and it alone calls back.
-    Raises UserError when there are no questions, no model, rollouts that cannot be trained on, or a step that is not finite;
-    HealthPause when an alarm stops the run before its last step; whatever a rollout raises propagates.
+    Returns False when it was finished before. In a team, every rank calls this with the same arguments; rank 0 writes models
+    and metrics, and it alone calls back. Raises UserError when there are no questions, no model, rollouts that cannot be
+    trained on, or a step that is not finite; HealthPause when an alarm stops the run before its last step; whatever a rollout
+    raises propagates.
     """
     final = out_dir / "model"
     if (final / "config.json").is_file():
-        return RunResult(final, config.steps, trained=False)
+        return False
     check_run(config, questions, held_out, encoding)
     if team.sharded and config.pipeline.placement is not Placement.SERVED:
         raise UserError("A sharded model cannot sample in its own process: serve it, and set pipeline.placement=served.")
     with apart_from(device) as apart, Ledger(out_dir, team.rank) as ledger:
         learner = await apart(open_learner, config, encoding, model_dir, out_dir, team, device)
-        batches = await apart(claimed, ledger, team, config, questions)
-        run = _Run(learner, connect(learner.model), questions, held_out, out_dir, ledger, batches)
-        alarms = await run.catch_up(apart, progress)
+        run = _Run(learner, connect(learner.model), questions, held_out, out_dir, ledger)
+        await apart(run.claim)
+        await run.catch_up(apart, on_step)
         await run.publish(await apart(learner.weights))
-        if alarms:
-            await apart(run.save, now=True)
-            run.pause(alarms)
         await run.select(apart)
         async with run.rollouts() as rollouts:
             while learner.step < config.steps:
@@ -118,21 +115,14 @@ async def run_rl(
                 metrics |= await run.select(apart)
                 metrics |= {"wait_seconds": waited, "seconds": time.perf_counter() - began}
                 metrics |= {"groups_under_way": rollouts.under_way, "groups_waiting": rollouts.waiting}
-                alarms = run.note(metrics)
+                alarms = run.note(metrics, on_step)
                 if run.leads and on_groups is not None:
                     on_groups(learner.step, [group for group, status in batch if status is GroupStatus.USED])
-                run.tell(progress)
                 await apart(run.save, now=bool(alarms))
-                run.pause(alarms)
+                if learner.step < config.steps:
+                    run.health.pause(learner.step, alarms)
         await apart(run.finish, final)
-    return RunResult(final, config.steps, trained=True)
-
-
-def claimed(ledger: Ledger, team: Team, config: RlConfig, questions: Sequence[Question]) -> list[Batch]:
-    """The steps settled before, once rank 0 has seen that groups still mean the same. Collective; raises UserError."""
-    if team.rank == 0:
-        ledger.claim(_meaning(config, questions))
-    return team.gather(ledger.batches() if team.rank == 0 else [])[0]
+    return True
 
 
 class Selection:
@@ -183,25 +173,20 @@ class Selection:
     def decide(self, own: Sequence[FinishedRollout]) -> dict[str, float]:
         """Collective: the mean over all ranks' outcomes; the model is kept where it is the best so far.
 
-        Raises UserError where fewer than ``selection.least_scored`` of the rollouts could be scored.
+        Raises UserError where fewer than ``denoise.least_scored`` of the rollouts could be scored.
         """
         learner, step = self._learner, self._learner.step
         ended = [one for part in learner.team.gather([(one.outcome, one.trajectory.detail) for one in own]) for one in part]
         values = [outcome for outcome, _ in ended if outcome is not None]
-        if not values or len(values) < self._config.selection.least_scored * len(ended):
-            reason = next((detail for outcome, detail in ended if outcome is None and detail), "no judge gave a verdict")
-            raise UserError(
-                f"Only {len(values)} of {len(ended)} held-out rollouts after step {step} could be scored: "
-                f"{reason.removesuffix('.')}. The same command tries them again; rl.selection.least_scored says how many are "
-                "wanted."
-            )
+        if not values or len(values) < self._config.denoise.least_scored * len(ended):
+            raise _unscored(f"held-out rollouts after step {step}", ended)
         mean = sum(values) / len(values)
-        best = max(self._seen.values(), default=-1.0)
+        is_best = mean > max(self._seen.values(), default=-1.0)
         self._seen[step] = mean
-        weights = learner.trainer.weights() if mean > best else None
+        weights = learner.trainer.weights() if is_best else None
         if self._log is not None:
-            if mean > best:
-                save_model(learner.model, self._out_dir / BEST, learner.source.model_dir, weights=weights)
+            if is_best:
+                save_model(learner.model, self._out_dir / BEST, learner.model_dir, weights=weights)
             self._log.append({"step": step, "held_out": mean, "scored": len(values)})
         return {"held_out": mean}
 
@@ -217,6 +202,16 @@ class Selection:
         return True
 
 
+def _unscored(what: str, ended: Sequence[tuple[float | None, str]]) -> UserError:
+    """Too few of these could be scored, given with their outcomes and details."""
+    scored = sum(outcome is not None for outcome, _ in ended)
+    reason = next((detail for outcome, detail in ended if outcome is None and detail), "no judge gave a verdict")
+    return UserError(
+        f"Only {scored} of {len(ended)} {what} could be scored: {reason.removesuffix('.')}. The same command tries them again; "
+        "rl.denoise.least_scored says how many are wanted."
+    )
+
+
 class _Run:
     """A run under way, but for its rollouts: the learner, who acts, and what is on disk."""
 
@@ -228,29 +223,22 @@ class _Run:
         held_out: Sequence[Question],
         out_dir: Path,
         ledger: Ledger,
-        batches: list[Batch],
     ) -> None:
-        self.learner, self.actor, self.out_dir, self.ledger, self.batches = learner, actor, out_dir, ledger, batches
+        self.learner, self.actor, self.questions, self.out_dir, self.ledger = learner, actor, questions, out_dir, ledger
         self.config, self.team = learner.config, learner.team
         self.leads = self.team.rank == 0
-        self.questions = {question.id: question for question in questions}
-        self.curriculum = Curriculum(self.config.curriculum, questions, self.config.seed)
-        places = share(self.team, range(self.config.questions_per_step))
-        at_once = self.config.pipeline.groups_at_once(len(places), self.config.questions_per_step) * self.config.group_size
-        self.room = asyncio.Semaphore(max(self.config.group_size, at_once))
-        """For the rollouts that this rank makes at once, held-out ones included: what `train plan` reckons with."""
+        self.places = share(self.team, range(self.config.questions_per_step))
+        """Which of a step's groups this rank makes."""
+        at_once = len(self.places) * (self.config.pipeline.max_staleness + 1)
+        self.room = asyncio.Semaphore(max(1, at_once) * self.config.group_size)
+        """For the rollouts that this rank makes at once, held-out ones included."""
         self.score = actor.score or rule_score(self.config.outcome)
-        """A rollout's outcome, by the judge that was handed in or by rule; asked once for each rollout."""
         self.selection = Selection(self.config, held_out, actor, self.score, learner, out_dir, self.room)
-        for batch in self.batches[: learner.step]:
-            self.hear(batch)
         earlier = [line for line in read_metrics(out_dir / METRICS) if line["step"] <= learner.step]
         self.health = Health(self.config.health, earlier)
         self.log = MetricsLog(out_dir / METRICS, resume_step=learner.step) if self.leads else None
-        self.figures: dict[str, float] = {}
-        """Of the last step."""
-        self.forgotten = 0
-        """Steps whose rollouts are gone."""
+        self.batches: list[Batch] = []
+        """What became of the groups of all settled steps."""
 
     def rollouts(self) -> Rollouts:
         """The groups that this rank makes: its share, but for those that are settled."""
@@ -260,10 +248,9 @@ class _Run:
             self.score,
             self.ledger,
             self.questions,
-            self.curriculum.at,
-            lambda group, version: group_status(group, version, self.config, self.learner.encoding.profile),
-            share(self.team, range(self.config.questions_per_step)),
-            settled_numbers(self.batches),
+            lambda group, version: group_status(group, version, self.config),
+            self.places,
+            {number for batch in self.batches for number in batch},
             self.config.steps - self.learner.step,
             self.room,
         )
@@ -273,103 +260,77 @@ class _Run:
         served = self.config.pipeline.placement is Placement.SERVED
         await self.actor.sync.publish(None if served and not self.leads else weights, self.learner.version)
 
-    def note(self, metrics: dict[str, float]) -> list[Raised]:
-        """Write a step's figures down; returns the alarms that went off with it, and warns of them."""
+    def note(self, metrics: dict[str, float], on_step: OnStep | None) -> list[Raised]:
+        """Write a step's figures down and tell whoever watches; returns the alarms that went off, and warns of them."""
         raised = self.health.heard(metrics)
-        self.figures = {**metrics, **self.curriculum.figures(), **self.health.figures()}
         if self.log is not None:
-            self.log.append({"step": self.learner.step, **self.figures})
+            figures = {**metrics, **self.health.figures()}
+            self.log.append({"step": self.learner.step, **figures})
             for one in raised:
                 warnings.warn(f"step {self.learner.step}: {one.sentence}", HealthWarning, stacklevel=2)
+            if on_step is not None:
+                on_step(self.learner.step, figures)
         return raised
-
-    def pause(self, alarms: Sequence[Raised]) -> None:
-        """Stop for alarms that the configuration wants to be asked about, unless the run is over anyway."""
-        if self.learner.step < self.config.steps:
-            self.health.pause(self.learner.step, alarms)
-
-    def tell(self, progress: OnProgress | None) -> None:
-        """Let whoever watches know of the last step."""
-        if self.leads and progress is not None:
-            progress(Progress(self.learner.step, self.config.steps, self.figures))
 
     async def select(self, apart: Apart) -> dict[str, float]:
         """Measure the model on the held-out questions, where it is time."""
         return await apart(self.selection.decide, await self.selection.answer()) if self.selection.due else {}
 
-    async def catch_up(self, apart: Apart, progress: OnProgress | None) -> list[Raised]:
-        """Do again the updates that an earlier process had settled after its last checkpoint.
-
-        Returns the alarms of the last one, which that process may not have lived to act on.
-        """
-        alarms: list[Raised] = []
-        for one in (
-            one for batch in self.batches[-1:] for one in batch.groups
-        ):  # a kill may have come before they were forgotten
-            for ended in self.ledger.ended(one.number).values():
+    async def catch_up(self, apart: Apart, on_step: OnStep | None) -> None:
+        """Do again the updates that an earlier process had settled after its last checkpoint."""
+        for number in self.batches[-1] if self.batches else ():  # a kill may have come before their outages were forgotten
+            for ended in self.ledger.ended(number).values():
                 if ended.outcome is None:
                     self.actor.forget(ended.trajectory)
-        late = [batch for batch in self.batches if batch.step >= self.learner.step]
-        if late:
+        if late := self.batches[self.learner.step :]:
             async with self.actor.sync.training():
                 for batch in late:
-                    groups = await apart(self.read, batch)
-                    self.hear(batch)
-                    metrics = await apart(self.learn, groups) | self.selection.known()
+                    metrics = await apart(self.learn, await apart(self.read, batch)) | self.selection.known()
                     metrics |= {"wait_seconds": 0.0, "seconds": metrics["learn_seconds"]}
-                    alarms = self.note({**metrics, "groups_under_way": 0, "groups_waiting": 0})
-                    self.tell(progress)
-        return alarms
-
-    def hear(self, batch: Batch) -> None:
-        """Let the curriculum know how a step's groups ended."""
-        self.curriculum.heard([(group.question, group.outcomes) for group in batch.groups])
+                    self.note({**metrics, "groups_under_way": 0, "groups_waiting": 0}, on_step)
 
     # -- in the thread that computes; collective in a team -------------------------------------------------------------
 
-    def read(self, batch: Batch) -> list[tuple[Group, GroupStatus]]:
-        """A settled step's groups, each as its rank has it. Raises UserError when the rollouts of one are gone."""
-        statuses = {one.number: one.status for one in batch.groups}
-        own = [group for number in statuses if (group := self.ledger.group(number, self.questions))]
-        found = sorted(joined(self.team, own), key=lambda group: group.number)
-        if gone := statuses.keys() - {group.number for group in found}:
-            raise UserError(f"The rollouts of group {min(gone)} are gone from {self.out_dir}: begin the run again.")
-        return [(group, statuses[group.number]) for group in found]
-
-    def settle(self, own: Sequence[tuple[Group, GroupStatus]]) -> list[tuple[Group, GroupStatus]]:
-        """All ranks' groups together; what becomes of each is written down before anything changes."""
-        found = sorted(joined(self.team, list(own)), key=lambda pair: pair[0].number)
-        settled = tuple(Settled(group.number, end, group.question.id, tuple(group.outcomes)) for group, end in found)
-        self._check_scored([group for group, end in found if end is not GroupStatus.UNSCORED], [group for group, _ in found])
-        batch = Batch(self.learner.step, settled)
+    def claim(self) -> None:
+        """Read the steps settled before, once rank 0 has seen that group numbers still mean the same. Raises UserError."""
         if self.leads:
-            self.ledger.settle(batch)
+            config, ids = self.config, "\x1f".join(question.id for question in self.questions)
+            names = ("seed", "group_size", "questions_per_step")
+            about = {name: getattr(config, name) for name in names}
+            self.ledger.claim({**about, "set of questions": hashlib.sha256(ids.encode()).hexdigest()})
+        self.batches = self.team.gather(self.ledger.batches() if self.leads else [])[0]
+
+    def read(self, batch: Batch) -> Decided:
+        """A settled step's groups, each as its rank has it. Raises UserError when the rollouts of one are gone."""
+        own = [group for number in batch if (group := self.ledger.group(number))]
+        found = sorted(joined(self.team, own), key=lambda group: group.number)
+        if gone := batch.keys() - {group.number for group in found}:
+            raise UserError(f"The rollouts of group {min(gone)} are gone from {self.out_dir}: begin the run again.")
+        return [(group, batch[group.number]) for group in found]
+
+    def settle(self, own: Decided) -> Decided:
+        """All ranks' groups together; what becomes of each is written down before anything changes.
+
+        Raises UserError for a step that says nothing: of no group could enough rollouts be scored.
+        """
+        found = sorted(joined(self.team, list(own)), key=lambda pair: pair[0].number)
+        batch = {group.number: status for group, status in found}
+        if found and set(batch.values()) == {GroupStatus.UNSCORED}:
+            ended = [(one.outcome, one.trajectory.detail) for group, _ in found for one in group.rollouts]
+            raise _unscored(f"rollouts of step {self.learner.step + 1}", ended)
+        if self.leads:
+            self.ledger.settle(self.learner.step, batch)
         self.team.gather("it is written down")  # no rank forgets an episode before
-        self.hear(batch)
         self.batches.append(batch)
         return found
 
-    def _check_scored(self, told: Sequence[Group], groups: Sequence[Group]) -> None:
-        """Raises UserError for a step that tells nothing: of no group could enough rollouts be scored."""
-        if told or not groups:
-            return
-        made = [one for group in groups for one in group.rollouts]
-        unscored = [one.trajectory for one in made if one.outcome is None]
-        scored = len(made) - len(unscored)
-        reason = next((one.detail for one in unscored if one.detail), "") or "no judge gave a verdict that can be read"
-        raise UserError(
-            f"{f'Only {scored} of {len(made)} rollouts' if scored else 'No rollout'} of step {self.learner.step + 1} could be "
-            f"scored: {reason.removesuffix('.')}. The same command tries them again."
-        )
-
-    def learn(self, batch: Sequence[tuple[Group, GroupStatus]]) -> dict[str, float]:
+    def learn(self, batch: Decided) -> dict[str, float]:
         """A step's updates; returns its figures."""
         began = time.perf_counter()
         try:
             metrics = self.learner.learn(batch)
         except NotFiniteError as error:
-            kept = checkpoints(self.out_dir / CHECKPOINTS)
-            model = kept[-1] if kept else self.learner.source.model_dir
+            model = next(reversed(checkpoints(self.out_dir / CHECKPOINTS)), self.learner.model_dir)
             raise UserError(
                 f"{error} The same command would meet the same step again: begin in another directory from the last good "
                 f"weights, with --model {model} and a lower rl.trainer.lr."
@@ -380,35 +341,15 @@ class _Run:
 
     def save(self, *, now: bool) -> None:
         """A checkpoint where it is time, or cause."""
-        if (now or self.learner.step % self.config.save_every == 0) and 0 < self.learner.step < self.config.steps:
+        if (now or self.learner.step % self.config.save_every == 0) and self.learner.step < self.config.steps:
             self.learner.save(self.out_dir / CHECKPOINTS)
-            if not self.config.keep_rollouts:
-                self.forget()
-
-    def forget(self) -> None:
-        """Remove the rollouts that no kept checkpoint would be continued with."""
-        kept = checkpoints(self.out_dir / CHECKPOINTS) if self.leads else []
-        oldest = self.team.gather(min((int(load_state(one)["rl_step"]) for one in kept), default=0))[0]
-        self.ledger.forget(settled_numbers(self.batches[self.forgotten : oldest]))
-        self.forgotten = oldest
 
     def finish(self, final: Path) -> None:
         """Write the run's result: the best of the measured models where there is one, else the last."""
         weights = self.learner.trainer.weights()
         if self.leads and not self.selection.adopt(final):
-            save_model(self.learner.model, final, self.learner.source.model_dir, weights=weights)
+            save_model(self.learner.model, final, self.learner.model_dir, weights=weights)
         self.team.gather("the model is saved")
-
-
-def _meaning(config: RlConfig, questions: Sequence[Question]) -> dict[str, Any]:
-    """What says which question, seed and attempts a group's number stands for."""
-    asked = hashlib.sha256("\x1f".join(question.id for question in questions).encode()).hexdigest()
-    return {
-        "seed": config.seed,
-        "group_size": config.group_size,
-        "questions_per_step": config.questions_per_step,
-        "set of questions": asked,
-    }
 
 
 def open_learner(
@@ -416,7 +357,7 @@ def open_learner(
 ) -> Learner:
     """The learner as the last checkpoint left it, or at the beginning."""
     last = team.gather(next(reversed(checkpoints(out_dir / CHECKPOINTS)), None))[0]
-    return Learner(config, encoding, Source(model_dir, last), team, device)
+    return Learner(config, encoding, model_dir, last, team, device)
 
 
 @contextmanager

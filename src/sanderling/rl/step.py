@@ -3,17 +3,17 @@
     groups ─▶ filter ─▶ gains ─▶ table ─▶ credit ─▶ rows ─▶ update
 
 :meth:`Learner.learn` is that line; what it calls stands below it in the same order. *Filtering* says which rollouts are trained
-on, which count only in their group's baseline, and which turns get no positive credit (`denoise`, and the bound on staleness).
-*Gains* and *proximal* log-probabilities are measured under the very version that the step updates, in one pass where both are
-wanted. The *table* of turns is what an estimator (`credit`) turns into advantages. *Rows* are the ids that were sampled, with
-log-probabilities, versions and advantages: nothing is ever cut or rendered anew.
+on and which turns get no positive credit (`denoise`, and the bound on staleness). *Gains* and *proximal* log-probabilities are
+measured under the very version that the step updates, in one pass where both are wanted. The *table* of turns is what an
+estimator (`credit`) turns into advantages. *Rows* are the ids that were sampled, with log-probabilities, versions and
+advantages: nothing is ever cut or rendered anew.
 
 Under distributed training every method is collective and is given the same arguments on every rank.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,11 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile
 from sanderling.core.record import CreditLine, CreditParts, Trajectory, turn_indices
 from sanderling.policy.model_directory import load_empty
-from sanderling.rl import denoise
 from sanderling.rl.config import RlConfig
-from sanderling.rl.contract import FinishedRollout, Group, GroupStatus, oldest_version
+from sanderling.rl.contract import Group, GroupStatus, oldest_version
 from sanderling.rl.credit import build_estimator
 from sanderling.rl.credit.table import Components, Graded, TurnTable, build_table
+from sanderling.rl.denoise import Noise, capped_turns, is_flat, noise_of, turn_penalties
 from sanderling.rl.gain import gains_and_logprobs, information_gains
 from sanderling.rl.health import age_figures, credit_figures, step_metrics, update_figures
 from sanderling.rl.losses import Watching, build_loss
@@ -42,41 +42,42 @@ from sanderling.train.packed.scorer import ModelScorer
 from sanderling.train.parallel.team import Team
 from sanderling.train.trainer import Trainer, row_logprobs
 
-STALE = "stale"
-"""Why a rollout is left out that is older than the bound on staleness."""
 _COMPARABLE = 2
 """Scored rollouts that a group needs at least to compare."""
 _DIGITS = 6
 
 
-@dataclass(frozen=True)
-class Source:
-    """Where the weights come from."""
-
-    model_dir: Path
-    """The initial model directory."""
-    checkpoint: Path | None
-    """The checkpoint that it resumes from; None: it begins."""
-
-
 class Learner:
     """The module that is trained, its optimizer, and how a step's groups change it."""
 
-    def __init__(self, config: RlConfig, encoding: Encoding, source: Source, team: Team, device: torch.device | str) -> None:
-        self.config, self.encoding, self.source, self.team = config, encoding, source, team
+    def __init__(
+        self,
+        config: RlConfig,
+        encoding: Encoding,
+        model_dir: Path,
+        checkpoint: Path | None,
+        team: Team,
+        device: torch.device | str,
+    ) -> None:
+        """``model_dir``: of the initial model. ``checkpoint``: what it resumes from; None: it begins."""
+        self.config, self.encoding, self.model_dir, self.team = config, encoding, model_dir, team
         torch.manual_seed(config.seed)
-        self.model = _opened(source.checkpoint or source.model_dir, team, device)
+        self.model = _opened(checkpoint or model_dir, team, device)
         total = config.trainer.total_steps or config.steps * config.updates_per_step
         self.trainer = Trainer(self.model, config.trainer.model_copy(update={"total_steps": total}), team)
         self.step = 0
         """Steps done; with ``updates_per_step`` updates each, or none where nothing was informative."""
-        self.credit: tuple[CreditLine, ...] = ()
+        self.credit: list[CreditLine] = []
         """Of the last step, a line for each rollout of the groups that were used."""
-        if source.checkpoint is not None:
-            state = load_state(source.checkpoint)
+        if checkpoint is not None:
+            state = load_state(checkpoint)
             self.trainer.load_state(state)
             self.step = int(state["rl_step"])
-        self.reference = _frozen(source.model_dir, team, device) if config.loss.needs_reference else None
+        self.reference: TokenLogprobs | None = None
+        """A frozen model, laid out over the ranks like the one that is trained."""
+        if config.loss.needs_reference:
+            self.reference = TokenLogprobs(_opened(model_dir, team, device).requires_grad_(False).eval())
+            team.prepare(self.reference)
         self.estimator, self.loss = build_estimator(config.estimator), Watching(build_loss(config.loss))
         self.model.eval()
 
@@ -90,23 +91,59 @@ class Learner:
 
         Without an informative row nothing is updated. Groups that were dropped show in the figures of behaviour.
         """
-        config, encoding, groups = self.config, self.encoding, [group for group, _ in decided]
-        filtered = self._filtered([group for group, status in decided if status is GroupStatus.USED])
-        measured = measure(filtered, config, encoding, self.trainer, self.team)
-        batch = [_graded(one, gains, encoding.profile) for one, gains in zip(filtered, measured.gains, strict=True)]
+        config, profile, version = self.config, self.encoding.profile, self.version
+        used = [group for group, status in decided if status is GroupStatus.USED]
+        batch = [one for group in used for one in graded(group, version, config, profile)]
+        batch, proximal = self._measured(batch)
         table = build_table(batch)
         credit = self.estimator.components(table)
-        rows = credit_rows(batch, table, credit.total, encoding, config.drop_zero_advantage)
-        self.credit = tuple(credit_lines(filtered, batch, table, credit, self.version))
-        figures = step_metrics(batch, table, credit.total, groups=groups, tools=encoding.profile.tools)
-        figures |= left_out(self._filtered(groups)) | credit_figures(credit) | status_counts(decided)
+        rows = credit_rows(batch, table, credit.total, self.encoding, config.drop_zero_advantage)
+        self.credit = list(credit_lines(batch, table, credit, version))
+        figures = step_metrics(table, [group for group, _ in decided], profile.tools)
+        figures |= credit_figures(credit) | counted(decided, version, config)
         trained = {row.trajectory for row in rows}
-        figures |= age_figures([one.trajectory for one in batch if one.trajectory.id in trained], self.version)
-        rows = with_proximal(rows, measured, config, self.trainer)
-        rows = with_reference(rows, self.reference, config, self.team)
+        figures |= age_figures((one.trajectory for one in batch if one.trajectory.id in trained), version)
+        rows = self._with_logprobs(rows, proximal)
         updates = [self.trainer.step(share, self.loss) for share in split_updates(rows, config.updates_per_step)]
         self.step += 1
         return {**figures, **update_figures(updates), "updates": len(updates), "version": self.version}
+
+    def _measured(self, batch: list[Graded]) -> tuple[list[Graded], dict[str, list[FloatArray]]]:
+        """The batch with its gains, and by trajectory the proximal log-probabilities of rows, where they come in that pass."""
+        gain, encoding = self.config.gain, self.encoding
+        if gain is None:
+            return batch, {}
+        scored = [index for index, one in enumerate(batch) if one.outcome is not None]
+        trajectories = [batch[index].trajectory for index in scored]
+        scorer = ModelScorer.of(self.trainer.scored, self.config.trainer, self.team)
+        proximal: dict[str, list[FloatArray]] = {}
+        if self._needs_proximal:
+            rows = [rl_rows(one, np.zeros(len(turn_indices(one))), encoding) for one in trajectories]  # before there is credit
+            gains, logprobs = gains_and_logprobs(trajectories, rows, encoding.tokenizer, scorer, gain)
+            proximal = {trajectory.id: own for trajectory, own in zip(trajectories, logprobs, strict=True)}
+        else:
+            gains = information_gains(trajectories, encoding.tokenizer, scorer, gain)
+        found = dict(zip(scored, gains, strict=True))
+        return [replace(one, gains=found.get(index)) for index, one in enumerate(batch)], proximal
+
+    @property
+    def _needs_proximal(self) -> bool:
+        """Whether rows bring the log-probabilities before the step's first update.
+
+        With one update a step the weights that are updated are the proximal policy, and losses know that.
+        """
+        return self.config.loss.needs_proximal and self.config.updates_per_step > 1
+
+    def _with_logprobs(self, rows: list[Row], proximal: dict[str, list[FloatArray]]) -> list[Row]:
+        """Rows with proximal and reference log-probabilities, where the loss reads them."""
+        if rows and self._needs_proximal:
+            ahead = {name: iter(own) for name, own in proximal.items()}
+            found = [next(ahead[row.trajectory]) for row in rows] if proximal else self.trainer.logprobs(rows)
+            rows = [replace(row, proximal_logprobs=values) for row, values in zip(rows, found, strict=True)]
+        if rows and self.reference is not None:
+            found = row_logprobs(self.reference, rows, self.config.trainer, self.team)
+            rows = [replace(row, reference_logprobs=values) for row, values in zip(rows, found, strict=True)]
+        return rows
 
     def weights(self) -> dict[str, Any] | None:
         """The weights by name, not copied; of a sharded model gathered on rank 0, None on the others."""
@@ -117,10 +154,7 @@ class Learner:
         weights, state = (self.trainer.weights(), self.trainer.state())
         if self.team.rank == 0:
             state |= {"rl_step": self.step}
-            save_checkpoint(root, self.step, self.model, state, self.source.model_dir, self.config.keep, weights)
-
-    def _filtered(self, groups: Sequence[Group]) -> "list[FilteredRollout]":
-        return [one for group in groups for one in filter_group(group, self.version, self.config, self.encoding.profile)]
+            save_checkpoint(root, self.step, self.model, state, self.model_dir, self.config.keep, weights)
 
 
 def _opened(directory: Path, team: Team, device: torch.device | str) -> PreTrainedModel:
@@ -132,185 +166,78 @@ def _opened(directory: Path, team: Team, device: torch.device | str) -> PreTrain
     return model if team.sharded else model.to(device)
 
 
-def _frozen(directory: Path, team: Team, device: torch.device | str) -> TokenLogprobs:
-    """A model that is only asked, laid out over the ranks like the one that is trained."""
-    scored = TokenLogprobs(_opened(directory, team, device).requires_grad_(False).eval())
-    team.prepare(scored)
-    return scored
-
-
 # -- who counts ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class FilteredRollout:
-    """A rollout, and what it counts for."""
-
-    rollout: FinishedRollout
-    group: int
-    """Its group's number."""
-    left_out: str | None
-    """Why it is not trained on: a Noise, or STALE."""
-    outcome: float | None
-    """What counts in its group's statistics; None: nothing does."""
-    capped: tuple[bool, ...]
-    """For each turn: it gets no positive credit."""
-
-
-def filter_group(group: Group, version: int, config: RlConfig, profile: Profile) -> list[FilteredRollout]:
-    """Each rollout of a group, seen from a step that updates ``version``; the stale ones are out of its statistics, too."""
-    stale = [_is_stale(one, version, config) for one in group.rollouts]
-    fresh = [(one.trajectory, one.outcome) for one, old in zip(group.rollouts, stale, strict=True) if not old]
-    # Denoised without the stale ones, which take no other's place among those that are kept.
-    others = iter(denoise.denoise_group(fresh, config.denoise, profile, config.seed))
-    found = []
-    for rollout, old in zip(group.rollouts, stale, strict=True):
-        if old:
-            found.append(FilteredRollout(rollout, group.number, STALE, None, (False,) * len(turn_indices(rollout.trajectory))))
-        else:
-            one = next(others)
-            found.append(FilteredRollout(rollout, group.number, one.noise and one.noise.value, one.outcome, one.capped))
+def noises(group: Group, version: int, config: RlConfig) -> list[Noise | None]:
+    """Why each rollout of a group is left out by a step that updates ``version``; None: it is trained on."""
+    most = config.pipeline.max_staleness * config.updates_per_step
+    found: list[Noise | None] = []
+    for one in group.rollouts:
+        oldest = oldest_version(one.trajectory)
+        stale = oldest is not None and version - oldest > most
+        found.append(noise_of(one.trajectory, one.outcome, config.denoise, stale=stale))
     return found
 
 
-def _is_stale(rollout: FinishedRollout, version: int, config: RlConfig) -> bool:
-    """Whether its oldest token is too old. An outage is never stale: it is counted as an outage."""
-    oldest = oldest_version(rollout.trajectory)
-    if oldest is None or denoise.is_outage(rollout.trajectory, rollout.outcome):
-        return False
-    return version - oldest > config.pipeline.max_staleness * config.updates_per_step
-
-
-def group_status(group: Group, version: int, config: RlConfig, profile: Profile) -> GroupStatus:
+def group_status(group: Group, version: int, config: RlConfig) -> GroupStatus:
     """What becomes of a group that could be taken by a step that updates ``version``."""
-    filtered = filter_group(group, version, config, profile)
-    outcomes = [one.outcome for one in filtered if one.outcome is not None]
+    left_out = noises(group, version, config)
+    outcomes = [
+        one.outcome for one, noise in zip(group.rollouts, left_out, strict=True) if noise is None and one.outcome is not None
+    ]
     enough = min(_COMPARABLE, config.group_size)
     if len(group.outcomes) < max(enough, config.denoise.least_scored * len(group.rollouts)):
         return GroupStatus.UNSCORED
     if len(outcomes) < enough:
-        return GroupStatus.STALE if any(one.left_out == STALE for one in filtered) else GroupStatus.NOISY
-    return GroupStatus.FLAT if config.denoise.drop_flat and denoise.is_flat(outcomes, config.denoise) else GroupStatus.USED
+        return GroupStatus.STALE if Noise.STALE in left_out else GroupStatus.NOISY
+    return GroupStatus.FLAT if config.denoise.drop_flat and is_flat(outcomes, config.denoise) else GroupStatus.USED
 
 
-def status_counts(decided: Sequence[tuple[Group, GroupStatus]]) -> dict[str, float]:
-    """How many groups were used, and dropped for each reason."""
-    counts = Counter(status for _, status in decided)
-    return {f"groups_{status.value}": counts[status] for status in GroupStatus}
+def graded(group: Group, version: int, config: RlConfig, profile: Profile) -> Iterator[Graded]:
+    """What credit reads of a group's rollouts, but for gains."""
+    for one, noise in zip(group.rollouts, noises(group, version, config), strict=True):
+        penalties = turn_penalties(one.trajectory, profile)
+        capped = capped_turns(one.trajectory, config.denoise, profile)
+        outcome = one.outcome if noise is None else None
+        yield Graded(one.trajectory, outcome, penalties, None, noise and noise.value, capped, group.number)
 
 
-def left_out(filtered: Iterable[FilteredRollout]) -> dict[str, float]:
-    """How many rollouts are not trained on, by reason, and how many turns are capped; all reasons, for a log."""
-    rollouts = list(filtered)
-    counts = Counter(one.left_out for one in rollouts)
-    reasons = (*(noise.value for noise in denoise.Noise), STALE)
-    return {**{f"left_out_{name}": counts[name] for name in reasons}, "capped_turns": sum(sum(one.capped) for one in rollouts)}
-
-
-# -- gains and log-probabilities before credit ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Measured:
-    """Information gains and log-probabilities before the update."""
-
-    gains: list[list[float | None] | None]
-    """For each rollout its turns' gains; None: not measured."""
-    proximal: dict[str, list[FloatArray]] = field(default_factory=dict)
-    """By trajectory, for each of its rows [T]; empty: not asked, or not yet."""
-
-
-def measure(
-    filtered: Sequence[FilteredRollout], config: RlConfig, encoding: Encoding, trainer: Trainer, team: Team
-) -> Measured:
-    """Gains of every rollout that counts, and proximal log-probabilities where they come in the same pass."""
-    gains: list[list[float | None] | None] = [None] * len(filtered)
-    if config.gain is None:
-        return Measured(gains)
-    counted = [index for index, one in enumerate(filtered) if one.outcome is not None]
-    trajectories = [filtered[index].rollout.trajectory for index in counted]
-    scorer = ModelScorer.of(trainer.scored, config.trainer, team)
-    proximal: dict[str, list[FloatArray]] = {}
-    if needs_proximal(config):
-        rows = [rl_rows(one, np.zeros(len(turn_indices(one))), encoding) for one in trajectories]  # before there is credit
-        found, logprobs = gains_and_logprobs(trajectories, rows, encoding.tokenizer, scorer, config.gain)
-        proximal = {trajectory.id: own for trajectory, own in zip(trajectories, logprobs, strict=True)}
-    else:
-        found = information_gains(trajectories, encoding.tokenizer, scorer, config.gain)
-    for index, values in zip(counted, found, strict=True):
-        gains[index] = values
-    return Measured(gains, proximal)
-
-
-def needs_proximal(config: RlConfig) -> bool:
-    """Whether rows bring the log-probabilities before the step's first update.
-
-    With one update a step the weights that are updated are the proximal policy, and losses know that.
-    """
-    return config.loss.needs_proximal and config.updates_per_step > 1
-
-
-def with_proximal(rows: list[Row], measured: Measured, config: RlConfig, trainer: Trainer) -> list[Row]:
-    """Rows with proximal log-probabilities, where the loss reads them."""
-    if not rows or not needs_proximal(config):
-        return rows
-    if not measured.proximal:
-        found = trainer.logprobs(rows)
-        return [replace(row, proximal_logprobs=values) for row, values in zip(rows, found, strict=True)]
-    ahead = {name: iter(own) for name, own in measured.proximal.items()}
-    return [replace(row, proximal_logprobs=next(ahead[row.trajectory])) for row in rows]
-
-
-def with_reference(rows: list[Row], reference: TokenLogprobs | None, config: RlConfig, team: Team) -> list[Row]:
-    """Rows with the log-probabilities under a frozen model, where there is one."""
-    if not rows or reference is None:
-        return rows
-    found = row_logprobs(reference, rows, config.trainer, team)
-    return [replace(row, reference_logprobs=values) for row, values in zip(rows, found, strict=True)]
+def counted(decided: Sequence[tuple[Group, GroupStatus]], version: int, config: RlConfig) -> dict[str, float]:
+    """How many groups were used, and dropped for each reason, and how many rollouts are not trained on."""
+    statuses = Counter(status for _, status in decided)
+    left_out = Counter(noise for group, _ in decided for noise in noises(group, version, config))
+    groups = {f"groups_{status.value}": float(statuses[status]) for status in GroupStatus}
+    return groups | {f"left_out_{noise.value}": float(left_out[noise]) for noise in Noise}
 
 
 # -- credit ----------------------------------------------------------------------------------------------------------------
 
 
-def _graded(one: FilteredRollout, gains: list[float | None] | None, profile: Profile) -> Graded:
-    """What credit reads of a rollout."""
-    trajectory = one.rollout.trajectory
-    penalties = denoise.turn_penalties(trajectory, profile)
-    return Graded(trajectory, one.outcome, penalties, gains, one.left_out is None, one.capped, one.group)
-
-
-def credit_lines(
-    filtered: Sequence[FilteredRollout], batch: Sequence[Graded], table: TurnTable, parts: Components, version: int
-) -> Iterator[CreditLine]:
+def credit_lines(batch: Sequence[Graded], table: TurnTable, parts: Components, version: int) -> Iterator[CreditLine]:
     """What each turn was credited with, for a person to read: a line for each rollout, in their order.
 
-    ``filtered`` and ``batch`` are parallel, ``table`` and ``parts`` are of the batch. ``version``: updates behind the weights
-    that gains were measured under.
+    ``table`` and ``parts`` are of the batch. ``version``: updates behind the weights that gains were measured under.
     """
-
-    def rounded(values: FloatArray) -> tuple[float, ...]:
-        return tuple(round(float(value), _DIGITS) for value in values)
-
-    for number, (one, graded) in enumerate(zip(filtered, batch, strict=True)):
+    for number, one in enumerate(batch):
         own = np.flatnonzero(table.trajectory == number)
+        sizes = {name: tuple(np.round(getattr(parts, name)[own], _DIGITS).tolist()) for name in CreditParts.model_fields}
         yield CreditLine(
-            id=graded.trajectory.id,
-            question=graded.trajectory.question.id,
-            group=one.group,
-            outcome=graded.outcome,
+            id=one.trajectory.id,
+            question=one.trajectory.question.id,
+            group=one.group or 0,
+            outcome=one.outcome,
             left_out=one.left_out,
             tools=tuple(map(str, table.tool[own])),
             gains=tuple(float(table.gain[turn]) if table.gain_scored[turn] else None for turn in own),
             malformed=tuple(map(bool, table.penalty[own] < 0)),
             capped=tuple(map(bool, table.capped[own])),
-            credit=CreditParts(
-                outcome=rounded(parts.outcome[own]), gain=rounded(parts.gain[own]), penalty=rounded(parts.penalty[own])
-            ),
+            credit=CreditParts(**sizes),
             version=version,
         )
 
 
-def write_credit(path: Path, lines: Sequence[CreditLine]) -> None:
+def write_credit(path: Path, lines: Iterable[CreditLine]) -> None:
     """Put the file there, whole or not at all; a step that is made again after a kill writes the same."""
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, "".join(line.model_dump_json() + "\n" for line in lines))
@@ -326,7 +253,7 @@ def credit_rows(
     rows: list[Row] = []
     for number, graded in enumerate(batch):
         own = advantages[table.trajectory == number]
-        if graded.outcome is None or not graded.trained or not own.size or (drop_zero and not own.any()):
+        if graded.outcome is None or graded.left_out or not own.size or (drop_zero and not own.any()):
             continue
         rows.extend(rl_rows(graded.trajectory, own, encoding))
     return rows
@@ -357,8 +284,8 @@ def _rl_row(
     trajectory: Trajectory, path: Sequence[int], turns: dict[int, int], advantages: Sequence[float] | FloatArray
 ) -> Row:
     """One branch; ``turns`` maps the nodes trained here to their turn index."""
-    ids: list[int] = []
-    mask, advantage, logprobs, versions, turn = ([] for _ in range(5))
+    parts: list[tuple[Sequence[int], Sequence[bool], float, Sequence[float], Sequence[int], int]] = []
+    """Of each node its ids, which of them are trained, their advantage, log-probabilities, versions and turn."""
     for index in path:
         node = trajectory.nodes[index]
         if node.token_ids is None:
@@ -366,32 +293,29 @@ def _rl_row(
                 f"Trajectory {trajectory.id} has text only, and RL needs the ids that were sampled: "
                 "use an in-process policy or an endpoint that returns token ids."
             )
-        size = len(node.token_ids)
-        ids += node.token_ids
-        if index not in turns:
-            mask += [False] * size
-            advantage += [0.0] * size
-            logprobs += [0.0] * size
-            versions += [-1] * size
-            turn += [-1] * size
+        size, turn = len(node.token_ids), turns.get(index, -1)
+        if turn < 0:
+            parts.append((node.token_ids, [False] * size, 0.0, [0.0] * size, [-1] * size, -1))
             continue
         if node.logprobs is None or node.versions is None:
             raise UserError(
                 f"Trajectory {trajectory.id} lacks log-probabilities or policy versions, which RL needs: "
                 "use a policy that reports them."
             )
-        mask += node.loss_mask or [True] * size
-        advantage += [float(advantages[turns[index]])] * size
-        logprobs += node.logprobs
-        versions += node.versions
-        turn += [turns[index]] * size
+        mask = node.loss_mask or [True] * size
+        parts.append((node.token_ids, mask, float(advantages[turn]), node.logprobs, node.versions, turn))
+    sizes = [len(part[0]) for part in parts]
+
+    def joined(column: int, dtype: type) -> Any:
+        return np.concatenate([np.array(part[column], dtype=dtype) for part in parts])
+
     return Row(
-        ids=np.array(ids, dtype=np.int64),
-        loss_mask=np.array(mask, dtype=np.bool_),
-        advantages=np.array(advantage, dtype=np.float64),
-        sampler_logprobs=np.array(logprobs, dtype=np.float64),
-        versions=np.array(versions, dtype=np.int64),
-        turn=np.array(turn, dtype=np.int64),
+        ids=joined(0, np.int64),
+        loss_mask=joined(1, np.bool_),
+        advantages=np.repeat([part[2] for part in parts], sizes),
+        sampler_logprobs=joined(3, np.float64),
+        versions=joined(4, np.int64),
+        turn=np.repeat([part[5] for part in parts], sizes),
         trajectory=trajectory.id,
         group=trajectory.question.id,
     )

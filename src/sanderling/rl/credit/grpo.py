@@ -2,9 +2,7 @@
 
 from enum import StrEnum
 
-import numpy as np
-
-from sanderling.rl.credit.table import Components, Estimating, TurnTable, differ, outcome_credit, outcomes, z_scores
+from sanderling.rl.credit.table import Components, Estimating, TurnTable, outcome_credit, z_scores
 
 
 class Deviation(StrEnum):
@@ -30,20 +28,11 @@ class DrGrpoConfig(Estimating):
 
 
 def grpo(table: TurnTable, config: GrpoConfig) -> Components:
-    """``(o - mean) / (std + eps)``; groups whose outcomes are all equal get 0 (before format penalties)."""
-    found = outcomes(table)
-    advantage = np.zeros(len(found.outcome))
-    for members in found.groups():
-        advantage[members] = z_scores(found.outcome[members], ddof=config.deviation is Deviation.SAMPLE)
-    return outcome_credit(table, found, advantage, config.penalty_weight)
+    """``(o - mean) / (std + eps)``."""
+    ddof = config.deviation is Deviation.SAMPLE
+    return outcome_credit(table, config, lambda outcomes: z_scores(outcomes, ddof))
 
 
 def dr_grpo(table: TurnTable, config: DrGrpoConfig) -> Components:
     """``o - mean``."""
-    found = outcomes(table)
-    advantage = np.zeros(len(found.outcome))
-    for members in found.groups():
-        values = found.outcome[members]
-        if differ(values):
-            advantage[members] = values - values.mean()
-    return outcome_credit(table, found, advantage, config.penalty_weight)
+    return outcome_credit(table, config, lambda outcomes: outcomes - outcomes.mean())

@@ -10,17 +10,11 @@ The modes say what makes outcomes and gains comparable within a group, and wheth
 - ``raw`` divides each gain by the group's standard deviation, and sums nothing. The outcome's z is added whole.
 
 Subtracting a mean from each gain before they are summed takes it off once for every turn that follows: a policy that controls
-when it stops is then paid, or punished, for turns that bring nothing. And where a trajectory's own turns are in the mean or
-the deviation, its number of turns moves both.
+when it stops is then paid, or punished, for turns that bring nothing (docs/rl-credit.md).
 
-The scale (``returns``, ``scaled_separate``) is one number for the batch: ``min(max(mean|z_O|, floor) / (mean|z_IG| + eps),
-max)``.
-A gain of zero is a value like any other. Where a group's gains are all equal (one alone included) they say nothing relative to
-each other, and are left out of that mean, which they would otherwise drive to its limit.
-
-How a trajectory's gains and outcome reach its turns is said as weights, since every assignment and discount is linear in them.
-Legend: T turns of one trajectory, in order. A *segment* ends at a scored turn; what follows the last of those is the tail,
-which ends at the last turn. A turn's *place* is its number, or its segment's, by the kind of discount.
+How a trajectory's gains and outcome reach its turns is written as weights, since every assignment and discount is linear in
+them. Legend: T turns of one trajectory, in order. A *segment* ends at a scored turn; what follows the last of those is the
+tail, which ends at the last turn. A turn's *place* is its number, or its segment's, by the kind of discount.
 """
 
 from collections.abc import Iterator
@@ -196,7 +190,7 @@ def one_by_one(rewards: Rewards, config: IgpoConfig) -> tuple[FloatArray, FloatA
     outcome = np.zeros(len(normal))
     for trajectory, turns in enumerate(rewards.trajectories()):
         outcome[turns] = outcome_z[trajectory] * (1.0 if raw else outcome_weights(rewards.scored[turns], config))
-    return outcome, _flowed(rewards, parts * normal[:, None], config, gamma=0.0 if raw else None)
+    return outcome, _flowed(rewards, parts * normal[:, None], config)
 
 
 def gain_to_go(rewards: Rewards, config: IgpoConfig) -> tuple[FloatArray, FloatArray]:
@@ -235,12 +229,12 @@ def gain_scale(outcome_z: FloatArray, gain_z: FloatArray, config: IgpoConfig) ->
     return min(target / (float(np.abs(gain_z).mean()) + EPS), config.max_scale)
 
 
-def _flowed(rewards: Rewards, parts: FloatArray, config: IgpoConfig, gamma: float | None = None) -> FloatArray:
+def _flowed(rewards: Rewards, parts: FloatArray, config: IgpoConfig) -> FloatArray:
     """What each turn has of its trajectory's ``parts`` [K, 2]."""
     flowed = np.zeros_like(parts)
     for trajectory, turns in enumerate(rewards.trajectories()):
         if rewards.found.scored[trajectory]:
-            flowed[turns] = gain_weights(rewards.scored[turns], rewards.tool[turns], config, gamma) @ parts[turns]
+            flowed[turns] = gain_weights(rewards.scored[turns], rewards.tool[turns], config) @ parts[turns]
     return flowed
 
 
@@ -251,29 +245,23 @@ def segments(scored: BoolArray) -> IntArray:
     return np.searchsorted(np.flatnonzero(ends), np.arange(len(scored)))
 
 
-def places(scored: BoolArray, discount: Discount) -> IntArray:
-    """Each turn's place [T]."""
-    return np.arange(len(scored)) if discount is Discount.PER_TURN else segments(scored)
-
-
-def gamma_of(place: IntArray, config: IgpoConfig) -> float:
-    """The discount of one place; of a trajectory with a single one it does not matter."""
+def discounting(scored: BoolArray, config: IgpoConfig) -> tuple[IntArray, float]:
+    """Each turn's place [T], and the discount of one place; of a trajectory with a single one it does not matter."""
+    place = np.arange(len(scored)) if config.discount is Discount.PER_TURN else segments(scored)
     count = int(place[-1]) + 1
-    return config.gamma if config.adaptive_gamma is None or count < 2 else config.adaptive_gamma ** (1.0 / count)
+    return place, config.gamma if config.adaptive_gamma is None or count < 2 else config.adaptive_gamma ** (1.0 / count)
 
 
-def gain_weights(scored: BoolArray, tool: np.ndarray, config: IgpoConfig, gamma: float | None = None) -> FloatArray:
+def gain_weights(scored: BoolArray, tool: np.ndarray, config: IgpoConfig) -> FloatArray:
     """[T, T]: how much of turn j's gain turn k has. Columns of turns that are not scored are 0."""
-    place = places(scored, config.discount)
-    gamma = gamma_of(place, config) if gamma is None else gamma
-    ahead = place[None, :] - place[:, None]
-    size = np.arange(len(scored))
-    later = np.where(size[None, :] >= size[:, None], gamma ** np.maximum(ahead, 0).astype(np.float64), 0.0)
-    if config.assignment is Assignment.CODE:
-        own = segments(scored)
-        later = np.where((own[None, :] == own[:, None]) & scored[None, :], 1.0, later)
-        return later * scored
-    return later @ receivers(scored, tool, config.assignment).astype(np.float64)
+    place, gamma = discounting(scored, config)
+    gamma = 0.0 if config.mode is IgpoMode.RAW else gamma
+    ahead = np.maximum(place[None, :] - place[:, None], 0).astype(np.float64)
+    later = np.triu(gamma**ahead)
+    if config.assignment is not Assignment.CODE:
+        return later @ receivers(scored, tool, config.assignment).astype(np.float64)
+    own = segments(scored)
+    return np.where((own[None, :] == own[:, None]) & scored[None, :], 1.0, later) * scored
 
 
 def receivers(scored: BoolArray, tool: np.ndarray, assignment: Assignment) -> BoolArray:
@@ -293,5 +281,5 @@ def receivers(scored: BoolArray, tool: np.ndarray, assignment: Assignment) -> Bo
 
 def outcome_weights(scored: BoolArray, config: IgpoConfig) -> FloatArray:
     """[T]: how much of the outcome each turn has, when it is discounted from the last."""
-    place = places(scored, config.discount)
-    return gamma_of(place, config) ** (place[-1] - place).astype(np.float64)
+    place, gamma = discounting(scored, config)
+    return gamma ** (place[-1] - place).astype(np.float64)

@@ -3,7 +3,8 @@
 import numpy as np
 from pydantic import Field
 
-from sanderling.rl.credit.table import Components, Estimating, TurnTable, differ, outcome_credit, outcomes
+from sanderling.rl.credit.table import Components, Estimating, TurnTable, outcome_credit
+from sanderling.train.contract import FloatArray
 
 
 class LeaveOneOutConfig(Estimating):
@@ -17,14 +18,12 @@ class LeaveOneOutConfig(Estimating):
 
 
 def leave_one_out(table: TurnTable, config: LeaveOneOutConfig) -> Components:
-    """``scale * (o - mean of the others)``; a rollout without scored companions gets 0."""
-    found = outcomes(table)
-    advantage = np.zeros(len(found.outcome))
-    for members in found.groups():
-        values = found.outcome[members]
-        if differ(values):
-            advantage[members] = values - (values.sum() - values) / (members.size - 1)
-    if config.right_above is not None:
-        right = found.outcome > config.right_above
-        advantage = np.where(right, np.maximum(advantage, 0.0), np.minimum(advantage, 0.0))
-    return outcome_credit(table, found, config.scale * advantage, config.penalty_weight)
+    """``scale * (o - mean of the others)``."""
+
+    def advantage(outcomes: FloatArray) -> FloatArray:
+        found = config.scale * (outcomes - (outcomes.sum() - outcomes) / (outcomes.size - 1))
+        if config.right_above is None:
+            return found
+        return np.where(outcomes > config.right_above, np.maximum(found, 0.0), np.minimum(found, 0.0))
+
+    return outcome_credit(table, config, advantage)

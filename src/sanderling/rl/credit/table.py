@@ -4,10 +4,9 @@ Legend: K turns, N trajectories, G rollouts of a group. Unscored trajectories ta
 those that are scored and not trained on take part and receive none.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,12 +92,6 @@ class TurnTable:
         return int(self.trajectory.shape[0])
 
 
-class Estimator(Protocol):
-    """Credit: a pure function of a table to one advantage per turn (K)."""
-
-    def __call__(self, table: TurnTable) -> FloatArray: ...
-
-
 @dataclass(frozen=True)
 class Graded:
     """A trajectory and what reward said of it; per-turn sequences follow :func:`sanderling.core.record.turn_indices`."""
@@ -109,8 +102,8 @@ class Graded:
     penalties: Sequence[float]
     gains: Sequence[float | None] | None = None
     """None, whole or for a turn: no gain was scored there."""
-    trained: bool = True
-    """False: its outcome counts in its group, and it receives no credit."""
+    left_out: str | None = None
+    """Why it is not trained on and receives no credit; its outcome, where it has one, counts in its group."""
     capped: Sequence[bool] | None = None
     """Turns that get no positive credit; None: none."""
     group: int | None = None
@@ -139,7 +132,7 @@ def build_table(batch: Sequence[Graded]) -> TurnTable:
             values = (
                 *(number, group, turn, len(trajectory.nodes[index].token_ids or ())),
                 *(graded.outcome or 0.0, graded.outcome is not None, gain or 0.0, gain is not None, penalty),
-                *(graded.trained, cap),
+                *(graded.left_out is None, cap),
             )
             for name, value in zip(_COLUMNS, values, strict=True):
                 columns[name].append(value)
@@ -173,7 +166,7 @@ class Estimating(Chosen):
 
 @dataclass(frozen=True)
 class Components:
-    """An advantage in its parts, [K] each; their sum is the advantage."""
+    """An advantage in its parts, [K] each."""
 
     outcome: FloatArray
     gain: FloatArray
@@ -181,7 +174,7 @@ class Components:
 
     @property
     def total(self) -> FloatArray:
-        """The advantages."""
+        """The advantages: their sum."""
         return self.outcome + self.gain + self.penalty
 
 
@@ -221,9 +214,17 @@ def z_scores(values: FloatArray, ddof: int = 0) -> FloatArray:
     return (values - values.mean()) / (values.std(ddof=ddof) + EPS)
 
 
-def outcome_credit(table: TurnTable, found: Outcomes, advantage: FloatArray, weight: float) -> Components:
-    """Parts of an estimator that gives every turn its trajectory's ``advantage`` [N], and its own format penalty."""
-    return Components(advantage[found.of_turn], np.zeros(len(table)), weight * table.penalty)
+def outcome_credit(table: TurnTable, config: Estimating, of: Callable[[FloatArray], FloatArray]) -> Components:
+    """Parts of an estimator that gives every turn its trajectory's advantage, and its own format penalty.
+
+    ``of``: advantages of a group's outcomes; where these do not differ they are 0.
+    """
+    found = outcomes(table)
+    advantage = np.zeros(len(found.outcome))
+    for members in found.groups():
+        if differ(found.outcome[members]):
+            advantage[members] = of(found.outcome[members])
+    return Components(advantage[found.of_turn], np.zeros(len(table)), config.penalty_weight * table.penalty)
 
 
 def masked_credit(table: TurnTable, parts: Components) -> Components:

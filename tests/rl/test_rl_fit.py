@@ -1,0 +1,161 @@
+"""Plans of RL: the three systems' recipes on their papers' hardware and one H200, and arithmetic by hand for a tiny model."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sanderling.cli.train import app
+from sanderling.core.config import load_config
+from sanderling.core.errors import UserError
+from sanderling.recipes.find import find_rl_recipe
+from sanderling.rl.config import RlRecipe, stages_of
+from sanderling.rl.fit import PROBE_TOKENS, RlPlan, doubled, memory, plan_rl, scoring_bytes
+from sanderling.train.config import MemoryConfig, Precision, Recompute, TrainerConfig
+from sanderling.train.fit import Devices, Load, described, estimate
+from sanderling.train.shape import Shape
+
+QWEN3_4B = {
+    "hidden_size": 2560, "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
+    "intermediate_size": 9728, "vocab_size": 151_936, "tie_word_embeddings": True,
+}  # fmt: skip
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    (tmp_path / "config.json").write_text(json.dumps(QWEN3_4B))
+    return tmp_path
+
+
+def planned(model: Path, name: str, devices: Devices, *overrides: str, longest: int | None = None) -> RlPlan:
+    return plan_rl(find_rl_recipe(name, overrides).model_copy(update={"model": model}), devices, longest)
+
+
+@pytest.mark.parametrize(
+    ("name", "device", "memory", "count"),
+    [
+        ("dr-venus-4b", "A100", 79, 16),  # the paper's
+        ("literesearcher-4b", "H20", 95, 8),  # its stage one
+        ("literesearcher-4b", "H20", 95, 16),  # its stage two
+        ("agentcpm-explore-4b", "H100", 79, 8),  # not published
+        *((name, "H200", 139, 1) for name in ("dr-venus-4b", "literesearcher-4b", "agentcpm-explore-4b")),
+    ],
+)
+def test_a_recipe_fits_the_hardware_of_its_paper_and_one_h200(model: Path, name: str, device: str, memory: float, count: int):
+    found = planned(model, name, described(device, memory, count))
+    assert not found.sentence
+    for stage in found.stages:
+        assert sum(stage.memory.values()) <= stage.devices.room
+
+
+def test_rollouts_that_are_longer_than_the_model_reads_are_refused_stretched_positions_included(model: Path):
+    devices = described("H200", 139, 1)
+    (model / "config.json").write_text(json.dumps({**QWEN3_4B, "max_position_embeddings": 40_960}))
+    with pytest.raises(UserError, match=r"261,000 tokens, the model has 40,960 positions: set rollout\.context_tokens=40960"):
+        planned(model, "dr-venus-4b", devices)
+    with pytest.raises(UserError, match=r"Rollouts of stage two .*: set stages\.two\.rollout\.context_tokens=40960"):
+        planned(model, "literesearcher-4b", devices)
+    assert planned(model, "dr-venus-4b", devices, longest=40_960).stages
+    yarn = {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 32_768}
+    (model / "config.json").write_text(json.dumps({**QWEN3_4B, "max_position_embeddings": 40_960, "rope_scaling": yarn}))
+    assert planned(model, "dr-venus-4b", devices).stages
+
+
+TURNS = ["rl.pipeline.placement=turns", "sampler.sleeps=false", "parallel.kind=replicate"]
+
+
+@pytest.mark.parametrize(
+    ("name", "device", "memory", "count", "overrides", "said"),
+    [
+        ("dr-venus-4b", "A100", 39, 4, [], "needs .* there are 38.0: set parallel.context=4"),
+        ("dr-venus-4b", "H200", 139, 1, ["rl.trainer.memory.offload=false"], "set rl.trainer.memory.offload=true"),
+        ("dr-venus-4b", "H200", 139, 1, ["rl.trainer.micro_batch_tokens=2000000"], r"set rl.trainer.micro_batch_tokens=261000"),
+        ("dr-venus-4b", "A100", 79, 16, TURNS, "set rl.pipeline.placement=served and"),
+        ("literesearcher-4b", "A100", 79, 4, TURNS, "In stage one it needs"),
+        ("dr-venus-4b", "4090", 23.5, 1, [], r"use more devices, larger ones, or shorter rollouts \(rollout.context_tokens\)"),
+    ],
+)
+def test_what_does_not_fit_says_what_to_set_and_that_does_it(
+    model: Path, name: str, device: str, memory: float, count: int, overrides: list[str], said: str
+):
+    devices = described(device, memory, count)
+    sentence = planned(model, name, devices, *overrides).sentence
+    assert re.search(said, sentence, re.IGNORECASE), sentence
+    if ": set " in sentence:
+        sets = sentence.rpartition(": set ")[2].removesuffix(".").split(" and ")
+        assert not planned(model, name, devices, *overrides, *sets).stages[0].lacks, sentence
+
+
+def test_a_tiny_run_on_a_processor_is_planned_with_its_cache():
+    tiny = Path(__file__).parents[2] / "src" / "sanderling" / "recipes" / "assets" / "tiny-base"
+    recipe = load_config(RlRecipe, "profile = 'tiny'\n[rl]\nquestions_per_step = 4\ngroup_size = 4\n", "a.toml")
+    recipe = recipe.model_copy(update={"model": tiny})
+    (stage,) = plan_rl(recipe, Devices("processor", 1, 2**31, gpus=False)).stages
+    assert not stage.lacks and stage.memory["keys and values of rollouts"] > 0
+    assert "use more devices" in plan_rl(recipe, Devices("processor", 1, 2**27, gpus=False)).sentence
+
+
+def test_what_cannot_be_shared_or_placed_is_refused(model: Path):
+    devices = described("A100", 79, 16)
+    for overrides, sentence in (
+        (["rl.pipeline.placement=turns"], r"cannot sample .*: set rl\.pipeline\.placement=served"),
+        (["rl.pipeline.placement=turns", "parallel.kind=replicate"], "Only a server can sleep"),
+        (["parallel.kind=none"], r"parallel\.kind is none"),
+    ):
+        with pytest.raises(UserError, match=sentence):
+            planned(model, "dr-venus-4b", devices, *overrides)
+    with pytest.raises(UserError, match="cannot share the model's 32 heads"):
+        planned(model, "dr-venus-4b", described("A100", 79, 6), "parallel.context=6")
+
+
+def test_the_command_shows_every_stage_and_refuses_what_cannot_fit(model: Path):
+    run = CliRunner().invoke
+    here = ["plan", "--rl", "--model", str(model), "--recipe", "literesearcher-4b", "--device", "H20", "--memory", "95"]
+    fine = run(app, [*here, "--count", "8"])
+    assert fine.exit_code == 0, fine.output
+    assert "stage one" in fine.output and "stage two" in fine.output and "more while gains" not in fine.output
+    refused = run(app, ["plan", "--rl", "--model", str(model), "--device", "4090", "--memory", "23.5"])
+    assert isinstance(refused.exception, UserError) and "GiB" in str(refused.exception)
+    assert "dr-venus-4b" in refused.output, "shown all the same"
+
+
+# -- by hand ---------------------------------------------------------------------------------------------------------------
+
+SHAPE = Shape(hidden=8, layers=2, heads=4, kv_heads=2, head_dim=4, intermediate=16, vocab=100, tied=True)
+PARAMETERS = 2 * (8 * 4 * (8 + 4) + 3 * 8 * 16) + 100 * 8 + 2 * (16 + 8) + 8
+"""Two layers' attention and MLP, the embedding, norms: 2,392."""
+KV = 2 * 2 * 2 * 4 * 2
+"""Bytes of a token in 16 bits: keys and values, 2 layers, 2 heads of 4: 64."""
+TRAINER = TrainerConfig(
+    precision=Precision.BFLOAT16, micro_batch_tokens=1, memory=MemoryConfig(recompute=Recompute.FULL), logit_chunk=1000
+)
+
+
+def test_what_gains_a_reference_and_open_sessions_add_by_hand():
+    """A token: hidden states before and behind and a norm in 32 bits, 4 + 4 heads of queries and output, 2 + 2 of keys and
+    values, of 4 numbers each in 16 bits."""
+    from sanderling.policy.kv_cache import SlotLayer
+
+    assert SHAPE.parameters == PARAMETERS == 2392 and SHAPE.kv_bytes(1) == KV == 64
+    assert (doubled(8, 1), doubled(256, 1)) == SlotLayer().shape, "the plan's doubling is the cache's"
+    tokens = 1000 + 5 * PROBE_TOKENS
+    per_token = 3 * 8 * 4 + (2 * 16 + 2 * 8) * 2
+    whole = per_token * tokens + 3 * 16 * 2 * tokens
+    assert scoring_bytes(SHAPE, TRAINER, 1000, 5, 2) == whole
+    tiled = TRAINER.model_copy(update={"memory": MemoryConfig(recompute=Recompute.FULL, mlp_tile=10)})
+    assert scoring_bytes(SHAPE, tiled, 1000, 5, 2) == per_token * tokens + 2 * 4 * 1000, "then logits are more"
+    settings = "[rollout]\nmax_turns = 5\n[rl]\ngain = {}\nquestions_per_step = 3\ngroup_size = 3\n"
+    settings += "loss = { kind = 'ppo', kl_coef = 0.1 }\n"
+    (stage,) = stages_of(load_config(RlRecipe, settings, "a.toml"))
+    stage = replace(stage, rl=stage.rl.model_copy(update={"trainer": TRAINER}))
+    shared = Load(1000, 2, sharded=True, context=2)
+    base, (found, _) = estimate(SHAPE, TRAINER, shared).parts, memory(SHAPE, stage, shared)
+    kept = base["kept for the backward pass"] + base["alive at once, in a layer or at the head"]
+    assert {name: size for name, size in found.items() if name not in base} == {
+        "reference": 4 * PARAMETERS // 2,
+        "more while gains are scored": whole - kept,  # rows that ranks share are scored whole
+        "keys and values of rollouts": 8 * 1024 * KV,  # 6 sessions of a rank take 8 places, 1,000 tokens 1,024
+    }

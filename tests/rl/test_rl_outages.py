@@ -1,0 +1,250 @@
+"""Outages of tools, the model and judges: tried again, left out, never a zero; and what a kill leaves of them."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from bandit import CONFIG, QUESTIONS, Bandit, changed, run, same_weights
+from train_records import record
+
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question, Trajectory
+from sanderling.core.types import Ending
+from sanderling.rl import queue
+from sanderling.rl.config import SelectionConfig
+from sanderling.rl.contract import Ask, FinishedRollout, Group, GroupStatus, ScorerAwayError
+from sanderling.rl.denoise import DenoiseConfig
+from sanderling.rl.queue import Ledger
+from sanderling.rl.step import group_status
+from sanderling.runs.run import RECORDS, Run
+from sanderling.train.metrics import read_metrics
+
+pytestmark = pytest.mark.filterwarnings("ignore::sanderling.rl.run.HealthWarning")
+
+
+class Broken(Bandit):
+    """Meets an outage at every attempt of one group, once at another's first, and says so."""
+
+    def __init__(self, model, broken: frozenset[int] = frozenset({0})) -> None:
+        super().__init__(model)
+        self.broken = broken
+        self.tries: dict[int, int] = {}
+
+    async def rollout(self, ask: Ask) -> Trajectory:
+        self.tries[ask.attempt] = self.tries.get(ask.attempt, 0) + 1
+        trajectory = await super().rollout(ask)
+        number = ask.attempt // CONFIG.group_size
+        if number in self.broken or (ask.attempt == 6 and self.tries[6] == 1):
+            outage = {"ending": Ending.TOOL_OUTAGE, "answer": None, "detail": "The search engine is down."}
+            return trajectory.model_copy(update=outage)
+        return trajectory
+
+
+def test_an_outage_is_tried_again_and_a_group_of_outages_is_replaced(base: Path, tmp_path: Path):
+    actor = run(CONFIG, base, tmp_path / "run", Broken)
+    assert [actor.tries[attempt] for attempt in range(6)] == [3] * 6 and actor.tries[6] == 2
+    found = Ledger(tmp_path / "run").batches()[0].values()
+    assert sorted(found) == [GroupStatus.UNSCORED, GroupStatus.USED, GroupStatus.USED]
+
+
+def test_a_world_that_is_down_stops_the_run_with_its_reason_and_it_goes_on_later(base: Path, tmp_path: Path):
+    config = changed(CONFIG, steps=2)
+    with pytest.raises(UserError, match=r"Only 0 of \d+ rollouts of step 1 could be scored: The search engine is down\."):
+        run(config, base, tmp_path / "run", Broken, broken=frozenset(range(100)))
+    run(config, base, tmp_path / "run", Bandit)
+    assert len(read_metrics(tmp_path / "run" / "metrics.jsonl")) == 2
+
+
+class Gone(Bandit):
+    """After some rollouts the model's server is gone: what begins then ends before its first turn."""
+
+    def __init__(self, model, after: int) -> None:
+        super().__init__(model)
+        self.left = after
+
+    async def rollout(self, ask):
+        trajectory = await super().rollout(ask)
+        self.left -= 1
+        if self.left >= 0:
+            return trajectory
+        outage = {"ending": Ending.POLICY_OUTAGE, "answer": None, "detail": "http://m gave no answer."}
+        return trajectory.model_copy(update={**outage, "nodes": (), "leaf": None})
+
+
+def test_a_model_out_of_reach_ends_the_run_and_it_goes_on_later(base: Path, tmp_path: Path):
+    """Not all the groups that a step may try, nor every step: a dead server would take hours to fail at each of them."""
+    config = changed(CONFIG, steps=4, denoise=DenoiseConfig(outage_wait_s=0.0, outage_retries=0, most_groups=50))
+    at_once = CONFIG.questions_per_step * CONFIG.group_size
+    with pytest.raises(UserError, match=r"rollouts met outages .*\(http://m gave no answer\).*See that the model answers"):
+        run(config, base, tmp_path / "run", Gone, after=at_once)
+    run(config, base, tmp_path / "run", Bandit)
+    assert len(read_metrics(tmp_path / "run" / "metrics.jsonl")) == 4
+
+
+class Long(Bandit):
+    async def rollout(self, ask):
+        trajectory = await super().rollout(ask)
+        return trajectory.model_copy(update={"ending": Ending.TURN_LIMIT, "answer": None, "detail": "All 5 turns were used."})
+
+
+def test_a_step_whose_rollouts_were_all_too_long_is_a_step_without_update(base: Path, tmp_path: Path):
+    run(changed(CONFIG, steps=1, denoise=DenoiseConfig(over_long=True)), base, tmp_path / "run", Long)
+    (line,) = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    assert line["updates"] == 0 and line["unscored"] == 0
+
+
+def test_a_damaged_rollout_is_told_and_does_not_hang(base: Path, tmp_path: Path):
+    with pytest.raises(RuntimeError, match="killed here"):
+        run(CONFIG, base, tmp_path / "run", Bandit, fail_at=3 * 12 + 2)
+    with Run(tmp_path / "run") as held:
+        settled = {int(number) for _, groups in held.table("batches").items() for number in groups}
+        key, meta = next((key, meta) for key, meta in held.table(RECORDS).items() if meta["group"] not in settled)
+        held.table(RECORDS).put(key, meta, blob=b"{nonsense}")
+    with pytest.raises(UserError, match="damaged"):
+        run(CONFIG, base, tmp_path / "run", Bandit)
+
+
+class Judge:
+    """Exact matches need no model; what is wrong only the model could say, and after some verdicts it is away."""
+
+    def __init__(self, there: int) -> None:
+        self.there = there
+
+    async def __call__(self, trajectory: Trajectory) -> float | None:
+        if trajectory.answer == "Oslo":
+            return 1.0
+        self.there -= 1
+        if self.there < 0:
+            raise ScorerAwayError("http://judge gave no answer.")
+        return 0.0
+
+
+@pytest.mark.parametrize("held_out", [0, 4])
+def test_a_judge_that_goes_away_stops_the_run_and_nothing_is_learnt_from_whom_a_rule_found_right(
+    base: Path, tmp_path: Path, held_out: int
+):
+    asked = [Question(id=f"h{i}", text="?", answers=("Oslo",)) for i in range(held_out)]
+    patience = DenoiseConfig(outage_wait_s=0.0, judge_patience_s=0.0)
+    config = changed(CONFIG, steps=6, selection=SelectionConfig(every=2 if held_out else 0), denoise=patience)
+    with pytest.raises(
+        UserError, match=r"The judge was not reached \(http://judge gave no answer\): see that it answers, and the"
+    ):
+        run(config, base, tmp_path / "run", Bandit, asked, score=Judge(20))
+    with Ledger(tmp_path / "run") as ledger:
+        groups = [ledger.group(number) for batch in ledger.batches() for number in batch]
+        assert groups and all(len(group.outcomes) == CONFIG.group_size for group in groups)
+    run(config, base, tmp_path / "run", Bandit, asked, score=Judge(10_000))
+    run(config, base, tmp_path / "whole", Bandit, asked, score=Judge(10_000))
+    assert same_weights(tmp_path / "run", tmp_path / "whole"), "as if it had never been away"
+
+
+def test_a_judge_that_comes_back_is_waited_for(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A client that gave up asks once a minute only, so the few retries of an outage would be over too soon."""
+    monkeypatch.setattr(queue, "_FIRST_PAUSE_S", 0.01)
+
+    class Returns(Judge):
+        refused = 0
+
+        async def __call__(self, trajectory: Trajectory) -> float | None:
+            if self.refused < 40:
+                self.refused += 1
+                raise ScorerAwayError("http://judge gave no answer.")
+            return float(trajectory.answer == "Oslo")
+
+    judge = Returns(0)
+    away = run(CONFIG, base, tmp_path / "away", Bandit, score=judge)
+    there = run(CONFIG, base, tmp_path / "there", Bandit, score=Judge(10_000))
+    assert judge.refused == 40 > CONFIG.denoise.outage_retries
+    assert away.attempts == there.attempts, "no rollout was made again"
+    assert same_weights(tmp_path / "away", tmp_path / "there")
+
+
+@pytest.mark.parametrize(
+    ("least", "unscored", "found"), [(0.75, 2, GroupStatus.USED), (0.75, 3, GroupStatus.UNSCORED), (0.0, 6, GroupStatus.USED)]
+)
+def test_a_group_needs_most_of_its_outcomes(least: float, unscored: int, found: GroupStatus):
+    config = changed(CONFIG, group_size=8, denoise=DenoiseConfig(least_scored=least))
+    outcomes = [None if at < unscored else float(at % 2) for at in range(8)]
+    group = Group(0, QUESTIONS[0], tuple(FinishedRollout(record("sva"), outcome) for outcome in outcomes))
+    assert group_status(group, 0, config) is found
+
+
+@pytest.mark.parametrize("away", [2, 3])
+def test_a_measurement_needs_most_of_its_rollouts_and_asks_only_the_judge_again(base: Path, tmp_path: Path, away: int):
+    held_out = [Question(id=f"h{i}", text="?", answers=("Oslo",)) for i in range(10)]
+    missing = {f"h{i}" for i in range(away)}
+
+    async def judge(trajectory: Trajectory) -> float | None:
+        return None if trajectory.question.id in missing else float(trajectory.answer == "Oslo")
+
+    config = changed(CONFIG, steps=1, selection=SelectionConfig(every=1))
+    if away == 3:
+        with pytest.raises(UserError, match=r"Only 7 of 10 held-out rollouts after step 0 could be scored: no judge"):
+            run(config, base, tmp_path / "run", Bandit, held_out, score=judge)
+        missing.clear()
+        actor = run(config, base, tmp_path / "run", Bandit, held_out, score=judge)
+        assert actor.attempts.count(0) == 10 + 1, "after step 1, and a group's own attempt 0: those before it were only judged"
+    else:
+        run(config, base, tmp_path / "run", Bandit, held_out, score=judge)
+    scored = {line["step"]: line["scored"] for line in read_metrics(tmp_path / "run" / "selection.jsonl")}
+    assert scored == ({0: 8, 1: 8} if away == 2 else {0: 10, 1: 10})
+
+
+def test_an_episode_is_forgotten_when_its_group_is_settled_on_disk_and_by_the_next_process_after_a_kill(
+    base: Path, tmp_path: Path
+):
+    forgotten: list[str] = []
+
+    def forget(trajectory: Trajectory) -> None:
+        with Ledger(tmp_path / "run") as ledger:
+            assert 0 in {number for batch in ledger.batches() for number in batch}, "a kill before would begin it from nothing"
+        forgotten.append(trajectory.id)
+        if len(forgotten) == 1:
+            raise RuntimeError("killed here")
+
+    with pytest.raises(RuntimeError, match="killed here"):
+        run(CONFIG, base, tmp_path / "run", Bandit, forget=forget, outage=1)
+    run(CONFIG, base, tmp_path / "run", Bandit, forget=forget, outage=1)
+    assert len(forgotten) == 2 and all(name.endswith("-1") for name in forgotten)
+
+
+def test_a_rollout_that_is_cancelled_by_itself_ends_the_run_and_not_a_smaller_group(base: Path, tmp_path: Path):
+    class Torn(Bandit):
+        async def rollout(self, ask: Ask) -> Trajectory:
+            if ask.attempt == 2:
+                raise asyncio.CancelledError
+            return await super().rollout(ask)
+
+    with pytest.raises(RuntimeError, match="group 0 ended with 5 rollouts"):
+        run(CONFIG, base, tmp_path / "run", Torn)
+
+
+def test_a_held_out_attempt_that_was_stored_leaves_nothing_for_later_measurements(base: Path, tmp_path: Path):
+    """Its name is the same at each: after a kill between storing and forgetting, the older model's episode would be found."""
+    held_out, asked = [Question(id="h0", text="?", answers=("Oslo",))], []
+    config = changed(CONFIG, steps=2, selection=SelectionConfig(every=2))
+    journal, alive = {}, []
+
+    class Remembers(Bandit):
+        """Goes on with what the journal has, whichever version said it."""
+
+        async def rollout(self, ask: Ask):
+            name = f"{ask.question.id}-{ask.attempt}"
+            if name not in journal:
+                journal[name] = (self.version, await super().rollout(ask))
+            version, trajectory = journal[name]
+            if ask.question.id == "h0":
+                asked.append((self.version, version))
+            return trajectory
+
+    def forget(trajectory) -> None:
+        if not alive:
+            raise RuntimeError("killed here")
+        journal.pop(trajectory.id, None)
+
+    with pytest.raises(RuntimeError, match="killed here"):
+        run(config, base, tmp_path / "run", Remembers, held_out, forget=forget)
+    alive.append("again")
+    run(config, base, tmp_path / "run", Remembers, held_out, forget=forget)
+    assert [now for now, _ in asked] == [0, asked[-1][0]] and asked[-1][0] > 0
+    assert all(now == said for now, said in asked), "each measurement is of its own model"
