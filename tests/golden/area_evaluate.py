@@ -10,7 +10,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from html.parser import HTMLParser
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -22,11 +21,10 @@ from typer.testing import CliRunner
 from sanderling.cli.main import build_app
 from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
 from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
+from sanderling.evaluate.reports.compare import compared, evidence, open_runs
 from sanderling.evaluate.statistics import (
     all_right,
     any_right,
-    attempts_error,
-    average_bounds,
     bootstrap_interval,
     clustered_error,
     holm,
@@ -43,28 +41,6 @@ CLOCKED = frozenset({"command", "date", "seconds", "version", "judging_command",
 
 
 DATE = re.compile(r"20\d\d-\d\d-\d\d([T ][\d:.+Z]+)?( UTC)?")
-MARKS = frozenset({"svg", "path", "circle", "rect", "line", "polyline", "table", "tr", "td", "details"})
-
-
-class Text(HTMLParser):
-    """What a page says, in order, and how many marks its charts have."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.said, self.marks = list[str](), Counter[str]()
-        self._hidden = 0
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._hidden += tag in ("style", "script")
-        self.marks.update({tag} & MARKS)
-
-    def handle_endtag(self, tag: str) -> None:
-        self._hidden -= tag in ("style", "script")
-
-    def handle_data(self, data: str) -> None:
-        if not self._hidden and data.strip():
-            self.said.append(" ".join(data.split()))
 
 
 def call(scratch: Path, group: str, *arguments: object, server: str = "") -> dict[str, Any]:
@@ -79,6 +55,9 @@ def steady(text: str, scratch: Path, server: str = "") -> str:
     """A text without places and dates; of one that names a server also without the lines that tell times."""
     text = DATE.sub("DATE", text.replace(str(scratch), "SCRATCH").replace(server or "\0", "SERVER"))
     text = re.sub(r"date ≠ ?", "date", text).replace(", date.", ".")  # runs of one second have one date
+    text = re.sub(r"; between \S+ and \S+ had the (\S+) unscored attempts been wrong or right", r"; \1 unscored", text)
+    text = re.sub(r"(?<=kappa \d\.\d\d) \(95% .*?\)|(?<=%) \(95% [^)]*\)(?=; kappa)", "", text)
+    text = re.sub(r"(?m)^  avg of these attempts: .*\n?", "", text)
     # Files of a run, as they were then:
     text = text.replace("/run.db every", "/judged.jsonl every").replace("SCRATCH/run (", "SCRATCH/run/attempts.jsonl (")
     text = re.sub(r"show (SCRATCH/\w+) --id", r"show \1/attempts.jsonl --id", text)
@@ -94,7 +73,21 @@ def result_of(run: Path, *, timed: bool, server: str = "") -> Any:
         found["spending"] = {name: value for name, value in found["spending"].items() if not name.startswith("seconds")}
     questions = found.pop("questions")
     found |= dict.fromkeys(("grades", "mean_context_tokens", "recorded", "score", "sets"))  # figures that are gone
+    found = {name: value for name, value in found.items() if name not in NOT_ASKED}
+    found["browse"] = {"overall": found["browse"]["overall"]}
+    found["agreement"] = agreed_of(found)
     return found | {"questions": [f"{q['id']} {q['correct']}/{q['scored']}/{q['attempts']} {q['groups']}" for q in questions]}
+
+
+NOT_ASKED = frozenset(
+    {"attempts_error", "best_of", "call_counts", "confidence", "judge_outages", "pass_at_1_bounds", "turn_counts"}
+)
+AVERAGES = frozenset({"agreed_interval", "first_average", "kappa_interval", "second_average"})
+
+
+def agreed_of(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Two judges' counts, the share that they agree on, and kappa."""
+    return [{name: value for name, value in one.items() if name not in AVERAGES} for one in found["agreement"]]
 
 
 # --- recorded attempts ---------------------------------------------------------------------------------------------------
@@ -193,15 +186,12 @@ def others(scratch: Path) -> Iterator[tuple[str, Any]]:
         said = call(scratch, *told, "--out", scratch / name, "--unscored-limit", 0.1)
         yield f"score {name}", [said, result_of(scratch / name, timed=False)]
         time.sleep(1.0)  # runs of one second would have one date, and the report another table
-    (scratch / "scores.csv").write_text(
-        "id,score\n" + "".join(f"jsonl/q{n}-{a},{dice.random():.3f}\n" for n in range(24) for a in range(4))
-    )
     words = "Which river is number 5 of the long list of rivers in the north?"
     (scratch / "hand.csv").write_text(
         f'question,answer,correct\njsonl/q3,nobody,yes\njsonl/q9,river 9,no\n"{words}",somebody else,yes\nq1,x,no\n'
     )
     again = {
-        "scores": ["--scores", scratch / "scores.csv", "--price", "1,4"],
+        "scores": ["--price", "1,4"],
         "by hand": ["--verdicts", scratch / "hand.csv"],
         "contains": ["--judge", "contains", "--judge", "numeric", "--second-judge", "exact"],
     }
@@ -210,7 +200,7 @@ def others(scratch: Path) -> Iterator[tuple[str, Any]]:
         found = result_of(scratch / "alpha", timed=False)
         yield (
             f"judge again, {name}",
-            [said, *(found[part] for part in ("pass_at_k", "best_of", "cost", "agreement", "by_hand"))],
+            [said, *(found[part] for part in ("pass_at_k", "cost", "agreement", "by_hand"))],
         )
         agreed = call(scratch, "eval", "agree", scratch / "alpha", "--csv", scratch / f"settle {name}.csv")
         yield f"agree, {name}", [agreed, (scratch / f"settle {name}.csv").read_text().splitlines()[:12]]
@@ -227,10 +217,22 @@ def others(scratch: Path) -> Iterator[tuple[str, Any]]:
         "--out",
         scratch / "report",
     )
-    page = Text(steady((scratch / "report" / "report.html").read_text(encoding="utf-8"), scratch))
-    text = steady((scratch / "report" / "report.md").read_text(encoding="utf-8"), scratch)
-    yield "report", [reported["exit"], digest(reported["said"]), text.splitlines()]
-    yield "page", [digest(page.said), len(page.said), dict(page.marks), page.said[::40]]
+    yield "report", [reported["exit"], report_of([scratch / name for name in ("alpha", "beta", "gamma")])]
+    page = (scratch / "report" / "report.html").read_text(encoding="utf-8")
+    yield "page", re.findall(r'<(?:section|details|h2)[^>]* id="([^"]+)"', page)
+
+
+def report_of(places: list[Path]) -> dict[str, Any]:
+    """What a report says: what runs were made with, its remarks, differences, and the lists of attempts behind figures."""
+    found = compared(open_runs(places, 0), "beta")
+    facts = {name: list(values) for name, values in found.facts.items() if name not in ("date", "version")}
+    pairs = [[one.name, figures(one.found), one.p_adjusted, one.left_out, one.better, one.worse] for one in found.pairs]
+    return {
+        "facts": facts,
+        "notes": found.notes,
+        "pairs": pairs,
+        "evidence": {one.id: [one.title, len(one.attempts), digest(one.attempts)] for one in evidence(found)},
+    }
 
 
 # --- a run ---------------------------------------------------------------------------------------------------------------
@@ -358,13 +360,10 @@ def statistics() -> Iterator[tuple[str, Any]]:
     dice = np.random.default_rng(11)
     for number in range(8):
         questions, most = int(dice.integers(1, 40)), int(dice.integers(1, 9))
-        made = np.full(questions, most)
         scored = dice.integers(0 if number % 2 else most, most + 1, questions)
         correct = dice.binomial(scored, dice.random(questions) if number != 6 else np.ones(questions))
         each = [mean_of(of(scored, correct, k)[:, -1]) for of in (any_right, all_right) for k in (1, 2, most)]
-        errors = [None if np.isnan(one) else one for one in (clustered_error(scored, correct), attempts_error(scored, correct))]
-        average, *counts = mean_of(any_right(scored, correct, 1)[:, 0])
-        yield f"counts {number}", [each, [average, figures(average_bounds(made, scored, correct)), *counts], errors]
+        yield f"counts {number}", [each, mean_of(any_right(scored, correct, 1)[:, 0]), [clustered_error(scored, correct)]]
         share = np.divide(correct, scored, out=np.full(questions, np.nan), where=scored > 0)
         other = np.clip(np.round(share + dice.choice([0, 0, 0.25, -0.5], questions), 2), 0, 1)
         yield f"intervals {number}", [figures(bootstrap_interval(share, seed=number)), figures(mean_interval(share, seed=3))]

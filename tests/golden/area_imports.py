@@ -367,6 +367,8 @@ def leap_folders(scratch: Path) -> Iterable[tuple[str, Any]]:
     yield "leap: measured", {"code": done["code"], "out": done["out"].splitlines()[:6]}
     result = json.loads((run / "result.json").read_text())
     figures = ("questions", "pass_at_k", "pass_hat_k", "majority", "endings", "unscored", "agreement", "model")
+    gone = {"agreed_interval", "first_average", "kappa_interval", "second_average"}
+    result["agreement"] = [{name: one[name] for name in one.keys() - gone} for one in result["agreement"]]
     yield "leap: result", {name: result[name] for name in figures}
 
 
