@@ -162,7 +162,7 @@ def profile_of(config: AgentConfig) -> Profile:
     if budgets.max_context_tokens <= budgets.answer_reserve_tokens:
         raise UserError(
             f"A context of {budgets.max_context_tokens} tokens leaves no room: {profile.name} keeps "
-            f"{budgets.answer_reserve_tokens} for an answer, so give more than that with --max-context."
+            f"{budgets.answer_reserve_tokens} for an answer, so give more than that with --set agent.max_context."
         )
     return profile.model_copy(update={"budgets": budgets})
 

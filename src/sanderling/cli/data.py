@@ -264,7 +264,7 @@ def _print_verdicts(report: JudgeReport, out: Path) -> None:
         show(f"  mean score: {report.mean_score:.3f}")
     for code, ids in sorted(report.examples.items()):
         show(f"  {code.value}: {report.codes[code]:,} (such as {', '.join(ids)})")
-    show(f"{report.written:,} written to {out}; report: {out.name}.judge.json")
+    show(f"{report.written:,} written to {out}; report: {out}.judge.json")
 
 
 def _rulings(report: JudgeReport) -> str:
@@ -410,7 +410,7 @@ def rows(
     for reason, count in left.items():
         show(f"  {count:,} {reason.replace('_', ' ')}, such as {counts.examples[reason]}")
     if left:
-        show(f"  which and why: {out.name}.left-out.jsonl")
+        show(f"  which and why: {out}.left-out.jsonl")
 
 
 @app.command("stats")

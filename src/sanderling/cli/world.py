@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -34,7 +34,9 @@ from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import VisitReply
 from sanderling.world.dense.embedders import FORMS, open_embedder, opens_socket
 from sanderling.world.dense.vectors import DIRECTORY, DenseSettings, embed_world, read_info, settings_for
+from sanderling.world.disk.building import SourceAccount
 from sanderling.world.disk.index import SearchMode
+from sanderling.world.disk.pages import WorldCounts
 from sanderling.world.disk.store import WorldInfo, add_to_world, build_world, open_world, read_manifest
 from sanderling.world.milvus import VectorIndex, push_world
 from sanderling.world.opening import open_as_met
@@ -125,11 +127,12 @@ def add(directory: Where, sources: Sources, base_url: BaseUrl = "", workers: Wor
     """
     opened, source = _opened(sources, base_url, sets)
     read_manifest(directory)
+    gathering = Gathering(opened, workers)
     with _progress() as progress:
         remember_sources(directory, opened)  # before the pages are there: one too many does no harm
-        info, counts = add_to_world(directory, Gathering(opened, workers), source=source, progress=progress)
+        info, counts = add_to_world(directory, gathering, source=source, progress=progress)
     _report(directory, info)
-    show(f"{counts.kept:,} pages are new.")
+    show(f"{counts.kept:,} pages are new; left out: {_left_out(gathering.accounts(gathering.mark()), counts)}.")
 
 
 @build.command("encyclopedia")
@@ -435,9 +438,6 @@ def _report(directory: Path, world: WorldInfo, dense: str = "") -> None:
             found.add_row(_plain(account.name), f"{account.documents:,}", f"{account.pages:,}", reasons)
         show(found)
     rows = Table(show_header=False, box=None)
-    left_out = Counter(
-        {"second pages of an address": counts.duplicate, "empty": counts.empty, "without address": counts.no_url}
-    )
     for key, value in {
         "world": world.name,
         "directory": str(directory),
@@ -445,13 +445,21 @@ def _report(directory: Path, world: WorldInfo, dense: str = "") -> None:
         "seed": "none" if world.seed is None else str(world.seed),
         "pages": f"{counts.kept:,}" + (f" ({counts.not_text:,} of them not text)" if counts.not_text else ""),
         "links": f"{world.links.inside:,} inside, {world.links.dead:,} dead, {world.links.outside:,} to other sites",
-        "left out": _counted(left_out),
+        "left out": _left_out(world.accounts, counts),
         "built by": f"sanderling {world.package}",
         "sha256": world.fingerprint,
         **({"dense search": dense} if dense else {}),
     }.items():
         rows.add_row(f"[dim]{key}[/]", _plain(value))
     Console().print(rows)
+
+
+def _left_out(accounts: Iterable[SourceAccount], counts: WorldCounts) -> str:
+    """What no page was made of, by its reason: what the sources passed over, and what the store did."""
+    left = Counter({"second pages of an address": counts.duplicate, "empty": counts.empty, "without address": counts.no_url})
+    for account in accounts:
+        left.update(account.skipped)
+    return _counted(left)
 
 
 def _counted(counts: Counter[str]) -> str:

@@ -52,7 +52,7 @@ class RecordedSource(Source):
 
     def _files(self) -> list[Path]:
         if not self.path.is_dir():
-            return [self.path]
+            return [self.path] if self.path.exists() else []
         below = [file for file in files_below(self.path) if isinstance(file, Path)]
         return sorted(file for file in below if importable(file) and file.is_file())
 
