@@ -16,8 +16,7 @@ from sanderling.agent.agent import Agent
 from sanderling.agent.events import TextDelta
 from sanderling.agent.journal import JournalWarning
 from sanderling.agent.opening import stop_on_interrupt
-from sanderling.cli.ask import ask, research
-from sanderling.cli.watch import Watcher
+from sanderling.cli.ask import Watcher, ask, research
 from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory
 from sanderling.core.types import Ending, Message

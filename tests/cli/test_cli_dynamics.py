@@ -60,7 +60,7 @@ def test_fit_faults_writes_a_profile_that_can_be_used(world: Path, tmp_path: Pat
     (tmp_path / "records").mkdir()
     (tmp_path / "records" / "a.jsonl").write_text(json.dumps(row) + "\n")
     out = tmp_path / "mine.toml"
-    assert "0 queries and 1 visits, with no delay" in run("fit-faults", "--from", tmp_path / "records", "--out", out)
+    assert "0 queries and 1 visits, with 0 and 0 delays" in run("fit-faults", "--from", tmp_path / "records", "--out", out)
     assert tomllib.loads(out.read_text())["name"] == "mine"
     assert "Orlo" in run("visit", world, "https://w.example/Orlo", "--faults", out)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sanderling.cli import exits
+from sanderling.cli import INTERRUPTED
 from sanderling.cli import main as shell
 from sanderling.cli.recipe import base
 from sanderling.core.errors import UserError
@@ -32,7 +32,7 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
         monkeypatch.setattr(sys, "argv", ["sanderling", "recipe", *arguments])
         with pytest.raises(SystemExit) as stop:
             shell.main()
-        assert stop.value.code == exits.INTERRUPTED
+        assert stop.value.code == INTERRUPTED
         return capsys.readouterr().err
 
     return run

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sanderling.cli import exits
+from sanderling.cli import INTERRUPTED
 from sanderling.cli.world import app
 from sanderling.core.errors import UserError
 from sanderling.world.encyclopedia import generate_pages
@@ -41,8 +41,8 @@ def test_from_json_lines_to_a_page(pages_file, tmp_path):
     assert "3" in run("build", "from", pages_file, "--out", world)
     assert "pages.jsonl" in run("info", world)
     found = run("search", world, "founded town", "--limit", 1)
-    assert "Orlo [town]" in found and "https://w.example/Orlo_(town)" in found and "2020" in found
-    assert "found nothing" in run("search", world, "zzzz")
+    assert "[1] Orlo [town]\nhttps://w.example/Orlo_(town)\n" in found
+    assert "No results." in run("search", world, "zzzz")
     assert "founded in 1203" in run("visit", world, "w.example/Orlo_(town)", "--goal", "founded")
     assert "herring" in run("visit", world, "local://7")
 
@@ -64,7 +64,7 @@ def test_a_long_page_is_read_on(pages_file, tmp_path):
     assert all(sum(f"Paragraph {n} of" in part for part in read) == 1 for n in range(40))
     assert "Passages of a long page" in run("visit", world, "w.example/c", "--words", 50, "--goal", "paragraph 17")
     missed = CliRunner().invoke(app, ["visit", str(world), address, "--words", "100"], env={"COLUMNS": "200"})
-    assert missed.exit_code == 1 and f"has no part {len(read) + 1}; the last is" in missed.stderr
+    assert missed.exit_code == 1 and f"No part {len(read) + 1} of {len(read)}." in missed.stderr
     assert "Part" not in run("visit", world, "https://w.example/c", "--profile", "dr-venus-4b")
 
 
@@ -92,8 +92,8 @@ def test_an_interrupted_build_goes_on_with_the_same_command(tmp_path, monkeypatc
     with monkeypatch.context() as patched:
         patched.setattr("sanderling.world.sources.kinds.generate_pages", interrupted)
         result = CliRunner().invoke(app, command)
-    assert result.exit_code == exits.INTERRUPTED
-    assert "Interrupted: the same command goes on from here.\n" in result.stderr
+    assert result.exit_code == INTERRUPTED
+    assert "Interrupted: the same command goes on where it stopped.\n" in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == [".w.building"]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0 and [path.name for path in tmp_path.iterdir()] == ["w"]

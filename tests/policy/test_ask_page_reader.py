@@ -48,11 +48,7 @@ def test_a_page_is_read_once_and_remembered(world: Path) -> None:
         first = visit(world, "--set", f"reader.model={server.url}#reader")
         second = visit(world, "--set", f"reader.model={server.url}#reader", "--profile", "dr-venus-4b")
     assert first.exit_code == second.exit_code == 0
-    assert (
-        "It flows through Kendal.\n" in first.stdout
-        and "32 km" not in first.stdout
-        and "Summary Through Kendal." in first.stdout
-    )
+    assert "It flows through Kendal.\n" in first.stdout and "32 km" not in first.stdout
     assert "1 quotes kept and 1 dropped" in first.stderr and "0 replies asked for," in second.stderr
     assert "Evidence in page: \nIt flows through Kendal.\n\nSummary: \nThrough Kendal." in second.stdout
     ((path, body, _),) = server.asked

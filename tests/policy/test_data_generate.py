@@ -11,7 +11,7 @@ from billing_server import billing
 
 from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
-from sanderling.cli import exits
+from sanderling.cli import UNFINISHED
 from sanderling.cli.data import generate as generate_
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import NodeKind, Question, Trajectory
@@ -128,4 +128,4 @@ def test_a_spent_budget_has_its_own_exit_status(command: list[str], tmp_path: Pa
             profile="tiny",
             max_tokens=10,
         )
-    assert left.value.exit_code == exits.UNFINISHED and not server.asked
+    assert left.value.exit_code == UNFINISHED and not server.asked

@@ -14,7 +14,7 @@ import typer
 from billing_server import billing
 from scripted_server import hang_up, plain, serve
 
-from sanderling.cli import exits
+from sanderling.cli import UNFINISHED
 from sanderling.cli.data import judge
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
@@ -70,7 +70,7 @@ def test_replies_as_a_server_may_break_them(tmp_path: Path) -> None:
             try:
                 judge(file, out, [f"{server.url}?retries=1#m"], cache=tmp_path / name, form="word", concurrency=1)
             except typer.Exit as left:
-                assert (left.exit_code, code) == (exits.UNFINISHED, "outage")
+                assert (left.exit_code, code) == (UNFINISHED, "outage")
             assert server.asked, name
         assert report_of(out)["codes"] == {code: 1}, name
 

@@ -12,7 +12,7 @@ import pytest
 from billing_server import Billing, billing
 from typer.testing import CliRunner
 
-from sanderling.cli import exits
+from sanderling.cli import INTERRUPTED, UNFINISHED
 from sanderling.cli.synth import app
 from sanderling.data.questions import read_questions
 from sanderling.synth.facts import JUDGE, POINTS, WRITER
@@ -106,7 +106,7 @@ def test_a_budget_stops_it_and_a_larger_one_goes_on(directory, tmp_path):
     out = tmp_path / "q.jsonl"
     limit = ("--max-tokens", 5_800, "--set", "concurrency=1")
     with billing(say) as server:
-        told = run("facts", directory, "--out", out, *model(server), *limit, status=exits.UNFINISHED, cache=tmp_path / "c")
+        told = run("facts", directory, "--out", out, *model(server), *limit, status=UNFINISHED, cache=tmp_path / "c")
         assert "Stopped:" in told and 0 < len(read_questions(out)) < 4 and server.tokens <= 5_800
         run("facts", directory, "--out", out, *model(server), cache=tmp_path / "c")
     assert len(read_questions(out)) == 4
@@ -164,4 +164,4 @@ def test_ctrl_c_says_how_to_go_on(directory, tmp_path):
         assert asked.wait(60)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
-    assert process.returncode == exits.INTERRUPTED and "Stopped. The same command goes on" in said and "Traceback" not in said
+    assert process.returncode == INTERRUPTED and "Stopped. The same command goes on" in said and "Traceback" not in said

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from transformers import Qwen3Config, Qwen3ForCausalLM
 from typer.testing import CliRunner
 
-from sanderling.cli.model import app
+from sanderling.cli.train import models as app
 from sanderling.core.chat import Tokenizer, load_tokenizer
 from sanderling.core.errors import UserError
 from sanderling.policy.model_directory import load_model

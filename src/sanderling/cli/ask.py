@@ -1,4 +1,4 @@
-"""``sanderling ask``: research one question over a world or the live web, and watch the turns. Thin: the loop does the work.
+"""``sanderling ask``: research one question and watch the turns; ``sanderling show``: read a recorded episode. Thin.
 
 Exit status: 0 for an answer, 1 for none, 130 after Ctrl-C. The first Ctrl-C ends the episode with a readable record, which is
 stored like any other; a second one interrupts at once. With ``--out`` a journal lies beside the store while the episode is
@@ -15,70 +15,70 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.panel import Panel
+from rich.text import Text
 
 from sanderling.agent.agent import Agent
+from sanderling.agent.events import CallsMade, Ended, Event, Observed, TextDelta, TurnRejected, TurnStarted
 from sanderling.agent.journal import Journal
 from sanderling.agent.opening import AskConfig, journal_identity, opened_agent, stop_on_interrupt
-from sanderling.cli import exits
+from sanderling.cli import INTERRUPTED, NO_ANSWER
 from sanderling.cli.options import (
     RUN,
     ConfigFile,
     Faults,
-    MaxTurns,
     Model,
     ProfileName,
     Seed,
     Set,
     Web,
     Worlds,
+    argument,
+    option,
     settings,
 )
-from sanderling.cli.watch import Watcher
 from sanderling.core.asking import BudgetSpentError
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
-from sanderling.core.types import Ending
+from sanderling.core.text import visible
+from sanderling.core.types import Ending, ToolStatus
+from sanderling.data.show import find_trajectory, render
 from sanderling.policy.budget import Spending
 from sanderling.runs.jsonl import JsonlLog, TrajectoryStore
 from sanderling.tools.contract import tool_roles
 from sanderling.tools.page_reader import OnOutage
 from sanderling.tools.recording import open_recording, recorded_tools
 
+_PREVIEW_CHARS, _URLS = 240, 3
+_ANY = "A store (.jsonl), a .parquet file, a run's directory, or a recorded file of another system."
+
+
+def show(
+    file: Annotated[Path, argument("FILE", _ANY)],
+    id: Annotated[str | None, option("--id", "Print the trajectory with this id.")] = None,
+    index: Annotated[int, option("--index", "Print the trajectory at this place, from 0.", min=0)] = 0,
+    full: Annotated[bool, option("--full", "Print reasoning and observations whole.")] = False,
+) -> None:
+    """Print a trajectory: question, turns, observations in short, answer, ending, usage."""
+    Console().print(render(find_trajectory(file, id=id, index=index), full=full))
+
 
 def ask(
-    question: Annotated[str, typer.Argument(metavar="QUESTION", help="What to find out.")],
+    question: Annotated[str, argument("QUESTION", "What to find out.")],
     model: Model = None,
     profile: ProfileName = None,
-    max_turns: MaxTurns = None,
     world: Worlds = None,
     web: Web = None,
     faults: Faults = None,
     seed: Seed = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="FILE", help="Append the trajectory here (.jsonl); go on if killed.", rich_help_panel=RUN
-        ),
-    ] = None,
-    record: Annotated[
-        Path | None,
-        typer.Option("--record", metavar="FILE", help="Append every tool call here (.jsonl).", rich_help_panel=RUN),
-    ] = None,
+    out: Annotated[Path | None, option("--out", "Append the trajectory here (.jsonl); go on if killed.", "FILE", RUN)] = None,
+    record: Annotated[Path | None, option("--record", "Append every tool call here (.jsonl).", "FILE", RUN)] = None,
     file: ConfigFile = None,
     sets: Set = None,
 ) -> None:
     """Research one question and watch the turns."""
-    given = {
-        "agent.model": model,
-        "agent.profile": profile,
-        "agent.max_turns": max_turns,
-        "agent.worlds": world,
-        "agent.web": web,
-        "agent.faults": faults,
-        "agent.seed": seed,
-        "out": out,
-        "record": record,
-    }
+    given = {"model": model, "profile": profile, "worlds": world, "web": web, "faults": faults, "seed": seed}
+    given = {f"agent.{key}": value for key, value in given.items()} | {"out": out, "record": record}
     config = settings(AskConfig, file, sets, given)
     question = question.encode("utf-8", errors="replace").decode()  # a terminal may hand over bytes that are not text
     if not question.strip():
@@ -89,9 +89,9 @@ def ask(
     log = None if config.record is None else open_recording(config.record)
     done = asyncio.run(_ask(question, config, store, log, Console()))
     if done.ending is Ending.CANCELLED:
-        raise typer.Exit(exits.INTERRUPTED)
+        raise typer.Exit(INTERRUPTED)
     if done.answer is None:
-        raise typer.Exit(exits.NO_ANSWER)
+        raise typer.Exit(NO_ANSWER)
 
 
 async def _ask(
@@ -153,3 +153,84 @@ def episode_id(question: str, agent: Agent, seed: int) -> str:
 
 def _digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode("utf-8", errors="replace")).hexdigest()[:12]
+
+
+class Watcher:
+    """Prints an episode's events as they come: ``agent.run(..., on_event=Watcher(console))``.
+
+    Text from outside is never read as markup, and its control characters never reach the terminal.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._text, self._shown = "", 0  # of the turn; how much of its reasoning is on the screen
+        self._mid_line = False
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case TurnStarted():
+                self._started(event)
+            case TextDelta():
+                self._stream(event.text)
+            case TurnRejected():
+                self._line(Text(f"tried again: {event.reason.replace('_', ' ')}", style="yellow"))
+            case CallsMade():
+                for call in event.calls:
+                    arguments = "  ".join(f"{_brief(key)}: {_brief(value)}" for key, value in call.arguments.items())
+                    self._line(Text.assemble((f"→ {_brief(call.name)}", "bold cyan"), f"  {arguments}"))
+            case Observed():
+                self._observed(event)
+            case Ended():
+                self._ended(event.trajectory)
+
+    def _started(self, event: TurnStarted) -> None:
+        self._text, self._shown = "", 0
+        self._line(Text())
+        what = "last turn: the answer is asked for" if event.forced else f"turn {event.turn + 1}"
+        again = f", attempt {event.retry + 1}" if event.retry else ""
+        self._console.rule(Text(f"{what}{again} · {event.prompt_tokens:,} tokens", style="blue"), align="left", style="blue")
+
+    def _observed(self, event: Observed) -> None:
+        for outcome in event.outcomes:
+            style = "green" if outcome.status is ToolStatus.OK else "yellow"
+            self._line(Text(f"← {_brief(outcome.name)}: {outcome.status.value}, {len(outcome.provenance)} pages", style=style))
+            for url in outcome.provenance[:_URLS]:
+                self._line(Text(f"    {_brief(url)}", style="cyan"))
+        self._line(Text(_brief(event.text), style="dim italic" if event.outcomes else "yellow"))
+
+    def _ended(self, trajectory: Trajectory) -> None:
+        self._line(Text())
+        turns = len(list(trajectory.turns()))
+        ending = trajectory.ending or Ending.CANCELLED
+        tail = f"{ending.value.replace('_', ' ')} · {turns} turns · {trajectory.seconds:.1f} s"
+        body = Text(visible(trajectory.answer or "No answer."), style="" if trajectory.answer else "red")
+        if trajectory.detail:
+            body.append(f"\n\n{visible(trajectory.detail)}", style="dim")
+        style = "green" if ending.has_answer else "red"
+        self._console.print(Panel(body, title="answer", subtitle=tail, border_style=style))
+
+    def _stream(self, piece: str) -> None:
+        """Show what of the reasoning is new. A tag that may just be beginning is held back."""
+        self._text += piece
+        text = self._text.lstrip()
+        reasoning = "" if "<think>".startswith(text) else text.removeprefix("<think>").partition("</think>")[0]
+        tag = reasoning.rfind("<")
+        if tag >= 0 and "</think>".startswith(reasoning[tag:]):
+            reasoning = reasoning[:tag]
+        if new := reasoning[self._shown :]:
+            self._console.print(Text(visible(new), style="dim"), end="", soft_wrap=True)
+            self._shown, self._mid_line = len(reasoning), not new.endswith("\n")
+
+    def _line(self, text: Text) -> None:
+        """A line of its own, whatever was streamed before it."""
+        if self._mid_line:
+            self._console.print()
+            self._mid_line = False
+        self._console.print(text, soft_wrap=True)
+
+
+def _brief(value: object) -> str:
+    """A value on one short line."""
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    line = visible(" ".join(text.split()))
+    return line if len(line) <= _PREVIEW_CHARS else line[: _PREVIEW_CHARS - 1] + "…"

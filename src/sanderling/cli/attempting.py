@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from sanderling.agent.opening import stop_on_interrupt
-from sanderling.cli import exits
+from sanderling.cli import INTERRUPTED, UNFINISHED
 from sanderling.cli.options import RUN, show
 from sanderling.data.questions import read_questions
 from sanderling.evaluate.attempts import Made, Watch
@@ -71,7 +71,7 @@ def generated(config: GenerateConfig, about: str, *, progress: bool) -> int:
         return tell_stopped(made)
     if any(one.correct is None for one in made.episodes.values()):
         show("Run the same command again: it tries the unscored attempts once more, and repeats nothing else.")
-        return exits.UNFINISHED
+        return UNFINISHED
     return 0
 
 
@@ -90,4 +90,4 @@ def tell_attempts(made: Made, total: int, out: Path, spending: Spending) -> None
 def tell_stopped(made: Made) -> int:
     """Why nothing more was begun; the exit status that is then due."""
     show(f"{made.stopped} The same command goes on where this one stopped.")
-    return exits.INTERRUPTED if made.cancelled else exits.UNFINISHED
+    return INTERRUPTED if made.cancelled else UNFINISHED

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from sanderling.cli import exits
+from sanderling.cli import UNFINISHED
 from sanderling.cli.options import JUDGING, ConfigFile, Set, settings, show, table
 from sanderling.core.errors import UserError
 from sanderling.core.text import visible
@@ -173,7 +173,7 @@ def score(
             result = asyncio.run(judging)
         except BudgetSpentError as error:
             show(f"{error} What there was before stays as it is; the same command goes on.")
-            raise typer.Exit(exits.UNFINISHED) from None
+            raise typer.Exit(UNFINISHED) from None
     show_peers(log.require().about, result)
     show_result(log)
     show_where(log, spending)

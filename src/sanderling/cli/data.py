@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sanderling.cli import exits
+from sanderling.cli import UNFINISHED
 from sanderling.cli.attempting import ShowProgress, generated
 from sanderling.cli.options import (
     BUDGET,
@@ -244,7 +244,7 @@ def judge(
         show(f"{len(report.unused_by_hand):,} lines of --verdicts are about no trajectory (such as {few}).")
     if report.open:
         show(f"{report.open:,} are still open: run the same command again (with a larger limit, if that was reached).")
-        raise typer.Exit(exits.UNFINISHED)
+        raise typer.Exit(UNFINISHED)
 
 
 @asynccontextmanager
@@ -483,7 +483,7 @@ def run(
             run_data(chosen, Report(Console()), command_line(), **how)
     except OpenVerdictsError as error:
         show(str(error), error=True)
-        raise typer.Exit(exits.UNFINISHED) from None
+        raise typer.Exit(UNFINISHED) from None
 
 
 @app.command("generate")

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from sanderling.cli import exits
+from sanderling.cli import UNFINISHED
 from sanderling.cli.benchmarks import BenchmarkFile, Judging, Key, Second, Verdicts, agree, check, export, list_, score
 from sanderling.cli.options import (
     RUN,
@@ -153,7 +153,7 @@ def judge(
             asyncio.run(rejudge(log, benchmark, config, spending, by_hand, **how))
         except BudgetSpentError as error:
             show(f"{error} What there was before stays as it is; the same command goes on.")
-            raise typer.Exit(exits.UNFINISHED) from None
+            raise typer.Exit(UNFINISHED) from None
     result = show_result(log)
     if unused := unused_by_hand(log, by_hand):
         show(f"{len(unused):,} lines of --verdicts are about no attempt (such as {', '.join(unused[:3])}).")
@@ -248,7 +248,7 @@ def show_result(log: "RunLog") -> "EvalResult":
 def end(result: "EvalResult") -> None:
     """Exit as a command does whose result may be invalid."""
     if not result.valid:
-        raise typer.Exit(exits.UNFINISHED)
+        raise typer.Exit(UNFINISHED)
 
 
 def _warning(text: str) -> Text:

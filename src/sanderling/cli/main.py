@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 
 from sanderling import __version__
-from sanderling.cli import exits
+from sanderling.cli import INTERRUPTED, USER_ERROR
 from sanderling.core.errors import UserError, extra_with
 
 
@@ -33,11 +33,11 @@ class Command:
 _ASK, _MAKE, _MEASURE = "Ask", "Make", "Measure"
 COMMANDS = {
     "ask": Command("sanderling.cli.ask", "ask", "Research one question and watch the turns.", _ASK),
-    "show": Command("sanderling.cli.show", "show", "Print a stored or recorded trajectory readably.", _ASK),
+    "show": Command("sanderling.cli.ask", "show", "Print a stored or recorded trajectory readably.", _ASK),
     "world": Command("sanderling.cli.world", "app", "Build an offline web, search it, visit its pages.", _MAKE),
     "synth": Command("sanderling.cli.synth", "app", "Questions from a world: make, verify, find out how hard they are.", _MAKE),
     "data": Command("sanderling.cli.data", "app", "Raw trajectories into supervision: import, clean, judge, resample.", _MAKE),
-    "model": Command("sanderling.cli.model", "app", "Make a randomly initialised model, for tests and benchmarks.", _MAKE),
+    "model": Command("sanderling.cli.train", "models", "Make a randomly initialised model, for tests and benchmarks.", _MAKE),
     "train": Command("sanderling.cli.train", "app", "Fine-tune a model: SFT or RL, whole or LoRA, one device or many.", _MAKE),
     "merge": Command("sanderling.cli.merge", "app", "Merge models of one base, and sweep the coefficients.", _MAKE),
     "recipe": Command("sanderling.cli.recipe", "app", "Run a whole recipe: worlds, data, SFT, RL, evaluation, report.", _MAKE),
@@ -97,13 +97,13 @@ def main() -> None:
         place = f"use {error.filename}" if error.filename else "write"
         fail(f"Cannot {place} ({error.strerror}): free some space, or choose a place that you can read and write.")
     except KeyboardInterrupt:
-        sys.exit(exits.INTERRUPTED)
+        sys.exit(INTERRUPTED)
 
 
 def fail(message: str) -> None:
     """Print one sentence to standard error and exit with status 2."""
     _say("error:", "bold red", message)
-    sys.exit(exits.USER_ERROR)
+    sys.exit(USER_ERROR)
 
 
 def _print_version(wanted: bool) -> None:

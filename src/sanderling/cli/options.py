@@ -1,6 +1,6 @@
-"""What all commands share: settings from a file, ``--set`` and options; groups of options in their help; tables.
+"""What all commands share: settings from a file, ``--set`` and options; options that several of them have; tables.
 
-A command reads a config model, calls one function of its room, and prints; docs/contributing.md shows one. It has at most about
+A command reads a config model, calls one function of its room, and prints; docs/contributing.md shows one. It has at most
 twelve options of its own, and everything else is a field of the model.
 """
 
@@ -16,7 +16,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console, RenderableType
 from rich.table import Table
 
-from sanderling.cli import exits
+from sanderling.cli import INTERRUPTED, USER_ERROR
 from sanderling.core.config import Frozen, describe, load_config, read_config
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import PROFILES
@@ -31,12 +31,17 @@ _LAST_WORDS_S = 5
 
 AGENT, PLACE, JUDGING, BUDGET, RUN = "Who researches", "Where", "Who judges", "What it may cost", "The run"
 MORE = "Every other setting"
-"""Groups of options, as ``rich_help_panel``; what belongs to one command alone stays without."""
+"""Groups of options in a command's help; what belongs to one command alone stays without."""
 
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option("--config", metavar="FILE", help="Settings in TOML; --set and options override it.", rich_help_panel=MORE),
-]
+
+def option(name: str, help: str, metavar: str | None = None, panel: str | None = None, **more: Any) -> Any:
+    """An option with its help, in one of the groups above."""
+    return typer.Option(name, help=help, metavar=metavar, rich_help_panel=panel, **more)
+
+
+def argument(metavar: str, help: str) -> Any:
+    """An argument, by the name that help calls it."""
+    return typer.Argument(metavar=metavar, help=help)
 
 
 def _let_help_alone(context: typer.Context, sets: list[str] | None) -> list[str] | None:
@@ -45,53 +50,32 @@ def _let_help_alone(context: typer.Context, sets: list[str] | None) -> list[str]
     return sets
 
 
-Set = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="One setting; repeatable. --set help prints all of them.",
-        rich_help_panel=MORE,
-        is_eager=True,
-        callback=_let_help_alone,
-    ),
-]
-
-_PROFILES = ", ".join(PROFILES)
-
-
-def _option(name: str, panel: str, metavar: str, help: str, **more: Any) -> Any:
-    return typer.Option(name, metavar=metavar, help=help, rich_help_panel=panel, **more)
-
+_SET = "One setting; repeatable. --set help prints all of them."
+_PROFILE = f"What it was trained with: {', '.join(PROFILES)} or a file; tiny by default, but not of an endpoint."
+_JUDGES = "exact, f1:0.8, … or a model; of several the first to find it right settles it."
 
 # Options that several commands have. As everywhere, None is "not given".
+ConfigFile = Annotated[Path | None, option("--config", "Settings in TOML; --set and options override it.", "FILE", MORE)]
+Set = Annotated[list[str] | None, option("--set", _SET, "KEY=VALUE", MORE, is_eager=True, callback=_let_help_alone)]
 Model = Annotated[
-    str | None, _option("--model", AGENT, "MODEL", "A model's directory, http://host:port/v1#model, or file.py:name.")
+    str | None, option("--model", "A model's directory, http://host:port/v1#model, or file.py:name.", "MODEL", AGENT)
 ]
-ProfileName = Annotated[
-    str | None,
-    _option(
-        "--profile", AGENT, "NAME", f"What it was trained with: {_PROFILES} or a file; tiny by default, but not of an endpoint."
-    ),
-]
-MaxTurns = Annotated[int | None, _option("--max-turns", AGENT, "N", "Most turns; the profile's by default.", min=1)]
+ProfileName = Annotated[str | None, option("--profile", _PROFILE, "NAME", AGENT)]
 Worlds = Annotated[
-    list[Path] | None, _option("--world", PLACE, "DIR", "A world's directory; several for questions that name theirs.")
+    list[Path] | None, option("--world", "A world's directory; several for questions that name theirs.", "DIR", PLACE)
 ]
-Web = Annotated[
-    bool | None, typer.Option("--web", help="The live web instead, through Serper and Jina.", rich_help_panel=PLACE)
-]
+Web = Annotated[bool | None, option("--web", "The live web instead, through Serper and Jina.", panel=PLACE)]
 Faults = Annotated[
-    str | None, _option("--faults", PLACE, "NAME", "Delays and failures: a profile's name or a file; none by default.")
+    str | None, option("--faults", "Delays and failures: a profile's name or a file; none by default.", "NAME", PLACE)
 ]
-Seed = Annotated[int | None, _option("--seed", RUN, "N", "Equal seeds give equal episodes; 0 by default.")]
-Concurrency = Annotated[int | None, _option("--concurrency", RUN, "N", "Episodes at the same time; 8 by default.", min=1)]
-Judges = Annotated[
-    list[str] | None,
-    _option("--judge", JUDGING, "JUDGE", "exact, f1:0.8, … or a model; of several the first to find it right settles it."),
-]
-MaxTokens = Annotated[int | None, _option("--max-tokens", BUDGET, "N", "Most tokens of all models together.", min=1)]
-MaxCost = Annotated[float | None, _option("--max-cost", BUDGET, "N", "Most money; needs prices.", min=0.0)]
+Seed = Annotated[int | None, option("--seed", "Equal seeds give equal episodes; 0 by default.", "N", RUN)]
+Concurrency = Annotated[int | None, option("--concurrency", "Waited for at the same time; 8 by default.", "N", RUN, min=1)]
+Judges = Annotated[list[str] | None, option("--judge", _JUDGES, "JUDGE", JUDGING)]
+MaxTokens = Annotated[int | None, option("--max-tokens", "Most tokens of all models together.", "N", BUDGET, min=1)]
+MaxCost = Annotated[float | None, option("--max-cost", "Most money; needs prices.", "N", BUDGET, min=0.0)]
+Attempts = Annotated[int | None, option("--attempts", "Of each question.", "N", RUN, min=1)]
+Progress = Annotated[bool, option("--progress/--no-progress", "Show how far it is, on standard error.", panel=RUN)]
+Fresh = Annotated[bool, option("--fresh", "Delete what the directory holds and begin again.", panel=RUN)]
 
 
 def settings(
@@ -128,10 +112,7 @@ def or_help(read: Callable[[Sequence[str]], Config], sets: Sequence[str] | None,
 
 
 def table(*columns: str, title: str | None = None) -> Table:
-    """A table that fits 80 columns: long text folds, columns whose name begins with ``>`` hold figures and never do.
-
-    Example: ``found = table("benchmark", ">questions", "licence")``
-    """
+    """A table that fits 80 columns: long text folds, columns whose name begins with ``>`` hold figures and never do."""
     made = Table(title=title, box=SIMPLE_HEAD, title_justify="left", pad_edge=False)
     for name in columns:
         is_figure = name.startswith(">")
@@ -164,8 +145,8 @@ def one_voice() -> "Iterator[Report]":
         if first:
             raise
         time.sleep(_LAST_WORDS_S)
-        raise typer.Exit(exits.USER_ERROR) from None
+        raise typer.Exit(USER_ERROR) from None
     except KeyboardInterrupt:
         if first:
             show("Interrupted: the same command without --fresh goes on where it stopped.", error=True)
-        raise typer.Exit(exits.INTERRUPTED) from None
+        raise typer.Exit(INTERRUPTED) from None

@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from sanderling.cli import exits
+from sanderling.cli import INTERRUPTED, UNFINISHED
 from sanderling.cli.attempting import generated
 from sanderling.cli.options import ConfigFile, Judges, MaxTokens, Model, ProfileName, Set, Web, Worlds, settings, show, table
 from sanderling.core.errors import UserError
@@ -286,7 +286,7 @@ def _run(work: Callable[..., Awaitable[Made]]) -> Made:
         return asyncio.run(all_of_it())
     except KeyboardInterrupt:
         show("Stopped. The same command goes on: what is done is kept.", error=True)
-        raise typer.Exit(exits.INTERRUPTED) from None
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _make(work: Callable[..., Awaitable[MakingReport]], out: Path) -> None:
@@ -304,4 +304,4 @@ def _end(report: Outcome) -> None:
     if report.outages:
         show(f"{report.outages:,} were not done, since nobody answered: the same command goes on with them.")
     if report.stopped or report.outages:
-        raise typer.Exit(exits.UNFINISHED)
+        raise typer.Exit(UNFINISHED)

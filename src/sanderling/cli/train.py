@@ -1,48 +1,43 @@
-"""``sanderling train``: change a model's weights, or say what that would take. Thin: `train.sft`, `train.fit` and `rl` work."""
+"""``sanderling train`` and ``sanderling model``: change a model's weights, plan that, or make a random model. Thin."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
-from sanderling.cli.options import RUN, Set, one_voice, or_help, show
+from sanderling.cli.options import RUN, Fresh, Set, argument, one_voice, option, or_help, show, table
 from sanderling.cli.rl import rl
 from sanderling.core.errors import UserError
 from sanderling.recipes.find import find_rl_recipe, find_settings
 
 if TYPE_CHECKING:
     from sanderling.rl.fit import StagePlan
-    from sanderling.train.fit import Plan
+    from sanderling.train.fit import Devices, Plan
+    from sanderling.train.shape import Shape
 
-app = typer.Typer(no_args_is_help=True)
+app, models = typer.Typer(no_args_is_help=True), typer.Typer(no_args_is_help=True)
+app.command("rl")(rl)
 _MODEL = "Needed, here or in the recipe: the Hugging Face directory to start from."
 _DATA = "Needed, here or in the recipe: files of trajectories, or of rows made by sanderling data rows (.parquet)."
 _RECIPE = "lora-24gb, dr-venus-4b, literesearcher-4b, agentcpm-explore-4b, or a TOML file of settings."
 _ANYWAY = "Train even where the plan (sanderling train plan) says that the GPU is too small."
+_PLANNED = "Of train sft (lora-24gb by default); with --rl of train rl (dr-venus-4b)."
+_SIZE = "tiny, or as published: 0.6b, 1.7b, 4b, 4b-2507, 8b, 14b, 32b."
 
 
 @app.command()
 def sft(
-    files: Annotated[list[Path] | None, typer.Argument(metavar="DATA...", help=_DATA)] = None,
-    model: Annotated[Path | None, typer.Option("--model", metavar="DIR", help=_MODEL)] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="The run; runs/TITLE by default.", rich_help_panel=RUN)
-    ] = None,
-    recipe: Annotated[str, typer.Option("--recipe", metavar="NAME", help=_RECIPE)] = "lora-24gb",
-    profile: Annotated[
-        str | None, typer.Option("--profile", metavar="NAME", help="How trajectories become tokens, such as dr-venus-4b.")
-    ] = None,
+    files: Annotated[list[Path] | None, argument("DATA...", _DATA)] = None,
+    model: Annotated[Path | None, option("--model", _MODEL, "DIR")] = None,
+    out: Annotated[Path | None, option("--out", "The run; runs/TITLE by default.", "DIR", RUN)] = None,
+    recipe: Annotated[str, option("--recipe", _RECIPE, "NAME")] = "lora-24gb",
+    profile: Annotated[str | None, option("--profile", "How trajectories become tokens: dr-venus-4b, ….", "NAME")] = None,
     overrides: Set = None,
-    processes: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Processes here, one a GPU; or use torchrun.", rich_help_panel=RUN)
-    ] = 1,
-    anyway: Annotated[bool, typer.Option("--anyway", help=_ANYWAY, rich_help_panel=RUN)] = False,
-    merge: Annotated[bool, typer.Option("--merge", help="After LoRA, also write base and adapter as one model.")] = False,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Delete what the directory holds and begin again.", rich_help_panel=RUN)
-    ] = False,
+    processes: Annotated[int, option("--processes", "Processes here, one a GPU; or use torchrun.", "N", RUN, min=1)] = 1,
+    anyway: Annotated[bool, option("--anyway", _ANYWAY, panel=RUN)] = False,
+    merge: Annotated[bool, option("--merge", "After LoRA, also write base and adapter as one model.")] = False,
+    fresh: Fresh = False,
 ) -> None:
     """Fine-tune a model on trajectories. Killed at any moment, the same command goes on.
 
@@ -57,38 +52,27 @@ def sft(
         run_sft_command(Order(config, out or Path("runs") / config.title, processes, anyway, fresh), report)
 
 
-app.command("rl")(rl)
-
-
 @app.command()
 def plan(
-    model: Annotated[Path, typer.Option("--model", help="The directory of the model; its config.json suffices.")],
-    recipe: Annotated[
-        str | None, typer.Option("--recipe", help="Of train sft (lora-24gb by default); with --rl of train rl (dr-venus-4b).")
-    ] = None,
+    model: Annotated[Path, option("--model", "The directory of the model; its config.json suffices.")],
+    recipe: Annotated[str | None, option("--recipe", _PLANNED)] = None,
     overrides: Set = None,
-    row_tokens: Annotated[
-        int | None, typer.Option("--row-tokens", min=1, help="The longest row or rollout; the recipe's limit by default.")
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option("--device", metavar="NAME", help="A device that is not here, such as H200; with --memory.")
-    ] = None,
-    memory: Annotated[float | None, typer.Option("--memory", min=0.1, max=2**40, help="Its memory, in GiB.")] = None,
-    count: Annotated[int, typer.Option("--count", min=1, help="How many of it.")] = 1,
-    rl: Annotated[bool, typer.Option("--rl", help="Plan train rl, sampling included.")] = False,
+    row_tokens: Annotated[int | None, option("--row-tokens", "The longest row or rollout; else the recipe's.", min=1)] = None,
+    device: Annotated[str | None, option("--device", "A device that is not here: H200, …; with --memory.", "NAME")] = None,
+    memory: Annotated[float | None, option("--memory", "Its memory, in GiB.", min=0.1, max=2**40)] = None,
+    count: Annotated[int, option("--count", "How many of it.", min=1)] = 1,
+    rl: Annotated[bool, option("--rl", "Plan train rl, sampling included.")] = False,
 ) -> None:
     """Say what a step needs in memory and time, and what to set when it does not fit; exit status 2 then."""
     from sanderling.rl.fit import plan_rl
     from sanderling.train.config import ParallelConfig, SftConfig
-    from sanderling.train.fit import Devices, described, devices_here, plan_sft, taken
+    from sanderling.train.fit import described, devices_here, plan_sft, taken
 
     if (device is None) != (memory is None):
         raise UserError("--device and --memory go together: a name such as H200, and the GiB of one.")
 
-    def devices(parallel: ParallelConfig) -> Devices:
-        if device is None or memory is None:
-            return taken(devices_here(), parallel)
-        return described(device, memory, count)
+    def devices(parallel: ParallelConfig) -> "Devices":
+        return described(device, memory, count) if device and memory else taken(devices_here(), parallel)
 
     if rl:
         settings = or_help(lambda sets: find_rl_recipe(recipe or "dr-venus-4b", sets, {"model": model}), overrides)
@@ -104,43 +88,49 @@ def plan(
         raise UserError(found.sentence)
 
 
-def _show_sft(title: str, found: "Plan") -> None:
-    needs, load, devices = found.estimate, found.load, found.devices
-    trained = "all" if load.lora_parameters is None else f"{load.lora_parameters / 1e6:,.1f} million"
-    behind = {"there is, less what CUDA takes" if devices.gpus else "there is": devices.room}
-    if needs.host:
-        behind["in the host's memory, for each"] = needs.host
-    time = "" if found.step_seconds is None else f", about {_duration(found.step_seconds)} at 40% of the device's peak"
-    show(
-        f"{title}: {found.shape.parameters / 1e9:.3g} billion parameters, {trained} trained",
-        _memory(f"on each of {devices.count} × {devices.name}", needs.parts, behind),
-        f"Rows of up to {load.row_tokens:,} tokens; a step of {found.step_tokens:,} tokens at most{time}.",
-    )
+@models.callback()
+def _group() -> None:
+    """A group, though it has one command."""
+
+
+@models.command()
+def init(
+    out: Annotated[Path, option("--out", "Directory of the new model; must be empty or not exist.")],
+    size: Annotated[str, option("--size", _SIZE)] = "tiny",
+    world: Annotated[Path | None, option("--world", "A world, on whose pages a tokenizer is trained.")] = None,
+    tokenizer: Annotated[Path | None, option("--tokenizer", "A model's directory, whose tokenizer is copied.", "DIR")] = None,
+    seed: Annotated[int, option("--seed", "The same seed gives the same weights.", min=0)] = 0,
+    dtype: Annotated[str, option("--dtype", "What weights are stored in: bfloat16 or float32.")] = "bfloat16",
+) -> None:
+    """Make a randomly initialised Qwen3 of any size, for tests and benchmarks: a Hugging Face directory that knows nothing."""
+    from sanderling.core.config import check_config
+    from sanderling.train.random_model import ModelInit, init_model
+
+    values = {"out": out, "size": size, "world": world, "tokenizer": tokenizer, "seed": seed, "dtype": dtype}
+    with one_voice() as report:
+        init_model(check_config(ModelInit, values, "the options"), report)
+
+
+def _show_sft(title: str, plan: "Plan") -> None:
+    needs, load = plan.estimate, plan.load
+    _show_memory(title, plan.shape, plan.devices, needs.parts, needs.host)
+    time = "" if plan.step_seconds is None else f", about {plan.step_seconds:,.3g} s at 40% of the device's peak"
+    show(f"Rows of up to {load.row_tokens:,} tokens; a step of {plan.step_tokens:,} tokens at most{time}.")
 
 
 def _show_rl(title: str, plan: "StagePlan") -> None:
-    """A table of memory."""
-    rl, devices = plan.stage.rl, plan.devices
-    show(
-        f"{title}: {plan.shape.parameters / 1e9:.3g} billion parameters; {rl.questions_per_step} questions a step, "
-        f"{rl.group_size} rollouts of each, of {plan.load.row_tokens:,} tokens at most"
-    )
-    behind = {"there is": devices.room}
-    if plan.host:
-        behind["in the host's memory, for each"] = plan.host
-    show(_memory(f"while it trains, on each of {devices.count} × {devices.name}", plan.memory, behind))
+    rl = plan.stage.rl
+    _show_memory(title, plan.shape, plan.devices, plan.memory, plan.host)
+    most = f"{plan.load.row_tokens:,} tokens at most"
+    show(f"{rl.questions_per_step} questions a step, {rl.group_size} rollouts of each, of {most}.")
 
 
-def _memory(title: str, parts: Mapping[str, int], behind: Mapping[str, int]) -> Table:
-    made = Table(title, "GiB")
-    rows = {name: size for name, size in parts.items() if size} | {"altogether": sum(parts.values()), **behind}
-    for name, size in rows.items():
-        made.add_row(name, f"{size / 2**30:,.2f}")
-    return made
-
-
-def _duration(seconds: float) -> str:
-    for size, name in ((86_400, "days"), (3600, "hours"), (60, "minutes")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:,.1f} {name}"
-    return f"{seconds:,.0f} seconds" if seconds >= 10 else f"{seconds:.2g} seconds"
+def _show_memory(title: str, shape: "Shape", devices: "Devices", parts: Mapping[str, int], host: int) -> None:
+    """What each device has to hold, in GiB."""
+    show(f"{title}: {shape.parameters / 1e9:.3g} billion parameters")
+    found = table(f"on each of {devices.count} × {devices.name}", ">GiB")
+    ends = {"altogether": sum(parts.values()), "there is": devices.room, "in the host's memory": host}
+    for name, size in (*parts.items(), *ends.items()):
+        if size:
+            found.add_row(name, f"{size / 2**30:,.2f}")
+    show(found)
