@@ -33,6 +33,12 @@ class Path:
             raise UserError(f"Question {question.id} has no answer path: only questions of a generated encyclopedia have one.")
         return cls(int(meta["start"]), tuple(meta["relations"]), tuple(meta["objects"]))
 
+    def is_true_in(self, facts: Facts, question: str) -> bool:
+        """Whether the facts have this path, from an entity that the question names (ids and worlds may be others)."""
+        steps = zip((self.start, *self.objects), self.relations, self.objects, strict=False)
+        known = all(facts.objects.get((int(at), relation)) == found for at, relation, found in steps)
+        return known and facts.entities[self.start].mention in question
+
 
 def chain_questions(world: Encyclopedia, count: int, seed: int, hops: HopShares) -> list[Question]:
     """``count`` different questions, drawn with the given shares of hops. Deterministic.

@@ -249,7 +249,7 @@ class TeacherPolicy:
     def open(self, key: SampleKey) -> TeacherSession:
         """A fresh head for one attempt at one question. Raises UserError for a question that is not of this world."""
         question = self._questions.get(key.question)
-        if question is None or not question.id.startswith(f"{self._world.name}-"):  # `meta["world"]` is where it is asked
+        if question is None or not Path.of(question).is_true_in(self._world.facts, question.text):
             raise UserError(f"Question {key.question} is not of world {self._world.name}: give the teacher its own questions.")
         rng = random.Random(f"teacher:{key.seed}:{key.question}:{key.attempt}")
         return TeacherSession(TeacherState(self._world, self._pages, Path.of(question), self._shares, rng))
