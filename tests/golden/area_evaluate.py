@@ -56,7 +56,7 @@ def steady(text: str, scratch: Path, server: str = "") -> str:
     text = DATE.sub("DATE", text.replace(str(scratch), "SCRATCH").replace(server or "\0", "SERVER"))
     text = re.sub(r"date ≠ ?", "date", text).replace(", date.", ".")  # runs of one second have one date
     text = re.sub(r"; between \S+ and \S+ had the (\S+) unscored attempts been wrong or right", r"; \1 unscored", text)
-    text = re.sub(r"(?<=kappa \d\.\d\d) \(95% .*?\)|(?<=%) \(95% [^)]*\)(?=; kappa)", "", text)
+    text = re.sub(r"(?<=\d\.\d\d) \(95% -?\d\.\d\d to -?\d\.\d\d\)|(?<=%) \(95% [^)]*\)(?=; kappa)", "", text)
     text = re.sub(r"(?m)^  avg of these attempts: .*\n?", "", text)
     # Files of a run, as they were then:
     text = text.replace("/run.db every", "/judged.jsonl every").replace("SCRATCH/run (", "SCRATCH/run/attempts.jsonl (")
