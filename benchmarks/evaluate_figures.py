@@ -66,8 +66,6 @@ def episodes_of(questions: list[Question], attempts: int) -> list[Episode]:
                     prompt_tokens=700 * turns * turns,
                     vote="x" if right else f"wrong {dice.integers(5)}",
                     odd_turns=0,
-                    model_seconds=6.0 * turns,
-                    tool_seconds=3.0 * turns,
                     contaminated=bool(dice.random() < 0.01),
                 )
             )
@@ -75,7 +73,7 @@ def episodes_of(questions: list[Question], attempts: int) -> list[Episode]:
 
 
 def said_of(episodes: list[Episode]) -> list[JudgedAttempt]:
-    """The judge's word with a confidence, and a second judge who agrees nine times in ten."""
+    """The judge's word, and a second judge who agrees nine times in ten."""
     dice = np.random.default_rng(1)
     return [
         JudgedAttempt(
@@ -86,7 +84,6 @@ def said_of(episodes: list[Episode]) -> list[JudgedAttempt]:
             judge="one",
             correct=one.correct,
             score=float(bool(one.correct)),
-            confidence=float(dice.integers(2, 101)),
             second=bool(one.correct) if dice.random() < 0.9 else not one.correct,
         )
         for one in episodes
@@ -129,7 +126,7 @@ def main() -> None:
     figures = {
         "first_call_seconds": round(first, 3),
         "figures_seconds": round(min(later), 3),
-        "with_second_judge_and_confidence_seconds": round(judged, 3),
+        "with_second_judge_seconds": round(judged, 3),
         "page_seconds": round(time.process_time() - began, 3),
         "page_mb": round(len(text.encode()) / 1e6, 2),
     }

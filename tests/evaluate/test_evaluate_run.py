@@ -216,7 +216,7 @@ async def test_a_failing_judge_is_retried(store: TrajectoryStore) -> None:
 
 async def test_what_the_judge_could_not_judge_is_judged_later_without_a_new_episode(store: TrajectoryStore) -> None:
     first = await run(Script(), store, judge=FlakyJudge(10**6))
-    assert (first.judge_outages, first.pass_at_1.value, first.valid) == (8, None, False)
+    assert (first.unscored, first.pass_at_1.value, first.valid) == (8, None, False)
     script = Script()
     second = await run(script, store, judge=FlakyJudge(0))
     assert not script.calls

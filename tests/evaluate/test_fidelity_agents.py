@@ -12,8 +12,7 @@ from sanderling.cli.world import app
 from sanderling.core.errors import UserError
 from sanderling.core.types import Ending
 from sanderling.evaluate.fidelity.agents import compare_agents, kendall_tau_b
-from sanderling.evaluate.result import BrowseShare, Estimate, EvalResult, QuestionCounts
-from sanderling.evaluate.statistics import Interval
+from sanderling.evaluate.result import Estimate, EvalResult, QuestionCounts
 
 FEW = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=9)
 
@@ -25,8 +24,7 @@ def result(model: str, right: list[int], attempts: int = 2) -> EvalResult:
     return EvalResult(
         model=model, world="w", judge="exact", command="c", seed=0, version="0", date="2026-01-01T00:00:00Z",
         attempts=attempts, questions=counts, pass_at_k={1: estimate}, pass_hat_k={1: estimate},
-        pass_at_1_bounds=Interval(share, share), endings={Ending.ANSWERED: attempts * len(right)}, unscored=0, judge_outages=0,
-        mean_turns=None, mean_calls=None, browse=BrowseShare(overall=None, correct=None, wrong=None),
+        endings={Ending.ANSWERED: attempts * len(right)}, unscored=0, mean_turns=None, mean_calls=None,
         mean_sampled_tokens=None, seconds=0.0, episode_seconds=0.0, resumed=0,
     )  # fmt: skip
 

@@ -121,7 +121,7 @@ def test_verdicts(correct: bool | None, code: Code, value: str | float, reason: 
 
 
 def test_each_judge_has_its_score() -> None:
-    one = judged(plain(), reason="yes", second=False, second_reason="no", published=False)
+    one = judged(plain(), reason="yes", second=False, second_reason="no")
     assert scores_of(plain(), one, JUDGE, "second") == {
         JUDGE: {
             "value": "C",
@@ -130,7 +130,6 @@ def test_each_judge_has_its_score() -> None:
             "metadata": {"code": "judged", "score": 1.0},
         },
         "second": {"value": "I", "answer": "Vumhum", "explanation": "no", "metadata": {"code": "judged"}},
-        "published": {"value": "I", "answer": "Vumhum", "metadata": {"code": "judged"}},
     }
     assert scores_of(plain(), judged(plain()), JUDGE, "second")["second"]["reason"] == "not_judged"
     assert scores_of(plain(), None, JUDGE)[JUDGE]["reason"] == "not_judged"

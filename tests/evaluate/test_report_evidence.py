@@ -49,8 +49,6 @@ def rich(name: str, questions: int = 6, attempts: int = 4, shift: int = 0) -> Ru
                     vote="x" if right else "y",
                     contaminated=read,
                     turns=1 + number,
-                    model_seconds=0.1,
-                    tool_seconds=0.2,
                 )
             )
             about: dict[str, Any] = {"question": one.id, "attempt": attempt, "id": f"{one.id}-{attempt}", "ending": ending}
@@ -109,7 +107,7 @@ def test_every_figure_of_a_rich_page_leads_somewhere() -> None:
     assert text.count('class="band"') == 3 * 3 + 3, "pass@k, majority, pass^k, and pass@k of all"
     assert "<t1>" not in text and "</script><" not in text.replace("</script></body>", "")
     figures = re.findall(r"<figure>.*?</figure>", text, re.S)
-    assert len(figures) > 10 and all("href=" in one for one in figures)
+    assert len(figures) == 9 and all("href=" in one for one in figures)
 
 
 @given(st.sets(st.integers(0, 60)))

@@ -19,9 +19,6 @@ from sanderling.evaluate.statistics import (
     Interval,
     all_right,
     any_right,
-    attempts_error,
-    average_bounds,
-    best_of,
     bootstrap_interval,
     clustered_error,
     holm,
@@ -156,7 +153,7 @@ def test_pass_at_k_is_the_share_of_k_subsets_and_agrees_with_scipy() -> None:
         any_right([3], [4], 1)
 
 
-def test_errors_of_the_average() -> None:
+def test_the_error_of_the_average_is_that_of_clusters() -> None:
     rng = np.random.default_rng(4)
     scored = rng.integers(1, 6, 40)
     correct = rng.binomial(scored, rng.random(40))
@@ -164,11 +161,7 @@ def test_errors_of_the_average() -> None:
     groups = np.repeat(np.arange(40), scored)
     fit = OLS(values, np.ones(values.size)).fit(cov_type="cluster", cov_kwds={"groups": groups, "use_correction": False})
     assert clustered_error(scored, correct) == pytest.approx(float(fit.bse[0]), rel=1e-9)
-    share = np.array([0, 1, 4, 2, 4]) / 4
-    assert attempts_error([4] * 5, [0, 1, 4, 2, 4]) == pytest.approx(np.sqrt((share * (1 - share) / 3).sum()) / 5)
-    assert isnan(clustered_error([0], [0])) and isnan(attempts_error([1, 1], [0, 1]))
-    bounds = average_bounds([4, 4, 4], [2, 4, 0], [1, 2, 0])
-    assert bounds == pytest.approx(Interval((1 / 4 + 2 / 4 + 0) / 3, (3 / 4 + 2 / 4 + 1) / 3))
+    assert isnan(clustered_error([0], [0]))
 
 
 def voted(drawn: tuple[Attempt, ...]) -> float:
@@ -188,23 +181,3 @@ def test_majority_is_the_mean_over_all_subsets(attempts: list[Attempt]) -> None:
         expected = fmean(map(voted, combinations(attempts, k)))
         assert found[k - 1] == pytest.approx(expected, abs=1e-12 if k in (1, n) else 0.05)
     assert isnan(found[n]) and isnan(majority([], [], [1], seed=0)[0])
-
-
-@given(st.lists(st.tuples(st.booleans(), st.integers(0, 3)), min_size=1, max_size=7))
-@settings(deadline=None)
-def test_best_of_is_the_mean_over_all_subsets(attempts: list[tuple[bool, int]]) -> None:
-    n = len(attempts)
-    found = best_of([right for right, _ in attempts], [score for _, score in attempts], range(1, n + 2))
-    for k in range(1, n + 1):
-        worth = []
-        for drawn in combinations(attempts, k):
-            top = max(score for _, score in drawn)
-            # Ties share among all attempts with that score: the draw does not tell them apart.
-            worth.append(fmean(right for right, score in attempts if score == top))
-        assert found[k - 1] == pytest.approx(fmean(worth), abs=1e-12)
-    assert isnan(found[n])
-
-
-def test_an_unknown_score_leaves_its_question_out_and_the_lowest_is_chosen_last() -> None:
-    assert all(map(isnan, best_of([True, False], [1.0, nan], [1, 2]))) and isnan(best_of([], [], [1])[0])
-    np.testing.assert_allclose(best_of([True, False, False], [0.5, -np.inf, -np.inf], [1, 2, 3]), [1 / 3, 2 / 3, 1.0])

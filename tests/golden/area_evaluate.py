@@ -36,7 +36,7 @@ from sanderling.evaluate.statistics import (
 from sanderling.runs.jsonl import write_trajectories
 
 TOLERANCE = 1e-6  # resampled sums are in single precision, which processors round otherwise
-CLOCKED = frozenset({"command", "date", "seconds", "version", "judging_command", "judged_sha256", "episode_seconds", "latency"})
+CLOCKED = frozenset({"command", "date", "seconds", "version", "judging_command", "judged_sha256", "episode_seconds"})
 """What of a result tells of the moment and the machine; seconds are pinned where they are recorded ones."""
 
 
@@ -55,9 +55,6 @@ def steady(text: str, scratch: Path, server: str = "") -> str:
     """A text without places and dates; of one that names a server also without the lines that tell times."""
     text = DATE.sub("DATE", text.replace(str(scratch), "SCRATCH").replace(server or "\0", "SERVER"))
     text = re.sub(r"date ≠ ?", "date", text).replace(", date.", ".")  # runs of one second have one date
-    text = re.sub(r"; between \S+ and \S+ had the (\S+) unscored attempts been wrong or right", r"; \1 unscored", text)
-    text = re.sub(r"(?<=\d\.\d\d) \(95% -?\d\.\d\d to -?\d\.\d\d\)|(?<=%) \(95% [^)]*\)(?=; kappa)", "", text)
-    text = re.sub(r"(?m)^  avg of these attempts: .*\n?", "", text)
     # Files of a run, as they were then:
     text = text.replace("/run.db every", "/judged.jsonl every").replace("SCRATCH/run (", "SCRATCH/run/attempts.jsonl (")
     text = re.sub(r"show (SCRATCH/\w+) --id", r"show \1/attempts.jsonl --id", text)
@@ -73,21 +70,8 @@ def result_of(run: Path, *, timed: bool, server: str = "") -> Any:
         found["spending"] = {name: value for name, value in found["spending"].items() if not name.startswith("seconds")}
     questions = found.pop("questions")
     found |= dict.fromkeys(("grades", "mean_context_tokens", "recorded", "score", "sets"))  # figures that are gone
-    found = {name: value for name, value in found.items() if name not in NOT_ASKED}
-    found["browse"] = {"overall": found["browse"]["overall"]}
-    found["agreement"] = agreed_of(found)
+    found["browse"] = {"overall": found.pop("visit_share")}  # as it was written then
     return found | {"questions": [f"{q['id']} {q['correct']}/{q['scored']}/{q['attempts']} {q['groups']}" for q in questions]}
-
-
-NOT_ASKED = frozenset(
-    {"attempts_error", "best_of", "call_counts", "confidence", "judge_outages", "pass_at_1_bounds", "turn_counts"}
-)
-AVERAGES = frozenset({"agreed_interval", "first_average", "kappa_interval", "second_average"})
-
-
-def agreed_of(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """Two judges' counts, the share that they agree on, and kappa."""
-    return [{name: value for name, value in one.items() if name not in AVERAGES} for one in found["agreement"]]
 
 
 # --- recorded attempts ---------------------------------------------------------------------------------------------------

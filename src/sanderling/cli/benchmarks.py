@@ -12,7 +12,7 @@ from sanderling.cli import UNFINISHED
 from sanderling.cli.options import JUDGING, ConfigFile, Set, settings, show, table
 from sanderling.core.errors import UserError
 from sanderling.core.text import visible
-from sanderling.report.numbers import MISSING, percent, span
+from sanderling.report.numbers import MISSING, percent
 
 if TYPE_CHECKING:
     from sanderling.evaluate.agreement import Comparison
@@ -217,24 +217,20 @@ def agree(
 
 def _show_comparison(comparison: "Comparison", *, reasons: bool) -> None:
     """How often they agree, who is the milder, and the first few attempts that they differ on."""
-    from sanderling.evaluate.episodes import PUBLISHED
-
     found = comparison.figures
     first, second = found.first, found.second
     scored = found.both + found.neither + found.first_only + found.second_only
     kappa = MISSING if found.kappa is None else f"{found.kappa:.2f}"
-    low_high = "" if found.kappa_interval is None else " (95% {:.2f} to {:.2f})".format(*found.kappa_interval)
     show(f"{first} against {second}: {scored:,} attempts at {found.questions:,} questions.")
-    show(f"  agree on {percent(found.agreed)} (95% {span(found.agreed_interval)}); kappa {kappa}{low_high}")
+    show(f"  agree on {percent(found.agreed)}; kappa {kappa}")
     show(
         f"  both right {found.both:,}, both wrong {found.neither:,}, right for the first alone {found.first_only:,}, for "
         f"the second alone {found.second_only:,}; no verdict by the first {found.first_unscored:,}, by the second alone "
         f"{found.second_unscored:,}"
     )
-    show(f"  avg of these attempts: {percent(found.first_average)} by the first, {percent(found.second_average)} by the second")
     for one in comparison.differing[:_SHOWN]:
         verdict = "right" if one.by_judge else "wrong"
-        other = "" if found.second == PUBLISHED else f" | {one.second_reason}"
+        other = f" | {one.second_reason}" if one.second_reason else ""
         why = f" {one.before.get('reason') or one.reason}{other}" if reasons else ""
         show(f"  {one.id}: {verdict} for the first.{why}")
     if len(comparison.differing) > _SHOWN:

@@ -114,9 +114,6 @@ def judge(
     judges: Judging = None,
     second: Second = None,
     verdicts: Verdicts = None,
-    scores: Annotated[
-        Path | None, typer.Option("--scores", help="Scores of attempts for the best of k: a CSV file id,score.")
-    ] = None,
     price: Annotated[
         str | None, typer.Option("--price", help="What the agent's tokens cost per million, as PROMPT,SAMPLED.")
     ] = None,
@@ -125,12 +122,12 @@ def judge(
 ) -> None:
     """Judge a run's attempts again, by another judge, another prompt or a person's word; no attempt is repeated.
 
-    Without a judge its figures are made anew by what was said before, with other prices or scores. What a judge has said of the
+    Without a judge its figures are made anew by what was said before, with other prices. What a judge has said of the
     same answer before is not asked again. Killed or stopped, the same command goes on.
     """
     from sanderling.core.asking import BudgetSpentError
     from sanderling.evaluate.benchmarks.table import get_benchmark
-    from sanderling.evaluate.judging import by_hand_of, read_scores, unused_by_hand
+    from sanderling.evaluate.judging import by_hand_of, unused_by_hand
     from sanderling.evaluate.log import RunLog
     from sanderling.evaluate.run import RejudgeConfig, rejudge
     from sanderling.policy.budget import Spending, read_prices
@@ -144,8 +141,6 @@ def judge(
     prices = read_prices([price], 1)[0] if price is not None else None
     with log.exclusive(), Console(stderr=True).status("judging") as status:
         by_hand = by_hand_of(log, verdicts)
-        if scores is not None:
-            log.keep_scores({scores.stem: read_scores(scores, {one.id for one in log.episodes()})})
         if prices is not None:
             log.price(prices)
         how = {"anew": True, "command": command_line(), "on_judged": lambda count: status.update(f"{count:,} judged")}
@@ -164,16 +159,14 @@ def judge(
 @app.command()
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Directories that eval run has written.")],
-    out: Annotated[
-        Path | None, typer.Option("--out", help="A directory for report.html (one file that loads nothing) and report.md.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="A directory for report.html, one file that loads nothing.")] = None,
     baseline: Annotated[str, typer.Option(help="The run that others are compared with, by its name; the first.")] = "",
     readings: Annotated[int, typer.Option(min=0, help="Trajectories of each run that can be read on the page.")] = 12,
     show_texts: Annotated[bool, typer.Option("--show-texts", help="Show texts of private benchmarks too.")] = False,
 ) -> None:
     """Compare runs: averages with error bars, paired differences, curves over attempts, groups, endings, costs."""
     from sanderling.evaluate.reports.compare import compared, open_runs
-    from sanderling.evaluate.reports.page import html, markdown
+    from sanderling.evaluate.reports.page import html
     from sanderling.evaluate.reports.tables import terminal
     from sanderling.runs.files import replace_file
 
@@ -186,9 +179,8 @@ def report(
         console.print(shown)
     if out is not None:
         private = any(one.private for one in opened)
-        replace_file(out / "report.md", markdown(found), private=private)
         replace_file(out / "report.html", html(found, texts=show_texts), private=private)
-        console.print(Text(visible(f"{out / 'report.html'} and {out / 'report.md'} hold all of it.")))
+        console.print(Text(visible(f"{out / 'report.html'} holds all of it.")))
 
 
 # What is printed ----------------------------------------------------------------------------------------------------------

@@ -46,8 +46,6 @@ class Episode:
     prompt_tokens: int | None = None  # sum over all that the policy was asked
     vote: str | None = None  # the answer as answers are told apart when attempts vote; None: no answer
     odd_turns: int | None = None  # turns that break the grammar; None where the profile is not known
-    model_seconds: float | None = None  # None where the record does not say
-    tool_seconds: float | None = None
     contaminated: bool | None = None  # whether it read its question word for word; None: too short to be told
     # What going on with a run and judging it take:
     id: str = ""  # of its trajectory
@@ -84,9 +82,7 @@ def episode_of(trajectory: Trajectory) -> Episode:
     """A trajectory in short, not judged yet."""
     branch = trajectory.branch() if trajectory.leaf is not None else []
     spoken = [node for node in trajectory.nodes if node.kind is NodeKind.TURN]
-    heard = [node for node in trajectory.nodes if node.kind is NodeKind.OBSERVATION]
     events = [event for node in branch for event in node.events]
-    model_seconds = sum(node.seconds for node in spoken) or None  # no clock is so quick: nobody looked at one
     meta, question = trajectory.meta, trajectory.question
     verdict, number = meta.get(META_KEY), meta.get(ROUND)
     return Episode(
@@ -104,8 +100,6 @@ def episode_of(trajectory: Trajectory) -> Episode:
         prompt_tokens=_sum([node.prompt_tokens for node in spoken]),
         vote=_vote(trajectory.answer),
         odd_turns=_odd_turns(trajectory),
-        model_seconds=model_seconds,
-        tool_seconds=None if model_seconds is None else sum(node.seconds for node in heard),
         contaminated=read_its_question(trajectory),
         id=trajectory.id,
         seed=trajectory.seeds.run,
@@ -171,11 +165,9 @@ class JudgedAttempt(Record):
     code: Code = Code.JUDGED
     judge: str  # whose word it is: the judge, or ``by hand``
     reason: str = ""
-    confidence: float | None = None  # what the answer claims of itself, in percent
     before: dict[str, Any] = Field(default_factory=dict[str, Any])  # the judge's, where a person decides
     second: bool | None = None  # the second judge's verdict; None: unscored by it, or there is none
     second_reason: str = ""
-    published: bool | None = None  # by those who made the attempt, where somebody else is the second judge
 
     @property
     def key(self) -> Key:

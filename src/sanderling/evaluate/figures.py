@@ -5,26 +5,24 @@ invalid. What nobody counted is None, never 0. All intervals come from one draw 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from math import inf, isfinite, nan
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite, nan
 from typing import Any
 
 import numpy as np
 
 from sanderling.core.record import Question, question_id
 from sanderling.core.types import Ending
-from sanderling.evaluate.agreement import calibration, comparisons
+from sanderling.evaluate.agreement import comparisons
 from sanderling.evaluate.episodes import Episode, JudgedAttempt
 from sanderling.evaluate.result import (
-    BrowseShare,
     Contamination,
     Cost,
     Estimate,
     EvalResult,
     Group,
     GuardFigures,
-    Latency,
     QuestionCounts,
     Spending,
 )
@@ -35,9 +33,6 @@ from sanderling.evaluate.statistics import (
     Interval,
     all_right,
     any_right,
-    attempts_error,
-    average_bounds,
-    best_of,
     clustered_error,
     constant_interval,
     intervals,
@@ -71,7 +66,6 @@ class RunInfo:
     looks_for_questions: bool = True  # in what was read; not where the questions were made from pages
     judged: Sequence[JudgedAttempt] = ()
     by_hand: int = 0
-    scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # a user's, by name and trajectory's id
 
 
 def summarise(episodes: Iterable[Episode], questions: Sequence[Question], attempts: int, info: RunInfo) -> EvalResult:
@@ -85,7 +79,7 @@ def summarise(episodes: Iterable[Episode], questions: Sequence[Question], attemp
     means = {
         "pass_at_k": dict(enumerate(some.T, start=1)),
         "pass_hat_k": dict(enumerate(all_right(scored, correct, attempts).T, start=1)),
-        **_one_out_of_k(judged, questions, attempts, info.scores),
+        "majority": _majority(judged, questions, attempts),
         **{f"by {name}": {g: np.where(of, some[:, 0], nan) for g, of in groups.items()} for name, groups in members.items()},
         "clean": {"": _clean_share(judged, questions)},
     }
@@ -96,27 +90,22 @@ def summarise(episodes: Iterable[Episode], questions: Sequence[Question], attemp
     names = {"seconds": "seconds", "sampled_tokens": "sampled", "prompt_tokens": "prompt"}
     spent = {total: for_each[name].value for total, name in names.items()}
     spent |= {f"{name}_interval": for_each[name].interval for name in names.values()}
-    claims = [(one.confidence, one.correct) for one in info.judged]
     made, unscored, limit = len(rows), len(rows) - len(judged), info.unscored_limit
     invalid = f"{unscored} of {made} attempts ({unscored / made:.1%}) could not be scored; more than {limit:.0%} is too many."
     return EvalResult(
         **_what_made_it(rows, info),
-        **_counts_and_means(rows, judged, questions),
+        **_counts_and_means(rows, judged),
         attempts=attempts,
         questions=tuple(counts),
         pass_at_k=found["pass_at_k"],
         pass_hat_k=found["pass_hat_k"],
         majority=found["majority"],
-        best_of={name: found[f"best of {name}"] for name in info.scores},
         clustered_error=_finite(clustered_error(scored, correct)),
-        attempts_error=_finite(attempts_error(scored, correct)),
         groups={name: _groups(found[f"by {name}"], groups, counts) for name, groups in members.items()},
         spending=Spending.model_validate(spent),
         cost=_cost(took["cost"], for_each["cost"], info.prices),
         contamination=_contamination(rows, found["clean"][""], applies=info.looks_for_questions),
-        confidence=calibration(claims) if any(claim is not None for claim, _ in claims) else None,
         agreement=tuple(one.figures for one in comparisons(info.judged, info.judge, info.second_judge)),
-        pass_at_1_bounds=average_bounds([c.attempts for c in counts], scored, correct),
         unscored=unscored,
         invalid_because=invalid if unscored > limit * made else "",
     )
@@ -234,55 +223,24 @@ def _what_made_it(rows: Sequence[Episode], info: RunInfo) -> dict[str, Any]:
     return {"model": ", ".join(sorted(models)), "world": ", ".join(sorted(worlds)), **found}
 
 
-def _counts_and_means(rows: Sequence[Episode], judged: Sequence[Episode], questions: Sequence[Question]) -> dict[str, Any]:
+def _counts_and_means(rows: Sequence[Episode], judged: Sequence[Episode]) -> dict[str, Any]:
     """What is counted and averaged, without intervals; by the names of `EvalResult`."""
-    can_be_scored = {one.id for one in questions if any(answer.strip() for answer in one.answers)}
     endings = Counter(row.ending for row in rows)
-    right, wrong = [row for row in judged if row.correct], [row for row in judged if not row.correct]
-    odd, turns = [row.odd_turns for row in judged], sum(row.turns for row in judged)
-
-    def ended(row: Episode) -> bool:
-        """Whether it came to an end that a judge can judge; others' records often do not say how."""
-        return row.vote is not None if row.ending is None else row.ending.scored
-
-    def spread(of: Callable[[Episode], int]) -> dict[str, dict[int, int]]:
-        found = {"right": Counter(map(of, right)), "wrong": Counter(map(of, wrong))}
-        return {name: dict(sorted(counts.items())) for name, counts in found.items() if counts}
-
-    def browse(rows: Sequence[Episode]) -> float | None:
-        calls = sum(row.calls for row in rows)
-        return sum(row.visits for row in rows) / calls if calls else None
-
+    odd, turns, calls = [row.odd_turns for row in judged], sum(row.turns for row in judged), sum(row.calls for row in judged)
     return {
         "endings": {ending: n for ending in Ending if (n := endings[ending])},
-        "judge_outages": sum(row.correct is None and row.question in can_be_scored and ended(row) for row in rows),
         "mean_turns": _mean([row.turns for row in judged]),
         "mean_calls": _mean([row.calls for row in judged]),
-        "browse": BrowseShare(overall=browse(judged), correct=browse(right), wrong=browse(wrong)),
+        "visit_share": sum(row.visits for row in judged) / calls if calls else None,
         "mean_sampled_tokens": _mean([row.sampled_tokens for row in judged]),
-        "turn_counts": spread(lambda row: row.turns),
-        "call_counts": spread(lambda row: row.calls),
         "format_accuracy": 1.0 - sum(n or 0 for n in odd) / turns if turns and None not in odd else None,
-        "latency": _latency(judged, right),
         "episode_seconds": sum(row.seconds for row in rows),
     }
 
 
-def _latency(judged: Sequence[Episode], right: Sequence[Episode]) -> Latency:
-    seconds, of_right = [row.seconds or None for row in judged], [row.seconds or None for row in right]
-    return Latency(
-        mean=_mean(seconds),
-        median=_mean(seconds, np.median),
-        right_mean=_mean(of_right),
-        right_median=_mean(of_right, np.median),
-        model=_mean([row.model_seconds for row in judged]),
-        tools=_mean([row.tool_seconds for row in judged]),
-    )
-
-
-def _mean(values: Sequence[float | None], of: Callable[[Any], Any] = np.mean) -> float | None:
+def _mean(values: Sequence[float | None]) -> float | None:
     """None where one of them is not known."""
-    return None if not values or None in values else float(of(np.array(values, dtype=np.float64)))
+    return None if not values or None in values else float(np.mean(np.array(values, dtype=np.float64)))
 
 
 def _finite(value: float) -> float | None:
@@ -308,29 +266,21 @@ def _contamination(rows: Sequence[Episode], without: Estimate, *, applies: bool)
     )
 
 
-# One answer out of several, and what attempts took ------------------------------------------------------------------------
+# The majority, and what attempts took -------------------------------------------------------------------------------------
 
 
-def _one_out_of_k(
-    judged: Sequence[Episode], questions: Sequence[Question], attempts: int, scores: Mapping[str, Mapping[str, float]]
-) -> dict[str, dict[int, FloatArray]]:
-    """The majority, and the best by each score, at powers of two and all attempts: the chances of each question, [Q].
-
-    An attempt without an answer is chosen last; a question of which an answered attempt has no score is in no such figure.
-    """
+def _majority(judged: Sequence[Episode], questions: Sequence[Question], attempts: int) -> dict[int, FloatArray]:
+    """The chance of each question that the majority of k attempts is right, [Q], at powers of two and all attempts."""
     ks = [k for k in (1, 2, 4, 8, 16, 32, 64, 128) if k < attempts] + [attempts]
     orders = ORDERS if len(judged) <= _MANY_ATTEMPTS else _FEWER_ORDERS
     by_question: dict[str, list[Episode]] = {question.id: [] for question in questions}
     for row in judged:
         by_question[row.question].append(row)
-    found: dict[str, list[FloatArray]] = {"majority": [], **{f"best of {name}": [] for name in scores}}
-    for rows in by_question.values():
-        right = [bool(row.correct) for row in rows]
-        found["majority"].append(majority(right, [row.vote for row in rows], ks, seed=_SEED, orders=orders))
-        for name, own in scores.items():
-            values = [-inf if row.vote is None else own.get(row.id, nan) for row in rows]
-            found[f"best of {name}"].append(best_of(right, values, ks))
-    return {name: dict(zip(ks, np.stack(columns, 1), strict=True)) for name, columns in found.items()}
+    chances = [
+        majority([bool(row.correct) for row in own], [row.vote for row in own], ks, seed=_SEED, orders=orders)
+        for own in by_question.values()
+    ]
+    return dict(zip(ks, np.stack(chances, 1), strict=True))
 
 
 def _took(rows: Sequence[Episode], prices: Prices | None) -> dict[str, FloatArray]:

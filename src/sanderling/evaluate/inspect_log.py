@@ -21,7 +21,7 @@ from sanderling.core.parse import CALL, CALL_END, THINK, THINK_END
 from sanderling.core.record import Node, NodeKind, Trajectory
 from sanderling.core.types import Role, ToolStatus
 from sanderling.data.cleaning.draft import split_blocks
-from sanderling.evaluate.episodes import PUBLISHED, JudgedAttempt, episode_of
+from sanderling.evaluate.episodes import JudgedAttempt, episode_of
 from sanderling.evaluate.figures import groups_of
 from sanderling.evaluate.log import RunLog, RunState
 from sanderling.evaluate.result import EvalResult
@@ -149,8 +149,6 @@ def scores_of(
     found = {first: score(one.correct, one.code, one.reason, score=one.score, by=by)}
     if second:
         found[second] = score(one.second, None if one.second is None else Code.JUDGED, one.second_reason)
-    if one.published is not None:
-        found[PUBLISHED] = score(one.published, Code.JUDGED)
     return found
 
 

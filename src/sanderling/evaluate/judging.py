@@ -8,10 +8,9 @@ that another answer, made in a later round, is not judged by it.
 import asyncio
 import csv
 import io
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +23,14 @@ from sanderling.evaluate.benchmarks.table import get_benchmark
 from sanderling.evaluate.episodes import PUBLISHED, Episode, JudgedAttempt
 from sanderling.evaluate.figures import RunInfo, summarise
 from sanderling.evaluate.guarding import guard_counts
-from sanderling.evaluate.log import NOBODY, JudgedBy, Kind, RunLog, RunState, Scores
+from sanderling.evaluate.log import NOBODY, JudgedBy, Kind, RunLog, RunState
 from sanderling.evaluate.result import EvalResult, GuardFigures
 from sanderling.judge.book import CachedJudge, VerdictBook
 from sanderling.judge.by_hand import ByHand, plain
 from sanderling.judge.verdict import BY_HAND, Code, Judge, Verdict, patiently_rule_on, recorded
 from sanderling.runs.files import replace_file
 
-_FIELDS = {"judge", "correct", "score", "code", "reason", "confidence"}
+_FIELDS = {"judge", "correct", "score", "code", "reason"}
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Judges:
     first: Judge | None
     second: Judge | None = None
     by_hand: ByHand = field(default_factory=ByHand)
-    published: ByHand | None = None  # by those who made the attempts: a second judge where there is no other, and beside it
+    published: ByHand | None = None  # by those who made the attempts: the second judge where there is no other
     earlier: Mapping[str, JudgedAttempt] = field(default_factory=dict[str, JudgedAttempt])  # by the ids of trajectories
     before: JudgedBy = NOBODY  # whose verdicts those are
     anew: bool = False  # verdicts of a judge of the first one's name at another address do not count
@@ -126,7 +125,6 @@ async def conclude(
         guard=GuardFigures(kinds=counts.kinds, attempts=len(counts.hidden_from)) if counts else None,
         looks_for_questions=_looks_for_questions(state.about.benchmark),
         judged=judged,
-        scores=log.scores(),
     )
     correct = {one.key: one.correct for one in judged}
     result = summarise([replace(one, correct=correct[one.key]) for one in episodes], questions, state.attempts, info)
@@ -195,10 +193,10 @@ async def _judged(episode: Episode, question: Question, judges: Judges, pauses: 
     if judges.second is not None:
         other = await ask(judges.second)
         about |= {"second": other.correct, "second_reason": other.reason}
+    elif judges.published is not None and judges.names.second == PUBLISHED:
+        about["second"] = judges.published.verdict(case)
     elif judges.before.second and (before := judges.earlier.get(episode.id)) is not None:
         about |= {"second": before.second, "second_reason": before.second_reason}
-    if judges.published is not None:
-        about["published" if judges.names.second != PUBLISHED else "second"] = judges.published.verdict(case)
     return JudgedAttempt(**about, **{name: value for name, value in verdict.items() if name in _FIELDS})
 
 
@@ -222,7 +220,7 @@ async def judge_again(log: RunLog, judges: Judges, command: str, unscored_limit:
     return result
 
 
-# What a person brings: verdicts and scores --------------------------------------------------------------------------------
+# A person's verdicts ------------------------------------------------------------------------------------------------------
 
 
 def by_hand_of(log: RunLog, given: Path | None) -> ByHand:
@@ -262,21 +260,3 @@ def write_to_settle(path: Path, attempts: Iterable[JudgedAttempt], episodes: Ite
     writer.writerows((question, answer, "", note) for (question, answer), note in lines.items())
     replace_file(path, text.getvalue(), private=True)
     return len(lines)
-
-
-def read_scores(path: Path, ids: Collection[str]) -> Scores:
-    """A CSV table ``id,score`` of trajectories' ids, for the best of k. Raises UserError for any other table."""
-    try:
-        rows = list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig"))))
-        found = {row["id"].strip(): float(row["score"]) for row in rows}
-    except (OSError, UnicodeDecodeError, csv.Error, KeyError, ValueError, TypeError) as error:
-        raise UserError(
-            f"{path} is no table of id,score ({error}): write that into its first line, and numbers below."
-        ) from error
-    odd = [id for id, score in found.items() if id not in ids or not isfinite(score)]
-    if odd or not found or len(found) < len(rows):
-        told = f"such as {odd[0]}" if odd else "none, or one twice"
-        raise UserError(
-            f"{path}: give each attempt of the run one finite score, by the id that sanderling show prints ({told})."
-        )
-    return found

@@ -37,10 +37,9 @@ from sanderling.runs.settings import go_on_with, without_places
 
 JUDGE = "judge"
 # Tables of run.db: what the run is, verdicts by attempt, and what a person brought; then keys that are no attempt's id.
-_ABOUT, _JUDGED, _BY_HAND, _PUBLISHED, _SCORES = "about", "judged", "by_hand", "published", "scores"
+_ABOUT, _JUDGED, _BY_HAND, _PUBLISHED = "about", "judged", "by_hand", "published"
 _STATE, _SETUP, _JUDGED_BY = "evaluation", "attempts", ""
 _OR_ELSE = "go on with those, or choose another store"
-Scores = dict[str, float]  # by the ids of trajectories
 T = TypeVar("T")
 
 
@@ -301,14 +300,6 @@ class RunLog:
     def keep_published(self, verdicts: Mapping[str, bool]) -> None:
         """By the ids of trajectories."""
         self.run.table(_PUBLISHED).replace(verdicts)
-
-    def scores(self) -> dict[str, Scores]:
-        """A user's scores of attempts, by name."""
-        return self._values(_SCORES)
-
-    def keep_scores(self, scores: Mapping[str, Scores]) -> None:
-        """In place of earlier ones."""
-        self.run.table(_SCORES).replace(scores)
 
 
 _ADAPTERS: dict[Any, TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in (Episode, JudgedAttempt, RunState)}

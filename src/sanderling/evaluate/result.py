@@ -17,7 +17,7 @@ from sanderling.world.guard import GuardKind
 class Record(BaseModel):
     """Base of the frozen models of this room; no number in them is infinite or NaN."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)  # earlier versions wrote figures that are gone
 
 
 class QuestionCounts(Record):
@@ -39,14 +39,6 @@ class Estimate(Record):
     interval: Interval | None
     questions: int  # in the mean
     too_few: int  # left out for want of scored attempts
-
-
-class BrowseShare(Record):
-    """Visits among all tool calls, pooled over attempts; None where there were no calls."""
-
-    overall: float | None
-    correct: float | None
-    wrong: float | None
 
 
 class Group(Record):
@@ -82,17 +74,6 @@ class Cost(Record):
     right_interval: Interval | None
 
 
-class Latency(Record):
-    """Seconds of scored attempts from question to end; ``model`` and ``tools`` are means of its parts."""
-
-    mean: float | None
-    median: float | None
-    right_mean: float | None
-    right_median: float | None
-    model: float | None
-    tools: float | None  # calls at the same time are counted once
-
-
 class GuardFigures(Record):
     """What the guard of a run did; the same thing hidden twice from one attempt counts once."""
 
@@ -113,25 +94,6 @@ class Contamination(Record):
     without: Estimate | None  # pass@1 without the contaminated attempts; None where nothing was looked for
 
 
-class Calibrated(Record):
-    """Answers that claim about the same confidence; in percent, from ``low`` to below ``high``."""
-
-    low: float
-    high: float
-    answers: int
-    confidence: float | None  # mean claim; None without answers
-    right: float | None
-
-
-class Confidence(Record):
-    """What answers claim of themselves, against how many are right."""
-
-    bins: tuple[Calibrated, ...]
-    answers: int
-    left_out: int  # scored attempts that claim nothing, or on an unknown scale
-    error: float | None  # expected calibration error, points of percent
-
-
 class Agreed(Record):
     """Two judges of the same attempts; see `agreement`."""
 
@@ -143,12 +105,8 @@ class Agreed(Record):
     second_only: int
     first_unscored: int
     second_unscored: int
-    kappa: float | None
-    kappa_interval: Interval | None
-    agreed: float | None
-    agreed_interval: Interval | None
-    first_average: float | None
-    second_average: float | None
+    kappa: float | None  # None where one verdict is all that was given
+    agreed: float | None  # share
     questions: int
 
 
@@ -157,8 +115,6 @@ class EvalResult(Record):
 
     Example: ``EvalResult.load(path).pass_at_1.interval``
     """
-
-    model_config = ConfigDict(extra="ignore")  # earlier versions wrote figures that are gone
 
     schema_version: int = 2
     model: str
@@ -176,27 +132,19 @@ class EvalResult(Record):
     pass_at_k: dict[int, Estimate]  # for every k up to ``attempts``: the chance that one of k attempts is right, unbiased
     pass_hat_k: dict[int, Estimate]  # the chance that all k attempts are right, unbiased
     majority: dict[int, Estimate] = {}  # k = 1, 2, 4, …, ``attempts``: the chance that the commonest answer of k is right
-    best_of: dict[str, dict[int, Estimate]] = {}  # by the name of a score: the chance that the highest-scored of k is right
     clustered_error: float | None = None  # standard error of the share of right attempts, questions being clusters
-    attempts_error: float | None = None  # the part of pass@1's standard error that further attempts would take away
     groups: dict[str, dict[str, Group]] = {}
     spending: Spending | None = None
     cost: Cost | None = None
-    latency: Latency | None = None
-    turn_counts: dict[str, dict[int, int]] = {}  # of ``right`` and ``wrong`` attempts, how many took so many turns
-    call_counts: dict[str, dict[int, int]] = {}
     guard: GuardFigures | None = None  # None: there was no guard
     contamination: Contamination | None = None
-    confidence: Confidence | None = None
     agreement: tuple[Agreed, ...] = ()  # the judge with the second one, and with a person
     format_accuracy: float | None = None  # share of turns that keep the grammar; None where the profile is not known
-    pass_at_1_bounds: Interval  # over all questions, had every unscored attempt been wrong, and had it been right
     endings: dict[Ending, int]  # of records that say how they ended
     unscored: int
-    judge_outages: int  # those of ``unscored`` that only the judge failed on
     mean_turns: float | None  # means are over scored attempts
     mean_calls: float | None
-    browse: BrowseShare
+    visit_share: float | None = None  # visits among all tool calls; None without calls
     mean_sampled_tokens: float | None
     seconds: float  # wall time of the run that wrote this result
     episode_seconds: float  # sum of all attempts' wall times, resumed ones included

@@ -198,13 +198,6 @@ def all_right(scored: ArrayLike, correct: ArrayLike, most: int) -> FloatArray:
     return _all_drawn(c, n, most)
 
 
-def average_bounds(attempts: ArrayLike, scored: ArrayLike, correct: ArrayLike) -> Interval:
-    """The mean share of right attempts over *all* questions, every unscored attempt taken as wrong, and as right."""
-    n, c = _counts(scored, correct)
-    made = np.asarray(attempts, dtype=np.int64)
-    return Interval(float((c / made).mean()), float(((c + made - n) / made).mean()))
-
-
 def clustered_error(scored: ArrayLike, correct: ArrayLike) -> float:
     """Standard error of the share of right ones among *all* scored attempts, questions being clusters; NaN without any.
 
@@ -213,17 +206,6 @@ def clustered_error(scored: ArrayLike, correct: ArrayLike) -> float:
     n, c = _counts(scored, correct)
     total = int(n.sum())
     return float(np.sqrt(((c - n * (c.sum() / total)) ** 2).sum()) / total) if total else float("nan")
-
-
-def attempts_error(scored: ArrayLike, correct: ArrayLike) -> float:
-    """The part of the average's standard error that further attempts at the same questions would take away.
-
-    sqrt(mean over questions of p(1-p)/(n-1)) / sqrt(Q), over those with two scored attempts or more; NaN without any.
-    """
-    n, c = _counts(scored, correct)
-    n, c = n[n > 1], c[n > 1]
-    share = c / n
-    return float(np.sqrt((share * (1 - share) / (n - 1)).mean() / n.size)) if n.size else float("nan")
 
 
 def majority(
@@ -247,22 +229,6 @@ def majority(
         found[[k <= n for k in ks]] = shares.mean(axis=0)
         found[[k == 1 for k in ks]] = (votes * correct).sum() / n
     return found
-
-
-def best_of(right: Sequence[bool], scores: Sequence[float], ks: Sequence[int]) -> FloatArray:
-    """For each k the chance that the highest-scored of k attempts at one question is right, exactly.
-
-    Attempts with equal scores share: with b attempts below a group of m equals of n, the group is highest with the chance
-    (C(b+m, k) - C(b, k)) / C(n, k). NaN for more than there are, and where a score is NaN; minus infinity is below all others.
-    """
-    if not len(right) or np.isnan(scores).any():
-        return np.full(len(ks), np.nan)
-    _, group = np.unique(scores, return_inverse=True)
-    sizes = np.bincount(group)
-    worth = np.bincount(group, weights=np.asarray(right, dtype=np.float64)) / sizes
-    upto = np.concatenate(([0], sizes.cumsum()))
-    highest = np.diff(_all_drawn(upto, np.full(upto.size, len(right)), max(ks)), axis=0)
-    return worth @ highest[:, np.asarray(ks) - 1]
 
 
 @lru_cache(maxsize=64)

@@ -194,7 +194,7 @@ def measure_stages(run: TinyRun, command: str, report: Report) -> dict[str, Any]
     models = {"base": run.base, **{arm: run.model(arm) for arm in ARMS}, "rl": run.model("rl")}
     results = measure_all(run, models, run.held_out, command, report)
     return {
-        stage: {"pass_at_1": one.pass_at_1.value, "turns": one.mean_turns, "browse_share": one.browse.overall}
+        stage: {"pass_at_1": one.pass_at_1.value, "turns": one.mean_turns, "browse_share": one.visit_share}
         for stage, one in results.items()
     }
 

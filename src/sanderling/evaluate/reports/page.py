@@ -1,4 +1,4 @@
-"""A report as Markdown and as one page that loads nothing; all text is escaped on its way in. Computes no figure.
+"""A report as one page that loads nothing; all text is escaped on its way in. Computes no figure.
 
 Figures lead to lists of the attempts behind them; every attempt of a run is listed by question, with a link where it can be
 read on the page, and the command that shows any other. Texts of private benchmarks are left out unless they are asked for.
@@ -6,7 +6,6 @@ read on the page, and the command that shows any other. Texts of private benchma
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 from markupsafe import Markup
@@ -18,29 +17,18 @@ from sanderling.evaluate.reports.tables import tables
 from sanderling.evaluate.result import Estimate, EvalResult
 from sanderling.report import charts
 from sanderling.report.charts import Bar, Curve, Difference, Part, figure, legend, note
-from sanderling.report.numbers import duration, ending_words, money
+from sanderling.report.numbers import ending_words
 from sanderling.report.page import render, tag
 
 _HOW = (
     "avg@k is the mean share of right attempts, each question weighing the same. Intervals are 95%: percentile bootstrap over "
     "questions, one draw for all figures of a run (Wilson where all are right or all wrong, "
     "none where they are alike otherwise). pass@k and pass^k are unbiased; ties "
-    "in a majority share, and so do equal scores in a best of k. Differences are paired by question; p-values come from sign "
+    "in a majority share. Differences are paired by question; p-values come from sign "
     "flips, adjusted by Holm where there are several. Unscored attempts (outages) are in no mean, and counted. Cost is tokens "
     "times the prices that the run was told, prompts in full; where a server did not say what it took, it is not known."
 )
 _SHOWN = 160  # characters of a question in the list
-
-
-def markdown(report: RunsReport) -> str:
-    """Tables and notes, for a pull request or a paper's appendix."""
-    parts = ["# " + " · ".join(_cell(run.name) for run in report.runs), ""]
-    parts += [f"- {note}" for note in report.notes] + ([""] if report.notes else [])
-    for table in tables(report):
-        parts += [f"## {_cell(table.title)}", "", *([table.about, ""] if table.about else []), _line(table.heads)]
-        parts += ["| --- |" + " ---: |" * (len(table.heads) - 1), *map(_line, table.rows), ""]
-    parts += [*(f"- {_cell(run.name)}: `{run.result.command.replace('`', '')}`" for run in report.runs), "", _HOW]
-    return "\n".join(parts) + "\n"
 
 
 def html(report: RunsReport, *, texts: bool = False) -> str:
@@ -130,14 +118,6 @@ def _short(text: str) -> str:
     return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
 
 
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(map(_cell, cells)) + " |"
-
-
-def _cell(value: str) -> str:
-    return value.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")
-
-
 # Charts -------------------------------------------------------------------------------------------------------------------
 
 
@@ -154,8 +134,6 @@ def figures(report: RunsReport, known: frozenset[str]) -> Iterator[Markup]:
     yield from _scaling(report)
     yield from _groups(report, known)
     yield _endings(report)
-    yield from _spreads(report)
-    yield from _spending(report)
 
 
 def _bar(report: RunsReport, place: int, label: str, one: Estimate | None, href: str) -> Bar:
@@ -177,8 +155,7 @@ def _scaling(report: RunsReport) -> Iterator[Markup]:
     several = [(place, run) for place, run in enumerate(report.runs) if run.result.attempts > 1]
     for place, run in several:
         result = run.result
-        best = {f"best of k by {name}": curve for name, curve in result.best_of.items()}
-        found = {"pass@k": result.pass_at_k, "majority of k": result.majority, **best, "pass^k": result.pass_hat_k}
+        found = {"pass@k": result.pass_at_k, "majority of k": result.majority, "pass^k": result.pass_hat_k}
         found = {name: curve for name, curve in found.items() if curve}
         plot = charts.scaling(_curves(found), title=f"{run.name}: shares over the number of attempts")
         yield figure(f"{run.name}: with more attempts", plot, legend(list(found)), _attempts_of(place))
@@ -231,45 +208,6 @@ def endings_legend(results: Sequence[EvalResult]) -> Markup:
     """Swatches of the endings that occur."""
     seen = [ending for ending in Ending if any(result.endings.get(ending) for result in results)]
     return legend({ending_words(ending): f"e-{ending}" for ending in seen})
-
-
-def _spreads(report: RunsReport) -> Iterator[Markup]:
-    """Turns and calls of right and wrong attempts, a plot for each run."""
-    for place, run in enumerate(report.runs):
-        for what, counts in (("turns", run.result.turn_counts), ("tool calls", run.result.call_counts)):
-            most = max((value for by_value in counts.values() for value in by_value), default=0)
-            if not most:
-                continue
-            edges = charts.bin_edges(most)
-            bins = [(low if low else -1, high) for low, high in pairwise(edges)]  # the first has 0 too
-            names = [name for name in ("right", "wrong") if name in counts]
-            binned = [
-                [sum(count for value, count in counts[name].items() if low < value <= high) for low, high in bins]
-                for name in names
-            ]
-            title = f"{run.name}: {what} of right and wrong attempts"
-            plot = charts.columns(names, edges, binned, title=title, x_label=f"{what}, as shares of each")
-            yield figure(title, plot, legend(names), _attempts_of(place))
-
-
-def _spending(report: RunsReport) -> Iterator[Markup]:
-    spent = [(run.name, run.result.spending, run.result.cost) for run in report.runs]
-    time = [
-        Bar(name, one.seconds, one.seconds_interval, _style(report, place), "#took")
-        for place, (name, one, _) in enumerate(spent)
-        if one is not None and one.seconds is not None
-    ]
-    cost = [
-        Bar(name, one.right, one.right_interval, _style(report, place), "#took")
-        for place, (name, _, one) in enumerate(spent)
-        if one is not None and one.right is not None
-    ]
-    if time:
-        plot = charts.bars(time, title="Time for each right answer", write=duration)
-        yield figure("Time for each right answer, with 95% intervals", plot)
-    if cost:
-        plot = charts.bars(cost, title="Cost of a right answer", write=money)
-        yield figure("Cost of each right answer, with 95% intervals", plot)
 
 
 def _style(report: RunsReport, place: int) -> str:

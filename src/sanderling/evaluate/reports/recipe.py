@@ -242,7 +242,7 @@ def _cells(stage: Stage) -> tuple[str, ...]:
         percent(four and four.value),
         percent(answered, 0),
         mean(result.mean_turns),
-        percent(result.browse.overall, 0),
+        percent(result.visit_share, 0),
         duration(stage.seconds),
     )
 

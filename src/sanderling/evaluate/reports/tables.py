@@ -1,4 +1,4 @@
-"""Tables of figures, the same in the terminal, in Markdown and on the page. Computes no figure."""
+"""Tables of figures, the same in the terminal and on the page. Computes no figure."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,6 @@ from sanderling.report.numbers import (
     points,
     span,
 )
-from sanderling.world.guard import GuardKind
 
 
 @dataclass(frozen=True)
@@ -119,12 +118,10 @@ def _headline(report: RunsReport) -> Rows:
     rows: list[Row] = []
     for number, run in enumerate(report.runs):
         result, best = run.result, run.result.pass_at_1
-        low, high = result.pass_at_1_bounds
-        bounds = f"{percent(low)} to {percent(high)}" if result.unscored else MISSING
         name = Cell(run.name + ("" if result.valid else " (invalid)"), f"attempts-{number}")
         unscored = Cell(f"{result.unscored:,}", evidence_id(number, UNSCORED))
-        rows.append((name, f"{len(result.questions):,} × {tries(result)}", *_estimate(best), unscored, bounds))
-    heads = ("run", "questions", "avg@k", "95% interval", "unscored", "had they been wrong, right")
+        rows.append((name, f"{len(result.questions):,} × {tries(result)}", *_estimate(best), unscored))
+    heads = ("run", "questions", "avg@k", "95% interval", "unscored")
     return table("headline", "Results", heads, rows)
 
 
@@ -149,17 +146,10 @@ _CURVE = ("k", "questions", "pass@k", "95% interval", "majority of k", "95% inte
 
 
 def _curves(report: RunsReport) -> Iterator[Rows]:
-    """For each run pass@k, the majority and pass^k; where attempts have scores, the best of k by each."""
+    """For each run pass@k, the majority and pass^k."""
     for number, run in enumerate(report.runs):
-        if run.result.attempts == 1:
-            continue
-        yield table(f"curve-{number}", f"{run.name}: with more attempts", _CURVE, _by_k(run.result), run=number)
-        if best := run.result.best_of:
-            heads = ["k", *(head for name in best for head in (name, "95% interval"))]
-            ks = sorted(next(iter(best.values())))
-            rows = [(str(k), *(cell for curve in best.values() for cell in _estimate(curve.get(k)))) for k in ks]
-            about = "Of k attempts the one with the highest score is handed in; one without an answer only if all are."
-            yield table(f"best-{number}", f"{run.name}: the best of k by a score", heads, rows, about, run=number)
+        if run.result.attempts > 1:
+            yield table(f"curve-{number}", f"{run.name}: with more attempts", _CURVE, _by_k(run.result), run=number)
 
 
 def _by_k(result: EvalResult) -> list[tuple[str, ...]]:
@@ -204,20 +194,13 @@ _TAKEN = "A right answer takes what all attempts took, the wrong ones too, over 
 
 
 def _taken(result: EvalResult) -> dict[str, str | Cell]:
-    spent, browse, took, cost = result.spending, result.browse, result.latency, result.cost
+    spent, cost = result.spending, result.cost
     return {
         "turns": mean(result.mean_turns),
         "tool calls": mean(result.mean_calls),
-        "visits among calls": percent(browse.overall, 0),
-        "… in right attempts": percent(browse.correct, 0),
-        "… in wrong attempts": percent(browse.wrong, 0),
+        "visits among calls": percent(result.visit_share, 0),
         "turns that keep the grammar": known(result.format_accuracy, percent),
-        "time of an attempt, mean": known(took and took.mean, duration),
-        "… median": known(took and took.median, duration),
-        "… of right ones, mean": known(took and took.right_mean, duration),
-        "… of right ones, median": known(took and took.right_median, duration),
-        "… of which the model": known(took and took.model, duration),
-        "… of which the tools": known(took and took.tools, duration),
+        "tokens sampled": known(result.mean_sampled_tokens, _whole),
         "time for each right answer": _each(spent and spent.seconds, spent and spent.seconds_interval, duration),
         "tokens sampled for each right answer": _each(spent and spent.sampled_tokens, spent and spent.sampled_interval, _whole),
         "prompt tokens for each right answer": _each(spent and spent.prompt_tokens, spent and spent.prompt_interval, _whole),
@@ -228,7 +211,6 @@ def _taken(result: EvalResult) -> dict[str, str | Cell]:
         "cost of an attempt": money(cost and cost.attempt),
         "cost of each right answer": _each(cost and cost.right, cost and cost.right_interval, money),
         "standard error, questions as clusters": percent(result.clustered_error),
-        "… of it by attempts, not questions": percent(result.attempts_error),
     }
 
 
@@ -246,29 +228,18 @@ def _each(value: float | None, interval: Interval | None, write: Callable[[float
 # Verdicts -----------------------------------------------------------------------------------------------------------------
 
 
-_HIDDEN = {
-    GuardKind.ADDRESS: "hidden by address",
-    GuardKind.VERBATIM: "hidden word for word",
-    GuardKind.CANARY: "hidden by canary",
-    GuardKind.REPORTED: "shown, quoting a part of the question",
-}
 _GUARDED = "A contaminated attempt read its question word for word, and perhaps its answer; it counts as it was judged."
 
 
 def _guarded(number: int, run: Run) -> dict[str, str | Cell]:
     guard, read = run.result.guard, run.result.contamination
-    is_on = run.about is not None and run.about.guard.on
-    absent = UNKNOWN if is_on else MISSING
-    found: dict[str, str | Cell] = {"guard": "on" if is_on else "off"}
-    found |= {words: f"{guard.kinds.get(kind, 0):,}" if guard else absent for kind, words in _HIDDEN.items()}
-    hidden = Cell(f"{guard.attempts:,}", evidence_id(number, HIDDEN)) if guard else absent
     looked = read if read is not None and read.applies else None
-    contaminated = Cell(f"{looked.contaminated:,}", evidence_id(number, CONTAMINATED)) if looked else MISSING
-    return found | {
+    absent = UNKNOWN if run.about is not None and run.about.guard.on else MISSING
+    contaminated = f"{looked.contaminated:,} of {looked.attempts:,}" if looked else ""
+    hidden = Cell(f"{guard.attempts:,}", evidence_id(number, HIDDEN)) if guard else absent
+    return {
         "attempts from which something was hidden": hidden,
-        "attempts looked at afterwards": f"{looked.attempts:,}" if looked else "none" if read else UNKNOWN,
-        "contaminated attempts": contaminated,
-        "avg@k with them": _figure(run.result.pass_at_1),
+        "contaminated attempts": Cell(contaminated, evidence_id(number, CONTAMINATED)) if looked else MISSING,
         "avg@k without them": _figure(looked.without) if looked and looked.without else MISSING,
     }
 
@@ -278,28 +249,16 @@ def _judges(report: RunsReport) -> Rows:
     rows: list[Row] = []
     for number, run in enumerate(report.runs):
         for one in run.result.agreement:
-            behind = evidence_id(number, BY_HAND if one.second == "by hand" else DISPUTED)
-            kappa = "{:.2f} – {:.2f}".format(*one.kappa_interval) if one.kappa_interval else ""
+            behind = evidence_id(number, DISPUTED if one.second == run.result.second_judge else BY_HAND)
             rows.append((
                 f"{run.name}: {one.first} and {one.second}",
                 f"{one.both + one.neither + one.first_only + one.second_only:,}",
-                Cell(percent(one.agreed), spread=span(one.agreed_interval) if one.agreed_interval else ""),
-                Cell(known(one.kappa, "{:.2f}".format), spread=kappa),
+                percent(one.agreed),
+                known(one.kappa, "{:.2f}".format),
                 Cell(f"{one.first_only:,}", behind),
                 Cell(f"{one.second_only:,}", behind),
-                percent(one.first_average),
-                percent(one.second_average),
             ))  # fmt: skip
-    heads = (
-        "judges",
-        "attempts",
-        "agree",
-        "kappa",
-        "right by the first alone",
-        "by the second alone",
-        "avg by the first",
-        "second",
-    )
+    heads = ("judges", "attempts", "agree", "kappa", "right by the first alone", "by the second alone")
     about = "The first judge decides every figure. Kappa is agreement beyond chance."
     return table("judges", "Two judges of the same attempts", heads, rows, about)
 
@@ -328,7 +287,7 @@ def terminal(report: RunsReport) -> Iterator[RenderableType]:
 
 
 def result_shown(result: EvalResult) -> Iterator[RenderableType]:
-    """A result: the headline with its bounds, the curves, groups, what judges said beyond right and wrong, what it took."""
+    """A result: the headline, the curves, groups, contamination and cost, what it took."""
     yield _headline_of(result)
     if result.invalid_because:
         yield Text(f"This run is invalid: {result.invalid_because}", style="red")
@@ -347,34 +306,28 @@ def result_shown(result: EvalResult) -> Iterator[RenderableType]:
 
 
 def result_lines(result: EvalResult) -> Iterator[str]:
-    """Confidence, contamination, the best of k, cost: a line each, nothing where nothing is known."""
-    if (sure := result.confidence) is not None:
-        left = f"; {sure.left_out:,} claim none, or one on an unknown scale" if sure.left_out else ""
-        yield f"Confidence: off by {mean(sure.error)} points over {sure.answers:,} answers{left}."
+    """Contamination and cost: a line each, nothing where nothing is known."""
     if (read := result.contamination) is not None and read.contaminated:
         without = "" if read.without is None else f"; without them avg {_figure(read.without, '95% ').whole}"
         counts = f"{read.contaminated:,} of {read.attempts:,} attempts"
         yield f"{counts} read their question word for word, and perhaps its answer{without}."
-    for name, curve in result.best_of.items():
-        yield f"The best of {max(curve)} by {name}: {_figure(curve[max(curve)], '95% ').whole}."
     if result.cost is not None and result.cost.total is not None:
         right = "" if result.cost.right is None else f", {result.cost.right:,.4g} for each right answer"
         yield f"The agent's tokens cost {result.cost.total:,.4g}{right}."
 
 
 def _headline_of(result: EvalResult) -> Text:
-    best, (low, high) = result.pass_at_1, result.pass_at_1_bounds
-    bounds = f"; between {percent(low)} and {percent(high)} had the {result.unscored:,} unscored attempts been wrong or right"
+    best = result.pass_at_1
     return Text.assemble(
         ("avg@" + tries(result), "bold"),
         f" {percent(best.value)} (95% {span(best.interval)}) over {len(result.questions):,} questions × {tries(result)}",
-        bounds if result.unscored else "",
+        f"; {result.unscored:,} unscored" if result.unscored else "",
         visible(f". Judge: {result.judge}."),
     )
 
 
 def _what_it_took(result: EvalResult) -> str:
-    spent, visits = result.spending, percent(result.browse.overall, 0)
+    spent, visits = result.spending, percent(result.visit_share, 0)
     parts = [f"{mean(result.mean_turns)} turns", f"{mean(result.mean_calls)} calls, {visits} of them visits"]
     if result.format_accuracy is not None:
         parts.append(f"{percent(result.format_accuracy)} of turns keep the grammar")
