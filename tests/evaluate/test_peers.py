@@ -75,7 +75,6 @@ def test_verdicts_behind_a_gap_are_left_out(tmp_path: Path) -> None:
             ["_temp_raw_outputs/gaia_text_m/1/traj_0", "_temp_raw_outputs/frames_m/1/traj_0"],
             r"several runs \(frames_m, gaia_text_m",
         ),
-        (["raw/a", "b/m/success/a"], "differ and have one name"),
     ],
 )
 def test_folders_of_two_runs_are_refused(tmp_path: Path, folders: list[str], said: str) -> None:

@@ -183,12 +183,11 @@ def _counts(rows: Sequence[Episode], questions: Sequence[Question]) -> list[Ques
 
 
 def groups_of(question: Question) -> dict[str, tuple[str, ...]]:
-    """What a question belongs to, as its source says: its level (or else its hops), its topics, its benchmark's name."""
+    """What a question belongs to, as its source says: its level (or else its hops), its topics."""
     level, topics = question.meta.get("level"), question.meta.get("topics")
     found = {
         "level": (str(level),) if level not in (None, "") else (),
         "topic": tuple(map(str, topics)) if isinstance(topics, list | tuple) else (),
-        "set": (str(named),) if (named := question.meta.get("set")) else (),
         "hops": (str(question.hops),) if question.hops is not None and level in (None, "") else (),
     }
     return {name: values for name, values in found.items() if values}

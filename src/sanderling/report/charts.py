@@ -292,13 +292,11 @@ def columns(names: Sequence[str], edges: Sequence[int], counts: Sequence[Sequenc
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar with its 95% interval, in a colour of the page (``style``), leading somewhere; a value of None draws none."""
+    """One bar with its 95% interval; a value of None draws none."""
 
     label: str
     value: float | None
     interval: Interval | None
-    style: str = ""
-    href: str = ""
 
 
 @dataclass(frozen=True)
@@ -312,14 +310,10 @@ class Difference:
     href: str = ""
 
 
-def bars(items: Sequence[Bar], *, title: str, write: Callable[[float], str] | None = None) -> Markup:
-    """Horizontal bars with their 95% intervals: of shares in 0 .. 1, or of amounts from 0 up, written by ``write``."""
+def bars(items: Sequence[Bar], *, title: str) -> Markup:
+    """Horizontal bars of shares in 0 .. 1 with their 95% intervals."""
     highest = max([0.0, *(max(item.value or 0.0, item.interval[1] if item.interval else 0.0) for item in items)])
-    if write is None:
-        ticks = [(tick, percent(tick, 0)) for tick in nice_ticks(0.0, min(1.0, max(0.05, highest)))]
-    else:
-        ticks = [(tick, write(tick)) for tick in nice_ticks(0.0, highest or 1.0, 3)]
-    told = write or percent
+    ticks = [(tick, percent(tick, 0)) for tick in nice_ticks(0.0, min(1.0, max(0.05, highest)))]
     frame, middles, parts = _rows(ticks, len(items))
     for item, middle in zip(items, middles, strict=True):
         name = _name(frame, item.label, middle)
@@ -328,13 +322,12 @@ def bars(items: Sequence[Bar], *, title: str, write: Callable[[float], str] | No
             continue
         right = frame.x(item.value)
         shape = tag("rect", x=frame.left, y=middle - 11, width=right - frame.left, height=22, rx=2, class_="bar")
-        words, whisker = f"{item.label}: {told(item.value)}", None
+        words, whisker = f"{item.label}: {percent(item.value)}", None
         if item.interval is not None:
-            words += f" (95% interval {told(item.interval[0])} to {told(item.interval[1])})"
+            words += f" (95% interval {percent(item.interval[0])} to {percent(item.interval[1])})"
             whisker, right = _whisker(frame, item.interval, middle), max(right, frame.x(item.interval[1]))
-        value = tag("text", told(item.value), x=right + 8, y=middle + 4, class_="value")
-        drawn = tag("g", tag("title", words), name, shape, whisker, value, class_=item.style or None)
-        parts.append(tag("a", drawn, href=item.href) if item.href else drawn)
+        value = tag("text", percent(item.value), x=right + 8, y=middle + 4, class_="value")
+        parts.append(tag("g", tag("title", words), name, shape, whisker, value))
     return _svg(title, *parts, height=frame.bottom + 24)
 
 

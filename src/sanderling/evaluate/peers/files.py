@@ -5,7 +5,6 @@ of an attempt that was killed lacks. ``TASK-context-N/`` without one is a later 
 judged attempts to ``success/`` and ``fail/``: a copy is no attempt of its own, but a verdict. Memory holds one record.
 """
 
-import filecmp
 import json
 import re
 from collections import Counter
@@ -78,13 +77,13 @@ def _recorded_files(sources: Sequence[Path], layout: str) -> Records:
 
 
 def _found(one: Trajectory, layout: str) -> Found:
-    """With the verdict and the benchmark's name that LiteResearcher's cases have, and our own records' attempt."""
+    """With the verdict that LiteResearcher's cases have, and our own records' attempt."""
+    if layout == "sanderling":
+        return Found(one, layout, number=one.seeds.attempt)
     fields = one.meta.get("fields")
-    fields = fields if isinstance(fields, dict) else {}
-    verdict, named = str(fields.get("judge_verdict")).strip().upper(), fields.get("benchmark")
+    verdict = str(fields.get("judge_verdict")).strip().upper() if isinstance(fields, dict) else ""
     published = {"CORRECT": True, "INCORRECT": False}.get(verdict) if layout == "literesearcher-cases" else None
-    number = one.seeds.attempt if layout == "sanderling" else None
-    return Found(one, layout, number=number, published=published, named_set=named if isinstance(named, str) else "")
+    return Found(one, layout, published=published)
 
 
 # AgentToLeaP's folders ------------------------------------------------------------------------------------------------------
@@ -168,8 +167,6 @@ def _with_verdicts(placed: Sequence[_Attempt]) -> tuple[list[_Attempt], dict[tup
             raise UserError(f"{one.folder} and {held.folder} are both attempt {one.number} of {one.task!r}: remove one.")
         if one.verdict is None:
             continue
-        if held is not one and not (held.result.exists() and filecmp.cmp(held.result, one.result, shallow=False)):
-            raise UserError(f"{held.result} and {one.result} differ and have one name: give the folders of one run.")
         verdicts[key] = one.verdict if verdicts.get(key, one.verdict) is one.verdict else None
     return sorted(attempts.values()), verdicts
 

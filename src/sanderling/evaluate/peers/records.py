@@ -34,7 +34,6 @@ class Found:
     task: str = ""  # the benchmark's id of the question, where the place of the record says it
     number: int | None = None  # of the attempt, where its place says it
     published: bool | None = None  # the verdict of those who made it; None: none is recorded
-    named_set: str = ""  # the benchmark's name as the record has it
 
     @property
     def lost(self) -> bool:
@@ -137,8 +136,7 @@ def _own(one: Found, plan: Plan) -> Question:
         number += 1
         id = f"{name}~{number}"
     if held is None or not held.text:
-        meta = {**asked.meta, **({"set": one.named_set} if one.named_set else {})}
-        plan.questions[id] = asked.model_copy(update={"id": id, "meta": meta})
+        plan.questions[id] = asked.model_copy(update={"id": id})
     return plan.questions[id]
 
 

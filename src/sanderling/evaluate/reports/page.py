@@ -11,12 +11,12 @@ from typing import Any
 from markupsafe import Markup
 
 from sanderling.core.types import Ending
-from sanderling.evaluate.reports.compare import Evidence, Run, RunsReport, by_question, evidence, group_id, pair_id
+from sanderling.evaluate.reports.compare import Evidence, Run, RunsReport, by_question, evidence, pair_id
 from sanderling.evaluate.reports.reading import Outcome, step_title
 from sanderling.evaluate.reports.tables import tables
-from sanderling.evaluate.result import Estimate, EvalResult
+from sanderling.evaluate.result import EvalResult
 from sanderling.report import charts
-from sanderling.report.charts import Bar, Curve, Difference, Part, figure, legend, note
+from sanderling.report.charts import Curve, Difference, Part, figure, legend, note
 from sanderling.report.numbers import ending_words
 from sanderling.report.page import render, tag
 
@@ -121,24 +121,20 @@ def _short(text: str) -> str:
 # Charts -------------------------------------------------------------------------------------------------------------------
 
 
-_MOST_BARS = 24  # of a plot of groups, those of all runs together
-
-
 def figures(report: RunsReport, known: frozenset[str]) -> Iterator[Markup]:
     """All of them; ``known``: the lists of attempts that the page has."""
-    means = [(run.name, run.result.pass_at_1) for run in report.runs]
-    shown = [_bar(report, place, name, one, f"#attempts-{place}") for place, (name, one) in enumerate(means)]
-    yield figure("avg@k, with 95% intervals", charts.bars(shown, title="avg@k of each run with its 95% interval"))
     if report.pairs:
         yield _differences(report, known)
-    yield from _scaling(report)
-    yield from _groups(report, known)
-    yield _endings(report)
-
-
-def _bar(report: RunsReport, place: int, label: str, one: Estimate | None, href: str) -> Bar:
-    value, interval = (one.value, one.interval) if one is not None else (None, None)
-    return Bar(label, value, interval, _style(report, place), href)
+    for place, run in enumerate(report.runs):
+        if (result := run.result).attempts > 1:
+            found = {"pass@k": result.pass_at_k, "majority of k": result.majority, "pass^k": result.pass_hat_k}
+            by_k = ((name, {k: (one.value, one.interval) for k, one in curve.items()}) for name, curve in found.items())
+            plot = charts.scaling([Curve(*one) for one in by_k], title=f"{run.name}: shares over the number of attempts")
+            attempts = note(_link(f"#attempts-{place}", "the attempts"))
+            yield figure(f"{run.name}: with more attempts", plot, legend(list(found)), attempts)
+    rows = [(run.name, ending_parts(run.result)) for run in report.runs]
+    keys = endings_legend([run.result for run in report.runs])
+    yield figure("How attempts ended", charts.stacks(rows), keys, note(_link("#endings", "which attempts")))
 
 
 def _differences(report: RunsReport, known: frozenset[str]) -> Markup:
@@ -151,54 +147,6 @@ def _differences(report: RunsReport, known: frozenset[str]) -> Markup:
     return figure("Paired differences on the same questions, in points, with 95% intervals", plot)
 
 
-def _scaling(report: RunsReport) -> Iterator[Markup]:
-    several = [(place, run) for place, run in enumerate(report.runs) if run.result.attempts > 1]
-    for place, run in several:
-        result = run.result
-        found = {"pass@k": result.pass_at_k, "majority of k": result.majority, "pass^k": result.pass_hat_k}
-        found = {name: curve for name, curve in found.items() if curve}
-        plot = charts.scaling(_curves(found), title=f"{run.name}: shares over the number of attempts")
-        yield figure(f"{run.name}: with more attempts", plot, legend(list(found)), _attempts_of(place))
-    if len(several) > 1:
-        found = {run.name: run.result.pass_at_k for _, run in several}
-        links = note(Markup(", ").join(_link(f"#attempts-{place}", run.name) for place, run in several))
-        yield figure(
-            "pass@k of the runs", charts.scaling(_curves(found), title="pass@k of the runs"), legend(list(found)), links
-        )
-
-
-def _curves(found: Mapping[str, Mapping[int, Estimate]]) -> list[Curve]:
-    return [Curve(name, {k: (one.value, one.interval) for k, one in curve.items()}) for name, curve in found.items()]
-
-
-def _groups(report: RunsReport, known: frozenset[str]) -> Iterator[Markup]:
-    """Bars for each group, a colour for each run; the groups with most questions, where they are many."""
-    runs = [run.result.groups for run in report.runs]
-    for name in dict.fromkeys(name for groups in runs for name in groups):
-        every = list(dict.fromkeys(group for groups in runs for group in groups.get(name, {})))
-        most = max(4, _MOST_BARS // len(runs))
-
-        def size(group: str, name: str = name) -> int:
-            return max(groups[name][group].attempts for groups in runs if group in groups.get(name, {}))
-
-        largest = sorted(every, key=lambda group: -size(group))[:most]
-        items = []
-        for group in (group for group in every if group in largest):
-            for place, groups in enumerate(runs):
-                one, id = groups.get(name, {}).get(group), group_id(report, place, name, group)
-                label = "" if place else group
-                items.append(_bar(report, place, label, one and one.pass_at_1, f"#{id}" if id in known else ""))
-        left = f", the {most} largest of {len(every)}" if len(every) > most else ""
-        keys = [legend([run.name for run in report.runs])] if len(runs) > 1 else []
-        yield figure(f"avg@k by {name}{left}", charts.bars(items, title=f"avg@k by {name}"), *keys)
-
-
-def _endings(report: RunsReport) -> Markup:
-    rows = [(run.name, ending_parts(run.result)) for run in report.runs]
-    keys = endings_legend([run.result for run in report.runs])
-    return figure("How attempts ended", charts.stacks(rows), keys, note(_link("#endings", "which attempts")))
-
-
 def ending_parts(result: EvalResult) -> list[Part]:
     """A stacked bar of how attempts ended."""
     return [Part(ending_words(ending), result.endings.get(ending, 0), f"e-{ending}") for ending in Ending]
@@ -208,15 +156,6 @@ def endings_legend(results: Sequence[EvalResult]) -> Markup:
     """Swatches of the endings that occur."""
     seen = [ending for ending in Ending if any(result.endings.get(ending) for result in results)]
     return legend({ending_words(ending): f"e-{ending}" for ending in seen})
-
-
-def _style(report: RunsReport, place: int) -> str:
-    """A colour of its own for each run, where there are several."""
-    return f"s{place % 6}" if len(report.runs) > 1 else ""
-
-
-def _attempts_of(place: int) -> Markup:
-    return note(_link(f"#attempts-{place}", "the attempts"))
 
 
 def _link(href: str, words: str) -> Markup:

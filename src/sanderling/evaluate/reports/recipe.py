@@ -182,7 +182,6 @@ def render(report: RecipeReport) -> str:
         report=report,
         sentences=sentences,
         tone="open" if main is None or open_ else "gain" if main.interval.low > 0 else "loss",
-        cards=list(_cards(report)),
         heads=("Stage", "Questions", "Pass@1", "Pass@4", "Endings", "Turns", "Browse", "Time"),
         best=max((value for value in means if value is not None), default=None),
         endings=lambda stage: charts.stack(ending_parts(stage.result)),
@@ -193,16 +192,6 @@ def render(report: RecipeReport) -> str:
     )
 
 
-def _cards(report: RecipeReport) -> Iterator[tuple[str, str]]:
-    for stage in report.stages[-1:]:
-        yield percent(stage.result.pass_at_1.value), f"pass@1, {stage.name}"
-    if report.comparison is not None:
-        yield points(report.comparison.difference), f"points over {report.comparison.baseline}"
-    for stage in report.stages[-1:]:
-        yield f"{len(stage.result.questions):,}", "held-out questions"
-    yield duration(report.run.seconds), "wall time"
-
-
 def _figures(report: RecipeReport) -> Iterator[Markup]:
     shares = [Bar(stage.name, stage.result.pass_at_1.value, stage.result.pass_at_1.interval) for stage in report.stages]
     yield figure("Pass@1, with 95% intervals", charts.bars(shares, title="Pass@1 of each stage with its 95% interval"))
@@ -210,8 +199,6 @@ def _figures(report: RecipeReport) -> Iterator[Markup]:
         shown = [Difference(one.candidate, one.baseline, one.difference, one.interval) for one in compared]
         plot = charts.differences(shown, title="Paired differences in pass@1 with their 95% intervals, in points")
         yield figure("Paired differences in pass@1 on the same questions, in points, with 95% intervals", plot)
-    rows = [(stage.name, ending_parts(stage.result)) for stage in report.stages]
-    yield figure("How episodes ended", charts.stacks(rows), endings_legend([one.result for one in report.stages]))
 
 
 def _chart(chart: Chart) -> Markup:

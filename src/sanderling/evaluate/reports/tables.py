@@ -126,10 +126,9 @@ def _headline(report: RunsReport) -> Rows:
 
 
 def _pairs(report: RunsReport) -> Rows:
-    width = 8 if len(report.pairs) > 1 else 7
     heads = ("comparison", "questions", "points", "95% interval", "better at", "worse at", "sign flips", "adjusted")
-    rows = [_pair(place, pair)[:width] for place, pair in enumerate(report.pairs)]
-    return table("differences", "Differences on the same questions", heads[:width], rows)
+    rows = [_pair(place, pair) for place, pair in enumerate(report.pairs)]
+    return table("differences", "Differences on the same questions", heads, rows)
 
 
 def _pair(place: int, pair: Pair) -> Row:
@@ -204,9 +203,6 @@ def _taken(result: EvalResult) -> dict[str, str | Cell]:
         "time for each right answer": _each(spent and spent.seconds, spent and spent.seconds_interval, duration),
         "tokens sampled for each right answer": _each(spent and spent.sampled_tokens, spent and spent.sampled_interval, _whole),
         "prompt tokens for each right answer": _each(spent and spent.prompt_tokens, spent and spent.prompt_interval, _whole),
-        "price of a million prompt and sampled tokens": f"{cost.prompt_price:g} and {cost.sampled_price:g}"
-        if cost
-        else UNKNOWN,
         "cost of all attempts": money(cost and cost.total),
         "cost of an attempt": money(cost and cost.attempt),
         "cost of each right answer": _each(cost and cost.right, cost and cost.right_interval, money),
