@@ -311,11 +311,11 @@ def fidelity(scratch: Path) -> dict[str, Any]:
         world, out = scratch / f"from-{unit}", scratch / f"report-{unit}"
         run("build", "recorded", "--from", against, "--out", world, "--hold-out", 0.4, "--hold-out-by", unit, "--seed", 1)
         cases[f"built from, by {unit}"] = digest((world / "built_from.json").read_text())
-        run("fidelity", world, "--against", against, "--out", out, "--set", "k=4")
+        run("fidelity", world, "--against", against, "--out", out, "--k", 4)
         report = json.loads((out / "fidelity.json").read_text())
-        (part,) = report["parts"]
+        part = report["compared"]
         if unit == "question":
-            figures = {each["name"]: [each["n"], each["value"], each["interval_by_question"]] for each in part["figures"]}
+            figures = {each["name"]: [each["n"], each["value"], each["interval"]] for each in part["figures"]}
             cases["fidelity by question, held out"] = {name: figures[name] for name in FIGURES}
         cases[f"counts by {unit}, held out"] = {name: part[name] for name in COUNTS}
         cases[f"report by {unit}"] = {name: report[name] for name in ABOUT}

@@ -25,6 +25,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import PROFILES, TINY, Profile, get_profile
 from sanderling.core.text import visible
 from sanderling.core.types import ToolStatus
+from sanderling.report.numbers import percent, span
 from sanderling.runs.files import or_cannot, replace_file
 from sanderling.runs.stages import after_interrupt
 from sanderling.tools.contract import Tool, ToolContext, ToolOutageError
@@ -296,21 +297,17 @@ def fidelity(
     directory: Where,
     against: Annotated[Path, option("--against", "Recorded trajectories (a directory), or a recording (a file of --record).")],
     out: Annotated[Path, option("--out", "Directory for fidelity.json.")],
-    built_in: Annotated[bool | None, option("--built-in", "Also what it was built from: an upper bound.")] = None,
+    k: Annotated[int, option("--k", "Results compared of each list.", min=1)] = 10,
     mode: Search = SearchMode.LEXICAL,
-    sets: Set = None,
 ) -> None:
     """Compare a world with recorded calls that it was not built from."""
-    from sanderling.evaluate.fidelity.measure import JSON_NAME, FidelityConfig, figure_rows, measure_fidelity
+    from sanderling.evaluate.fidelity import measure_fidelity
 
-    config = settings(FidelityConfig, None, sets, {"built_in": built_in, "search": mode})
-    report = measure_fidelity(directory, against, out, config)
-    for part in report.parts:
-        found = table("measure", ">n", ">mean", ">95% over queries", ">over questions", title=part.label)
-        for row in figure_rows(part):
-            found.add_row(*row)
-        show(part.remark, found, error=True)
-    show(*report.remarks, f"The same for machines: {out / JSON_NAME}", error=True)
+    compared = measure_fidelity(directory, against, out, k=k, search=mode).compared
+    found = table("measure", ">n", ">mean", ">95% over questions", title=compared.label)
+    for one in compared.figures:
+        found.add_row(one.name, f"{one.n:,}", percent(one.value), span(one.interval))
+    show(found, error=True)
 
 
 @app.command("agents")
@@ -318,16 +315,15 @@ def agents(
     local: Annotated[list[Path], option("--local", _RESULTS)], live: Annotated[list[Path], option("--live", _RESULTS)]
 ) -> None:
     """Compare agents in a world (--local) with the same agents elsewhere (--live): whether both rank them alike."""
-    from sanderling.evaluate.fidelity.agents import compare_agents, results_by_agent
+    from sanderling.evaluate.ranking import compare_agents
 
-    found = compare_agents(results_by_agent(local), results_by_agent(live))
+    found = compare_agents(local, live)
     scores = table("agent", ">local", ">live")
-    for row in found.agents:
-        scores.add_row(Text(row.agent), f"{row.local:.1%}", f"{row.live:.1%}")
-    span = "" if found.interval is None else " (95% over questions {:.2f} to {:.2f})".format(*found.interval)
-    tau = "cannot be told: all tie in one place" if found.tau_b is None else f"{found.tau_b:.2f}{span}"
-    show(scores, f"Kendall's tau-b {tau}, {len(found.agents)} agents, {found.questions} common questions.")
-    show(*(f"ordered otherwise: {first}, {second}" for first, second in found.discordant))
+    for name, (here, there) in found.scores.items():
+        scores.add_row(Text(name), percent(here), percent(there))
+    around = "" if found.interval is None else " (95% over questions {:.2f} to {:.2f})".format(*found.interval)
+    tau = "cannot be told: all tie in one place" if found.tau_b is None else f"{found.tau_b:.2f}{around}"
+    show(scores, f"Kendall's tau-b {tau}, {len(found.scores)} agents, {found.questions} common questions.")
 
 
 # faults and serving

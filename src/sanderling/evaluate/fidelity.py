@@ -1,0 +1,165 @@
+"""How far a world resembles recorded calls that it was not built from: figures with counts and intervals.
+
+`world.fidelity` repeats each recorded search and visit in the world; here its values become means over the calls in which they
+are defined. Intervals are 95%, a bootstrap over whole questions, because calls for one question depend on each other.
+A report holds numbers only: neither texts nor addresses.
+
+Example: ``measure_fidelity(Path("worlds/w"), Path("recorded"), Path("report"), k=5).compared.figures``
+"""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+import sanderling
+from sanderling.core.config import Frozen
+from sanderling.core.errors import UserError
+from sanderling.core.record import Trajectory
+from sanderling.data.recorded_source import read_recorded
+from sanderling.evaluate.statistics import FloatArray, Interval, constant_interval
+from sanderling.runs.files import or_cannot, replace_file
+from sanderling.runs.provenance import command_line
+from sanderling.world.contract import World
+from sanderling.world.disk.index import SearchMode
+from sanderling.world.disk.store import read_manifest
+from sanderling.world.fidelity import Row, compare_calls, recorded_calls
+from sanderling.world.opening import open_as_met
+from sanderling.world.recorded import BuiltFrom, read_built_from, sides, was_asked
+
+JSON_NAME = "fidelity.json"
+MEASURES = {
+    "overlap": "Recorded addresses, of the first k, that the world lists for the same query",
+    "rbo": "Rank-biased overlap of the two lists, extrapolated",
+    "visit_held": "Visited pages that the world holds",
+    "extract_containment": "Share of the recorded extract's words in the world's extract of the same page",
+}
+ANSWER_READ = "Questions whose answer stood in recorded results or extracts, and stands in the world's for the same calls"
+_RESAMPLES = 2_000
+_CHUNK = 100  # resamples drawn at once: bounds memory whatever the number of questions
+
+
+class Figure(Frozen):
+    """A mean over the n calls (or questions) in which it is defined."""
+
+    name: str
+    meaning: str
+    n: int
+    value: float | None
+    interval: Interval | None  # None where there is one question only
+
+
+class Comparison(Frozen):
+    """The figures of one set of recorded trajectories."""
+
+    label: str
+    trajectories: int
+    questions: int
+    searches: int
+    asked_before: int  # queries that the build knew word for word: in no figure
+    visits: int
+    figures: tuple[Figure, ...]
+
+
+class FidelityReport(Frozen):
+    """All figures with what made them."""
+
+    command: str
+    date: str
+    version: str
+    world: str
+    world_source: str
+    fingerprint: str
+    pages: int
+    k: int
+    compared: Comparison
+    same_question: int  # trajectories that were not built in, but whose question was: in no figure
+
+
+def measure_fidelity(
+    directory: Path, against: Path, out: Path, *, k: int = 10, search: SearchMode = SearchMode.LEXICAL
+) -> FidelityReport:
+    """Compare the world in a directory with recorded trajectories, or a recording, and write ``fidelity.json`` into ``out``.
+
+    Raises UserError when no trajectory is left to compare.
+    """
+    manifest, known = read_manifest(directory), read_built_from(directory)
+    world, trajectories, same_question = open_as_met(directory, search=search), read_recorded(against).trajectories, 0
+    with or_cannot(f"make {out}", "choose another place with --out"):
+        out.mkdir(parents=True, exist_ok=True)
+    if known is not None:
+        found = sides(trajectories, known)
+        if not found.unseen:
+            raise UserError(
+                f"All {len(trajectories)} trajectories were built into this world, or share a question with one that was: "
+                "build it again with --hold-out 0.2, or give others."
+            )
+        trajectories, same_question = found.unseen, len(found.same_question)
+    rows, counts = compare(world, trajectories, known, k=k)
+    report = FidelityReport(
+        command=command_line(),
+        date=datetime.now(UTC).date().isoformat(),
+        version=sanderling.__version__,
+        world=world.name,
+        world_source=manifest.source,
+        fingerprint=world.fingerprint,
+        pages=world.page_count,
+        k=k,
+        compared=summarise("held out" if known else "not known to be held out", rows, counts),
+        same_question=same_question,
+    )
+    replace_file(out / JSON_NAME, report.model_dump_json(indent=1) + "\n")
+    return report
+
+
+def compare(
+    world: World, trajectories: Sequence[Trajectory], known: BuiltFrom | None, *, k: int
+) -> tuple[list[Row], Counter[str]]:
+    """A row for each recorded call, and counts. Queries that are ``known`` to the build, word for word, are left out."""
+    calls = recorded_calls(trajectories)
+    kept = tuple(search for search in calls.searches if known is None or not was_asked(search, known))
+    counts = Counter(trajectories=len(trajectories), searches=len(kept), visits=len(calls.visits))
+    counts["asked_before"] = len(calls.searches) - len(kept)
+    return compare_calls(replace(calls, searches=kept), world, k=k), counts
+
+
+def summarise(label: str, rows: Sequence[Row], counts: Counter[str], *, seed: int = 0) -> Comparison:
+    """All figures of some rows, and ``counts`` of `compare`. The same rows and seed give the same figures."""
+    figures = []
+    for name, meaning in MEASURES.items():
+        defined = [(row.question, row.values[name]) for row in rows if name in row.values]
+        figures.append(_figure(name, meaning, defined, seed))
+    read = {row.question: 0.0 for row in rows if row.answer_recorded}
+    read |= {row.question: 1.0 for row in rows if row.answer_shown and row.question in read}
+    figures.append(_figure("answer_read", ANSWER_READ, read.items(), seed))
+    questions = len({row.question for row in rows})
+    return Comparison(label=label, questions=questions, figures=tuple(figures), **counts)
+
+
+def _figure(name: str, meaning: str, defined: Collection[tuple[str, float]], seed: int) -> Figure:
+    """The mean of values, each with its question."""
+    questions, values = [question for question, _ in defined], np.array([value for _, value in defined])
+    mean = float(values.mean()) if questions else None
+    return Figure(name=name, meaning=meaning, n=len(questions), value=mean, interval=by_question(questions, values, seed=seed))
+
+
+def by_question(questions: Sequence[str], values: FloatArray, *, seed: int) -> Interval | None:
+    """95% bootstrap interval of the mean of all values, resampling whole questions; None for fewer than two.
+
+    Where all values are 0 or all are 1, Wilson's interval over the questions, as a bootstrap would have no width.
+    ``questions``, ``values``: one of each for a row (N), values finite.
+    """
+    names, at = np.unique(np.asarray(questions), return_inverse=True)
+    if len(names) < 2:
+        return None
+    if bool((values == values[0]).all()) and (same := constant_interval(np.full(len(names), values[0]))) is not None:
+        return same
+    sums, counts = np.bincount(at, values, len(names)), np.bincount(at, minlength=len(names))
+    rng = np.random.default_rng([seed, 1])
+    drawn = (rng.integers(0, len(names), (_CHUNK, len(names))) for _ in range(_RESAMPLES // _CHUNK))
+    means = np.concatenate([sums[chosen].sum(axis=1) / counts[chosen].sum(axis=1) for chosen in drawn])
+    low, high = np.quantile(means, [0.025, 0.975])
+    return Interval(float(low), float(high))

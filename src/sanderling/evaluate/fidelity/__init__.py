@@ -1,1 +1,0 @@
-"""How far a world resembles calls that were recorded elsewhere, and whether agents rank alike in both."""
