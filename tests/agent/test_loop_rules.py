@@ -18,7 +18,7 @@
 16. Tools learn ordinal, occurrence, mask and episode seed.
 17. Same policy, tools, seeds and clock: the same bytes.
 
-Rules 9 to 11 are pinned in ``test_loop_budget_rules.py``.
+Rules without a test here are held by the goldens of ``agent``.
 """
 
 import asyncio

@@ -22,7 +22,6 @@ from sanderling.policy.budget import Spending
 from sanderling.runs.run import beside
 from sanderling.synth.generate import GenerateConfig, generate_file
 
-MODEL_HELP = "http://host:port/v1#model, a model's directory, or teacher:SIZE/SEED for the questions of encyclopedia:SIZE/SEED."
 ShowProgress = Annotated[
     bool, typer.Option("--progress/--no-progress", help="Show how far it is, on standard error.", rich_help_panel=RUN)
 ]

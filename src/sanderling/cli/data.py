@@ -65,6 +65,7 @@ File = Annotated[
 ]
 Out = Annotated[Path, _option("--out", "Where to write: .jsonl or .parquet.")]
 Threshold = Annotated[float, _option("--threshold", "Least similarity of a near-duplicate.", min=LEAST_THRESHOLD, max=1.0)]
+_SHARES = "train=0.95,validation=0.05"
 ReportFile = Annotated[Path | None, _option("--report", "Write everything that was found, with both texts, as JSON.")]
 Replies = Annotated[
     int, _option("--concurrency", "Replies of judging models waited for at a time.", min=1, rich_help_panel=JUDGING)
@@ -334,7 +335,9 @@ def contamination(
 def split(
     file: File,
     out: Annotated[Path, _option("--out", "Directory of the parts, NAME.jsonl each.")],
-    share: Annotated[str, _option("--share", "Names and shares of questions.")] = "train=0.95,validation=0.05",
+    share: Annotated[
+        str, _option("--share", f"Names and shares of questions; by default {_SHARES.replace(',', ', ')}.", show_default=False)
+    ] = _SHARES,
     seed: Annotated[int, _option("--seed", "Of the hash that decides.")] = 0,
     threshold: Threshold = THRESHOLD,
     by_answers: Annotated[
@@ -503,6 +506,7 @@ def generate(
 ) -> None:
     """Let a teacher research questions, several times each, and keep every judged trajectory.
 
+    --model teacher:SIZE/SEED is a script that walks what synth chains draws from the encyclopedia of that size and seed.
     Killed, stopped or out of budget, the same command goes on and repeats nothing, unfinished episodes included. Exit status: 3
     when a budget was spent or attempts met outages, 130 after Ctrl-C; a second Ctrl-C interrupts at once.
     """
