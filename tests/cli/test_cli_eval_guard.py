@@ -100,6 +100,3 @@ def test_lists_and_logs_that_cannot_be_used_are_refused(place: Path, tmp_path: P
             guard_of(benchmark, loaded, [tmp_path / name], log, on=on)
     _, guard = guard_of(benchmark, loaded, [tmp_path / "good.txt"], log)
     assert guard is not None and guard.blocklist.blocks("https://mirror.example/q")
-    log.write_text('{"loss": 1}\n')
-    with pytest.raises(UserError, match="is no log of a guard"):
-        guard_counts(log)

@@ -8,7 +8,7 @@ import pytest
 from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
 from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
-from sanderling.evaluate.episodes import Episode, JudgedAttempt, episode_of
+from sanderling.evaluate.episodes import Episode, episode_of
 from sanderling.evaluate.figures import RunInfo, summarise
 from sanderling.evaluate.result import EvalResult
 from sanderling.judge.verdict import META_KEY
@@ -45,16 +45,6 @@ def grid(verdicts: dict[str, list[bool | None]]) -> list[Episode]:
     ]
 
 
-def test_pass_at_one_is_the_mean_share_and_not_any_of_k() -> None:
-    found = summarise(grid({"a": [True, False], "b": [False, False], "c": [True, True]}), QUESTIONS, 2, INFO)
-    assert found.pass_at_1.value == pytest.approx(0.5)
-    assert found.pass_at_k[2].value == pytest.approx(2 / 3)
-    assert found.pass_hat_k[2].value == pytest.approx(1 / 3)
-    assert found.pass_at_1.interval is not None
-    assert found.pass_at_1.interval.low < 0.5 < found.pass_at_1.interval.high
-    assert found.per_question() == {"a": 0.5, "b": 0.0, "c": 1.0}
-
-
 def test_an_outage_is_neither_wrong_nor_silently_dropped() -> None:
     found = summarise(grid({"a": [True, None], "b": [False, False], "c": [None, None]}), QUESTIONS, 2, INFO)
     assert found.pass_at_1.value == pytest.approx(0.5)
@@ -62,14 +52,6 @@ def test_an_outage_is_neither_wrong_nor_silently_dropped() -> None:
     assert (found.unscored, found.endings[Ending.TOOL_OUTAGE]) == (3, 3)
     assert not found.valid
     assert "3 of 6 attempts" in found.invalid_because
-
-
-def test_nothing_scored_gives_no_figure() -> None:
-    found = summarise(grid({"a": [None], "b": [None], "c": [None]}), QUESTIONS, 1, INFO)
-    assert found.pass_at_1.value is None
-    assert found.pass_at_1.interval is None
-    assert found.mean_turns is None
-    assert found.visit_share is None
 
 
 @pytest.mark.parametrize(("outages", "valid"), [(2, True), (3, False)])
@@ -130,44 +112,6 @@ def test_an_episode_counts_the_main_branch_and_pays_for_rejected_turns() -> None
     assert (found.question, found.attempt, found.ruling("exact", QUESTIONS[0])) == ("a", 1, True)
 
 
-def test_an_outage_cannot_be_judged_whatever_was_recorded() -> None:
-    assert not episode_of(trajectory(ending=Ending.POLICY_OUTAGE)).can_be_judged
-
-
-def test_an_episode_without_nodes() -> None:
-    found = episode_of(trajectory(nodes=(), leaf=None, ending=Ending.POLICY_OUTAGE))
-    assert (found.turns, found.calls, found.sampled_tokens) == (0, 0, None)
-
-
-def test_a_record_that_does_not_say_how_it_ended_counts_by_its_verdict() -> None:
-    found = episode_of(trajectory(ending=None))
-    assert found.ending is None and found.can_be_judged and found.ruling("exact", QUESTIONS[0]) is True
-
-
-def test_uneven_attempts_count_as_many_as_were_made() -> None:
-    rows = [episode("a", 0, True), episode("a", 2, False), episode("b", 1, True, None), episode("c", 0, None, None, vote=None)]
-    found = summarise(rows, QUESTIONS, 3, INFO)
-    assert [one.attempts for one in found.questions] == [2, 1, 1] and found.made == 4
-    assert found.pass_at_1.value == pytest.approx((0.5 + 1.0) / 2)
-    assert (found.pass_at_k[2].value, found.pass_at_k[2].questions) == (1.0, 1), "only a was tried twice"
-    assert found.pass_at_k[3].value is None
-    assert found.endings == {Ending.ANSWERED: 2}, "what is not recorded is not counted as anything"
-    assert found.unscored == 1
-
-
-def test_levels_and_topics_have_figures_of_their_own() -> None:
-    metas = [{"level": "10", "topics": ["sea"]}, {"level": "2", "topics": ["sea", "land"]}, {"level": 2}]
-    questions = [q.model_copy(update={"meta": meta}) for q, meta in zip(QUESTIONS, metas, strict=True)]
-    found = summarise(grid({"a": [True, True], "b": [False, True], "c": [False, None]}), questions, 2, INFO)
-    levels, topics = found.groups["level"], found.groups["topic"]
-    assert list(levels) == ["2", "10"], "as numbers are ordered"
-    assert (levels["2"].pass_at_1.value, levels["2"].attempts, levels["2"].unscored) == (0.25, 4, 1)
-    assert (topics["sea"].pass_at_1.value, topics["sea"].pass_at_1.questions) == (0.75, 2)
-    assert topics["land"].pass_at_1.interval is None, "one question says nothing of the spread between questions"
-    assert levels["10"].pass_at_1.interval is not None, "all right: Wilson's interval"
-    assert summarise(grid({q.id: [True] for q in QUESTIONS}), QUESTIONS, 1, INFO).groups == {}
-
-
 def test_a_right_answer_takes_what_all_attempts_took() -> None:
     rows = [
         episode("a", 0, True, seconds=2.0, sampled_tokens=10, prompt_tokens=100),
@@ -190,19 +134,6 @@ def test_a_right_answer_takes_what_all_attempts_took() -> None:
     assert nothing.spending is not None and (nothing.spending.seconds, nothing.cost) == (None, None)
 
 
-def test_a_second_judge_is_compared_with_the_first() -> None:
-    about = {"attempt": 0, "ending": Ending.ANSWERED, "judge": "one"}
-    said = [
-        JudgedAttempt(question=q, id=q, correct=correct, second=True, **about)
-        for q, correct in zip("abc", (True, False, True), strict=True)
-    ]
-    rows = [episode(one.question, 0, one.correct) for one in said]
-    found = summarise(rows, QUESTIONS, 1, replace(INFO, judged=said, judge="one", second_judge="two"))
-    (pair,) = found.agreement
-    assert (pair.first, pair.second, pair.both, pair.second_only, pair.agreed) == ("one", "two", 2, 1, pytest.approx(2 / 3))
-    assert summarise(rows, QUESTIONS, 1, INFO).agreement == ()
-
-
 def test_a_turn_by_text_counts_what_its_server_says() -> None:
     node = Node(
         parent=None, role=Role.ASSISTANT, kind=NodeKind.TURN, text="x", answer="The Ulm!", prompt_tokens=40, sampled_tokens=7
@@ -214,12 +145,6 @@ def test_a_turn_by_text_counts_what_its_server_says() -> None:
     assert (silent.sampled_tokens, silent.odd_turns) == (None, None)
     assert episode_of(trajectory(answer="!?")).vote == "!?"
     assert episode_of(trajectory(answer=" ")).vote is None
-
-
-def test_the_share_of_turns_that_keep_the_grammar() -> None:
-    rows = [episode("a", 0, True, turns=4, odd_turns=1), episode("b", 0, False, turns=6, odd_turns=0)]
-    assert summarise(rows, QUESTIONS[:2], 1, INFO).format_accuracy == pytest.approx(0.9)
-    assert summarise([rows[0], episode("b", 0, False)], QUESTIONS[:2], 1, INFO).format_accuracy is None
 
 
 def test_attempts_that_read_their_question_stay_in_the_figures_and_are_told_apart() -> None:

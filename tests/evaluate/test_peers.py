@@ -192,11 +192,6 @@ def test_attempts_are_counted_not_numbered(asked: list[tuple[str, int]]) -> None
     assert set(plan.published) == {one.id for one in stored}
 
 
-def case(verdict: object, correct: object) -> dict[str, object]:
-    steps = [{"type": "question", "content": "q"}, {"type": "assistant", "think": "t", "tool_calls": [], "answer": "42"}]
-    return {"question": "What?", "reference_answer": "42", "judge_verdict": verdict, "judge_correct": correct, "steps": steps}
-
-
 @pytest.mark.parametrize(
     ("verdict", "expected"), [("CORRECT", True), (" incorrect ", False), ("NOT_ATTEMPTED", None), (1, None)]
 )

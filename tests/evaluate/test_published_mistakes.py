@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from test_runs_report import made
 
 from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
@@ -20,8 +19,6 @@ from sanderling.evaluate.benchmarks.rows import Options
 from sanderling.evaluate.benchmarks.table import get_benchmark
 from sanderling.evaluate.judging import Judges
 from sanderling.evaluate.log import RunLog
-from sanderling.evaluate.reports.compare import compared
-from sanderling.evaluate.reports.tables import tables
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import EvalConfig, prepare, run_evaluation
 from sanderling.judge.rules import RuleJudge, exact_match
@@ -57,16 +54,6 @@ def test_the_prompts_example_is_nobodys_answer(layout, end: str, answer: str | N
     (found,) = Import(tmp_path / "t.jsonl")
     assert isinstance(found, Trajectory) and found.question.text == ASKED
     assert (found.answer or None) == answer
-
-
-def test_no_table_has_a_best_run() -> None:
-    """The best of three runs or of thirty checkpoints is no estimate: runs stand in the order given, each for itself."""
-    verdicts = ([False, False], [True, True], [True, False])
-    runs = [made(f"run{n}", {"a": list(row), "b": list(row)}) for n, row in enumerate(verdicts)]
-    report = compared(runs)
-    found = {table.name: table for table in tables(report)}
-    assert [row[0] for row in found["headline"].rows] == ["run0", "run1", "run2"]
-    assert [pair.name for pair in report.pairs] == ["run1", "run2"], "compared with the first, not with the best"
 
 
 async def test_equal_words_under_two_ids_stay_apart_to_the_last_figure(tmp_path: Path) -> None:

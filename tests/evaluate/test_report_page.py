@@ -2,11 +2,11 @@
 
 import subprocess
 import sys
-from html.parser import HTMLParser
 from io import StringIO
 from pathlib import Path
 
 import pytest
+from parsed_page import Page
 from rich.console import Console
 
 from sanderling.core.errors import UserError
@@ -97,26 +97,6 @@ def report(text: str = "plain") -> RecipeReport:
         readings=(reading,),
         settings=text,
     )
-
-
-class Page(HTMLParser):
-    """What a browser would make of the page."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.feed(page)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-    def count(self, name: str) -> int:
-        return sum(tag == name for tag, _ in self.tags)
 
 
 def test_hostile_text_stays_text_everywhere() -> None:

@@ -1,58 +1,83 @@
 """Reports of runs: pairs by question, what a reader has to know, links that lead somewhere, texts that stay private."""
 
 import asyncio
+import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from measured_runs import go
-from test_evaluate_result import INFO, grid
+from parsed_page import Page
+from test_evaluate_result import INFO, episode, grid
 from typer.testing import CliRunner
 
 from sanderling.cli.evaluate import app
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
+from sanderling.core.types import Ending
+from sanderling.evaluate.episodes import JudgedAttempt
 from sanderling.evaluate.figures import summarise
+from sanderling.evaluate.guarding import GuardFacts
 from sanderling.evaluate.log import About
 from sanderling.evaluate.reports.compare import Attempted, Run, compared, open_runs
-from sanderling.evaluate.reports.page import html
-from sanderling.evaluate.reports.reading import Outcome
+from sanderling.evaluate.reports.page import html, ranges
+from sanderling.evaluate.reports.reading import OUTCOMES
+from sanderling.evaluate.result import GuardFigures
+from sanderling.policy.budget import Prices
+from sanderling.world.guard import GuardKind
 
 
 def made(
     name: str, verdicts: dict[str, list[bool | None]], about: About | None = None, attempts: int = 2, asks: str = "What is"
 ) -> Run:
     questions = [Question(id=id, text=f"{asks} {id}?", answers=("x",)) for id in verdicts]
-    outcomes = {True: Outcome.CORRECT, False: Outcome.WRONG, None: Outcome.UNSCORED}
-    listed = [Attempted(f"{q}-{a}", q, a, outcomes[v]) for q, row in verdicts.items() for a, v in enumerate(row)]
+    listed = [Attempted(f"{q}-{a}", q, a, OUTCOMES[v]) for q, row in verdicts.items() for a, v in enumerate(row)]
     return Run(name, f"{name}/attempts.jsonl", summarise(grid(verdicts), questions, attempts, INFO), tuple(listed), about)
 
 
-class Page(HTMLParser):
-    """Which ids there are, where links lead, and what is loaded."""
+def rich(name: str, shift: int) -> Run:
+    """A run that has everything there is to report: groups, endings, leaks, two judges, prices, what the guard hid."""
+    asked = [
+        Question(id=f"q{i}", text=f"Text {i}", answers=("x",), meta={"level": str(i % 2), "topics": ["a|b", f"<t{i % 3}>"]})
+        for i in range(6)
+    ]
+    rows, said, listed = [], [], []
+    for number, (one, attempt) in enumerate((one, attempt) for one in asked for attempt in range(4)):
+        right = None if number == 5 else (number + shift) % 3 > 0
+        ending = Ending.POLICY_OUTAGE if right is None else Ending.ANSWERED if number % 4 else Ending.TURN_LIMIT
+        read, second = number % 7 == 0, None if right is None else number % 5 > 0
+        rows.append(episode(one.id, attempt, right, ending, prompt_tokens=100, contaminated=read))
+        about = {"question": one.id, "attempt": attempt, "id": f"{one.id}-{attempt}", "ending": ending}
+        said.append(JudgedAttempt.model_validate(about | {"correct": right, "judge": "j", "second": second}))
+        listed.append(Attempted(**about, outcome=OUTCOMES[right], contaminated=read, was_hidden=number == 3,
+                                is_disputed=second is not None and second is not right))  # fmt: skip
+    guard = GuardFigures(kinds={GuardKind.ADDRESS: 2}, attempts=1)
+    info = replace(INFO, judge="j", second_judge="two", prices=Prices(1.0, 2.0), guard=guard, judged=said)
+    about_run = About(benchmark="jsonl", questions=6, questions_sha256=name, seed=0, guard=GuardFacts(on=True))
+    return Run(name, "a.jsonl", summarise(rows, asked, 4, info), tuple(listed), about_run, profile="tiny")
 
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.ids: list[str] = []
-        self.links: list[str] = []
-        self.open: list[str] = []
-        self.feed(text)
 
-    def handle_starttag(self, name: str, attributes: list[tuple[str, str | None]]) -> None:
-        self._note(dict(attributes))
-        self.open.append(name)
+def test_every_figure_of_a_rich_page_leads_somewhere() -> None:
+    text = html(compared([rich("a|b</script>", 0), rich("two", 1), rich("three", 2)]))
+    page = Page(text)
+    ids = page.all("id")
+    assert len(set(ids)) == len(ids) and not page.open and not page.all("src")
+    assert all(link.startswith("#") and link[1:] in ids for link in page.all("href"))
+    assert text.count('class="band"') == 3 * 3, "pass@k, majority, pass^k"
+    assert "<t1>" not in text and "</script><" not in text.replace("</script></body>", "")
+    figures = re.findall(r"<figure>.*?</figure>", text, re.S)
+    assert len(figures) == 5 and all("href=" in one for one in figures)
 
-    def handle_startendtag(self, name: str, attributes: list[tuple[str, str | None]]) -> None:
-        self._note(dict(attributes))
 
-    def handle_endtag(self, name: str) -> None:
-        assert self.open.pop() == name
-
-    def _note(self, found: dict[str, str | None]) -> None:
-        self.ids += [found["id"] or ""] if "id" in found else []
-        self.links += [found["href"] or ""] if "href" in found else []
-        assert "src" not in found
+@given(st.sets(st.integers(0, 60)))
+def test_ranges_say_each_number_once(numbers: set[int]) -> None:
+    read: list[int] = []
+    for part in filter(None, ranges(sorted(numbers)).split(", ")):
+        low, _, high = part.partition("–")
+        read += range(int(low), int(high or low) + 1)
+    assert read == sorted(numbers)
 
 
 def test_runs_are_paired_by_question_and_the_p_values_adjusted() -> None:

@@ -5,14 +5,10 @@ do not hold the questions themselves (`Benchmark.verbatim`).
 """
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from html import unescape
 from pathlib import Path
-
-from pydantic import ValidationError
+from typing import NamedTuple
 
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
@@ -59,32 +55,20 @@ def guard_of(
     return GuardFacts(on=True, verbatim=bool(texts), fingerprint=guard.fingerprint), guard
 
 
-@dataclass(frozen=True)
-class GuardCounts:
-    """What a guard did, by question and attempt; the same thing hidden twice from one attempt counts once."""
+class GuardCounts(NamedTuple):
+    """What a guard did; the same thing hidden twice from one attempt counts once."""
 
-    by_attempt: dict[tuple[str, int], Counter[GuardKind]]
-
-    @property
-    def kinds(self) -> dict[GuardKind, int]:
-        return {kind: sum(counts[kind] for counts in self.by_attempt.values()) for kind in GuardKind}
-
-    @property
-    def hidden_from(self) -> set[tuple[str, int]]:
-        """Question and attempt of those that something was hidden from."""
-        return {key for key, counts in self.by_attempt.items() if set(counts) - {GuardKind.REPORTED}}
+    kinds: dict[GuardKind, int]
+    hidden_from: set[tuple[str, int]]  # question and attempt of those that something was hidden from
 
 
 def guard_counts(log: Path) -> GuardCounts:
-    """The counts of a guard's log. Raises UserError for a line that is none of a guard's."""
-    try:
-        lines = [GuardLine.model_validate(line) for line in JsonlLog(log)]
-    except ValidationError as error:
-        raise UserError(f"{log} is no log of a guard: restore it, or choose another directory.") from error
-    found: dict[tuple[str, int], Counter[GuardKind]] = {}
-    for question, attempt, _, _, kind in dict.fromkeys((o.question, o.attempt, o.tool, o.url, o.kind) for o in lines):
-        found.setdefault((question, attempt), Counter())[kind] += 1
-    return GuardCounts(found)
+    """The counts of a guard's log."""
+    lines = map(GuardLine.model_validate, JsonlLog(log))
+    once = {(one.question, one.attempt, one.tool, one.url, one.kind) for one in lines}
+    kinds = Counter(kind for *_, kind in once)
+    hidden = {(question, attempt) for question, attempt, *_, kind in once if kind is not GuardKind.REPORTED}
+    return GuardCounts({kind: kinds[kind] for kind in GuardKind}, hidden)
 
 
 # Did an attempt read its own question word for word? ------------------------------------------------------------------------
@@ -93,11 +77,6 @@ def guard_counts(log: Path) -> GuardCounts:
 # question, or half of its runs, repeats a benchmark. A query or goal that a tool says back to the agent does not count.
 
 _URL = re.compile(r"https?://[^\s\"'<>)\]]+")
-_UNSEEN = re.compile(
-    "['.\u00ad\u034f\u0640\u061c\u115f\u1160\u180b-\u180f\u2018\u2019\u201b\u02bb\u02bc\u200b-\u200f\u202a-\u202e"
-    "\u2060-\u206f\u20dd-\u20e4\ufe00-\ufe0f\ufeff]"
-)
-"""What may stand within a word without making another of it."""
 _BEFORE_ECHO = " (?:q|query|(?:search|results|found) for|(?:user|the) goal)"
 """What stands before the agent's own words in a tool's reply."""
 
@@ -107,7 +86,7 @@ def read_its_question(trajectory: Trajectory) -> bool | None:
     wording = Wording.of(trajectory.question.text)
     if not wording.whole:
         return None
-    observations = [node for node in trajectory.nodes if node.kind is NodeKind.OBSERVATION and _may_hold(node.text, wording)]
+    observations = (node for node in trajectory.nodes if node.kind is NodeKind.OBSERVATION)
     return any(_holds(node.text, wording, _calls_before(trajectory, node)) for node in observations)
 
 
@@ -117,14 +96,6 @@ def _calls_before(trajectory: Trajectory, node: Node) -> tuple[ToolCall, ...]:
     while at is not None and trajectory.nodes[at].kind is not NodeKind.TURN:
         at = trajectory.nodes[at].parent
     return () if at is None else trajectory.nodes[at].calls
-
-
-def _may_hold(text: str, wording: Wording) -> bool:
-    """False only where no run of the question can be there: a word of each is missing. Cheap: most texts end here."""
-    plain = unescape(text)
-    plain = _UNSEEN.sub("", plain.lower() if plain.isascii() else unicodedata.normalize("NFKC", plain).casefold())
-    runs = wording.runs or (wording.whole,)
-    return any(all(word in plain for word in run.split() if word.isascii() and word.isalpha()) for run in runs)
 
 
 def _holds(text: str, wording: Wording, calls: tuple[ToolCall, ...]) -> bool:
