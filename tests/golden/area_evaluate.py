@@ -43,9 +43,6 @@ CLOCKED = frozenset({"command", "date", "seconds", "version", "judging_command",
 DATE = re.compile(r"20\d\d-\d\d-\d\d([T ][\d:.+Z]+)?( UTC)?")
 
 
-WRONG = re.compile(r"; counted as wrong, with all that is unscored, avg@k would be [\d.]+%")
-
-
 def call(scratch: Path, group: str, *arguments: object, server: str = "") -> dict[str, Any]:
     """One command: its exit status, what it printed, and the sentence it failed with."""
     sys.argv = ["sanderling", group, *map(str, arguments)]
@@ -58,7 +55,6 @@ def steady(text: str, scratch: Path, server: str = "") -> str:
     """A text without places and dates; of one that names a server also without the lines that tell times."""
     text = DATE.sub("DATE", text.replace(str(scratch), "SCRATCH").replace(server or "\0", "SERVER"))
     text = re.sub(r"date ≠ ?", "date", text).replace(", date.", ".")  # runs of one second have one date
-    text = WRONG.sub("", text)
     # Files of a run, as they were then:
     text = text.replace("/run.db every", "/judged.jsonl every").replace("SCRATCH/run (", "SCRATCH/run/attempts.jsonl (")
     text = re.sub(r"show (SCRATCH/\w+) --id", r"show \1/attempts.jsonl --id", text)
@@ -210,17 +206,14 @@ def others(scratch: Path) -> Iterator[tuple[str, Any]]:
     yield "page", re.findall(r'<(?:section|details|h2)[^>]* id="([^"]+)"', page)
 
 
-GONE = ("date", "version", "made by", "most turns", "most tokens of context")
-
-
 def report_of(places: list[Path]) -> dict[str, Any]:
     """What a report says: what runs were made with, its remarks, differences, and the lists of attempts behind figures."""
     found = compared(open_runs(places, 0), "beta")
-    facts = {name: list(values) for name, values in found.facts.items() if name not in GONE}
+    facts = {name: list(values) for name, values in found.facts.items() if name not in ("date", "version")}
     pairs = [[one.name, figures(one.found), one.p_adjusted, one.left_out, one.better, one.worse] for one in found.pairs]
     return {
         "facts": facts,
-        "notes": [WRONG.sub("", note) for note in found.notes],
+        "notes": found.notes,
         "pairs": pairs,
         "evidence": {one.id: [one.title, len(one.attempts), digest(one.attempts)] for one in evidence(found)},
     }

@@ -214,10 +214,7 @@ def show_peers(about: "About", result: "EvalResult") -> None:
     counted = f"Records: {facts.records:,} ({', '.join(facts.layouts)}), questions: {len(result.questions):,}"
     joined = ", ".join(f"{count:,} {how}" for how, count in facts.joined.items())
     found = f"; joined to the benchmark's questions {joined}" if joined else ""
-    left = f"; {facts.copies:,} copies and {facts.parts:,} parts of contexts left out" if facts.copies or facts.parts else ""
-    show(Text(visible(counted + found + left + ".")), *map(_warning, notes_of(facts, result)))
-    if facts.published:
-        show(Text(f"{facts.published:,} attempts have a published verdict: sanderling eval agree compares with them."))
+    show(Text(visible(counted + found + ".")), *map(_warning, notes_of(facts)))
 
 
 def show_where(log: "RunLog", spending: "Spending") -> None:

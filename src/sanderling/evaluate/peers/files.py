@@ -7,9 +7,8 @@ judged attempts to ``success/`` and ``fail/``: a copy is no attempt of its own, 
 
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,8 +28,7 @@ class Records:
 
     files: list[Path]
     read: Callable[[], Iterator[Found]]
-    left: Counter[str] = field(default_factory=Counter[str])
-    """What was left out: ``unread`` entries and files, ``copies`` of attempts, ``parts`` of contexts."""
+    unread: int = 0  # entries and files, of the last reading
 
     def __iter__(self) -> Iterator[Found]:
         return self.read()
@@ -67,7 +65,7 @@ def _recorded_files(sources: Sequence[Path], layout: str) -> Records:
             if isinstance(one, Trajectory) and layout in ("", reading.layout):
                 any_read = True
                 yield _found(one, reading.layout)
-        records.left = Counter(unread=reading.report.unread + len(reading.left_files))
+        records.unread = reading.report.unread + len(reading.left_files)
         if not any_read:
             held = f"no trajectory in the layout {layout}" if layout else "questions and no trajectory"
             raise UserError(f"{', '.join(map(str, sources))} holds {held}: give a file with trajectories.")
@@ -132,7 +130,6 @@ def _leap_folders(sources: Sequence[Path], tasks: set[str]) -> Records:
             names = ", ".join(sorted({path.name for path in of}))
             raise UserError(f"The folders hold the results of several runs ({names}): score each by itself.")
     attempts, verdicts = _with_verdicts(placed)
-    left = Counter(parts=len(folders) - len(whole), copies=len(placed) - len(attempts))
 
     def read() -> Iterator[Found]:
         any_read = False
@@ -150,7 +147,7 @@ def _leap_folders(sources: Sequence[Path], tasks: set[str]) -> Records:
         if not any_read:
             raise UserError(f"None of the {len(attempts):,} results of AgentToLeaP can be read: check the folder.")
 
-    return Records([one.result for one in attempts if one.result.exists()], read, left)
+    return Records([one.result for one in attempts if one.result.exists()], read)
 
 
 def _with_verdicts(placed: Sequence[_Attempt]) -> tuple[list[_Attempt], dict[tuple[str, int], bool | None]]:

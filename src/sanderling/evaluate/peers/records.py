@@ -18,7 +18,6 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.text import normalised
 from sanderling.core.types import Ending
-from sanderling.evaluate.result import EvalResult
 
 UNMATCHED = "unmatched"  # what ids of questions begin with that the benchmark does not ask
 NUMBER = "recorded_attempt"  # in a record's meta: the attempt's number where it came from, if it had one
@@ -176,18 +175,15 @@ class PeerFacts(Frozen):
     records: int  # attempts with a record
     lost: int = 0  # attempts that have none that could be read: begun and not ended, or cut off
     unread: int = 0  # entries and files that could not be read
-    copies: int = 0
-    parts: int = 0  # of contexts: they stand in the whole record as well
     benchmark_questions: int | None = None
     """That the benchmark's file holds; None: none was given, and the records' own accepted answers are used."""
     without_record: int = 0
     joined: dict[str, int] = Field(default_factory=dict[str, int])  # how records found their question
     unmatched: dict[str, int] = Field(default_factory=dict[str, int])  # records that found none, and why: unscored
-    published: int = 0  # attempts with a verdict of those who made them
     hidden: str = ""  # why texts are left out of reports and logs, where no file of the benchmark says so; a sentence
 
 
-def notes_of(facts: PeerFacts, result: EvalResult) -> list[str]:
+def notes_of(facts: PeerFacts) -> list[str]:
     """What a reader has to know before believing a figure, a sentence each."""
     notes: list[str] = []
     if facts.benchmark_questions is None:
@@ -197,22 +193,11 @@ def notes_of(facts: PeerFacts, result: EvalResult) -> list[str]:
     if facts.unmatched:
         counts = ", ".join(f"{count:,} {why}" for why, count in facts.unmatched.items())
         notes.append(f"Its records without a question of the benchmark are unscored: {counts}.")
-    if facts.without_record and facts.benchmark_questions:
-        low = sum(one.correct / one.attempts for one in result.questions) / facts.benchmark_questions
-        notes.append(
-            f"Questions without any record: {facts.without_record:,} of the benchmark's {facts.benchmark_questions:,}; "
-            f"counted as wrong, with all that is unscored, avg@k would be {100 * low:.1f}%."
-        )
+    if facts.without_record:
+        missing = f"{facts.without_record:,} of the benchmark's {facts.benchmark_questions:,}"
+        notes.append(f"Questions without any record: {missing}.")
     if facts.lost:
         notes.append(f"{facts.lost:,} attempts were begun and have no record that could be read: unscored.")
     if facts.unread:
         notes.append(f"{facts.unread:,} entries or files could not be read, and are in no count.")
-    scored, correct = sum(one.scored for one in result.questions), sum(one.correct for one in result.questions)
-    made = [one.attempts for one in result.questions]
-    fewest, most = min(made), max(made)
-    if fewest < most and scored:
-        notes.append(
-            f"Its questions have {fewest:,} to {most:,} attempts ({made.count(most):,} have {most:,}, and pass@{most} rests on "
-            f"no others) and weigh the same; of all scored attempts {100 * correct / scored:.1f}% are right."
-        )
     return notes

@@ -8,12 +8,11 @@ adjusted (Holm).
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from sanderling.core.errors import UserError
 from sanderling.core.types import Ending
 from sanderling.evaluate.guarding import guard_counts
-from sanderling.evaluate.log import About, Kind, RunLog
+from sanderling.evaluate.log import About, RunLog
 from sanderling.evaluate.peers.records import notes_of
 from sanderling.evaluate.reports.reading import OUTCOMES, Outcome, Reading, reading_of
 from sanderling.evaluate.result import EvalResult
@@ -48,7 +47,6 @@ class Run:
     about: About | None = None
     readings: tuple[Reading, ...] = ()
     profile: str = ""
-    budgets: Mapping[str, Any] = field(default_factory=dict)  # of the profile that it was begun with, as JSON; empty: not known
     texts: Mapping[str, str] = field(default_factory=dict)  # questions by id
 
     @property
@@ -112,21 +110,16 @@ def _pair(run: Run, base: Run) -> Pair | None:
 def _facts(run: Run) -> dict[str, str]:
     about, result = run.about, run.result
     chosen = f"{len(result.questions):,}" + (f" ({about.chosen})" if about and about.chosen != "all" else "")
-    limits = [run.budgets.get(name) for name in ("max_turns", "max_context_tokens")]
-    turns, context = (f"{limit:,}" if isinstance(limit, int) else UNKNOWN for limit in limits)
     guard = UNKNOWN if about is None else "off"
     if about is not None and about.guard.on:
         how = "pages with the question too" if about.guard.verbatim else "addresses only"
         guard = f"on, {how} ({about.guard.fingerprint[:8]})"
     return {
-        "made by": "others" if about is not None and about.kind is Kind.PEERS else "this program",
         "benchmark": " ".join(filter(None, (about.benchmark, about.split))) if about else UNKNOWN,
         "questions": chosen,
         "attempts": str(result.attempts),
         "model": result.model or UNKNOWN,
         "profile": run.profile or UNKNOWN,
-        "most turns": turns,
-        "most tokens of context": context,
         "world": result.world or UNKNOWN,
         "guard": guard,
         "judge": result.judge or UNKNOWN,
@@ -145,7 +138,7 @@ def differing(facts: dict[str, tuple[str, ...]]) -> list[str]:
 def _notes(runs: Sequence[Run], facts: dict[str, tuple[str, ...]], pairs: Sequence[Pair]) -> list[str]:
     notes = [f"{run.name} is invalid: {run.result.invalid_because}" for run in runs if run.result.invalid_because]
     peers = [(run, run.about.peers) for run in runs if run.about is not None and run.about.peers is not None]
-    notes += [f"{run.name}: {note}" for run, facts_of in peers for note in notes_of(facts_of, run.result)]
+    notes += [f"{run.name}: {note}" for run, facts_of in peers for note in notes_of(facts_of)]
     differ = {
         "judge": "The runs have different judges: a difference may be the judges'.",
         "attempts": "The runs have different numbers of attempts: compare pass@k at the same k.",
@@ -288,6 +281,5 @@ def _open(place: Path, readings: int) -> Run:
         about=about,
         readings=tuple(reading for of_one in chosen.values() for reading in of_one),
         profile=next((row.profile for row in rows.values() if row.profile), "") or str(profile.get("name", "")),
-        budgets=profile.get("budgets") or {},
         texts={one.id: one.text for one in log.questions()} if log.questions_file.is_file() else {},
     )

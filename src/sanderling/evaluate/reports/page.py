@@ -128,8 +128,8 @@ def figures(report: RunsReport, known: frozenset[str]) -> Iterator[Markup]:
     for place, run in enumerate(report.runs):
         if (result := run.result).attempts > 1:
             found = {"pass@k": result.pass_at_k, "majority of k": result.majority, "pass^k": result.pass_hat_k}
-            by_k = ((name, {k: (one.value, one.interval) for k, one in curve.items()}) for name, curve in found.items())
-            plot = charts.scaling([Curve(*one) for one in by_k], title=f"{run.name}: shares over the number of attempts")
+            curves = [Curve(name, {k: (one.value, one.interval) for k, one in curve.items()}) for name, curve in found.items()]
+            plot = charts.scaling(curves, title=f"{run.name}: shares over the number of attempts")
             attempts = note(_link(f"#attempts-{place}", "the attempts"))
             yield figure(f"{run.name}: with more attempts", plot, legend(list(found)), attempts)
     rows = [(run.name, ending_parts(run.result)) for run in report.runs]
