@@ -134,8 +134,8 @@ class TestCommand:
             kept,
             "--set",
             'prune.tools=["search", "PythonInterpreter"]',
-            "--profile",
-            "agentcpm-explore-4b",
+            "--set",
+            "profile=agentcpm-explore-4b",
         )
         (one,) = TrajectoryStore(kept)
         assert (one.profile, len(list(one.turns()))) == ("agentcpm-explore-4b", 3)

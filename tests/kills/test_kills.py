@@ -107,7 +107,7 @@ CASES = {
         ),
         Case(
             "data-judge",
-            "data judge {given}/t.jsonl --judge {url}#m --out {out}/t.jsonl --cache {out}/cache --concurrency 2",
+            "data judge {given}/t.jsonl --judge {url}#m --out {out}/t.jsonl --set budget.cache={out}/cache --set concurrency=2",
             "t.jsonl",
             SERVED,
             again=2,
@@ -150,7 +150,8 @@ CASES = {
         Case("merge-run", f"merge run {MERGED} --out {{out}}/m", "m/*"),
         Case(
             "merge-sweep",
-            f"merge sweep {MERGED} --out {{out}}/s --skill chains={{given}}/few.jsonl --world {{given}}/w --values 0,0.5,1",
+            f"merge sweep {MERGED} --out {{out}}/s --skill chains={{given}}/few.jsonl --world {{given}}/w "
+            "--set values=[0,0.5,1]",
             "s/sweep.json s/best/*",
         ),
         Case("recipe-tiny", "recipe run {given}/recipe.toml --out {out}/run", "run/report.json"),

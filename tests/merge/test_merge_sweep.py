@@ -201,7 +201,7 @@ def test_the_command_shows_its_table_and_keeps_to_its_settings(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sanderling.policy.load.open_policy", lambda spec, **_: lab.open_policy(Path(spec)))
-    skill = ("--skill", f"old={questions(tmp_path, 'old')}", "--values", "0.5")
+    skill = ("--skill", f"old={questions(tmp_path, 'old')}", "--set", "values=[0.5]")
     told = call(lab, tmp_path / "out", *skill, "--set", "agent.dtype=bfloat16")
     assert f"The best model is {tmp_path / 'out/best'}" in told and "0.5 (best)" in told
     how = SweepReport.model_validate_json((tmp_path / "out/sweep.json").read_bytes()).how
@@ -216,11 +216,10 @@ def test_the_command_shows_its_table_and_keeps_to_its_settings(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--skill", "old"), "write NAME=QUESTIONS"),
-        (("--skill", "../x=Q"), "write NAME=QUESTIONS"),
-        (("--skill", "old=Q", "--skill", "old=Q"), "Two skills have one name"),
+        (("--skill", "old"), "--skill is NAME=QUESTIONS"),
+        (("--skill", "../x=Q"), "--skill is NAME=QUESTIONS"),
+        (("--skill", "old=Q", "--skill", "old=Q"), "--skill is NAME=QUESTIONS"),
         (("--skill", "old=Q", "--set", "agnt.seed=1"), "did you mean agent?"),
-        (("--skill", "old=Q", "--values", "0,half"), "are no numbers"),
         (("--skill", "old=Q", "--set", "merge.density=0.2"), "no use for density"),
     ],
 )

@@ -68,7 +68,13 @@ def test_replies_as_a_server_may_break_them(tmp_path: Path) -> None:
         out = tmp_path / f"{name}.jsonl"
         with serve(*replies) as server:
             try:
-                judge(file, out, [f"{server.url}?retries=1#m"], cache=tmp_path / name, form="word", concurrency=1)
+                judge(
+                    file,
+                    out,
+                    [f"{server.url}?retries=1#m"],
+                    form="word",
+                    sets=[f"budget.cache={tmp_path / name}", "concurrency=1"],
+                )
             except typer.Exit as left:
                 assert (left.exit_code, code) == (UNFINISHED, "outage")
             assert server.asked, name
@@ -79,7 +85,7 @@ def test_two_forms_of_one_model_are_two_judges(tmp_path: Path, capsys: pytest.Ca
     file, out = store(tmp_path / "in.jsonl", ["a", "b"]), tmp_path / "out.jsonl"
     with billing(lambda messages, _: "B" if "single letter" in messages[0]["content"] else "CORRECT") as server:
         for form, correct in (("word", True), ("simpleqa", False), ("word", True)):
-            judge(file, out, [f"{server.url}#m"], cache=tmp_path / "cache", form=form)
+            judge(file, out, [f"{server.url}#m"], form=form, sets=[f"budget.cache={tmp_path / 'cache'}"])
             assert verdicts(out) == [correct, correct]
         assert len(server.asked) == 4
     assert "grades: 2 incorrect" in capsys.readouterr().out
@@ -96,7 +102,7 @@ def test_killed_amid_judging_no_verdict_is_paid_twice(tmp_path: Path, kills: tup
         return '{"correct": "no", "confidence": 10}' if number_in(messages) % 3 else '{"correct": "yes"}'
 
     with billing(say) as server:
-        where = ["--out", str(out), "--cache", str(tmp_path / "cache"), "--concurrency", "2", "--form", "hle"]
+        where = ["--out", str(out), "--set", f"budget.cache={tmp_path / 'cache'}", "--set", "concurrency=2", "--form", "hle"]
         command = [*COMMAND, str(file), "--judge", f"{server.url}#m", *where]
         for kill_at in kills:
             running = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)

@@ -23,20 +23,8 @@ from sanderling.agent.events import CallsMade, Ended, Event, Observed, TextDelta
 from sanderling.agent.journal import Journal
 from sanderling.agent.opening import AskConfig, journal_identity, opened_agent, stop_on_interrupt
 from sanderling.cli import INTERRUPTED, NO_ANSWER
-from sanderling.cli.options import (
-    RUN,
-    ConfigFile,
-    Faults,
-    Model,
-    ProfileName,
-    Seed,
-    Set,
-    Web,
-    Worlds,
-    argument,
-    option,
-    settings,
-)
+from sanderling.cli import options as common
+from sanderling.cli.options import RUN, argument, option, settings
 from sanderling.core.asking import BudgetSpentError
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
@@ -65,16 +53,16 @@ def show(
 
 def ask(
     question: Annotated[str, argument("QUESTION", "What to find out.")],
-    model: Model = None,
-    profile: ProfileName = None,
-    world: Worlds = None,
-    web: Web = None,
-    faults: Faults = None,
-    seed: Seed = None,
+    model: common.Model = None,
+    profile: common.ProfileName = None,
+    world: common.Worlds = None,
+    web: common.Web = None,
+    faults: common.Faults = None,
+    seed: common.Seed = None,
     out: Annotated[Path | None, option("--out", "Append the trajectory here (.jsonl); go on if killed.", "FILE", RUN)] = None,
     record: Annotated[Path | None, option("--record", "Append every tool call here (.jsonl).", "FILE", RUN)] = None,
-    file: ConfigFile = None,
-    sets: Set = None,
+    file: common.ConfigFile = None,
+    sets: common.Set = None,
 ) -> None:
     """Research one question and watch the turns."""
     given = {"model": model, "profile": profile, "worlds": world, "web": web, "faults": faults, "seed": seed}
@@ -98,19 +86,15 @@ async def _ask(
     question: str, config: AskConfig, store: TrajectoryStore | None, log: JsonlLog | None, console: Console
 ) -> Trajectory:
     """Open the agent, run its episode and store it."""
-    opening = opened_agent(
-        config.agent,
-        spending=Spending(None, config.budget),
-        on_outage=OnOutage.FALL_BACK,
-        on_close=partial(console.print, style="dim", markup=False, highlight=False, soft_wrap=True),
-    )
-    async with opening as agent:
-        journal = None
+    tell = partial(console.print, style="dim", markup=False, highlight=False, soft_wrap=True)
+    how = {"spending": Spending(None, config.budget), "on_outage": OnOutage.FALL_BACK, "on_close": tell}
+    async with opened_agent(config.agent, **how) as agent:
+        journal, seed = None, config.agent.seed
         if store is not None:
-            place = store.path.with_name(f"{store.path.name}.{episode_id(question, agent, config.agent.seed)}.run")
+            place = store.path.with_name(f"{store.path.name}.{episode_id(question, agent, seed)}.run")
             journal = Journal(place, journal_identity(config.agent, agent))
         with journal or nullcontext():  # it is gone when the episode has come to a scored end
-            done = await research(question, agent, seed=config.agent.seed, console=console, journal=journal, log=log)
+            done = await research(question, agent, seed=seed, console=console, journal=journal, log=log)
             if store is not None and journal is not None:
                 store.append(done)
                 journal.stored(done)
@@ -118,29 +102,17 @@ async def _ask(
 
 
 async def research(
-    question: str,
-    agent: Agent,
-    *,
-    seed: int = 0,
-    console: Console,
-    journal: Journal | None = None,
-    log: JsonlLog | None = None,
+    question: str, agent: Agent, *, console: Console, seed: int = 0, journal: Journal | None = None, log: JsonlLog | None = None
 ) -> Trajectory:
     """Run the episode, printing its turns; Ctrl-C ends it with the record so far. ``log``: where calls are recorded."""
     id = episode_id(question, agent, seed)
     if log is not None:
         tools = recorded_tools(agent.tools, tool_roles(agent.profile), log, episode=id, question=question)
         agent = replace(agent, tools=tools)
+    asked, seeds = Question(id=f"ask-{_digest(question)}", text=question), Seeds(run=seed, episode=seed)
     with stop_on_interrupt() as stop:
         try:
-            return await agent.run(
-                Question(id=f"ask-{_digest(question)}", text=question),
-                Seeds(run=seed, episode=seed),
-                id=id,
-                on_event=Watcher(console),
-                cancel=stop,
-                journal=journal,
-            )
+            return await agent.run(asked, seeds, id=id, on_event=Watcher(console), cancel=stop, journal=journal)
         except BudgetSpentError as error:
             raise UserError(f"{error} Give more with --set budget.max_tokens or budget.max_cost.") from error
 

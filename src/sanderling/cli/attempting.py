@@ -7,64 +7,47 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from rich.console import Console
 
 from sanderling.agent.opening import stop_on_interrupt
 from sanderling.cli import INTERRUPTED, UNFINISHED
-from sanderling.cli.options import RUN, show
+from sanderling.cli.options import show
 from sanderling.data.questions import read_questions
 from sanderling.evaluate.attempts import Made, Watch
 from sanderling.evaluate.live import Live, showing
 from sanderling.policy.budget import Spending
 from sanderling.runs.run import beside
+from sanderling.runs.stages import after_interrupt
 from sanderling.synth.generate import GenerateConfig, generate_file
 
-ShowProgress = Annotated[
-    bool, typer.Option("--progress/--no-progress", help="Show how far it is, on standard error.", rich_help_panel=RUN)
-]
 Work = Callable[[Watch | None, asyncio.Event], Awaitable[Made]]  # gets what watches, and what stops it
 
 
-def live_run(
-    attempts: int,
-    about: str,
-    spending: Spending,
-    work: Work,
-    *,
-    progress: bool = True,
-) -> Made:
+def live_run(attempts: int, about: str, spending: Spending, work: Work, *, progress: bool = True) -> Made:
     """Let ``work`` make so many attempts under a live view."""
-    console = Console(stderr=True)
     live = Live(attempts) if progress else None
 
     async def run() -> Made:
         with stop_on_interrupt() as stop:
             if live is None:
                 return await work(None, stop)
-            async with showing(live, about, lambda: spending.ledger.spent.cost, console, stop):
+            async with showing(live, about, lambda: spending.ledger.spent.cost, Console(stderr=True), stop):
                 return await work(live, stop)
 
-    try:
+    with after_interrupt():
         return asyncio.run(run())
-    except KeyboardInterrupt:
-        console.print("Interrupted. What is stored stays; the same command goes on, at the turns that it had reached.")
-        raise
 
 
 def generated(config: GenerateConfig, about: str, *, progress: bool) -> int:
     """Make the attempts of ``data generate`` and say what came of it; the exit status that is then due. Raises UserError."""
     total = len(read_questions(config.questions)) * config.attempts
     spending = Spending(beside(config.out), config.budget)
-    made = live_run(
-        total,
-        about,
-        spending,
-        lambda watch, cancel: generate_file(config, spending, watch=watch, cancel=cancel),
-        progress=progress,
-    )
+
+    async def work(watch: Watch | None, cancel: asyncio.Event) -> Made:
+        return await generate_file(config, spending, watch=watch, cancel=cancel)
+
+    made = live_run(total, about, spending, work, progress=progress)
     tell_attempts(made, total, config.out, spending)
     if made.stopped:
         return tell_stopped(made)
@@ -77,10 +60,8 @@ def generated(config: GenerateConfig, about: str, *, progress: bool) -> int:
 def tell_attempts(made: Made, total: int, out: Path, spending: Spending) -> None:
     """How many attempts there are, how they ended, and what they took."""
     correct = Counter(one.correct for one in made.episodes.values())
-    show(
-        f"{len(made.episodes):,} of {total:,} attempts in {out} ({made.resumed:,} from earlier runs): "
-        f"{correct[True]:,} correct, {correct[False]:,} incorrect, {correct[None]:,} unscored"
-    )
+    verdicts = f"{correct[True]:,} correct, {correct[False]:,} incorrect, {correct[None]:,} unscored"
+    show(f"{len(made.episodes):,} of {total:,} attempts in {out} ({made.resumed:,} from earlier runs): {verdicts}")
     endings = Counter(one.ending for one in made.episodes.values())
     show(*(f"  {ending.value if ending else 'not recorded'}: {count:,}" for ending, count in endings.most_common()))
     show(str(spending))

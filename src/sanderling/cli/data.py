@@ -3,8 +3,8 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,91 +15,71 @@ from rich.markup import escape
 from rich.table import Table
 
 from sanderling.cli import UNFINISHED
-from sanderling.cli.attempting import ShowProgress, generated
-from sanderling.cli.options import (
-    BUDGET,
-    JUDGING,
-    ConfigFile,
-    Judges,
-    MaxCost,
-    MaxTokens,
-    Model,
-    ProfileName,
-    Set,
-    Worlds,
-    or_help,
-    settings,
-    show,
-    table,
-)
+from sanderling.cli import options as common
+from sanderling.cli.attempting import generated
+from sanderling.cli.options import BUDGET, JUDGING, argument, option, or_help, settings, show, table
+from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import load_config, read_config, to_toml
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.core.text import visible
 from sanderling.data.cleaning.cleaner import CleaningRecipe, CleanReport, clean_file, get_recipe
-from sanderling.data.dedupe import LEAST_THRESHOLD, THRESHOLD, Prefer
-from sanderling.data.importing import open_trajectories
-from sanderling.judge.book import JudgeReport, Keep
+from sanderling.data.cleaning.explain import explain
+from sanderling.data.contamination import check_file, kinds
+from sanderling.data.dedupe import LEAST_THRESHOLD, THRESHOLD, Prefer, Shares, dedupe_file, split_file
+from sanderling.data.importing import import_to, open_trajectories
+from sanderling.data.pipeline.config import DataRun, find_data_recipe
+from sanderling.data.pipeline.run import OpenVerdictsError, run_data
+from sanderling.data.resample import Schedule, resample_file
+from sanderling.data.show import find_trajectory
+from sanderling.data.stats import data_page, figures_table, portray
+from sanderling.judge.book import JudgeReport, JudgingConfig, Keep, judge_file
+from sanderling.judge.by_hand import ByHand
 from sanderling.judge.opening import JudgeConfig, check_judges, opened_judges
-from sanderling.judge.prompts import DEFAULT_PROMPT, PROMPTS
+from sanderling.judge.prompts import PROMPTS
 from sanderling.judge.verdict import Judge, Ruling
 from sanderling.policy.budget import BudgetConfig, Spending, read_prices
 from sanderling.policy.load import names_model
 from sanderling.runs.files import check_places, replace_file
 from sanderling.runs.progress import Report
-from sanderling.runs.stages import after_interrupt
+from sanderling.runs.provenance import command_line
+from sanderling.runs.run import beside
+from sanderling.runs.stages import after_interrupt, clear_run
 from sanderling.synth.generate import GenerateConfig
-from sanderling.train.row_source import Overlong
+from sanderling.train.row_source import Overlong, rows_of_file
 
 app = typer.Typer(no_args_is_help=True, help="Turn raw trajectories into supervision.")
 
 _EXAMPLES, _LONGEST, _CELL = 8, 300, 110
-
-
-def _option(name: str, help: str, metavar: str | None = None, **more: Any) -> Any:
-    return typer.Option(name, help=help, metavar=metavar, **more)
-
-
-File = Annotated[
-    Path, typer.Argument(metavar="FILE", help="Trajectories: a store (.jsonl), Parquet, or recorded files or a folder of them.")
-]
-Out = Annotated[Path, _option("--out", "Where to write: .jsonl or .parquet.")]
-Threshold = Annotated[float, _option("--threshold", "Least similarity of a near-duplicate.", min=LEAST_THRESHOLD, max=1.0)]
 _SHARES = "train=0.95,validation=0.05"
-ReportFile = Annotated[Path | None, _option("--report", "Write everything that was found, with both texts, as JSON.")]
-Replies = Annotated[
-    int, _option("--concurrency", "Replies of judging models waited for at a time.", min=1, rich_help_panel=JUDGING)
-]
-JudgePrices = Annotated[
-    list[str] | None,
-    _option(
-        "--judge-price",
-        "What a judging model costs per million tokens, as PROMPT,SAMPLED; one for all, or one for each in their order.",
-        rich_help_panel=BUDGET,
-    ),
-]
-Cache = Annotated[
-    Path | None,
-    _option("--cache", "Where models' replies are kept; in the user's cache directory by default.", rich_help_panel=BUDGET),
-]
+_SHARE = f"Names and shares of questions; by default {_SHARES.replace(',', ', ')}."
+_ANY = "Trajectories: a store (.jsonl), Parquet, or recorded files or a folder of them."
+_BY_HAND = "A person's verdicts, which outweigh any judge: CSV of id,correct, or headed question,answer,correct."
+_FORM = f"How a judging model is asked, and its reply read: {', '.join(PROMPTS)}."
+_PRICE = "What a judging model costs per million tokens, as PROMPT,SAMPLED; one for all, or one for each in their order."
+
+File = Annotated[Path, argument("FILE", _ANY)]
+Raw = Annotated[list[Path], argument("SOURCE...", ".json, .jsonl, .parquet, also .gz, or folders of them.")]
+Out = Annotated[Path, option("--out", "Where to write: .jsonl or .parquet.")]
+Threshold = Annotated[float, option("--threshold", "Least similarity of a near-duplicate.", min=LEAST_THRESHOLD, max=1.0)]
+ByAnswers = Annotated[bool, option("--by-answers/--by-text", "Whether other known answers make other questions.")]
+ReportFile = Annotated[Path | None, option("--report", "Write everything that was found, with both texts, as JSON.")]
+JudgePrices = Annotated[list[str] | None, option("--judge-price", _PRICE, panel=BUDGET)]
+Tokenizer = Annotated[Path | None, option("--tokenizer", "A directory with tokenizer.json.")]
 
 
 @app.command("import")
 def import_(
-    sources: Annotated[
-        list[Path], typer.Argument(metavar="SOURCE...", help=".json, .jsonl, .parquet, also .gz, or folders of them.")
-    ],
-    out: Annotated[Path | None, _option("--out", "Trajectories go here: .jsonl or .parquet.", "FILE")] = None,
-    questions: Annotated[Path | None, _option("--questions", "Question sets go here: .jsonl.", "FILE")] = None,
-    layout: Annotated[str, _option("--layout", "Tried before all others; file.py:name for your own.", "NAME")] = "",
+    sources: Raw,
+    out: Annotated[Path | None, option("--out", "Trajectories go here: .jsonl or .parquet.", "FILE")] = None,
+    questions: Annotated[Path | None, option("--questions", "Question sets go here: .jsonl.", "FILE")] = None,
+    layout: Annotated[str, option("--layout", "Tried before all others; file.py:name for your own.", "NAME")] = "",
 ) -> None:
     """Bring recorded trajectories and question sets into the record; layouts are recognised, none is asked for.
 
     Messages nobody can classify are kept raw and counted. Beside the output stand FILE.import.json (the report) and, for
     entries that could not be read at all, FILE.unread.jsonl. Files appear whole or not at all; a killed import starts over.
     """
-    from sanderling.data.importing import import_to
-
     with Console(stderr=True).status("reading") as status:
         written = import_to(sources, out, questions, lambda number: status.update(f"reading: {number:,} records"), layout)
     found = written.report
@@ -118,17 +98,14 @@ def import_(
 @app.command("clean")
 def clean(
     file: File,
-    out: Annotated[Path | None, _option("--out", "Where kept ones go: .jsonl or .parquet.")] = None,
-    recipe: Annotated[str, _option("--recipe", "dr-venus, literesearcher, agentcpm, minimal, or TOML.")] = "dr-venus",
-    profile: Annotated[str, _option("--profile", "The agent to clean for; the recipe's own by default.")] = "",
-    sets: Set = None,
-    explained: Annotated[str | None, _option("--explain", "Show one trajectory step by step; write nothing.", "ID")] = None,
-    workers: Annotated[int, _option("--workers", "Processes that clean, beside the one that reads.", min=1)] = 1,
-    examples: Annotated[bool, _option("--examples", "Print an example of everything that was done.")] = False,
+    out: Annotated[Path | None, option("--out", "Where kept ones go: .jsonl or .parquet.")] = None,
+    recipe: Annotated[str, option("--recipe", "dr-venus, literesearcher, agentcpm, minimal, or TOML.")] = "dr-venus",
+    sets: common.Set = None,
+    explained: Annotated[str | None, option("--explain", "Show one trajectory step by step; write nothing.", "ID")] = None,
+    workers: Annotated[int, option("--workers", "Processes that clean, beside the one that reads.", min=1)] = 1,
+    examples: Annotated[bool, option("--examples", "Print an example of everything that was done.")] = False,
 ) -> None:
     """Clean trajectories by a recipe; every dropped one is kept beside them with its reason."""
-    from sanderling.data.cleaning.explain import explain
-    from sanderling.data.show import find_trajectory
 
     def read(sets: Sequence[str]) -> CleaningRecipe:
         if recipe.endswith(".toml"):
@@ -136,7 +113,7 @@ def clean(
         return load_config(CleaningRecipe, to_toml(get_recipe(recipe)), f"the recipe {recipe}", sets)
 
     chosen = or_help(read, sets)
-    target = get_profile(profile or chosen.profile)
+    target = get_profile(chosen.profile)
     if explained is not None:
         Console().print(explain(find_trajectory(file, id=explained), chosen, target))
         return
@@ -145,14 +122,10 @@ def clean(
     with Console(stderr=True).status("cleaning"):
         done = clean_file(open_trajectories(file), out, chosen, target, origin=file, workers=workers)
     report = done.report
-    _print_steps(report)
-    if examples:
-        _print_examples(report)
-    left = f", {report.dropped:,} dropped ({done.dropped})" if report.dropped else ", none dropped"
-    show(
-        f"{report.came_in:,} came in, {report.kept:,} kept ({done.out}; {report.changed:,} changed){left}. "
-        f"Report: {done.report_file}"
-    )
+    Console().print(*_steps(report, examples))
+    left = f"{report.dropped:,} dropped ({done.dropped})" if report.dropped else "none dropped"
+    kept = f"{report.came_in:,} came in, {report.kept:,} kept ({done.out}; {report.changed:,} changed)"
+    show(f"{kept}, {left}. Report: {done.report_file}")
     if silent := report.reasons.get("no_reasoning", 0):
         Console().print(
             f"{silent:,} were dropped because their turns show no reasoning, which the profile's agents are trained to write: "
@@ -161,82 +134,65 @@ def clean(
         )
 
 
-def _print_steps(report: CleanReport) -> None:
-    table = Table("step", "in", "out", "changed", "what was done")
-    for column in table.columns[1:4]:
+def _steps(report: CleanReport, examples: bool) -> Iterator[Table]:
+    """What each step did, and an example of everything that was done."""
+    steps = Table("step", "in", "out", "changed", "what was done")
+    shown = Table("step", "code", "trajectory", "before", "after", show_lines=True)
+    for column in steps.columns[1:4]:
         column.justify = "right"
     for step in report.steps:
-        dropped = (f"[red]dropped {count.number:,} {code}[/red]" for code, count in step.dropped.items())
-        done = (f"{count.number:,} {code} in {count.trajectories:,}" for code, count in step.notes.items())
-        table.add_row(step.step, f"{step.came_in:,}", f"{step.went_out:,}", f"{step.changed:,}", "\n".join((*dropped, *done)))
-    Console().print(table)
-
-
-def _print_examples(report: CleanReport) -> None:
-    table = Table("step", "code", "trajectory", "before", "after", show_lines=True)
-    for step in report.steps:
+        done = [f"[red]dropped {count.number:,} {code}[/red]" for code, count in step.dropped.items()]
+        done += [f"{count.number:,} {code} in {count.trajectories:,}" for code, count in step.notes.items()]
+        steps.add_row(step.step, f"{step.came_in:,}", f"{step.went_out:,}", f"{step.changed:,}", "\n".join(done))
         for code, count in (*step.dropped.items(), *step.notes.items()):
             one = count.example
             if one is not None and (one["before"] or one["after"]):
-                shown = (one["trajectory"], one["before"][:_CELL], one["after"][:_CELL])
-                table.add_row(step.step, code, *(escape(visible(text)) for text in shown))
-    Console().print(table)
+                texts = (one["trajectory"], one["before"][:_CELL], one["after"][:_CELL])
+                shown.add_row(step.step, code, *(escape(visible(text)) for text in texts))
+    yield steps
+    if examples:
+        yield shown
 
 
 @app.command("judge")
 def judge(
     file: File,
     out: Out,
-    judges: Judges = None,
-    keep: Annotated[Keep, _option("--keep", "Write all, each with its verdict, or the correct ones.")] = Keep.ALL,
-    verdicts: Annotated[
-        Path | None,
-        _option(
-            "--verdicts",
-            "A person's verdicts, which outweigh any judge: CSV of id,correct, or headed question,answer,correct.",
-            rich_help_panel=JUDGING,
-        ),
-    ] = None,
-    concurrency: Replies = 8,
+    judges: common.Judges = None,
+    keep: Annotated[Keep | None, option("--keep", "Write all, each with its verdict, or the correct ones.")] = None,
+    verdicts: Annotated[Path | None, option("--verdicts", _BY_HAND, panel=JUDGING)] = None,
     price: JudgePrices = None,
-    max_tokens: MaxTokens = None,
-    max_cost: MaxCost = None,
-    cache: Cache = None,
-    form: Annotated[
-        str,
-        _option("--form", f"How a judging model is asked, and its reply read: {', '.join(PROMPTS)}.", rich_help_panel=JUDGING),
-    ] = DEFAULT_PROMPT,
+    max_tokens: common.MaxTokens = None,
+    max_cost: common.MaxCost = None,
+    form: Annotated[str | None, option("--form", _FORM, panel=JUDGING)] = None,
+    config_file: common.ConfigFile = None,
+    sets: common.Set = None,
 ) -> None:
     """Say of every trajectory whether its own answer is right; what cannot be told is unscored, with a reason.
 
     Killed or stopped, the same command goes on and asks for nothing twice. Exit status: 3 when the budget was spent or a judge
     was not reached.
     """
-    from sanderling.judge.book import judge_file
-    from sanderling.judge.by_hand import ByHand
-    from sanderling.runs.run import beside
-
     check_places([file, *([verdicts] if verdicts is not None else [])], [out, out.with_name(f"{out.name}.judge.json")])
     by_hand = ByHand.read(verdicts) if verdicts else ByHand()
-    config = JudgeConfig(judges=tuple(judges or ()), prompt=form, prices=tuple(price or ()))
-    check_judges(config)
-    source = open_trajectories(file)
-    spending = Spending(beside(out), BudgetConfig(max_tokens=max_tokens, max_cost=max_cost, cache=cache))
-    opening = _judge(config, spending, concurrency)
+    given = {"judge.judges": judges or None, "judge.prompt": form, "judge.prices": price or None, "keep": keep}
+    given |= {"budget.max_tokens": max_tokens, "budget.max_cost": max_cost}
+    config = settings(JudgingConfig, config_file, sets, given)
+    check_judges(config.judge)
+    source, spending = open_trajectories(file), Spending(beside(out), config.budget)
     with after_interrupt(), Console(stderr=True).status("judging") as status, asyncio.Runner() as runner:
 
         def progress(report: JudgeReport) -> None:
             if report.trajectories % 50 == 1 or report.asked:
                 status.update(f"{report.trajectories:,} judged: {_rulings(report)}")
 
-        stack = AsyncExitStack()
-        chosen = runner.run(stack.enter_async_context(opening))
+        opening = _judge(config.judge, spending, config.concurrency)
+        chosen = runner.run(opening.__aenter__())
+        how: dict[str, Any] = {"keep": config.keep, "by_hand": by_hand, "concurrency": config.concurrency}
         try:
-            report = judge_file(
-                source, out, chosen, keep=keep, by_hand=by_hand, concurrency=concurrency, on_progress=progress, runner=runner
-            )
+            report = judge_file(source, out, chosen, **how, on_progress=progress, runner=runner)
         finally:
-            runner.run(stack.aclose())
+            runner.run(opening.__aexit__(None, None, None))
     _print_verdicts(report, out)
     if spending.ledger.spent.calls:
         show(str(spending))
@@ -249,7 +205,7 @@ def judge(
 
 
 @asynccontextmanager
-async def _judge(config: JudgeConfig, spending: Spending, concurrency: int) -> AsyncIterator[Judge]:
+async def _judge(config: JudgeConfig, spending: Spending, concurrency: int = 8) -> AsyncIterator[Judge]:
     """The judges as one. Raises UserError where nobody is named."""
     async with opened_judges(config, spending, concurrency=concurrency) as (judge, _):
         if judge is None:
@@ -265,7 +221,7 @@ def _print_verdicts(report: JudgeReport, out: Path) -> None:
         show(f"  mean score: {report.mean_score:.3f}")
     for code, ids in sorted(report.examples.items()):
         show(f"  {code.value}: {report.codes[code]:,} (such as {', '.join(ids)})")
-    show(f"{report.written:,} written to {out}; report: {out}.judge.json")
+    show(f"{report.written:,} written to {out}; report: {out.name}.judge.json")
 
 
 def _rulings(report: JudgeReport) -> str:
@@ -276,55 +232,46 @@ def _rulings(report: JudgeReport) -> str:
 def dedupe(
     file: File,
     out: Out,
-    keep: Annotated[int, _option("--keep", "Most trajectories of one question.", min=1)] = 1,
-    prefer: Annotated[Prefer, _option("--prefer", "Which of those that are equally right.")] = Prefer.SHORTEST,
+    keep: Annotated[int, option("--keep", "Most trajectories of one question.", min=1)] = 1,
+    prefer: Annotated[Prefer, option("--prefer", "Which of those that are equally right.")] = Prefer.SHORTEST,
     threshold: Threshold = THRESHOLD,
-    by_answers: Annotated[bool, _option("--by-answers/--by-text", "Whether other known answers make other questions.")] = True,
+    by_answers: ByAnswers = True,
     report: ReportFile = None,
 ) -> None:
     """Keep the best trajectory of each question and of its near-duplicates: judged right, answered, then by length."""
-    from sanderling.data.dedupe import dedupe_file
-
     check_places([file], [place for place in (out, report) if place is not None])
     done = dedupe_file(file, out, threshold=threshold, by_answers=by_answers, keep=keep, prefer=prefer)
-    show(
-        f"{done.kept + len(done.left_out):,} trajectories of {done.questions:,} questions: {done.kept:,} kept, "
-        f"{len(done.left_out):,} left out; at most {done.largest:,} of one question."
-    )
+    left = len(done.left_out)
+    kept = f"{done.kept + left:,} trajectories of {done.questions:,} questions: {done.kept:,} kept, {left:,} left out"
+    show(f"{kept}; at most {done.largest:,} of one question.")
     for one in [one for one in done.left_out if one["question"] != one["kept_question"]][:_EXAMPLES]:
-        show(f"  {one['id']} asks {one['question'][:_LONGEST]!r}")
-        show(f"    as {one['kept']}: {one['kept_question'][:_LONGEST]!r}")
+        show(f"  {one['id']} asks {one['question'][:_LONGEST]!r}", f"    as {one['kept']}: {one['kept_question'][:_LONGEST]!r}")
     if report is not None:
         replace_file(report, json.dumps(done.left_out, indent=1) + "\n")
 
 
 @app.command("contamination")
 def contamination(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Trajectories or questions, in any layout.")],
-    against: Annotated[list[Path], _option("--against", "A benchmark's questions; repeatable.", "FILE")],
-    out: Annotated[Path | None, _option("--out", "Write what was not recognised: .jsonl.")] = None,
+    file: Annotated[Path, argument("FILE", "Trajectories or questions, in any layout.")],
+    against: Annotated[list[Path], option("--against", "A benchmark's questions; repeatable.", "FILE")],
+    out: Annotated[Path | None, option("--out", "Write what was not recognised: .jsonl.")] = None,
     report: ReportFile = None,
-    read: Annotated[bool, _option("--read", "Look for the benchmarks' questions in what the agents read, too.")] = False,
+    read: Annotated[bool, option("--read", "Look for the benchmarks' questions in what the agents read, too.")] = False,
     threshold: Threshold = THRESHOLD,
 ) -> None:
     """Find questions that benchmarks ask as well: the same words, nearly, contained, or alike with the same answer."""
-    from sanderling.data.contamination import check_file, kinds
-
     check_places([file, *against], [place for place in (out, report) if place is not None])
     if out is not None and out.suffix != ".jsonl":
         raise UserError(f"{out} is written as JSON lines: end its name in .jsonl.")
     done = check_file(file, against, threshold=threshold, read=read, out=out)
     found = ", ".join(f"{count:,} {kind}" for kind, count in kinds(done.hits).items())
-    show(
-        f"{done.rows:,} checked against {done.benchmarks:,} questions: {len(done.hits):,} recognised"
-        f"{f' ({found})' if found else ''}."
-    )
+    recognised = f"{len(done.hits):,} recognised{f' ({found})' if found else ''}"
+    show(f"{done.rows:,} checked against {done.benchmarks:,} questions: {recognised}.")
     for hit in done.hits[:_EXAMPLES]:
         alike = f" {hit.similarity:.2f}" if hit.similarity is not None else ""
         answer = {True: ", the same answer", False: ", another answer", None: ""}[hit.same_answer]
-        show(f"{hit.kind.value}{alike}{answer}")
-        for id, text in ((hit.id, hit.question), (hit.benchmark, hit.benchmark_question)):
-            show(f"  {id}: {text[:_LONGEST]}")
+        texts = ((hit.id, hit.question), (hit.benchmark, hit.benchmark_question))
+        show(f"{hit.kind.value}{alike}{answer}", *(f"  {id}: {text[:_LONGEST]}" for id, text in texts))
     if len(done.hits) > _EXAMPLES:
         show(f"… and {len(done.hits) - _EXAMPLES:,} more: --report FILE writes all of them.")
     if report is not None:
@@ -334,19 +281,13 @@ def contamination(
 @app.command("split")
 def split(
     file: File,
-    out: Annotated[Path, _option("--out", "Directory of the parts, NAME.jsonl each.")],
-    share: Annotated[
-        str, _option("--share", f"Names and shares of questions; by default {_SHARES.replace(',', ', ')}.", show_default=False)
-    ] = _SHARES,
-    seed: Annotated[int, _option("--seed", "Of the hash that decides.")] = 0,
+    out: Annotated[Path, option("--out", "Directory of the parts, NAME.jsonl each.")],
+    share: Annotated[str, option("--share", _SHARE, show_default=False)] = _SHARES,
+    seed: Annotated[int, option("--seed", "Of the hash that decides.")] = 0,
     threshold: Threshold = THRESHOLD,
-    by_answers: Annotated[
-        bool, _option("--by-answers/--by-text", "Whether near-duplicates with other answers may be apart.")
-    ] = False,
+    by_answers: ByAnswers = False,
 ) -> None:
     """Share out trajectories so that no question stands in two parts; adding rows later moves no other."""
-    from sanderling.data.dedupe import Shares, split_file
-
     done = split_file(file, out, Shares.read(share), seed=seed, threshold=threshold, by_answers=by_answers)
     rows, asked = sum(part.trajectories for part in done), sum(part.questions for part in done)
     shares = table("part", ">trajectories", ">share", ">questions", ">share")
@@ -359,13 +300,11 @@ def split(
 def resample(
     file: File,
     out: Out,
-    thresholds: Annotated[str, _option("--thresholds", "Most turns of each bucket, ascending.")] = "50,100",
-    weights: Annotated[str, _option("--weights", "Copies in each bucket, one more than thresholds.")] = "1,2,5",
-    seed: Annotated[int, _option("--seed", "Of the order.")] = 0,
+    thresholds: Annotated[str, option("--thresholds", "Most turns of each bucket, ascending.")] = "50,100",
+    weights: Annotated[str, option("--weights", "Copies in each bucket, one more than thresholds.")] = "1,2,5",
+    seed: Annotated[int, option("--seed", "Of the order.")] = 0,
 ) -> None:
     """Repeat trajectories by their turns, shuffled, copies of one not side by side where there are others between."""
-    from sanderling.data.resample import Schedule, resample_file
-
     check_places([file], [out])
     schedule = Schedule(_numbers(thresholds, "--thresholds"), _numbers(weights, "--weights"))
     result = resample_file(file, out, schedule, seed)
@@ -389,22 +328,18 @@ def _numbers(text: str, option: str) -> tuple[int, ...]:
 
 @app.command("rows")
 def rows(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Cleaned trajectories.")],
-    tokenizer: Annotated[Path, _option("--tokenizer", "A directory with tokenizer.json.")],
-    profile: Annotated[str, _option("--profile", "How messages become tokens, such as dr-venus-4b.")],
-    out: Annotated[Path, _option("--out", "Where to write.", "ROWS.parquet")],
-    max_tokens: Annotated[int | None, _option("--max-tokens", "A row's limit; the profile's context.", min=1)] = None,
-    overlong: Annotated[Overlong, _option("--overlong", "Beyond it: drop; cut observations; split at turns.")] = Overlong.DROP,
+    file: File,
+    tokenizer: Annotated[Path, option("--tokenizer", "A directory with tokenizer.json.")],
+    profile: Annotated[str, option("--profile", "How messages become tokens, such as dr-venus-4b.")],
+    out: Annotated[Path, option("--out", "Where to write.", "ROWS.parquet")],
+    max_tokens: Annotated[int | None, option("--max-tokens", "A row's limit; the profile's context.", min=1)] = None,
+    overlong: Annotated[Overlong, option("--overlong", "Beyond it: drop; cut observations; split at turns.")] = Overlong.DROP,
 ) -> None:
     """Turn trajectories into rows of tokens with their loss mask; what makes no row is counted with its reason."""
-    from sanderling.train.row_source import rows_of_file
-
     counts = rows_of_file(file, out, tokenizer, profile, max_tokens, overlong)
     share = f" ({counts.trained_tokens / counts.tokens:.0%} trained)" if counts.tokens else ""
-    show(
-        f"{counts.trajectories:,} trajectories: {counts.rows:,} rows of {counts.tokens:,} tokens{share}; "
-        f"the longest has {counts.longest:,}."
-    )
+    made = f"{counts.rows:,} rows of {counts.tokens:,} tokens{share}; the longest has {counts.longest:,}"
+    show(f"{counts.trajectories:,} trajectories: {made}.")
     if counts.split:
         show(f"  {counts.split:,} too long and split into several rows")
     if counts.turns_left_out:
@@ -418,16 +353,12 @@ def rows(
 
 @app.command("stats")
 def stats(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Trajectories; several are shown side by side.")],
-    out: Annotated[Path | None, _option("--out", "Write a page with plots.", "PAGE.html")] = None,
-    json_out: Annotated[Path | None, _option("--json", "Write the figures for machines.", "FILE")] = None,
-    tokenizer: Annotated[Path | None, _option("--tokenizer", "A directory with tokenizer.json: count its tokens.")] = None,
+    files: Annotated[list[Path], argument("FILE...", "Trajectories; several are shown side by side.")],
+    out: Annotated[Path | None, option("--out", "Write a page with plots.", "PAGE.html")] = None,
+    json_out: Annotated[Path | None, option("--json", "Write the figures for machines.", "FILE")] = None,
+    tokenizer: Tokenizer = None,
 ) -> None:
     """Count turns, lengths, tools, endings, scripts and verdicts, in a table and on a page with plots."""
-    from sanderling.core.chat import load_tokenizer
-    from sanderling.data.stats import data_page, figures_table, portray
-    from sanderling.runs.provenance import command_line
-
     check_places([*files, *([tokenizer] if tokenizer is not None else [])], [place for place in (out, json_out) if place])
     counted, names = tokenizer and load_tokenizer(tokenizer), Counter(file.stem for file in files)
     portraits = []
@@ -444,46 +375,36 @@ def stats(
 
 @app.command("run")
 def run(
-    sources: Annotated[list[Path], typer.Argument(metavar="SOURCES...", help="Raw files or folders of them, in any layout.")],
-    out: Annotated[Path, _option("--out", "Directory of the run.")],
-    recipe: Annotated[str, _option("--recipe", "dr-venus, literesearcher, agentcpm, or a TOML file.")] = "dr-venus",
-    tokenizer: Annotated[Path | None, _option("--tokenizer", "A directory with tokenizer.json; else no rows.")] = None,
-    sets: Set = None,
-    concurrency: Replies = 8,
+    sources: Raw,
+    out: Annotated[Path, option("--out", "Directory of the run.")],
+    recipe: Annotated[str, option("--recipe", "dr-venus, literesearcher, agentcpm, or a TOML file.")] = "dr-venus",
+    tokenizer: Tokenizer = None,
+    sets: common.Set = None,
     price: JudgePrices = None,
-    max_tokens: MaxTokens = None,
-    max_cost: MaxCost = None,
-    cache: Cache = None,
-    fresh: Annotated[bool, _option("--fresh", "Delete what the directory holds and begin again.")] = False,
+    max_tokens: common.MaxTokens = None,
+    max_cost: common.MaxCost = None,
+    fresh: common.Fresh = False,
 ) -> None:
     """Import, clean, judge, dedupe, split, resample, make rows, and report; steps that are done are skipped.
 
     Judges stand in the recipe: --set 'judge.judges=["contains", "http://host:port/v1#model"]' asks a model where a rule fails.
     """
-    from sanderling.data.pipeline.config import DataRun, find_data_recipe
-    from sanderling.data.pipeline.run import OpenVerdictsError, run_data
-    from sanderling.runs.provenance import command_line
-    from sanderling.runs.stages import clear_run
-    from sanderling.train.row_source import rows_of_file
-
-    config = or_help(lambda others: find_data_recipe(recipe, others), sets)
-    if tokenizer is not None:
-        config = config.model_copy(update={"tokenizer": tokenizer})
+    own = [] if tokenizer is None else [f"tokenizer={tokenizer}"]
+    config = or_help(lambda others: find_data_recipe(recipe, [*others, *own]), sets)
     chosen = DataRun(sources, out, config)
     chosen.check()
-    budget = BudgetConfig(max_tokens=max_tokens, max_cost=max_cost, cache=cache)
+    budget = BudgetConfig(max_tokens=max_tokens, max_cost=max_cost)
     read_prices(price or [], sum(map(names_model, config.judge.judges)), max_cost)  # what is wrong is told before the work
     if fresh:
         clear_run(out, sources)
 
     def opened(specs: Sequence[str], run: Path) -> AbstractAsyncContextManager[Judge]:
         config = JudgeConfig(judges=tuple(specs), prices=tuple(price or ()))
-        return _judge(config, Spending(run, budget), concurrency)
+        return _judge(config, Spending(run, budget))
 
     try:
         with after_interrupt():
-            how: dict[str, Any] = {"write_rows": rows_of_file, "open_judges": opened, "concurrency": concurrency}
-            run_data(chosen, Report(Console()), command_line(), **how)
+            run_data(chosen, Report(Console()), command_line(), write_rows=rows_of_file, open_judges=opened)
     except OpenVerdictsError as error:
         show(str(error), error=True)
         raise typer.Exit(UNFINISHED) from None
@@ -491,18 +412,18 @@ def run(
 
 @app.command("generate")
 def generate(
-    questions: Annotated[Path, typer.Argument(metavar="QUESTIONS", help="A file of questions with their answers (.jsonl).")],
-    out: Annotated[Path, _option("--out", "The store of trajectories (.jsonl); the same one goes on.")],
-    model: Model = None,
-    profile: ProfileName = None,
-    world: Worlds = None,
-    judges: Judges = None,
-    attempts: Annotated[int | None, _option("--attempts", "At each question; 1 by default.", min=1)] = None,
-    max_tokens: MaxTokens = None,
-    max_cost: MaxCost = None,
-    progress: ShowProgress = True,
-    file: ConfigFile = None,
-    sets: Set = None,
+    questions: Annotated[Path, argument("QUESTIONS", "A file of questions with their answers (.jsonl).")],
+    out: Annotated[Path, option("--out", "The store of trajectories (.jsonl); the same one goes on.")],
+    model: common.Model = None,
+    profile: common.ProfileName = None,
+    world: common.Worlds = None,
+    judges: common.Judges = None,
+    attempts: common.Attempts = None,
+    max_tokens: common.MaxTokens = None,
+    max_cost: common.MaxCost = None,
+    progress: common.Progress = True,
+    file: common.ConfigFile = None,
+    sets: common.Set = None,
 ) -> None:
     """Let a teacher research questions, several times each, and keep every judged trajectory.
 

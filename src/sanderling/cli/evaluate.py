@@ -5,42 +5,113 @@ reached or too much could not be scored, 130 after Ctrl-C. The first Ctrl-C stop
 """
 
 import asyncio
+import json
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
+from sanderling.agent.opening import check_agent
 from sanderling.cli import UNFINISHED
-from sanderling.cli.benchmarks import BenchmarkFile, Judging, Key, Second, Verdicts, agree, check, export, list_, score
-from sanderling.cli.options import (
-    RUN,
-    Concurrency,
-    ConfigFile,
-    Model,
-    ProfileName,
-    Seed,
-    Set,
-    Web,
-    Worlds,
-    settings,
-    show,
-)
+from sanderling.cli import options as common
+from sanderling.cli.attempting import live_run, tell_attempts, tell_stopped
+from sanderling.cli.options import JUDGING, RUN, argument, option, settings, show, table
+from sanderling.core.asking import BudgetSpentError
 from sanderling.core.errors import UserError
 from sanderling.core.text import visible
-
-if TYPE_CHECKING:
-    from sanderling.evaluate.attempts import Made, Watch
-    from sanderling.evaluate.guarding import GuardFacts
-    from sanderling.evaluate.log import About, RunLog
-    from sanderling.evaluate.result import EvalResult
-    from sanderling.policy.budget import Spending
+from sanderling.data.questions import named_columns, write_questions
+from sanderling.evaluate.agreement import Comparison, comparisons
+from sanderling.evaluate.attempts import Made, Watch
+from sanderling.evaluate.benchmarks.files import check_figures, check_lines, load_benchmark, remarks
+from sanderling.evaluate.benchmarks.rows import Options
+from sanderling.evaluate.benchmarks.table import BENCHMARKS, facts, get_benchmark
+from sanderling.evaluate.guarding import GuardFacts, guard_counts
+from sanderling.evaluate.judging import by_hand_of, unused_by_hand, write_to_settle
+from sanderling.evaluate.log import RunLog
+from sanderling.evaluate.peers.records import notes_of
+from sanderling.evaluate.peers.run import ScoreConfig, score_peers
+from sanderling.evaluate.reports.tables import result_shown, terminal
+from sanderling.evaluate.result import EvalResult
+from sanderling.evaluate.run import EvalConfig, RejudgeConfig, rejudge, run_benchmark
+from sanderling.policy.budget import Spending, read_prices
+from sanderling.report.numbers import MISSING, percent
+from sanderling.runs.files import check_places, replace_file
+from sanderling.runs.jsonl import write_trajectories
+from sanderling.runs.provenance import command_line
+from sanderling.world.guard import GuardKind
 
 app = typer.Typer(no_args_is_help=True, help="Measure agents on public benchmarks, whose files you bring.")
 
-Out = Annotated[Path, typer.Option("--out", help="Directory of the run; the same one goes on.", rich_help_panel=RUN)]
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a run.")]
+_SHOWN, _READINGS = 10, 12
+"""Differing attempts that are printed; trajectories of each run that can be read on a report's page."""
+_PAGE = "A directory for report.html, one file that loads nothing."
+_JUDGES = "A rule, http://host:port/v1#model or file.py:name; repeatable, in order; else the publisher's, or who judged before."
+_TAKEN = "The benchmark's file, whose accepted answers count; without it the records' own."
+_ROLES = "Columns of unusual names, as question=Prompt,answer=Gold; also id, level, topic."
+_PRIVATE = "Show private questions too, of which only the length is shown otherwise."
+_LIMIT = "More unscored attempts make the run invalid; 0.02 by default."
+_TEXTS = "Put texts into it, or leave them out. By default they are in it unless they are not to be published."
+_THEIRS = "Trajectories that data import reads, or AgentToLeaP's folders."
+_REASONS = "Print judges' reasons of a benchmark that is not to be published, too."
+
+Key = Annotated[str, argument("KEY", "Which benchmark (sanderling eval list), or file.py:name.")]
+BenchmarkFile = Annotated[Path, argument("FILE", "Its file, or the folder as it was downloaded.")]
+Run = Annotated[Path, argument("RUN", "Directory of a run.")]
+Canary = Annotated[str, option("--canary", "Decrypts a file that does not hold its own canary.")]
+Judging = Annotated[list[str] | None, option("--judge", _JUDGES, "JUDGE", JUDGING)]
+Second = Annotated[list[str] | None, option("--second-judge", "Compared with the judge; decides nothing.", "JUDGE", JUDGING)]
+Verdicts = Annotated[Path | None, option("--verdicts", "A person's verdicts (CSV), before every judge's.", "FILE", JUDGING)]
+Out = Annotated[Path, option("--out", "Directory of the run; the same one goes on.", panel=RUN)]
+
+
+@app.command("list")
+def list_(key: Annotated[str, argument("[KEY]", "Tell everything that is known of this one.")] = "") -> None:
+    """List the benchmarks: size, judge, licence; of one also where to get it, and what is not known."""
+    if key:
+        grid = Table(box=None, show_header=False, pad_edge=False)
+        for name, value in facts(get_benchmark(key)).items():
+            if value not in ("", [], {}):
+                grid.add_row(name.replace("_", " "), value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+        show(grid)
+        return
+    found = table("key", ">questions", "judge", "hidden", "licence")
+    for one in BENCHMARKS.values():
+        size = f"{one.splits[0].questions:,}" if one.splits and one.splits[0].questions else MISSING
+        judge = f"rule {one.own_rule}" if one.own_rule else f"model: {one.form}"
+        hidden = "encrypted" if one.cipher else "gated" if one.gated else MISSING
+        found.add_row(one.key, size, judge, hidden, one.licence.partition(";")[0])
+    show(found, "Nothing is downloaded: eval list KEY says where to get the file, eval check KEY FILE reads it.")
+
+
+@app.command("check")
+def check(
+    key: Key,
+    file: BenchmarkFile,
+    split: Annotated[str, option("--split", "The part that the file is, where its name does not say it.", "NAME")] = "",
+    columns: Annotated[str, option("--columns", _ROLES, "ROLES")] = "",
+    canary: Canary = "",
+    with_attachments: Annotated[bool, option("--with-attachments", "Keep questions about a file or an image.")] = False,
+    show_private: Annotated[bool, option("--show", _PRIVATE)] = False,
+    out: Annotated[Path | None, option("--out", "Write the questions (JSON lines), private ones for you only.", "FILE")] = None,
+    as_json: Annotated[bool, option("--json", "Print the counts for machines.")] = False,
+) -> None:
+    """Read a benchmark's file, decrypted where it is encrypted, and count; nothing is written but to --out."""
+    benchmark = get_benchmark(key)
+    check_places([file], [out] if out else [])
+    options = Options(split=split, columns=named_columns(columns), with_attachments=with_attachments, canary=canary)
+    loaded = load_benchmark(benchmark, file, options)
+    texts = show_private or not loaded.private
+    if as_json:
+        typer.echo(json.dumps(check_figures(loaded, texts=texts), indent=1, ensure_ascii=False))
+    else:
+        show(*check_lines(benchmark, loaded, texts=texts))
+    if out is not None:
+        count = write_questions(out, loaded.questions, private=loaded.private)
+        typer.echo(visible(f"{count:,} questions are in {out}{', for you only' if loaded.private else ''}."), err=as_json)
 
 
 @app.command()
@@ -48,36 +119,23 @@ def run(
     key: Key,
     file: BenchmarkFile,
     out: Out,
-    model: Model = None,
-    profile: ProfileName = None,
-    concurrency: Concurrency = None,
-    world: Worlds = None,
-    web: Web = None,
+    model: common.Model = None,
+    profile: common.ProfileName = None,
+    concurrency: common.Concurrency = None,
+    world: common.Worlds = None,
+    web: common.Web = None,
     judges: Judging = None,
-    attempts: Annotated[
-        int | None, typer.Option("--attempts", min=1, help="At each question; 1 by default.", rich_help_panel=RUN)
-    ] = None,
-    seed: Seed = None,
-    progress: Annotated[bool, typer.Option("--progress/--no-progress", help="Show how far it is.", rich_help_panel=RUN)] = True,
-    config_file: ConfigFile = None,
-    sets: Set = None,
+    attempts: common.Attempts = None,
+    seed: common.Seed = None,
+    progress: common.Progress = True,
+    config_file: common.ConfigFile = None,
+    sets: common.Set = None,
 ) -> None:
     """Let an agent try every question, judge its answers, and print figures with their error bars.
 
     Killed, stopped or out of budget, the same command goes on and repeats no finished attempt; once finished, it tries those
     again that met outages.
     """
-    from sanderling.agent.opening import check_agent
-    from sanderling.cli.attempting import live_run, tell_attempts, tell_stopped
-    from sanderling.data.questions import named_columns
-    from sanderling.evaluate.benchmarks.files import load_benchmark, remarks
-    from sanderling.evaluate.benchmarks.rows import Options
-    from sanderling.evaluate.benchmarks.table import get_benchmark
-    from sanderling.evaluate.log import RunLog
-    from sanderling.evaluate.run import EvalConfig, run_benchmark
-    from sanderling.policy.budget import Spending
-    from sanderling.runs.provenance import command_line
-
     given = {
         "agent.model": model, "agent.profile": profile, "agent.concurrency": concurrency, "agent.worlds": world,
         "agent.web": web, "agent.seed": seed, "judging.judges": judges, "attempts": attempts,
@@ -91,7 +149,7 @@ def run(
     with log.exclusive():
         total = min(config.limit or len(loaded.questions), len(loaded.questions)) * config.attempts
 
-        async def work(watch: "Watch | None", cancel: asyncio.Event) -> "Made":
+        async def work(watch: Watch | None, cancel: asyncio.Event) -> Made:
             heard = {"watch": watch, "cancel": cancel, "command": command_line()}
             return await run_benchmark(benchmark, loaded, config, log, spending, **heard)
 
@@ -101,11 +159,12 @@ def run(
         _show_guard(log.require().about.guard, log.guard_file)
         if made.stopped:
             raise typer.Exit(tell_stopped(made))
-        result = show_result(log)
+        result = _show_result(log)
         show(f"{log.result_file} has all figures.")
         if result.unscored:
             show("The same command tries the unscored attempts once more, and repeats nothing else.")
-    end(result)
+    if not result.valid:
+        raise typer.Exit(UNFINISHED)
 
 
 @app.command()
@@ -114,102 +173,186 @@ def judge(
     judges: Judging = None,
     second: Second = None,
     verdicts: Verdicts = None,
-    price: Annotated[
-        str | None, typer.Option("--price", help="What the agent's tokens cost per million, as PROMPT,SAMPLED.")
-    ] = None,
-    config_file: ConfigFile = None,
-    sets: Set = None,
+    price: Annotated[str | None, option("--price", "What the agent's tokens cost per million: PROMPT,SAMPLED.")] = None,
+    config_file: common.ConfigFile = None,
+    sets: common.Set = None,
 ) -> None:
     """Judge a run's attempts again, by another judge, another prompt or a person's word; no attempt is repeated.
 
     Without a judge its figures are made anew by what was said before, with other prices. What a judge has said of the
     same answer before is not asked again. Killed or stopped, the same command goes on.
     """
-    from sanderling.core.asking import BudgetSpentError
-    from sanderling.evaluate.benchmarks.table import get_benchmark
-    from sanderling.evaluate.judging import by_hand_of, unused_by_hand
-    from sanderling.evaluate.log import RunLog
-    from sanderling.evaluate.run import RejudgeConfig, rejudge
-    from sanderling.policy.budget import Spending, read_prices
-    from sanderling.runs.provenance import command_line
-
     config = settings(RejudgeConfig, config_file, sets, {"judging.judges": judges, "judging.second": second})
     log = RunLog(run)
     about = log.require().about
     benchmark = get_benchmark(about.benchmark) if about.benchmark else None  # others' records may come without
     spending = Spending(run, config.budget, private=about.private)
     prices = read_prices([price], 1)[0] if price is not None else None
-    with log.exclusive(), Console(stderr=True).status("judging") as status:
+    how: dict[str, Any] = {"anew": True, "command": command_line()}
+    with log.exclusive():
         by_hand = by_hand_of(log, verdicts)
         if prices is not None:
             log.price(prices)
-        how = {"anew": True, "command": command_line(), "on_judged": lambda count: status.update(f"{count:,} judged")}
-        try:
-            asyncio.run(rejudge(log, benchmark, config, spending, by_hand, **how))
-        except BudgetSpentError as error:
-            show(f"{error} What there was before stays as it is; the same command goes on.")
-            raise typer.Exit(UNFINISHED) from None
-    result = show_result(log)
+        _judged(lambda on_judged: rejudge(log, benchmark, config, spending, by_hand, **how, on_judged=on_judged))
+    _show_result(log)
     if unused := unused_by_hand(log, by_hand):
         show(f"{len(unused):,} lines of --verdicts are about no attempt (such as {', '.join(unused[:3])}).")
-    show_where(log, spending)
-    end(result)
+    _ended(log, spending)
+
+
+@app.command("score")
+def score(
+    files: Annotated[list[Path], argument("FILE...", _THEIRS)],
+    out: Annotated[Path, option("--out", "Directory of the run that is written; the same one goes on.")],
+    questions: Annotated[Path | None, option("--questions", _TAKEN)] = None,
+    benchmark: Annotated[str | None, option("--benchmark", "Whose file it is; sanderling eval list has them.", "KEY")] = None,
+    canary: Canary = "",
+    public: Annotated[bool, option("--public", "Without a benchmark's file: the records may be shown.")] = False,
+    judges: Judging = None,
+    second: Second = None,
+    verdicts: Verdicts = None,
+    unscored_limit: Annotated[float | None, option("--unscored-limit", _LIMIT)] = None,
+    config_file: common.ConfigFile = None,
+    sets: common.Set = None,
+) -> None:
+    """Judge and measure trajectories that others have made: a run's directory, for eval report, judge, agree and export.
+
+    Exit status: 0 for a valid result, 3 when a judge was not reached, its budget was spent, or too much could not be scored.
+    Killed or stopped, the same command goes on.
+    """
+    from sanderling.evaluate.log import RunLog
+    from sanderling.policy.budget import Spending
+    from sanderling.runs.files import check_places
+    from sanderling.runs.provenance import command_line
+
+    given = {
+        "benchmark": benchmark, "public": public or None,
+        "unscored_limit": unscored_limit, "judging.judges": judges or None, "judging.second": second or None,
+    }  # fmt: skip
+    config, log = settings(ScoreConfig, config_file, sets, given), RunLog(out)
+    check_places([*files, *([questions] if questions else [])], [log.database])
+    spending = Spending(log.root, config.budget, locked=True)
+    about: dict[str, Any] = {"questions": questions, "canary": canary, "verdicts": verdicts, "command": command_line()}
+    with log.exclusive():
+        _judged(lambda on_judged: score_peers(files, log, config, spending, **about, on_judged=on_judged))
+    _show_peers(log)
+    _show_result(log)
+    _ended(log, spending)
+
+
+@app.command("agree")
+def agree(
+    run: Run,
+    show_texts: Annotated[bool, option("--show-texts", _REASONS)] = False,
+    csv: Annotated[Path | None, option("--csv", "Write what they differ on, to be settled for --verdicts.", "FILE")] = None,
+) -> None:
+    """Compare a run's judge with its second judge, and with a person: agreement, kappa, and each attempt they differ on.
+
+    Cohen's kappa is 1 for judges that always agree and 0 for such as agree no more than their habits would by chance.
+    """
+    directory = RunLog(run)
+    about = directory.require().about
+    result = EvalResult.load(directory.result_file)
+    judged = directory.verdicts()
+    found = comparisons(judged, result.judge, result.second_judge)
+    if not found:
+        raise UserError(f"{run} has one judge alone: run sanderling eval judge {run} with --second-judge, or with --verdicts.")
+    for comparison in found:
+        _show_comparison(comparison, reasons=show_texts or not about.private)
+    if csv is not None:
+        if csv.exists():
+            raise UserError(f"{csv} exists, and may hold verdicts: choose another file.")
+        differing = {one.key: one for comparison in found for one in comparison.differing}
+        count = write_to_settle(csv, differing.values(), directory.episodes())
+        show(f"{count:,} answers to settle in {csv}: fill in the column correct with yes or no.")
 
 
 @app.command()
 def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Directories that eval run has written.")],
-    out: Annotated[Path | None, typer.Option("--out", help="A directory for report.html, one file that loads nothing.")] = None,
-    baseline: Annotated[str, typer.Option(help="The run that others are compared with, by its name; the first.")] = "",
-    readings: Annotated[int, typer.Option(min=0, help="Trajectories of each run that can be read on the page.")] = 12,
-    show_texts: Annotated[bool, typer.Option("--show-texts", help="Show texts of private benchmarks too.")] = False,
+    runs: Annotated[list[Path], argument("RUN...", "Directories that eval run has written.")],
+    out: Annotated[Path | None, option("--out", _PAGE)] = None,
+    baseline: Annotated[str, option("--baseline", "The run that others are compared with, by its name; the first.")] = "",
+    show_texts: Annotated[bool, option("--show-texts", "Show texts of private benchmarks too.")] = False,
 ) -> None:
     """Compare runs: averages with error bars, paired differences, curves over attempts, groups, endings, costs."""
     from sanderling.evaluate.reports.compare import compared, open_runs
-    from sanderling.evaluate.reports.page import html
-    from sanderling.evaluate.reports.tables import terminal
-    from sanderling.runs.files import replace_file
+    from sanderling.evaluate.reports.page import html  # which loads what draws charts
 
-    opened = open_runs(runs, readings if out is not None else 0)
+    opened = open_runs(runs, _READINGS if out is not None else 0)
     if baseline and baseline not in {one.name for one in opened}:
         raise UserError(f"None of the runs is called {baseline!r}: there are {', '.join(one.name for one in opened)}.")
     found = compared(opened, baseline)
-    console = Console(highlight=False)
-    for shown in terminal(found):
-        console.print(shown)
+    show(*terminal(found))
     if out is not None:
         private = any(one.private for one in opened)
         replace_file(out / "report.html", html(found, texts=show_texts), private=private)
-        console.print(Text(visible(f"{out / 'report.html'} holds all of it.")))
+        show(f"{out / 'report.html'} holds all of it.")
+
+
+@app.command("export")
+def export(
+    run: Run,
+    out: Annotated[Path, option("--out", "A log of Inspect (FILE.eval), or whole trajectories (FILE.jsonl, .parquet).")],
+    texts: Annotated[bool | None, option("--show-texts/--no-texts", _TEXTS)] = None,
+) -> None:
+    """Write a run as trajectories, or a finished one as a log of Inspect (https://inspect.aisi.org.uk) for its viewer."""
+    if out.suffix in (".jsonl", ".parquet"):
+        log = RunLog(run)
+        private = log.require().about.private
+        if texts is False or (private and not texts):
+            raise UserError(f"{out.name} would hold questions and answers: say --show-texts, or write a log of Inspect.")
+        show(f"{out}: {write_trajectories(out, log.records()):,} attempts.")
+        return
+    from sanderling.evaluate.inspect_log import export_run  # an extra
+
+    made = export_run(run, out, texts=texts)
+    show(f"{out}: {made.samples:,} attempts. To read it: inspect view --log-dir {out.parent}")
+    if not made.texts:
+        show("Questions, answers and messages are left out; --show-texts puts them in.")
 
 
 # What is printed ----------------------------------------------------------------------------------------------------------
 
 
-def _show_guard(facts: "GuardFacts", log: Path) -> None:
-    """One line: what was hidden from the agent."""
-    from sanderling.evaluate.guarding import guard_counts
-    from sanderling.world.guard import GuardKind
+def _show_comparison(comparison: Comparison, *, reasons: bool) -> None:
+    """How often they agree, who is the milder, and the first few attempts that they differ on."""
+    found = comparison.figures
+    first, second = found.first, found.second
+    scored = found.both + found.neither + found.first_only + found.second_only
+    kappa = MISSING if found.kappa is None else f"{found.kappa:.2f}"
+    show(f"{first} against {second}: {scored:,} attempts at {found.questions:,} questions.")
+    show(f"  agree on {percent(found.agreed)}; kappa {kappa}")
+    show(
+        f"  both right {found.both:,}, both wrong {found.neither:,}, right for the first alone {found.first_only:,}, for "
+        f"the second alone {found.second_only:,}; no verdict by the first {found.first_unscored:,}, by the second alone "
+        f"{found.second_unscored:,}"
+    )
+    for one in comparison.differing[:_SHOWN]:
+        verdict = "right" if one.by_judge else "wrong"
+        other = f" | {one.second_reason}" if one.second_reason else ""
+        why = f" {one.before.get('reason') or one.reason}{other}" if reasons else ""
+        show(f"  {one.id}: {verdict} for the first.{why}")
+    if len(comparison.differing) > _SHOWN:
+        show(f"  and {len(comparison.differing) - _SHOWN:,} more; --csv FILE has them all.")
 
+
+def _show_guard(facts: GuardFacts, log: Path) -> None:
+    """One line: what was hidden from the agent."""
     if not facts.on:
         show("Guard: off; leaks of the benchmark may have been read.")
         return
     counts = guard_counts(log)
     kinds = {"by address": GuardKind.ADDRESS, "word for word": GuardKind.VERBATIM, "by canary": GuardKind.CANARY}
     parts = ", ".join(f"{counts.kinds[kind]:,} {how}" for how, kind in kinds.items())
+    hidden = f"{sum(counts.kinds[kind] for kind in kinds.values()):,} results and pages hidden ({parts})"
+    quoting = f"{counts.kinds[GuardKind.REPORTED]:,} quote a question in part, and were shown"
     content = "" if facts.verbatim else " (this benchmark's questions are not looked for in pages)"
-    show(
-        f"Guard: {sum(counts.kinds[kind] for kind in kinds.values()):,} results and pages hidden ({parts}) from "
-        f"{len(counts.hidden_from):,} attempts; {counts.kinds[GuardKind.REPORTED]:,} quote a question in part, and were "
-        f"shown{content}."
-    )
+    show(f"Guard: {hidden} from {len(counts.hidden_from):,} attempts; {quoting}{content}.")
 
 
-def show_peers(about: "About", result: "EvalResult") -> None:
+def _show_peers(log: RunLog) -> None:
     """What others' records are, and what has to be known before their figures are believed."""
-    from sanderling.evaluate.peers.records import notes_of
-
-    facts = about.peers
+    facts, result = log.require().about.peers, EvalResult.load(log.result_file)
     assert facts is not None, "others' records"
     counted = f"Records: {facts.records:,} ({', '.join(facts.layouts)}), questions: {len(result.questions):,}"
     joined = ", ".join(f"{count:,} {how}" for how, count in facts.joined.items())
@@ -217,32 +360,31 @@ def show_peers(about: "About", result: "EvalResult") -> None:
     show(Text(visible(counted + found + ".")), *map(_warning, notes_of(facts)))
 
 
-def show_where(log: "RunLog", spending: "Spending") -> None:
-    """What judging took, and where everything is."""
+def _judged(work: Callable[[Callable[[int], None]], Coroutine[Any, Any, object]]) -> None:
+    """Judge under a line that says how far it is; exit status 3 where the budget is spent."""
+    with Console(stderr=True).status("judging") as status:
+        try:
+            asyncio.run(work(lambda count: status.update(f"{count:,} judged")))
+        except BudgetSpentError as error:
+            show(f"{error} What there was before stays as it is; the same command goes on.")
+            raise typer.Exit(UNFINISHED) from None
+
+
+def _ended(log: RunLog, spending: Spending) -> None:
+    """What judging took and where everything is; exit status 3 where the result is invalid."""
     if spending.ledger.spent.calls:
         show(str(spending))
     show(f"{log.result_file} has all figures, {log.database} every verdict.")
+    if not EvalResult.load(log.result_file).valid:
+        raise typer.Exit(UNFINISHED)
 
 
-def show_result(log: "RunLog") -> "EvalResult":
+def _show_result(log: RunLog) -> EvalResult:
     """The figures of a run, printed."""
-    from sanderling.evaluate.reports.tables import result_shown
-    from sanderling.evaluate.result import EvalResult
-
     result = EvalResult.load(log.result_file)
     show(*result_shown(result))
     return result
 
 
-def end(result: "EvalResult") -> None:
-    """Exit as a command does whose result may be invalid."""
-    if not result.valid:
-        raise typer.Exit(UNFINISHED)
-
-
 def _warning(text: str) -> Text:
     return Text(visible(text), style="yellow")
-
-
-for _name, _command in (("list", list_), ("check", check), ("score", score), ("agree", agree), ("export", export)):
-    app.command(_name)(_command)

@@ -30,18 +30,17 @@ class Command:
     panel: str = "More"  # the group under which ``--help`` lists it
 
 
-_ASK, _MAKE, _MEASURE = "Ask", "Make", "Measure"
 COMMANDS = {
-    "ask": Command("sanderling.cli.ask", "ask", "Research one question and watch the turns.", _ASK),
-    "show": Command("sanderling.cli.ask", "show", "Print a stored or recorded trajectory readably.", _ASK),
-    "world": Command("sanderling.cli.world", "app", "Build an offline web, search it, visit its pages.", _MAKE),
-    "synth": Command("sanderling.cli.synth", "app", "Questions from a world: make, verify, find out how hard they are.", _MAKE),
-    "data": Command("sanderling.cli.data", "app", "Raw trajectories into supervision: import, clean, judge, resample.", _MAKE),
-    "model": Command("sanderling.cli.train", "models", "Make a randomly initialised model, for tests and benchmarks.", _MAKE),
-    "train": Command("sanderling.cli.train", "app", "Fine-tune a model: SFT or RL, whole or LoRA, one device or many.", _MAKE),
-    "merge": Command("sanderling.cli.merge", "app", "Merge models of one base, and sweep the coefficients.", _MAKE),
-    "recipe": Command("sanderling.cli.recipe", "app", "Run a whole recipe: worlds, data, SFT, RL, evaluation, report.", _MAKE),
-    "eval": Command("sanderling.cli.evaluate", "app", "Measure agents on public benchmarks, whose files you bring.", _MEASURE),
+    "ask": Command("sanderling.cli.ask", "ask", "Research one question and watch the turns.", "Ask"),
+    "show": Command("sanderling.cli.ask", "show", "Print a stored or recorded trajectory readably.", "Ask"),
+    "world": Command("sanderling.cli.world", "app", "Build an offline web, search it, visit its pages.", "Make"),
+    "synth": Command("sanderling.cli.synth", "app", "Questions from a world: make, verify, find out how hard.", "Make"),
+    "data": Command("sanderling.cli.data", "app", "Raw trajectories into supervision: import, clean, judge, resample.", "Make"),
+    "model": Command("sanderling.cli.train", "models", "Make a randomly initialised model, for tests and benchmarks.", "Make"),
+    "train": Command("sanderling.cli.train", "app", "Fine-tune a model: SFT or RL, whole or LoRA, one device or many.", "Make"),
+    "merge": Command("sanderling.cli.merge", "app", "Merge models of one base, and sweep the coefficients.", "Make"),
+    "recipe": Command("sanderling.cli.recipe", "app", "Run a whole recipe: worlds, data, SFT, RL, evaluation, report.", "Make"),
+    "eval": Command("sanderling.cli.evaluate", "app", "Measure agents on public benchmarks, whose files you bring.", "Measure"),
 }
 
 _PLACES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS})

@@ -1,5 +1,6 @@
 """``sanderling merge``: several models into one, and which coefficients keep which skill. `sanderling.merge` does the work."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -7,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from sanderling.cli.options import ConfigFile, Judges, ProfileName, Set, Worlds, settings, show
+from sanderling.cli.options import ConfigFile, Judges, ProfileName, Set, Worlds, argument, option, settings, show
 from sanderling.core.errors import UserError
 from sanderling.merge.run import merge as merge_models
 from sanderling.merge.settings import MergeSettings, Method
@@ -16,10 +17,11 @@ from sanderling.runs.progress import Report
 from sanderling.runs.provenance import command_line
 
 app = typer.Typer(no_args_is_help=True)
-MethodName = Annotated[Method, typer.Argument(metavar="METHOD", help=f"One of {', '.join(Method)}.")]
-Models = Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Local Hugging Face directories.")]
-Base = Annotated[Path | None, typer.Option("--base", help="What the models were trained from; not for linear and slerp.")]
-Weights = Annotated[list[float] | None, typer.Option("--weight", help="One for each model; equal shares by default.")]
+MethodName = Annotated[Method, argument("METHOD", f"One of {', '.join(Method)}.")]
+Models = Annotated[list[Path], argument("MODEL...", "Local Hugging Face directories.")]
+Base = Annotated[Path | None, option("--base", "What the models were trained from; not for linear and slerp.")]
+Weights = Annotated[list[float] | None, option("--weight", "One for each model; equal shares by default.")]
+Skills = Annotated[list[str], option("--skill", "A file of questions; repeatable.", "NAME=QUESTIONS")]
 
 
 @app.callback()
@@ -31,12 +33,12 @@ def merge() -> None:
 def run(
     method: MethodName,
     models: Models,
-    out: Annotated[Path, typer.Option("--out", help="Directory of the merged model.")],
+    out: Annotated[Path, option("--out", "Directory of the merged model.")],
     weights: Weights = None,
     base: Base = None,
-    scale: Annotated[float | None, typer.Option("--scale", help="λ: multiplies the sum of differences from the base.")] = None,
-    t: Annotated[float | None, typer.Option("--t", help="slerp: 0 is the first model, 1 the second.")] = None,
-    density: Annotated[float | None, typer.Option("--density", help="Share of entries kept (ties, dare, della).")] = None,
+    scale: Annotated[float | None, option("--scale", "λ: multiplies the sum of differences from the base.")] = None,
+    t: Annotated[float | None, option("--t", "slerp: 0 is the first model, 1 the second.")] = None,
+    density: Annotated[float | None, option("--density", "Share of entries kept (ties, dare, della).")] = None,
     config: ConfigFile = None,
     sets: Set = None,
 ) -> None:
@@ -55,10 +57,9 @@ def run(
 def sweep(
     method: MethodName,
     models: Models,
-    out: Annotated[Path, typer.Option("--out", help="Directory of the sweep; the best model is its best/.")],
-    skills: Annotated[list[str], typer.Option("--skill", metavar="NAME=QUESTIONS", help="A file of questions; repeatable.")],
-    over: Annotated[Axis | None, typer.Option("--over", help="What is swept; weight by default.")] = None,
-    values: Annotated[str | None, typer.Option("--values", help="Where; 0,0.25,0.5,0.75,1 by default.")] = None,
+    out: Annotated[Path, option("--out", "Directory of the sweep; the best model is its best/.")],
+    skills: Skills,
+    over: Annotated[Axis | None, option("--over", "What is swept; weight by default.")] = None,
     base: Base = None,
     worlds: Worlds = None,
     profile: ProfileName = None,
@@ -73,8 +74,7 @@ def sweep(
     if "help" in (sets or ()):  # for which arguments may be missing
         settings(SweepConfig, config, sets)
     given = {"merge.method": method, "merge.models": models, "merge.base": base, "over": over, "skills": _skills(skills)}
-    given |= {"values": None if values is None else _values(values), "agent.worlds": worlds or None}
-    given |= {"agent.profile": profile, "judge.judges": judges or None}
+    given |= {"agent.worlds": worlds or None, "agent.profile": profile, "judge.judges": judges or None}
     report = run_sweep(settings(SweepConfig, config, sets, given), out.resolve(), command_line(), Report(Console(stderr=True)))
     show(report.table())
     if report.best is None:
@@ -84,19 +84,10 @@ def sweep(
     show(f"The figures are in {out / REPORT}.")
 
 
-def _values(words: str) -> list[float]:
-    try:
-        return [float(word) for word in words.split(",")]
-    except ValueError as error:
-        raise UserError(f"--values {words!r} are no numbers: write for example 0,0.25,0.5,0.75,1.") from error
-
-
 def _skills(specs: Sequence[str]) -> dict[str, Path]:
     """The files of questions by skill. Raises UserError."""
     pairs = [spec.partition("=") for spec in specs]
-    for name, _, file in pairs:
-        if not (file and name.replace("-", "").replace("_", "").isalnum()):
-            raise UserError(f"--skill {name!r} is none: write NAME=QUESTIONS, the name in letters, digits and dashes.")
-    if len({name for name, _, _ in pairs}) < len(pairs):
-        raise UserError("Two skills have one name: give each another.")
-    return {name: Path(file) for name, _, file in pairs}
+    found = {name: Path(file) for name, _, file in pairs if file and re.fullmatch(r"[\w-]+", name)}
+    if len(found) < len(specs):
+        raise UserError("--skill is NAME=QUESTIONS: give each a name of its own in letters, digits and dashes, and a file.")
+    return found

@@ -6,6 +6,7 @@ twelve options of its own, and everything else is a field of the model.
 
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -118,6 +119,11 @@ def table(*columns: str, title: str | None = None) -> Table:
         is_figure = name.startswith(">")
         made.add_column(name.lstrip(">"), justify="right" if is_figure else "left", no_wrap=is_figure, overflow="fold")
     return made
+
+
+def counted(counts: Mapping[Any, int]) -> str:
+    """Counts in words, the largest first: ``2 empty, 1 second pages of an address``."""
+    return ", ".join(f"{count:,} {name}" for name, count in Counter(counts).most_common() if count) or "none"
 
 
 def show(*things: RenderableType, error: bool = False) -> None:

@@ -6,27 +6,26 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from sanderling.cli.options import Set, or_help
+from sanderling.cli.options import Fresh, Set, argument, option, or_help
+from sanderling.runs.locks import locked
+from sanderling.runs.progress import Report
+from sanderling.runs.provenance import command_line
+from sanderling.runs.stages import after_interrupt, command_in
 
 app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("run")
 def run(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="tiny, or a TOML file with other settings.")] = "tiny",
-    out: Annotated[Path | None, typer.Option("--out", help="Directory of the run; runs/NAME by default.")] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="All stages, far too short to learn much; in runs/NAME-quick.")
-    ] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Delete what the directory holds and begin again.")] = False,
+    name: Annotated[str, argument("NAME", "tiny, or a TOML file with other settings.")] = "tiny",
+    out: Annotated[Path | None, option("--out", "Directory of the run; runs/NAME by default.")] = None,
+    quick: Annotated[bool, option("--quick", "All stages, far too short to learn much; in runs/NAME-quick.")] = False,
+    fresh: Fresh = False,
     sets: Set = None,
 ) -> None:
     """Run a recipe; stages that are done are skipped, and a stage that was killed goes on where it was."""
     from sanderling.recipes.tiny import find_recipe
     from sanderling.recipes.tiny_stages import run_tiny
-    from sanderling.runs.progress import Report
-    from sanderling.runs.provenance import command_line
-    from sanderling.runs.stages import command_in
 
     config = or_help(lambda others: find_recipe(name, quick=quick, overrides=others), sets)
     directory = out or Path("runs") / (Path(name).stem + ("-quick" if quick else ""))
@@ -35,14 +34,9 @@ def run(
 
 
 @app.command("base")
-def base(
-    out: Annotated[Path, typer.Option("--out", help="Directory of the run; the model is in its model/.")],
-) -> None:
+def base(out: Annotated[Path, option("--out", "Directory of the run; the model is in its model/.")]) -> None:
     """Train the tiny recipe's base model on generated worlds, with the settings of the shipped one."""
     from sanderling.recipes.base import BaseConfig, train_base
-    from sanderling.runs.locks import locked
-    from sanderling.runs.progress import Report
-    from sanderling.runs.stages import after_interrupt
 
     config, report = BaseConfig(), Report(Console())
     with after_interrupt(), locked(out), report.task("Base model", config.steps) as advance:

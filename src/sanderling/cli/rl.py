@@ -4,9 +4,7 @@ import glob
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from sanderling.cli.options import JUDGING, PLACE, RUN, Set, one_voice, or_help
+from sanderling.cli.options import JUDGING, PLACE, RUN, Fresh, Set, one_voice, option, or_help
 from sanderling.core.errors import UserError
 from sanderling.recipes.find import find_rl_recipe
 
@@ -31,53 +29,28 @@ def served_at(endpoint: str | None) -> dict[str, Any]:
 
 
 _NEEDED = "Needed, here or in the recipe:"
-Questions = typer.Option("--questions", metavar="FILE", help=f"{_NEEDED} a file, or a quoted pattern. Repeatable.")
-Model = typer.Option("--model", metavar="DIR", help=f"{_NEEDED} the Hugging Face directory to start from.")
-Worlds = typer.Option(
-    "--world",
-    metavar="DIR",
-    help="A world, or a quoted pattern; needed unless questions name theirs in meta.world. Repeatable.",
-    rich_help_panel=PLACE,
-)
-Recipe = typer.Option(
-    "--recipe", metavar="NAME", help="dr-venus-4b, literesearcher-4b, agentcpm-explore-4b, tiny, or a TOML file."
-)
-HeldOut = typer.Option("--held-out", metavar="FILE", help="Questions that select the checkpoint and are never trained on.")
-Judges = typer.Option(
-    "--judge",
-    metavar="JUDGE",
-    help="Who scores answers, in place of the recipe's: a rule, or http://host:port/v1#model.",
-    rich_help_panel=JUDGING,
-)
-Endpoint = typer.Option(
-    "--endpoint", metavar="URL#MODEL", help="Sample rollouts on this vLLM server (sets rl.pipeline.placement=served)."
-)
-Out = typer.Option("--out", metavar="DIR", help="Directory of the run; runs/TITLE by default.", rich_help_panel=RUN)
-Processes = typer.Option(
-    "--processes",
-    metavar="N",
-    min=1,
-    help="Processes on this machine, one for each GPU; or start with torchrun.",
-    rich_help_panel=RUN,
-)
-Fresh = typer.Option(
-    "--fresh", help="Once all is checked, delete what the directory holds and begin again.", rich_help_panel=RUN
-)
-Simple = typer.Option("--simple", help="The loop that fits on a page: one process, synchronous, nothing is resumed.")
+_QUESTIONS = f"{_NEEDED} a file, or a quoted pattern. Repeatable."
+_MODEL = f"{_NEEDED} the Hugging Face directory to start from."
+_WORLDS = "A world, or a quoted pattern; needed unless questions name theirs in meta.world. Repeatable."
+_RECIPE = "dr-venus-4b, literesearcher-4b, agentcpm-explore-4b, tiny, or a TOML file."
+_HELD_OUT = "Questions that select the checkpoint and are never trained on."
+_JUDGES = "Who scores answers, in place of the recipe's: a rule, or http://host:port/v1#model."
+_ENDPOINT = "Sample rollouts on this vLLM server (sets rl.pipeline.placement=served)."
+_SIMPLE = "The loop that fits on a page: one process, synchronous, nothing is resumed."
 
 
 def rl(
-    questions: Annotated[list[Path] | None, Questions] = None,
-    model: Annotated[Path | None, Model] = None,
-    worlds: Annotated[list[Path] | None, Worlds] = None,
-    recipe: Annotated[str, Recipe] = "dr-venus-4b",
-    held_out: Annotated[list[Path] | None, HeldOut] = None,
-    judges: Annotated[list[str] | None, Judges] = None,
-    endpoint: Annotated[str | None, Endpoint] = None,
-    out: Annotated[Path | None, Out] = None,
-    processes: Annotated[int, Processes] = 1,
-    fresh: Annotated[bool, Fresh] = False,
-    simple: Annotated[bool, Simple] = False,
+    questions: Annotated[list[Path] | None, option("--questions", _QUESTIONS, "FILE")] = None,
+    model: Annotated[Path | None, option("--model", _MODEL, "DIR")] = None,
+    worlds: Annotated[list[Path] | None, option("--world", _WORLDS, "DIR", PLACE)] = None,
+    recipe: Annotated[str, option("--recipe", _RECIPE, "NAME")] = "dr-venus-4b",
+    held_out: Annotated[list[Path] | None, option("--held-out", _HELD_OUT, "FILE")] = None,
+    judges: Annotated[list[str] | None, option("--judge", _JUDGES, "JUDGE", JUDGING)] = None,
+    endpoint: Annotated[str | None, option("--endpoint", _ENDPOINT, "URL#MODEL")] = None,
+    out: Annotated[Path | None, option("--out", "Directory of the run; runs/TITLE by default.", "DIR", RUN)] = None,
+    processes: Annotated[int, option("--processes", "Processes here, one a GPU; or use torchrun.", "N", RUN, min=1)] = 1,
+    fresh: Fresh = False,
+    simple: Annotated[bool, option("--simple", _SIMPLE)] = False,
     overrides: Set = None,
 ) -> None:
     """Train a model by reinforcement on questions, with an agent that researches worlds. Killed, the same command goes on.

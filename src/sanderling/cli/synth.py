@@ -1,14 +1,13 @@
 """``sanderling synth``: questions from a world, and which of them are worth asking. Thin: `sanderling.synth` does the work.
 
-Exit status 3 when something is still to be done (a model was not reached, or the budget is spent), 130 after Ctrl-C: the same
-command goes on.
+Exit status 3 when something is still to be done, 130 after Ctrl-C: the same command goes on.
 """
 
 import asyncio
 import itertools
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -17,15 +16,15 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from sanderling.cli import INTERRUPTED, UNFINISHED
+from sanderling.cli import UNFINISHED
+from sanderling.cli import options as common
 from sanderling.cli.attempting import generated
-from sanderling.cli.options import ConfigFile, Judges, MaxTokens, Model, ProfileName, Set, Web, Worlds, settings, show, table
+from sanderling.cli.options import argument, counted, option, settings, show, table
 from sanderling.core.errors import UserError
-from sanderling.core.record import Question
 from sanderling.core.text import visible
 from sanderling.data.questions import read_questions, write_questions
-from sanderling.rl.curriculum import META, Band
 from sanderling.runs.progress import Report
+from sanderling.runs.stages import after_interrupt
 from sanderling.synth.facts import FactsConfig, make_facts
 from sanderling.synth.generate import DifficultyConfig, band_file, sort_attempts
 from sanderling.synth.graph.capabilities import Capability
@@ -39,14 +38,17 @@ from sanderling.synth.verify import Check, VerifyConfig, verify_file
 from sanderling.world.disk.store import read_manifest
 
 app = typer.Typer(no_args_is_help=True)
-World = Annotated[Path, typer.Argument(metavar="WORLD", help="Directory of a world.")]
-File = Annotated[Path, typer.Argument(metavar="QUESTIONS", help="File of questions.")]
-Out = Annotated[Path, typer.Option("--out", help="File of questions to write (JSON lines).")]
-Hops = Annotated[str | None, typer.Option("--hops", metavar="N-M", help="Facts that a question puts together.")]
-SeedOf = Annotated[int | None, typer.Option("--seed", help="Equal world, settings and seed: equal questions.")]
-Models = Annotated[
-    list[str] | None, typer.Option("--model", help="Writes and reads: http://host:port/v1#model or a directory.")
-]
+_WRITES = "Writes and reads: http://host:port/v1#model or a directory."
+_COUNT = "Questions: 100 by default; with a model, around each page: 2."
+_CHECKS = "Repeatable; all by default."
+World = Annotated[Path, argument("WORLD", "Directory of a world.")]
+File = Annotated[Path, argument("QUESTIONS", "File of questions.")]
+Out = Annotated[Path, option("--out", "File of questions to write (JSON lines).")]
+Hops = Annotated[str | None, option("--hops", "Facts that a question puts together.", "N-M")]
+SeedOf = Annotated[int | None, option("--seed", "Equal world, settings and seed: equal questions.")]
+Models = Annotated[list[str] | None, option("--model", _WRITES)]
+Pages = Annotated[int | None, option("--pages", "With a model: pages that are drawn.", min=1)]
+Capabilities = Annotated[list[Capability] | None, option("--capability", "What to ask of an agent; repeatable. All, in turn.")]
 Made = TypeVar("Made", bound=Outcome)
 
 
@@ -59,7 +61,7 @@ def synth() -> None:
 def chains(
     directory: World,
     out: Out,
-    count: Annotated[int, typer.Option("--count", min=1, help="How many questions.")] = 100,
+    count: Annotated[int, option("--count", "How many questions.", min=1)] = 100,
     hops: Hops = "1-3",
     seed: SeedOf = 0,
 ) -> None:
@@ -76,27 +78,23 @@ def chains(
     drawn = chain_questions(world, count, seed or 0, dict.fromkeys(range(least, most + 1), 1.0))
     name = read_manifest(directory).name  # perhaps another than the encyclopedia's, and what others find it by
     write_questions(out, [one.model_copy(update={"meta": {**one.meta, "world": name}}) for one in drawn])
-    show(f"{len(drawn):,} questions in {out}; hops: {_by_hops(drawn)}.")
+    show(f"{len(drawn):,} questions in {out}.")
 
 
 @app.command()
 def graph(
     directory: World,
     out: Out,
-    count: Annotated[
-        int | None, typer.Option("--count", min=1, help="Questions: 100 by default; with a model, around each page: 2.")
-    ] = None,
-    size: Annotated[str | None, typer.Option("--size", metavar="N-M", help="Things behind a question; 5-7 by default.")] = None,
+    count: Annotated[int | None, option("--count", _COUNT, min=1)] = None,
+    size: Annotated[str | None, option("--size", "Things behind a question; 5-7 by default.", "N-M")] = None,
     hops: Hops = None,
-    capability: Annotated[
-        list[Capability] | None, typer.Option("--capability", help="What to ask of an agent; repeatable. All, in turn.")
-    ] = None,
+    capability: Capabilities = None,
     seed: SeedOf = None,
     models: Models = None,
-    pages: Annotated[int | None, typer.Option("--pages", min=1, help="With a model: to read on from; 20 by default.")] = None,
-    tokens: MaxTokens = None,
-    file: ConfigFile = None,
-    sets: Set = None,
+    pages: Pages = None,
+    tokens: common.MaxTokens = None,
+    file: common.ConfigFile = None,
+    sets: common.Set = None,
 ) -> None:
     """Make multi-hop questions (2-5 hops by default) from the facts of a world, without a language model or with one.
 
@@ -124,11 +122,7 @@ def _from_facts(directory: Path, out: Path, wanted: GraphSettings) -> None:
     place = {"world": info.name, "fingerprint": info.fingerprint, "seed": wanted.seed}
     questions = [question_of(facts, draft, **place, number=number) for number, draft in enumerate(made.drafts)]
     write_questions(out, questions)
-    show(
-        f"{len(questions):,} questions in {out}; {', '.join(f'{number:,} {kind}' for kind, number in made.kept.items())}.",
-        f"Hops: {_by_hops(questions)}.",
-        f"Other draws: {', '.join(f'{number:,} {why}' for why, number in made.dropped.most_common()) or 'none'}.",
-    )
+    show(f"{len(questions):,} questions in {out}: {counted(made.kept)}; other draws: {counted(made.dropped)}.")
     if len(questions) < wanted.count:
         show(f"No more were found of the {wanted.count:,} asked for: another --seed, --size or --hops may find others.")
 
@@ -138,13 +132,13 @@ def facts(
     directory: World,
     out: Out,
     models: Models = None,
-    judges: Annotated[list[str] | None, typer.Option("--judge-model", help="Judges what was written; its writer.")] = None,
-    pages: Annotated[int | None, typer.Option("--pages", min=1, help="Pages that are drawn; 100 by default.")] = None,
-    added: Annotated[bool | None, typer.Option("--added", help="Draw from the world's last addition alone.")] = None,
+    judges: Annotated[list[str] | None, option("--judge-model", "Judges what was written; its writer.")] = None,
+    pages: Pages = None,
+    added: Annotated[bool | None, option("--added", "Draw from the world's last addition alone.")] = None,
     seed: SeedOf = None,
-    tokens: MaxTokens = None,
-    file: ConfigFile = None,
-    sets: Set = None,
+    tokens: common.MaxTokens = None,
+    file: common.ConfigFile = None,
+    sets: common.Set = None,
 ) -> None:
     """Make short-answer questions from pages: each stands alone, passes seven points, and hides its own page."""
     given = {"world": directory, "out": out, "judge_models": judges, "pages": pages, "added": added, "seed": seed}
@@ -155,9 +149,9 @@ def facts(
 @app.command()
 def verify(
     questions: File,
-    directory: Annotated[Path, typer.Option("--world", help="Directory of the world that they are asked in.")],
-    out: Annotated[Path, typer.Option("--out", help="The questions that pass, with what each check found.")],
-    checks: Annotated[list[Check] | None, typer.Option("--check", help="Repeatable; all by default.")] = None,
+    directory: Annotated[Path, option("--world", "Directory of the world that they are asked in.")],
+    out: Annotated[Path, option("--out", "The questions that pass, with what each check found.")],
+    checks: Annotated[list[Check] | None, option("--check", "Repeatable; all by default.")] = None,
 ) -> None:
     """Keep the questions that can be answered, and not without research.
 
@@ -173,39 +167,34 @@ def verify(
 
 @app.command()
 def grow(
-    directory: Annotated[Path, typer.Argument(metavar="WORLD", help="Directory of the world that grows.")],
+    directory: World,
     questions: File,
-    source: Annotated[
-        Path | None, typer.Option("--from", help="World that is searched, such as a larger one; or --web.")
-    ] = None,
-    web: Web = None,
-    file: ConfigFile = None,
-    sets: Set = None,
+    source: Annotated[Path | None, option("--from", "World that is searched, such as a larger one; or --web.")] = None,
+    web: common.Web = None,
+    file: common.ConfigFile = None,
+    sets: common.Set = None,
 ) -> None:
     """Search for every question, and add the pages that are new to the world; the next questions can be made of them."""
     given = {"world": directory, "questions": questions, "source": source, "web": web}
     report = _run(partial(grow_world, settings(GrowthConfig, file, sets, given)))
-    left = ", ".join(f"{count:,} {reason}" for reason, count in report.left_out.most_common()) or "none"
-    show(
-        f"{report.questions:,} questions found {report.pages:,} new pages; left out: {left}",
-        f"{directory} took in {report.added:,} pages",
-    )
+    found = f"{report.questions:,} questions found {report.pages:,} new pages; left out: {counted(report.left_out)}"
+    show(found, f"{directory} took in {report.added:,} pages")
     _end(report)
 
 
 @app.command()
 def difficulty(
     questions: File,
-    out: Annotated[Path, typer.Option("--out", help="The questions that are kept; the other bands lie beside it.")],
-    model: Model = None,
-    world: Worlds = None,
-    profile: ProfileName = None,
-    attempts: Annotated[int | None, typer.Option("--attempts", min=1, help="At each question; 8 by default.")] = None,
-    keep: Annotated[str | None, typer.Option("--keep", metavar="N-M", help="So many must be right; 1-7 by default.")] = None,
-    judges: Judges = None,
-    tokens: MaxTokens = None,
-    file: ConfigFile = None,
-    sets: Set = None,
+    out: Annotated[Path, option("--out", "The questions that are kept; the other bands lie beside it.")],
+    model: common.Model = None,
+    world: common.Worlds = None,
+    profile: common.ProfileName = None,
+    attempts: common.Attempts = None,
+    keep: Annotated[str | None, option("--keep", "So many must be right; 1-7 by default.", "N-M")] = None,
+    judges: common.Judges = None,
+    tokens: common.MaxTokens = None,
+    file: common.ConfigFile = None,
+    sets: common.Set = None,
 ) -> None:
     """Let an agent try every question several times, and keep those that are neither too easy nor too hard for it.
 
@@ -221,34 +210,20 @@ def difficulty(
     found = table("band", ">questions", "file")
     for name, sorted_in in bands.items():
         found.add_row(name.value, f"{len(sorted_in):,}", escape(visible(str(band_file(out, name)))))
-    lengths = sorted({question.meta[META]["length"] for question in bands[Band.KEPT]})
-    show(
-        found,
-        f"right of scored: {', '.join(f'{rate}: {number:,}' for rate, number in rates.items())}",
-        f"length bands of the kept: {', '.join(lengths) or 'none'}",
-    )
+    show(found, f"right of scored: {', '.join(f'{rate}: {number:,}' for rate, number in rates.items())}")
     if unfinished:
         raise typer.Exit(unfinished)
 
 
 @app.command("show")
-def show_questions(
-    file: File, most: Annotated[int | None, typer.Option("--most", min=1, help="Show no more than these.")] = None
-) -> None:
+def show_questions(file: File, most: Annotated[int | None, option("--most", "Show no more than these.", min=1)] = None) -> None:
     """Read questions: text, answers, uniqueness, and the facts behind them with their pages and words."""
     for number, question in enumerate(itertools.islice(read_questions(file), most), start=1):
-        typer.echo(visible("\n".join(_lines(question, number))) + "\n")
-
-
-def _lines(question: Question, number: int) -> Iterator[str]:
-    meta = question.meta
-    about = [str(meta[key]) for key in ("capability", "form", "uniqueness") if meta.get(key)]
-    yield f"{number}. {question.text}"
-    yield f"   answer: {' | '.join(question.answers[:4])}; {', '.join([f'hops {question.hops}', *about])}"
-    for fact in (fact for fact in meta.get("facts") or [] if isinstance(fact, Mapping)):
-        yield f"   * {' — '.join(str(fact[key]) for key in ('subject', 'relation', 'object') if fact.get(key))}"
-        yield f"     {fact.get('url', '')} “{fact.get('quote', '')}”"
-    yield from (f"   hidden: {url}" for url in question.masked_urls)
+        meta = question.meta
+        show(f"{number}. {question.text}", f"   answer: {' | '.join(question.answers[:4])}; {meta.get('uniqueness', '')}")
+        for fact in meta.get("facts") or []:
+            show(f"   * {fact['subject']} — {fact['relation']} — {fact['object']}: {fact['url']} “{fact['quote']}”")
+        show(*(f"   hidden: {url}" for url in question.masked_urls))
 
 
 def _range(option: str, text: str | None) -> tuple[int, int] | None:
@@ -259,11 +234,6 @@ def _range(option: str, text: str | None) -> tuple[int, int] | None:
     if found is None:
         raise UserError(f"{option} {text!r} is no number and no range: write 6 or 5-7.")
     return int(found[1]), int(found[2] or found[1])
-
-
-def _by_hops(questions: Iterable[Question]) -> str:
-    counts = Counter(question.hops or 0 for question in questions)
-    return ", ".join(f"{number:,} with {size}" for size, number in sorted(counts.items()))
 
 
 def _reasons(heading: str, counts: Counter[Any], examples: Mapping[Any, str]) -> None:
@@ -277,16 +247,12 @@ def _reasons(heading: str, counts: Counter[Any], examples: Mapping[Any, str]) ->
 
 def _run(work: Callable[..., Awaitable[Made]]) -> Made:
     """Run it to its end under a progress bar; Ctrl-C says how to go on, and exits with 130."""
-    console = Console(stderr=True)
 
     async def all_of_it() -> Made:
-        return await work(progress=Report(console))
+        return await work(progress=Report(Console(stderr=True)))
 
-    try:
+    with after_interrupt():
         return asyncio.run(all_of_it())
-    except KeyboardInterrupt:
-        show("Stopped. The same command goes on: what is done is kept.", error=True)
-        raise typer.Exit(INTERRUPTED) from None
 
 
 def _make(work: Callable[..., Awaitable[MakingReport]], out: Path) -> None:

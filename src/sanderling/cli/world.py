@@ -18,13 +18,17 @@ from rich.text import Text
 
 from sanderling.agent.opening import PlaceConfig, opened_reader
 from sanderling.cli import NO_ANSWER
-from sanderling.cli.options import PLACE, Faults, Set, argument, option, or_help, settings, show, table
+from sanderling.cli.options import PLACE, Faults, Set, argument, counted, option, or_help, settings, show, table
 from sanderling.core.asking import AskingOutageError
 from sanderling.core.config import load_config, to_toml
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import PROFILES, TINY, Profile, get_profile
 from sanderling.core.text import visible
 from sanderling.core.types import ToolStatus
+from sanderling.data.questions import write_questions
+from sanderling.data.recorded_source import read_recorded
+from sanderling.evaluate.fidelity import measure_fidelity
+from sanderling.evaluate.ranking import compare_agents
 from sanderling.report.numbers import percent, span
 from sanderling.runs.files import or_cannot, replace_file
 from sanderling.runs.stages import after_interrupt
@@ -37,9 +41,18 @@ from sanderling.world.disk.building import SourceAccount
 from sanderling.world.disk.index import SearchMode
 from sanderling.world.disk.pages import WorldCounts
 from sanderling.world.disk.store import WorldInfo, add_to_world, build_world, open_world, read_manifest
+from sanderling.world.faults.profiles import fit_profile
 from sanderling.world.milvus import VectorIndex, push_world
 from sanderling.world.opening import open_as_met
-from sanderling.world.recorded import REPLAY_FILE, Unit
+from sanderling.world.recorded import (
+    REPLAY_FILE,
+    Unit,
+    answerable_questions,
+    built_from,
+    pages_from_trajectories,
+    split,
+    write_built_from,
+)
 from sanderling.world.sources.base import Limits, Source
 from sanderling.world.sources.gathering import Gathering
 from sanderling.world.sources.kinds import SOURCES, open_source, open_sources, remember_sources
@@ -53,8 +66,8 @@ _BASE = "Address that the paths of folders, ZIM files and dumps stand below; loc
 _WORKERS = "Processes that read documents. More give the same world, sooner."
 _AS = f"Show to the letter what an agent of this profile reads: {', '.join(PROFILES)}."
 _RANKED = "Rank by words, nearness, or both fused; the last two want `world embed`."
-_RECORDED = "Directory of recorded trajectories, of any known layout, or a file of ask --record."
 _RESULTS = "An evaluation's result (JSON); repeat it, one for each agent."
+_RECORDED = "Directory of recorded trajectories, of any known layout, or a file of ask --record."
 _DIALECTS = "What to speak: native, serper, jina, literesearcher, search_r1, asearcher, mcp; repeatable; default: all."
 _TOKEN = "Variable with the token that clients send."
 
@@ -138,10 +151,6 @@ def build_recorded(
 
     Their questions that have accepted answers are laid beside them, for sanderling eval run world.
     """
-    from sanderling.data.questions import write_questions
-    from sanderling.data.recorded_source import read_recorded
-    from sanderling.world.recorded import answerable_questions, built_from, pages_from_trajectories, split, write_built_from
-
     recorded = read_recorded(source)
     built, held = split(recorded.trajectories, hold_out, seed, hold_out_by)
     pages, report = pages_from_trajectories(built)
@@ -301,8 +310,6 @@ def fidelity(
     mode: Search = SearchMode.LEXICAL,
 ) -> None:
     """Compare a world with recorded calls that it was not built from."""
-    from sanderling.evaluate.fidelity import measure_fidelity
-
     compared = measure_fidelity(directory, against, out, k=k, search=mode).compared
     found = table("measure", ">n", ">mean", ">95% over questions", title=compared.label)
     for one in compared.figures:
@@ -315,8 +322,6 @@ def agents(
     local: Annotated[list[Path], option("--local", _RESULTS)], live: Annotated[list[Path], option("--live", _RESULTS)]
 ) -> None:
     """Compare agents in a world (--local) with the same agents elsewhere (--live): whether both rank them alike."""
-    from sanderling.evaluate.ranking import compare_agents
-
     found = compare_agents(local, live)
     scores = table("agent", ">local", ">live")
     for name, (here, there) in found.scores.items():
@@ -334,9 +339,6 @@ def fit_faults(
     source: RecordedCalls, out: Annotated[Path, option("--out", "The profile as a TOML file, for --faults.")]
 ) -> None:
     """Make a profile of faults with the failures, and the delays if any, of recorded calls."""
-    from sanderling.data.recorded_source import read_recorded
-    from sanderling.world.faults.profiles import fit_profile
-
     fitted = fit_profile(read_recorded(source).trajectories, name=out.stem)
     with or_cannot(f"write {out}"):
         replace_file(out, to_toml(fitted.profile))
@@ -390,7 +392,7 @@ def _report(directory: Path, world: WorldInfo, dense: str = "") -> None:
     if world.accounts:
         found = table("source", ">documents", ">pages", "left out")
         for account in world.accounts:
-            reasons = _counted(Counter(dict(sorted(account.skipped.items()))))
+            reasons = counted(account.skipped)
             found.add_row(_plain(account.name), f"{account.documents:,}", f"{account.pages:,}", reasons)
         show(found)
     rows = {
@@ -416,11 +418,7 @@ def _left_out(accounts: Iterable[SourceAccount], counts: WorldCounts) -> str:
     left = Counter({"second pages of an address": counts.duplicate, "empty": counts.empty, "without address": counts.no_url})
     for account in accounts:
         left.update(account.skipped)
-    return _counted(left)
-
-
-def _counted(counts: Counter[str]) -> str:
-    return ", ".join(f"{count:,} {reason}" for reason, count in counts.items() if count) or "none"
+    return counted(left)
 
 
 def _plain(text: str) -> str:

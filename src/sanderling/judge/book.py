@@ -18,12 +18,15 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
+from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory, encode_record
 from sanderling.judge.by_hand import ByHand, Name
+from sanderling.judge.opening import JudgeConfig
 from sanderling.judge.verdict import BY_HAND, Code, Judge, Ruling, Verdict, decided, rule_on, verdict_of, with_verdict
+from sanderling.policy.budget import BudgetConfig
 from sanderling.runs.files import replace_file
 from sanderling.runs.jsonl import write_trajectories
 from sanderling.runs.run import Run, Table, beside
@@ -177,6 +180,16 @@ class Keep(StrEnum):
 
     ALL = "all"
     CORRECT = "correct"
+
+
+class JudgingConfig(Frozen):
+    """Settings of ``sanderling data judge``."""
+
+    judge: JudgeConfig = JudgeConfig()
+    budget: BudgetConfig = BudgetConfig()
+    keep: Keep = Keep.ALL
+    concurrency: int = Field(default=8, ge=1)
+    """Replies of judging models waited for at a time."""
 
 
 @dataclass
