@@ -1,7 +1,7 @@
 """Who acts and who judges in a run: tools over worlds, a sampler that gets the weights of each update, judges, page readers.
 
 :func:`opened_acting` opens them in every process of a run, in its event loop, and closes them with it. The sampler is the
-trainer's own module, or a vLLM server, as ``rl.pipeline.placement`` says; rollouts are the
+trainer's own module, a copy of it, or a vLLM server, as ``rl.pipeline.placement`` says; rollouts are the
 one agent loop's. Everything is checked before, by `prepare`; torch is imported when a live module is connected.
 """
 
@@ -213,12 +213,13 @@ async def opened_acting(
 
         def connect(model: Any) -> Actor:
             from sanderling.policy.transformers_policy import TransformersPolicy
-            from sanderling.policy.weight_sync import InPlace
+            from sanderling.policy.weight_sync import Copying, InPlace, copied
 
             if not served:
-                batch = sampler.sessions or under_way
-                policy = TransformersPolicy(model, load_tokenizer(model_dir), name=NAME, max_batch=batch)
-                return over(policy, InPlace(policy))
+                beside, batch = rl.pipeline.placement is Placement.BESIDE, sampler.sessions or under_way
+                module = copied(model) if beside else model
+                policy = TransformersPolicy(module, load_tokenizer(model_dir), name=NAME, max_batch=batch)
+                return over(policy, Copying(policy) if beside else InPlace(policy))
             policy, server = server_of(recipe, model_dir, directory, stack)
             alone = team.size == 1
             return over(policy, server if alone else Together(server, policy.gate, team, sleeps=sampler.sleeps))

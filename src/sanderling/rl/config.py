@@ -40,6 +40,8 @@ class Placement(StrEnum):
 
     TURNS = "turns"
     """The same module: sampling pauses while an update is computed; tools and judges go on."""
+    BESIDE = "beside"
+    """A copy of its own, which samples while the other is trained and takes over its weights after each update."""
     SERVED = "served"
     """Behind an endpoint, which is handed the weights after each update."""
 

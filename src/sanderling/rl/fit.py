@@ -97,7 +97,9 @@ def memory(shape: Shape, stage: Stage, load: Load) -> tuple[dict[str, int], int]
         kept = parts["kept for the backward pass"] + parts["alive at once, in a layer or at the head"]
         more = scoring_bytes(shape, trainer, load.row_tokens, stage.profile.budgets.max_turns, width) - kept
         parts |= {"more while gains are scored": more} if more > 0 else {}
-    if rl.pipeline.placement is Placement.TURNS:  # open sessions keep their keys and values meanwhile
+    if rl.pipeline.placement is Placement.BESIDE:
+        parts["the copy that samples"] = 4 * shape.parameters
+    if rl.pipeline.placement is not Placement.SERVED:  # open sessions keep their keys and values meanwhile
         under_way = -(-rl.questions_per_step // load.ranks) * rl.group_size * (rl.pipeline.max_staleness + 1)
         session = shape.kv_bytes(doubled(_LEAST_CAPACITY, load.row_tokens), width)
         parts["keys and values of rollouts"] = doubled(_LEAST_SLOTS, under_way) * session
@@ -158,7 +160,7 @@ def _knobs(plan: StagePlan) -> Iterator[Changes]:
     if trainer.micro_batch_tokens > plan.load.row_tokens:
         # In a pass of one rollout nothing is shared between those of a question: what they begin with is computed for each.
         yield {"rl.trainer.micro_batch_tokens": plan.load.row_tokens}
-    if gpus and plan.stage.rl.pipeline.placement is Placement.TURNS:
+    if gpus and plan.stage.rl.pipeline.placement is not Placement.SERVED:
         yield {"rl.pipeline.placement": "served", "sampler.sleeps": True}
     if gpus and plan.load.ranks > 1 and not plan.load.sharded:
         yield {"parallel.kind": "fsdp"}
