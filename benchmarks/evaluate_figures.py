@@ -65,7 +65,6 @@ def episodes_of(questions: list[Question], attempts: int) -> list[Episode]:
                     seconds=9.0 * turns,
                     prompt_tokens=700 * turns * turns,
                     vote="x" if right else f"wrong {dice.integers(5)}",
-                    odd_turns=0,
                     contaminated=bool(dice.random() < 0.01),
                 )
             )

@@ -140,9 +140,9 @@ def test_a_turn_by_text_counts_what_its_server_says() -> None:
     )
     said = trajectory(nodes=(node,), leaf=0, answer="The Ulm!", profile="dr-venus-4b")
     found = episode_of(said)
-    assert (found.prompt_tokens, found.sampled_tokens, found.vote, found.odd_turns) == (40, 7, "ulm", 1)
+    assert (found.prompt_tokens, found.sampled_tokens, found.vote) == (40, 7, "ulm")
     silent = episode_of(trajectory(nodes=(node.model_copy(update={"sampled_tokens": 0}),), leaf=0, profile="whose"))
-    assert (silent.sampled_tokens, silent.odd_turns) == (None, None)
+    assert silent.sampled_tokens is None
     assert episode_of(trajectory(answer="!?")).vote == "!?"
     assert episode_of(trajectory(answer=" ")).vote is None
 
@@ -157,7 +157,7 @@ def test_attempts_that_read_their_question_stay_in_the_figures_and_are_told_apar
     found = result.contamination
     assert found is not None and found.without is not None
     assert result.pass_at_1.value == pytest.approx(2.5 / 3), "never turned into wrong"
-    assert (found.attempts, found.contaminated, found.questions) == (5, 3, 3)
+    assert (found.attempts, found.contaminated) == (5, 3)
     assert found.without.value == pytest.approx((0.0 + 1.0 + 1.0) / 3) and found.without.questions == 3
     pages = summarise(rows, QUESTIONS, 2, replace(INFO, looks_for_questions=False)).contamination
     assert pages is not None

@@ -55,7 +55,6 @@ def steady(text: str, scratch: Path, server: str = "") -> str:
     """A text without places and dates; of one that names a server also without the lines that tell times."""
     text = DATE.sub("DATE", text.replace(str(scratch), "SCRATCH").replace(server or "\0", "SERVER"))
     text = re.sub(r"date ≠ ?", "date", text).replace(", date.", ".")  # runs of one second have one date
-    text = re.sub(r"; [\d.]+% of turns keep the grammar", "", text)
     # Files of a run, as they were then:
     text = text.replace("/run.db every", "/judged.jsonl every").replace("SCRATCH/run (", "SCRATCH/run/attempts.jsonl (")
     text = re.sub(r"show (SCRATCH/\w+) --id", r"show \1/attempts.jsonl --id", text)
@@ -71,7 +70,6 @@ def result_of(run: Path, *, timed: bool, server: str = "") -> Any:
         found["spending"] = {name: value for name, value in found["spending"].items() if not name.startswith("seconds")}
     questions = found.pop("questions")
     found |= dict.fromkeys(("grades", "mean_context_tokens", "recorded", "score", "sets"))  # figures that are gone
-    del found["format_accuracy"], found["contamination"]["questions"]
     found["browse"] = {"overall": found.pop("visit_share")}  # as it was written then
     return found | {"questions": [f"{q['id']} {q['correct']}/{q['scored']}/{q['attempts']} {q['groups']}" for q in questions]}
 

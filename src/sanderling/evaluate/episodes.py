@@ -12,15 +12,12 @@ from typing import Any
 
 from pydantic import Field
 
-from sanderling.core.errors import UserError
-from sanderling.core.profiles import get_profile
 from sanderling.core.record import NodeKind, Question, Seeds, Trajectory, encode_record
 from sanderling.core.types import Ending
 from sanderling.evaluate.guarding import read_its_question
 from sanderling.evaluate.result import Record
 from sanderling.judge.rules import answer_tokens
 from sanderling.judge.verdict import META_KEY, Code, verdict_in
-from sanderling.rl.denoise import turn_violations
 
 ROUND = "round"
 """In a record's meta: the round of the run that made it."""
@@ -45,7 +42,6 @@ class Episode:
     seconds: float
     prompt_tokens: int | None = None  # sum over all that the policy was asked
     vote: str | None = None  # the answer as answers are told apart when attempts vote; None: no answer
-    odd_turns: int | None = None  # turns that break the grammar; None where the profile is not known
     contaminated: bool | None = None  # whether it read its question word for word; None: too short to be told
     # What going on with a run and judging it take:
     id: str = ""  # of its trajectory
@@ -99,7 +95,6 @@ def episode_of(trajectory: Trajectory) -> Episode:
         seconds=trajectory.seconds,
         prompt_tokens=_sum([node.prompt_tokens for node in spoken]),
         vote=_vote(trajectory.answer),
-        odd_turns=_odd_turns(trajectory),
         contaminated=read_its_question(trajectory),
         id=trajectory.id,
         seed=trajectory.seeds.run,
@@ -137,14 +132,6 @@ def _vote(answer: str | None) -> str | None:
     if answer is None or not answer.strip():
         return None
     return " ".join(answer_tokens(answer)) or answer.strip()
-
-
-def _odd_turns(trajectory: Trajectory) -> int | None:
-    try:
-        profile = get_profile(trajectory.profile)
-    except UserError:  # a profile of an import, or of somebody's own
-        return None
-    return sum(bool(violations) for violations in turn_violations(trajectory, profile))
 
 
 # Who was right ------------------------------------------------------------------------------------------------------------

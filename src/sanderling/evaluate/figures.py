@@ -225,14 +225,13 @@ def _what_made_it(rows: Sequence[Episode], info: RunInfo) -> dict[str, Any]:
 def _counts_and_means(rows: Sequence[Episode], judged: Sequence[Episode]) -> dict[str, Any]:
     """What is counted and averaged, without intervals; by the names of `EvalResult`."""
     endings = Counter(row.ending for row in rows)
-    odd, turns, calls = [row.odd_turns for row in judged], sum(row.turns for row in judged), sum(row.calls for row in judged)
+    calls = sum(row.calls for row in judged)
     return {
         "endings": {ending: n for ending in Ending if (n := endings[ending])},
         "mean_turns": _mean([row.turns for row in judged]),
         "mean_calls": _mean([row.calls for row in judged]),
         "visit_share": sum(row.visits for row in judged) / calls if calls else None,
         "mean_sampled_tokens": _mean([row.sampled_tokens for row in judged]),
-        "format_accuracy": 1.0 - sum(n or 0 for n in odd) / turns if turns and None not in odd else None,
         "episode_seconds": sum(row.seconds for row in rows),
     }
 
@@ -255,12 +254,10 @@ def _clean_share(judged: Sequence[Episode], questions: Sequence[Question]) -> Fl
 
 def _contamination(rows: Sequence[Episode], without: Estimate, *, applies: bool) -> Contamination:
     looked_at = [row for row in rows if row.contaminated is not None] if applies else []
-    read = [row.question for row in looked_at if row.contaminated]
     return Contamination(
         applies=applies,
         attempts=len(looked_at),
-        contaminated=len(read),
-        questions=len(set(read)),
+        contaminated=sum(bool(row.contaminated) for row in looked_at),
         without=without if looked_at else None,
     )
 

@@ -90,7 +90,6 @@ class Contamination(Record):
     applies: bool  # False: the benchmark's questions were made from pages, so nothing was looked for
     attempts: int  # that were looked at: a question of a few words is common property
     contaminated: int
-    questions: int  # that have a contaminated attempt
     without: Estimate | None  # pass@1 without the contaminated attempts; None where nothing was looked for
 
 
@@ -139,7 +138,6 @@ class EvalResult(Record):
     guard: GuardFigures | None = None  # None: there was no guard
     contamination: Contamination | None = None
     agreement: tuple[Agreed, ...] = ()  # the judge with the second one, and with a person
-    format_accuracy: float | None = None  # share of turns that keep the grammar; None where the profile is not known
     endings: dict[Ending, int]  # of records that say how they ended
     unscored: int
     mean_turns: float | None  # means are over scored attempts

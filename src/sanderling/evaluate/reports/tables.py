@@ -198,7 +198,6 @@ def _taken(result: EvalResult) -> dict[str, str | Cell]:
         "turns": mean(result.mean_turns),
         "tool calls": mean(result.mean_calls),
         "visits among calls": percent(result.visit_share, 0),
-        "turns that keep the grammar": known(result.format_accuracy, percent),
         "tokens sampled": known(result.mean_sampled_tokens, _whole),
         "time for each right answer": _each(spent and spent.seconds, spent and spent.seconds_interval, duration),
         "tokens sampled for each right answer": _each(spent and spent.sampled_tokens, spent and spent.sampled_interval, _whole),
@@ -325,8 +324,6 @@ def _headline_of(result: EvalResult) -> Text:
 def _what_it_took(result: EvalResult) -> str:
     spent, visits = result.spending, percent(result.visit_share, 0)
     parts = [f"{mean(result.mean_turns)} turns", f"{mean(result.mean_calls)} calls, {visits} of them visits"]
-    if result.format_accuracy is not None:
-        parts.append(f"{percent(result.format_accuracy)} of turns keep the grammar")
     if spent is not None and spent.seconds is not None:
         parts.append(f"{duration(spent.seconds)} for each right answer")
     if spent is not None and spent.sampled_tokens is not None:
