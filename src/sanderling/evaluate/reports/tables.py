@@ -270,71 +270,48 @@ def terminal(report: RunsReport) -> Iterator[RenderableType]:
     for note in report.notes:
         yield Text(visible(note), style="yellow")
     for rows in tables(report):
-        shown = Table(title=Text(visible(rows.title), style="bold"), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1))
-        for place, head in enumerate(rows.heads):
-            justify, width = ("right", None) if place else ("left", min(24, max(len(row[0]) for row in rows.rows)))
-            shown.add_column(Text(visible(head)), justify=justify, min_width=width)
-        for row in rows.rows:
-            shown.add_row(*(Text(visible(cell)) for cell in row))
-        yield shown
+        yield _drawn(rows.heads, rows.rows, rows.title)
         if rows.about:
             yield Text(visible(rows.about), style="dim")
 
 
 def result_shown(result: EvalResult) -> Iterator[RenderableType]:
     """A result: the headline, the curves, groups, contamination and cost, what it took."""
-    yield _headline_of(result)
+    best, count = result.pass_at_1, tries(result)
+    over = f" {percent(best.value)} (95% {span(best.interval)}) over {len(result.questions):,} questions × {count}"
+    unscored = f"; {result.unscored:,} unscored" if result.unscored else ""
+    yield Text.assemble((f"avg@{count}", "bold"), over, unscored, visible(f". Judge: {result.judge}."))
     if result.invalid_because:
         yield Text(f"This run is invalid: {result.invalid_because}", style="red")
-    if result.attempts > 1 and result.pass_at_1.value is not None:
-        yield _plain_table(_CURVE, _by_k(result))
+    if result.attempts > 1 and best.value is not None:
+        yield _drawn(_CURVE, _by_k(result))
     for name, groups in result.groups.items():
         means = ((group, one, one.pass_at_1) for group, one in groups.items())
-        rows = [
-            (visible(group), f"{avg.questions + avg.too_few:,}", *_estimate(avg), f"{one.unscored:,}")
-            for group, one, avg in means
-        ]
-        yield _plain_table((name, "questions", "pass@1", "95% interval", "unscored"), rows)
-    yield from (Text(visible(line)) for line in result_lines(result))
-    if result.mean_turns is not None:
-        yield Text(_what_it_took(result))
-
-
-def result_lines(result: EvalResult) -> Iterator[str]:
-    """Contamination and cost: a line each, nothing where nothing is known."""
+        rows = [(group, f"{avg.questions + avg.too_few:,}", *_estimate(avg), f"{one.unscored:,}") for group, one, avg in means]
+        yield _drawn((name, "questions", "pass@1", "95% interval", "unscored"), rows)
     if (read := result.contamination) is not None and read.contaminated:
         without = "" if read.without is None else f"; without them avg {_figure(read.without, '95% ').whole}"
         counts = f"{read.contaminated:,} of {read.attempts:,} attempts"
-        yield f"{counts} read their question word for word, and perhaps its answer{without}."
+        yield Text(f"{counts} read their question word for word, and perhaps its answer{without}.")
     if result.cost is not None and result.cost.total is not None:
         right = "" if result.cost.right is None else f", {result.cost.right:,.4g} for each right answer"
-        yield f"The agent's tokens cost {result.cost.total:,.4g}{right}."
+        yield Text(f"The agent's tokens cost {result.cost.total:,.4g}{right}.")
+    if result.mean_turns is not None:
+        spent, visits = result.spending, percent(result.visit_share, 0)
+        parts = [f"{mean(result.mean_turns)} turns", f"{mean(result.mean_calls)} calls, {visits} of them visits"]
+        if spent is not None and spent.seconds is not None:
+            parts.append(f"{duration(spent.seconds)} for each right answer")
+        if spent is not None and spent.sampled_tokens is not None:
+            parts.append(f"{spent.sampled_tokens:,.0f} tokens sampled for each")
+        yield Text("An attempt: " + "; ".join(parts) + ".")
 
 
-def _headline_of(result: EvalResult) -> Text:
-    best = result.pass_at_1
-    return Text.assemble(
-        ("avg@" + tries(result), "bold"),
-        f" {percent(best.value)} (95% {span(best.interval)}) over {len(result.questions):,} questions × {tries(result)}",
-        f"; {result.unscored:,} unscored" if result.unscored else "",
-        visible(f". Judge: {result.judge}."),
-    )
-
-
-def _what_it_took(result: EvalResult) -> str:
-    spent, visits = result.spending, percent(result.visit_share, 0)
-    parts = [f"{mean(result.mean_turns)} turns", f"{mean(result.mean_calls)} calls, {visits} of them visits"]
-    if spent is not None and spent.seconds is not None:
-        parts.append(f"{duration(spent.seconds)} for each right answer")
-    if spent is not None and spent.sampled_tokens is not None:
-        parts.append(f"{spent.sampled_tokens:,.0f} tokens sampled for each")
-    return "An attempt: " + "; ".join(parts) + "."
-
-
-def _plain_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    shown = Table(box=box.SIMPLE_HEAD, header_style="bold", padding=(0, 1))
+def _drawn(heads: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> Table:
+    named = Text(visible(title), style="bold") if title else None
+    shown = Table(title=named, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1))
     for place, head in enumerate(heads):
-        shown.add_column(head, justify="left" if place == 0 else "right")
+        justify, width = ("right", None) if place else ("left", min(24, max(len(row[0]) for row in rows)))
+        shown.add_column(Text(visible(head)), justify=justify, min_width=width)
     for row in rows:
-        shown.add_row(*map(Text, row))
+        shown.add_row(*(Text(visible(cell)) for cell in row))
     return shown
