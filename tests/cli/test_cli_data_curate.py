@@ -7,8 +7,7 @@ from typer.testing import CliRunner
 
 from sanderling.cli.data import app
 from sanderling.core.errors import UserError
-from sanderling.core.record import Node, NodeKind, Question, Trajectory
-from sanderling.core.types import Role
+from sanderling.core.record import Question, Trajectory
 from sanderling.runs.jsonl import write_trajectories
 
 
@@ -18,24 +17,12 @@ def run(*arguments: object) -> str:
     return done.output
 
 
-def episode(id: str, text: str, turns: int, correct: bool | None = None) -> Trajectory:
-    nodes = [Node(parent=None, role=Role.USER, kind=NodeKind.QUESTION, text=text)]
-    nodes += [Node(parent=n, role=Role.ASSISTANT, kind=NodeKind.TURN, text="t") for n in range(turns)]
-    meta = {} if correct is None else {"evaluation": {"judge": "exact", "correct": correct, "score": 1.0, "reason": ""}}
-    return Trajectory(
-        id=id, question=Question(id=id, text=text), nodes=tuple(nodes), leaf=turns, ending=None, answer="x", meta=meta
-    )
-
-
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    rows = [
-        episode("a", "Who won the great race of the year?", 3, correct=False),
-        episode("b", "who won the great race of the year", 9, correct=True),
-        episode("c", "Where is the source of the river that has no name?", 2),
-        episode("d", "Tell me: who won the great race of the year?", 1),
-    ]
-    write_trajectories(tmp_path / "in.jsonl", rows)
+    write_trajectories(
+        tmp_path / "in.jsonl",
+        [Trajectory(id="a", question=Question(id="a", text="Who?"), nodes=(), leaf=None, ending=None, answer="x")],
+    )
     return tmp_path / "in.jsonl"
 
 
@@ -43,12 +30,10 @@ def file(tmp_path: Path) -> Path:
     "arguments",
     [
         ["dedupe", "in.jsonl", "--out", "in.jsonl"],
-        ["dedupe", "in.jsonl", "--out", "out.jsonl", "--report", "in.jsonl"],
         ["dedupe", "in.jsonl", "--out", "out.jsonl", "--report", "link"],
         ["dedupe", "in.jsonl", "--out", "out.jsonl", "--report", "out.jsonl"],
         ["resample", "in.jsonl", "--out", "link"],
         ["split", "in.jsonl", "--out", ".", "--share", "in=1"],
-        ["stats", "in.jsonl", "--json", "in.jsonl"],
         ["stats", "in.jsonl", "--out", "link"],
         ["stats", "in.jsonl", "--out", "p", "--json", "p"],
         ["contamination", "in.jsonl", "--against", "bench.jsonl", "--report", "bench.jsonl"],

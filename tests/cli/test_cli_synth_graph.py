@@ -40,12 +40,6 @@ def test_questions_are_written_and_shown(world: Path, tmp_path: Path) -> None:
     assert questions[1].text not in shown
 
 
-def test_one_capability_alone(world: Path, tmp_path: Path) -> None:
-    out = tmp_path / "questions.jsonl"
-    run("graph", str(world), "--out", str(out), "--count", "5", "--capability", "statistics", "--hops", "1-3", "--size", "4")
-    assert {question.meta["capability"] for question in read_questions(out)} == {"statistics"}
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -1,6 +1,8 @@
-"""``sanderling world``: build, look, search and visit from the command line; one sentence for what cannot be done."""
+"""``sanderling world``: build, look, search, visit, embed, push and faults; one sentence for what cannot be done."""
 
 import json
+import re
+import tomllib
 from itertools import islice
 from pathlib import Path
 
@@ -10,7 +12,17 @@ from typer.testing import CliRunner
 from sanderling.cli import INTERRUPTED
 from sanderling.cli.world import app
 from sanderling.core.errors import UserError
+from sanderling.world.contract import Occasion, Page, answered
+from sanderling.world.disk.store import build_world
 from sanderling.world.encyclopedia import generate_pages
+from sanderling.world.opening import open_as_met
+
+PAGES = [
+    Page(url="https://w.example/h", title="Herring", text="Herring are silvery fish. They school in the north."),
+    Page(url="https://w.example/o", title="Orlo", text="Orlo is a town. It was founded in 1203 by a poet."),
+    Page(url="https://w.example/g", title="Glass", text="Glass is blown in winter. " * 300),
+]
+TEXT = "Orlo was a poet of the northern coast who wrote forty odes to the tide and kept a lighthouse there until he died"
 
 
 def run(*arguments: object) -> str:
@@ -122,3 +134,98 @@ def test_pages_cannot_reach_for_the_terminal(tmp_path):
     told = run("build", "from", file, "--out", tmp_path / "w", "--name", "n\x1b[2J")
     told += run("search", tmp_path / "w", "tidal flat") + run("visit", tmp_path / "w", "https://w.example/x")
     assert "tidal" in told and not set(told) & set("\x1b\x07\x9b\u202e")
+
+
+@pytest.fixture
+def embeddable(tmp_path: Path) -> Path:
+    build_world(tmp_path / "w", PAGES, name="t", source="test")
+    return tmp_path / "w"
+
+
+def test_from_no_index_to_hybrid_results(embeddable: Path) -> None:
+    assert "dense search  none" in run("info", embeddable)
+    with pytest.raises(UserError, match="no dense index: make one"):
+        run("search", embeddable, "herring", "--search", "hybrid")
+    with pytest.raises(UserError, match="Name the embedder"):
+        run("embed", embeddable)
+    assert "3 pages as 6 passages of 64 dimensions by hashed-1:64" in run("embed", embeddable, "--embedder", "hashed:64")
+    assert "3 pages as 6 passages, 64 dimensions by hashed-1:64 " in run("info", embeddable)
+    assert "Herring" in run("search", embeddable, "herrings", "--search", "dense", "--limit", 1)
+    assert "Orlo" in run("search", embeddable, "founded poets", "--search", "hybrid", "--limit", 1)
+    assert "Orlo" in run("search", embeddable, "founded by", "--search", "hybrid", "--profile", "tiny", "--faults", "web")
+    assert "No results." in run("search", embeddable, "zzzz")
+
+
+def test_what_cannot_be_embedded_is_one_sentence(embeddable: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="There is no world at"):
+        run("embed", tmp_path / "none", "--embedder", "hashed")
+    with pytest.raises(UserError, match="There is no embedder 'word2vec'"):
+        run("embed", embeddable, "--embedder", "word2vec")
+    assert not (embeddable / "dense" / "dense.json").exists()
+
+
+def test_a_pushed_world_is_used_like_any_other(tmp_path: Path) -> None:
+    pytest.importorskip("pymilvus", reason="needs the extra [milvus]")
+    pytest.importorskip("milvus_lite", reason="needs milvus-lite")
+    world, there = tmp_path / "w", tmp_path / "there"
+    build_world(world, PAGES[:2], name="t", source="test")
+    uri = tmp_path / "lite.db"
+    assert "2 pages and 0 passages are on" in run("push", world, "--milvus", uri, "--out", there)
+    with pytest.raises(UserError, match="no dense index"):
+        run("search", there, "herring", "--search", "dense")
+    run("embed", world, "--embedder", "hashed:64")
+    assert "2 pages and 2 passages" in run("push", world, "--milvus", uri, "--out", there, "--vectors", "FLAT")
+    assert "Orlo" in run("search", there, "founded poets", "--search", "hybrid", "--limit", 1)
+    assert "founded in 1203" in run("visit", there, "w.example/o", "--goal", "founded")
+    assert "pages" in run("info", there)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Path:
+    pages = [
+        Page(url="https://w.example/Orlo", title="Orlo", text=TEXT),
+        Page(url="https://m.example/orlo", title="Orlo", text=f"{TEXT} again"),
+        Page(url="https://w.example/Bex", title="Bex", text="Bex was a poet too."),
+    ]
+    build_world(tmp_path / "w", pages, name="w", source="test")
+    return tmp_path / "w"
+
+
+def test_masks_reach_near_duplicates(world: Path) -> None:
+    masked = frozenset({"https://w.example/Orlo"})
+    assert [hit.url for hit in answered(open_as_met(world).search("poet", occasion=Occasion(masked=masked))).hits] == [
+        "https://w.example/Bex"
+    ]
+    (world / "blocklist.txt").write_text("m.example\n")
+    assert "m.example" not in run("search", world, "poet")
+
+
+def test_fit_faults_writes_a_profile_that_can_be_used(world: Path, tmp_path: Path) -> None:
+    observation = "The useful information in https://w.example/Orlo for user goal age as follows: \n\nEvidence in page: \n"
+    row = {
+        "messages": [
+            {"role": "system", "content": "s"},
+            {"role": "user", "content": "Who?"},
+            {
+                "role": "assistant",
+                "content": '<think>x</think>\n<tool_call>\n{"name": "visit", "arguments": {"url": ["https://w.example/Orlo"], '
+                '"goal": "age"}}\n</tool_call>',
+            },
+            {"role": "user", "content": f"<tool_response>\n{observation}He was old.\n\nSummary: \nOld.\n</tool_response>"},
+            {"role": "assistant", "content": "<think>x</think>\n<answer>Orlo</answer>"},
+        ]
+    }
+    (tmp_path / "records").mkdir()
+    (tmp_path / "records" / "a.jsonl").write_text(json.dumps(row) + "\n")
+    out = tmp_path / "mine.toml"
+    assert "0 queries and 1 visits, with 0 and 0 delays" in run("fit-faults", "--from", tmp_path / "records", "--out", out)
+    assert tomllib.loads(out.read_text())["name"] == "mine"
+    assert "Orlo" in run("visit", world, "https://w.example/Orlo", "--faults", out)
+
+
+def test_injected_pages_hold_an_order_and_change_nothing_else(world: Path) -> None:
+    met, plain = open_as_met(world, injected=1.0), open_as_met(world)
+    ordered = answered(met.visit("https://w.example/Orlo")).text
+    assert len(re.findall(r"sdl-canary-[0-9a-f]{10}", ordered)) == 1
+    assert TEXT in ordered and answered(plain.visit("https://w.example/Orlo")).text == TEXT
+    assert met.fingerprint != plain.fingerprint and answered(met.search("poet")) == answered(plain.search("poet"))

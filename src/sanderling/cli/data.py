@@ -180,17 +180,13 @@ def judge(
     config = settings(JudgingConfig, config_file, sets, given)
     check_judges(config.judge)
     source, spending = open_trajectories(file), Spending(beside(out), config.budget)
+    how: dict[str, Any] = {"keep": config.keep, "by_hand": by_hand, "concurrency": config.concurrency}
     with after_interrupt(), Console(stderr=True).status("judging") as status, asyncio.Runner() as runner:
-
-        def progress(report: JudgeReport) -> None:
-            if report.trajectories % 50 == 1 or report.asked:
-                status.update(f"{report.trajectories:,} judged: {_rulings(report)}")
-
+        how["on_progress"] = lambda report: status.update(f"{report.trajectories:,} judged")
         opening = _judge(config.judge, spending, config.concurrency)
         chosen = runner.run(opening.__aenter__())
-        how: dict[str, Any] = {"keep": config.keep, "by_hand": by_hand, "concurrency": config.concurrency}
         try:
-            report = judge_file(source, out, chosen, **how, on_progress=progress, runner=runner)
+            report = judge_file(source, out, chosen, **how, runner=runner)
         finally:
             runner.run(opening.__aexit__(None, None, None))
     _print_verdicts(report, out)
@@ -214,7 +210,8 @@ async def _judge(config: JudgeConfig, spending: Spending, concurrency: int = 8) 
 
 
 def _print_verdicts(report: JudgeReport, out: Path) -> None:
-    show(f"{report.trajectories:,} trajectories by {report.judge}: {_rulings(report)}")
+    rulings = ", ".join(f"{report.rulings[ruling]:,} {ruling.value}" for ruling in Ruling)
+    show(f"{report.trajectories:,} trajectories by {report.judge}: {rulings}")
     if report.grades:
         show("  grades: " + ", ".join(f"{count:,} {grade}" for grade, count in sorted(report.grades.items())))
     if report.mean_score is not None:
@@ -222,10 +219,6 @@ def _print_verdicts(report: JudgeReport, out: Path) -> None:
     for code, ids in sorted(report.examples.items()):
         show(f"  {code.value}: {report.codes[code]:,} (such as {', '.join(ids)})")
     show(f"{report.written:,} written to {out}; report: {out.name}.judge.json")
-
-
-def _rulings(report: JudgeReport) -> str:
-    return ", ".join(f"{report.rulings[ruling]:,} {ruling.value}" for ruling in Ruling)
 
 
 @app.command("dedupe")
@@ -360,11 +353,9 @@ def stats(
 ) -> None:
     """Count turns, lengths, tools, endings, scripts and verdicts, in a table and on a page with plots."""
     check_places([*files, *([tokenizer] if tokenizer is not None else [])], [place for place in (out, json_out) if place])
-    counted, names = tokenizer and load_tokenizer(tokenizer), Counter(file.stem for file in files)
-    portraits = []
-    for file in files:
-        name = file.stem if names[file.stem] == 1 else f"{file.resolve().parent.name}/{file.stem}"
-        portraits.append(portray(name, open_trajectories(file), counted))
+    counted, stems = tokenizer and load_tokenizer(tokenizer), Counter(file.stem for file in files)
+    names = [one.stem if stems[one.stem] == 1 else f"{one.resolve().parent.name}/{one.stem}" for one in files]
+    portraits = [portray(name, open_trajectories(one), counted) for name, one in zip(names, files, strict=True)]
     Console().print(figures_table(portraits))
     if json_out is not None:
         replace_file(json_out, json.dumps([one.as_json() for one in portraits], indent=1, ensure_ascii=False) + "\n")

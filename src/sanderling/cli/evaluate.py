@@ -311,9 +311,6 @@ def export(
         show("Questions, answers and messages are left out; --show-texts puts them in.")
 
 
-# What is printed ----------------------------------------------------------------------------------------------------------
-
-
 def _show_comparison(comparison: Comparison, *, reasons: bool) -> None:
     """How often they agree, who is the milder, and the first few attempts that they differ on."""
     found = comparison.figures

@@ -16,17 +16,12 @@ from sanderling.merge.sweep import REPORT, Axis, SweepConfig, run_sweep
 from sanderling.runs.progress import Report
 from sanderling.runs.provenance import command_line
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True, help="Merge models of one base, and see which coefficients keep which skill.")
 MethodName = Annotated[Method, argument("METHOD", f"One of {', '.join(Method)}.")]
 Models = Annotated[list[Path], argument("MODEL...", "Local Hugging Face directories.")]
 Base = Annotated[Path | None, option("--base", "What the models were trained from; not for linear and slerp.")]
 Weights = Annotated[list[float] | None, option("--weight", "One for each model; equal shares by default.")]
 Skills = Annotated[list[str], option("--skill", "A file of questions; repeatable.", "NAME=QUESTIONS")]
-
-
-@app.callback()
-def merge() -> None:
-    """Merge models in the space of their parameters, and see which coefficients keep which skill."""
 
 
 @app.command()

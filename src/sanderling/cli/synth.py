@@ -37,24 +37,17 @@ from sanderling.synth.reading import ReadingConfig, make_readings
 from sanderling.synth.verify import Check, VerifyConfig, verify_file
 from sanderling.world.disk.store import read_manifest
 
-app = typer.Typer(no_args_is_help=True)
-_WRITES = "Writes and reads: http://host:port/v1#model or a directory."
+app = typer.Typer(no_args_is_help=True, help="Make questions from a world, and keep those that are worth asking.")
 _COUNT = "Questions: 100 by default; with a model, around each page: 2."
-_CHECKS = "Repeatable; all by default."
 World = Annotated[Path, argument("WORLD", "Directory of a world.")]
 File = Annotated[Path, argument("QUESTIONS", "File of questions.")]
 Out = Annotated[Path, option("--out", "File of questions to write (JSON lines).")]
 Hops = Annotated[str | None, option("--hops", "Facts that a question puts together.", "N-M")]
 SeedOf = Annotated[int | None, option("--seed", "Equal world, settings and seed: equal questions.")]
-Models = Annotated[list[str] | None, option("--model", _WRITES)]
+Models = Annotated[list[str] | None, option("--model", "Writes and reads: http://host:port/v1#model or a directory.")]
 Pages = Annotated[int | None, option("--pages", "With a model: pages that are drawn.", min=1)]
 Capabilities = Annotated[list[Capability] | None, option("--capability", "What to ask of an agent; repeatable. All, in turn.")]
 Made = TypeVar("Made", bound=Outcome)
-
-
-@app.callback()
-def synth() -> None:
-    """Make questions from a world, and keep those that are worth asking."""
 
 
 @app.command()
@@ -69,10 +62,9 @@ def chains(
 
     Each has one answer: every relation has one object for a subject. The scripted teacher can walk them (data generate).
     """
-    least, most = _range("--hops", hops) or (0, 0)
+    (least, most), world = _range("--hops", hops) or (0, 0), encyclopedia_of(directory)
     if not 1 <= least <= most:
         raise UserError(f"--hops {hops} does not go upwards from 1: write 2 or 1-3.")
-    world = encyclopedia_of(directory)
     if world is None:
         raise UserError(f"{directory} is not just the pages of a generated encyclopedia: use sanderling synth graph for it.")
     drawn = chain_questions(world, count, seed or 0, dict.fromkeys(range(least, most + 1), 1.0))

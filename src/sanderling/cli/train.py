@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from sanderling.train.fit import Devices, Plan
     from sanderling.train.shape import Shape
 
-app, models = typer.Typer(no_args_is_help=True), typer.Typer(no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
+models = typer.Typer(no_args_is_help=True, callback=lambda: None)  # a group, though it has one command
 app.command("rl")(rl)
 _MODEL = "Needed, here or in the recipe: the Hugging Face directory to start from."
 _DATA = "Needed, here or in the recipe: files of trajectories, or of rows made by sanderling data rows (.parquet)."
@@ -86,11 +87,6 @@ def plan(
         _show_sft(config.title, found)
     if found.sentence:
         raise UserError(found.sentence)
-
-
-@models.callback()
-def _group() -> None:
-    """A group, though it has one command."""
 
 
 @models.command()

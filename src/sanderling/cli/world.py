@@ -83,9 +83,6 @@ WorldSeed = Annotated[int, option("--world-seed", "Equal seeds give equal delays
 Search = Annotated[SearchMode, option("--search", _RANKED, panel=PLACE)]
 
 
-# building
-
-
 @build.command("from")
 def build_from(
     sources: Sources, out: Out, base_url: BaseUrl = "", name: Name = "", workers: Workers = 1, sets: Set = None
@@ -214,17 +211,14 @@ def push(
     show(f"{done.pages:,} pages and {done.passages:,} passages are on {milvus}; {out} stands for them.")
 
 
-# looking
-
-
 @app.command("info")
 def info(directory: Where) -> None:
     """What a world holds and where it comes from."""
     manifest, dense = read_manifest(directory), read_info(directory / DIRECTORY)
     words = "none (make it with sanderling world embed)"
     if dense is not None:
-        made = dense.settings
-        words = f"{dense.pages:,} pages as {dense.rows:,} passages, {made.dimension} dimensions by {made.model}"
+        by = f"{dense.settings.dimension} dimensions by {dense.settings.model}"
+        words = f"{dense.pages:,} pages as {dense.rows:,} passages, {by}"
         words += "" if dense.world == manifest.fingerprint else "; not of the world as it is: embed again"
         if opens_socket(dense.embedder):
             words += f"; queries are sent to {dense.embedder}: the world is not closed"
@@ -298,9 +292,6 @@ async def _call(directory: Path, tool: Tool, **arguments: Any) -> ToolStatus:
     return result.status
 
 
-# comparing
-
-
 @app.command("fidelity")
 def fidelity(
     directory: Where,
@@ -329,9 +320,6 @@ def agents(
     around = "" if found.interval is None else " (95% over questions {:.2f} to {:.2f})".format(*found.interval)
     tau = "cannot be told: all tie in one place" if found.tau_b is None else f"{found.tau_b:.2f}{around}"
     show(scores, f"Kendall's tau-b {tau}, {len(found.scores)} agents, {found.questions} common questions.")
-
-
-# faults and serving
 
 
 @app.command("fit-faults")
@@ -381,9 +369,6 @@ def serve(
     from sanderling.serve.server import serve as run
 
     run(world, chosen, lambda url: show(f"Serving {world.name} ({world.page_count:,} pages) at {url}", error=True))
-
-
-# showing
 
 
 def _report(directory: Path, world: WorldInfo, dense: str = "") -> None:
