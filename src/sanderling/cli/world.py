@@ -36,13 +36,13 @@ from sanderling.tools.contract import Tool, ToolContext, ToolOutageError
 from sanderling.tools.page_reader import OnOutage
 from sanderling.tools.world_tools import SearchTool, VisitTool
 from sanderling.world.dense.embedders import FORMS, open_embedder, opens_socket
+from sanderling.world.dense.milvus import VectorIndex, push_world
 from sanderling.world.dense.vectors import DIRECTORY, DenseSettings, embed_world, read_info, settings_for
 from sanderling.world.disk.building import SourceAccount
 from sanderling.world.disk.index import SearchMode
 from sanderling.world.disk.pages import WorldCounts
 from sanderling.world.disk.store import WorldInfo, add_to_world, build_world, open_world, read_manifest
 from sanderling.world.faults.profiles import fit_profile
-from sanderling.world.milvus import VectorIndex, push_world
 from sanderling.world.opening import open_as_met
 from sanderling.world.recorded import (
     REPLAY_FILE,

@@ -26,7 +26,7 @@ def open_as_met(
     these cannot be used.
     """
     if (directory / POINTER).is_file():
-        from sanderling.world.milvus import MilvusWorld
+        from sanderling.world.dense.milvus import MilvusWorld
 
         local = MilvusWorld(directory, search)
     elif search is SearchMode.LEXICAL:
