@@ -133,6 +133,7 @@ def run(
 ) -> None:
     """Let an agent try every question, judge its answers, and print figures with their error bars.
 
+    What eval check takes as --columns, --split and --canary is a setting here: --set columns=question=Prompt,answer=Gold.
     Killed, stopped or out of budget, the same command goes on and repeats no finished attempt; once finished, it tries those
     again that met outages.
     """
