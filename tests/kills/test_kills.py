@@ -80,7 +80,6 @@ def steps_alone(out: Path) -> object:
 
 TRAIN = "--model {given}/base --out {out}/run"
 RL_RUN = f"train rl --questions {{given}}/q.jsonl --world {{given}}/w --recipe {{given}}/rl.toml {TRAIN}"
-ASKED = "--model {url}#m --cache {out}/cache"
 SECTIONS = "--model {url}#m --set budget.cache={out}/cache"
 MERGED = "linear {given}/base {given}/base2"
 CASES = {
@@ -120,13 +119,6 @@ CASES = {
             SERVED,
         ),
         Case("synth-facts", f"synth facts {{given}}/towns --out {{out}}/q.jsonl --pages 24 {SECTIONS}", "q.jsonl", SERVED),
-        Case(
-            "synth-verify",
-            f"synth verify {{given}}/q.jsonl --world {{given}}/w --out {{out}}/kept.jsonl {SECTIONS} "
-            "--check unique --check closed-book",
-            "kept.jsonl kept.unscored.jsonl",
-            SERVED,
-        ),
         Case(
             "eval-run",
             f"eval run world {{given}}/q.jsonl --world {{given}}/w {SECTIONS} --judge {{url}}#judge --out {{out}}/run "
