@@ -109,9 +109,12 @@ class Slow(Bandit):
         self.pace = pace
         self.under_way = self.most_under_way = self.begun_while_training = self.awake_while_training = 0
         self.hurried: list[int] = []
+        self.at_updates: list[int] = []
+        """How many rollouts are under way while the weights change."""
         self.trains = False
 
     async def publish(self, weights, version: int) -> None:
+        self.at_updates.append(self.under_way)
         await super().publish(weights, version)
         copy_into(self.model, weights)
 

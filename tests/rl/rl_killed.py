@@ -7,8 +7,6 @@ import asyncio
 import json
 import os
 import sys
-import time
-from contextlib import asynccontextmanager
 from datetime import date
 from pathlib import Path
 
@@ -62,7 +60,6 @@ class _ToldSession:
     async def generate(self, delta, sampling, key, on_text=None):
         completion = await self.session.generate(delta, sampling, key, on_text)
         line = {"attempt": self.attempt, "turn": key.turn, "process": os.getpid(), "versions": completion.versions}
-        line["ended"] = time.monotonic()
         with self.file.open("a") as file:
             file.write(json.dumps(line) + "\n")
         return completion
@@ -71,28 +68,12 @@ class _ToldSession:
         return getattr(self.session, name)
 
 
-class Timed(Copying):
-    """Notes when updates are computed."""
-
-    def __init__(self, policy: TransformersPolicy) -> None:
-        super().__init__(policy)
-        self.times: list[tuple[float, float]] = []
-
-    @asynccontextmanager
-    async def training(self):
-        began = time.monotonic()
-        async with super().training():
-            yield
-        self.times.append((began, time.monotonic()))
-
-
 async def no_rollouts(ask: Ask) -> Trajectory:
     raise AssertionError(f"attempt {ask.attempt} was made again")
 
 
-def main(model: Path, out: Path, config: RlConfig = CONFIG) -> list[tuple[float, float]]:
-    """Run to the end; returns when updates were computed."""
-    syncs: list[Timed] = []
+def main(model: Path, out: Path) -> None:
+    """Run to the end."""
     torch.set_num_threads(1)
     out.mkdir(exist_ok=True)
     tokenizer = load_tokenizer(model)
@@ -112,11 +93,9 @@ def main(model: Path, out: Path, config: RlConfig = CONFIG) -> list[tuple[float,
                     finish_early=ask.finish_early,
                 )
 
-            syncs.append(Timed(policy))
-            return Actor(rollout, syncs[0], journal.stored)
+            return Actor(rollout, Copying(policy), journal.stored)
 
-        asyncio.run(run_rl(config, QUESTIONS, connect, Encoding(tokenizer, PROFILE), model, out))
-    return syncs[0].times
+        asyncio.run(run_rl(CONFIG, QUESTIONS, connect, Encoding(tokenizer, PROFILE), model, out))
 
 
 if __name__ == "__main__":

@@ -1,15 +1,12 @@
-"""A small world, questions over it and a model of random weights for the tests of RL, and the command in a process of its own.
+"""A small world, questions over it and a model of random weights for the tests of RL.
 
 The model writes noise, so no answer is right: format penalties alone give credit, which is all that these tests need.
 """
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 from rich.console import Console
-from sft_runs import RUN, SHAPE, WORDS
+from sft_runs import SHAPE, WORDS
 
 from sanderling.core.config import read_config
 from sanderling.data.questions import write_questions
@@ -70,19 +67,3 @@ def arguments(given: Path, out: Path, *more: object, recipe: object = None) -> l
     """The command's, over the first world."""
     found = ["--model", given / "base", "--questions", given / "q1.jsonl", "--world", given / "w1", "--out", out]
     return [str(one) for one in [*found, "--recipe", recipe or given / "settings.toml", *more]]
-
-
-def started(*words: str) -> subprocess.Popen[str]:
-    """``sanderling train rl ...`` in a process of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-c", RUN, "train", "rl", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-
-
-def command(*words: str, check: bool = True) -> tuple[int, str, str]:
-    """The same, waited for: exit status and what was said."""
-    process = started(*words)
-    out, err = process.communicate(timeout=300)
-    assert not check or process.returncode == 0, out + err
-    return process.returncode, out, err

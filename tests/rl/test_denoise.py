@@ -95,9 +95,7 @@ def test_format_errors_and_repeats_keep_blame_and_get_no_praise():
     ("outcomes", "least", "flat"),
     [
         ([], 0.0, True),
-        ([1.0], 0.0, True),
         ([0.0, 0.0, 0.0], 0.0, True),
-        ([0.0, 1.0], 0.1, False),
         ([0.3, 0.2], 0.1, False),
         ([0.3, 0.25], 0.1, True),
         ([0.3, 0.25], 0.0, False),

@@ -1,28 +1,24 @@
-"""Estimators of outcomes against references, and what holds for every estimator; IGPO's own are in test_estimators_igpo."""
+"""What holds for every estimator, and IGPO's traps in the released code; the values are pinned by the golden area `train`."""
 
-import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from turn_tables import batches, due, grid, table_of, trajectory
+from turn_tables import batches, grid, table_of, trajectory
 
 from sanderling.rl.credit import DrGrpoConfig, GrpoConfig, IgpoConfig, LeaveOneOutConfig, build_estimator
 from sanderling.rl.credit.grpo import Deviation
 from sanderling.rl.credit.igpo import Assignment, Discount, IgpoMode, PenaltyForm
 from sanderling.rl.credit.table import Estimating
 
-OUTCOME_ONLY = [
+CONFIGS = [
     GrpoConfig(),
     GrpoConfig(deviation=Deviation.SAMPLE),
     DrGrpoConfig(penalty_weight=0.5),
     LeaveOneOutConfig(),
     LeaveOneOutConfig(right_above=0.5, scale=2.0),
-]
-CONFIGS = [
-    *OUTCOME_ONLY,
     *(IgpoConfig(mode=mode) for mode in IgpoMode),
     IgpoConfig(discount=Discount.PER_SEGMENT, adaptive_gamma=0.3),
     IgpoConfig(assignment=Assignment.OWN_TURN, mode=IgpoMode.SEPARATE),
@@ -33,41 +29,6 @@ SCALED_OVER_THE_BATCH = (IgpoMode.RETURNS, IgpoMode.SCALED_SEPARATE)
 """Modes whose gains have one scale over all groups."""
 OVER_THE_WHOLE_BATCH: frozenset[str] = frozenset()
 """Kinds of estimators with other statistics over the batch, such as a global baseline: their page says which."""
-
-
-def slow_outcomes(batch, config) -> dict[int, float]:
-    """Advantages from outcomes, by trajectory, in plain Python."""
-    credit = {}
-    for group in {t["group"] for t in batch}:
-        members = [i for i, t in enumerate(batch) if t["group"] == group and t["outcome"] is not None]
-        values = [batch[i]["outcome"] for i in members]
-        for place, i in enumerate(members):
-            others = values[:place] + values[place + 1 :]
-            mean = sum(values) / len(values)
-            if isinstance(config, GrpoConfig):
-                squares = sum((v - mean) ** 2 for v in values)
-                divisor = len(values) - (config.deviation is Deviation.SAMPLE)
-                credit[i] = (values[place] - mean) / (math.sqrt(squares / divisor) + 1e-6) if squares > 1e-18 else 0.0
-            elif isinstance(config, DrGrpoConfig):
-                credit[i] = values[place] - mean
-            elif isinstance(config, LeaveOneOutConfig):
-                credit[i] = values[place] - sum(others) / len(others) if others else 0.0
-                if config.right_above is not None:
-                    credit[i] = max(credit[i], 0.0) if values[place] > config.right_above else min(credit[i], 0.0)
-                credit[i] *= config.scale
-            else:
-                raise TypeError(f"write the formula of {type(config).__name__} here, slowly")
-    return credit
-
-
-@pytest.mark.parametrize("config", OUTCOME_ONLY, ids=repr)
-@settings(max_examples=25)
-@given(batch=batches())
-def test_estimators_of_outcomes_agree_with_the_slow_reference(config, batch):
-    slow, expected = slow_outcomes(batch, config), []
-    for i, t in enumerate(batch):
-        expected += [due(t, k, slow.get(i, 0.0) + config.penalty_weight * p) for k, p in enumerate(t["penalties"])]
-    np.testing.assert_allclose(build_estimator(config)(table_of(batch)), expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=repr)
@@ -112,11 +73,6 @@ def test_capped_turns_keep_blame_only_and_untrained_ones_are_in_the_statistics_o
     np.testing.assert_array_equal(estimate(table), np.where(own, 0.0, plain))
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=repr)
-def test_a_batch_without_turns_has_no_advantages(config):
-    assert build_estimator(config)(table_of([])).shape == (0,)
-
-
 @pytest.mark.parametrize(
     "config", [c for c in CONFIGS if getattr(c, "penalty_form", None) is not PenaltyForm.AS_RELEASED], ids=repr
 )
@@ -128,27 +84,6 @@ def test_a_penalty_reaches_its_own_turn_only(config):
     np.testing.assert_allclose(difference, [0, -config.penalty_weight, 0, 0, 0, 0], atol=1e-12)
 
 
-def test_the_sign_constraint_never_encourages_a_wrong_answer_nor_discourages_a_right_one():
-    batch = [trajectory(value, [None]) for value in (0.5, 0.0, 0.0, 0.6, 0.9)]
-    free = build_estimator(LeaveOneOutConfig())(table_of(batch))
-    bound = build_estimator(LeaveOneOutConfig(right_above=0.5))(table_of(batch))
-    assert free[0] > 0.0 and bound[0] == 0.0
-    np.testing.assert_array_equal(bound[1:], free[1:])
-    assert build_estimator(LeaveOneOutConfig(right_above=0.5))(table_of(batch[3:]))[0] == 0.0
-
-
-@pytest.mark.parametrize("config", CONFIGS, ids=repr)
-@settings(max_examples=12)
-@given(gains=st.lists(grid, min_size=1, max_size=4), outcome=grid)
-def test_fewer_rollouts_than_the_least_group_teach_nothing_but_form(config, gains, outcome):
-    """RL refuses them. A mode that holds a rollout's turns against each other learns from one."""
-    if getattr(config, "penalty_form", None) is not PenaltyForm.AS_RELEASED:
-        alone = build_estimator(config).components(table_of([trajectory(outcome, gains)]))
-        assert config.least_group == 1 or not alone.total.any()
-    enough = [trajectory(1.0, [0.5, 0.1, 0.9]), trajectory(0.0, [0.2, 0.0, 0.3])][: config.least_group]
-    assert build_estimator(config).components(table_of(enough)).total.any()
-
-
 def test_plain_advantages_of_ones_own_estimator_are_fined_for_format_as_any(tmp_path: Path):
     (tmp_path / "mine.py").write_text("def plain(table):\n    return table.outcome - 0.5\n")
     table = table_of([trajectory(1.0, [None] * 3, penalties=[0.0, -1.0, 0.0]), trajectory(0.0, [None] * 2)])
@@ -158,3 +93,55 @@ def test_plain_advantages_of_ones_own_estimator_are_fined_for_format_as_any(tmp_
     )
     np.testing.assert_array_equal(ours.penalty, built_in.penalty)
     np.testing.assert_array_equal(ours.total, [0.5, -1.5, 0.5, -0.5, -0.5])
+
+
+def pair(gains=((None, 2.0, None), (None, 0.0, None)), **more) -> list[dict]:
+    return [trajectory(outcome, list(own), **more) for outcome, own in zip((1.0, 0.0), gains, strict=True)]
+
+
+SCALED = IgpoConfig(mode=IgpoMode.SCALED_SEPARATE)
+
+
+def values_of(config, batch) -> np.ndarray:
+    return build_estimator(config)(table_of(batch))
+
+
+def test_one_lone_gain_does_not_drive_the_scale_of_the_others():
+    """Trap 6: a group with one gain has z = 0; counted, such groups drove the scale to its limit of 10."""
+    twin = pair(((0.5, None), (-0.5, None)))
+    lone = [trajectory(0.5, [0.7, None], group=g) for g in (1, 2, 3, 4)]
+    even = [trajectory(1.0, [None, None], group=g) for g in (1, 2, 3, 4)]
+    np.testing.assert_allclose(values_of(SCALED, [*twin, *lone, *even])[:4], values_of(SCALED, twin), atol=1e-5)
+    equal = [trajectory(o, [0.25, None], group=1) for o in (1.0, 0.0)]
+    np.testing.assert_allclose(values_of(SCALED, [*twin, *equal])[:4], values_of(SCALED, twin), atol=1e-5)
+    # Gains-to-go differ where the gain is one turn's of two; they count, and are of a size with the others.
+    for more in (equal, lone, [*lone, *even]):
+        factor = values_of(IgpoConfig(), [*twin, *more])[:4] / values_of(IgpoConfig(), twin)
+        assert factor.max() < 1.5, "their scale is not driven up"
+
+
+def test_as_released_a_penalty_is_inherited_and_by_default_it_is_not():
+    """Well-formed, unscored turns before a malformed one share its segment."""
+    clean, slipped = pair(), pair()
+    slipped[0]["penalties"] = [0.0, 0.0, 0.0]
+    slipped[0] = trajectory(1.0, [None, None, None, 2.0, None], penalties=[0.0, 0.0, -1.0, 0.0, 0.0])
+    released = SCALED.model_copy(update={"penalty_form": PenaltyForm.AS_RELEASED})
+    parts = build_estimator(released).components(table_of([*slipped, clean[1]]))
+    assert (parts.penalty[:3] < -0.5).all() and parts.penalty[3] == 0.0
+    parts = build_estimator(SCALED).components(table_of([*slipped, clean[1]]))
+    assert parts.penalty.tolist() == [0, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0]
+
+
+def test_as_released_a_penalty_moves_the_statistics_and_a_bad_answer_overrides_a_right_one():
+    released = SCALED.model_copy(update={"penalty_form": PenaltyForm.AS_RELEASED})
+    clean = pair(((1.0, None, None), (0.0, None, None)))
+    slipped = [clean[0], {**clean[1], "penalties": [0.0, -1.0, 0.0]}]
+    for config, moved in ((released, True), (SCALED, False)):
+        parts = [build_estimator(config).components(table_of(b)).gain for b in (clean, slipped)]
+        assert bool(abs(parts[0][0] - parts[1][0]) > 0.01) is moved
+    bad_answer = [{**clean[0], "penalties": [0.0, 0.0, -1.0]}, clean[1]]
+    parts = build_estimator(released).components(table_of(bad_answer))
+    assert parts.penalty[2] == pytest.approx(-1.0, abs=1e-5) and parts.outcome[2] == 0.0, (
+        "the right answer is worse than a wrong one"
+    )
+    assert values_of(SCALED, bad_answer)[2] == pytest.approx(0.0, abs=1e-5)

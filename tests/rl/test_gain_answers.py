@@ -91,8 +91,3 @@ def test_where_decoding_does_not_give_the_text_back_parts_are_encoded_apart():
     tokens, probe = Lossy(), Probe(prefix="Enough </think> <answer>", suffix="</answer>")
     ids, (first, end) = forced(tokens, probe, "New York")
     assert ids[first:end] == tokens.encode("New York") and ids[:first] == tokens.encode(probe.prefix)
-
-
-def test_an_empty_answer_has_no_tokens():
-    with pytest.raises(ValueError, match="empty"):
-        forced(BYTES, DR_VENUS_PROBE, "")

@@ -3,7 +3,6 @@
 A published system replaced the last observation by the hint, and measured the visit without what it had read.
 """
 
-import pytest
 from loop_fakes import ByteTokenizer, FakeTool, TokenPolicy, answer, call, fake_profile, play
 
 from sanderling.agent.limits import CUT_MARK
@@ -42,15 +41,3 @@ async def test_a_cut_page_is_measured_as_the_policy_saw_it():
     assert "HEAD" not in before
     for part in ("HEAD lorem", CUT_MARK, " TAIL\n\nBudget used up. Answer now."):
         assert part in after
-
-
-@pytest.mark.parametrize("turns", [2, 3])
-async def test_every_visit_before_the_last_one_too(turns: int):
-    policy = TokenPolicy([*(call(f"q{n}", name="visit") for n in range(turns)), answer()])
-    tool = FakeTool("visit", lambda arguments, context: f"page of {arguments['query'][0]}")
-    done = await play(policy, tool, profile=fake_profile(budgets={"max_turns": turns}), question=QUESTION)
-    plan = plan_gains(done, ByteTokenizer(), GainConfig())
-    texts = [ByteTokenizer().decode(list(plan.request.ids[:cut])) for cut in plan.request.cuts]
-    for turn, before, after in plan.pairs:
-        assert f"page of q{turn}" not in texts[before]
-        assert f"page of q{turn}" in texts[after]

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from train_records import WordTokenizer, record
 
-from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, ToolEvent, Trajectory
 from sanderling.core.types import Role, ToolCall, ToolStatus
-from sanderling.rl.gain import GainAfter, GainBaseline, GainConfig, Probe, contexts, information_gains, turn_places
+from sanderling.rl.gain import GainAfter, GainBaseline, GainConfig, Probe, information_gains
 
 PROBE = Probe(prefix="enough </think> <answer>", suffix="</answer>")
 TOKENS = WordTokenizer()
@@ -73,23 +72,19 @@ def gains(one: Trajectory, **settings) -> tuple[list[float | None], Contexts]:
     return found, scorer
 
 
-def test_a_turn_is_measured_on_its_own_branch_and_gains_add_up_over_branches():
-    found, scorer = gains(RESET)
-    first, two, four, seven = (scorer.value(RESET, end) for end in (0, 2, 4, 7))
-    assert found == [two - first, four - two, seven - four, None]
+@pytest.mark.parametrize(
+    ("settings", "spans"),
+    [
+        ({}, [(0, 2), (2, 4), (4, 7)]),
+        ({"after": GainAfter.NEXT_TURN}, [(0, 2), (2, 5), (5, 7)]),
+        ({"baseline": GainBaseline.TURN_START}, [(0, 2), (2, 4), (5, 7)]),
+    ],
+    ids=["on its own branch", "at the next turn's prompt, whatever was forgotten", "from its own prompt: a reset costs nobody"],
+)
+def test_where_a_turn_of_several_branches_is_measured(settings: dict, spans: list[tuple[int, int]]):
+    found, scorer = gains(RESET, **settings)
+    assert found == [*(scorer.value(RESET, after) - scorer.value(RESET, before) for before, after in spans), None]
     assert len(scorer.requests[0].others) == 1, "two branches"
-
-
-def test_or_at_the_next_turns_prompt_in_time_whatever_was_forgotten():
-    found, scorer = gains(RESET, after=GainAfter.NEXT_TURN)
-    first, two, five, seven = (scorer.value(RESET, end) for end in (0, 2, 5, 7))
-    assert found == [two - first, five - two, seven - five, None]
-
-
-def test_from_the_turns_own_prompt_a_reset_costs_nobody():
-    found, scorer = gains(RESET, baseline=GainBaseline.TURN_START)
-    two, four, five, seven = (scorer.value(RESET, end) for end in (2, 4, 5, 7))
-    assert found[1:] == [four - two, seven - five, None]
 
 
 def test_a_hint_that_takes_an_observations_place_does_not_take_the_page():
@@ -105,24 +100,6 @@ def test_a_hint_that_takes_an_observations_place_does_not_take_the_page():
     assert found == [scorer.value(one, 2) - scorer.value(one, 0), None]
 
 
-def test_a_hint_behind_an_observation_is_part_of_the_boundary():
-    one = trajectory(
-        node(None, ASKED, "what ?"), node(0, TURN, "visit one"), node(1, SEEN, "page one"), node(2, HINT, "answer now")
-    )
-    assert turn_places(one, GainAfter.OBSERVED) == [(0, 3)]
-
-
-def test_an_observation_told_again_shorter_counts_as_the_next_turn_saw_it():
-    nodes = [
-        node(None, ASKED, "what ?"),
-        node(0, TURN, "visit one"),
-        node(1, SEEN, "page one with very much on it"),
-        node(1, SEEN, "page one in short"),
-        node(3, TURN, "done", answer="Oslo"),
-    ]
-    assert turn_places(trajectory(*nodes), GainAfter.OBSERVED)[0][1] == 3
-
-
 @pytest.mark.parametrize("after", GainAfter)
 def test_rejected_attempts_stay_out(after: GainAfter):
     plain, retried = record("sva"), record("srvra")
@@ -134,18 +111,3 @@ def test_rejected_attempts_stay_out(after: GainAfter):
     assert attempt.token_ids is not None
     ids = list(other.requests[0].ids)
     assert all(ids[at : at + len(attempt.token_ids)] != list(attempt.token_ids) for at in range(len(ids)))
-
-
-def test_contexts_share_branches_and_end_where_their_node_does():
-    ends = [4, 0, 7, 2, 5]
-    branches, found = contexts(RESET, ends)
-    assert len(branches) == 2 and branches[0] == RESET.token_ids()
-    for end, (branch, length) in zip(ends, found, strict=True):
-        assert branches[branch][:length] == RESET.token_ids(end)
-
-
-def test_text_only_branches_are_refused():
-    nodes = list(RESET.nodes)
-    nodes[2] = nodes[2].model_copy(update={"token_ids": None})
-    with pytest.raises(UserError, match="text only"):
-        gains(RESET.model_copy(update={"nodes": tuple(nodes)}))

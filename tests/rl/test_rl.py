@@ -14,13 +14,12 @@ from sanderling.core.record import Question
 from sanderling.core.types import Sampling
 from sanderling.rl.config import PipelineConfig, RlConfig, Straggler
 from sanderling.rl.contract import Actor
-from sanderling.rl.credit import GrpoConfig, IgpoConfig
+from sanderling.rl.credit import IgpoConfig
 from sanderling.rl.gain import GainConfig, Probe
 from sanderling.rl.losses import CispoConfig, GspoConfig, MinirlConfig, PpoConfig, RatioTo
-from sanderling.rl.queue import episode_seed, question_at
+from sanderling.rl.queue import episode_seed
 from sanderling.rl.run import run_rl
 from sanderling.runs.run import records
-from sanderling.train.config import TrainerConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
 from sanderling.train.trainer import Trainer
@@ -74,29 +73,6 @@ def test_groups_share_a_seed_and_attempts_never_repeat(tmp_path: Path):
     assert episode_seed(1, 0, QUESTIONS[0]) != episode_seed(1, 1, QUESTIONS[0]) != episode_seed(2, 1, QUESTIONS[0])
 
 
-def test_every_question_comes_up_before_any_comes_again():
-    seen = [question_at(QUESTIONS, number, 7).id for number in range(6)]
-    assert set(seen[:3]) == set(seen[3:]) == {"q0", "q1", "q2"}
-
-
-def test_an_outage_is_counted_and_left_out(tmp_path: Path):
-    config = CONFIG.model_copy(update={"steps": 1})
-    base = save_tiny(tmp_path / "base")
-    train(config, base, tmp_path / "run", outage=0)
-    (line,) = read_metrics(tmp_path / "run" / "metrics.jsonl")
-    assert line["unscored"] == pytest.approx(1 / 12) and line["ending_tool_outage"] == pytest.approx(1 / 12)
-    assert line["left_out_outage"] == 1 and sum(line[name] for name in line if name.startswith("left_out_")) == 1
-
-
-def test_what_denoising_leaves_out_is_counted_by_reason(tmp_path: Path):
-    denoise = CONFIG.denoise.model_copy(update={"least_turns": 3})
-    train(CONFIG.model_copy(update={"steps": 1, "denoise": denoise}), save_tiny(tmp_path / "base"), tmp_path / "run")
-    (line,) = read_metrics(tmp_path / "run" / "metrics.jsonl")
-    right = round(line["reward"] * line["rollouts"])
-    assert right and line["left_out_too_short"] == right, "every right answer came within three turns"
-    assert line["left_out_outage"] == line["left_out_over_long"] == 0
-
-
 def test_the_outcome_is_the_rule_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     partly = [question.model_copy(update={"answers": ("Oslo city",)}) for question in QUESTIONS]
     monkeypatch.setattr("bandit.QUESTIONS", partly)
@@ -116,9 +92,6 @@ def test_igpo_scores_gains_with_the_trained_module(tmp_path: Path):
         told = credit_of(tmp_path / "run")[int(line["step"])]
         gains = [gain for one in told for gain in one["gains"] if gain is not None]
         assert len(gains) == 12 and np.mean(gains) == pytest.approx(line["gain"])
-        sizes = np.abs([turn for one in told for turn in one["credit"]["outcome"]])
-        assert sizes.mean() == pytest.approx(line["credit_outcome"], abs=1e-5)
-        assert np.mean([one["outcome"] for one in told]) == pytest.approx(line["reward"])
         assert {tuple(one["tools"]) for one in told} == {("search", "visit", "answer")}
         assert {one["version"] for one in told} == {line["version"] - line["updates"]}, "what gains were measured under"
 
@@ -152,34 +125,6 @@ def test_a_step_without_signal_updates_nothing(tmp_path: Path, monkeypatch: pyte
     assert all(np.array_equal(v, load_file(base / "model.safetensors")[k]) for k, v in weights(tmp_path / "run").items())
 
 
-def test_settings_that_cannot_work_get_one_sentence(tmp_path: Path):
-    with pytest.raises(ValueError, match="needs information gain"):
-        RlConfig(estimator=IgpoConfig())
-    with pytest.raises(ValueError, match="set group_size to 2"):
-        RlConfig(estimator=GrpoConfig(), group_size=1)
-    base = save_tiny(tmp_path / "base")
-    config = CONFIG.model_copy(update={"trainer": TrainerConfig(temperature=0.7)})
-    with pytest.raises(UserError, match=r"trainer\.temperature"):
-        train(config, base, tmp_path / "run")
-    with pytest.raises(UserError, match="no questions"):
-        asyncio.run(run_rl(CONFIG, [], lambda model: None, Encoding(WordTokenizer(), PROFILE), base, tmp_path / "run"))
-
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"sampling": Sampling(top_p=0.95)}, "top_p 1"),
-        ({"sampling": Sampling(top_k=20)}, "top_k 0"),
-        ({"sampling": Sampling(presence_penalty=1.1)}, "no penalty"),
-        ({"guards": PROFILE.guards.model_copy(update={"max_retries": 1})}, "max_retries 0"),
-    ],
-)
-def test_rollouts_that_ratios_would_misjudge_are_refused(tmp_path: Path, changed: dict, said: str):
-    encoding = Encoding(WordTokenizer(), PROFILE.model_copy(update=changed))
-    with pytest.raises(UserError, match=said):
-        asyncio.run(run_rl(CONFIG, QUESTIONS, lambda model: Actor(None, Bandit(model)), encoding, tmp_path, tmp_path / "run"))
-
-
 @pytest.mark.parametrize("answers", [("Oslo", ""), (" \n",), ()])
 def test_an_empty_accepted_answer_is_refused_before_the_first_rollout(tmp_path: Path, answers: tuple[str, ...]):
     """It has no likelihood: a run that measures information gain would stop where the question comes up."""
@@ -189,10 +134,23 @@ def test_an_empty_accepted_answer_is_refused_before_the_first_rollout(tmp_path: 
         asyncio.run(run_rl(CONFIG, questions, lambda model: Actor(None, Bandit(model)), encoding, tmp_path, tmp_path / "run"))
 
 
-def test_stragglers_that_would_not_be_asked_for_their_answer_are_not_cut_off(tmp_path: Path):
-    """They would end unanswered, by the trainer's own doing, and be scored 0."""
-    budgets = PROFILE.budgets.model_copy(update={"force_answer": False})
-    encoding = Encoding(WordTokenizer(), PROFILE.model_copy(update={"budgets": budgets}))
-    config = CONFIG.model_copy(update={"pipeline": PipelineConfig(straggler=Straggler.CUT_OFF)})
-    with pytest.raises(UserError, match=r"force_answer=true, or rl\.pipeline\.straggler=carry_over"):
+@pytest.mark.parametrize(
+    ("changed", "pipeline", "said"),
+    [
+        ({"sampling": Sampling(top_p=0.95)}, {}, "top_p 1"),
+        ({"sampling": Sampling(top_k=20)}, {}, "top_k 0"),
+        ({"sampling": Sampling(presence_penalty=1.1)}, {}, "no penalty"),
+        ({"guards": PROFILE.guards.model_copy(update={"max_retries": 1})}, {}, "max_retries 0"),
+        # Unasked for their answer, who is cut off would end unanswered, by the trainer's own doing, and be scored 0.
+        (
+            {"budgets": PROFILE.budgets.model_copy(update={"force_answer": False})},
+            {"straggler": Straggler.CUT_OFF},
+            r"force_answer=true, or rl\.pipeline\.straggler=carry_over",
+        ),
+    ],
+)
+def test_rollouts_that_would_be_misjudged_are_refused(tmp_path: Path, changed: dict, pipeline: dict, said: str):
+    encoding = Encoding(WordTokenizer(), PROFILE.model_copy(update=changed))
+    config = CONFIG.model_copy(update={"pipeline": PipelineConfig(**pipeline)})
+    with pytest.raises(UserError, match=said):
         asyncio.run(run_rl(config, QUESTIONS, lambda model: Actor(None, Bandit(model)), encoding, tmp_path, tmp_path / "run"))

@@ -47,18 +47,6 @@ def test_from_a_file_of_questions_to_a_model(given: Path, tmp_path: Path):
     assert read_config(RlRecipe, tmp_path / "out" / "rl.toml").rl == recipe.rl, "the record is a recipe"
 
 
-def test_finished_it_does_nothing_and_says_where_the_model_is(given: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    from rich.console import Console
-
-    from sanderling.runs.progress import Report
-
-    run(recipe_of(given, "rl.steps=1"), tmp_path / "out")
-    before = (tmp_path / "out" / "model" / "model.safetensors").stat().st_mtime_ns
-    run_rl_command(Order(recipe_of(given, "rl.steps=1"), tmp_path / "out"), Report(Console()))
-    assert (tmp_path / "out" / "model" / "model.safetensors").stat().st_mtime_ns == before
-    assert "ask it with sanderling ask" in capsys.readouterr().out
-
-
 def test_questions_that_name_their_worlds_are_researched_there(given: Path, tmp_path: Path):
     recipe = recipe_of(given, "rl.questions_per_step=12", "rl.steps=1")
     both = {"worlds": (given / "w1", given / "w2"), "questions": (given / "q1.jsonl", given / "q2.jsonl")}
@@ -78,16 +66,6 @@ def test_a_stage_begins_with_the_model_of_the_one_before_it(given: Path, tmp_pat
     alone = recipe_of(given, "rl.steps=1", "rollout.temperature=1.0", model=one / "model")
     run(alone, tmp_path / "alone")
     assert not differ(two / "model", tmp_path / "alone" / "model"), "the same as by hand"
-
-
-def test_the_model_that_held_out_questions_select_is_the_result(given: Path, tmp_path: Path):
-    recipe = recipe_of(given, "rl.selection.every=1", "rl.steps=2", held_out=(given / "q2.jsonl",), worlds=())
-    recipe = recipe.model_copy(update={"worlds": (given / "w1", given / "w2")})
-    run(recipe, tmp_path / "out")
-    measured = read_metrics(tmp_path / "out" / "selection.jsonl")
-    assert [line["step"] for line in measured] == [0, 1, 2]
-    assert not differ(tmp_path / "out" / "model", tmp_path / "out" / "best")
-    assert not differ(tmp_path / "out" / "model", given / "base"), "of equal ones the first, which is before any step"
 
 
 def test_difficulty_is_measured_with_the_model_that_a_stage_begins_with(given: Path, tmp_path: Path):
@@ -142,13 +120,6 @@ def test_a_server_that_is_gone_is_told_in_a_sentence(given: Path, tmp_path: Path
         run(recipe_of(given, *placed), tmp_path / "out")
 
 
-def test_judges_score_in_the_place_of_the_rule(given: Path, tmp_path: Path):
-    run(recipe_of(given, "rl.steps=1", judges=("exact", "contains")), tmp_path / "out")
-    assert (tmp_path / "out" / "metrics.jsonl").is_file()
-    with pytest.raises(UserError, match="exactly"):
-        run(recipe_of(given, judges=("exactly",)), tmp_path / "other")
-
-
 def test_two_processes_share_the_work(given: Path, tmp_path: Path):
     recipe = recipe_of(given, "parallel.kind=replicate", "rl.steps=2")
     run(recipe, tmp_path / "out", processes=2)
@@ -156,17 +127,3 @@ def test_two_processes_share_the_work(given: Path, tmp_path: Path):
     assert len(lines) == 2 and lines[-1]["rollouts"] == 4
     assert differ(tmp_path / "out" / "model", given / "base")
     assert len(list(records(tmp_path / "out"))) == 8 and (tmp_path / "out" / "rank-1.db").is_file()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["fsdp", "replicate"])
-def test_two_processes_share_one_server_that_sleeps(given: Path, tmp_path: Path, kind: str):
-    end = load_tokenizer(given / "base").token_id("<|im_end|>")
-    with served(given / "base", end) as (address, double):
-        placed = ["rl.pipeline.placement=served", f"sampler.endpoint={address}", "sampler.served=m", "sampler.sleeps=true"]
-        run(recipe_of(given, *placed, "rl.steps=2", f"parallel.kind={kind}"), tmp_path / "out", processes=2)
-    lines = read_metrics(tmp_path / "out" / "metrics.jsonl")
-    assert [line["sampler_gap"] < 1e-4 for line in lines] == [True, True]
-    assert double.paths.count("/sleep") == double.paths.count("/wake_up") == 2 and not double.spoke_asleep
-    assert double.paths.count("/collective_rpc") == 3
-    assert differ(tmp_path / "out" / "model", given / "base")

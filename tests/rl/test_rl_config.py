@@ -66,13 +66,3 @@ def test_what_is_recorded_reads_back_as_it_was(name: str):
 def test_what_cannot_be_is_refused_with_a_sentence(override: str, sentence: str):
     with pytest.raises(UserError, match=sentence):
         find_rl_recipe("literesearcher-4b", [override])
-
-
-def test_a_reserve_that_leaves_no_room_is_told():
-    with pytest.raises(UserError, match="Stage one keeps 99,999 tokens of 33,792"):
-        stages_of(find_rl_recipe("literesearcher-4b", ["stages.one.rollout.answer_reserve_tokens=99999"]))
-
-
-def test_a_recipe_that_is_none_is_told_what_there_is():
-    with pytest.raises(UserError, match="choose agentcpm-explore-4b, dr-venus-4b, literesearcher-4b, tiny"):
-        find_rl_recipe("dr-venus")

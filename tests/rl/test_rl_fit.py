@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,10 +11,10 @@ from sanderling.cli.train import app
 from sanderling.core.config import load_config
 from sanderling.core.errors import UserError
 from sanderling.recipes.find import find_rl_recipe
-from sanderling.rl.config import RlRecipe, stages_of
-from sanderling.rl.fit import PROBE_TOKENS, RlPlan, doubled, memory, plan_rl, scoring_bytes
+from sanderling.rl.config import RlRecipe
+from sanderling.rl.fit import PROBE_TOKENS, RlPlan, plan_rl, scoring_bytes
 from sanderling.train.config import MemoryConfig, Precision, Recompute, TrainerConfig
-from sanderling.train.fit import Devices, Load, described, estimate
+from sanderling.train.fit import Devices, described
 from sanderling.train.shape import Shape
 
 QWEN3_4B = {
@@ -98,19 +97,6 @@ def test_a_tiny_run_on_a_processor_is_planned_with_its_cache():
     assert "use more devices" in plan_rl(recipe, Devices("processor", 1, 2**27, gpus=False)).sentence
 
 
-def test_what_cannot_be_shared_or_placed_is_refused(model: Path):
-    devices = described("A100", 79, 16)
-    for overrides, sentence in (
-        (["rl.pipeline.placement=turns"], r"cannot sample .*: set rl\.pipeline\.placement=served"),
-        (["rl.pipeline.placement=turns", "parallel.kind=replicate"], "Only a server can sleep"),
-        (["parallel.kind=none"], r"parallel\.kind is none"),
-    ):
-        with pytest.raises(UserError, match=sentence):
-            planned(model, "dr-venus-4b", devices, *overrides)
-    with pytest.raises(UserError, match="cannot share the model's 32 heads"):
-        planned(model, "dr-venus-4b", described("A100", 79, 6), "parallel.context=6")
-
-
 def test_the_command_shows_every_stage_and_refuses_what_cannot_fit(model: Path):
     run = CliRunner().invoke
     here = ["plan", "--rl", "--model", str(model), "--recipe", "literesearcher-4b", "--device", "H20", "--memory", "95"]
@@ -125,37 +111,15 @@ def test_the_command_shows_every_stage_and_refuses_what_cannot_fit(model: Path):
 # -- by hand ---------------------------------------------------------------------------------------------------------------
 
 SHAPE = Shape(hidden=8, layers=2, heads=4, kv_heads=2, head_dim=4, intermediate=16, vocab=100, tied=True)
-PARAMETERS = 2 * (8 * 4 * (8 + 4) + 3 * 8 * 16) + 100 * 8 + 2 * (16 + 8) + 8
-"""Two layers' attention and MLP, the embedding, norms: 2,392."""
-KV = 2 * 2 * 2 * 4 * 2
-"""Bytes of a token in 16 bits: keys and values, 2 layers, 2 heads of 4: 64."""
 TRAINER = TrainerConfig(
     precision=Precision.BFLOAT16, micro_batch_tokens=1, memory=MemoryConfig(recompute=Recompute.FULL), logit_chunk=1000
 )
 
 
-def test_what_gains_a_reference_and_open_sessions_add_by_hand():
+def test_what_gains_add_by_hand():
     """A token: hidden states before and behind and a norm in 32 bits, 4 + 4 heads of queries and output, 2 + 2 of keys and
     values, of 4 numbers each in 16 bits."""
-    from sanderling.policy.kv_cache import SlotLayer
-
-    assert SHAPE.parameters == PARAMETERS == 2392 and SHAPE.kv_bytes(1) == KV == 64
-    assert (doubled(8, 1), doubled(256, 1)) == SlotLayer().shape, "the plan's doubling is the cache's"
     tokens = 1000 + 5 * PROBE_TOKENS
     per_token = 3 * 8 * 4 + (2 * 16 + 2 * 8) * 2
     whole = per_token * tokens + 3 * 16 * 2 * tokens
     assert scoring_bytes(SHAPE, TRAINER, 1000, 5, 2) == whole
-    tiled = TRAINER.model_copy(update={"memory": MemoryConfig(recompute=Recompute.FULL, mlp_tile=10)})
-    assert scoring_bytes(SHAPE, tiled, 1000, 5, 2) == per_token * tokens + 2 * 4 * 1000, "then logits are more"
-    settings = "[rollout]\nmax_turns = 5\n[rl]\ngain = {}\nquestions_per_step = 3\ngroup_size = 3\n"
-    settings += "loss = { kind = 'ppo', kl_coef = 0.1 }\n"
-    (stage,) = stages_of(load_config(RlRecipe, settings, "a.toml"))
-    stage = replace(stage, rl=stage.rl.model_copy(update={"trainer": TRAINER}))
-    shared = Load(1000, 2, sharded=True, context=2)
-    base, (found, _) = estimate(SHAPE, TRAINER, shared).parts, memory(SHAPE, stage, shared)
-    kept = base["kept for the backward pass"] + base["alive at once, in a layer or at the head"]
-    assert {name: size for name, size in found.items() if name not in base} == {
-        "reference": 4 * PARAMETERS // 2,
-        "more while gains are scored": whole - kept,  # rows that ranks share are scored whole
-        "keys and values of rollouts": 8 * 1024 * KV,  # 6 sessions of a rank take 8 places, 1,000 tokens 1,024
-    }

@@ -1,6 +1,5 @@
 """A step's figures against a count by hand; alarms: LiteResearcher's collapse as its authors measured it, and in a run."""
 
-import math
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -15,8 +14,7 @@ from sanderling.core.record import Trajectory
 from sanderling.core.types import Ending, ToolCall
 from sanderling.recipes.find import find_rl_recipe
 from sanderling.rl.contract import FinishedRollout, Group
-from sanderling.rl.credit import GrpoConfig, build_estimator
-from sanderling.rl.credit.table import Components, Graded, build_table
+from sanderling.rl.credit.table import Graded, build_table
 from sanderling.rl.health import (
     RULES,
     Alarm,
@@ -24,13 +22,9 @@ from sanderling.rl.health import (
     HealthConfig,
     HealthPause,
     Kind,
-    age_figures,
-    credit_figures,
     queries,
     rollout_figures,
     step_metrics,
-    think_tokens,
-    update_figures,
 )
 from sanderling.rl.run import HealthWarning
 from sanderling.train.metrics import read_metrics
@@ -77,8 +71,8 @@ def test_every_query_of_every_call_counts_by_the_profile_s_names():
         'who was "Anna Berg"', "tidal flats", "the “Wadden Sea” today", 'an unfinished "quote',
     ]  # fmt: skip
     assert rollout_figures([FinishedRollout(trajectory, 1.0)], NAMES)["quoted_queries"] == 0.5
-    odd = said(record("ssa"), search("a", name="web", key="q"), search(7, None, {"x": 1}, [3, "b"]))
-    assert list(queries(odd, ToolNames(search="web", search_query="q"))) == ["a"] and list(queries(odd, NAMES)) == ["b"]
+    other = ToolNames(search="web", search_query="q")
+    assert list(queries(said(record("sa"), search("a", name="web", key="q")), other)) == ["a"]
 
 
 def test_no_answer_and_truncation_are_shares_of_what_was_scored():
@@ -99,12 +93,6 @@ def test_no_answer_and_truncation_are_shares_of_what_was_scored():
     assert figures["ending_tool_outage"] == pytest.approx(1 / 6)
 
 
-def test_reasoning_is_measured_in_tokens_of_the_turn():
-    turn = record("sa").nodes[2].model_copy(update={"text": "abcdefgh</think>", "think": "abcdefgh"})
-    assert think_tokens(turn) == pytest.approx(len(turn.token_ids or ()) / 2)
-    assert think_tokens(turn.model_copy(update={"think": None})) == think_tokens(turn.model_copy(update={"text": ""})) == 0.0
-
-
 def test_behaviour_is_measured_on_dropped_groups_and_turns_and_gains_on_the_table():
     # All of a group without an answer is flat: dynamic sampling drops it, and a collapse would be out of sight.
     silent = record("s", ending=Ending.NO_ANSWER, answer=None, question="silent")
@@ -122,37 +110,6 @@ def test_behaviour_is_measured_on_dropped_groups_and_turns_and_gains_on_the_tabl
     assert figures["turns"] == 9 / 4, "turns of all rollouts, whatever is trained on"
     assert figures["gains_scored"] == 3 and figures["gain"] == pytest.approx(-0.5 / 3)
     assert figures["malformed_share"] == pytest.approx(1 / 7) and figures["browse_share"] == pytest.approx(3 / 4)
-
-
-def test_ages_are_of_the_oldest_token():
-    def of(*versions: int) -> Trajectory:
-        trajectory = record("s" * len(versions))
-        return said(trajectory, *({"versions": (v,) * len(trajectory.nodes[2].token_ids or ())} for v in versions))
-
-    figures = age_figures([of(3, 3), of(1, 2, 3), of(2)], version=3)
-    assert (figures["age"], figures["age_oldest"]) == (1.0, 2.0)
-    assert age_figures([record("sa", ids=False)], 3)["age"] == 0.0
-
-
-def test_nothing_at_all_gives_figures_and_no_nan():
-    empty = record("sa", ending=Ending.POLICY_OUTAGE, answer=None).model_copy(update={"nodes": (), "leaf": None})
-    group = Group(0, empty.question, (FinishedRollout(empty, None),))
-    for groups in ([], [group]):
-        figures = step_metrics(build_table([]), groups, NAMES) | age_figures([], 0)
-        assert all(math.isfinite(value) for value in figures.values()) and figures["unscored"] == float(len(groups))
-    assert credit_figures(Components(*[np.zeros(0)] * 3))["credit_outcome_share"] == 1.0
-
-
-def test_what_outweighs_the_outcome_is_seen():
-    batch = [graded(record("mma", name=name), 1.0, penalties=[-1, -1, 0]) for name in "tu"]
-    figures = credit_figures(build_estimator(GrpoConfig()).components(build_table(batch)))
-    assert figures["credit_outcome_share"] == 0.0 and figures["credit_penalty"] == pytest.approx(2 / 3)
-
-
-def test_figures_of_updates_are_means_and_absent_without_one():
-    assert update_figures([{"loss": 1.0}, {"loss": 2.0}]) == {"loss": 1.5} and update_figures([]) == {}
-    counted = update_figures([{"tokens": 4, "computed_tokens": 2}, {"tokens": 6, "computed_tokens": 4}])
-    assert counted == {"tokens": 10, "computed_tokens": 6}, "counts add up"
 
 
 # -- alarms ----------------------------------------------------------------------------------------------------------------
@@ -208,13 +165,6 @@ def test_every_alarm_has_a_rule_and_stands_in_the_page():
     assert rows.keys() == set(Alarm) and all(f"`{rule.figure}`" in rows[rule.alarm] for rule in RULES)
 
 
-def test_a_fall_from_next_to_nothing_is_noise_and_a_spike_fades_in_the_window():
-    health = Health(HealthConfig(window=1))
-    assert not any(health.heard({"quoted_queries": value}) for value in (0.0, 0.05, 0.02, 0.0))
-    calm = Health(HealthConfig(window=5))
-    assert not any(calm.heard({"no_answer": value}) for value in (0.1, 0.1, 0.1, 0.9, 0.1, 0.1))
-
-
 def test_an_alarm_is_told_once_and_again_after_it_was_over_and_steps_without_the_figure_change_nothing():
     health = Health(HealthConfig(window=1))
     steps = [{"no_answer": 0.9}, {"no_answer": 0.9}, {"reward": 0.4}, {"no_answer": 0.1}, {"no_answer": 0.9}]
@@ -253,7 +203,5 @@ def test_a_run_s_lines_have_what_the_alarms_read(base: Path, tmp_path: Path):
     lines = [line for line in read_metrics(tmp_path / "run" / "metrics.jsonl") if line["updates"]]
     for line in lines:
         assert {rule.figure for rule in RULES} <= set(line)
-        bins = [value for name, value in line.items() if name.startswith("ratio_") and name != "ratio_far"]
-        assert sum(bins) == pytest.approx(1.0) and line["ratio_far"] == pytest.approx(line["ratio_0_0.5"] + line["ratio_2_inf"])
         assert 0.0 <= line["sampler_gap_fresh"] < 1e-4, "one program samples and trains"
     assert any(line["sampler_gap"] > 100 * line["sampler_gap_fresh"] for line in lines), "updates make the rest of the gap"

@@ -4,11 +4,9 @@ import socket
 from pathlib import Path
 
 import pytest
-from scripted_server import plain, serve
 
 from sanderling.agent.opening import ReaderConfig, opened_reader
 from sanderling.core.asking import AskingOutageError
-from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Ending
 from sanderling.judge.verdict import Code, Ruling, Verdict, unscored
@@ -100,15 +98,3 @@ async def test_a_reader_that_is_away_leaves_the_rollout_unscored(tmp_path: Path)
 async def test_a_judge_that_does_not_answer_yet_is_warned_of():
     with pytest.warns(UserWarning, match=r"The model judge does not answer yet .*: rollouts will wait for it"):
         await check_served(dead_address(), "judge")
-
-
-async def test_a_judge_that_the_server_does_not_serve_is_told_before_anything_begins():
-    listed = plain({"data": [{"id": "small"}, {"id": "large", "max_model_len": 9}]})
-    with serve(listed, listed, listed, plain({}), plain({"error": "no such path"}, 404)) as server:
-        await check_served(server.url, "large", 9)
-        with pytest.raises(UserError, match=r"serves small, large and no 'huge': name one of them"):
-            await check_served(server.url, "huge")
-        with pytest.raises(UserError, match=r"contexts of 9 tokens .* may have 10: .* or set a=9"):
-            await check_served(server.url, "large", 10, "a")
-        for _ in range(2):  # nothing is listed, so nothing is known
-            await check_served(server.url, "huge")

@@ -1,6 +1,5 @@
 """Outages of tools, the model and judges: tried again, left out, never a zero; and what a kill leaves of them."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from sanderling.rl.contract import Ask, FinishedRollout, Group, GroupStatus, Sco
 from sanderling.rl.denoise import DenoiseConfig
 from sanderling.rl.queue import Ledger
 from sanderling.rl.step import group_status
-from sanderling.runs.run import RECORDS, Run
 from sanderling.train.metrics import read_metrics
 
 pytestmark = pytest.mark.filterwarnings("ignore::sanderling.rl.run.HealthWarning")
@@ -79,29 +77,6 @@ def test_a_model_out_of_reach_ends_the_run_and_it_goes_on_later(base: Path, tmp_
         run(config, base, tmp_path / "run", Gone, after=at_once)
     run(config, base, tmp_path / "run", Bandit)
     assert len(read_metrics(tmp_path / "run" / "metrics.jsonl")) == 4
-
-
-class Long(Bandit):
-    async def rollout(self, ask):
-        trajectory = await super().rollout(ask)
-        return trajectory.model_copy(update={"ending": Ending.TURN_LIMIT, "answer": None, "detail": "All 5 turns were used."})
-
-
-def test_a_step_whose_rollouts_were_all_too_long_is_a_step_without_update(base: Path, tmp_path: Path):
-    run(changed(CONFIG, steps=1, denoise=DenoiseConfig(over_long=True)), base, tmp_path / "run", Long)
-    (line,) = read_metrics(tmp_path / "run" / "metrics.jsonl")
-    assert line["updates"] == 0 and line["unscored"] == 0
-
-
-def test_a_damaged_rollout_is_told_and_does_not_hang(base: Path, tmp_path: Path):
-    with pytest.raises(RuntimeError, match="killed here"):
-        run(CONFIG, base, tmp_path / "run", Bandit, fail_at=3 * 12 + 2)
-    with Run(tmp_path / "run") as held:
-        settled = {int(number) for _, groups in held.table("batches").items() for number in groups}
-        key, meta = next((key, meta) for key, meta in held.table(RECORDS).items() if meta["group"] not in settled)
-        held.table(RECORDS).put(key, meta, blob=b"{nonsense}")
-    with pytest.raises(UserError, match="damaged"):
-        run(CONFIG, base, tmp_path / "run", Bandit)
 
 
 class Judge:
@@ -206,17 +181,6 @@ def test_an_episode_is_forgotten_when_its_group_is_settled_on_disk_and_by_the_ne
         run(CONFIG, base, tmp_path / "run", Bandit, forget=forget, outage=1)
     run(CONFIG, base, tmp_path / "run", Bandit, forget=forget, outage=1)
     assert len(forgotten) == 2 and all(name.endswith("-1") for name in forgotten)
-
-
-def test_a_rollout_that_is_cancelled_by_itself_ends_the_run_and_not_a_smaller_group(base: Path, tmp_path: Path):
-    class Torn(Bandit):
-        async def rollout(self, ask: Ask) -> Trajectory:
-            if ask.attempt == 2:
-                raise asyncio.CancelledError
-            return await super().rollout(ask)
-
-    with pytest.raises(RuntimeError, match="group 0 ended with 5 rollouts"):
-        run(CONFIG, base, tmp_path / "run", Torn)
 
 
 def test_a_held_out_attempt_that_was_stored_leaves_nothing_for_later_measurements(base: Path, tmp_path: Path):

@@ -13,18 +13,12 @@ from sanderling.core.profiles import TINY
 from sanderling.core.record import Question, Seeds, turn_indices
 from sanderling.core.types import FixedClock, Sampling
 from sanderling.policy.transformers_policy import TransformersPolicy
-from sanderling.policy.weight_sync import InPlace
 from sanderling.recipes.base import PHRASES
-from sanderling.rl.config import RlConfig
-from sanderling.rl.contract import Actor, Ask
-from sanderling.rl.credit import GrpoConfig
 from sanderling.rl.gain import PROBES
-from sanderling.rl.run import run_rl
 from sanderling.rl.step import rl_rows
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
 from sanderling.train.encoding import Encoding
-from sanderling.train.metrics import read_metrics
 from sanderling.train.packed.logprobs import TokenLogprobs
 from sanderling.train.random_model import ModelShape, train_tokenizer, write_random_model
 from sanderling.train.trainer import row_logprobs
@@ -43,41 +37,18 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def connect(model, directory: Path) -> Actor:
-    policy = TransformersPolicy(model, load_tokenizer(directory))
-
-    async def rollout(ask: Ask):
-        seeds = Seeds(run=0, episode=ask.seed, attempt=ask.attempt)
-        clock = FixedClock(date(2026, 1, 1))
-        return await Agent(policy, {}, PROFILE, clock).run(ask.question, seeds)
-
-    return Actor(rollout, InPlace(policy))
-
-
 def test_trainer_and_sampler_agree_on_every_sampled_token(base: Path):
-    model = load_model(base).eval()
-    actor = connect(model, base)
+    model, encoding = load_model(base).eval(), Encoding(load_tokenizer(base), PROFILE)
+    agent = Agent(TransformersPolicy(model, encoding.tokenizer), {}, PROFILE, FixedClock(date(2026, 1, 1)))
 
     async def sample():
-        return await asyncio.gather(*(actor.rollout(Ask(QUESTION, 0, attempt)) for attempt in range(6)))
+        return await asyncio.gather(*(agent.run(QUESTION, Seeds(run=0, attempt=attempt)) for attempt in range(6)))
 
-    encoding = Encoding(load_tokenizer(base), PROFILE)
     rows = [row for t in asyncio.run(sample()) for row in rl_rows(t, [1.0] * len(turn_indices(t)), encoding)]
     assert sum(row.loss_mask.sum() for row in rows) > 100
     for row, ours in zip(rows, row_logprobs(TokenLogprobs(model), rows, TRAINER), strict=True):
         assert row.sampler_logprobs is not None
         np.testing.assert_allclose(ours, row.sampler_logprobs, atol=1e-4)
-
-
-def test_a_step_of_rl_runs_on_the_real_loop(base: Path, tmp_path: Path):
-    config = RlConfig(trainer=TRAINER, estimator=GrpoConfig(), steps=2, questions_per_step=1, group_size=4)
-    encoding = Encoding(load_tokenizer(base), PROFILE)
-    assert asyncio.run(run_rl(config, [QUESTION], lambda model: connect(model, base), encoding, base, tmp_path / "run"))
-    log = read_metrics(tmp_path / "run" / "metrics.jsonl")
-    assert [line["updates"] for line in log] == [1, 1], "malformed turns carry penalties, so there is something to learn"
-    assert [line["version"] for line in log] == [1, 2]
-    assert all(line["sampler_gap"] < 1e-4 for line in log)
-    assert load_tokenizer(tmp_path / "run" / "model").fingerprint == load_tokenizer(base).fingerprint
 
 
 def test_the_tiny_probe_is_an_answer_turn_to_the_letter(base: Path):

@@ -2,7 +2,7 @@
 
 import asyncio
 from contextlib import nullcontext
-from datetime import date
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +14,8 @@ from safetensors.numpy import load_file
 from tiny_qwen3 import VOCAB, save_tiny
 from train_records import PROFILE, WordTokenizer, record
 
-from sanderling.agent.agent import Agent
-from sanderling.core.chat import load_tokenizer
-from sanderling.core.profiles import TINY
-from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
-from sanderling.core.types import Ending, FixedClock, Role, Sampling, ToolCall, ToolStatus
-from sanderling.policy.transformers_policy import TransformersPolicy
-from sanderling.policy.weight_sync import InPlace
-from sanderling.recipes.base import PHRASES
+from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
+from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
 from sanderling.rl.config import RlConfig
 from sanderling.rl.contract import Actor, Ask, rule_score
 from sanderling.rl.credit import GrpoConfig, IgpoConfig, build_estimator
@@ -35,7 +29,6 @@ from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
-from sanderling.train.random_model import ModelShape, train_tokenizer, write_random_model
 
 QUESTIONS = [Question(id=f"q{i}", text=f"question {i}", answers=("Oslo", "Oslo fjord")) for i in range(4)]
 PREFIX = "so </think> <answer>"
@@ -86,12 +79,7 @@ class Walker:
             event = ToolEvent(name="t", role=role, status=ToolStatus.OK)
             nodes.append(
                 Node(
-                    parent=len(nodes) - 1,
-                    role=Role.USER,
-                    kind=NodeKind.OBSERVATION,
-                    text="r",
-                    token_ids=read,
-                    events=(event,),
+                    parent=len(nodes) - 1, role=Role.USER, kind=NodeKind.OBSERVATION, text="r", token_ids=read, events=(event,)
                 )
             )
         ending = Ending.TURN_LIMIT if answer is None else Ending.ANSWERED
@@ -169,31 +157,25 @@ def test_the_real_loop_gives_the_same_updates(
         gamma=0.95,
         grad_clip=trainer.get("grad_clip", 1.0),
     )
-
-    def penalties(trajectory: Trajectory) -> list[float]:
-        return turn_penalties(trajectory, PROFILE, penalty)
-
-    log = asyncio.run(train(model, QUESTIONS, walker_here.rollout, simple, WordTokenizer().encode, penalties))
+    fines = partial(turn_penalties, profile=PROFILE, scale=penalty)
+    log = asyncio.run(train(model, QUESTIONS, walker_here.rollout, simple, WordTokenizer().encode, fines))
     assert set(walker_here.asks) == set(asked), "the same questions, seeds and attempts"
     assert all(0.0 < line["reward"] < 1.0 for line in log)
     same_figures(log, metrics)
     same_weights(model, theirs, before)
+    if igpo and not walker:  # something is compared: gains are there, and differ
+        assert all(line["gains_scored"] >= 5 and abs(line["gain"]) > 0.001 and line["malformed_share"] > 0 for line in metrics)
 
 
 def test_the_default_settings_are_those_of_the_real_run():
     simple, real = Settings(), RlConfig()
-    assert (simple.steps, simple.questions_per_step, simple.group_size) == (
-        real.steps,
-        real.questions_per_step,
-        real.group_size,
-    )
-    assert (simple.clip_low, simple.clip_high) == (real.loss.clip_low, real.loss.clip_high)
-    assert (simple.betas, simple.eps) == (real.trainer.betas, real.trainer.eps)
-    assert (simple.lr, simple.weight_decay, simple.grad_clip) == (
-        real.trainer.lr,
-        real.trainer.weight_decay,
-        real.trainer.grad_clip,
-    )
+    sections = [
+        (real, ("steps", "questions_per_step", "group_size")),
+        (real.loss, ("clip_low", "clip_high")),
+        (real.trainer, ("betas", "eps", "lr", "weight_decay", "grad_clip")),
+    ]
+    for section, names in sections:
+        assert [getattr(simple, name) for name in names] == [getattr(section, name) for name in names]
 
 
 def same_figures(log: list[dict[str, float]], metrics: list[dict]) -> None:
@@ -213,73 +195,12 @@ def same_weights(model, theirs: dict[str, np.ndarray], before: dict[str, torch.T
     assert moved > 0 and apart < 1e-8 * moved
 
 
-def test_so_it_does_over_the_real_policy_and_the_one_agent_loop(tmp_path: Path):
-    base = tmp_path / "base"
-    texts = ["Where is the tidal flat? That is good enough. Oslo, Bergen, search and visit."] * 50
-    shape = ModelShape(hidden=32, layers=2, heads=2, kv_heads=2, head_dim=16, intermediate=48)
-    write_random_model(base, train_tokenizer(texts, 420, PHRASES), shape, seed=1)
-    profile = TINY.model_copy(update={"sampling": Sampling(temperature=0.8, max_tokens=12)})
-    question = Question(id="q", text="Where is the tidal flat?", answers=("Oslo", "Bergen"))
-    encoding = Encoding(load_tokenizer(base), profile)
-
-    def connect(model) -> Actor:
-        policy = TransformersPolicy(model, encoding.tokenizer)
-
-        async def rollout(ask: Ask) -> Trajectory:
-            return await Agent(policy, {}, profile, FixedClock(date(2026, 1, 1))).run(
-                ask.question, Seeds(run=0, episode=ask.seed, attempt=ask.attempt)
-            )
-
-        return Actor(rollout, InPlace(policy))
-
-    settings = RlConfig(trainer=TrainerConfig(lr=LR, temperature=0.8), steps=2, questions_per_step=1, group_size=4)
-    asyncio.run(run_rl(settings, [question], connect, encoding, base, tmp_path / "run"))
-    theirs, metrics = (
-        load_file(tmp_path / "run" / "model" / "model.safetensors"),
-        read_metrics(tmp_path / "run" / "metrics.jsonl"),
-    )
-    model = load_model(base)
-    before = {name: value.detach().clone() for name, value in model.named_parameters()}
-    simple = Settings(steps=2, questions_per_step=1, group_size=4, lr=LR, temperature=0.8)
-    rollout = connect(model).rollout
-    log = asyncio.run(train(model, [question], rollout, simple, penalties=lambda one: turn_penalties(one, profile)))
-    same_figures(log, metrics)
-    same_weights(model, theirs, before)
-
-
-def test_what_the_model_samples_makes_gains_differ(tmp_path: Path):
-    """The comparison above compares something: gains are there, differ, and have their share of the credit."""
-    _, metrics, _ = real(config(IgpoMode.SCALED_SEPARATE, penalty=1.0), save_tiny(tmp_path / "base"), tmp_path / "run")
-    assert all(line["gains_scored"] >= 5 and abs(line["gain"]) > 0.001 and line["malformed_share"] > 0 for line in metrics)
-
-
 @pytest.mark.parametrize("answer", ["The Kent.", "kent", "Kentish", "", None])
 @pytest.mark.parametrize("ending", [Ending.ANSWERED, Ending.NO_ANSWER, Ending.TOOL_OUTAGE])
 async def test_its_outcome_is_the_real_run_s(answer: str | None, ending: Ending):
     question = Question(id="q", text="Which river?", answers=("Medway", "Kent"))
     trajectory = Trajectory(id="t", question=question, nodes=(), leaf=None, ending=ending, answer=answer)
     assert outcome(trajectory) == await rule_score(RlConfig().outcome)(trajectory)
-
-
-def test_without_gains_and_without_discount_every_turn_is_as_good_as_the_answer():
-    question = QUESTIONS[0]
-    node = Node(parent=None, role=Role.ASSISTANT, kind=NodeKind.TURN, text="x")
-    trajectory = Trajectory(id="t", question=question, nodes=(node,), leaf=0, ending=Ending.ANSWERED)
-    rollouts = [ScoredRollout(trajectory, right, [None] * turns) for right, turns in ((1.0, 3), (0.0, 1), (0.0, 2), (1.0, 5))]
-    credit(rollouts, gamma=1.0)
-    for one in rollouts:
-        assert one.advantages == pytest.approx([2 * one.outcome - 1] * len(one.gains), abs=1e-5)
-
-
-def test_a_gain_at_its_group_s_mean_counts_in_the_scale():
-    rollouts = [
-        ScoredRollout(record("va", name=f"t{number}", question="q"), float(number == 0), [gain, None])
-        for number, gain in enumerate((1.0, 0.0, -1.0))
-    ]
-    credit(rollouts, gamma=0.9)
-    table = build_table([Graded(one.trajectory, one.outcome, [0.0] * 2, one.gains) for one in rollouts])
-    expected = build_estimator(IgpoConfig(mode=IgpoMode.SCALED_SEPARATE, gamma=0.9))(table)
-    np.testing.assert_allclose([a for one in rollouts for a in one.advantages], expected, atol=1e-9)
 
 
 @given(data=st.data())

@@ -110,22 +110,3 @@ def test_others_hear_of_a_version_when_the_server_has_it():
 
     told = ranks(body, sleeps=False)
     assert told[0] == "takes 7" and set(told[1:]) == {"0 at 7", "1 at 7"}, "it never slept"
-
-
-def test_it_takes_weights_amid_turns():
-    async def body(rank, sync, door, told):
-        taken = asyncio.Event()
-
-        async def turn() -> None:
-            async with door.passing():
-                await taken.wait()
-                told.append(f"turn of {rank}")
-
-        under_way = asyncio.create_task(turn())
-        await asyncio.sleep(0)
-        await sync.publish({"w": 1} if rank == 0 else None, 7)
-        taken.set()
-        await under_way
-
-    told = ranks(body, sleeps=False)
-    assert told[0] == "takes 7" and set(told[1:]) == {"turn of 0", "turn of 1"}

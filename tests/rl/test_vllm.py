@@ -13,7 +13,7 @@ from sft_runs import WORDS, weights
 from transformers import AutoModelForCausalLM
 from vllm_real import needs_vllm, served, write_served
 
-from sanderling.core.types import Message, Role, Sampling
+from sanderling.core.types import Sampling
 from sanderling.policy.contract import Completion, Delta, Finish, PolicyOutageError, SampleKey
 from sanderling.policy.endpoint import CompletionEndpointPolicy, HttpClient
 from sanderling.policy.load import close_policy, open_policy
@@ -128,14 +128,6 @@ async def test_streamed_it_is_the_same_turn_and_the_prefix_stays_cached(address:
     assert more.prefilled_tokens <= more.prompt_tokens - 256, "whole blocks, of 128 tokens on a CPU"
 
 
-async def test_chat(address: str):
-    policy = open_policy(f"{address}#m")
-    message = Message(role=Role.USER, content="which town of the river")
-    done = await policy.open(key()).generate(Delta((message,)), Sampling(max_tokens=20), key())
-    await close_policy(policy)
-    assert done.text and done.token_ids is None and 0 < done.sampled_tokens <= 20
-
-
 async def test_a_turn_amid_an_update_goes_on_with_the_new_weights_exactly(address: str, given: Path, tmp_path: Path):
     """Frozen, and its context read again: every log-probability is a plain forward's, under old weights and then under new."""
     policy, root, model = policy_of(address, given), HttpClient(address.removesuffix("/v1")), model_of(given)
@@ -198,12 +190,4 @@ def test_rl_over_it_samples_with_each_updates_weights(address: str, given: Path,
     run_rl_command(Order(recipe_of(given, *placed(address, "rl.loss.kind=ppo")), tmp_path / "out"), silent())
     gaps = [line["sampler_gap_fresh"] for line in read_metrics(tmp_path / "out" / "metrics.jsonl")]
     assert len(gaps) == 4 and max(gaps) < 1e-4, gaps
-    assert learnt(tmp_path / "out", given)
-
-
-def test_rl_over_it_behind_by_some_updates(address: str, given: Path, tmp_path: Path):
-    late = placed(address, "rl.loss.kind=ppo", "rl.pipeline.max_staleness=2")
-    run_rl_command(Order(recipe_of(given, *late), tmp_path / "out"), silent())
-    lines = read_metrics(tmp_path / "out" / "metrics.jsonl")
-    assert len(lines) == 4 and 1 <= max(line["age_oldest"] for line in lines) <= 2
     assert learnt(tmp_path / "out", given)

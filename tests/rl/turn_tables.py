@@ -64,14 +64,3 @@ def batches(draw, most: int = 7):
         more = {"trained": draw(st.booleans()), "capped": each(st.booleans())} if draw(st.booleans()) else {}
         found.append(trajectory(outcome, each(st.none() | grid), group=draw(st.integers(0, 2)), **parts, **more))
     return found
-
-
-def due(one: dict, turn: int, value: float) -> float:
-    """What is left of an advantage on an unscored, untrained or capped turn."""
-    if one["outcome"] is None or not one["trained"]:
-        return 0.0
-    return min(value, 0.0) if one["capped"][turn] else value
-
-
-def by_trajectory(values, table: TurnTable) -> dict[int, list[float]]:
-    return {int(n): [float(v) for v in values[table.trajectory == n]] for n in np.unique(table.trajectory)}
