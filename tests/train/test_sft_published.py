@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_rl_published import leaves
 
 from sanderling import recipes
 from sanderling.recipes.find import find_settings
@@ -40,6 +39,14 @@ PUBLISHED: dict[str, dict[str, Any]] = {
     "dr-venus-4b": DR_VENUS, "literesearcher-4b": LITERESEARCHER, "agentcpm-explore-4b": AGENTCPM,
 }  # fmt: skip
 SOURCE = re.compile(r"#.*\[(?:paper|script|code|record|ours|igpo)")
+
+
+def leaves(values: dict[str, Any], path: str = "") -> set[str]:
+    """Dotted names of all settings."""
+    found: set[str] = set()
+    for key, value in values.items():
+        found |= leaves(value, f"{path}{key}.") if isinstance(value, dict) else {f"{path}{key}"}
+    return found
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
