@@ -30,7 +30,6 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.text import visible
 from sanderling.core.types import Ending, ToolStatus
-from sanderling.data.show import find_trajectory, render
 from sanderling.policy.budget import Spending
 from sanderling.runs.jsonl import JsonlLog, TrajectoryStore
 from sanderling.tools.contract import tool_roles
@@ -48,6 +47,8 @@ def show(
     full: Annotated[bool, option("--full", "Print reasoning and observations whole.")] = False,
 ) -> None:
     """Print a trajectory: question, turns, observations in short, answer, ending, usage."""
+    from sanderling.data.show import find_trajectory, render  # every layout's reader, which asking does without
+
     Console().print(render(find_trajectory(file, id=id, index=index), full=full))
 
 
