@@ -1,14 +1,18 @@
 """Settings of RL: stages over a run, one temperature for rollouts and trainer, and refusals in sentences."""
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from pydantic import BaseModel
 
 from sanderling.core.config import load_config, to_toml
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.recipes.find import find_rl_recipe, recipe_names
 from sanderling.rl.config import RlRecipe, stages_of
+from sanderling.rl.credit import IgpoConfig
+from sanderling.rl.losses import PpoConfig
 
 
 def read(toml: str, *overrides: str) -> RlRecipe:
@@ -66,3 +70,20 @@ def test_what_is_recorded_reads_back_as_it_was(name: str):
 def test_what_cannot_be_is_refused_with_a_sentence(override: str, sentence: str):
     with pytest.raises(UserError, match=sentence):
         find_rl_recipe("literesearcher-4b", [override])
+
+
+def test_settings_are_few():
+    """One estimator, that with the most settings, and one loss counted."""
+    chosen = {"estimator": IgpoConfig, "loss": PpoConfig}
+
+    def sections(kind: object) -> list[type[BaseModel]]:
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            return [kind]
+        return [found for part in get_args(kind) for found in sections(part)]
+
+    def leaves(model: type[BaseModel]) -> int:
+        fields = model.model_fields.items()
+        below = [[chosen[name]] if name in chosen else sections(one.annotation) for name, one in fields]
+        return sum(leaves(found[0]) if found else 1 for found in below)
+
+    assert leaves(RlRecipe) <= 140
