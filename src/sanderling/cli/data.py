@@ -372,6 +372,7 @@ def run(
     tokenizer: Tokenizer = None,
     sets: common.Set = None,
     price: JudgePrices = None,
+    concurrency: common.Concurrency = None,
     max_tokens: common.MaxTokens = None,
     max_cost: common.MaxCost = None,
     fresh: common.Fresh = False,
@@ -391,11 +392,12 @@ def run(
 
     def opened(specs: Sequence[str], run: Path) -> AbstractAsyncContextManager[Judge]:
         config = JudgeConfig(judges=tuple(specs), prices=tuple(price or ()))
-        return _judge(config, Spending(run, budget))
+        return _judge(config, Spending(run, budget), concurrency or 8)
 
     try:
         with after_interrupt():
-            run_data(chosen, Report(Console()), command_line(), write_rows=rows_of_file, open_judges=opened)
+            report, waiting = Report(Console()), concurrency or 8
+            run_data(chosen, report, command_line(), write_rows=rows_of_file, open_judges=opened, concurrency=waiting)
     except OpenVerdictsError as error:
         show(str(error), error=True)
         raise typer.Exit(UNFINISHED) from None
