@@ -4,6 +4,7 @@ They try 50 examples each in ``make test`` and 200 in ``make test-all`` (``HYPOT
 """
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -11,3 +12,6 @@ COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("sanderling", max_examples=50, **COMMON)
 settings.register_profile("all", max_examples=200, **COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "sanderling"))
+
+# A shell that starts tests in the background has them ignore Ctrl-C, which some of them press.
+signal.signal(signal.SIGINT, signal.default_int_handler)
