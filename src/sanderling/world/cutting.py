@@ -81,7 +81,7 @@ class Prices:
         self._surplus = [0, *accumulate(link.surplus for link in self.links)]
         words = spans(text)[0]
         further = [place for place in _further(text, words) if self.link_at(place) is None]
-        self._words = np.sort(np.append(words, further)) if further else words
+        self._words: list[int] = sorted([*words.tolist(), *further]) if further else words.tolist()
 
     @property
     def whole(self) -> int:
@@ -89,7 +89,7 @@ class Prices:
 
     def units(self, start: int, end: int) -> list[tuple[int, int]]:
         """Places in ``text[start:end]`` with their prices: where a link begins, or a word, or one costs more for its length."""
-        found = self._words[bisect_left(self._words, start) : bisect_left(self._words, end)].tolist()
+        found = self._words[bisect_left(self._words, start) : bisect_left(self._words, end)]
         links = self.links[bisect_left(self._starts, start) : bisect_left(self._starts, end)]
         priced = [(link.start, self.of(link.start, link.end)) for link in links]
         return sorted([*priced, *((place, 1) for place in found if self.link_at(place) is None)])
@@ -218,8 +218,8 @@ def pieces(prices: Prices, start: int, end: int, most: int) -> list[Stretch]:
     groups: list[Stretch] = []
     for border, after in pairwise([*sorted(filter(prices.may_cut, borders)), end]):
         whole = _trimmed(text, border, after)
-        parts = [whole] if prices.of(*whole) <= most else _by_words(prices, *whole, most)
-        for a, b in (_trimmed(text, *part) for part in parts):
+        cut = prices.of(*whole) > most
+        for a, b in [_trimmed(text, *part) for part in _by_words(prices, *whole, most)] if cut else [whole]:
             if groups and a < b and prices.of(groups[-1][0], b) <= most:
                 groups[-1] = (groups[-1][0], b)
             elif a < b:

@@ -145,12 +145,13 @@ def _scores(passages: Sequence[Passage], goal: str, *, linked: bool) -> list[flo
     read = as_read if linked else str
     leads = {lead: words(read(lead.text))[:_LEAD_WORDS] for lead in {lead for p in passages for lead in p.leads}}
     bags = [Counter(words(read(p.text)) + [word for lead in p.leads for word in leads[lead]]) for p in passages]
-    mean = sum(bag.total() for bag in bags) / len(bags) or 1.0
-    held = {term: n for term in asked if (n := sum(term in bag for bag in bags))}
+    totals = [bag.total() for bag in bags]
+    mean = sum(totals) / len(bags) or 1.0
+    held = {term: n for term in asked if (n := sum([term in bag for bag in bags]))}
     weights = {term: math.log1p((len(bags) - n + 0.5) / (n + 0.5)) for term, n in held.items()}
     scores = []
-    for bag in bags:
-        length = _K1 * (1 - _B + _B * bag.total() / mean)
+    for bag, total in zip(bags, totals, strict=True):
+        length = _K1 * (1 - _B + _B * total / mean)
         score = 0.0
         for term, weight in weights.items():
             score += weight * bag[term] * (_K1 + 1) / (bag[term] + length)
@@ -290,15 +291,11 @@ def _matches(flow: Flow, terms: Iterable[str]) -> list[tuple[int, str]]:
         sought = f" {term} "
         at = flow.terms.find(sought)
         while at >= 0:
-            found.append((at, term))
+            found.append((at + 1, term))
             at = flow.terms.find(sought, at + len(sought) - 1)
-    matches: list[tuple[int, str]] = []
-    number = last = 0
-    for at, term in sorted(found):
-        number += flow.terms.count(" ", last, at)
-        last = at
-        matches.append((number, term))
-    return matches
+    found.sort()
+    numbers = flow.term_starts.searchsorted([at for at, _ in found]).tolist()
+    return [(number, term) for number, (_, term) in zip(numbers, found, strict=True)]
 
 
 def _cut(flow: Flow, begin: int, end: int, width: int) -> str:

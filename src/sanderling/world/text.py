@@ -200,7 +200,8 @@ class Flow:
     """A page's plain text in one line, with the place of every word."""
 
     text: str
-    terms: str  # the terms of all words in order, one space before and after each
+    terms: str  # the terms of all words in order, spaces before and after each
+    term_starts: NDArray[np.intp]  # for each word the place in ``terms`` where its term begins
     starts: NDArray[np.int32]  # for each word the place in ``text`` where it begins
     ends: NDArray[np.int32]
     opens: frozenset[int]  # numbers of the words that open a sentence
@@ -226,6 +227,7 @@ def flow(title: str, text: str) -> Flow:
     cjk = 0 if joined.isascii() else len(joined) - len(_IS_CJK.sub("", joined))
     unspaced = len(joined) < _UNSPACED * len(starts) and 2 * cjk > len(starts)
     terms = f" {term_text(joined)} "
-    while "  " in terms:
-        terms = terms.replace("  ", " ")
-    return Flow(joined, terms, starts, ends, opens, unspaced)
+    encoding, kind = ("ascii", np.uint8) if terms.isascii() else ("utf-32-le", np.uint32)
+    inside = np.frombuffer(terms.encode(encoding), dtype=kind) != _SPACE
+    term_starts = (inside[1:] > inside[:-1]).nonzero()[0] + 1
+    return Flow(joined, terms, term_starts, starts, ends, opens, unspaced)

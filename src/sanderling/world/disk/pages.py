@@ -152,8 +152,12 @@ class SqlitePages:
                 yield from connection.execute("SELECT number, signature FROM signatures ORDER BY number")
 
     def _row(self, part: int, sql: str, *values: int | str) -> tuple | None:
-        with self._lock, self._errors():
-            return self._connections[part].execute(sql, values).fetchone()
+        try:
+            with self._lock:
+                return self._connections[part].execute(sql, values).fetchone()
+        except sqlite3.Error:
+            with self._errors():  # entered only here: ten rows are read for one search
+                raise
 
     def _errors(self) -> AbstractContextManager[None]:
         return _readable()
