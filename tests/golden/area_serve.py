@@ -47,7 +47,7 @@ WORDS = (
 )
 
 
-FIGURES = ("overlap", "rbo", "visit_held", "extract_containment")
+FIGURES = ("overlap", "visit_held")
 COUNTS = ("label", "trajectories", "questions", "searches", "asked_before", "visits")
 ABOUT = ("world", "world_source", "fingerprint", "pages", "same_question")
 
