@@ -46,6 +46,8 @@ OTHER_SETTINGS = {
     "length.most_turns=4 length.most_characters=1500": "length",
     'forbidden.tools=["SEARCH"]': "forbidden",
 }
+NOT_ASKED_FOR = ("results_read", "dates_kept", "source_lines_left_out", "entries_without_address", "lists_cut_off")
+FIGURES = ("name", "trajectories", "turns", "tools", "browse_share", "endings", "standings", "correct_share", "answered")
 NODE_FIELDS = (
     "parent role kind text token_ids loss_mask logprobs versions think calls answer problems rejected events seconds".split()  # noqa: SIM905
 )
@@ -248,7 +250,7 @@ def records(path: str | Path) -> dict[str, str]:
 
 def cleaned(source: str, *options: object) -> dict[str, Any]:
     """What a cleaning kept, dropped, and counted."""
-    printed = data("clean", source, "--out", "cleaned.jsonl", "--examples", *options)
+    data("clean", source, "--out", "cleaned.jsonl", *options)
     report = json.loads(Path("cleaned.clean.json").read_text(encoding="utf-8"))
     dropped = {
         one["id"]: [one["meta"]["dropped"]["step"], one["meta"]["dropped"]["reason"]] for one in lines("cleaned.dropped.jsonl")
@@ -257,7 +259,11 @@ def cleaned(source: str, *options: object) -> dict[str, Any]:
     steps = {
         step["step"]: [
             [step["came_in"], step["changed"], step["went_out"]],
-            {code: [count["number"], count["trajectories"]] for code, count in (step["dropped"] | step["notes"]).items()},
+            {
+                code: [count["number"], count["trajectories"]]
+                for code, count in (step["dropped"] | step["notes"]).items()
+                if code not in NOT_ASKED_FOR
+            },
         ]
         for step in report["steps"]
     }
@@ -265,7 +271,7 @@ def cleaned(source: str, *options: object) -> dict[str, Any]:
         "kept": records("cleaned.jsonl"),
         "dropped": dropped,
         "steps": steps,
-        "all": digest([report, details, printed]),
+        "details": digest(details),
     }
 
 
@@ -274,7 +280,7 @@ def in_short(found: dict[str, Any]) -> dict[str, Any]:
     reasons: dict[str, int] = {}
     for step, reason in found["dropped"].values():
         reasons[f"{step}: {reason}"] = reasons.get(f"{step}: {reason}", 0) + 1
-    return {"kept": len(found["kept"]), "dropped": reasons, "steps": found["steps"], "all": digest(found)}
+    return {"kept": len(found["kept"]), "dropped": reasons, "steps": found["steps"], "records": digest(found)}
 
 
 def rows(path: str) -> dict[str, Any]:
@@ -311,11 +317,6 @@ def make(scratch: Path, recorded: Path | None) -> dict[str, Any]:
             options = [part for setting in [f'steps=["{step}"]', *settings.split()] for part in ("--set", setting)]
             cases[f"made: step {settings}"] = in_short(cleaned("made.jsonl", *options))
         cases["made: clean again"] = cleaned_twice()
-        cases["made: explained"] = {
-            f"{recipe} {seed}": digest(data("clean", "made.jsonl", "--recipe", recipe, "--explain", f"made-{seed:02}"))
-            for recipe in RECIPES
-            for seed in (3, 17, 29, 41, 53, 66)
-        }
         cases["refused"] = refused()
         cases["made: sets"] = curated("made.jsonl")
         cases["made: rows"] = made_rows()
@@ -337,8 +338,6 @@ def refused() -> dict[str, str]:
         "clean made.jsonl --out x.jsonl --recipe dr-mars",
         "clean made.jsonl --out x.jsonl --set steps=['normalise','normalise']",
         "clean made.jsonl --out x.jsonl --set repeat.with_goal=true",
-        "clean made.jsonl",
-        "clean made.jsonl --explain nobody",
         "clean made.jsonl --out made.jsonl",
         "resample made.jsonl --out x.jsonl --thresholds 5,3 --weights 1,2,3",
         "resample made.jsonl --out x.jsonl --thresholds 5 --weights 1",
@@ -388,7 +387,7 @@ def curated(source: str) -> dict[str, Any]:
         printed = data("resample", source, "--out", "more.jsonl", *options.split())
         order = [record["id"].removeprefix("made-") for record in lines("more.jsonl")]
         found[f"resample {options}"] = [" ".join(order) if len(order) < 120 else len(order), digest([order, printed])]
-    for options in ("", "--read", "--threshold 0.55"):
+    for options in ("", "--threshold 0.55"):
         printed = data(
             "contamination",
             source,
@@ -407,9 +406,14 @@ def curated(source: str) -> dict[str, Any]:
         ]
         found[f"contamination {options}"].append(digest(records("clean.jsonl")))
     for options in ("", "--tokenizer tokenizer"):
-        printed = data("stats", source, "unlike.jsonl", "--json", "stats.json", *options.split())
-        found[f"stats {options}"] = [json.loads(Path("stats.json").read_text(encoding="utf-8")), digest(printed)]
+        data("stats", source, "unlike.jsonl", "--json", "stats.json", *options.split())
+        found[f"counted {options}"] = [figures(one) for one in json.loads(Path("stats.json").read_text(encoding="utf-8"))]
     return found
+
+
+def figures(portrait: dict[str, Any]) -> dict[str, Any]:
+    """Of a set's figures those that are read before training."""
+    return {key: portrait[key] for key in FIGURES} | {"length": {key: portrait["length"][key] for key in ("unit", "mean")}}
 
 
 def made_rows() -> dict[str, Any]:
@@ -463,8 +467,11 @@ def ran(out: str, *arguments: object) -> dict[str, Any]:
         "parts": {path.stem: list(records(path)) for path in sorted(Path(out, "5-parts").glob("*.jsonl"))},
         "order": digest([record["id"] for record in lines(f"{out}/6-resampled.jsonl")]),
         "rows": {path.stem: digest(rows(str(path))) for path in sorted(Path(out, "rows").glob("*.parquet"))},
-        "sets": digest([numbers["settings"], numbers["sets"], [step.get("report") for step in numbers["steps"]]]),
-        "printed": digest([line for line in printed.splitlines() if "\u2501" not in line]),
+        "figures": digest(list(map(figures, numbers["sets"]))),
+        "reports": digest(
+            [step["report"] for step in numbers["steps"] if step["name"] in ("import", "judge") and "report" in step]
+        ),
+        "told": digest([line for line in printed.splitlines() if "\u2192" in line]),
     }
 
 
@@ -498,6 +505,6 @@ def of_recorded(recorded: Path) -> dict[str, Any]:
         "dedupe": list(records("unlike.jsonl")),
         "resample": digest([record["id"] for record in lines("more.jsonl")]),
         "split": list(records("parted/validation.jsonl")),
-        "stats": json.loads(Path("stats.json").read_text(encoding="utf-8")),
+        "stats": list(map(figures, json.loads(Path("stats.json").read_text(encoding="utf-8")))),
     }
     return found
