@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from goldens import digest
 from libzim.writer import Creator, Hint, Item, StringProvider
 
-from sanderling.world.sources.base import HtmlExtractor, Limits, Skipped
+from sanderling.world.sources.base import Limits, Skipped
 from sanderling.world.sources.kinds import kind_of, open_source
 
 SMALL = Limits(document_bytes=6_000)
@@ -123,24 +123,6 @@ def markdown_page(rng: random.Random) -> str:
     )
     head = rng.choice(("", "", "---\ntitle: Given title\ndate: 2020-01-02\n---\n", "---\nnot: closed\n", "\ufeff"))
     return head + "\n\n".join(rng.choice(made)() for _ in range(rng.randint(1, 9)))
-
-
-def wikitext(rng: random.Random) -> str:
-    made = (
-        lambda: words(rng),
-        lambda: f"== {words(rng, 1, 3)} ==",
-        lambda: "[[herring]]s and [[Orlo (town)#History|the town]]",
-        lambda: "{{Infobox|name=x|{{nested|a}}}}",
-        lambda: "<ref name=a>gone [http://x.example y]</ref> kept<ref name=a />",
-        lambda: "[[File:a.jpg|thumb|with [[link]]]] [[Category:Towns]] [[:Category:Shown]]",
-        lambda: "'''bold''' ''it'' &ndash; &amp;",
-        lambda: "* item [[a_b]]\n** two\n# one",
-        lambda: "{| class=x\n|-\n| cell || [[c]]\n|}",
-        lambda: "[https://x.example words] <!-- no -->",
-        lambda: "=not heading\n#literal",
-        lambda: "[[broken {{ <ref>",
-    )
-    return "\n".join(rng.choice(made)() for _ in range(rng.randint(1, 10))).replace("&", "&amp;").replace("<", "&lt;")
 
 
 def write_folder(place: Path) -> Path:
@@ -287,27 +269,6 @@ def write_zim(place: Path) -> Path:
     return place
 
 
-def write_dump(place: Path) -> Path:
-    rng = random.Random(8)
-    made = [
-        f"<page><title>A {n}</title><ns>{n % 7 == 6:d}</ns><id>1</id>"
-        f"<revision><id>2</id><text>{wikitext(rng)}</text></revision></page>"
-        for n in range(60)
-    ]
-    made += [
-        "<page><title>Moved</title><ns>0</ns><redirect title='A 1'/><revision><text>#REDIRECT [[A 1]]</text></revision></page>",
-        "<page><title>Large</title><ns>0</ns><revision><text>" + "w " * 4_000 + "</text></revision></page>",
-        "<page><title>Void</title><ns>0</ns><revision><text>{{only}}</text></revision></page>",
-        "<page><title></title><ns>0</ns><revision><text>words</text></revision></page>",
-        "<page><title>Deep</title><ns>0</ns><revision><text>" + "{{" * 2_500 + "</text></revision></page>",
-        "<page><title>cut",
-    ]
-    place.write_text(
-        "<mediawiki><siteinfo><base>https://en.example/wiki/Main_Page</base></siteinfo>" + "\n".join(made), encoding="utf-8"
-    )
-    return place
-
-
 ROWS: list[Any] = [
     {"url": "https://w.example/1", "title": "T", "text": "one", "links": ["https://l.example/"], "date": "2020"},
     {"id": 3, "text": "three"},
@@ -363,11 +324,9 @@ def make(scratch: Path, recorded: Path | None) -> dict[str, Any]:
         "folder": items(folder),
         "folder below a base": digest(items(folder, "https://docs.example/v1", Limits(document_bytes=9_000, depth=40))),
         "one file": items(folder / "page0.html"),
-        "trafilatura": digest(items(folder, limits=Limits(document_bytes=6_000, extractor=HtmlExtractor.TRAFILATURA))),
         "warc": items(write_warc(scratch / "crawl.warc.gz")),
         "zim": items(write_zim(scratch / "little wiki.zim")),
         "zim below a base": items(scratch / "little wiki.zim", "https://wiki.example/w"),
-        "wikipedia": items(write_dump(scratch / "pages-articles.xml")),
         "jsonl": items(write_jsonl(scratch / "rows.jsonl")),
         "jsonl, torn gzip": digest(items(write_jsonl(scratch / "rows.jsonl.gz"))),
         "parquet": items(write_parquet(scratch / "corpus.parquet")),

@@ -90,7 +90,6 @@ def account(directory: Path, scratch: Path) -> dict[str, Any]:
     told = {
         "fingerprint": info.fingerprint[:24],
         "counts": info.counts.model_dump(),
-        "links": info.links.model_dump(),
         "source": info.source,
         "left out": [[each.name, each.documents, each.pages, each.skipped, each.examples] for each in info.accounts],
         "parts": [part.pages for part in info.parts],
