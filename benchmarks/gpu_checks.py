@@ -13,13 +13,12 @@ from gpu_training import LOGIT_CHUNK, SMALL, K, Training, clock, peak_gib, rando
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from sanderling.train.attention import packed_attention
 from sanderling.train.config import MemoryConfig, Recompute
 from sanderling.train.contract import Row
-from sanderling.train.packed.attention import packed_attention
-from sanderling.train.packed.logprobs import TokenLogprobs, head_logprobs
-from sanderling.train.packed.memory import economise
-from sanderling.train.packed.packing import collate
-from sanderling.train.shape import Shape
+from sanderling.train.fit import Shape
+from sanderling.train.memory import economise
+from sanderling.train.packing import TokenLogprobs, collate, head_logprobs
 
 CHUNKS = (16_000_000, 64_000_000, LOGIT_CHUNK, 1_600_000_000, 10**12)
 """Logits at once; the last: all."""

@@ -17,8 +17,8 @@ from sanderling.policy.contract import Delta, SampleKey
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.train.config import Precision, TrainerConfig
 from sanderling.train.contract import Row, ScoreRequest
-from sanderling.train.packed.logprobs import TokenLogprobs
-from sanderling.train.packed.scorer import ModelScorer
+from sanderling.train.packing import TokenLogprobs
+from sanderling.train.scorer import ModelScorer
 from sanderling.train.trainer import row_logprobs
 
 

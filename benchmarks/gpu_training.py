@@ -15,14 +15,11 @@ import torch.distributed as dist
 from torch.distributed import HashStore
 from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen3Config
 
-from sanderling.train.adapters import add_adapter
+from sanderling.train.checkpoint import add_adapter
 from sanderling.train.config import LoraConfig, MemoryConfig, Precision, Recompute, TrainerConfig
-from sanderling.train.contract import Row
-from sanderling.train.fit import Load, estimate
-from sanderling.train.loss import sft
-from sanderling.train.parallel.sharding import Sharded
-from sanderling.train.parallel.team import SOLO
-from sanderling.train.shape import Shape, lora_parameters
+from sanderling.train.contract import Row, sft
+from sanderling.train.fit import Load, Shape, estimate, lora_parameters
+from sanderling.train.team import SOLO, Sharded
 from sanderling.train.trainer import Trainer
 
 PEAK = 989e12

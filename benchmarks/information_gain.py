@@ -42,9 +42,8 @@ from transformers.cache_utils import DynamicCache, DynamicLayer
 
 from sanderling.runs.provenance import command_line, machine
 from sanderling.train.config import TrainerConfig
-from sanderling.train.contract import Row, ScoreRequest
-from sanderling.train.loss import sft
-from sanderling.train.packed.scorer import ModelScorer
+from sanderling.train.contract import Row, ScoreRequest, sft
+from sanderling.train.scorer import ModelScorer
 from sanderling.train.trainer import Trainer
 
 HERE = Path(__file__).parent

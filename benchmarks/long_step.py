@@ -32,7 +32,7 @@ from sanderling.rl.losses import PpoConfig, build_loss
 from sanderling.runs.provenance import command_line, machine
 from sanderling.train.config import TrainerConfig
 from sanderling.train.contract import Row, ScoreRequest
-from sanderling.train.packed.scorer import ModelScorer
+from sanderling.train.scorer import ModelScorer
 from sanderling.train.trainer import Trainer
 
 FILE = Path(__file__).parent / "results" / "long_step.json"

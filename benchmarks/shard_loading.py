@@ -52,8 +52,8 @@ def rank(number: int, meeting: Path, base: Path, case: tuple[int, str], each: bo
 
     from sanderling.train.checkpoint import open_model
     from sanderling.train.config import LoraConfig, ParallelConfig, SupervisedConfig, TrainerConfig
-    from sanderling.train.parallel.launch import Place, opened_team
-    from sanderling.train.parallel.team import SOLO
+    from sanderling.train.launch import Place, opened_team
+    from sanderling.train.team import SOLO
     from sanderling.train.trainer import Trainer
 
     torch.set_num_threads(1)

@@ -22,7 +22,7 @@ from transformers import Qwen3Config
 from transformers.models.qwen3.modeling_qwen3 import Qwen3MLP
 
 from sanderling.runs.provenance import command_line, machine
-from sanderling.train.packed.memory import tiled
+from sanderling.train.memory import tiled
 
 TOKENS, HIDDEN, INTERMEDIATE = 2_048, 128, 384
 Way = Callable[[Qwen3MLP, Tensor, int], Tensor]

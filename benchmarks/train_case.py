@@ -16,9 +16,8 @@ import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from sanderling.train.config import TrainerConfig
-from sanderling.train.contract import Row
-from sanderling.train.loss import sft
-from sanderling.train.shape import read_shape
+from sanderling.train.contract import Row, sft
+from sanderling.train.fit import read_shape
 from sanderling.train.trainer import Trainer
 
 TRAINED = 4

@@ -42,8 +42,8 @@ from sanderling.runs.progress import Report
 from sanderling.runs.provenance import command_line
 from sanderling.runs.run_record import content_hash
 from sanderling.runs.stages import Stage, command_in, is_done, read_record, run_stages
+from sanderling.train.launch import Task, run_tasks
 from sanderling.train.metrics import read_metrics
-from sanderling.train.parallel.workers import Task, run_tasks
 
 SETTINGS = Path(__file__).with_name("ablation.toml")
 QUICK = (

@@ -52,8 +52,8 @@ from sanderling.runs.stages import Stage, command_in, run_stages
 from sanderling.synth.questions import chain_questions
 from sanderling.synth.teacher import ModeShares
 from sanderling.train.config import SupervisedConfig
+from sanderling.train.launch import Task, run_tasks
 from sanderling.train.metrics import read_metrics
-from sanderling.train.parallel.workers import Task, run_tasks
 from sanderling.world.encyclopedia import BY_NAME, BY_SUBJECT, Encyclopedia, Kind
 
 SETTINGS = Path(__file__).with_name("forgetting.toml")
@@ -236,7 +236,7 @@ def train(run: Forgetting, name: str) -> dict[str, Any]:
     """One model, from the base or the ancestor to a directory; resumes where it was killed."""
     from sanderling.train.encoding import Encoding, Limit
     from sanderling.train.row_source import sft_rows
-    from sanderling.train.sft.loop import run_sft
+    from sanderling.train.sft import run_sft
 
     config, profile = run.config, run.tiny.profile
     start, settings = run.model(ANCESTOR), config.specialist

@@ -172,7 +172,7 @@ def train_sft(
     need("train")
     from sanderling.recipes.find import find_settings
     from sanderling.train.config import SftConfig
-    from sanderling.train.sft.run import Order, run_sft_command
+    from sanderling.train.sft import Order, run_sft_command
 
     given = {"model": Path(model), "data.files": [Path(file) for file in data]}
     config = find_settings("sft", SftConfig, recipe, sets, given)

@@ -432,11 +432,11 @@ if __name__ == "__main__":
     from sanderling.rl.run import run_rl
     from sanderling.runs.jsonl import write_trajectories
     from sanderling.train.config import TrainerConfig
+    from sanderling.train.contract import LossInputs, sft
     from sanderling.train.encoding import Encoding
-    from sanderling.train.loss import LossInputs, sft
     from sanderling.train.metrics import read_metrics
-    from sanderling.train.packed.scorer import ModelScorer
-    from sanderling.train.parallel.team import join_team
+    from sanderling.train.scorer import ModelScorer
+    from sanderling.train.team import join_team
 
     torch.set_num_threads(1)
     place = Path(sys.argv[1])

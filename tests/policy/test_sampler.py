@@ -9,7 +9,7 @@ from policy_tiny import reference
 
 from sanderling.core.types import Sampling
 from sanderling.policy.contract import SampleKey
-from sanderling.policy.sampler import sample, uniforms
+from sanderling.policy.engine import sample, uniforms
 
 samplings = st.builds(
     Sampling,

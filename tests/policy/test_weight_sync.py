@@ -21,7 +21,7 @@ from sanderling.policy.contract import WeightSync
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.policy.weight_sync import Copying, InPlace, WeightFiles, copied, copy_into
 from sanderling.train.config import MemoryConfig, Recompute
-from sanderling.train.packed.memory import economise
+from sanderling.train.memory import economise
 
 PROMPT = tuple(range(20, 45))
 ENDLESS = Sampling(temperature=1.0, max_tokens=400)

@@ -21,7 +21,7 @@ from sanderling.rl.losses import (
     build_loss,
     fresh_gap,
 )
-from sanderling.train.loss import LossInputs
+from sanderling.train.contract import LossInputs
 
 logps = st.floats(-4, -0.01, allow_nan=False)
 tokens = st.lists(st.tuples(logps, logps, logps, logps, st.floats(-2, 2), st.floats(0, 1)), min_size=1, max_size=8)

@@ -9,8 +9,7 @@ from tiny_qwen3 import random_rows, tiny_model
 
 from sanderling.rl.losses import CispoConfig, CorrectionConfig, GspoConfig, MinirlConfig, PpoConfig, SignBounds, build_loss
 from sanderling.train.config import TrainerConfig
-from sanderling.train.contract import Row
-from sanderling.train.loss import LossInputs
+from sanderling.train.contract import LossInputs, Row
 from sanderling.train.trainer import Trainer
 
 CORRECTION = CorrectionConfig(low=0.7, high=1.5, veto=0.65, bounds=SignBounds(decay=0.1))

@@ -14,8 +14,7 @@ from sanderling.recipes.find import find_rl_recipe
 from sanderling.rl.config import RlRecipe
 from sanderling.rl.fit import PROBE_TOKENS, RlPlan, plan_rl, scoring_bytes
 from sanderling.train.config import MemoryConfig, Precision, Recompute, TrainerConfig
-from sanderling.train.fit import Devices, described
-from sanderling.train.shape import Shape
+from sanderling.train.fit import Devices, Shape, described
 
 QWEN3_4B = {
     "hidden_size": 2560, "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,

@@ -19,7 +19,7 @@ from sanderling.rl.step import rl_rows
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
 from sanderling.train.encoding import Encoding
-from sanderling.train.packed.logprobs import TokenLogprobs
+from sanderling.train.packing import TokenLogprobs
 from sanderling.train.random_model import ModelShape, train_tokenizer, write_random_model
 from sanderling.train.trainer import row_logprobs
 

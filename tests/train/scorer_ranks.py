@@ -7,11 +7,9 @@ import torch
 from tiny_qwen3 import VOCAB, tiny_model
 
 from sanderling.train.config import TrainerConfig
-from sanderling.train.contract import Row, Scored, ScoreRequest
-from sanderling.train.loss import sft
-from sanderling.train.packed.scorer import ModelScorer
-from sanderling.train.parallel.sharding import Sharded
-from sanderling.train.parallel.team import join_team
+from sanderling.train.contract import Row, Scored, ScoreRequest, sft
+from sanderling.train.scorer import ModelScorer
+from sanderling.train.team import Sharded, join_team
 from sanderling.train.trainer import Trainer
 
 CONFIG = TrainerConfig(lr=3e-3, eps=1e-3, micro_batch_tokens=60, temperature=0.8)

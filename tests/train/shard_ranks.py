@@ -17,12 +17,11 @@ from sanderling.rl.contract import Actor
 from sanderling.rl.run import run_rl
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import ParallelConfig, Precision, SupervisedConfig, TrainerConfig
+from sanderling.train.contract import LossInputs, Metrics, sft
 from sanderling.train.encoding import Encoding
-from sanderling.train.loss import LossInputs, Metrics, sft
-from sanderling.train.parallel.launch import Place, opened_team
-from sanderling.train.parallel.sharding import Sharded
-from sanderling.train.parallel.team import join_team
-from sanderling.train.sft.loop import run_sft
+from sanderling.train.launch import Place, opened_team
+from sanderling.train.sft import run_sft
+from sanderling.train.team import Sharded, join_team
 from sanderling.train.trainer import Trainer
 
 

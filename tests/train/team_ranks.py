@@ -24,9 +24,9 @@ from sanderling.rl.config import RlConfig
 from sanderling.rl.contract import Actor
 from sanderling.rl.run import run_rl
 from sanderling.train.config import TrainerConfig
+from sanderling.train.contract import sft
 from sanderling.train.encoding import Encoding
-from sanderling.train.loss import sft
-from sanderling.train.parallel.team import join_team
+from sanderling.train.team import join_team
 from sanderling.train.trainer import Trainer
 
 

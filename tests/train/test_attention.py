@@ -10,8 +10,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from sanderling.train.packed import attention
-from sanderling.train.packed.attention import Stretch, attend, partial_attention
+from sanderling.train import attention
+from sanderling.train.attention import Stretch, attend, partial_attention
 
 
 @st.composite

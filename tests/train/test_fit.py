@@ -18,7 +18,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from sanderling.core.errors import UserError
-from sanderling.train.adapters import add_adapter
+from sanderling.train.attention import Stretch, packed_attention
+from sanderling.train.checkpoint import add_adapter
 from sanderling.train.config import (
     LoraConfig,
     MemoryConfig,
@@ -27,10 +28,20 @@ from sanderling.train.config import (
     SftConfig,
     TrainerConfig,
 )
-from sanderling.train.fit import OVERHEAD, Devices, Load, Plan, estimate, plan_for, with_changes
-from sanderling.train.packed.attention import Stretch, packed_attention
-from sanderling.train.packed.memory import economise
-from sanderling.train.shape import Shape, lora_parameters, read_shape, shape_of
+from sanderling.train.fit import (
+    OVERHEAD,
+    Devices,
+    Load,
+    Plan,
+    Shape,
+    estimate,
+    lora_parameters,
+    plan_for,
+    read_shape,
+    shape_of,
+    with_changes,
+)
+from sanderling.train.memory import economise
 
 QWEN3_4B = Shape(hidden=2560, layers=36, heads=32, kv_heads=8, head_dim=128, intermediate=9728, vocab=151_936, tied=True)
 

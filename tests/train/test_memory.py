@@ -14,12 +14,11 @@ from torch.utils.checkpoint import checkpoint
 from transformers import Qwen3Config
 from transformers.models.qwen3.modeling_qwen3 import Qwen3MLP
 
+from sanderling.train import memory as memory_module
+from sanderling.train.attention import packed_attention
 from sanderling.train.config import MemoryConfig
-from sanderling.train.packed import memory as memory_module
-from sanderling.train.packed.attention import packed_attention
-from sanderling.train.packed.logprobs import TokenLogprobs
-from sanderling.train.packed.memory import decoder_layers, economise, on_host, tiled
-from sanderling.train.packed.packing import collate
+from sanderling.train.memory import decoder_layers, economise, on_host, tiled
+from sanderling.train.packing import TokenLogprobs, collate
 
 SETTINGS = [
     MemoryConfig(recompute="full"),

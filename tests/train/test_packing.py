@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from tiny_qwen3 import VOCAB, tiny_model
 
 from sanderling.rl.losses import GspoConfig, PpoConfig, build_loss
+from sanderling.train.attention import packed_attention
 from sanderling.train.config import Aggregation, TrainerConfig
 from sanderling.train.contract import Row
-from sanderling.train.packed.attention import packed_attention
-from sanderling.train.packed.logprobs import TokenLogprobs
-from sanderling.train.packed.packing import (
+from sanderling.train.packing import (
     Layout,
+    TokenLogprobs,
     bundled,
     collate,
     families,

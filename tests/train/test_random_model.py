@@ -17,6 +17,7 @@ from sanderling.core.errors import UserError
 from sanderling.policy.model_directory import load_model
 from sanderling.runs.progress import Report
 from sanderling.train.config import Precision
+from sanderling.train.fit import shape_of
 from sanderling.train.random_model import (
     CONTROL_TOKENS,
     IM_END,
@@ -30,7 +31,6 @@ from sanderling.train.random_model import (
     train_tokenizer,
     write_random_model,
 )
-from sanderling.train.shape import shape_of
 from sanderling.world.disk.store import build_world
 from sanderling.world.encyclopedia import generate_pages
 

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from tiny_qwen3 import VOCAB, tiny_model
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
+from sanderling.train.attention import packed_attention
 from sanderling.train.config import TrainerConfig
 from sanderling.train.contract import Row, ScoreRequest
-from sanderling.train.packed.attention import packed_attention
-from sanderling.train.packed.logprobs import TokenLogprobs
-from sanderling.train.packed.packing import collate
-from sanderling.train.packed.scorer import ModelScorer
+from sanderling.train.packing import TokenLogprobs, collate
+from sanderling.train.scorer import ModelScorer
 from sanderling.train.trainer import row_logprobs
 
 
@@ -173,7 +172,7 @@ def test_where_only_keys_of_the_first_layer_are_trained_forks_have_their_gradien
 
 
 def test_what_is_asked_again_at_a_place_is_read_once_and_keys_are_not_copied_for_a_boundary(monkeypatch: pytest.MonkeyPatch):
-    from sanderling.train.packed import attention
+    from sanderling.train import attention
 
     seen, real = [], attention.partial_attention
 

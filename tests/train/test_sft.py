@@ -22,7 +22,7 @@ from sanderling.train.config import SftConfig
 from sanderling.train.fit import OVERHEAD, Devices, described, plan_sft
 from sanderling.train.metrics import read_metrics
 from sanderling.train.row_source import SCHEMA
-from sanderling.train.sft.run import Job, Order, prepare, run_sft_command
+from sanderling.train.sft import Job, Order, prepare, run_sft_command
 
 MIB = 2**20
 Look = Callable[[], Devices]

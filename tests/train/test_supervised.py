@@ -18,7 +18,7 @@ from sanderling.train.checkpoint import checkpoints, load_model, save_checkpoint
 from sanderling.train.config import SupervisedConfig, TrainerConfig
 from sanderling.train.metrics import MetricsLog, read_metrics
 from sanderling.train.row_source import ListSource
-from sanderling.train.sft.loop import batches, run_sft, schedule
+from sanderling.train.sft import batches, run_sft, schedule
 
 CONFIG = SupervisedConfig(
     trainer=TrainerConfig(lr=1e-2, micro_batch_tokens=64, schedule="cosine", warmup_steps=2),
@@ -36,7 +36,7 @@ torch.set_num_threads(1)
 sys.path.insert(0, sys.argv[1])
 from tiny_qwen3 import random_rows
 from sanderling.train.config import SupervisedConfig
-from sanderling.train.sft.loop import run_sft
+from sanderling.train.sft import run_sft
 config = SupervisedConfig.model_validate_json(sys.argv[4])
 run_sft(config, random_rows(12), Path(sys.argv[2]), Path(sys.argv[3]), lambda p: print(p.step, flush=True))
 """

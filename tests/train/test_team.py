@@ -22,7 +22,7 @@ from sanderling.rl.gain import GainConfig, Probe
 from sanderling.rl.losses import PpoConfig, RatioTo
 from sanderling.train.config import Aggregation, TrainerConfig
 from sanderling.train.metrics import read_metrics
-from sanderling.train.packed.packing import deal
+from sanderling.train.packing import deal
 
 STEADY = TrainerConfig(lr=3e-3, eps=1e-3, entropy=True, micro_batch_tokens=60)
 """With a large eps Adam does not blow rounding errors up to steps of full size."""
@@ -46,7 +46,7 @@ OWN = {
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from sanderling.train.parallel.team import join_team
+from sanderling.train.team import join_team
 
 rank = int(sys.argv[1])
 with join_team(rank, 2, Path(sys.argv[2])) as team:

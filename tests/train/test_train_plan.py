@@ -12,7 +12,7 @@ from sanderling.core.errors import UserError
 from sanderling.recipes.find import find_settings
 from sanderling.train.config import SftConfig, SupervisedConfig
 from sanderling.train.fit import OVERHEAD, Devices, described, plan_sft
-from sanderling.train.sft.loop import batches
+from sanderling.train.sft import batches
 
 QWEN3_4B = {
     "hidden_size": 2560, "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,

@@ -10,14 +10,11 @@ from tiny_qwen3 import random_rows, tiny_model
 from transformers import MistralConfig, MistralForCausalLM
 
 from sanderling.core.errors import UserError
+from sanderling.train.attention import packed_attention
 from sanderling.train.config import Aggregation, OptimizerKind, Schedule, TrainerConfig
-from sanderling.train.contract import Row
-from sanderling.train.loss import sft
-from sanderling.train.optimizers import Muon
-from sanderling.train.packed.attention import packed_attention
-from sanderling.train.packed.logprobs import TokenLogprobs, head_logprobs
-from sanderling.train.packed.packing import collate
-from sanderling.train.trainer import Trainer, lr_at, row_weights
+from sanderling.train.contract import Row, sft
+from sanderling.train.packing import TokenLogprobs, collate, head_logprobs
+from sanderling.train.trainer import Muon, Trainer, lr_at, row_weights
 
 
 def one_by_one(model, row: Row) -> torch.Tensor:

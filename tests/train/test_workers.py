@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from sanderling.core.errors import UserError
-from sanderling.train.parallel.workers import Task, run_tasks
+from sanderling.train.launch import Task, run_tasks
 
 PARENT = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 import test_workers as t
-from sanderling.train.parallel.workers import Task, run_tasks
+from sanderling.train.launch import Task, run_tasks
 if __name__ == "__main__":
     run_tasks([Task(t.work_on, (Path(sys.argv[1]), n)) for n in range(2)], 2, lambda: None)
 """

@@ -140,7 +140,7 @@ def show(*things: RenderableType, error: bool = False) -> None:
 def one_voice() -> "Iterator[Report]":
     """A run in one process, or as one of torchrun's, of which the first alone speaks: through the report, and in errors."""
     from sanderling.runs.progress import Report
-    from sanderling.train.parallel.launch import speaks
+    from sanderling.train.launch import speaks
 
     first = speaks()
     if not first:

@@ -13,8 +13,7 @@ from sanderling.recipes.find import find_rl_recipe, find_settings
 
 if TYPE_CHECKING:
     from sanderling.rl.fit import StagePlan
-    from sanderling.train.fit import Devices, Plan
-    from sanderling.train.shape import Shape
+    from sanderling.train.fit import Devices, Plan, Shape
 
 app = typer.Typer(no_args_is_help=True)
 models = typer.Typer(no_args_is_help=True, callback=lambda: None)  # a group, though it has one command
@@ -45,7 +44,7 @@ def sft(
     Tokens are made and data and model are checked first. OUT then holds model/ or adapter/, metrics.jsonl and checkpoints/.
     """
     from sanderling.train.config import SftConfig
-    from sanderling.train.sft.run import Order, run_sft_command
+    from sanderling.train.sft import Order, run_sft_command
 
     given = {"model": model, "data.files": files or None, "data.profile": profile, "merge": merge or None}
     config = or_help(lambda sets: find_settings("sft", SftConfig, recipe, sets, given), overrides)

@@ -16,10 +16,9 @@ from sanderling.core.chat import Tokenizer, load_tokenizer
 from sanderling.core.errors import UserError
 from sanderling.core.types import Sampling
 from sanderling.policy.contract import END_TOKEN, Completion, Delta, Finish, OnText, SampleKey, cut_at_stop
-from sanderling.policy.engine import Engine, Request
+from sanderling.policy.engine import Engine, Request, uniforms
 from sanderling.policy.forward import Branch
 from sanderling.policy.model_directory import check_vocabulary, load_model, positions_of
-from sanderling.policy.sampler import uniforms
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _UNFINISHED = "\ufffd"  # what a tokenizer decodes the first bytes of a character to

@@ -227,7 +227,7 @@ def train_base(config: BaseConfig, out: Path, on_step: Callable[[int, dict[str, 
     Killed and called again, it continues from its last checkpoint; once finished, it does nothing.
     """
     from sanderling.train.checkpoint import checkpoints, load_model, load_state, save_checkpoint, save_model
-    from sanderling.train.loss import sft
+    from sanderling.train.contract import sft
     from sanderling.train.metrics import MetricsLog
     from sanderling.train.trainer import Trainer
 

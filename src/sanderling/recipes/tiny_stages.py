@@ -43,8 +43,8 @@ from sanderling.rl.contract import Actor, Ask
 from sanderling.runs.progress import Report
 from sanderling.runs.provenance import machine
 from sanderling.runs.stages import Stage, StageRecord, read_record, run_stages
+from sanderling.train.launch import Task, run_tasks, run_team
 from sanderling.train.metrics import read_metrics
-from sanderling.train.parallel.workers import Task, run_tasks, run_team
 
 NAMES = {"base": "Base model", "sft-all": "SFT on everything", "sft-correct": "SFT on correct ones only", "rl": "RL"}
 """What the table calls each stage."""
@@ -121,7 +121,7 @@ def train_arm(run: TinyRun, arm: str) -> dict[str, Any]:
     """One arm, from its trajectories to a model directory; resumes where it was killed."""
     from sanderling.train.encoding import Encoding, Limit
     from sanderling.train.row_source import sft_rows
-    from sanderling.train.sft.loop import run_sft
+    from sanderling.train.sft import run_sft
 
     trajectories = run.training_set(arm)
     encoding = Encoding(load_tokenizer(run.base), run.profile)
@@ -162,7 +162,7 @@ def reinforce_rank(rank: int, size: int, meeting: Path, run: TinyRun, start: str
     from sanderling.policy.weight_sync import InPlace
     from sanderling.rl.run import run_rl
     from sanderling.train.encoding import Encoding
-    from sanderling.train.parallel.team import join_team
+    from sanderling.train.team import join_team
 
     settings, out = run.config.rl, run.root / "rl"
     encoding = Encoding(load_tokenizer(run.base), run.profile)

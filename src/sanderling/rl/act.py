@@ -34,7 +34,7 @@ from sanderling.runs.run import Run
 if TYPE_CHECKING:
     from sanderling.policy.endpoint import CompletionEndpointPolicy
     from sanderling.policy.weight_sync import VllmServer
-    from sanderling.train.parallel.team import Team
+    from sanderling.train.team import Team
 
 WEIGHTS = "weights"
 """Where, in a stage's directory, a server finds each version."""

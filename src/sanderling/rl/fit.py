@@ -13,14 +13,13 @@ from sanderling.core.errors import UserError
 from sanderling.rl.config import Placement, RlRecipe, Stage, stages_of
 from sanderling.rl.prepare import check_placement, check_positions
 from sanderling.train.config import LOGIT_CHUNK, ParallelKind, Precision, Recompute, TrainerConfig
-from sanderling.train.fit import Changes, Devices, Load, context_knobs, estimate, mildest, with_changes
-from sanderling.train.parallel.launch import check_parallel
-from sanderling.train.shape import Shape, read_shape
+from sanderling.train.fit import Changes, Devices, Load, Shape, context_knobs, estimate, mildest, read_shape, with_changes
+from sanderling.train.launch import check_parallel
 
 PROBE_TOKENS = 64
 """About that long is what is teacher-forced at a turn's boundary: probe and answer."""
 _LEAST_SLOTS, _LEAST_CAPACITY = 8, 256
-"""Of the cache in this process, which grows by doubling (`policy/kv_cache`)."""
+"""Of the cache in this process, which grows by doubling (`policy/forward`)."""
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,8 @@ from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.locks import locked
 from sanderling.runs.progress import Report
 from sanderling.train.encoding import Encoding
+from sanderling.train.launch import Place, Task, opened_team, run_tasks, run_team, torchrun_place
 from sanderling.train.metrics import open_watcher, read_metrics
-from sanderling.train.parallel.launch import Place, opened_team, torchrun_place
-from sanderling.train.parallel.workers import Task, run_tasks, run_team
 
 if TYPE_CHECKING:
     from sanderling.rl.run import OnStep

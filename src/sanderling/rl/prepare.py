@@ -28,8 +28,8 @@ from sanderling.rl.config import Placement, RlConfig, RlRecipe, Stage, check_run
 from sanderling.runs.run_record import RunRecord, content_hash, flat, model_files, unlike
 from sanderling.train.config import ParallelKind, Precision
 from sanderling.train.encoding import Encoding
+from sanderling.train.launch import check_parallel
 from sanderling.train.metrics import check_watchers
-from sanderling.train.parallel.launch import check_parallel
 from sanderling.world.disk.store import read_manifest
 
 if TYPE_CHECKING:

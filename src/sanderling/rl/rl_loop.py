@@ -36,8 +36,8 @@ from sanderling.rl.gain import PROBES, GainConfig
 from sanderling.rl.losses import PpoConfig
 from sanderling.runs.run_record import flat, unlike
 from sanderling.train.checkpoint import load_model, save_model
+from sanderling.train.launch import Place
 from sanderling.train.metrics import MetricsLog
-from sanderling.train.parallel.launch import Place
 
 if TYPE_CHECKING:
     from sanderling.rl.prepare import Job

@@ -39,7 +39,7 @@ from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.train.checkpoint import checkpoints, save_model
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import MetricsLog, read_metrics
-from sanderling.train.parallel.team import SOLO, Team, joined, share
+from sanderling.train.team import SOLO, Team, joined, share
 from sanderling.train.trainer import NotFiniteError
 
 METRICS, CHECKPOINTS, CREDIT = "metrics.jsonl", "checkpoints", "credit"

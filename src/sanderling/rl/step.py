@@ -37,9 +37,9 @@ from sanderling.runs.files import replace_file
 from sanderling.train.checkpoint import load_model, load_state, reads_weights, save_checkpoint
 from sanderling.train.contract import FloatArray, Row
 from sanderling.train.encoding import Encoding, branch_leaves, check_tokenizer
-from sanderling.train.packed.logprobs import TokenLogprobs
-from sanderling.train.packed.scorer import ModelScorer
-from sanderling.train.parallel.team import Team
+from sanderling.train.packing import TokenLogprobs
+from sanderling.train.scorer import ModelScorer
+from sanderling.train.team import Team
 from sanderling.train.trainer import Trainer, row_logprobs
 
 _COMPARABLE = 2

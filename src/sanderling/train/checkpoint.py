@@ -1,4 +1,4 @@
-"""Models and the state of training on disk: checkpoints, finished models, and the model of a run as it is now.
+"""Models on disk: checkpoints, finished models, LoRA adapters in peft's files, and the model of a run as it is now.
 
 A checkpoint ``step_00000120/`` is a model directory with ``trainer_state.pt`` (optimizer and steps; what is random is keyed by
 step). It is written beside its place, flushed to disk and renamed, so that a kill leaves it either whole or absent. Where ranks
@@ -6,6 +6,7 @@ hold shards, rank 0 alone reads weights; `Sharded.prepare` hands the others thei
 """
 
 import shutil
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,17 +14,17 @@ from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
 from sanderling.core.errors import UserError
-from sanderling.policy.model_directory import TOKENIZER_FILES, load_empty, quiet, stored_dtype
-from sanderling.policy.model_directory import load_model as load_model
+from sanderling.policy.model_directory import TOKENIZER_FILES, load_empty, load_model, quiet, stored_dtype
 from sanderling.runs.files import sync
-from sanderling.train.config import Precision, SupervisedConfig
+from sanderling.train.config import LoraConfig, Precision, SupervisedConfig
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
     from transformers import PreTrainedModel
 
-    from sanderling.train.parallel.team import Team
+    from sanderling.train.team import Team
+
 
 CHECKPOINTS = "checkpoints"
 _STATE = "trainer_state.pt"
@@ -153,7 +154,7 @@ def open_model(config: SupervisedConfig, model_dir: Path, last: Path | None, tea
     """The model to train, from ``model_dir`` or the checkpoint ``last``; without weights on ranks that do not read them."""
     import torch
 
-    from sanderling.train.adapters import add_adapter, load_adapter
+    from sanderling.train.checkpoint import add_adapter, load_adapter
 
     source = model_dir if config.lora.rank or last is None else last
     frozen = config.lora.rank and config.trainer.precision is Precision.BFLOAT16
@@ -171,3 +172,52 @@ def open_model(config: SupervisedConfig, model_dir: Path, last: Path | None, tea
         if config.lora.rank:
             add_adapter(model, config.lora)
     return model
+
+
+_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+_PEFT_PREFIX = "base_model.model."
+"""What peft writes before the names of a model's own tensors."""
+
+
+def add_adapter(model: "PreTrainedModel", config: LoraConfig) -> None:
+    """Freeze a model and put new adapters into it, in place; at first they add nothing. Raises UserError.
+
+    Their first weights come from torch's random state.
+    """
+    import peft
+
+    made = peft.LoraConfig(
+        r=config.rank, lora_alpha=config.alpha, target_modules=list(_TARGETS), lora_dropout=0.0, bias="none",  # pyright: ignore[reportArgumentType]
+        task_type="CAUSAL_LM",
+    )  # fmt: skip
+    model.add_adapter(made)
+    made.target_modules = sorted(_TARGETS)  # peft makes a set of them, which is written in another order each time
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.data = parameter.data.float()
+
+
+def load_adapter(model: "PreTrainedModel", directory: Path) -> None:
+    """Give a model's adapters the weights of a saved one. Raises UserError when they are others."""
+    import peft
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        saved = load_file(directory / "adapter_model.safetensors")
+        found = peft.set_peft_model_state_dict(model, {name.removeprefix(_PEFT_PREFIX): value for name, value in saved.items()})
+    except (OSError, SafetensorError, RuntimeError) as error:  # torch raises RuntimeError for other shapes
+        reason = str(error).splitlines()[0]
+        raise UserError(f"The adapter in {directory} is damaged, or of another model or rank ({reason}).") from error
+    if found.unexpected_keys or any("lora_" in name for name in found.missing_keys):
+        raise UserError(f"The adapter in {directory} is of another model or rank: choose another --out.")
+
+
+def merge_adapter(base: Path, adapter: Path, dtype: "torch.dtype") -> Any:
+    """The model that a base and its adapter are together; the sums are taken in float32, and rounded once."""
+    import peft
+
+    model = load_model(base)
+    with warnings.catch_warnings(action="ignore"):
+        merged = peft.PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
+    return merged.to(dtype)

@@ -1,15 +1,18 @@
-"""What the trainer and the scorer are handed: arrays only; importable without torch.
+"""What the trainer and the scorer are handed: arrays, and a loss; importable without torch.
 
 Legend: B rows of an optimizer batch, T tokens. The trainer executes rows; it does not know which algorithm wrote their
 advantages.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -84,3 +87,39 @@ class RowScorer(Scorer, Protocol):
     def score_with_rows(self, requests: Sequence[ScoreRequest], rows: Sequence[Sequence[Row]]) -> list[Scored]:
         """Boundaries, and for each request log-probabilities of rows of its trajectory."""
         ...
+
+
+@dataclass(frozen=True)
+class LossInputs:
+    """The N trained tokens of a micro-batch; every tensor but ``sequence`` is float32 [N]."""
+
+    logprobs: "Tensor"
+    """Under the model being trained; the only one with a gradient."""
+    weights: "Tensor"
+    advantages: "Tensor | None" = None
+    sampler: "Tensor | None" = None
+    """Log-probabilities under the distribution the token was sampled from."""
+    proximal: "Tensor | None" = None
+    """Under the trainer's own weights before this batch's first update."""
+    reference: "Tensor | None" = None
+    sequence: "Tensor | None" = None
+    """int64 [N]: which row of the micro-batch each token belongs to; rows are whole."""
+    age: "Tensor | None" = None
+    """Updates between the version that sampled the token and the weights being trained."""
+
+    def need(self, name: str) -> "Tensor":
+        """The named tensor. Raises ValueError when the rows did not bring it."""
+        value = getattr(self, name)
+        if value is None:
+            raise ValueError(f"this loss needs {name}, and the rows have none")
+        return value
+
+
+Metrics = dict[str, "Tensor"]
+"""Per-token values [N] by name; the trainer reports their mean over the batch."""
+Loss = Callable[[LossInputs], tuple["Tensor", Metrics]]
+
+
+def sft(tokens: LossInputs) -> "tuple[Tensor, Metrics]":
+    """The weighted negative log-likelihood: with ``token_mean`` the mean over all trained tokens of the optimizer batch."""
+    return -(tokens.weights * tokens.logprobs).sum(), {"nll": -tokens.logprobs.detach()}

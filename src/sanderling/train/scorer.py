@@ -13,12 +13,11 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from sanderling.train.attention import Span, Stretch, packed_attention
 from sanderling.train.config import LOGIT_CHUNK, Precision, TrainerConfig
 from sanderling.train.contract import FloatArray, IntArray, Row, Scored, ScoreRequest
-from sanderling.train.packed.attention import Span, Stretch, packed_attention
-from sanderling.train.packed.logprobs import TokenLogprobs
-from sanderling.train.packed.packing import MicroBatch, deal, joined, lay_out, pack, portion, spans
-from sanderling.train.parallel.team import SOLO, Team
+from sanderling.train.packing import MicroBatch, TokenLogprobs, deal, joined, lay_out, pack, portion, spans
+from sanderling.train.team import SOLO, Team
 
 
 class ModelScorer:

@@ -1,32 +1,167 @@
-"""``sanderling train sft`` from end to end: rows, checks, the record of the run, training, what a person is told.
+"""Supervised training, and ``sanderling train sft`` from end to end: rows, checks, batches, checkpoints, resuming.
 
-Everything that can be known is checked before torch is imported, but for a look at the devices. A run goes on with the data,
-model and settings it was begun with, or is refused; settings that change no result beyond rounding may differ.
+The order of rows depends on the seed and epoch alone, so a run that was killed continues from its last checkpoint to the very
+same weights, bit for bit. The rows of one trajectory are never in two batches. In a team every rank calls, and rank 0 writes.
+A run goes on with the data, model and settings it was begun with, or is refused; what only changes rounding may differ.
 """
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.data.importing import find_places, open_trajectories
-from sanderling.policy.model_directory import check_model
+from sanderling.policy.model_directory import check_model, positions_of, read_model_config
 from sanderling.runs.progress import Report
 from sanderling.runs.run_record import RunRecord, content_hash, model_files
-from sanderling.train.checkpoint import CHECKPOINTS, last_step
-from sanderling.train.config import Aggregation, Precision, SftConfig
+from sanderling.train.checkpoint import (
+    CHECKPOINTS,
+    checkpoints,
+    final_dtype,
+    last_step,
+    load_state,
+    open_model,
+    reads_weights,
+    save_checkpoint,
+    save_model,
+)
+from sanderling.train.config import Aggregation, Precision, SftConfig, SupervisedConfig
+from sanderling.train.contract import IntArray, Row
 from sanderling.train.encoding import Encoding
-from sanderling.train.fit import Devices, devices_here, plan_sft, with_changes
-from sanderling.train.metrics import OnProgress, check_watchers
-from sanderling.train.parallel import launch
-from sanderling.train.parallel.launch import Launch, check_parallel
-from sanderling.train.row_source import ParquetSource, RowIndex, holds_rows, index_rows, write_rows
-from sanderling.train.sft.loop import MODEL, check_rows, final_dir, is_finished, run_sft, schedule
-from sanderling.train.shape import read_shape
+from sanderling.train.fit import Devices, devices_here, plan_sft, read_shape, with_changes
+from sanderling.train.launch import Job, Launch, check_parallel
+from sanderling.train.metrics import METRICS, MetricsLog, OnProgress, Progress, check_watchers
+from sanderling.train.row_source import ListSource, ParquetSource, RowIndex, Survey, holds_rows, index_rows, write_rows
+
+if TYPE_CHECKING:
+    import torch
+
+    from sanderling.train.team import Team
+
+
+ADAPTER, MODEL = "adapter", "model"
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """Where a run ended."""
+
+    model_dir: Path
+    steps: int
+    trained: bool
+
+
+def batches(lengths: IntArray, config: SupervisedConfig, epoch: int) -> list[list[int]]:
+    """One epoch's optimizer batches: in order, each closed by its last trajectory or the one that reaches its tokens."""
+    order = np.arange(len(lengths))
+    if config.shuffle:
+        order = np.random.default_rng((config.seed, epoch)).permutation(len(lengths))
+    most = config.batch_trajectories or config.batch_tokens
+    found: list[list[int]] = []
+    filled = most
+    for index in order.tolist():
+        if filled >= most:
+            found.append([])
+            filled = 0
+        found[-1].append(index)
+        filled += 1 if config.batch_trajectories else int(lengths[index])
+    return found
+
+
+def schedule(lengths: IntArray, config: SupervisedConfig) -> list[list[int]]:
+    """Every optimizer batch of the run, in order, ``max_steps`` applied."""
+    return [batch for epoch in range(config.epochs) for batch in batches(lengths, config, epoch)][: config.max_steps]
+
+
+def final_dir(config: SupervisedConfig, out_dir: Path) -> Path:
+    """Where a run puts what it has trained: a model, or with LoRA an adapter."""
+    return out_dir / (ADAPTER if config.lora.rank else MODEL)
+
+
+def is_finished(config: SupervisedConfig, out_dir: Path) -> bool:
+    """Whether the run in a directory has come to its end."""
+    return (final_dir(config, out_dir) / ("adapter_config.json" if config.lora.rank else "config.json")).is_file()
+
+
+def check_rows(survey: Survey, model_dir: Path) -> None:
+    """Raises UserError when the model in a directory is not whole, or rows cannot be trained on with it."""
+    if not survey.rows:
+        raise UserError("There are no rows to train on: check the data and the length limit that rows were made with.")
+    if not survey.trained_tokens:
+        raise UserError(f"None of the {survey.rows:,} rows has a token to train: check the loss masks of the trajectories.")
+    check_model(model_dir)
+    if survey.tokenizer is not None and survey.tokenizer != (own := load_tokenizer(model_dir).fingerprint):
+        raise UserError(
+            f"The rows are ids of tokenizer {survey.tokenizer}, the model's is {own}: make the rows again from the "
+            "trajectories with the model's tokenizer."
+        )
+    positions = positions_of(read_model_config(model_dir))
+    if positions is not None and survey.longest > positions:
+        raise UserError(
+            f"The longest row has {survey.longest:,} tokens, the model has {positions:,} positions: "
+            f"set data.max_tokens={positions} (data.overlong says what becomes of longer ones), or choose another model."
+        )
+
+
+def run_sft(
+    config: SupervisedConfig,
+    rows: Sequence[Row] | ParquetSource,
+    model_dir: Path,
+    out_dir: Path,
+    progress: OnProgress | None = None,
+    team: "Team | None" = None,
+    device: "torch.device | str" = "cpu",
+) -> RunResult:
+    """Train the model at ``model_dir`` on every row and write what it became, ``out_dir/metrics.jsonl`` and checkpoints.
+
+    Killed and called again with the same arguments, it continues from the last checkpoint; once finished, it does nothing.
+    Raises UserError when there are no rows, no model, or a step is not finite.
+    """
+    from sanderling.train.contract import sft
+    from sanderling.train.team import SOLO
+    from sanderling.train.trainer import Trainer
+
+    team = team or SOLO
+    source = ListSource(rows) if isinstance(rows, Sequence) else rows
+    if reads_weights(team):
+        check_rows(source.survey, model_dir)
+    plan = schedule(source.lengths, config)
+    final, root = final_dir(config, out_dir), out_dir / CHECKPOINTS
+    finished, last = team.gather((is_finished(config, out_dir), next(reversed(checkpoints(root)), None)))[0]
+    if finished:
+        return RunResult(final, len(plan), trained=False)
+    model = open_model(config, model_dir, last, team)
+    if not team.sharded:
+        model.to(device)
+    total = config.trainer.total_steps or len(plan)
+    trainer = Trainer(model, config.trainer.model_copy(update={"total_steps": total}), team)
+    if last is not None:
+        trainer.load_state(load_state(last))
+    log = MetricsLog(out_dir / METRICS, resume_step=trainer.steps) if team.rank == 0 else None
+    while trainer.steps < len(plan):
+        metrics = trainer.step([row for index in plan[trainer.steps] for row in source[index]], sft)
+        if log is not None:
+            log.append({"step": trainer.steps, **metrics})
+        if progress is not None:
+            progress(Progress(trainer.steps, len(plan), metrics))
+        if trainer.steps % config.save_every == 0 and trainer.steps < len(plan):
+            weights, state = trainer.weights(), trainer.state()
+            if team.rank == 0:
+                save_checkpoint(root, trainer.steps, model, state, model_dir, config.keep, weights)
+    if not config.lora.rank:
+        model.to(final_dtype(model_dir))  # it is trained no more
+    weights = trainer.weights()
+    if team.rank == 0:
+        save_model(model, final, model_dir, weights=weights)
+    team.gather(None)
+    return RunResult(final, len(plan), trained=True)
+
 
 ROWS = "rows.parquet"
 _FREE = (
@@ -50,7 +185,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Job:
+class Prepared:
     """What every process has to know in order to train."""
 
     order: Order
@@ -62,7 +197,7 @@ def run_sft_command(order: Order, report: Report, look: Look = devices_here) -> 
     """Train, or go on training, until the model lies in its directory. ``look`` tells the devices. Raises UserError."""
     config = order.config
 
-    def jobs(processes: int) -> Iterator[launch.Job[Job]]:
+    def jobs(processes: int) -> Iterator[Job[Prepared]]:
         job = prepare(order, report, processes, look)
         if job is not None:
             steps, done = len(schedule(job.index.lengths, config)), last_step(order.out / CHECKPOINTS)
@@ -72,14 +207,14 @@ def run_sft_command(order: Order, report: Report, look: Look = devices_here) -> 
                 f"{len(job.index.lengths):,} trajectories in {survey.rows:,} rows; {survey.tokens:,} tokens, "
                 f"{survey.trained_tokens:,} trained; the longest row has {survey.longest:,}; {steps:,} steps.{again}"
             )
-            yield launch.Job(job, order.out, config.title, steps, done, config.watch, config.model_dump(mode="json"))
+            yield Job(job, order.out, config.title, steps, done, config.watch, config.model_dump(mode="json"))
         _conclude(order, report, trained=job is not None)
 
     bfloat16 = config.trainer.precision is Precision.BFLOAT16
     Launch(order.out, config.parallel, bfloat16, order.processes).run(jobs, _train, _figures, report)
 
 
-def _train(team: Any, device: Any, job: Job, watch: OnProgress | None) -> None:
+def _train(team: Any, device: Any, job: Prepared, watch: OnProgress | None) -> None:
     run_sft(job.order.config, ParquetSource(job.index), job.model, job.order.out, watch, team, device)
 
 
@@ -88,7 +223,7 @@ def _figures(lines: Sequence[Mapping[str, Any]]) -> str:
     return f"loss {last['loss']:.3f}, lr {last['lr']:.1e}, {last['tokens_per_second']:,.0f} tokens/s"
 
 
-def prepare(order: Order, report: Report, processes: int, look: Look = devices_here) -> Job | None:
+def prepare(order: Order, report: Report, processes: int, look: Look = devices_here) -> Prepared | None:
     """Make rows, check everything, and write the record; None when the run is finished. Raises UserError."""
     config, out, model = order.config, order.out, order.config.model
     if model is None:
@@ -114,7 +249,7 @@ def prepare(order: Order, report: Report, processes: int, look: Look = devices_h
     files = list(config.data.files) if ready else [out / ROWS]
     if not ready and not (begun and (out / ROWS).is_file()):
         _make_rows(order, model, report)
-    job = Job(order, model, index_rows(files))
+    job = Prepared(order, model, index_rows(files))
     check_rows(job.index.survey, model)
     _check_fit(job, processes, look())
     record.write(config, inputs)
@@ -152,7 +287,7 @@ def _check_parallel(config: SftConfig, processes: int) -> None:
     check_parallel(config.parallel, processes, read_shape(config.model) if ranks > 1 and config.model else None)
 
 
-def _check_fit(job: Job, processes: int, devices: Devices) -> None:
+def _check_fit(job: Prepared, processes: int, devices: Devices) -> None:
     """Raises UserError with what would help when the longest row is too much for a GPU; ``--anyway`` makes it a warning.
 
     A model whose sizes are not known may still be trained.
@@ -195,8 +330,7 @@ def _conclude(order: Order, report: Report, *, trained: bool) -> None:
         if not config.merge:
             report.say(f"The adapter is in {final}, in peft's files: the same command with --merge makes a whole model of it.")
             return
-        from sanderling.train.adapters import merge_adapter
-        from sanderling.train.checkpoint import final_dtype, save_model
+        from sanderling.train.checkpoint import final_dtype, merge_adapter, save_model
 
         save_model(merge_adapter(base, final, final_dtype(base)), model, base)
     profile = config.data.profile or "PROFILE"

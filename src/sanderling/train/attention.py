@@ -21,7 +21,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, PreTrainedModel
 
 from sanderling.core.errors import UserError
-from sanderling.train.parallel.team import Context
+from sanderling.train.team import Context
 
 Span = tuple[int, int]
 _NAME = "sanderling_packed"

@@ -1,28 +1,129 @@
-"""How the processes of a run are started and find each other: by torchrun, or by the command itself on this machine.
+"""The processes of a run: started by torchrun, or by the command itself on this machine; and how they find each other.
 
 Under torchrun each reads its place from the environment (``RANK``, ``WORLD_SIZE``, ``LOCAL_RANK``). On CUDA every process has a
-device of its own and tensors travel over NCCL; on a CPU over gloo. Importable without torch.
+device of its own and tensors travel over NCCL; on a CPU over gloo, with one thread each. A worker ends as soon as its parent
+has ended, so a killed run does not go on writing behind the one that takes it up again. Importable without torch.
 """
 
+import multiprocessing
 import os
+import signal
+import sys
+import tempfile
+import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sanderling.core.errors import UserError
-from sanderling.runs.locks import locked
+from sanderling.runs.locks import end_with_parent, locked
 from sanderling.runs.progress import Report
 from sanderling.train.config import ParallelConfig, ParallelKind
 from sanderling.train.metrics import METRICS, OnProgress, Progress, open_watcher, read_metrics
-from sanderling.train.parallel.workers import run_team
-from sanderling.train.shape import Shape
 
 if TYPE_CHECKING:
     import torch
 
-    from sanderling.train.parallel.team import Team
+    from sanderling.train.fit import Shape
+    from sanderling.train.team import Team
+
+
+_LINGER_S = 60.0
+"""How long others get when one has failed; ranks on CUDA would wait for it for hours."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A function to be called in a worker."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
+def run_tasks(tasks: Sequence[Task], workers: int, poll: Callable[[], None], every_s: float = 0.5) -> list[Any]:
+    """Run all tasks, at most ``workers`` at a time; returns their results in order. ``poll`` is called now and then meanwhile.
+
+    After a failure no further task is begun, and the first exception is raised as itself when the tasks that run have ended,
+    or after a minute. After Ctrl-C, or what ``poll`` raises, the workers are ended at once. Raises UserError when a worker was
+    killed.
+    """
+    context = multiprocessing.get_context("spawn")
+    futures: list[Future[Any]] = []
+    running: set[Future[Any]] = set()
+    failure: BaseException | None = None
+    failed = 0.0
+    try:
+        with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin) as pool, _ended_with_us():
+            while True:
+                # One by one: what the pool has in its queue it would begin even after a failure.
+                while failure is None and len(futures) < len(tasks) and len(running) < workers:
+                    task = tasks[len(futures)]
+                    with _deaf_to_interrupts():
+                        futures.append(pool.submit(task.function, *task.arguments))
+                    running.add(futures[-1])
+                if not running:
+                    break
+                done, running = wait(running, timeout=every_s, return_when=FIRST_COMPLETED)
+                poll()
+                if failure is None:
+                    failure = next((future.exception() for future in done if future.exception() is not None), None)
+                    failed = time.monotonic()
+                elif time.monotonic() - failed > _LINGER_S:
+                    raise failure
+        if failure is not None:
+            raise failure
+    except BrokenProcessPool as error:
+        raise UserError(
+            "A worker process was killed, most likely for want of memory: run the same command again to go on, "
+            "with fewer processes at a time if it happens again."
+        ) from error
+    return [future.result() for future in futures]
+
+
+def run_team(function: Callable[..., Any], arguments: tuple[Any, ...], size: int, poll: Callable[[], None]) -> list[Any]:
+    """Run ``function(rank, size, meeting, *arguments)`` in ``size`` workers together; returns the ranks' results.
+
+    ``meeting`` is a new directory in which the ranks find each other. The rest, and what it raises, as in :func:`run_tasks`.
+    """
+    with tempfile.TemporaryDirectory(prefix="sanderling-") as meeting:
+        return run_tasks([Task(function, (rank, size, Path(meeting), *arguments)) for rank in range(size)], size, poll)
+
+
+@contextmanager
+def _ended_with_us() -> Iterator[None]:
+    """Without this, the pool would wait for the ends of tasks that nobody waits for any more."""
+    try:
+        yield
+    except BaseException:
+        for worker in multiprocessing.active_children():
+            worker.terminate()
+        raise
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """A worker begun in here never sees Ctrl-C, which a terminal sends to all: it is ended by its parent, without traceback."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _begin() -> None:
+    """In a worker: one thread for tensors, and an end when the parent is gone."""
+    end_with_parent()
+    for library in ("OMP", "MKL"):  # read when tensors are first used: tasks that need none do not wait for the import
+        os.environ[f"{library}_NUM_THREADS"] = "1"
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+    warnings.formatwarning = lambda message, *where, **line: f"warning: {message}\n"
+
 
 T = TypeVar("T")
 
@@ -51,7 +152,7 @@ def speaks() -> bool:
     return place is None or place.rank == 0
 
 
-def check_parallel(parallel: ParallelConfig, size: int, shape: Shape | None = None) -> None:
+def check_parallel(parallel: ParallelConfig, size: int, shape: "Shape | None" = None) -> None:
     """Raises UserError when ``size`` processes cannot work together under these settings, or not on a model of this shape."""
     if size > 1 and parallel.kind is ParallelKind.NONE:
         raise UserError(f"{size} processes, but parallel.kind is none: set it to fsdp or replicate, or start one process.")
@@ -79,8 +180,7 @@ def opened_team(
     from torch.distributed import HashStore  # pyright: ignore[reportPrivateImportUsage]
     from torch.distributed.rendezvous import rendezvous
 
-    from sanderling.train.parallel.sharding import Sharded
-    from sanderling.train.parallel.team import join_team, loopback, member
+    from sanderling.train.team import Sharded, join_team, loopback, member
 
     check_parallel(parallel, place.size)
     kind, context = parallel.kind, parallel.context

@@ -1,1 +1,0 @@
-"""Packed lines of tokens: how rows share one forward pass, what attends to what, log-probabilities and the scorer."""

@@ -1,1 +1,0 @@
-"""Supervised fine-tuning, whole: settings, rows, the loop, the run as a command."""
