@@ -154,8 +154,6 @@ def relaid(entries: list[dict[str, Any]]) -> Iterable[tuple[str, list[dict[str, 
     yield "redsearcher.parquet", [{"meta": m, "system_prompt": "s", "messages": t} for m, t in zip(meta, talks, strict=True)]
     yield "leap.json", [{"task_id": q, "query": q, "success": True, "conversation_history": t} for q, t in both]
     yield "log.jsonl", [{"request": {"messages": t[:-1]}, "response": {"choices": [{"message": t[-1]}]}} for t in talks]
-    texts = ["".join(f"<|im_start|>{m['role']}\n{m['content']}<|im_end|>\n" for m in talk) for talk in talks]
-    yield "transcript.jsonl", [{"question": q, "answer": "x", "output": text} for q, text in zip(asked, texts, strict=True)]
 
 
 def recorded_cases(scratch: Path, recorded: Path) -> Iterable[tuple[str, Any]]:
@@ -182,10 +180,6 @@ def tool(id: Any, content: Any, **more: Any) -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": id, "content": content, **more}
 
 
-def says(role: str, *parts: dict[str, Any]) -> dict[str, Any]:
-    return {"role": role, "content": list(parts)}
-
-
 CALLS = [use("1", "search", '{"query": ["a"]}'), use("2", "visit", {"url": ["u"], "goal": "g", "x": None})]
 TWO = {"role": "assistant", "content": None, "reasoning_content": "two things", "tool_calls": CALLS}
 HEAD, LAST = [{"role": "system", "content": "sys"}, TALK[0], TWO], {"role": "assistant", "content": "It is 42."}
@@ -203,22 +197,8 @@ TURNS = {
     "thought beside tags": {"content": SEARCH.partition("\n\n")[2], "thought": "hm"},
     "reasoning alone": {"content": "", "reasoning": "alone"}, "no arguments": {"tool_calls": [use("1", "f", "not json")]},
     "calls nobody can read": {"tool_calls": [{"no": "name"}]}, "content no text": {"content": 7}, "empty": {"content": ""},
-    "qwen's xml": {"content": "I look.\n\n<function=search>\n<parameter=query>\nx\n</parameter>\n</function>"},
     "extra fields": {"content": DONE, "refusal": "no", "weight": 1}, "broken json call": {"content": '<tool_call>{"name": '},
 }
-ROLES = [("human", "why?"), ("gpt", SEARCH), ("observation", SEEN), ("reasoning", "<think>so</think>"),
-         ("tool_call", '{"name": "search", "arguments": {"query": ["b"]}}'), ("tool_output", "x"), ("function_call", "no json"),
-         ("stranger", "who?"), ("reasoning", "so"), ("answer", "<answer>42</answer>"), ("thought", "and nothing")]
-PARTS = [
-    says("system", {"type": "text", "text": "sys"}),
-    says("user", {"type": "text", "text": "why?"}, {"type": "image_url", "u": 1}),
-    says("assistant", {"type": "thinking", "thinking": "two"},
-         *({"type": "tool_use", "id": id, "name": "search", "input": {"q": id}} for id in "ab")),
-    says("user", {"type": "tool_result", "tool_use_id": "b", "content": [{"type": "text", "text": "of b"}]},
-         {"type": "tool_result", "tool_use_id": "a", "content": "of a"}, {"type": "text", "text": "go on"}),
-    says("assistant", {"type": "reasoning", "value": "x"}, {"type": "tool_call", "value": '{"name": "f", "arguments": {}}'}),
-    says("tool", {"type": "image_url", "image_url": "u"}), says("assistant", {"type": "text", "text": "42"}),
-]
 ITEMS = [
     {"type": "reasoning", "summary": [{"type": "summary_text", "text": "search it"}], "encrypted_content": None},
     {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "One moment."}]},
@@ -228,15 +208,6 @@ ITEMS = [
     {"type": "function_call_output", "call_id": "1", "output": [{"type": "input_text", "text": "of x"}]},
     {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "The Ulm."}]},
 ]
-CASE = {"question": "why?", "reference_answer": "42", "final_answer": "41", "benchmark": "B"}
-STEPS = [{"type": "system", "content": "s"}, {"type": "question", "content": "why?"},
-         {"type": "assistant", "think": "hm", "tool_calls": [{"name": "search", "queries": ["a"]}]},
-         {"type": "tool_response", "content": SEEN, "n": 1}, {"type": "assistant", "think": None, "answer": "42", "extra": 1},
-         {"type": "odd"}, {"type": "assistant", "tool_calls": "x"}, "text"]
-HELD = {"name": "search", "args": {"queries": ["x"]}, "args_str": "", "queries": ["x"], "result": "the Ulm"}
-LOOP = ("<think>search it</think>\n<search>river</search>\n\n<information>Doc 1: the Ulm</information>\n\n"
-        "<think>found</think>\n<answer>Ulm</answer>")
-CHAT = "<|im_start|>system\nsys<|im_end|>\n<|im_start|>user\nAnswer. Question: why?\n<|im_end|>\n<|im_start|>assistant\n"
 TOLD = {"question": "why?", "answer": "42", "prediction": "41", "messages": TALK}
 PROMPT = [{"role": "system", "content": "s"}, {"role": "user", "content": " Question: why?"}]
 KWARGS = {"search": {"create_kwargs": {"url": "https://b.org"}}}
@@ -248,15 +219,8 @@ def layout_files() -> Iterable[tuple[str, Any]]:
         yield f"results {name}.json", {"messages": [*HEAD, *results, LAST]}
     for name, fields in TURNS.items():
         yield f"turn {name}.json", {"messages": [TALK[0], {"role": "assistant", **fields}, TALK[2], TALK[3]]}
-    yield "roles.json", {"messages": [{"role": role, "content": text} for role, text in ROLES], "id": 7}
-    told = [{"from": role, "value": text} for role, text in ROLES]
-    yield "sharegpt.json", [{"conversations": told, "system": "sys", "tools": "[{}]"}] * 2
-    yield "parts.json", {"messages": PARTS, "tools": "[]"}
     yield "bare list.json", TALK
-    yield "several in a file.json", {"data": [{"messages": TALK}, {"messages": [TALK[0], *PARTS[2:]]}], "version": 1}
     yield "messages as text.parquet", [{"messages": json.dumps(TALK), "language": "en"}]
-    columns = {key: [message[key] for message in TALK] for key in ("role", "content")}
-    yield "messages in columns.parquet", [{"messages": columns, "meta": None, "image": b"\x00\x01", "at": 1.5}]
     sent = {"input": [{"role": "user", "content": "why?"}], "instructions": "be brief", "tools": []}
     yield "responses.jsonl", [
         {"responses_create_params": sent, "response": {"id": "r", "output": ITEMS}, "expected_answer": "Ulm", "reward": 1.0},
@@ -277,16 +241,6 @@ def layout_files() -> Iterable[tuple[str, Any]]:
     metas = [{"question": "why?", "answer": "42", "difficulty": 3}, {"question": "how?", "answer": None, "difficulty": None}]
     yield "redsearcher.parquet", [{"meta": meta, "system_prompt": prompt, "messages": TALK}
                                   for meta, prompt in zip(metas, ["sys", None], strict=True)]
-    yield "cases.json", {"benchmark": "B", "cases": [CASE | {"steps": STEPS}, CASE | {"steps": []}, CASE | {
-        "turns": [{"think": "search it", "tool": HELD}, {"think": "found", "tool": None}]}]}
-    yield "transcripts.jsonl", [
-        {"input": CHAT, "output": LOOP, "gts": {"target": ["Ulm"]}, "score": 1.0, "step": 7},
-        {"input": "system\nsys\nuser\nQuestion: why?\nassistant\n", "output": LOOP, "gts": "Ulm"},
-        {"prompt": [{"role": "user", "content": "why?"}], "response": LOOP, "answer": "Ulm"},
-        {"question": "why?", "answer": "Ulm", "output": LOOP}, {"question": "why?", "answer": "Ulm", "output": "Ulm"},
-        {"prompt": CHAT, "response": f"{SEARCH}<|im_end|>\n<|im_start|>user\n{SEEN}<|im_end|>\n<|im_start|>assistant\n{DONE}"},
-        {"question": "why?", "output": "<think>a <search>x</search><result>of x</result> so </think><answer>1</answer>"},
-    ]
     yield "rl rows.jsonl", [
         {"prompt": PROMPT, "reward_model": {"ground_truth": {"target": ["42", "forty-two"]}},
          "extra_info": {"index": "7", "mask_url": "https://a.org/x", "tools_kwargs": KWARGS}},
@@ -308,23 +262,17 @@ def layout_files() -> Iterable[tuple[str, Any]]:
 def broken_files() -> Iterable[tuple[str, Any]]:
     """Files that are cut, mixed up, packed, or no recordings at all."""
     row = {"question": "Où est-ce ?", "messages": TALK}
-    good, plain = json.dumps(row), json.dumps(row, ensure_ascii=False)
+    good = json.dumps(row)
     for name, text in {
-        "cut list": f"[{good}, {good}, {good[:90]}", "indented list": json.dumps([row] * 3, indent=2),
-        "half a line": f"{good[:50]}\n{good}\n{good}", "commas": f"{good},\n{good},\n", "glued": f"{good}{good}{good}",
-        "indented values": f"{json.dumps(row, indent=1)}\n" * 2, "others": f"{good}\n[1, 2]\nnull\n{good}\n",
+        "indented list": json.dumps([row] * 3, indent=2), "others": f"{good}\n[1, 2]\nnull\n{good}\n",
         "blank lines": f"\n\n  {good}\r\n\r\n{good}\r\n", "lists in lines": json.dumps(TALK) + "\n" + json.dumps(TALK),
-        "cut conversation": json.dumps(TALK)[:-9], "no recording": '{"level": "info"}\n' * 1_200, "empty": "", "a number": "7",
+        "no recording": '{"level": "info"}\n' * 1_200, "empty": "", "a number": "7",
         "no list": '{"messages": null}', "wrapped": json.dumps({"version": 1, "data": [row, row]}),
         "own record, broken": '{"schema_version": 2, "nodes": [{"x": 1}]}', "newer": '{"schema_version": 99, "nodes": []}',
     }.items():
         yield f"{name}.json", text
-    for encoding in ("utf-8-sig", "utf-16"):
-        yield f"{encoding}.json", json.dumps([row, row], ensure_ascii=False, indent=1).encode(encoding)
-    yield "mixed.jsonl", b"\n".join([plain.encode(), plain.encode("latin-1")])
-    packed = gzip.compress("\n".join([good] * 40).encode(), mtime=0)
-    yield "packed.jsonl.gz", packed
-    yield "cut.jsonl.gz", packed[:-30]
+    yield "utf-8-sig.json", json.dumps([row, row], ensure_ascii=False, indent=1).encode("utf-8-sig")
+    yield "packed.jsonl.gz", gzip.compress("\n".join([good] * 40).encode(), mtime=0)
     rows = io.BytesIO()
     pq.write_table(pa.Table.from_pylist([row | {"n": n} for n in range(12)]), rows, row_group_size=4, compression="none")
     yield "rows.parquet", rows.getvalue()
@@ -450,9 +398,8 @@ BROKEN_TABLES = {
     "ragged.csv": 'question,answer\n1,2\n\n3\n4,5,6\n"x"y,1\n7,8\n"open,9\n', "twice.csv": "a,b,a\n1,2,3\n", "empty.csv": "",
     "latin.csv": "question,answer\nMüller?,x\n".encode("latin-1"), "lfs.csv": "version https://git-lfs.github.com/spec/v1\n",
     "page.csv": "<!DOCTYPE html><html>", "semicolon.csv": "question;answer\nWhich, then?;this\n",
-    "cut.json": '[{"question": "a"},\n',
     "lines.jsonl": '{"question": "a", "answer": 1}\n{"question": \n\n[1]\n', "inside.json": {"Data": [SETS["plain"][0], 3]},
-    "cut.xlsx": b"PK\x03\x04 cut", "pdf.csv": "%PDF-1.7 x",
+    "cut.xlsx": b"PK\x03\x04 cut",
 }
 
 
@@ -470,7 +417,7 @@ def question_files(scratch: Path) -> Iterable[tuple[str, Any]]:
     for name, text in BROKEN_TABLES.items():
         path = save(scratch / "broken" / name, text)
         yield f"check: broken {name}", checked(scratch, "jsonl", path, [])
-        if name in ("lines.jsonl", "cut.json", "inside.json"):
+        if name in ("lines.jsonl", "inside.json"):
             yield f"questions: broken {name}", questions_of(scratch, path)
     talks = save(scratch / "talks.json", [{"messages": TALK, "gt": "42"}] * 2)
     yield "questions: of trajectories", questions_of(scratch, talks)
@@ -513,10 +460,7 @@ def make(scratch: Path, recorded: Path | None) -> dict[str, Any]:
         for name, value in files:
             cases[f"{kind}: {name}"] = imported(scratch, save(scratch / kind / name, value))
     own = scratch / "own" / "t.parquet"
-    command(scratch, "data", "import", scratch / "layout" / "cases.json", scratch / "layout" / "roles.json", "--out", own)
-    cases["own records: parquet"] = imported(scratch, own, scratch / "layout" / "cases.json")
-    left = save(scratch / "left" / "q.json", "x")
-    cases["own records: twice"] = imported(scratch, scratch / "layout" / "roles.json", own, left)
+    command(scratch, "data", "import", scratch / "layout" / "bare list.json", "--out", own)
     cases["refused"] = [
         imported(scratch, scratch / "nothing.json"), imported(scratch, save(scratch / "none" / "a.txt", "x").parent),
         command(scratch, "data", "import", own, "--out", own)["error"], command(scratch, "data", "import", own)["error"],
