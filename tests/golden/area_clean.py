@@ -462,7 +462,6 @@ def ran(out: str, *arguments: object) -> dict[str, Any]:
     )
     return {
         "steps": steps,
-        "left_out": [numbers["left_out"], digest(lines(f"{out}/left-out.jsonl"))],
         "files": {name: [len(lines(f"{out}/{name}.jsonl")), digest(records(f"{out}/{name}.jsonl"))] for name in stores},
         "parts": {path.stem: list(records(path)) for path in sorted(Path(out, "5-parts").glob("*.jsonl"))},
         "order": digest([record["id"] for record in lines(f"{out}/6-resampled.jsonl")]),
