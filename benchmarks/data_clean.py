@@ -23,8 +23,8 @@ from typing import Any
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Trajectory, decode_record, decode_trajectory, encode_trajectory
-from sanderling.data.cleaning.cleaner import RECIPES, Cleaner, CleanReport
-from sanderling.data.cleaning.draft import Draft, Message, Round
+from sanderling.data.cleaning import RECIPES, Cleaner, CleanReport
+from sanderling.data.cleaning_draft import Draft, Message, Round
 from sanderling.data.importing import open_trajectories
 from sanderling.runs.files import replace_file
 from sanderling.runs.provenance import command_line, machine
@@ -49,7 +49,7 @@ def main() -> None:
         "machine": machine(),
         "date": datetime.date.today().isoformat(),
         "settings": {"turns": TURNS, "trajectories": COUNT, "repeats": REPEATS, "seed": SEED},
-        "recorded": {name: without_text(report) for name, report in done.items()},
+        "recorded": {name: report.as_json() for name, report in done.items()},
         "speed": speed(recorded),
     }
     replace_file(OUT, json.dumps(result, indent=1) + "\n")
@@ -64,16 +64,6 @@ def cleaned(found: Sequence[Trajectory], name: str) -> CleanReport:
     for one in found:
         cleaner.clean(one)
     return cleaner.report
-
-
-def without_text(report: CleanReport) -> dict[str, Any]:
-    """A report's figures without its examples."""
-    value = report.model_dump(mode="json")
-    for step in value["steps"]:
-        for counts in (step["dropped"], step["notes"]):
-            for count in counts.values():
-                del count["example"]
-    return value
 
 
 def speed(recorded: Sequence[Trajectory]) -> dict[str, Any]:
@@ -135,8 +125,8 @@ def table(name: str, report: CleanReport) -> str:
         "|---|---|---|---|---|",
     ]
     for step in report.steps:
-        dropped = [f"**dropped {count.trajectories:,} `{code}`**" for code, count in step.dropped.items()]
-        notes = [f"{count.number:,} `{code}` in {count.trajectories:,}" for code, count in step.notes.items()]
+        dropped = [f"**dropped {number:,} `{reason}`**" for reason, number in step.dropped.items()]
+        notes = [f"{number:,} `{code}` in {step.noted[code]:,}" for code, number in step.notes.items()]
         told = "; ".join((*dropped, *notes)) or "–"
         lines.append(f"| `{step.step}` | {step.came_in:,} | {step.went_out:,} | {step.changed:,} | {told} |")
     return "\n".join(lines)

@@ -46,7 +46,6 @@ OTHER_SETTINGS = {
     "length.most_turns=4 length.most_characters=1500": "length",
     'forbidden.tools=["SEARCH"]': "forbidden",
 }
-NOT_ASKED_FOR = ("results_read", "dates_kept", "source_lines_left_out", "entries_without_address", "lists_cut_off")
 FIGURES = ("name", "trajectories", "turns", "tools", "browse_share", "endings", "standings", "correct_share", "answered")
 NODE_FIELDS = (
     "parent role kind text token_ids loss_mask logprobs versions think calls answer problems rejected events seconds".split()  # noqa: SIM905
@@ -259,11 +258,8 @@ def cleaned(source: str, *options: object) -> dict[str, Any]:
     steps = {
         step["step"]: [
             [step["came_in"], step["changed"], step["went_out"]],
-            {
-                code: [count["number"], count["trajectories"]]
-                for code, count in (step["dropped"] | step["notes"]).items()
-                if code not in NOT_ASKED_FOR
-            },
+            {reason: [number, number] for reason, number in step["dropped"].items()}
+            | {code: [number, step["noted"][code]] for code, number in step["notes"].items()},
         ]
         for step in report["steps"]
     }

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -11,8 +11,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from sanderling.cli import UNFINISHED
 from sanderling.cli import options as common
@@ -22,16 +20,13 @@ from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import load_config, read_config, to_toml
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
-from sanderling.core.text import visible
-from sanderling.data.cleaning.cleaner import CleaningRecipe, CleanReport, clean_file, get_recipe
-from sanderling.data.cleaning.explain import explain
+from sanderling.data.cleaning import CleaningRecipe, clean_file, dropped_beside, get_recipe, report_beside
 from sanderling.data.contamination import check_file, kinds
 from sanderling.data.dedupe import LEAST_THRESHOLD, THRESHOLD, Prefer, Shares, dedupe_file, split_file
 from sanderling.data.importing import import_to, open_trajectories
 from sanderling.data.pipeline.config import DataRun, find_data_recipe
 from sanderling.data.pipeline.run import OpenVerdictsError, run_data
 from sanderling.data.resample import Schedule, resample_file
-from sanderling.data.show import find_trajectory
 from sanderling.data.stats import data_page, figures_table, portray
 from sanderling.judge.book import JudgeReport, JudgingConfig, Keep, judge_file
 from sanderling.judge.by_hand import ByHand
@@ -50,7 +45,7 @@ from sanderling.train.row_source import Overlong, rows_of_file
 
 app = typer.Typer(no_args_is_help=True, help="Turn raw trajectories into supervision.")
 
-_EXAMPLES, _LONGEST, _CELL = 8, 300, 110
+_EXAMPLES, _LONGEST = 8, 300
 _SHARES = "train=0.95,validation=0.05"
 _SHARE = f"Names and shares of questions; by default {_SHARES.replace(',', ', ')}."
 _ANY = "Trajectories: a store (.jsonl), Parquet, or recorded files or a folder of them."
@@ -98,12 +93,9 @@ def import_(
 @app.command("clean")
 def clean(
     file: File,
-    out: Annotated[Path | None, option("--out", "Where kept ones go: .jsonl or .parquet.")] = None,
+    out: Out,
     recipe: Annotated[str, option("--recipe", "dr-venus, literesearcher, agentcpm, minimal, or TOML.")] = "dr-venus",
     sets: common.Set = None,
-    explained: Annotated[str | None, option("--explain", "Show one trajectory step by step; write nothing.", "ID")] = None,
-    workers: Annotated[int, option("--workers", "Processes that clean, beside the one that reads.", min=1)] = 1,
-    examples: Annotated[bool, option("--examples", "Print an example of everything that was done.")] = False,
 ) -> None:
     """Clean trajectories by a recipe; every dropped one is kept beside them with its reason."""
 
@@ -114,44 +106,23 @@ def clean(
 
     chosen = or_help(read, sets)
     target = get_profile(chosen.profile)
-    if explained is not None:
-        Console().print(explain(find_trajectory(file, id=explained), chosen, target))
-        return
-    if out is None:
-        raise UserError("Name the file that kept trajectories go to with --out, or one trajectory with --explain.")
     with Console(stderr=True).status("cleaning"):
-        done = clean_file(open_trajectories(file), out, chosen, target, origin=file, workers=workers)
-    report = done.report
-    Console().print(*_steps(report, examples))
-    left = f"{report.dropped:,} dropped ({done.dropped})" if report.dropped else "none dropped"
-    kept = f"{report.came_in:,} came in, {report.kept:,} kept ({done.out}; {report.changed:,} changed)"
-    show(f"{kept}, {left}. Report: {done.report_file}")
+        report = clean_file(open_trajectories(file), out, chosen, target, origin=file)
+    steps = table("step", ">in", ">out", ">changed", "what was done")
+    for step in report.steps:
+        done = [f"dropped {number:,} {reason}" for reason, number in step.dropped.items()]
+        done += [f"{number:,} {code} in {step.noted[code]:,}" for code, number in step.notes.items()]
+        steps.add_row(step.step, f"{step.came_in:,}", f"{step.went_out:,}", f"{step.changed:,}", "\n".join(done))
+    show(steps)
+    left = f"{report.dropped:,} dropped ({dropped_beside(out)})" if report.dropped else "none dropped"
+    kept = f"{report.came_in:,} came in, {report.kept:,} kept ({out}; {report.changed:,} changed)"
+    show(f"{kept}, {left}. Report: {report_beside(out)}")
     if silent := report.reasons.get("no_reasoning", 0):
         Console().print(
             f"{silent:,} were dropped because their turns show no reasoning, which the profile's agents are trained to write: "
             "use a teacher that shows it, or keep them as they are with --recipe minimal.",
             highlight=False,
         )
-
-
-def _steps(report: CleanReport, examples: bool) -> Iterator[Table]:
-    """What each step did, and an example of everything that was done."""
-    steps = Table("step", "in", "out", "changed", "what was done")
-    shown = Table("step", "code", "trajectory", "before", "after", show_lines=True)
-    for column in steps.columns[1:4]:
-        column.justify = "right"
-    for step in report.steps:
-        done = [f"[red]dropped {count.number:,} {code}[/red]" for code, count in step.dropped.items()]
-        done += [f"{count.number:,} {code} in {count.trajectories:,}" for code, count in step.notes.items()]
-        steps.add_row(step.step, f"{step.came_in:,}", f"{step.went_out:,}", f"{step.changed:,}", "\n".join(done))
-        for code, count in (*step.dropped.items(), *step.notes.items()):
-            one = count.example
-            if one is not None and (one["before"] or one["after"]):
-                texts = (one["trajectory"], one["before"][:_CELL], one["after"][:_CELL])
-                shown.add_row(step.step, code, *(escape(visible(text)) for text in texts))
-    yield steps
-    if examples:
-        yield shown
 
 
 @app.command("judge")

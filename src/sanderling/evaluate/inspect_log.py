@@ -20,7 +20,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.parse import CALL, CALL_END, THINK, THINK_END
 from sanderling.core.record import Node, NodeKind, Trajectory
 from sanderling.core.types import Role, ToolStatus
-from sanderling.data.cleaning.draft import split_blocks
+from sanderling.data.cleaning_draft import split_blocks
 from sanderling.evaluate.episodes import JudgedAttempt, episode_of
 from sanderling.evaluate.figures import groups_of
 from sanderling.evaluate.log import RunLog, RunState

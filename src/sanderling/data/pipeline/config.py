@@ -14,7 +14,7 @@ from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import Frozen, check_config, load_config, read_config
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
-from sanderling.data.cleaning.cleaner import CleaningRecipe, get_recipe
+from sanderling.data.cleaning import CleaningRecipe, get_recipe
 from sanderling.data.dedupe import LEAST_THRESHOLD, THRESHOLD, Prefer, Shares
 from sanderling.data.importing import find_places
 from sanderling.data.questions import read_questions
@@ -105,7 +105,6 @@ class DataConfig(Frozen):
     profile: str = "dr-venus-4b"
     tokenizer: Path | None = None
     """A directory with tokenizer.json. Without it no rows are made, and lengths are in words."""
-    workers: int = Field(default=1, ge=1)
     against: tuple[Path, ...] = ()
     """Files of benchmarks: whoever asks what they ask is left out."""
     clean: Cleaning = Cleaning()
@@ -188,8 +187,8 @@ class DataRun:
     def inputs(self) -> dict[str, Any]:
         """Whatever a step reads, as JSON, and nothing that changes no result.
 
-        So a file counts by its content and by the name that its trajectories' ids begin with, wherever it lies; the title and
-        the number of processes count for nothing. Raises UserError for a file that cannot be read.
+        So a file counts by its content and by the name that its trajectories' ids begin with, wherever it lies; the title
+        counts for nothing. Raises UserError for a file that cannot be read.
         """
 
         def contents(places: Sequence[Path]) -> list[dict[str, str]]:
@@ -197,7 +196,7 @@ class DataRun:
 
         config = self.config
         return {
-            "settings": config.model_dump(mode="json", exclude={"title", "workers", "tokenizer", "against", "judge"}),
+            "settings": config.model_dump(mode="json", exclude={"title", "tokenizer", "against", "judge"}),
             "keep": config.judge.keep.value,
             "judges": [weights_of(spec) if names_model(spec) else spec for spec in config.judge.judges],
             "tokenizer": None if config.tokenizer is None else load_tokenizer(config.tokenizer).fingerprint,

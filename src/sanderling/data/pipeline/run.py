@@ -20,7 +20,7 @@ from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory, encode_record, encode_trajectory
 from sanderling.core.text import visible
-from sanderling.data.cleaning.cleaner import DROPPED_KEY, clean_file
+from sanderling.data.cleaning import DROPPED_KEY, clean_file
 from sanderling.data.contamination import check_file, kinds
 from sanderling.data.dedupe import Shares, dedupe_file, split_file
 from sanderling.data.importing import import_to, open_trajectories
@@ -99,8 +99,7 @@ def run_data(
         "resample": ("Long ones more often", resample),
         "rows": ("Rows of tokens", partial(make_rows, write_rows=write_rows)),
     }
-    workers = run.config.workers
-    stages = [Stage(name, title, partial(step, run, report), workers) for name, (title, step) in steps.items()]
+    stages = [Stage(name, title, partial(step, run, report)) for name, (title, step) in steps.items()]
     records = run_stages(stages, run.root, run.inputs(), report)
     train = run.parts[0]
     sets = {"imported": run.imported, "cleaned": run.cleaned, "judged": run.judged, "deduped": run.deduped}
@@ -144,13 +143,12 @@ def bring_in(run: DataRun, report: Report) -> Figures:
 
 def clean(run: DataRun, report: Report) -> Figures:
     """Records to what may be imitated."""
-    recipe, workers, source = run.config.clean.resolved(), run.config.workers, open_trajectories(run.imported)
+    recipe, source = run.config.clean.resolved(), open_trajectories(run.imported)
     with report.task("Clean", count_lines(run.imported)) as advance:
-        done = clean_file(source, run.cleaned, recipe, run.profile, origin=run.imported, workers=workers, advance=advance)
-    found = done.report
+        found = clean_file(source, run.cleaned, recipe, run.profile, origin=run.imported, advance=advance)
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in found.reasons.items())
     told = f"{found.changed:,} of the kept changed; dropped: {reasons or 'none'}"
-    return {"came_in": found.came_in, "went_out": found.kept, "told": told, "report": found.model_dump(mode="json")}
+    return {"came_in": found.came_in, "went_out": found.kept, "told": told, "report": found.as_json()}
 
 
 def judge(run: DataRun, report: Report, open_judges: OpenJudges = open_rules, concurrency: int = 8) -> Figures:

@@ -6,9 +6,11 @@ whose text stays. Messages that nothing touched stay the very same objects, and 
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from itertools import compress, pairwise
 from typing import Any, NamedTuple
 
@@ -50,15 +52,6 @@ class Drop(NamedTuple):
     detail: str = ""
 
 
-class Note(NamedTuple):
-    """Something a step removed or rewrote within one trajectory; the texts are for an example in the report."""
-
-    code: str
-    number: int = 1
-    before: str = ""
-    after: str = ""
-
-
 @dataclass(slots=True)
 class Message:
     """A message of the new main branch."""
@@ -92,24 +85,35 @@ class Round:
 
 
 class Draft:
-    """A trajectory's main branch, open for the changes of one step, which notes whatever it removes or rewrites.
+    """A trajectory's main branch, open for the changes of a step, which counts in ``notes`` whatever it removes or rewrites.
 
-    Example: ``draft = Draft(trajectory, profile); draft.rounds.pop(); draft.note("turns_removed"); draft.finish()``
+    Example: ``draft = Draft(trajectory, profile); draft.rounds.pop(); draft.notes["turns_removed"] += 1; draft.finish()``
     """
 
     def __init__(self, trajectory: Trajectory, profile: Profile) -> None:
-        self.trajectory = trajectory
-        self.profile = profile
-        self.profile_name = trajectory.profile
-        self.notes: list[Note] = []
+        self.trajectory, self.profile, self.profile_name = trajectory, profile, trajectory.profile
+        self.notes: Counter[str] = Counter()
         self._path = trajectory.path()
-        branch = [Message(trajectory.nodes[index], index) for index in self._path]
-        turns = [place for place, message in enumerate(branch) if message.node.kind is NodeKind.TURN]
-        self.head = branch[: turns[0]] if turns else branch  # what stands before the first turn
-        self.rounds = [Round(branch[at], branch[at + 1 : end]) for at, end in pairwise([*turns, len(branch)])]
 
-    def note(self, code: str, number: int = 1, before: str = "", after: str = "") -> None:
-        self.notes.append(Note(code, number, before, after))
+    @cached_property
+    def _taken_apart(self) -> tuple[list[Message], list[Round]]:
+        branch = [Message(self.trajectory.nodes[index], index) for index in self._path]
+        turns = [place for place, message in enumerate(branch) if message.node.kind is NodeKind.TURN]
+        rounds = [Round(branch[at], branch[at + 1 : end]) for at, end in pairwise([*turns, len(branch)])]
+        return branch[: turns[0]] if turns else branch, rounds
+
+    @cached_property
+    def head(self) -> list[Message]:
+        """What stands before the first turn."""
+        return self._taken_apart[0]
+
+    @cached_property
+    def rounds(self) -> list[Round]:
+        return self._taken_apart[1]
+
+    @property
+    def branch(self) -> list[Message]:
+        return [*self.head, *(message for one in self.rounds for message in (one.turn, *one.replies))]
 
     def begins_inside(self, turn: Node) -> bool:
         """Whether its text begins inside the reasoning: it was sampled after a prompt that holds the tag."""
@@ -138,29 +142,25 @@ class Draft:
             seen.write(join_blocks(list(compress(blocks, chosen))), events=events)
         return True
 
-    @property
-    def branch(self) -> list[Message]:
-        return [*self.head, *(message for one in self.rounds for message in (one.turn, *one.replies))]
-
     def finish(self) -> Trajectory:
         """The trajectory with this main branch, its messages first; the same object where nothing changed.
 
         A branch off the main one stays where all that they share is as it was, and is pruned otherwise. Log-probabilities of a
         turn after a change were sampled in another context, and go.
         """
-        trajectory, branch = self.trajectory, self.branch
-        unchanged = all(one.was is not None and one.node is trajectory.nodes[one.was] for one in branch)
-        if unchanged and [one.was for one in branch] == self._path:
+        trajectory = self.trajectory
+        if not self._is_changed():
             renamed = {"profile": self.profile_name}
             return trajectory if self.profile_name == trajectory.profile else trajectory.model_copy(update=renamed)
         nodes: list[Node] = []
         places: dict[int | None, int] = {}  # old index -> new one, of messages that stand after all that they stood after
-        whole, before, unsampled, pruned = True, None, 0, 0
-        for message in branch:
+        whole, before = True, None
+        for message in self.branch:
             node, was = message.node, None if message.was is None else trajectory.nodes[message.was]
             whole = whole and was is not None and was.parent == before
             if not whole and node.kind is NodeKind.TURN and node.logprobs is not None:
-                node, unsampled = node.model_copy(update={"logprobs": None}), unsampled + 1
+                node = node.model_copy(update={"logprobs": None})
+                self.notes["logprobs_dropped"] += 1
             whole = whole and was is not None and (was.text, was.token_ids) == (node.text, node.token_ids)
             nodes.append(_below(node, len(nodes) - 1 if nodes else None))
             before = message.was
@@ -168,18 +168,22 @@ class Draft:
                 places[before] = len(nodes) - 1
         leaf, main = len(nodes) - 1 if nodes else None, set(self._path)
         for index, node in enumerate(trajectory.nodes):
-            if index not in main and node.parent is not None and node.parent not in places:
-                pruned += 1
-            elif index not in main:
+            if index in main:
+                continue
+            if node.parent is not None and node.parent not in places:
+                self.notes["branch_messages_pruned"] += 1
+            else:
                 nodes.append(_below(node, places.get(node.parent)))
                 places[index] = len(nodes) - 1
-        if pruned:
-            self.note("branch_messages_pruned", pruned)
-        if unsampled:
-            self.note("logprobs_dropped", unsampled)
         answer = nodes[leaf].answer if leaf is not None and nodes[leaf].kind is NodeKind.TURN else None
         update = {"nodes": tuple(nodes), "leaf": leaf, "answer": answer, "profile": self.profile_name}
         return trajectory.model_copy(update=update)
+
+    def _is_changed(self) -> bool:
+        if not vars(self).keys() & {"head", "rounds"}:
+            return False
+        branch, nodes = self.branch, self.trajectory.nodes
+        return [one.was for one in branch] != self._path or any(one.node is not nodes[one.was or 0] for one in branch)
 
 
 def _below(node: Node, parent: int | None) -> Node:
@@ -188,8 +192,8 @@ def _below(node: Node, parent: int | None) -> Node:
 
 # The tools' replies of one turn are one message: a block in tags for each call, in the calls' order, as the loop writes them.
 
-_BETWEEN = "\n</tool_response>\n<tool_response>\n"
 _OPEN, _CLOSE = "<tool_response>\n", "\n</tool_response>"
+_BETWEEN = f"{_CLOSE}\n{_OPEN}"
 
 
 def is_wrapped(text: str) -> bool:
@@ -213,12 +217,6 @@ def join_blocks(blocks: Sequence[str]) -> str:
 _TAGS = re.compile("</?(?:think|tool_call|answer|tool_response)>")
 
 
-def call_body(call: ToolCall) -> str:
-    """A call as JSON on one line; a protocol tag within its strings is escaped, so that it ends nothing."""
-    body = json.dumps({"name": call.name, "arguments": call.arguments}, ensure_ascii=False)
-    return _TAGS.sub(lambda tag: "\\u003c" + tag[0][1:], body)
-
-
 def strays(parsed: ParsedTurn) -> list[str]:
     """What stood between a turn's parts, without tags."""
     return [text for text in (_TAGS.sub(" ", piece).strip() for piece in parsed.left) if text]
@@ -229,7 +227,7 @@ def canonical(node: Node, parsed: ParsedTurn) -> Node | None:
     think = "\n\n".join(piece for piece in (parsed.think, *strays(parsed)) if piece).strip()
     if not think or bool(parsed.calls) == (parsed.answer is not None):
         return None
-    bodies = [f"\n{call_body(call)}\n" for call in parsed.calls]
+    bodies = [f"\n{_call_body(call)}\n" for call in parsed.calls]
     parts = [f"<think>\n{think}\n</think>", *(f"<tool_call>{body}</tool_call>" for body in bodies)]
     text = "\n\n".join([*parts, *([] if parsed.answer is None else [f"<answer>\n{parsed.answer}\n</answer>"])])
     if not set(check_turn(text, think_open=False)) <= {Violation.SEVERAL_CALLS}:
@@ -238,3 +236,9 @@ def canonical(node: Node, parsed: ParsedTurn) -> Node | None:
     new = Message(node)
     new.write(text, think=think, calls=calls, answer=parsed.answer, problems=())
     return new.node
+
+
+def _call_body(call: ToolCall) -> str:
+    """A call as JSON on one line; a protocol tag within its strings is escaped, so that it ends nothing."""
+    body = json.dumps({"name": call.name, "arguments": call.arguments}, ensure_ascii=False)
+    return _TAGS.sub(lambda tag: "\\u003c" + tag[0][1:], body)

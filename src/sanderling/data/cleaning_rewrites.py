@@ -11,14 +11,14 @@ from typing import Any
 from pydantic import PositiveInt
 
 from sanderling.core.chat import strip_think_prefix, wrap_observation
-from sanderling.core.observations import read_observation, tool_role, unwrap
+from sanderling.core.observations import ListedPage, read_observation, tool_role, unwrap
 from sanderling.core.parse import ParsedTurn, ParseProblem, normalise_arguments
 from sanderling.core.profiles import ResultLayout
 from sanderling.core.prompts import default_specs, one_line, render_question, render_system, results_text
 from sanderling.core.record import Node, NodeKind
 from sanderling.core.text import MINUS, SUFFIX, folded
 from sanderling.core.types import FixedClock, Role, ToolCall
-from sanderling.data.cleaning.draft import Draft, Message, call_body, canonical, is_wrapped, join_blocks, split_blocks, strays
+from sanderling.data.cleaning_draft import Draft, Message, canonical, is_wrapped, join_blocks, split_blocks, strays
 from sanderling.judge.verdict import verdict_of
 
 
@@ -41,7 +41,7 @@ def truncate(draft: Draft) -> None:
     rest = node.text[end + len("</answer>") :]
     if end >= 0 and rest.strip():
         turn.write(_written_out(draft, node).removesuffix(rest), problems=())
-        draft.note("text_after_answer_cut", 1, rest)
+        draft.notes["text_after_answer_cut"] += 1
 
 
 _DATE = re.compile(r"date[^\n]{0,24}?\b(\d{4}-\d{2}-\d{2})\b", re.I)
@@ -62,7 +62,7 @@ def normalise(draft: Draft, *, date: datetime.date = datetime.date(2026, 3, 1), 
             _write_turn(draft, one.turn)
         replies: list[Message] = []
         for kind in (NodeKind.OBSERVATION, NodeKind.HINT):
-            replies += _joined(draft, [reply for reply in one.replies if reply.node.kind is kind])
+            replies += _join_replies(draft, [reply for reply in one.replies if reply.node.kind is kind])
         others = [reply for reply in one.replies if reply.node.kind not in (NodeKind.OBSERVATION, NodeKind.HINT)]
         one.replies = replies + others
 
@@ -86,14 +86,12 @@ def _write_opening(draft: Draft, date: datetime.date) -> None:
         if not found:
             role = Role.SYSTEM if kind is NodeKind.SYSTEM else Role.USER
             draft.head.append(Message(Node(parent=None, role=role, kind=kind, text=text or "")))
-            draft.note(f"{kind.value}_added", after=text or "")
+            draft.notes[f"{kind.value}_added"] += 1
             continue
         old = found[0].node
         found[0].write(old.text if text is None else text)
-        if found[0].node is not old:
-            draft.note(f"{kind.value}_replaced", 1, old.text, found[0].node.text)
-        if len(found) > 1:
-            draft.note(f"{kind.value}_repeated", len(found) - 1, found[1].node.text)
+        draft.notes[f"{kind.value}_replaced"] += found[0].node is not old
+        draft.notes[f"{kind.value}_repeated"] += len(found) - 1
         draft.head.append(found[0])
     draft.head += others
 
@@ -107,25 +105,22 @@ def _write_turn(draft: Draft, turn: Message) -> None:
     turn.node = new
     if new.text != node.text:
         same = "".join(new.text.split()) == "".join(node.text.split())
-        draft.note("turns_respaced" if same else "turns_rewritten", 1, node.text, new.text)
-    between = strays(parsed)
-    if between:
-        draft.note("text_into_reasoning", 1, "\n".join(between))
-    if ParseProblem.CUT_AT_RESPONSE in parsed.problems:
-        draft.note("invented_responses_cut", 1, node.text[node.text.find("<tool_response>") :])
+        draft.notes["turns_respaced" if same else "turns_rewritten"] += 1
+    draft.notes["text_into_reasoning"] += bool(strays(parsed))
+    draft.notes["invented_responses_cut"] += ParseProblem.CUT_AT_RESPONSE in parsed.problems
 
 
-def _joined(draft: Draft, found: list[Message]) -> list[Message]:
+def _join_replies(draft: Draft, found: list[Message]) -> list[Message]:
     """Replies of one kind as one message, in its tags."""
     if not found or (len(found) == 1 and found[0].node.token_ids is not None):
         return found
     nodes, joined = [one.node for one in found], {}
     text = "\n".join(one.text if is_wrapped(one.text) else wrap_observation(unwrap(one.text)) for one in nodes)
     if len(nodes) > 1:
-        draft.note("responses_joined", len(nodes) - 1, nodes[0].text, text)
+        draft.notes["responses_joined"] += len(nodes) - 1
         joined = {"events": tuple(event for one in nodes for event in one.events), "seconds": sum(one.seconds for one in nodes)}
-    elif text != nodes[0].text:
-        draft.note("responses_wrapped", 1, nodes[0].text, text)
+    else:
+        draft.notes["responses_wrapped"] += text != nodes[0].text
     found[0].write(text, role=Role.USER, **joined)
     return found[:1]
 
@@ -178,12 +173,9 @@ def canonical_names(
             continue
         one.turn.node = turn
         for old, new in zip(parsed.calls, calls, strict=True):
-            if old.name != new.name:
-                draft.note("tools_renamed", 1, old.name, new.name)
-            if list(old.arguments.items()) != list(new.arguments.items()):
-                draft.note("arguments_changed", 1, call_body(old), call_body(new))
-            if len(new.arguments) < len(old.arguments):
-                draft.note("arguments_left_out", len(old.arguments) - len(new.arguments), call_body(old), call_body(new))
+            draft.notes["tools_renamed"] += old.name != new.name
+            draft.notes["arguments_changed"] += list(old.arguments.items()) != list(new.arguments.items())
+            draft.notes["arguments_left_out"] += max(len(old.arguments) - len(new.arguments), 0)
         is_renamed = [call.name for call in parsed.calls] != [call.name for call in calls]
         for reply in one.replies if is_renamed else ():
             if len(reply.node.events) == len(calls):
@@ -193,7 +185,6 @@ def canonical_names(
 
 
 _UNSAFE = frozenset({"unknown_layout", "odd_block", "unread_entry"})  # problems after which something would be lost
-_SOURCE = re.compile(r"(?:\n|\\n)[ ]*Source: ")  # a line that names a result's site, for which no layout has a place
 
 
 def structured_results(draft: Draft, *, layout: ResultLayout | None = None) -> None:
@@ -217,9 +208,7 @@ def _laid_out(draft: Draft, block: str, layout: ResultLayout) -> str:
     reading = read_observation(block)
     if not reading.blocks:
         return block
-    lists = tuple(  # with titles on one line, as every layout shows them
-        replace(found, hits=tuple(replace(hit, title=one_line(hit.title)) for hit in found.hits)) for found in reading.blocks
-    )
+    lists = tuple(replace(found, hits=tuple(map(_with_title_on_one_line, found.hits))) for found in reading.blocks)
     text = results_text(lists, layout, empty="No results.")
     if text == block:
         return block
@@ -229,21 +218,15 @@ def _laid_out(draft: Draft, block: str, layout: ResultLayout) -> str:
         again = read_observation(text)
         is_safe = again.blocks == lists and not _UNSAFE & set(again.problems)
     if _UNSAFE & set(reading.problems) or not is_safe:
-        draft.note("results_left_as_found", 1, block)
+        draft.notes["results_left_as_found"] += 1
         return block
-    hits = [hit for found in reading.blocks for hit in found.hits]
-    numbers = {
-        "results_read": len(hits),
-        "dates_kept": sum(bool(hit.date) for hit in hits),
-        "source_lines_left_out": len(_SOURCE.findall(block)) - len(_SOURCE.findall(text)),
-        "entries_without_address": reading.problems.count("odd_hit"),
-        "lists_cut_off": reading.problems.count("truncated_results"),
-    }
-    draft.note("results_rewritten", 1, block, text)
-    for code, number in numbers.items():
-        if number > 0:
-            draft.note(code, number)
+    draft.notes["results_rewritten"] += 1
     return text
+
+
+def _with_title_on_one_line(hit: ListedPage) -> ListedPage:
+    title = one_line(hit.title)
+    return hit if title == hit.title else replace(hit, title=title)
 
 
 _WORDS = re.compile(rf"{MINUS}?\w+(?:(?<=\d)\.(?=\d)\w+)*{SUFFIX}")
@@ -272,11 +255,9 @@ def shorten_answer(draft: Draft, *, most_characters: PositiveInt = 100, least_re
     parsed = draft.read(last.node)
     if reference is not None and parsed.answer is not None and not parsed.left:
         new = canonical(last.node, ParsedTurn(parsed.think, (), reference, parsed.problems))
-    if new is None:
-        draft.note("long_answers_left", 1, answer)
-    else:
-        draft.note("answers_shortened", 1, answer, reference or "")
+    if new is not None:
         last.turn.node = new
+    draft.notes["answers_shortened" if new is not None else "long_answers_left"] += 1
 
 
 def _words(text: str) -> str:
@@ -293,4 +274,4 @@ def whole_ids(draft: Draft) -> None:
         node = message.node
         text = _written_out(draft, node) if node.kind is NodeKind.TURN else node.text
         message.write(text, token_ids=None, loss_mask=None, logprobs=None, versions=None)
-    draft.note("messages_without_ids", len(with_ids))
+    draft.notes["messages_without_ids"] += len(with_ids)
