@@ -36,7 +36,7 @@ from sanderling.evaluate.live import Live, showing
 from sanderling.evaluate.log import About, RunLog, sha256_of_questions
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import run_evaluation
-from sanderling.judge.by_hand import ByHand
+from sanderling.judge.book import ByHand
 from sanderling.judge.rules import rule_judge
 from sanderling.policy.contract import Completion, Finish, MessageSession, OnText, SampleKey, ScriptedPolicy, Session
 from sanderling.tools.contract import Tool, ToolContext, ToolResult

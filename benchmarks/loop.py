@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from sanderling.agent.agent import Agent
-from sanderling.agent.events import Event
+from sanderling.agent.loop import Event
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Ending, FixedClock, Sampling, ToolSpec

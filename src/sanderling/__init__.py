@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from sanderling.rl.credit.table import TurnTable as TurnTable
     from sanderling.tools.contract import ToolContext as ToolContext
     from sanderling.tools.contract import ToolResult as ToolResult
-    from sanderling.tools.function import tool as tool
+    from sanderling.tools.contract import tool as tool
 
 
 def __getattr__(name: str) -> Any:

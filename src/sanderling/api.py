@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sanderling.agent.agent import Agent
-from sanderling.agent.events import Event
+from sanderling.agent.loop import Event
 from sanderling.agent.opening import AgentConfig, profile_of
 from sanderling.core.config import check_config
 from sanderling.core.record import Question, Seeds, Trajectory
@@ -85,7 +85,7 @@ def ask(
 ) -> Trajectory:
     """Let an agent research one question; ``.answer`` is what it found out, None where it found nothing.
 
-    ``on_event`` hears turns, calls and results as they come (`agent.events`). Equal seeds give equal episodes.
+    ``on_event`` hears turns, calls and results as they come (`agent.loop`). Equal seeds give equal episodes.
     """
     asked = question if isinstance(question, Question) else Question(id="ask", text=question)
 
@@ -111,9 +111,8 @@ def open_judge(by: "str | Callable[[str, str], float | bool]", prompt: str = "")
         return RuleJudge(getattr(by, "__name__", "function"), lambda answer, accepted: float(by(answer, accepted)))
     if not names_model(by):
         return rule_judge(by)
-    from sanderling.judge.model import ModelJudge
-    from sanderling.judge.prompts import DEFAULT_PROMPT, get_prompt
-    from sanderling.policy.request_client import RequestClient
+    from sanderling.judge.prompts import DEFAULT_PROMPT, ModelJudge, get_prompt
+    from sanderling.policy.load import RequestClient
 
     return ModelJudge([RequestClient(open_policy(by), place=place_of(by))], get_prompt(prompt or DEFAULT_PROMPT))
 

@@ -8,8 +8,8 @@ from typing import Any
 from loop_fakes import BOTH, CLOCK_DAY, NEITHER, ByteTokenizer, FakeTool, answer, call, fake_profile
 
 from sanderling.agent.agent import Agent
-from sanderling.agent.events import Event
 from sanderling.agent.journal import Journal, digest
+from sanderling.agent.loop import Event
 from sanderling.core.profiles import Profile
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import FixedClock, Message, Sampling

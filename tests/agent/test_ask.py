@@ -13,8 +13,8 @@ from loop_fakes import call, fake_profile, in_order
 from rich.console import Console
 
 from sanderling.agent.agent import Agent
-from sanderling.agent.events import TextDelta
 from sanderling.agent.journal import JournalWarning
+from sanderling.agent.loop import TextDelta
 from sanderling.agent.opening import stop_on_interrupt
 from sanderling.cli.ask import Watcher, ask, research
 from sanderling.core.errors import UserError

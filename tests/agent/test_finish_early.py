@@ -5,8 +5,8 @@ from pathlib import Path
 
 from journal_fakes import PLAIN, Killed, Life, Speaker, live
 
-from sanderling.agent.events import Event, TurnStarted
 from sanderling.agent.journal import Journal
+from sanderling.agent.loop import Event, TurnStarted
 from sanderling.core.record import Trajectory
 from sanderling.runs.run import Run
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.agent.limits import (
+from sanderling.agent.turns import (
     CUT_MARK,
     allow,
     answer_tokens,

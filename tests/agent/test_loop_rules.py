@@ -43,7 +43,7 @@ from loop_fakes import (
     play,
 )
 
-from sanderling.agent.events import CallsMade, Ended, Event, Observed, TextDelta, TurnRejected, TurnSampled, TurnStarted
+from sanderling.agent.loop import CallsMade, Ended, Event, Observed, TextDelta, TurnRejected, TurnSampled, TurnStarted
 from sanderling.agent.transcript import FORCED
 from sanderling.core.chat import ChatRenderer
 from sanderling.core.record import Question

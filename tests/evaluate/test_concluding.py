@@ -21,7 +21,7 @@ from sanderling.evaluate.judging import (
 )
 from sanderling.evaluate.log import About, RunLog, sha256_of_questions
 from sanderling.evaluate.result import EvalResult
-from sanderling.judge.by_hand import ByHand
+from sanderling.judge.book import ByHand
 from sanderling.judge.rules import RuleJudge, exact_match
 from sanderling.judge.verdict import META_KEY, Code, Ruling, Verdict, recorded, unscored
 

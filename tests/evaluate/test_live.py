@@ -9,7 +9,7 @@ from measured_runs import go
 from rich.console import Console
 from test_evaluate_result import episode
 
-from sanderling.agent.events import CallsMade, Ended, TurnStarted
+from sanderling.agent.loop import CallsMade, Ended, TurnStarted
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending, ToolCall
 from sanderling.evaluate.live import FEWEST_FOR_TIME_LEFT, Live, showing

@@ -12,7 +12,7 @@ from sanderling.cli.evaluate import app
 from sanderling.core.errors import UserError
 from sanderling.evaluate.log import RunLog
 from sanderling.policy.budget import Spending
-from sanderling.policy.request_client import ReplyCache
+from sanderling.policy.load import ReplyCache
 from sanderling.runs.files import close_directory
 
 

@@ -16,8 +16,7 @@ from sanderling.core.asking import AskingOutageError, AskingRefusedError, Budget
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending, Message
 from sanderling.judge.book import agreement
-from sanderling.judge.model import ModelJudge
-from sanderling.judge.prompts import PROMPTS
+from sanderling.judge.prompts import PROMPTS, ModelJudge
 from sanderling.judge.rules import rule_judge
 from sanderling.judge.verdict import in_order, recorded, rule_on
 from sanderling.runs.jsonl import write_trajectories

@@ -8,8 +8,7 @@ import pytest
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
-from sanderling.judge.book import VerdictBook, judge_file, judge_stream
-from sanderling.judge.by_hand import ByHand
+from sanderling.judge.book import ByHand, VerdictBook, judge_file, judge_stream
 from sanderling.judge.rules import rule_judge
 from sanderling.judge.verdict import Code, rule_on, verdict_of
 from sanderling.runs.jsonl import TrajectoryStore

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.judge.numeric import compare
-from sanderling.judge.quantities import quantities
+from sanderling.judge.numeric import compare, quantities
 
 SAME = [
     ("42", "42"), ("42.0", "42"), ("1,234", "1234"), ("1 234 567", "1,234,567"), ("1\u202f234", "1234"),

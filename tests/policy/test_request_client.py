@@ -14,7 +14,7 @@ from sanderling.core.asking import AskingOutageError, BudgetSpentError, first_re
 from sanderling.core.types import Message, Role
 from sanderling.policy.budget import Ledger, Prices, Spent
 from sanderling.policy.endpoint import ChatEndpointPolicy, HttpClient
-from sanderling.policy.request_client import ReplyCache, RequestClient
+from sanderling.policy.load import ReplyCache, RequestClient
 from sanderling.runs.run import Run
 
 

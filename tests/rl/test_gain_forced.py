@@ -5,8 +5,8 @@ A published system replaced the last observation by the hint, and measured the v
 
 from loop_fakes import ByteTokenizer, FakeTool, TokenPolicy, answer, call, fake_profile, play
 
-from sanderling.agent.limits import CUT_MARK
 from sanderling.agent.transcript import FORCED, OBSERVATION_CUT
+from sanderling.agent.turns import CUT_MARK
 from sanderling.core.record import Question
 from sanderling.core.types import Ending
 from sanderling.rl.gain import GainConfig, plan_gains

@@ -26,7 +26,7 @@ from sanderling.synth.facts import (
     read_failed,
 )
 from sanderling.synth.pages import REPEATED, Models, fenced, make_questions, sample_pages
-from sanderling.tools.quotes import PageText
+from sanderling.tools.page_reader import PageText
 from sanderling.world.contract import Page
 
 TEXT = """# Orlo

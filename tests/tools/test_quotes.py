@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_page_reader import TEXT
 
-from sanderling.tools.quotes import PageText
+from sanderling.tools.page_reader import PageText
 from sanderling.world.cutting import find_links
 
 PAGE = PageText(TEXT)

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from sanderling.agent.calls import Stopped
-from sanderling.agent.events import Ended, Event
 from sanderling.agent.journal import Journal, Replay
-from sanderling.agent.loop import End, Episode
+from sanderling.agent.loop import End, Ended, Episode, Event
+from sanderling.agent.turns import Stopped
 from sanderling.core.asking import placed
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile

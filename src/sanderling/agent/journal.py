@@ -18,7 +18,7 @@ from typing import Any, Protocol, Self
 
 from pydantic import TypeAdapter
 
-from sanderling.agent.calls import Outcome, run_call
+from sanderling.agent.turns import Outcome, run_call
 from sanderling.core.types import Clock, Ending, Message, Role, Sampling, ToolCall
 from sanderling.policy.contract import Completion, Delta, OnText, Policy, SampleKey, Session, WrappedPolicy
 from sanderling.runs.run import Run

@@ -8,19 +8,83 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from sanderling.agent.calls import CallBook, run_calls, unless_stopped
-from sanderling.agent.events import CallsMade, Event, Observed, TextDelta, TurnRejected, TurnSampled, TurnStarted
 from sanderling.agent.journal import Replay
-from sanderling.agent.limits import Verdict, allow, answer_tokens, judge_turn
 from sanderling.agent.transcript import Transcript
+from sanderling.agent.turns import CallBook, Verdict, allow, answer_tokens, judge_turn, run_calls, unless_stopped
 from sanderling.core.chat import ChatRenderer
 from sanderling.core.parse import ParsedTurn, explain, parse_turn
 from sanderling.core.profiles import Profile
 from sanderling.core.prompts import render_malformed, render_system
-from sanderling.core.record import NodeKind, Question, Seeds, Trajectory
+from sanderling.core.record import NodeKind, Question, Seeds, ToolEvent, Trajectory
 from sanderling.core.types import Ending, ToolCall
 from sanderling.policy.contract import Completion, Delta, SampleKey, sampled_tokens
 from sanderling.tools.contract import Tool, tool_roles
+
+
+@dataclass(frozen=True)
+class TurnStarted:
+    """The policy is about to speak; ``forced``: the answer at a spent budget. Tokens may be estimated."""
+
+    turn: int
+    retry: int
+    forced: bool
+    prompt_tokens: int
+
+
+@dataclass(frozen=True)
+class TextDelta:
+    """Text of a turn as it comes."""
+
+    turn: int
+    text: str
+
+
+@dataclass(frozen=True)
+class TurnSampled:
+    """The policy has spoken; whether its turn stands is told next. Tokens are 0 where a server does not say."""
+
+    turn: int
+    retry: int
+    prompt_tokens: int
+    sampled_tokens: int
+    seconds: float  # of a turn that a journal remembers, what it had taken
+
+
+@dataclass(frozen=True)
+class TurnRejected:
+    """An attempt, whose text may have been streamed, is tried again; ``reason`` is the verdict on it."""
+
+    turn: int
+    retry: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class CallsMade:
+    """A turn stands, and its calls are about to run."""
+
+    turn: int
+    calls: tuple[ToolCall, ...]
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What the agent will read next: results, or the loop's notice of a malformed turn (then without outcomes)."""
+
+    turn: int
+    text: str
+    outcomes: tuple[ToolEvent, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The episode is over."""
+
+    trajectory: Trajectory
+
+
+Event = TurnStarted | TextDelta | TurnSampled | TurnRejected | CallsMade | Observed | Ended
 
 
 @dataclass(frozen=True)

@@ -260,7 +260,7 @@ async def opened_reader(
     if not is_endpoint(config.model):
         yield _outside(config.model, Reader, "page reader: give an object after Reader in tools/page_reader.py")
         return
-    from sanderling.policy.request_client import opened_clients
+    from sanderling.policy.load import opened_clients
 
     spending = Spending(None, BudgetConfig(cache=config.cache), private=private)
     async with opened_clients([config.model], (), spending, concurrency=_READINGS) as (client,):

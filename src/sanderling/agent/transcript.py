@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from sanderling.agent.limits import CUT_MARK, cut_middle
+from sanderling.agent.turns import CUT_MARK, cut_middle
 from sanderling.core.chat import ChatRenderer, wrap_observation
 from sanderling.core.parse import ParsedTurn
 from sanderling.core.profiles import Profile

@@ -19,8 +19,8 @@ from rich.panel import Panel
 from rich.text import Text
 
 from sanderling.agent.agent import Agent
-from sanderling.agent.events import CallsMade, Ended, Event, Observed, TextDelta, TurnRejected, TurnStarted
 from sanderling.agent.journal import Journal
+from sanderling.agent.loop import CallsMade, Ended, Event, Observed, TextDelta, TurnRejected, TurnStarted
 from sanderling.agent.opening import AskConfig, journal_identity, opened_agent, stop_on_interrupt
 from sanderling.cli import INTERRUPTED, NO_ANSWER
 from sanderling.cli import options as common

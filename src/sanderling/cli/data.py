@@ -28,8 +28,7 @@ from sanderling.data.pipeline.config import DataRun, find_data_recipe
 from sanderling.data.pipeline.run import OpenVerdictsError, run_data
 from sanderling.data.resample import Schedule, resample_file
 from sanderling.data.stats import data_page, figures_table, portray
-from sanderling.judge.book import JudgeReport, JudgingConfig, Keep, judge_file
-from sanderling.judge.by_hand import ByHand
+from sanderling.judge.book import ByHand, JudgeReport, JudgingConfig, Keep, judge_file
 from sanderling.judge.opening import JudgeConfig, check_judges, opened_judges
 from sanderling.judge.prompts import PROMPTS
 from sanderling.judge.verdict import Judge, Ruling

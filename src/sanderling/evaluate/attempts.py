@@ -15,8 +15,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from sanderling.agent.agent import Agent, Silence
-from sanderling.agent.events import Event
 from sanderling.agent.journal import Journal
+from sanderling.agent.loop import Event
 from sanderling.core.asking import BudgetSpentError
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory

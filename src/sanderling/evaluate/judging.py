@@ -25,8 +25,7 @@ from sanderling.evaluate.figures import RunInfo, summarise
 from sanderling.evaluate.guarding import guard_counts
 from sanderling.evaluate.log import NOBODY, JudgedBy, Kind, RunLog, RunState
 from sanderling.evaluate.result import EvalResult, GuardFigures
-from sanderling.judge.book import CachedJudge, VerdictBook
-from sanderling.judge.by_hand import ByHand, plain
+from sanderling.judge.book import ByHand, CachedJudge, VerdictBook, plain
 from sanderling.judge.verdict import BY_HAND, Code, Judge, Verdict, patiently_rule_on, recorded
 from sanderling.runs.files import replace_file
 

@@ -13,7 +13,7 @@ from rich.console import Console, Group
 from rich.live import Live as Screen
 from rich.text import Text
 
-from sanderling.agent.events import CallsMade, Ended, Event, TurnStarted
+from sanderling.agent.loop import CallsMade, Ended, Event, TurnStarted
 from sanderling.core.text import visible
 from sanderling.evaluate.attempts import Watch
 from sanderling.evaluate.episodes import Episode, Key

@@ -26,7 +26,7 @@ from sanderling.evaluate.episodes import Episode, JudgedAttempt, Key, accepted_d
 from sanderling.evaluate.guarding import NO_GUARD, GuardFacts
 from sanderling.evaluate.peers.records import PeerFacts
 from sanderling.evaluate.result import EvalResult, Record
-from sanderling.judge.by_hand import ByHand
+from sanderling.judge.book import ByHand
 from sanderling.judge.verdict import META_KEY
 from sanderling.policy.budget import Prices
 from sanderling.runs.files import close_directory

@@ -33,7 +33,7 @@ from sanderling.evaluate.guarding import NO_GUARD, GuardFacts, guard_of
 from sanderling.evaluate.judging import Judges, conclude, judge_again, with_book
 from sanderling.evaluate.log import JUDGE, About, RunLog, RunState, check_same_setup, sha256_of_questions
 from sanderling.evaluate.result import EvalResult
-from sanderling.judge.by_hand import ByHand
+from sanderling.judge.book import ByHand
 from sanderling.judge.opening import JudgeConfig, check_judges, opened_judges
 from sanderling.judge.rules import rule_judge
 from sanderling.judge.verdict import Judge

@@ -7,14 +7,315 @@ is not read (half, a dozen, 10^5), the judge says so instead of calling the answ
 """
 
 import datetime
+import itertools
 import re
+import tomllib
+import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from pathlib import Path
 
 from sanderling.core.record import Trajectory
-from sanderling.judge.quantities import SIGNS, WORDS, Quantity, alike, quantities
 from sanderling.judge.verdict import Code, Verdict, decided, unscored
+
+_LONGEST_TEXT = 2_000
+_LONGEST_NUMBER = 40  # digits; longer runs are identifiers
+_MOST_POWER = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A unit: ``value * factor + offset`` is in the base unit of its kind."""
+
+    kind: str
+    factor: Fraction = Fraction(1)
+    offset: Fraction = Fraction(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number, what it counts or measures, and where it stands."""
+
+    value: Fraction
+    grain: Fraction  # of the last written place: rounding may have moved the value by half of it; 0 is exact, as in 1969
+    unit: Unit | None
+    start: int
+    end: int
+
+    @property
+    def base(self) -> Fraction:
+        """In the base unit of its kind."""
+        return self.value if self.unit is None else self.value * self.unit.factor + self.unit.offset
+
+
+_TABLE = tomllib.loads(Path(__file__).with_name("quantities.toml").read_text(encoding="utf-8"))
+WORDS: dict[str, list[str]] = {kind: words.split() for kind, words in _TABLE["words"].items()}
+_NUMBERS = {word: value for value, word in enumerate(WORDS["ones"])}
+_NUMBERS |= {word: 10 * value for value, word in enumerate(WORDS["tens"], start=2)}
+_MAGNITUDES = {word: int(power) for power, words in _TABLE["magnitudes"].items() for word in words.split()}
+_SUFFIXES = {word: int(power) for power, words in _TABLE["suffixes"].items() for word in words.split()}
+SIGNS = {sign: int(unicodedata.numeric(sign)) for sign in "零〇一二兩三四五六七八九十百千万萬亿億"} | {"两": 2}
+"""Chinese signs that numbers are written with, and what they are worth."""
+
+
+_UNITS = {
+    name.replace("_", " "): Unit(kind, Fraction(scale.partition(" + ")[0]), Fraction(scale.partition(" + ")[2] or 0))
+    for kind, scales in _TABLE["units"].items()
+    for scale, names in scales.items()
+    for name in names.split()
+}
+_FOLDED: dict[str, Unit | None] = {}  # by names in lower case; None where only capitals tell units apart, as in mW and MW
+for _name, _unit in _UNITS.items():
+    _FOLDED[_name.lower()] = _unit if _FOLDED.get(_name.lower(), _unit) == _unit else None
+_LONGEST_NAME = max(name.count(" ") for name in _UNITS) + 1  # in words
+_LONGEST_SIGNS = 4  # of a Chinese name
+
+
+def alike(one: Unit, other: Unit) -> tuple[Unit, Unit]:
+    """Two units, with *pounds*, which are money, read as mass where the other one is a mass."""
+    if {one.kind, other.kind} == {"pounds", "mass"}:
+        return (_UNITS["lb"], other) if one.kind == "pounds" else (one, _UNITS["lb"])
+    return one, other
+
+
+_SPACES = "\u00a0\u2007\u2009\u202f"
+_NUMBER = re.compile(
+    r"(?P<sign>[-+\u2212\u2013](?=[\d.]))?"
+    rf"(?P<digits>\d{{1,3}}(?:[ {_SPACES}]\d{{3}})+(?:[.,]\d+)?(?!\d)"
+    r"|\d{1,3}(?:['\u2019]\d{3})+(?:\.\d+)?(?!\d)|\d[\d.,]*\d|\d|\.\d+)"
+    r"(?P<power>[eE][-+]?\d{1,3}(?![\w.])|\s?[x\u00d7*\u00b7]\s?10\s?\^?\s?[-+\u2212]?\d{1,3}(?!\d)"
+    r"|\s?[x\u00d7*\u00b7]\s?10\u207b?[\u2070\u00b9\u00b2\u00b3\u2074-\u2079]+)?"
+    r"(?P<fraction>\s?[\u00bc-\u00be\u2150-\u215e]|\s\d{1,3}/\d{1,3}(?![\d/])|/\d{1,6}(?![\d/]))?"
+)
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+|\d{1,3}(?:\.\d{3})+|\d{1,2}(?:,\d{2})+,\d{3}")  # and lakhs as in India
+_VULGAR = {sign: Fraction(unicodedata.numeric(sign)).limit_denominator(10) for sign in "¼½¾⅐⅑⅒⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"}
+_RAISED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹−", "-0123456789-")
+
+
+def _number_of(found: re.Match[str]) -> tuple[Fraction, Fraction] | None:
+    """Value and grain of a match of `_NUMBER`; None where its digits make no number (1.2.3, 12,34,5)."""
+    digits = re.sub(f"[ {_SPACES}'\u2019]", "", found["digits"])
+    commas, dots = digits.count(","), digits.count(".")
+    point = ""
+    if commas and dots:
+        point = max(",.", key=digits.rindex)
+    elif dots == 1:
+        point = "."
+    elif commas == 1 and len(digits.partition(",")[2]) != 3:
+        point = ","
+    whole, _, places = digits.rpartition(point) if point else (digits, "", "")
+    if len(digits) > _LONGEST_NUMBER or (("," in whole or "." in whole) and not _GROUPED.fullmatch(whole)):
+        return None
+    value = Fraction(f"{whole.replace(',', '').replace('.', '') or '0'}.{places or '0'}")
+    grain = Fraction(1, 10 ** len(places)) if places else Fraction(0)
+    if fraction := (found["fraction"] or "").strip():
+        divisor = fraction.partition("/")[2]
+        if places or (divisor and not int(divisor)):
+            return None
+        if fraction.startswith("/"):
+            value /= int(fraction[1:])
+        else:
+            value += _VULGAR[fraction] if fraction in _VULGAR else Fraction(fraction)
+    if found["power"]:
+        power = int(re.sub(r"^\s?(?:[eE]|.\s?10)[\s^]*", "", found["power"].translate(_RAISED)))
+        if abs(power) > _MOST_POWER:
+            return None
+        value, grain = value * Fraction(10) ** power, (grain or 1) * Fraction(10) ** power
+    return (value if found["sign"] in (None, "+") else -value), grain
+
+
+_WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+_CURRENCY = re.compile(r"(?:^|(?<=[\s(\[:=~≈<>≤≥]))(US\$|[$€£¥₹]|USD|EUR|GBP|JPY|CNY|INR|CHF)\s?$")
+_MINUS = re.compile(r"(?:\b(?:minus|negative)\s|[负負]|零下|マイナス)$", re.IGNORECASE)
+_DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2212\ufe63\uff0d", "-"))
+_RAISED_DASH = re.compile("[\u207b\u208b](?=[0-9])")
+_OWED = re.compile(r"(?<![^\s(\[:=~≈])([-\u2013])(US\$|[$€£¥₹])(?=[\d.])")
+_ORDINAL = re.compile(r"(?:st|nd|rd|th)\b")
+_UNIT = re.compile(r"\s?-?([^\s\d.,;:!?()\[\]]+(?:\^?[23](?!\d))?)((?:\s[^\s\d,;:!?()\[\]]+)*)")
+_JOINING = re.compile(r"[\s,]*(?:and\s+)?")
+
+
+def quantities(text: str) -> list[Quantity]:
+    """All quantities of a text in order, compound ones as one; what brackets say again in another unit is left out."""
+    text = _RAISED_DASH.sub("-", text[:_LONGEST_TEXT].translate(_DASHES))
+    text = _OWED.sub(r"\2\1", text)  # -$5 is $-5: every place stays where it was
+    found: list[Quantity] = []
+    at = 0
+    while at < len(text):
+        if text[at] in SIGNS:
+            quantity = _in_signs(text, at)
+        elif text[at].isalpha():
+            quantity = _in_words(text, at)
+        else:
+            quantity = _in_digits(text, at)
+        if quantity is not None:
+            found.append(quantity)
+        at = at + 1 if quantity is None else max(quantity.end, at + 1)
+    added: list[Quantity] = []
+    for quantity in found:  # neighbours of one kind, each smaller than the one before: 5 ft 11 in, 2 hours and 30 minutes
+        last = added[-1] if added else None
+        if (
+            last
+            and last.unit
+            and quantity.unit
+            and last.unit.kind == quantity.unit.kind
+            and not (last.unit.offset or quantity.unit.offset)
+            and quantity.unit.factor < last.unit.factor
+            and 0 <= quantity.base < last.unit.factor
+            and last.value.denominator == 1
+            and _JOINING.fullmatch(text[last.end : quantity.start])
+        ):
+            added[-1] = replace(quantity, value=(last.base + quantity.base) / quantity.unit.factor, start=last.start)
+        else:
+            added.append(quantity)
+    kept: list[Quantity] = []
+    for quantity in added:
+        last = kept[-1] if kept else None
+        if last and last.unit and quantity.unit and re.fullmatch(r"\s*[(\[][^\d)\]]*", text[last.end : quantity.start]):
+            one, other = alike(last.unit, quantity.unit)
+            if one.kind == other.kind:
+                continue  # 8,849 m (29,032 ft)
+        kept.append(quantity)
+    return kept
+
+
+def _in_digits(text: str, at: int) -> Quantity | None:
+    before = text[at - 1] if at else ""
+    is_within_word = before.isalnum() and not _is_east_asian(before)
+    if is_within_word or (before and before in "-–/.,:^_#" and at > 1 and text[at - 2].isalnum()):
+        return None
+    found = _NUMBER.match(text, at)
+    if found is not None:
+        number, end = _number_of(found), found.end()
+    else:
+        number, end = (_VULGAR[text[at]], Fraction(0)) if text[at] in _VULGAR else None, at + 1
+    if number is None:
+        return None
+    value, grain = number
+    if _MINUS.search(text[:at]):
+        value = -value
+    if ordinal := _ORDINAL.match(text, end):
+        return Quantity(value, grain, None, at, ordinal.end())
+    magnitude = _magnitude_at(text, end)
+    if magnitude is None:
+        return None
+    power, end = magnitude
+    if power:  # now it is a rounded number
+        value, grain = value * 10**power, (grain or 1) * 10**power
+    unit, end = _unit_at(text, end)
+    if unit == _UNITS["inch"] and text[end - 1] == "n" and re.match(r"\s\w", text[end:]):
+        unit = None  # "5 in 1999" has no inches
+    if currency := _CURRENCY.search(text[:at]):
+        unit = _unit_of(currency[1]) or unit
+    return Quantity(value, Fraction(grain), unit, at, end)
+
+
+def _magnitude_at(text: str, end: int) -> tuple[int, int] | None:
+    """The power of ten that stands behind a number, and its end; None where a letter makes the number part of a word."""
+    power = 0
+    while SIGNS.get(text[end : end + 1], 0) >= 10_000:
+        power, end = power + len(str(SIGNS[text[end]])) - 1, end + 1
+    if _is_east_asian(text[end : end + 1]):
+        return (power, end) if _unit_at(text, end)[0] or text[end] in WORDS["counters"] else None
+    word = _WORD.match(text, end)
+    if word is not None:
+        if letters := _SUFFIXES.get(word[0]) or _MAGNITUDES.get(word[0].lower()):
+            return power + letters, word.end()
+        return (power, end) if _unit_of(word[0].partition("-")[0]) or _unit_at(text, end)[0] else None
+    if re.match(r"[\s\u00a0-]", text[end:]):
+        word = _WORD.match(text, end + 1)
+    while word is not None and word[0].lower() in _MAGNITUDES:
+        power, end = power + _MAGNITUDES[word[0].lower()], word.end()
+        word = _WORD.match(text, end + 1) if text[end : end + 1] == " " else None
+    return power, end
+
+
+def _in_words(text: str, at: int) -> Quantity | None:
+    """A number in words, up to the first one that does not belong to it: "twenty-one thousand people" is 21,000."""
+    if at and (text[at - 1].isalnum() or text[at - 1] in "-'"):
+        return None
+    spans = list(_WORD.finditer(text, at, at + 120))[:12]
+    total, run, end, before = 0, 0, 0, at
+    for span, following in itertools.zip_longest(spans, spans[1:]):
+        if span is not spans[0] and text[before : span.start()] != " ":
+            break
+        word, before = span[0].lower(), span.end()
+        parts = word.split("-")
+        if word == "and" and end and following and following[0].lower().split("-")[0] in _NUMBERS:
+            continue
+        if all(part in _NUMBERS for part in parts):
+            for part in parts:
+                if end and run % (10 if _NUMBERS[part] < 10 and run % 100 >= 20 else 100):
+                    return None  # "five nine" is no number
+                run += _NUMBERS[part]
+                end = span.end()
+        elif end and word == "hundred":
+            run *= 100
+        elif end and _MAGNITUDES.get(word, 0) >= 3 and run:
+            total, run = total + run * 10 ** _MAGNITUDES[word], 0
+        else:
+            break
+        end = span.end()
+    if not end:
+        return None
+    sign = -1 if _MINUS.search(text[:at]) else 1
+    unit, end = _unit_at(text, end)
+    return Quantity(Fraction(sign * (total + run)), Fraction(0), unit, at, end)
+
+
+def _in_signs(text: str, at: int) -> Quantity | None:
+    """A number in Chinese signs (三百二十), where a unit, a counting word or no further sign follows: 三星 is a name."""
+    if at and _is_east_asian(text[at - 1]):
+        return None
+    run = "".join(itertools.takewhile(SIGNS.__contains__, text[at : at + 24]))
+    total, section, digit = 0, 0, -1
+    if len(run) > 1 and all(SIGNS[sign] < 10 for sign in run):  # digit by digit: 一九六九
+        total = int("".join(str(SIGNS[sign]) for sign in run))
+    else:
+        for sign in run:
+            worth = SIGNS[sign]
+            if worth >= 10_000:
+                total, section, digit = (total + section + max(digit, 0)) * worth, 0, -1
+            elif worth >= 10:
+                section, digit = section + (1 if digit < 0 else digit) * worth, -1
+            elif digit > 0:
+                return None  # in no order
+            else:
+                digit = worth
+    unit, end = _unit_at(text, at + len(run))
+    follower = text[end : end + 1]
+    if unit is None and _is_east_asian(follower) and follower not in WORDS["counters"]:
+        return None
+    return Quantity(Fraction(total + section + max(digit, 0)), Fraction(0), unit, at, end)
+
+
+def _is_east_asian(char: str) -> bool:
+    """Whether this is a Chinese character or kana, which stand next to numbers without a blank."""
+    return "\u3040" <= char <= "\u30ff" or "\u3400" <= char <= "\u9fff"
+
+
+def _unit_of(name: str) -> Unit | None:
+    return _UNITS.get(name) or _FOLDED.get(name.lower())
+
+
+def _unit_at(text: str, end: int) -> tuple[Unit | None, int]:
+    """The unit that follows, by the longest of its names, and its end."""
+    if _is_east_asian(text[end : end + 1]):
+        names = (text[end : end + size] for size in range(_LONGEST_SIGNS, 0, -1))
+        name = next((name for name in names if name in _UNITS), "")
+        return _UNITS.get(name), end + len(name)
+    found = _UNIT.match(text, end)
+    if not found:
+        return None, end
+    words = [found[1], *found[2].split()]
+    for count in range(min(_LONGEST_NAME, len(words)), 0, -1):
+        name = " ".join(words[:count])
+        for stripped in (name, name.rstrip(".'\"*"), name.partition("-")[0] if count == 1 else ""):
+            unit = _unit_of(stripped) if stripped else None
+            if unit is not None:
+                return unit, text.index(words[0], end) + len(stripped)
+    return None, end
 
 
 @dataclass(frozen=True)

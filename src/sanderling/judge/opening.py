@@ -65,7 +65,7 @@ async def opened_judges(
     if not models:
         yield _judge(config.judges, (), ""), _judge(config.second, (), "")
         return
-    from sanderling.policy.request_client import opened_clients
+    from sanderling.policy.load import opened_clients
 
     asked = config.prompt or prompt
     async with opened_clients(models, config.prices, spending, concurrency=concurrency) as clients:
@@ -81,8 +81,7 @@ def _judge(specs: Sequence[str], clients: Sequence[ModelClient], prompt: str) ->
         if key is not None:
             judges.setdefault(key, rule_judge(key))
         elif None not in judges:
-            from sanderling.judge.model import ModelJudge
-            from sanderling.judge.prompts import DEFAULT_PROMPT, get_prompt
+            from sanderling.judge.prompts import DEFAULT_PROMPT, ModelJudge, get_prompt
 
             judges[None] = ModelJudge(clients, get_prompt(prompt or DEFAULT_PROMPT))
     return in_order(list(judges.values())) if judges else None

@@ -14,16 +14,17 @@ import tomllib
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from sanderling.core.asking import AskingOutageError, AskingRefusedError, BudgetSpentError, ModelClient, first_readable
 from sanderling.core.errors import UserError
 from sanderling.core.plugins import resolve
-from sanderling.core.record import Question
+from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Message, Role
 from sanderling.judge.rules import answer_tokens
-from sanderling.judge.verdict import Grade, Verdict, decided
+from sanderling.judge.verdict import Code, Grade, Verdict, decided, unscored
 
 T = TypeVar("T")
 
@@ -328,3 +329,59 @@ def get_prompt(name: str) -> JudgePrompt:
     if not isinstance(found, JudgePrompt):
         raise UserError(f"{name} is no judge prompt: make it with sanderling.judge.prompts.JudgePrompt.")
     return found
+
+
+_LONGEST_REASON = 300
+
+
+class ModelJudge:
+    """Judges by the word of models, at temperature 0, such as ``ModelJudge([client], get_prompt("hle"))``."""
+
+    def __init__(
+        self, clients: Sequence[ModelClient], prompt: JudgePrompt = PROMPTS[DEFAULT_PROMPT], *, tries: int = 2
+    ) -> None:
+        """``tries``: how often each model is asked while its replies cannot be read."""
+        self._clients, self._prompt, self._tries = tuple(clients), prompt, tries
+        self.name = f"model {' or '.join(client.name for client in clients)} ({prompt.name})"
+        self.places = tuple(client.place for client in clients)
+
+    async def __call__(self, trajectory: Trajectory) -> Verdict:
+        """The verdict with its reason in short, the model that gave it, and what all replies took."""
+        question, answer, prompt = trajectory.question, trajectory.answer or "", self._prompt
+        if prompt.same_text_is_right and answer.strip() in {accepted.strip() for accepted in question.answers}:
+            return decided(True, "letter by letter an accepted answer", Code.SAME_TEXT)
+        try:
+            found = await first_readable(
+                self._clients,
+                prompt.messages(question, answer),
+                lambda reply: prompt.read(reply, question),
+                tries=self._tries,
+                max_tokens=prompt.max_tokens,
+                again=prompt.messages(question, answer, again=True),
+            )
+        except BudgetSpentError as error:
+            return unscored(Code.BUDGET, str(error))
+        except AskingRefusedError as error:
+            return unscored(Code.REFUSED, str(error))
+        except AskingOutageError as error:
+            return unscored(Code.OUTAGE, str(error))
+        usages, last = [reply.usage for reply in found.replies], found.replies[-1].text
+        if found.value is None:
+            verdict, reason = unscored(Code.UNREADABLE, ""), f"no verdict in {len(usages)} replies: {_short(last)!r}"
+        else:
+            verdict, reason = found.value, _short(found.value.reason or last)
+        return replace(
+            verdict,
+            reason=reason,
+            model=usages[-1].model,
+            prompt=prompt.name,
+            tokens=sum(usage.prompt_tokens + usage.sampled_tokens for usage in usages),
+            cost=sum(usage.cost for usage in usages),
+            remembered=all(usage.remembered for usage in usages),
+            is_estimated=any(usage.is_estimated for usage in usages),
+        )
+
+
+def _short(reply: str) -> str:
+    words = " ".join(reply.split()).removeprefix("reasoning:").strip()
+    return words if len(words) <= _LONGEST_REASON else words[: _LONGEST_REASON - 1] + "…"

@@ -90,7 +90,7 @@ class Outcome:
 
 def opened_models(config: AskingConfig, spending: Spending) -> AbstractAsyncContextManager[Sequence[ModelClient]]:
     """The models of these settings, paid from the account of a run. Entering it raises UserError."""
-    from sanderling.policy.request_client import opened_clients
+    from sanderling.policy.load import opened_clients
 
     return opened_clients(config.models, config.prices, spending, concurrency=config.concurrency)
 

@@ -22,7 +22,7 @@ from sanderling.synth.graph.capabilities import Capability, Draft
 from sanderling.synth.graph.graph import Entity, Fact, FactGraph
 from sanderling.synth.graph.making import GraphSettings, make, question_of
 from sanderling.synth.pages import MakingReport, Models, PageResult, PagesConfig, Prompt, fenced, make_from_pages, one_line
-from sanderling.tools.quotes import PageText
+from sanderling.tools.page_reader import PageText
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.cutting import split_page

@@ -20,7 +20,7 @@ from sanderling.core.types import ToolStatus
 from sanderling.data.questions import read_questions, write_questions
 from sanderling.runs.progress import Report
 from sanderling.synth.facts import holds, stands, words
-from sanderling.tools.quotes import PageText
+from sanderling.tools.page_reader import PageText
 from sanderling.world.contract import Occasion, Page, World
 from sanderling.world.disk.store import open_world
 from sanderling.world.opening import open_as_met
