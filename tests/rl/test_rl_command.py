@@ -1,4 +1,4 @@
-"""``sanderling train rl`` over a real small world: from a file of questions to a model, in stages, served, and once more."""
+"""``sanderling train rl`` over a real small world: from a file of questions to a model, served, and once more."""
 
 import socket
 from pathlib import Path
@@ -15,7 +15,6 @@ from sanderling.core.errors import UserError
 from sanderling.rl.config import RlRecipe
 from sanderling.rl.launch import run_rl_command
 from sanderling.rl.prepare import Order
-from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.run import records
 from sanderling.train.metrics import read_metrics
 
@@ -55,30 +54,6 @@ def test_questions_that_name_their_worlds_are_researched_there(given: Path, tmp_
     assert {(one.world, one.question.meta["world"]) for one in stored} == {
         ("encyclopedia-train-40-1",) * 2, ("encyclopedia-train-40-2",) * 2,
     }  # fmt: skip
-
-
-def test_a_stage_begins_with_the_model_of_the_one_before_it(given: Path, tmp_path: Path):
-    recipe = recipe_of(given, "stages.one.rl.steps=2", "stages.two.rl.steps=1", "stages.two.rollout.temperature=1.0")
-    run(recipe, tmp_path / "out")
-    one, two = (tmp_path / "out" / name for name in ("one", "two"))
-    assert [len(read_metrics(place / "metrics.jsonl")) for place in (one, two)] == [2, 1]
-    assert differ(one / "model", given / "base") and differ(two / "model", one / "model")
-    alone = recipe_of(given, "rl.steps=1", "rollout.temperature=1.0", model=one / "model")
-    run(alone, tmp_path / "alone")
-    assert not differ(two / "model", tmp_path / "alone" / "model"), "the same as by hand"
-
-
-def test_difficulty_is_measured_with_the_model_that_a_stage_begins_with(given: Path, tmp_path: Path):
-    band = "stages.one.difficulty={attempts = 2, least_right = 0, most_right = 2}"
-    run(recipe_of(given, band, "stages.one.rl.steps=1"), tmp_path / "out")
-    place = tmp_path / "out" / "one" / "difficulty"
-    tries = list(TrajectoryStore(place / "attempts.jsonl"))
-    assert len(tries) == 6 * 2 and all(one.answer is None for one in tries)
-    assert len((place / "kept.jsonl").read_text().splitlines()) == 6
-    with pytest.raises(UserError, match=r"no question is right 1 to 1 times of 2"):
-        run(
-            recipe_of(given, band.replace("least_right = 0, most_right = 2", "least_right = 1, most_right = 1")), tmp_path / "b"
-        )
 
 
 def test_a_served_model_samples_with_each_updates_weights(given: Path, tmp_path: Path):

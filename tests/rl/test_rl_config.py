@@ -1,6 +1,5 @@
-"""Settings of RL: stages over a run, one temperature for rollouts and trainer, and refusals in sentences."""
+"""Settings of RL: one temperature for rollouts and trainer, and refusals in sentences."""
 
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -10,7 +9,7 @@ from sanderling.core.config import load_config, to_toml
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.recipes.find import find_rl_recipe, recipe_names
-from sanderling.rl.config import RlRecipe, stages_of
+from sanderling.rl.config import RlRecipe, rollout_profile
 from sanderling.rl.credit import IgpoConfig
 from sanderling.rl.losses import PpoConfig
 
@@ -19,25 +18,8 @@ def read(toml: str, *overrides: str) -> RlRecipe:
     return load_config(RlRecipe, toml, "a.toml", overrides)
 
 
-def test_a_run_without_stages_is_one_stage_in_the_runs_own_directory():
-    (stage,) = stages_of(read("[rl]\nsteps = 3"))
-    assert (stage.name, stage.rl.steps, stage.directory(Path("out"))) == ("", 3, Path("out"))
-    assert stage.profile.budgets == get_profile("tiny").budgets, "what is not given is the profile's"
-
-
-def test_a_stage_lays_its_settings_over_the_runs():
-    run = read(
-        "questions = ['all.jsonl']\n[rl]\nsteps = 3\n[rollout]\ntemperature = 0.6\nmax_turns = 9\n"
-        "[stages.one]\n[stages.two]\nquestions = ['hard.jsonl']\n"
-        "rl.steps = 5\nrollout.temperature = 0.9\nrollout.context_tokens = 900\n"
-    )
-    one, two = stages_of(run)
-    assert [stage.name for stage in (one, two)] == ["one", "two"], "in order"
-    assert (one.rl.steps, one.questions, one.profile.sampling.temperature) == (3, (Path("all.jsonl"),), 0.6)
-    assert (two.rl.steps, two.questions, two.profile.sampling.temperature) == (5, (Path("hard.jsonl"),), 0.9)
-    assert two.rl.trainer.temperature == 0.9, "the trainer follows"
-    assert (two.profile.budgets.max_context_tokens, two.profile.budgets.max_turns) == (900, 9)
-    assert one.directory(Path("out")) == Path("out/one")
+def test_what_is_not_given_is_the_profiles():
+    assert rollout_profile(read("[rl]\nsteps = 3")).budgets == get_profile("tiny").budgets
 
 
 def test_the_trainers_temperature_follows_the_rollouts_and_never_contradicts_it():
@@ -61,10 +43,8 @@ def test_what_is_recorded_reads_back_as_it_was(name: str):
 @pytest.mark.parametrize(
     ("override", "sentence"),
     [
-        ("stages.one.rl.stps=3", r"stages\.one\.rl has no setting stps: did you mean steps"),
+        ("rl.stps=3", r"no setting rl\.stps.* did you mean"),
         ("rollout.top_p=0.95", r"no setting rollout\.top_p"),
-        ("stages.One.rl.steps=3", "cannot be a stage's directory"),
-        ("stages.checkpoints.rl.steps=3", "'checkpoints' cannot be a stage's directory"),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_sentence(override: str, sentence: str):

@@ -36,17 +36,15 @@ def planned(model: Path, name: str, devices: Devices, *overrides: str, longest: 
     ("name", "device", "memory", "count"),
     [
         ("dr-venus-4b", "A100", 79, 16),  # the paper's
-        ("literesearcher-4b", "H20", 95, 8),  # its stage one
-        ("literesearcher-4b", "H20", 95, 16),  # its stage two
+        ("literesearcher-4b", "H20", 95, 8),
+        ("literesearcher-4b-two", "H20", 95, 16),
         ("agentcpm-explore-4b", "H100", 79, 8),  # not published
-        *((name, "H200", 139, 1) for name in ("dr-venus-4b", "literesearcher-4b", "agentcpm-explore-4b")),
+        *((name, "H200", 139, 1) for name in ("dr-venus-4b", "literesearcher-4b-two", "agentcpm-explore-4b")),
     ],
 )
 def test_a_recipe_fits_the_hardware_of_its_paper_and_one_h200(model: Path, name: str, device: str, memory: float, count: int):
     found = planned(model, name, described(device, memory, count))
-    assert not found.sentence
-    for stage in found.stages:
-        assert sum(stage.memory.values()) <= stage.devices.room
+    assert found.fits and not found.sentence
 
 
 def test_rollouts_that_are_longer_than_the_model_reads_are_refused_stretched_positions_included(model: Path):
@@ -54,12 +52,10 @@ def test_rollouts_that_are_longer_than_the_model_reads_are_refused_stretched_pos
     (model / "config.json").write_text(json.dumps({**QWEN3_4B, "max_position_embeddings": 40_960}))
     with pytest.raises(UserError, match=r"261,000 tokens, the model has 40,960 positions: set rollout\.context_tokens=40960"):
         planned(model, "dr-venus-4b", devices)
-    with pytest.raises(UserError, match=r"Rollouts of stage two .*: set stages\.two\.rollout\.context_tokens=40960"):
-        planned(model, "literesearcher-4b", devices)
-    assert planned(model, "dr-venus-4b", devices, longest=40_960).stages
+    assert planned(model, "dr-venus-4b", devices, longest=40_960).fits
     yarn = {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 32_768}
     (model / "config.json").write_text(json.dumps({**QWEN3_4B, "max_position_embeddings": 40_960, "rope_scaling": yarn}))
-    assert planned(model, "dr-venus-4b", devices).stages
+    assert planned(model, "dr-venus-4b", devices).fits
 
 
 TURNS = ["rl.pipeline.placement=turns", "sampler.sleeps=false", "parallel.kind=replicate"]
@@ -72,7 +68,6 @@ TURNS = ["rl.pipeline.placement=turns", "sampler.sleeps=false", "parallel.kind=r
         ("dr-venus-4b", "H200", 139, 1, ["rl.trainer.memory.offload=false"], "set rl.trainer.memory.offload=true"),
         ("dr-venus-4b", "H200", 139, 1, ["rl.trainer.micro_batch_tokens=2000000"], r"set rl.trainer.micro_batch_tokens=261000"),
         ("dr-venus-4b", "A100", 79, 16, TURNS, "set rl.pipeline.placement=served and"),
-        ("literesearcher-4b", "A100", 79, 4, TURNS, "In stage one it needs"),
         ("dr-venus-4b", "4090", 23.5, 1, [], r"use more devices, larger ones, or shorter rollouts \(rollout.context_tokens\)"),
     ],
 )
@@ -84,24 +79,24 @@ def test_what_does_not_fit_says_what_to_set_and_that_does_it(
     assert re.search(said, sentence, re.IGNORECASE), sentence
     if ": set " in sentence:
         sets = sentence.rpartition(": set ")[2].removesuffix(".").split(" and ")
-        assert not planned(model, name, devices, *overrides, *sets).stages[0].lacks, sentence
+        assert not planned(model, name, devices, *overrides, *sets).sentence, sentence
 
 
 def test_a_tiny_run_on_a_processor_is_planned_with_its_cache():
     tiny = Path(__file__).parents[2] / "src" / "sanderling" / "recipes" / "assets" / "tiny-base"
     recipe = load_config(RlRecipe, "profile = 'tiny'\n[rl]\nquestions_per_step = 4\ngroup_size = 4\n", "a.toml")
     recipe = recipe.model_copy(update={"model": tiny})
-    (stage,) = plan_rl(recipe, Devices("processor", 1, 2**31, gpus=False)).stages
-    assert not stage.lacks and stage.memory["keys and values of rollouts"] > 0
+    plan = plan_rl(recipe, Devices("processor", 1, 2**31, gpus=False))
+    assert plan.fits and plan.memory["keys and values of rollouts"] > 0
     assert "use more devices" in plan_rl(recipe, Devices("processor", 1, 2**27, gpus=False)).sentence
 
 
-def test_the_command_shows_every_stage_and_refuses_what_cannot_fit(model: Path):
+def test_the_command_shows_the_plan_and_refuses_what_cannot_fit(model: Path):
     run = CliRunner().invoke
     here = ["plan", "--rl", "--model", str(model), "--recipe", "literesearcher-4b", "--device", "H20", "--memory", "95"]
     fine = run(app, [*here, "--count", "8"])
     assert fine.exit_code == 0, fine.output
-    assert "stage one" in fine.output and "stage two" in fine.output and "more while gains" not in fine.output
+    assert "128 questions a step, 8 rollouts of each" in fine.output and "more while gains" not in fine.output
     refused = run(app, ["plan", "--rl", "--model", str(model), "--device", "4090", "--memory", "23.5"])
     assert isinstance(refused.exception, UserError) and "GiB" in str(refused.exception)
     assert "dr-venus-4b" in refused.output, "shown all the same"

@@ -9,19 +9,27 @@ from sanderling import recipes
 from sanderling.core.config import load_config
 from sanderling.recipes.find import find_rl_recipe
 from sanderling.recipes.tiny import TinyConfig
-from sanderling.rl.config import stages_of
+from sanderling.rl.config import rollout_profile
+from sanderling.runs.run_record import flat, unlike
 
-PUBLISHED = ("dr-venus-4b", "literesearcher-4b", "agentcpm-explore-4b")
+PUBLISHED = ("dr-venus-4b", "literesearcher-4b", "literesearcher-4b-two", "agentcpm-explore-4b")
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_rollouts_are_of_the_whole_distribution_and_never_tried_again(name: str):
-    for stage in stages_of(find_rl_recipe(name)):
-        sampling = stage.profile.sampling
-        assert (sampling.top_p, sampling.top_k, sampling.presence_penalty) == (1.0, 0, 0.0)
-        assert stage.profile.guards.max_retries == 0
-        assert sampling.temperature == stage.rl.trainer.temperature, "log-probabilities are of what was sampled"
-        assert stage.profile.budgets.max_seconds is None, "none of the three ends a rollout by the clock"
+    recipe = find_rl_recipe(name)
+    profile = rollout_profile(recipe)
+    sampling = profile.sampling
+    assert (sampling.top_p, sampling.top_k, sampling.presence_penalty) == (1.0, 0, 0.0)
+    assert profile.guards.max_retries == 0
+    assert sampling.temperature == recipe.rl.trainer.temperature, "log-probabilities are of what was sampled"
+    assert profile.budgets.max_seconds is None, "none of the three ends a rollout by the clock"
+
+
+def test_literesearchers_stages_differ_in_sizes_and_temperature():
+    one, two = (flat(find_rl_recipe(f"literesearcher-4b{more}"), ()) for more in ("", "-two"))
+    sizes = {f"rollout.{name}" for name in ("temperature", "context_tokens", "max_turns", "turn_tokens")}
+    assert set(unlike(one, two)) == sizes | {"title", "rl.steps", "rl.save_every", "rl.trainer.temperature"}
 
 
 def test_the_tiny_recipe_trains_as_the_tiny_recipes_stage_does_but_for_the_pipeline():

@@ -26,13 +26,11 @@ from sanderling.core.config import read_config
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import CreditLine, NodeKind, Question, Trajectory
 from sanderling.core.types import Ending
-from sanderling.data.questions import read_questions
 from sanderling.recipes.find import find_rl_recipe
 from sanderling.rl.config import RlRecipe
 from sanderling.rl.health import HealthPause
 from sanderling.rl.launch import run_rl_command
 from sanderling.rl.prepare import Order
-from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.run import records
 from sanderling.runs.run_record import flat, unlike
 from sanderling.train.checkpoint import checkpoints
@@ -55,20 +53,15 @@ DR_VENUS = {
 """Made smaller; but the learning rate is larger: in two steps the published one hardly moves weights of 16 bits."""
 
 LITERESEARCHER = {
-    "stages.one.rl.steps": 2,
-    "stages.one.rl.questions_per_step": 2,
-    "stages.one.rollout.context_tokens": 6000,
-    "stages.one.rollout.max_turns": 4,
-    "stages.one.rollout.turn_tokens": 160,
-    "stages.two.rl.steps": 1,
-    "stages.two.rl.questions_per_step": 2,
-    "stages.two.rollout.context_tokens": 7000,
-    "stages.two.rollout.max_turns": 5,
-    "stages.two.rollout.turn_tokens": 150,
+    "rl.steps": 2,
+    "rl.questions_per_step": 2,
     "rl.selection.every": 2,
     "rl.health.window": 1,
+    "rollout.context_tokens": 6000,
+    "rollout.max_turns": 4,
+    "rollout.turn_tokens": 160,
 }
-"""Made smaller: an alarm's window too, which is longer than these stages."""
+"""Made smaller: an alarm's window too, which is longer than this run."""
 AGENTCPM = {
     "rl.steps": 6,
     "rl.questions_per_step": 2,
@@ -270,66 +263,43 @@ LITE_WAYS = (
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 2])
 def test_literesearcher_runs_as_it_is_shipped(given: tuple[Path, list[Question]], tmp_path: Path, processes: int):
-    """GRPO in two stages on questions of the band, with the veto and the cap; the alarm pauses it, and it goes on."""
+    """GRPO with the veto and the cap; the alarm pauses it, and it goes on."""
     place, questions = given
-    stages = {"one": questions[:6], "two": questions[6:10]}
-    band, easy, held = [*questions[:4], *questions[6:8]], [questions[4], questions[8]], questions[10:12]
-    paths = [asked(tmp_path, f"{name}.jsonl", own) for name, own in stages.items()]
-    files = {"questions": paths[0], "held_out": asked(tmp_path, "dev.jsonl", held)}
+    trained, held = questions[:4], questions[10:12]
+    files = {"questions": asked(tmp_path, "q.jsonl", trained), "held_out": asked(tmp_path, "dev.jsonl", held)}
     out = tmp_path / "out"
 
     def choose(question: Question, attempt: int, taken: int) -> int:
-        if question in held:  # of each stage the last model is the better one
-            return 0 if taken in (6, 9) else 1
-        if question not in band:
-            return 0 if question in easy else 5
-        last = 3 if question in stages["one"] else 1
-        return (*range(7), last)[attempt % 8]
+        if question in held:  # the last model is the better one
+            return 0 if taken == 5 else 1
+        return (*range(7), 3)[attempt % 8]
 
     profile = get_profile("literesearcher-4b")
     with led(place, profile=profile, ways=LITE_WAYS, questions=questions, choose=choose) as (address, double):
-        two = f"stages.two.questions={[str(paths[1])]}"
-        again = partial(run, "literesearcher-4b", LITERESEARCHER, processes, place, out, address, files, two)
+        again = partial(run, "literesearcher-4b", LITERESEARCHER, processes, place, out, address, files)
         with pytest.raises(HealthPause, match=r"Paused after step 1\. Share of rollouts without an answer: 0\.375 .* goes on"):
             again()
         again()
-    lines = {name: read_metrics(out / name / "metrics.jsonl") for name in stages}
-    credit = {name: credit_of(out / name) for name in stages}
-    check_record("literesearcher-4b", LITERESEARCHER, out, "stages.two.questions")
-    check_lite_stages(double, out, {name: {one.id for one in own if one in band} for name, own in stages.items()})
-    check_updates(lines["one"], steps=2)
-    check_updates(lines["two"], steps=1)
-    for name, taken, line, groups in (
-        ("one", [3], lines["one"][0], credit["one"][0]),
-        ("one", [4, 5], lines["one"][1], credit["one"][1]),
-        ("two", [8], lines["two"][0], credit["two"][0]),
-    ):
+    started, first, second, resumed, last = double.taken
+    assert not differ(first, started) and differ(second, first) and not differ(resumed, second) and differ(last, second)
+    assert not differ(weights(out / "model"), last)
+    sampled = {tuple(asked_for) for _, *asked_for in double.sampling}
+    assert sampled - {(None,) * 5} == {(0.7, *WHOLE)}, "but for requests that the pause took back"
+    assert not double.spoke_asleep and double.paths.count("/sleep") == double.paths.count("/wake_up") == 2
+    assert [line["held_out"] for line in read_metrics(out / "selection.jsonl")] == [0.0, 1.0]
+    check_record("literesearcher-4b", LITERESEARCHER, out)
+    lines = read_metrics(out / "metrics.jsonl")
+    check_updates(lines, steps=2)
+    for taken, line, groups in zip(([2], [3, 4]), lines, credit_of(out), strict=True):
         check_lite_credit([groups])
         own = [*chain(*groups)]
         assert (len(own), line["rows"], line["reward"]) == (16, 16, 3 / 8), "who gave no answer is wrong, and trained"
-        assert (line["no_answer"], line["alarm_no_answer"]) == ((3 / 8, 1) if name == "one" else (2 / 8, 0))
+        assert (line["no_answer"], line["alarm_no_answer"]) == (3 / 8, 1)
         assert line["ending_turn_limit"] == 1 / 8 and line["ending_malformed"] == line["no_answer"] - 1 / 8
-        assert line["vetoed"] == line["stopped"] == pytest.approx(share_of({4}, out / name, own)), "the whole row"
-        assert line["importance"] == pytest.approx(1 + share_of({5}, out / name, own), abs=0.02), "2 of 20"
+        assert line["vetoed"] == line["stopped"] == pytest.approx(share_of({4}, out, own)), "the whole row"
+        assert line["importance"] == pytest.approx(1 + share_of({5}, out, own), abs=0.02), "2 of 20"
         assert line["age_oldest"] == 0 and line["ratio"] == 1
         check_gap(line, double, *taken)
-
-
-def check_lite_stages(double: Led, out: Path, bands: Mapping[str, set[str]]) -> None:
-    """Which weights were measured and trained in which stage, at its temperature, and on which questions."""
-    started, measured, first, second, resumed, third, remeasured, other, last = double.taken
-    assert not any(differ(one, started) for one in (measured, first))
-    assert differ(second, first) and not differ(resumed, second) and differ(third, second)
-    assert not differ(remeasured, third) and not differ(other, third) and differ(last, third)
-    assert not differ(weights(out / "one" / "model"), third) and not differ(weights(out / "two" / "model"), last)
-    assert {(taken < 7, *asked_for) for taken, *asked_for in double.sampling} == {(True, 0.7, *WHOLE), (False, 1.0, *WHOLE)}
-    assert not double.spoke_asleep and double.paths.count("/sleep") == double.paths.count("/wake_up") == 3
-    for name, band in bands.items():
-        tries = list(TrajectoryStore(out / name / "difficulty" / "attempts.jsonl"))
-        assert len(tries) == 8 * (len(band) + 2)
-        assert {one.id for one in read_questions(out / name / "difficulty" / "kept.jsonl")} == band
-        assert {one.question.id for one in rollouts_of(out / name)} <= band
-        assert [line["held_out"] for line in read_metrics(out / name / "selection.jsonl")] == [0.0, 1.0]
 
 
 # -- AgentCPM-Explore ------------------------------------------------------------------------------------------------------

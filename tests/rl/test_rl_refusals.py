@@ -12,7 +12,6 @@ from sanderling.core.config import read_config
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.data.questions import read_questions, write_questions
-from sanderling.recipes.find import find_rl_recipe
 from sanderling.rl.config import RlRecipe
 from sanderling.rl.launch import run_rl_command
 from sanderling.rl.prepare import Order, prepare
@@ -49,7 +48,7 @@ def prepared(recipe: Any, out: Path, processes: int = 1, devices: Devices = PROC
         (["title=../../else"], {}, "without slashes and without a dot"),
         (["rl.group_size=1"], {}, "the grpo estimator compares .*: set group_size to 2 at least"),
         (["rl.estimator.kind=grpoo"], {}, r"rl\.estimator: there is no estimator 'grpoo': did you mean 'grpo'\?$"),
-        (["stages.one.rollout.answer_reserve_tokens=99999"], {}, "Stage one keeps 99,999 tokens"),
+        (["rollout.answer_reserve_tokens=99999"], {}, "Rollouts keep 99,999 tokens"),
     ],
 )
 def test_what_cannot_be_is_told_at_once(given: Path, tmp_path: Path, overrides: list[str], more: dict[str, Any], sentence: str):
@@ -124,7 +123,7 @@ def test_fresh_begins_again_once_everything_is_checked(given: Path, tmp_path: Pa
     for recipe, sentence in (
         (recipe_of(given, questions=(given / "typo.jsonl",)), r"typo\.jsonl"),
         (recipe_of(given, model=out / "model"), "lies in .*, which --fresh empties"),
-        (recipe_of(given, f"stages.one.questions=['{out / 'q.jsonl'}']", worlds=(given / "w1",)), "q.jsonl lies in"),
+        (recipe_of(given, questions=(out / "q.jsonl",)), "q.jsonl lies in"),
     ):
         with pytest.raises(UserError, match=sentence):
             run_rl_command(Order(recipe, out, fresh=True), silent())
@@ -146,20 +145,8 @@ def test_the_day_that_agents_see_is_that_of_the_beginning(given: Path, tmp_path:
 
     monkeypatch.setattr("sanderling.rl.prepare.datetime.date", Day)
     recipe = recipe_of(given).model_copy(update={"date": None})
-    seen = [prepared(recipe, tmp_path / "out")[0].order.recipe.date for _ in range(2)]
+    seen = [prepared(recipe, tmp_path / "out").order.recipe.date for _ in range(2)]
     assert seen == [datetime.date(2026, 3, 1)] * 2
     assert read_config(RlRecipe, tmp_path / "out" / "rl.toml").date == seen[0]
     with pytest.raises(UserError, match="date 2026-03-01, now 2026-01-01"):
         prepared(recipe_of(given), tmp_path / "out")
-
-
-def test_what_every_stage_has_its_own_of_is_not_set_in_vain():
-    for key in ("rl.steps=10", "rollout.context_tokens=16384"):
-        name = key.partition("=")[0]
-        with pytest.raises(
-            UserError, match=rf"its own {name.partition('.')[2]}, .* set stages\.one\.{name} and stages\.two\.{name}\.$"
-        ):
-            find_rl_recipe("literesearcher-4b", [key])
-    found = find_rl_recipe("literesearcher-4b", ["stages.one.rl.steps=10", "stages.two.rl.steps=9"])
-    assert found.stages["one"].rl["steps"] == 10
-    assert find_rl_recipe("dr-venus-4b", ["rl.steps=10"]).rl.steps == 10

@@ -32,7 +32,7 @@ _NEEDED = "Needed, here or in the recipe:"
 _QUESTIONS = f"{_NEEDED} a file, or a quoted pattern. Repeatable."
 _MODEL = f"{_NEEDED} the Hugging Face directory to start from."
 _WORLDS = "A world, or a quoted pattern; needed unless questions name theirs in meta.world. Repeatable."
-_RECIPE = "dr-venus-4b, literesearcher-4b, agentcpm-explore-4b, tiny, or a TOML file."
+_RECIPE = "dr-venus-4b, literesearcher-4b, literesearcher-4b-two, agentcpm-explore-4b, tiny, or a TOML file."
 _HELD_OUT = "Questions that select the checkpoint and are never trained on."
 _JUDGES = "Who scores answers, in place of the recipe's: a rule, or http://host:port/v1#model."
 _ENDPOINT = "Sample rollouts on this vLLM server (sets rl.pipeline.placement=served)."
@@ -55,7 +55,7 @@ def rl(
 ) -> None:
     """Train a model by reinforcement on questions, with an agent that researches worlds. Killed, the same command goes on.
 
-    Everything is checked first. OUT then holds model/, metrics.jsonl, run.db (every rollout) and checkpoints/, by stage.
+    Everything is checked first. OUT then holds model/, metrics.jsonl, run.db (every rollout) and checkpoints/.
     """
     from sanderling.rl.launch import run_rl_command, run_simple
     from sanderling.rl.prepare import Order

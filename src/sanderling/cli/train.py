@@ -12,7 +12,6 @@ from sanderling.core.errors import UserError
 from sanderling.recipes.find import find_rl_recipe, find_settings
 
 if TYPE_CHECKING:
-    from sanderling.rl.fit import StagePlan
     from sanderling.train.fit import Devices, Plan, Shape
 
 app = typer.Typer(no_args_is_help=True)
@@ -77,8 +76,9 @@ def plan(
     if rl:
         settings = or_help(lambda sets: find_rl_recipe(recipe or "dr-venus-4b", sets, {"model": model}), overrides)
         found = plan_rl(settings, devices(settings.parallel), row_tokens)
-        for one in found.stages:
-            _show_rl(f"{settings.title}{f', stage {one.stage.name}' if one.stage.name else ''}", one)
+        _show_memory(settings.title, found.shape, found.devices, found.memory, found.host)
+        most = f"{found.load.row_tokens:,} tokens at most"
+        show(f"{settings.rl.questions_per_step} questions a step, {settings.rl.group_size} rollouts of each, of {most}.")
     else:
         named = recipe or "lora-24gb"
         config = or_help(lambda sets: find_settings("sft", SftConfig, named, sets, {"model": model}), overrides)
@@ -111,13 +111,6 @@ def _show_sft(title: str, plan: "Plan") -> None:
     _show_memory(title, plan.shape, plan.devices, needs.parts, needs.host)
     time = "" if plan.step_seconds is None else f", about {plan.step_seconds:,.3g} s at 40% of the device's peak"
     show(f"Rows of up to {load.row_tokens:,} tokens; a step of {plan.step_tokens:,} tokens at most{time}.")
-
-
-def _show_rl(title: str, plan: "StagePlan") -> None:
-    rl = plan.stage.rl
-    _show_memory(title, plan.shape, plan.devices, plan.memory, plan.host)
-    most = f"{plan.load.row_tokens:,} tokens at most"
-    show(f"{rl.questions_per_step} questions a step, {rl.group_size} rollouts of each, of {most}.")
 
 
 def _show_memory(title: str, shape: "Shape", devices: "Devices", parts: Mapping[str, int], host: int) -> None:

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from sanderling.core.config import load_config, read_config
 from sanderling.core.errors import UserError
-from sanderling.rl.config import RlRecipe, check_overrides
+from sanderling.rl.config import RlRecipe
 
 Config = TypeVar("Config", bound=BaseModel)
 
@@ -36,5 +36,5 @@ def find_settings(
 
 
 def find_rl_recipe(name: str, overrides: Sequence[str] = (), given: Mapping[str, Any] = MappingProxyType({})) -> RlRecipe:
-    """A recipe of `train rl`; what is set for the run while every stage has its own is refused. Raises UserError."""
-    return check_overrides(find_settings("rl", RlRecipe, name, overrides, given), overrides)
+    """A recipe of `train rl`. Raises UserError."""
+    return find_settings("rl", RlRecipe, name, overrides, given)

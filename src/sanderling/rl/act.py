@@ -19,6 +19,7 @@ from sanderling.agent.journal import Journal
 from sanderling.agent.opening import opened_places, opened_reader
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
+from sanderling.core.profiles import Profile
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import FixedClock, SystemClock
 from sanderling.judge.book import CachedJudge, VerdictBook
@@ -27,7 +28,7 @@ from sanderling.judge.verdict import Code, Judge, patiently_rule_on
 from sanderling.policy.budget import Spending
 from sanderling.policy.contract import Gate, Policy, PolicyOutageError, WeightSync
 from sanderling.policy.load import close_policy, is_endpoint, models_at, open_policy, place_of
-from sanderling.rl.config import Placement, RlRecipe, Stage
+from sanderling.rl.config import Placement, RlRecipe
 from sanderling.rl.contract import Actor, Ask, Score, ScorerAwayError
 from sanderling.runs.run import Run
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from sanderling.train.team import Team
 
 WEIGHTS = "weights"
-"""Where, in a stage's directory, a server finds each version."""
+"""Where, in a run's directory, a server finds each version."""
 NAME = "rl"
 """What records call the model that is trained."""
 _AWAY = frozenset({Code.OUTAGE, Code.BUDGET})
@@ -71,11 +72,10 @@ async def opened_judge(specs: Sequence[str], directory: Path, concurrency: int, 
             yield judge and CachedJudge(judge, VerdictBook(run.table("verdicts")))
 
 
-async def check_served(spec: str, name: str, needed: int = 0, setting: str = "") -> None:
+async def check_served(spec: str, name: str, needed: int = 0) -> None:
     """Raises UserError where a server has other models than ``name``, or takes contexts shorter than ``needed`` tokens.
 
-    One that does not answer yet is warned of: it is waited for. What it does not say is not held against it. ``setting``: where
-    the length of contexts is set.
+    One that does not answer yet is warned of: it is waited for. What it does not say is not held against it.
     """
     try:
         served = await models_at(spec)
@@ -89,7 +89,7 @@ async def check_served(spec: str, name: str, needed: int = 0, setting: str = "")
     if room is not None and room < needed:
         raise UserError(
             f"{place_of(spec)} takes contexts of {room:,} tokens (max_model_len), and rollouts may have {needed:,}: "
-            f"start it with --max-model-len {needed}, or set {setting}={room}."
+            f"start it with --max-model-len {needed}, or set rollout.context_tokens={room}."
         )
 
 
@@ -184,26 +184,26 @@ class Acting:
 
 @asynccontextmanager
 async def opened_acting(
-    recipe: RlRecipe, stage: Stage, questions: Sequence[Question], model_dir: Path, directory: Path, team: Any
+    recipe: RlRecipe, profile: Profile, questions: Sequence[Question], model_dir: Path, directory: Path, team: Any
 ) -> AsyncIterator[Acting]:
-    """Everything that this process acts with; ``directory`` is the stage's. Raises UserError."""
-    rl, sampler = stage.rl, recipe.sampler
+    """Everything that this process acts with; ``directory`` is the run's. Raises UserError."""
+    rl, sampler = recipe.rl, recipe.sampler
     served = rl.pipeline.placement is Placement.SERVED
     under_way = -(-rl.questions_per_step // team.size) * (rl.pipeline.max_staleness + 1) * rl.group_size
     if served:
-        await check_served(sampler.endpoint, sampler.served, stage.profile.budgets.max_context_tokens, stage.context_name)
+        await check_served(sampler.endpoint, sampler.served, profile.budgets.max_context_tokens)
     async with AsyncExitStack() as stack:
         judge = await stack.enter_async_context(opened_judge(recipe.judges, directory, under_way, team.rank))
         reading = recipe.reader.model_copy(update={"cache": recipe.reader.cache or directory / "extracts"})
         reader = await stack.enter_async_context(opened_reader(reading))
-        places = await stack.enter_async_context(opened_places(recipe, stage.profile, questions, reader=reader))
+        places = await stack.enter_async_context(opened_places(recipe, profile, questions, reader=reader))
         journal = stack.enter_context(Journal(directory, across_versions=True, rank=team.rank, locked=True))
         score = None if judge is None else score_by(judge)
         clock, one = SystemClock() if recipe.date is None else FixedClock(recipe.date), next(iter(places.values()))
 
         def over(policy: Policy, sync: WeightSync) -> Actor:
             named = {} if "" in places else places
-            agent = Agent(policy, one.tools, stage.profile, clock, one.name, one.fingerprint, places=named)
+            agent = Agent(policy, one.tools, profile, clock, one.name, one.fingerprint, places=named)
 
             async def rollout(ask: Ask) -> Trajectory:
                 seeds = Seeds(run=rl.seed, episode=ask.seed, attempt=ask.attempt)

@@ -1,13 +1,10 @@
 """The settings of reinforcement learning: how a run trains (:class:`RlConfig`), and all of the command (:class:`RlRecipe`).
 
-Importable without torch. Estimators, losses, gains, denoising and health have their settings beside their code. A recipe's
-stages lay settings of their own over the run's; each begins with the model that the stage before it selected.
+Importable without torch. Estimators, losses, gains, denoising and health have their settings beside their code.
 """
 
 import datetime
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
@@ -15,14 +12,13 @@ from typing import Annotated, Any, Self, TypeVar
 from pydantic import BaseModel, Field, field_validator, model_validator
 
 from sanderling.agent.opening import PlaceConfig
-from sanderling.core.config import Frozen, check_config
+from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.plugins import resolve
 from sanderling.core.profiles import Profile, get_profile
 from sanderling.core.record import Question
 from sanderling.judge.rules import OUTCOMES
 from sanderling.rl.credit import EstimatorConfig, GrpoConfig
-from sanderling.rl.curriculum import BandSettings
 from sanderling.rl.denoise import DenoiseConfig
 from sanderling.rl.gain import GainConfig
 from sanderling.rl.health import HealthConfig
@@ -30,8 +26,6 @@ from sanderling.rl.losses import LossConfig, PpoConfig
 from sanderling.train.config import ParallelConfig, ParallelKind, Title, TrainerConfig
 from sanderling.train.encoding import Encoding
 
-_STAGE = re.compile("(?!(checkpoints|credit|model|stages)$)[a-z0-9][a-z0-9-]*")
-"""A stage's name is that of its directory, beside others in the run's."""
 Section = TypeVar("Section", bound=BaseModel)
 
 
@@ -224,19 +218,6 @@ class RolloutConfig(Frozen):
         )
 
 
-class StageConfig(Frozen):
-    """What one stage has otherwise than the run. What is not given is the run's."""
-
-    questions: tuple[Path, ...] = ()
-    """Its own files of questions."""
-    difficulty: BandSettings | None = None
-    """Before the stage, the model that it begins with attempts every question, and the stage asks those of the band alone."""
-    rollout: dict[str, Any] = Field(default_factory=dict[str, Any])
-    """Settings of the section ``rollout`` that are laid over the run's."""
-    rl: dict[str, Any] = Field(default_factory=dict[str, Any])
-    """Settings of the section ``rl`` that are laid over the run's."""
-
-
 class SamplerConfig(Frozen):
     """Who samples, beside where (``rl.pipeline.placement``)."""
 
@@ -267,8 +248,6 @@ class RlRecipe(PlaceConfig):
     """The day that agents see; None: that of the run's beginning, which is recorded."""
     rollout: RolloutConfig = RolloutConfig()
     rl: RlConfig = RlConfig()
-    stages: dict[str, StageConfig] = Field(default_factory=dict[str, StageConfig])
-    """By name, in order; none: the run is one stage."""
     sampler: SamplerConfig = SamplerConfig()
     parallel: ParallelConfig = ParallelConfig(kind=ParallelKind.NONE)
     """Of the trainer."""
@@ -297,80 +276,16 @@ class RlRecipe(PlaceConfig):
                 f"rollouts are sampled at temperature {self.rollout.temperature} and trained at {self.rl.trainer.temperature}: "
                 "set rollout.temperature alone"
             )
-        for name, stage in self.stages.items():
-            if _STAGE.fullmatch(name) is None:
-                raise ValueError(f"{name!r} cannot be a stage's directory: name it with small letters, digits and dashes")
-            _overlaid(self, name, stage)
         return self
 
 
-@dataclass(frozen=True)
-class Stage:
-    """One stage, resolved: what it asks of whom, and how it trains."""
-
-    name: str
-    """Empty where the run is one stage."""
-    rl: RlConfig
-    profile: Profile
-    questions: tuple[Path, ...]
-    difficulty: BandSettings | None = None
-
-    def directory(self, out: Path) -> Path:
-        """Where it lies in the run's directory."""
-        return out / self.name if self.name else out
-
-    @property
-    def context_name(self) -> str:
-        """The setting that says how long its rollouts may grow."""
-        return f"stages.{self.name}.rollout.context_tokens" if self.name else "rollout.context_tokens"
-
-
-def stages_of(recipe: RlRecipe) -> list[Stage]:
-    """The run's stages in order. Raises UserError for a profile that is not there, and budgets that leave no turn room."""
-    found = []
-    for name, stage in (recipe.stages or {"": StageConfig()}).items():
-        rollout, rl = _overlaid(recipe, name, stage)
-        profile = rollout.applied(get_profile(recipe.profile))
-        budgets = profile.budgets
-        if budgets.answer_reserve_tokens >= budgets.max_context_tokens:
-            raise UserError(
-                f"{f'Stage {name} keeps' if name else 'Rollouts keep'} {budgets.answer_reserve_tokens:,} tokens of "
-                f"{budgets.max_context_tokens:,} for an answer, and none to research: lower rollout.answer_reserve_tokens."
-            )
-        found.append(Stage(name, rl, profile, stage.questions or recipe.questions, stage.difficulty))
-    return found
-
-
-def _overlaid(recipe: RlRecipe, name: str, stage: StageConfig) -> tuple[RolloutConfig, RlConfig]:
-    """The run's settings with a stage's over them; the trainer's temperature follows. Raises UserError."""
-    if not (stage.rollout or stage.rl):
-        return recipe.rollout, recipe.rl
-    rollout = check_config(RolloutConfig, {**recipe.rollout.model_dump(), **stage.rollout}, f"stages.{name}.rollout")
-    values = _over(recipe.rl.model_dump(), {"trainer": {"temperature": rollout.temperature}})
-    return rollout, check_config(RlConfig, _over(values, stage.rl), f"stages.{name}.rl")
-
-
-def _over(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Values with changes laid over them, section by section."""
-    found = dict(values)
-    for key, change in changes.items():
-        before = found.get(key)
-        found[key] = _over(before, change) if isinstance(before, dict) and isinstance(change, dict) else change
-    return found
-
-
-def check_overrides(recipe: RlRecipe, overrides: Sequence[str]) -> RlRecipe:
-    """The recipe; raises UserError for what is set for the run while every stage has its own."""
-
-    def has(stage: StageConfig, section: str, name: str) -> bool:
-        values: Any = getattr(stage, section, {}) if section in ("rl", "rollout") else {}
-        for part in name.split("."):
-            values = values.get(part) if isinstance(values, dict) else None
-        return values is not None
-
-    for key in (override.partition("=")[0].strip() for override in overrides):
-        section, _, name = key.partition(".")
-        if recipe.stages and all(has(stage, section, name) for stage in recipe.stages.values()):
-            ways = " and ".join(f"stages.{stage}.{key}" for stage in recipe.stages)
-            raise UserError(f"Each stage has its own {name}, so {key} would change nothing: set {ways}.")
-    return recipe
+def rollout_profile(recipe: RlRecipe) -> Profile:
+    """The profile as rollouts run it. Raises UserError for one that is not there, and budgets that leave no turn room."""
+    profile = recipe.rollout.applied(get_profile(recipe.profile))
+    budgets = profile.budgets
+    if budgets.answer_reserve_tokens >= budgets.max_context_tokens:
+        raise UserError(
+            f"Rollouts keep {budgets.answer_reserve_tokens:,} tokens of {budgets.max_context_tokens:,} for an answer, and none "
+            "to research: lower rollout.answer_reserve_tokens."
+        )
+    return profile

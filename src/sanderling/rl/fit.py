@@ -1,16 +1,15 @@
 """Whether a run fits the devices that train it.
 
-:func:`plan_rl` goes through a recipe's stages, and where one does not fit tries settings from mild to costly until it does;
-:func:`memory` is the arithmetic. Figures are in bytes, per device, for the longest rollout. What training takes is
-`train.fit`'s; here comes what gains, a reference and open sessions add. A server says itself how many rollouts it has room for.
-Importable without torch.
+:func:`plan_rl` tries settings from mild to costly where a run does not fit; :func:`memory` is the arithmetic. Figures are in
+bytes, per device, for the longest rollout. What training takes is `train.fit`'s; here comes what gains, a reference and open
+sessions add. A server says itself how many rollouts it has room for. Importable without torch.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sanderling.core.errors import UserError
-from sanderling.rl.config import Placement, RlRecipe, Stage, stages_of
+from sanderling.rl.config import Placement, RlConfig, RlRecipe, rollout_profile
 from sanderling.rl.prepare import check_placement, check_positions
 from sanderling.train.config import LOGIT_CHUNK, ParallelKind, Precision, Recompute, TrainerConfig
 from sanderling.train.fit import Changes, Devices, Load, Shape, context_knobs, estimate, mildest, read_shape, with_changes
@@ -23,10 +22,10 @@ _LEAST_SLOTS, _LEAST_CAPACITY = 8, 256
 
 
 @dataclass(frozen=True)
-class StagePlan:
-    """One stage's needs."""
+class RlPlan:
+    """A run's needs."""
 
-    stage: Stage
+    recipe: RlRecipe
     shape: Shape
     load: Load
     """With rows as long as the longest rollout."""
@@ -35,21 +34,12 @@ class StagePlan:
     """Bytes by purpose on each device while it trains."""
     host: int
     """Page-locked memory of the machine for each process."""
+    sentence: str = ""
+    """What is missing and what to set; empty where it fits."""
 
     @property
-    def lacks(self) -> str:
-        """What is missing, in words; empty where nothing is."""
-        there, need = self.devices.room, sum(self.memory.values())
-        return f"it needs {need / 2**30:,.1f} GiB on each device and there are {there / 2**30:,.1f}" if need > there else ""
-
-
-@dataclass(frozen=True)
-class RlPlan:
-    """A run's needs by stage."""
-
-    stages: tuple[StagePlan, ...]
-    sentence: str
-    """Empty where it fits; otherwise what is missing and what to set."""
+    def fits(self) -> bool:
+        return sum(self.memory.values()) <= self.devices.room
 
 
 def plan_rl(recipe: RlRecipe, devices: Devices, longest: int | None = None) -> RlPlan:
@@ -58,35 +48,42 @@ def plan_rl(recipe: RlRecipe, devices: Devices, longest: int | None = None) -> R
     ``longest``: a rollout's tokens in place of the limit. Raises UserError when no model is named, or `train rl` would refuse
     so many devices, such a placement or rollouts so long.
     """
-    plans = _plans(recipe, devices, longest)
-    for plan in plans:
-        if recipe.model is not None:
-            check_positions(plan.stage, recipe.model, longest)
-        if plan.lacks:
-            return RlPlan(plans, _sentence(recipe, plan, longest))
-    return RlPlan(plans, "")
+    plan = _planned(recipe, devices, longest)
+    if plan.fits:
+        return plan
+
+    def fits(changes: Changes) -> bool:
+        try:
+            return _planned(with_changes(recipe, changes), devices, longest).fits
+        except (UserError, ValueError):  # settings that do not go together
+            return False
+
+    need, there = sum(plan.memory.values()) / 2**30, devices.room / 2**30
+    lacks = f"It needs {need:,.1f} GiB on each device and there are {there:,.1f}"
+    changes = mildest(_knobs(plan), fits)
+    if changes is None:
+        return replace(plan, sentence=f"{lacks}: use more devices, larger ones, or shorter rollouts (rollout.context_tokens).")
+    sets = " and ".join(f"{key}={str(value).lower()}" for key, value in changes.items())
+    return replace(plan, sentence=f"{lacks}: set {sets}.")
 
 
-def _plans(recipe: RlRecipe, devices: Devices, longest: int | None) -> tuple[StagePlan, ...]:
+def _planned(recipe: RlRecipe, devices: Devices, longest: int | None) -> RlPlan:
     if recipe.model is None:
         raise UserError("There is no model to plan for: give --model, a directory with config.json.")
-    shape, context = read_shape(recipe.model), recipe.parallel.context
+    shape, profile = read_shape(recipe.model), rollout_profile(recipe)
     check_placement(recipe, devices.count)
     check_parallel(recipe.parallel, devices.count, shape)
-    found = []
-    for stage in stages_of(recipe):
-        # One process in bfloat16 is a mesh of one: see `train.launch.opened_team`.
-        alone = stage.rl.trainer.precision is Precision.BFLOAT16
-        sharded = recipe.parallel.kind is ParallelKind.FSDP and (devices.count > 1 or alone)
-        load = Load(longest or stage.profile.budgets.max_context_tokens, devices.count, sharded, context)
-        needs, host = memory(shape, stage, load)
-        found.append(StagePlan(stage, shape, load, devices, needs, host))
-    return tuple(found)
+    check_positions(profile, recipe.model, longest)
+    # One process in bfloat16 is a mesh of one: see `train.launch.opened_team`.
+    alone = recipe.rl.trainer.precision is Precision.BFLOAT16
+    sharded = recipe.parallel.kind is ParallelKind.FSDP and (devices.count > 1 or alone)
+    load = Load(longest or profile.budgets.max_context_tokens, devices.count, sharded, recipe.parallel.context)
+    return RlPlan(recipe, shape, load, devices, *memory(shape, recipe.rl, load, profile.budgets.max_turns))
 
 
-def memory(shape: Shape, stage: Stage, load: Load) -> tuple[dict[str, int], int]:
+def memory(shape: Shape, rl: RlConfig, load: Load, turns: int) -> tuple[dict[str, int], int]:
     """Bytes by purpose on a device while it trains, and on the host for each process."""
-    rl, trainer = stage.rl, stage.rl.trainer
+    trainer = rl.trainer
     width = 2 if trainer.precision is Precision.BFLOAT16 else 4
     base = estimate(shape, trainer, load)
     parts = dict(base.parts)
@@ -94,7 +91,7 @@ def memory(shape: Shape, stage: Stage, load: Load) -> tuple[dict[str, int], int]
         parts["reference"] = 4 * shape.parameters // (load.ranks if load.sharded else 1)
     if rl.gain is not None:
         kept = parts["kept for the backward pass"] + parts["alive at once, in a layer or at the head"]
-        more = scoring_bytes(shape, trainer, load.row_tokens, stage.profile.budgets.max_turns, width) - kept
+        more = scoring_bytes(shape, trainer, load.row_tokens, turns, width) - kept
         parts |= {"more while gains are scored": more} if more > 0 else {}
     if rl.pipeline.placement is Placement.BESIDE:
         parts["the copy that samples"] = 4 * shape.parameters
@@ -127,26 +124,9 @@ def doubled(have: int, wanted: int) -> int:
     return have
 
 
-def _sentence(recipe: RlRecipe, plan: StagePlan, longest: int | None) -> str:
-    """What is missing, and the mildest settings found under which the stage fits."""
-
-    def fits(changed: Changes) -> bool:
-        try:
-            plans = _plans(with_changes(recipe, changed), plan.devices, longest)
-        except (UserError, ValueError):  # settings that do not go together
-            return False
-        return not next(one for one in plans if one.stage.name == plan.stage.name).lacks
-
-    lacks = f"In stage {plan.stage.name} {plan.lacks}" if plan.stage.name else plan.lacks[0].upper() + plan.lacks[1:]
-    changed = mildest(_knobs(plan), fits)
-    if changed is None:
-        return f"{lacks}: use more devices, larger ones, or shorter rollouts ({plan.stage.context_name})."
-    return f"{lacks}: set {' and '.join(f'{key}={str(value).lower()}' for key, value in changed.items())}."
-
-
-def _knobs(plan: StagePlan) -> Iterator[Changes]:
+def _knobs(plan: RlPlan) -> Iterator[Changes]:
     """From mild to costly, those that are not set yet. None changes what is learnt but for rounding."""
-    trainer, gpus = plan.stage.rl.trainer, plan.devices.gpus
+    trainer, gpus = plan.recipe.rl.trainer, plan.devices.gpus
     memory = "rl.trainer.memory."
     if trainer.memory.recompute is not Recompute.FULL:
         yield {f"{memory}recompute": "full"}
@@ -159,7 +139,7 @@ def _knobs(plan: StagePlan) -> Iterator[Changes]:
     if trainer.micro_batch_tokens > plan.load.row_tokens:
         # In a pass of one rollout nothing is shared between those of a question: what they begin with is computed for each.
         yield {"rl.trainer.micro_batch_tokens": plan.load.row_tokens}
-    if gpus and plan.stage.rl.pipeline.placement is not Placement.SERVED:
+    if gpus and plan.recipe.rl.pipeline.placement is not Placement.SERVED:
         yield {"rl.pipeline.placement": "served", "sampler.sleeps": True}
     if gpus and plan.load.ranks > 1 and not plan.load.sharded:
         yield {"parallel.kind": "fsdp"}

@@ -17,6 +17,7 @@ from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import load_config
 from sanderling.core.errors import UserError
 from sanderling.core.plugins import is_outside
+from sanderling.core.profiles import Profile
 from sanderling.core.record import Question
 from sanderling.data.questions import read_questions, require_distinct
 from sanderling.judge.rules import rule_judge
@@ -24,7 +25,7 @@ from sanderling.policy.load import check_model as check_judge
 from sanderling.policy.load import names_model
 from sanderling.policy.model_directory import check_model, check_vocabulary, positions_of, read_model_config
 from sanderling.rl.act import check_served, served_spec
-from sanderling.rl.config import Placement, RlConfig, RlRecipe, Stage, check_run, stages_of
+from sanderling.rl.config import Placement, RlConfig, RlRecipe, check_run, rollout_profile
 from sanderling.runs.run_record import RunRecord, content_hash, flat, model_files, unlike
 from sanderling.train.config import ParallelKind, Precision
 from sanderling.train.encoding import Encoding
@@ -75,51 +76,54 @@ class Order:
 
 @dataclass(frozen=True)
 class Job:
-    """What every process has to know in order to run one stage."""
+    """What every process has to know in order to run."""
 
     order: Order
-    stage: Stage
     model: Path
-    """What the stage begins with."""
+    """What the run begins with."""
+    profile: Profile
+    """Of rollouts."""
     questions: tuple[Question, ...]
     held_out: tuple[Question, ...]
 
     @property
-    def directory(self) -> Path:
-        return self.stage.directory(self.order.out)
+    def rl(self) -> RlConfig:
+        return self.order.recipe.rl
+
+    @property
+    def out(self) -> Path:
+        return self.order.out
 
     @property
     def is_finished(self) -> bool:
-        """Whether the stage's model is there."""
-        return (self.directory / MODEL / "config.json").is_file()
+        """Whether the run's model is there."""
+        return (self.out / MODEL / "config.json").is_file()
 
 
-def prepare(order: Order, processes: int, look: Look | None = None) -> list[Job]:
-    """Read and check everything, and write the record; the stages' jobs. Raises UserError. ``look``: devices there."""
+def prepare(order: Order, processes: int, look: Look | None = None) -> Job:
+    """Read and check everything, and write the record. Raises UserError. ``look``: devices there."""
     if order.recipe.date is None:  # the day that agents see; where nobody names one that of the beginning
         day = _started_with(order).date if order.goes_on else datetime.date.today()
         order = replace(order, recipe=order.recipe.model_copy(update={"date": day}))
     recipe, record, model = order.recipe, order.record, order.recipe.model
     if model is None:
         raise UserError("There is no model to train: give --model, a local Hugging Face directory.")
-    stages = check_settings(recipe, processes)
+    profile = check_settings(recipe, processes)
     check_watchers(recipe.watch)
     check_model(model)
     if not order.goes_on:  # whoever goes on could not mend it
-        for stage in stages:
-            check_positions(stage, model)
-    questions = {stage.name: read_all(stage.questions, "questions to train on") for stage in stages}
+        check_positions(profile, model)
+    questions = read_all(recipe.questions, "questions to train on")
     held_out = read_all(recipe.held_out, "held-out questions") if recipe.held_out else []
-    every = [*(question for asked in questions.values() for question in asked), *held_out]
+    every = [*questions, *held_out]
     worlds = {} if recipe.web else world_directories(recipe.worlds, every)
     tokenizer = load_tokenizer(model)
     check_vocabulary(tokenizer.vocab_size, read_model_config(model).get("vocab_size"))
-    for stage in stages:
-        encoding = Encoding(tokenizer, stage.profile)
-        _ = encoding.renderer  # which refuses a tokenizer that lacks the marks of turns
-        check_run(stage.rl, questions[stage.name], held_out, encoding)
-        asyncio.run(_check_reached(recipe, stage, every))
-    files = _files(recipe, stages)
+    encoding = Encoding(tokenizer, profile)
+    _ = encoding.renderer  # which refuses a tokenizer that lacks the marks of turns
+    check_run(recipe.rl, questions, held_out, encoding)
+    asyncio.run(_check_reached(recipe, profile, every))
+    files = _files(recipe)
     inputs = _inputs(model, files, worlds) | {_PROCESSES: processes}
     if order.goes_on:
         _check_same_run(order, inputs)
@@ -132,16 +136,12 @@ def prepare(order: Order, processes: int, look: Look | None = None) -> list[Job]
         if order.fresh:
             record.empty()
     record.write(recipe, inputs)
-    jobs = []
-    for stage in stages:
-        jobs.append(Job(order, stage, model, tuple(questions[stage.name]), tuple(held_out)))
-        model = jobs[-1].directory / MODEL
-    return jobs
+    return Job(order, model, profile, tuple(questions), tuple(held_out))
 
 
-def check_settings(recipe: RlRecipe, processes: int) -> list[Stage]:
-    """The stages. Raises UserError for settings that do not go together, or could not be opened later. Opens nothing."""
-    stages, sampler = stages_of(recipe), recipe.sampler
+def check_settings(recipe: RlRecipe, processes: int) -> Profile:
+    """The profile of rollouts. Raises UserError for settings that do not go together, or could not be opened later."""
+    profile, sampler = rollout_profile(recipe), recipe.sampler
     check_placement(recipe, processes)
     for spec in recipe.judges:
         if names_model(spec):
@@ -161,12 +161,12 @@ def check_settings(recipe: RlRecipe, processes: int) -> list[Stage]:
             f"The server {named} would not be asked: set rl.pipeline.placement=served, or leave sampler.endpoint and "
             "sampler.served out."
         )
-    if any(bool(stage.rl.selection.every) is not bool(recipe.held_out) for stage in stages):
+    if bool(recipe.rl.selection.every) is not bool(recipe.held_out):
         raise UserError(
             "Held-out questions select the checkpoint after every rl.selection.every steps: give some with --held-out and set "
             "these steps, or do neither (rl.selection.every=0)."
         )
-    return stages
+    return profile
 
 
 def _check_fit(recipe: RlRecipe, processes: int, look: Look | None) -> None:
@@ -196,15 +196,14 @@ def check_placement(recipe: RlRecipe, processes: int) -> None:
         raise UserError("Only a server can sleep: set rl.pipeline.placement=served, or sampler.sleeps=false.")
 
 
-def check_positions(stage: Stage, model: Path, longest: int | None = None) -> None:
+def check_positions(profile: Profile, model: Path, longest: int | None = None) -> None:
     """Raises UserError where rollouts may grow longer than the model reads: they would be cut where it ends, without a word."""
-    positions, most = positions_of(read_model_config(model)), longest or stage.profile.budgets.max_context_tokens
-    setting = stage.context_name if longest is None else "--row-tokens"
+    positions, most = positions_of(read_model_config(model)), longest or profile.budgets.max_context_tokens
+    setting = "rollout.context_tokens" if longest is None else "--row-tokens"
     if positions is not None and most > positions:
         raise UserError(
-            f"{f'Rollouts of stage {stage.name}' if stage.name else 'Rollouts'} may have {most:,} tokens, the model has "
-            f"{positions:,} positions: set {setting}={positions}, or choose a model for longer texts (rope "
-            "scaling in its config.json counts)."
+            f"Rollouts may have {most:,} tokens, the model has {positions:,} positions: set {setting}={positions}, or choose a "
+            "model for longer texts (rope scaling in its config.json counts)."
         )
 
 
@@ -218,11 +217,11 @@ def read_all(files: Sequence[Path], what: str) -> list[Question]:
     return questions
 
 
-async def _check_reached(recipe: RlRecipe, stage: Stage, questions: Sequence[Question]) -> None:
+async def _check_reached(recipe: RlRecipe, profile: Profile, questions: Sequence[Question]) -> None:
     """Raises UserError for a world that cannot be opened, and for a judge's server that has other models."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what there is to warn of was told before
-        async with opened_places(recipe, stage.profile, questions):
+        async with opened_places(recipe, profile, questions):
             pass
     for spec in filter(names_model, recipe.judges):
         if "#" in spec:
@@ -241,8 +240,8 @@ def _check_same_run(order: Order, inputs: Mapping[str, Any]) -> None:
     record, out, earlier = order.record, order.out, order.record.inputs()
     before, now = flat(_started_with(order), _UNORDERED), flat(order.recipe, _UNORDERED)
     differing = unlike(before, now)
-    changed = [f"{key} {before.get(key)}, now {now.get(key)}" for key in differing if not _is_free(key)]
-    longer = any(key.endswith("steps") and key.startswith(("rl.steps", "stages.")) for key in differing)
+    changed = [f"{key} {before.get(key)}, now {now.get(key)}" for key in differing if not key.startswith(_FREE)]
+    longer = any(key == "rl.steps" for key in differing)
     more = f"; to train its model further, begin with --model {out / MODEL} in another --out" if longer else ""
     others = [name for name, content in inputs.items() if earlier.get(name) != content and name != _PROCESSES]
     record.refuse([*changed, *(f"other {name}" for name in others)], more)
@@ -253,17 +252,13 @@ def _check_same_run(order: Order, inputs: Mapping[str, Any]) -> None:
         )
 
 
-def _files(recipe: RlRecipe, stages: Sequence[Stage]) -> Mapping[str, Sequence[Path]]:
+def _files(recipe: RlRecipe) -> Mapping[str, Sequence[Path]]:
     """Every file that a run reads beside its model and worlds, by what it is."""
-    configs = [recipe.rl, *(stage.rl for stage in stages)]
-    named = [name for rl in configs for name in (rl.estimator.kind, rl.loss.kind, rl.outcome)] + [
-        *recipe.tools,
-        *recipe.filters,
-    ]
+    rl = recipe.rl
+    named = [rl.estimator.kind, rl.loss.kind, rl.outcome, *recipe.tools, *recipe.filters]
     code = [name.rpartition(":")[0] for name in dict.fromkeys(named) if is_outside(name)]
-    asked = [file for stage in stages for file in stage.questions]
     faults = [file for file in [Path(recipe.faults)] if recipe.faults and file.suffix]
-    found = {"questions": asked, "held_out": recipe.held_out, "faults": faults}
+    found = {"questions": recipe.questions, "held_out": recipe.held_out, "faults": faults}
     return found | {"code": [Path(place) for place in code if place.endswith(".py")]}
 
 
@@ -276,7 +271,3 @@ def _inputs(model: Path, files: Mapping[str, Sequence[Path]], worlds: Mapping[st
     fingerprints = {name: read_manifest(path).fingerprint for name, path in worlds.items()}
     contents = {name: hashed(paths) for name, paths in files.items() if paths}
     return {"model": hashed(model_files(model)), "worlds": fingerprints} | contents
-
-
-def _is_free(key: str) -> bool:
-    return key.startswith(_FREE) or (key.startswith("stages.") and key.endswith(".questions"))

@@ -27,7 +27,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import NodeKind, Question, Trajectory
 from sanderling.judge.rules import exact_match, score_trajectory
 from sanderling.rl.act import opened_acting
-from sanderling.rl.config import RlConfig, RlRecipe, Stage
+from sanderling.rl.config import RlConfig, RlRecipe
 from sanderling.rl.contract import Ask
 from sanderling.rl.credit import GrpoConfig, IgpoConfig
 from sanderling.rl.credit.igpo import IgpoMode
@@ -278,8 +278,8 @@ def adamw(model: PreTrainedModel, settings: Settings) -> torch.optim.Optimizer:
 
 def run(job: "Job", note: Callable[[dict[str, float]], None]) -> None:
     """Train the job's model, write ``model/`` and ``metrics.jsonl`` into its directory; ``note`` hears each step's figures."""
-    recipe, stage, out = job.order.recipe, job.stage, job.directory
-    settings, model, tokenizer = settings_of(recipe, stage), load_model(job.model), load_tokenizer(job.model)
+    recipe, out = job.order.recipe, job.out
+    settings, model, tokenizer = settings_of(recipe), load_model(job.model), load_tokenizer(job.model)
     log = MetricsLog(out / "metrics.jsonl")
 
     def noted(line: dict[str, float]) -> None:
@@ -287,10 +287,10 @@ def run(job: "Job", note: Callable[[dict[str, float]], None]) -> None:
         note(line)
 
     def penalties(trajectory: Trajectory) -> list[float]:
-        return turn_penalties(trajectory, stage.profile, stage.rl.estimator.penalty_weight)
+        return turn_penalties(trajectory, job.profile, job.rl.estimator.penalty_weight)
 
     async def training() -> None:
-        async with opened_acting(recipe, stage, job.questions, job.model, out, Place()) as acting:
+        async with opened_acting(recipe, job.profile, job.questions, job.model, out, Place()) as acting:
             actor = acting.connect(model)  # the one agent loop, over the recipe's worlds, with this very module
             await train(model, job.questions, actor.rollout, settings, tokenizer.encode, penalties, noted)
 
@@ -308,9 +308,9 @@ _HAS = (
 """Settings that the loop has, or that do not change what is learned: what is stored and logged, and in which portions."""
 
 
-def settings_of(recipe: RlRecipe, stage: Stage) -> Settings:
+def settings_of(recipe: RlRecipe) -> Settings:
     """What the recipe asks of this loop. Raises UserError, which names every setting that the loop does not have."""
-    rl, estimator, loss, trainer = stage.rl, stage.rl.estimator, stage.rl.loss, stage.rl.trainer
+    rl, estimator, loss, trainer = recipe.rl, recipe.rl.estimator, recipe.rl.loss, recipe.rl.trainer
     by_gain = isinstance(estimator, IgpoConfig)
     gain = GainConfig() if by_gain else None
     usual = RlConfig(estimator=IgpoConfig() if by_gain else GrpoConfig(), gain=gain)
