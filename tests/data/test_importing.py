@@ -98,8 +98,8 @@ def test_any_json_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, v
     ("name", "text", "said"),
     [
         ("c.json", '{"x": 1}', "no recorded trajectory or question"),
-        ("d.json", "junk", "no recorded trajectory or question"),
-        ("e.json", b"\xff\xfe\x00", "no recorded trajectory or question"),
+        ("d.json", "junk", "no whole JSON"),
+        ("e.json", b"\xff\xfe\x00", "not UTF-8"),
         ("log.jsonl", '{"level": "info"}\n' * 5_000, "no recorded trajectory or question"),
         ("e/x.txt", "", "holds no recorded file"),
         ("none", None, "check the path"),

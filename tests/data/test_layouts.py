@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from import_files import SEEN, TALK, call, called, codes, kinds, read, tool
+from import_files import SEARCH, SEEN, TALK, call, called, codes, kinds, read, tool
 
 from sanderling.core.record import NodeKind
 from sanderling.core.types import ToolStatus
 from sanderling.data.messages import read_message
-from sanderling.data.transcripts import calls_in_words, pieces
 
 OPENAI = [
     {"role": "system", "content": "sys"},
@@ -93,42 +92,21 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_any_value_is_one_message(value: Any) -> None:
-    assert sum(said.size for said in read_message(value)) == 1
+    assert read_message(value).size == 1
 
 
-LEAP = [
-    {"role": "user", "content": "why?"},
-    {"role": "assistant", "content": "", "thought": "hm", "tool_calls": [call("1", "search", '{"query": ["a"]}')]},
-    {"role": "user", "content": SEEN},
-]
+def test_sharegpt_with_calls_of_their_own(tmp_path: Path) -> None:
+    bare = '{"name": "search", "arguments": {"query": ["b"]}}'
+    says = [("human", "why?"), ("gpt", SEARCH), ("observation", SEEN), ("function_call", bare), ("observation", "x")]
+    says += [("function_call", "no json"), ("stranger", "who?"), ("gpt", "42")]
+    (t,), report = read(tmp_path, {"conversations": [{"from": who, "value": text} for who, text in says], "system": "sys"})
+    assert kinds(t) == ["system", "question", "turn", "observation", "turn", "observation", "turn", "raw", "turn"]
+    assert called(t) == [("search", {"query": ["a"]}), ("search", {"query": ["b"]})] and t.answer == "42"
+    assert {"odd_tool_calls": 1, "answer_without_tags": 1, "unknown_role": 1}.items() <= codes(report).items()
 
 
-ASKED = "Which river runs through Tovrel?"
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("<function=search>\n<parameter=query>\nb\nc\n</parameter>\n</function>", (None, "search", {"query": "b\nc"}, "")),
-        ("<think>a</think>Hm. <tool_call>\n<function=s>\n</function>\n</tool_call>", ("a", "s", {}, "Hm.")),
-        ("<think>a</think>\n<search> b </search>", ("a", "search", {"query": "b"}, "")),
-        ("<think>a <search>b</search>", ("a", "search", {"query": "b"}, "")),
-        ("<python>\nprint(1)\n</python>", (None, "python", {"code": "print(1)"}, "")),
-        ("<think>one may <search>x</search></think> so", None),
-        ("I <search> it", None),
-    ],
-)
-def test_calls_in_other_words(text: str, found: tuple[Any, ...] | None) -> None:
-    said = calls_in_words(text)
-    assert found == (said and (said[0], said[1][0].name, said[1][0].arguments, said[2]))
-
-
-MARKS = [f"<{mark}{name}>" for name in ("think", "search", "information", "tool_response") for mark in ("", "/")]
-TEXTS = st.lists(st.sampled_from([*MARKS, "<answer>", "a ", "b\n"]), max_size=12).map("".join)
-
-
-@given(TEXTS)
-def test_nothing_of_a_text_but_blanks_is_left_out_of_its_pieces(text: str) -> None:
-    kept = "".join(said.original["content"] for said in pieces(text))
-    assert "".join(kept.split()) == "".join(text.split())
-    assert calls_in_words(text) is None or calls_in_words(text + "x")
+def test_content_in_parts_is_joined_and_what_is_no_text_left_out(tmp_path: Path) -> None:
+    parts = [{"type": "text", "text": "why"}, {"type": "image_url", "image_url": "u"}, "?"]
+    (t,), report = read(tmp_path, {"messages": [{"role": "user", "content": parts}, *TALK[1:]]})
+    assert t.question.text == "why?" and t.nodes[0].raw == {"role": "user", "content": parts}
+    assert codes(report) == {"content_in_parts": 1, "parts_left_out": 1}

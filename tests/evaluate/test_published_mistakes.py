@@ -5,14 +5,10 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
 from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
 from sanderling.core.profiles import get_profile
-from sanderling.core.record import Trajectory
 from sanderling.core.types import FixedClock, Message
-from sanderling.data.importing import Import
 from sanderling.data.questions import write_questions
 from sanderling.evaluate.benchmarks.files import load_benchmark
 from sanderling.evaluate.benchmarks.rows import Options
@@ -30,30 +26,6 @@ from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.encyclopedia import generate_encyclopedia
 from sanderling.world.guard import Wording, as_words
 from sanderling.world.local import LocalWorld
-
-ASKED = "Which river runs by the mill?"
-PROMPT = f"Answer between tags, for example <answer> Beijing </answer>. Question: {ASKED}\n"
-SEARCHED = (
-    "<think>a</think>\n<search> mill </search>\n<information>Doc 1: <answer>Rhine</answer></information>\n<think>so</think>"
-)
-
-
-@pytest.mark.parametrize(("end", "answer"), [("<answer> Ulm </answer>", "Ulm"), ("", None), ("<answer>", None)])
-@pytest.mark.parametrize(
-    "layout",
-    [
-        lambda text: {"question": ASKED, "golden_answers": ["Ulm"], "sequences_str": PROMPT + text},
-        lambda text: {"prompt": [{"role": "user", "content": PROMPT}], "response": text, "golden_answers": ["Ulm"]},
-        lambda text: {"input": PROMPT, "output": text, "gts": ["Ulm"], "step": 3},
-    ],
-    ids=["one text", "prompt and response", "a dump"],
-)
-def test_the_prompts_example_is_nobodys_answer(layout, end: str, answer: str | None, tmp_path: Path) -> None:
-    """Others take the last of two answer tags or more, as their prompt holds one: a page with a tag is then answered for."""
-    (tmp_path / "t.jsonl").write_text(json.dumps(layout(SEARCHED + end)) + "\n")
-    (found,) = Import(tmp_path / "t.jsonl")
-    assert isinstance(found, Trajectory) and found.question.text == ASKED
-    assert (found.answer or None) == answer
 
 
 async def test_equal_words_under_two_ids_stay_apart_to_the_last_figure(tmp_path: Path) -> None:

@@ -24,7 +24,6 @@ from sanderling.core.text import visible
 from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
 from sanderling.data.messages import ChatMessage, Speaker, calls_in, messages_in, read_message
 from sanderling.data.questions import ANSWER_KEYS, NAMES, SURE_QUESTION_KEYS, masked_urls, rest
-from sanderling.data.transcripts import calls_in_words, result_text
 
 _EXAMPLE_CHARS = 160
 _OF_LAYOUT = ("trajectories", "questions", "messages", "kept", "raw")
@@ -109,9 +108,8 @@ def conversation(
     answers: tuple[str, ...] = (),
     held: Iterable[str] = (),
     prompts: Iterable[str] = (),
-    nodes: Sequence[Node] | None = None,
 ) -> Trajectory:
-    """A trajectory of messages, or of those in the field so named, or of finished ``nodes``.
+    """A trajectory of messages, or of those in the field so named.
 
     ``question``: what the file calls so; None: its first user message. The question's id is made of its text, so that rollouts
     of one question share it. ``held``: the entry's fields that need not stay in ``meta``. ``prompts``: fields that a system
@@ -127,14 +125,12 @@ def conversation(
         if key is not None:
             kept.add(key)
             messages = [{"role": "system", "content": entry[key]}, *messages]
-    if nodes is None:
-        chain = _Chat(id, notes)
-        spread = [(index, said) for index, message in enumerate(messages) for said in read_message(message)]
-        notes.tally("messages", sum(said.size for _, said in spread))
-        for number, (index, said) in enumerate(spread, start=1):
-            chain.add(said, f"{id} message {index}", last=number == len(spread))
-        chain.flush()
-        nodes = chain.nodes
+    chat, spread = _Chat(id, notes), [read_message(message) for message in messages]
+    notes.tally("messages", sum(said.size for said in spread))
+    for index, said in enumerate(spread):
+        chat.add(said, f"{id} message {index}", last=index == len(spread) - 1)
+    chat.flush()
+    nodes = chat.nodes
     if question is None:
         question = next((node.text for node in nodes if node.kind is NodeKind.QUESTION), "")
     if not question.strip():
@@ -169,12 +165,16 @@ def _ending_of(entry: Mapping[str, Any], nodes: Sequence[Node], where: str, note
 
 
 @dataclass
-class Chain:
-    """The nodes of a conversation so far; each that is put hangs off the one before it."""
+class _Chat:
+    """The nodes of a conversation so far, each hanging off the one before it, and results that wait for those after them."""
 
     where: str
     notes: ImportReport
     nodes: list[Node] = field(default_factory=list)
+    results: list[tuple[ChatMessage, str]] = field(default_factory=list)  # in a row, and their places
+    call_ids: tuple[str, ...] = ()  # of the last turn's calls
+    asked: bool = False
+    structured: bool = False  # whether any call came in a field or in a message of its own
 
     @property
     def parent(self) -> int | None:
@@ -187,68 +187,30 @@ class Chain:
         return self.nodes[-1].calls if self.nodes and self.nodes[-1].kind is NodeKind.TURN else ()
 
     def put(self, node: Node, place: str, size: int = 1) -> None:
-        """Add a node that stands for ``size`` messages, and note what is odd about it."""
-        self.notes.tally("raw" if node.kind is NodeKind.RAW else "kept", size)
-        note_problems(node, place, self.notes)
-        self.nodes.append(node)
-
-
-def note_problems(node: Node, place: str, notes: ImportReport) -> None:
-    """Count what is odd about a node."""
-    shown: Any = (node.raw or {}).get("message", node.raw)
-    if node.kind in (NodeKind.TURN, NodeKind.OBSERVATION):
-        shown = node.text[-200:] if node.kind is NodeKind.TURN else node.text[:200]
-    for problem in node.problems:
-        notes.add(f"turn:{problem}" if node.kind is NodeKind.TURN else problem, place, shown)
-
-
-@dataclass
-class _Chat(Chain):
-    """A chain of chat messages, and what still waits for the messages after it: results in a row, or reasoning."""
-
-    results: list[tuple[ChatMessage, str]] = field(default_factory=list)  # in a row, and their places
-    thought: tuple[ChatMessage, str] | None = None
-    call_ids: tuple[str, ...] = ()  # of the last turn's calls
-    asked: bool = False
-    structured: bool = False  # whether any call came in a field, in a message of its own, or in another system's words
-    in_words: bool = False  # whether the last turn calls in such words: what the user says next is the tools' result
-
-    def put(self, node: Node, place: str, size: int = 1) -> None:
-        """Add a node; a turn before it that called and got no answer is told."""
+        """Add a node that stands for ``size`` messages; a turn before it that called and got no answer is flagged."""
         if self.calls and node.kind is not NodeKind.OBSERVATION:
             turn, code = self.nodes[-1], "call_without_response"
             self.notes.add(code, f"{self.where} node {len(self.nodes) - 1}", turn.calls[0].raw)
             self.nodes[-1] = turn.model_copy(update={"problems": (*turn.problems, code)})
-        super().put(node, place, size)
+        self.notes.tally("raw" if node.kind is NodeKind.RAW else "kept", size)
+        note_problems(node, place, self.notes)
+        self.nodes.append(node)
 
     def add(self, said: ChatMessage, place: str, *, last: bool) -> None:
         """Take one message; ``last``: none comes after it."""
         if said.unclear:
             self.flush()
-            self.put(raw_node(self.parent, said.original, said.unclear), place, said.size)
+            self.put(_raw_node(self.parent, said.original, said.unclear), place, said.size)
             return
         for code in said.oddities:
             self.notes.add(code, place, said.original)
         by_user = said.speaker is Speaker.USER
-        # What a user says after a call in other words is the tools'; so is, after an answer, what is wrapped as theirs.
-        waits, self.in_words = self.in_words and by_user, False
-        over = by_user and bool(self.nodes) and self.nodes[-1].answer is not None
-        inner = result_text(said.text) if waits or over else None
-        if waits or inner is not None:
-            said = replace(said, speaker=Speaker.TOOL, text=said.text if inner is None else inner, plain=False)
         if said.speaker is Speaker.TOOL or (by_user and said.text.lstrip().startswith(_WRAPPED)):
-            if self.thought is not None:
-                self.flush()
             self.results.append((said, place))
             return
-        if said.speaker not in (Speaker.SYSTEM, Speaker.USER, Speaker.THOUGHT):
-            before, self.thought = self.thought, None
-            self.flush()
-            self.turn(said, before, place, last=last)
-            return
         self.flush()
-        if said.speaker is Speaker.THOUGHT:
-            self.thought = (said, place)
+        if said.speaker not in (Speaker.SYSTEM, Speaker.USER):
+            self.turn(said, place, last=last)
             return
         role, kind = Role.SYSTEM, NodeKind.SYSTEM
         if by_user:
@@ -259,42 +221,27 @@ class _Chat(Chain):
         raw = None if said.plain else said.original
         self.put(Node(parent=self.parent, role=role, kind=kind, text=said.text, raw=raw), place, said.size)
 
-    def turn(self, said: ChatMessage, before: tuple[ChatMessage, str] | None, place: str, *, last: bool) -> None:
-        """What the agent says, with the reasoning that waited for it."""
-        parsed = parse_turn(said.text)
-        silent = said.speaker is Speaker.ASSISTANT and not said.calls and not parsed.actionable
-        answer = said.text.rpartition("</think>")[2].strip()
-        if last and self.structured and silent and answer:
-            # The last words of a structured conversation, where they call nothing and have no tags, are the answer.
-            self.notes.add("answer_without_tags", place, said.text)
-            think = parsed.think if "</think>" in said.text else said.think
-            said = replace(said, speaker=Speaker.ANSWER, text=answer, think=think, plain=False)
-        raw, size = None if said.plain else said.original, said.size
-        if before is not None:
-            raw, size = {"messages": [before[0].original, said.original]}, size + before[0].size
-            said = replace(said, think=_joined(_bare(before[0].text, "think"), said.think))
-        calling = said.speaker is Speaker.CALL
-        if calling:  # nothing but calls: JSON of one or several, or in their tags
-            called = parsed.calls or calls_in(said.text)
-            said = replace(said, calls=called, text="") if called else replace(said, speaker=Speaker.ASSISTANT)
-        if said.speaker is Speaker.ASSISTANT and not said.calls and not parsed.actionable:
-            found = calls_in_words(said.text)
-            if found is not None:
-                think, calls, text = found
-                self.in_words = self.structured = True
-                said = replace(said, text=text, think=_joined(said.think, think) or None, calls=calls, plain=False)
-        if calling and not said.calls:
-            self.notes.add("odd_tool_calls", place, said.text)
+    def turn(self, said: ChatMessage, place: str, *, last: bool) -> None:
+        """What the agent says."""
+        raw = None if said.plain else said.original
+        if said.speaker is Speaker.CALL:  # nothing but calls: JSON of one or several, or in their tags
+            calls = parse_turn(said.text).calls or calls_in(said.text)
+            if not calls:
+                self.notes.add("odd_tool_calls", place, said.text)
+            said = replace(said, calls=calls, text="" if calls else said.text, speaker=Speaker.ASSISTANT)
+        elif last and self.structured and said.speaker is Speaker.ASSISTANT and not said.calls:
+            parsed, answer = parse_turn(said.text), said.text.rpartition("</think>")[2].strip()
+            if answer and not parsed.actionable:
+                # The last words of a structured conversation, where they call nothing and have no tags, are the answer.
+                self.notes.add("answer_without_tags", place, said.text)
+                think = parsed.think if "</think>" in said.text else said.think
+                said = replace(said, speaker=Speaker.ANSWER, text=answer, think=think)
         self.structured = self.structured or bool(said.calls)
         self.call_ids = said.call_ids
-        self.put(_turn(self.parent, said, raw), place, size)
+        self.put(_turn(self.parent, said, raw), place, said.size)
 
     def flush(self) -> None:
-        """Put what waits: reasoning as a turn without an action, results of one turn's calls as one observation."""
-        if self.thought is not None:
-            (said, place), self.thought = self.thought, None
-            said = replace(said, think=_bare(said.text, "think"), text="")
-            self.put(_turn(self.parent, said, said.original), place, said.size)
+        """Put the results that wait: those of one turn's calls as one observation."""
         waiting, self.results = self.results, []
         size, ids = max(1, len(self.calls)), self.call_ids
         for some in [waiting[:size], *([one] for one in waiting[size:])] if waiting else []:
@@ -330,12 +277,21 @@ class _Chat(Chain):
         texts = [said.text if said.text.strip().startswith(_WRAPPED) else wrap_observation(said.text) for said in ordered]
         kept = [said.original for said, _ in results]
         raw = None if len(results) == 1 and results[0][0].plain else kept[0] if len(kept) == 1 else {"messages": kept}
-        return observation(self.parent, "\n".join(texts), calls, raw, sorted(answered) if by_tool else None)
+        return _observation(self.parent, "\n".join(texts), calls, raw, sorted(answered) if by_tool else None)
+
+
+def note_problems(node: Node, place: str, notes: ImportReport) -> None:
+    """Count what is odd about a node."""
+    shown: Any = (node.raw or {}).get("message", node.raw)
+    if node.kind in (NodeKind.TURN, NodeKind.OBSERVATION):
+        shown = node.text[-200:] if node.kind is NodeKind.TURN else node.text[:200]
+    for problem in node.problems:
+        notes.add(f"turn:{problem}" if node.kind is NodeKind.TURN else problem, place, shown)
 
 
 def _turn(parent: int | None, said: ChatMessage, raw: dict[str, Any] | None) -> Node:
     if said.speaker is Speaker.ANSWER:
-        return structured_turn(parent, said.think, said.calls, _bare(said.text, "answer"), raw or said.original)
+        return structured_turn(parent, said.think, said.calls, said.text, raw or said.original)
     text, parsed = said.text, parse_turn(said.text)
     if said.calls or said.think is not None:
         raw = raw or said.original
@@ -379,16 +335,7 @@ def structured_turn(
     return Node(parent=parent, role=Role.ASSISTANT, kind=NodeKind.TURN, text=text, **said)
 
 
-def _joined(*parts: str | None) -> str:
-    return "\n\n".join(part for part in parts if part)
-
-
-def _bare(text: str, tag: str) -> str:
-    """Text without the tags that may surround it."""
-    return text.strip().removeprefix(f"<{tag}>").removesuffix(f"</{tag}>").strip()
-
-
-def observation(
+def _observation(
     parent: int | None,
     text: str,
     calls: tuple[ToolCall, ...],
@@ -417,7 +364,7 @@ def observation(
     return Node(parent=parent, role=Role.USER, kind=NodeKind.OBSERVATION, text=text, **seen)
 
 
-def raw_node(parent: int | None, message: Any, code: str) -> Node:
+def _raw_node(parent: int | None, message: Any, code: str) -> Node:
     """A message that cannot be classified, kept as it was; ``code`` says why."""
     raw = message if isinstance(message, dict) else {"message": message}
     role, content = raw.get("role"), raw.get("content")

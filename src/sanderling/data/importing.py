@@ -19,16 +19,13 @@ from sanderling.core.record import NodeKind, Question, Trajectory, encode_record
 from sanderling.data.conversation import ImportReport
 from sanderling.data.layouts import LAYOUTS, REPEATED, entries_in, layout_named, layout_of
 from sanderling.data.messages import messages_in
-from sanderling.data.questions import ANSWER_KEYS, QUESTION_KEYS
-from sanderling.data.tables import JSON_NAMES, PARQUET_NAMES, Item, Remark, Unread, Value, open_rows
+from sanderling.data.tables import JSON_NAMES, PARQUET_NAMES, Unread, open_rows
 from sanderling.runs.files import check_places, or_cannot, replace_file
 from sanderling.runs.jsonl import Lines, TrajectoryStore, is_store, write_trajectories
 from sanderling.runs.parquet import is_trajectory_parquet, read_parquet
 from sanderling.runs.run import DATABASE, records
 
 _GIVE_UP = 1_000  # entries in no known layout at the beginning of a file, after which it is no recording
-# Columns of Parquet that are read even where they hold bytes: some writers do not say that theirs are text.
-_TEXTS = frozenset(("messages", "conversations", "meta", "extra_info", "reward_model", *QUESTION_KEYS, *ANSWER_KEYS))
 OnUnread = Callable[[str, Any, str, int], None]
 """Handed the place of every entry that could not be read, its value (or the text), a code that says why, and for how many
 entries it stands, in files that hold any that could."""
@@ -161,14 +158,12 @@ class Import:
             held.append((f"{place.name}#{index}", value, code, entries))
 
         for item in _items(place.path):
-            if isinstance(item, Remark):
-                notes.add(item.code, place.name, item.text, item.count)
-            elif isinstance(item, Unread):
+            if isinstance(item, Unread):
                 notes.entries += item.entries
                 leave(item.text, item.code, item.entries)
                 index += item.entries
             else:
-                for entry in [item.value] if isinstance(item.value, Trajectory) else entries_in(item.value, self._layouts):
+                for entry in [item] if isinstance(item, Trajectory) else entries_in(item, self._layouts):
                     found = self._entry(entry, f"{place.name}#{index}", notes)
                     if found is None:
                         leave(entry, "odd_entry")
@@ -193,8 +188,8 @@ class Import:
         notes.entries += 1
         notes.layout, found = "sanderling", entry
         if not isinstance(entry, Trajectory):
-            for key in ("messages", "conversations"):  # JSON text of a list, or columns
-                if isinstance(entry, dict) and isinstance(entry.get(key), (str, dict)):
+            for key in ("messages", "conversations"):  # may be JSON text of a list
+                if isinstance(entry, dict) and isinstance(entry.get(key), str):
                     messages = messages_in(entry, key)
                     entry = entry if messages is None else entry | {key: messages}
             notes.layout = layout_of(entry, self._layouts)
@@ -221,13 +216,13 @@ class Import:
         return found if own == found.id else found.model_copy(update={"id": own})
 
 
-def _items(path: Path) -> Iterator[Item]:
+def _items(path: Path) -> Iterator[Any]:
     """A file's values; what cannot be read of our own Parquet ends it."""
     if not is_trajectory_parquet(path):
-        yield from open_rows(path, texts=_TEXTS)
+        yield from open_rows(path)
         return
     try:
-        yield from map(Value, read_parquet(path))
+        yield from read_parquet(path)
     except UserError as error:
         yield Unread("damaged_file", str(error))
 

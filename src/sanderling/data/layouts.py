@@ -17,18 +17,15 @@ from pydantic import ValidationError
 
 from sanderling.core.errors import UserError
 from sanderling.core.plugins import resolve
-from sanderling.core.record import Node, NodeKind, Question, Trajectory, decode_trajectory, question_id
-from sanderling.core.types import Ending, Role
+from sanderling.core.record import Question, Trajectory, decode_trajectory, question_id
+from sanderling.core.types import Ending
 from sanderling.data.conversation import (
-    Chain,
     ImportReport,
     conversation,
     note_problems,
-    observation,
-    raw_node,
     structured_turn,
 )
-from sanderling.data.messages import messages_in, tool_call, turns_of_items
+from sanderling.data.messages import ChatMessage, Speaker, messages_in, tool_call, turns_of_items
 from sanderling.data.questions import (
     ANSWER_KEYS,
     QUESTION_KEYS,
@@ -42,8 +39,6 @@ from sanderling.data.questions import (
     record_of,
     rest,
 )
-from sanderling.data.tables import is_conversation
-from sanderling.data.transcripts import is_transcript, read_transcript
 
 Entry = dict[str, Any]
 
@@ -75,12 +70,7 @@ def layout_of(entry: Any, layouts: Mapping[str, Layout]) -> str:
 
 
 def entries_in(value: Any, layouts: Mapping[str, Layout]) -> list[Any]:
-    """The entries that one value of a file holds: those of a list in one of its fields, or the value itself.
-
-    A bare list of messages is one conversation.
-    """
-    if isinstance(value, list):
-        return [{"messages": value}] if is_conversation(value) else value
+    """The entries that one row of a file holds: those of a list in one of its fields, or the row itself."""
     if not isinstance(value, dict) or layout_of(value, layouts):
         return [value]
     for key, inner in value.items():
@@ -182,12 +172,6 @@ def _responses(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
     return conversation(beside, messages, id, notes, question=question, answers=answers)
 
 
-def _transcript(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
-    """A question or prompt, and the whole episode in one text; verl's dumps of rollouts are such files."""
-    messages, question, answers, held = read_transcript(entry)
-    return conversation(entry, messages, id, notes, question=question, answers=answers, held=held)
-
-
 _HISTORIES = ("conversation_history", "dialog")
 # An answer as this harness reads one: a bracket of either tag may be missing.
 _TAGGED = re.compile(r"(?:<answer\b>?|\banswer>)(.*?)(?:</answer\b>?|/answer>)", re.IGNORECASE | re.DOTALL)
@@ -236,74 +220,33 @@ def _agenttoleap(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
     return found.model_copy(update=changes)
 
 
-def _is_case(entry: Entry) -> bool:
-    if isinstance(entry.get("steps"), list):
-        return True
-    turns = entry.get("turns")
-    if not isinstance(entry.get("question"), str) or not isinstance(turns, list) or not turns:
-        return False
-    return all(isinstance(turn, dict) and {"think", "tool"} <= set(turn) for turn in turns[:3])
-
-
 def _case(case: Entry, id: str, notes: ImportReport) -> Trajectory:
-    """The case viewer's files, whose turns are structured steps; the case video's has turns that hold a call and its result.
-
-    A turn's text is rebuilt with the argument names that the checkpoint was trained with (``query``, ``url``, ``goal``); the
-    step itself is kept in ``raw``.
-    """
-    steps = case["steps"] if isinstance(case.get("steps"), list) else _steps(case)
-    notes.tally("messages", len(steps))
-    chain = Chain(id, notes)
-    for index, step in enumerate(steps):
-        chain.put(_step(step, chain, place := f"{id} step {index}"), place)
+    """The case viewer's files, whose turns are structured steps."""
     question = case["question"] if isinstance(case.get("question"), str) else None
-    held, answers = ("reference_answer", "steps", "turns"), answers_in(case.get("reference_answer"))
-    found = conversation(case, (), id, notes, question=question, answers=answers, held=held, nodes=chain.nodes)
+    held, answers = ("reference_answer", "steps"), answers_in(case.get("reference_answer"))
+    found = conversation(case, list(map(_step, case["steps"])), id, notes, question=question, answers=answers, held=held)
     if case.get("final_answer") and found.answer != str(case["final_answer"]).strip():
         notes.add("final_answer_differs", id, case["final_answer"])
     return found
 
 
-def _steps(case: Entry) -> list[Any]:
-    """The steps of a case whose turns hold their one call and its result, with question and final answer beside them."""
-    steps: list[Any] = [{"type": "question", "content": case["question"]}]
-    for number, turn in enumerate(case["turns"], start=1):
-        tool = turn.get("tool") if isinstance(turn, dict) else None
-        named = isinstance(tool, dict) and isinstance(tool.get("name"), str) and isinstance(tool.get("args"), dict)
-        if not isinstance(turn, dict) or not (tool is None or (named and isinstance(tool.get("result"), str))):
-            steps.append(turn)
-            continue
-        said = rest(turn, ("tool",))
-        if tool is not None:
-            more = rest(tool, ("name", "args", "result", *tool["args"]))
-            said |= {"tool_calls": [{"name": tool["name"], **tool["args"]}], **({"tool": more} if any(more.values()) else {})}
-        elif number == len(case["turns"]) and isinstance(case.get("final_answer"), str):
-            said |= {"answer": case["final_answer"]}
-        steps.append({"type": "assistant", **said})
-        steps += [] if tool is None else [{"type": "tool_response", "content": tool["result"]}]
-    return steps
-
-
-def _step(step: Any, chain: Chain, place: str) -> Node:
+def _step(step: Any) -> ChatMessage:
+    """A step, with the argument names that the checkpoint was trained with (``query``, ``url``, ``goal``) in its calls."""
     kind, content = (step.get("type"), step.get("content")) if isinstance(step, dict) else (None, None)
     if kind == "assistant":
         think, given, answer = step.get("think"), step.get("tool_calls") or [], step.get("answer")
         usual = isinstance(given, list) and all(isinstance(call, dict) and isinstance(call.get("name"), str) for call in given)
         if not usual or not all(part is None or isinstance(part, str) for part in (think, answer)):
-            return raw_node(chain.parent, step, "odd_step")
-        if extra := set(step) - {"type", "think", "tool_calls", "answer"}:
-            chain.notes.add("extra_fields", place, sorted(extra))
+            return ChatMessage(step, Speaker.ASSISTANT, unclear="odd_step")
         names = {"queries": "query", "urls": "url"}
         arguments = [{names.get(key, key): value for key, value in call.items() if key != "name"} for call in given]
         calls = tuple(tool_call(call["name"], own) for call, own in zip(given, arguments, strict=True))
-        return structured_turn(chain.parent, think, calls, answer, step)
-    if not isinstance(content, str) or kind not in ("question", "tool_response", "system"):
-        return raw_node(chain.parent, step, "unknown_step")
-    raw = step if set(step) - {"type", "content"} else None
-    if kind == "tool_response":
-        return observation(chain.parent, content, chain.calls, raw)
-    role, node_kind = (Role.SYSTEM, NodeKind.SYSTEM) if kind == "system" else (Role.USER, NodeKind.QUESTION)
-    return Node(parent=chain.parent, role=role, kind=node_kind, text=content, raw=raw)
+        speaker = Speaker.ASSISTANT if answer is None else Speaker.ANSWER
+        return ChatMessage(step, speaker, answer or "", think, calls)
+    speakers = {"question": Speaker.USER, "system": Speaker.SYSTEM, "tool_response": Speaker.TOOL}
+    if not isinstance(content, str) or kind not in speakers:
+        return ChatMessage(step, Speaker.USER, unclear="unknown_step")
+    return ChatMessage(step, speakers[kind], content, plain=set(step) <= {"type", "content"})
 
 
 def _own_record(entry: Entry, id: str, notes: ImportReport) -> Trajectory | None:
@@ -389,7 +332,7 @@ LAYOUTS: dict[str, Layout] = {
         lambda e: isinstance(e.get("id"), str) and isinstance(e.get("text"), str) and set(e) <= set(Question.model_fields),
         _own_question,
     ),
-    "literesearcher-cases": Layout(_is_case, _case),
+    "literesearcher-cases": Layout(lambda e: isinstance(e.get("steps"), list), _case),
     "agenttoleap": Layout(lambda e: bool(_first_with_messages(e, _HISTORIES)), _agenttoleap),
     "openai-log": Layout(lambda e: _chats(record_of(e, "request")) and isinstance(e.get("response"), dict), _openai_log),
     "webdancer-chatml": Layout(lambda e: _chats(e) and (e.get("type") == "chatml" or "functions" in e), _webdancer),
@@ -405,7 +348,6 @@ LAYOUTS: dict[str, Layout] = {
     "sharegpt": _plain_chat(("conversations", "conversation"), ("system",)),
     "openai-responses": Layout(lambda e: bool(_items_back(e)), _responses),
     "openai-messages": _plain_chat(("messages",), ("system_prompt", "system")),
-    "transcript": Layout(is_transcript, _transcript),
     "literesearcher-rl": Layout(
         lambda e: _is_verl(e) and ("mask_url" in record_of(e, "extra_info") or bool(masked_urls(e))), _verl
     ),
