@@ -24,6 +24,7 @@ _HEADER = re.compile(
 )
 _FAILED = re.compile(r"^A Google search for '((?:(?!\n=======\n).)*?)' failed\. ([^\n]+)", re.M | re.S)
 _ENTRY = re.compile(r"^(\d+)\. \[", re.M)
+_BRACKETS, _PARENTHESES = re.compile(r"[\[\]]"), re.compile("[()]")
 _SEPARATOR = re.compile(r"\n=======\s*\Z")
 _EXTRACT = re.compile(r"^The useful information in (.+?) for user goal (.{0,4000}?) as follows:[ ]*(?:\n|\Z)", re.M | re.S)
 _EVIDENCE = re.compile(r"\s*Evidence in page:[ ]*(?:\n|\Z)")
@@ -230,26 +231,26 @@ def _markdown_results(body: str) -> tuple[list[SearchBlock], list[str]]:
 
 def read_link(line: str) -> tuple[str, str] | None:
     """Title and URL of ``[title](url)`` that begins a line, with any brackets in the title and parentheses in the URL."""
-    split = _balanced(line, "[]")
+    split = _balanced(line, _BRACKETS)
     if split is None or not line.startswith("](", split):
         split = line.rfind("](http" if "](http" in line else "](")
     if split <= 0:
         return None
     rest = line[split + 1 :].strip()
-    end = _balanced(rest, "()")
+    end = _balanced(rest, _PARENTHESES)
     if (end is None or rest[end + 1 :].strip()) and rest.endswith(")") and not re.search(r"\s", rest[1:].strip()):
         end = len(rest) - 1  # a URL with a parenthesis of its own that nothing closes
     url = "" if end is None else rest[1:end].strip()
     return (line[1:split].strip(), url) if url else None
 
 
-def _balanced(text: str, brackets: str) -> int | None:
-    """Index of the bracket that closes the first one."""
+def _balanced(text: str, brackets: re.Pattern[str]) -> int | None:
+    """Index of the bracket that closes the one that the text begins with."""
     depth = 0
-    for index, char in enumerate(text):
-        depth += (char == brackets[0]) - (char == brackets[1])
+    for found in brackets.finditer(text):
+        depth += 1 if found[0] in "[(" else -1
         if depth == 0:
-            return index
+            return found.start()
     return None
 
 

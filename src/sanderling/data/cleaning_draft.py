@@ -93,7 +93,10 @@ class Draft:
     def __init__(self, trajectory: Trajectory, profile: Profile) -> None:
         self.trajectory, self.profile, self.profile_name = trajectory, profile, trajectory.profile
         self.notes: Counter[str] = Counter()
-        self._path = trajectory.path()
+
+    @cached_property
+    def _path(self) -> list[int]:
+        return self.trajectory.path()
 
     @cached_property
     def _taken_apart(self) -> tuple[list[Message], list[Round]]:
