@@ -21,8 +21,7 @@ from sanderling.runs.provenance import machine
 from sanderling.world.contract import Occasion, Page, World, answered
 from sanderling.world.disk.duplicates import near_duplicates, signature
 from sanderling.world.encyclopedia import generate_pages
-from sanderling.world.faults.profiles import PROFILES
-from sanderling.world.faults.world import FaultyWorld
+from sanderling.world.faults import PROFILES, FaultyWorld
 from sanderling.world.filters import MaskedWorld
 from sanderling.world.local import LocalWorld
 

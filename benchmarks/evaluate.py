@@ -41,10 +41,9 @@ from sanderling.judge.rules import rule_judge
 from sanderling.policy.contract import Completion, Finish, MessageSession, OnText, SampleKey, ScriptedPolicy, Session
 from sanderling.tools.contract import Tool, ToolContext, ToolResult
 from sanderling.tools.world_tools import world_tools
-from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Page
 from sanderling.world.filters import GuardedWorld
-from sanderling.world.guard import Guard
+from sanderling.world.guard import Blocklist, Guard
 from sanderling.world.local import LocalWorld
 
 TURN_CHARS, OBSERVATION_CHARS = 1400, 3000

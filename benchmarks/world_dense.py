@@ -14,9 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sanderling.world.dense.embedders import HashedEmbedder, Kind, Vectors
-from sanderling.world.dense.index import DenseIndex
-from sanderling.world.dense.vectors import settings_for
+from sanderling.world.disk.dense import DenseIndex, settings_for
+from sanderling.world.disk.embedders import HashedEmbedder, Kind, Vectors
 from sanderling.world.encyclopedia import generate_pages
 
 CENTRES, SPREAD = 2_000, 0.7

@@ -12,14 +12,13 @@ import time
 from pathlib import Path
 
 from sanderling.world.contract import World, answered
-from sanderling.world.dense.embedders import HashedEmbedder
-from sanderling.world.dense.index import ranked_world
-from sanderling.world.dense.milvus import MilvusWorld, VectorIndex, push_world
-from sanderling.world.dense.vectors import embed_world, settings_for
+from sanderling.world.disk.dense import embed_world, ranked_world, settings_for
+from sanderling.world.disk.embedders import HashedEmbedder
 from sanderling.world.disk.index import SearchMode
 from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.encyclopedia import generate_pages
 from sanderling.world.local import LocalWorld
+from sanderling.world.milvus import MilvusWorld, VectorIndex, push_world
 from sanderling.world.text import content_terms
 
 

@@ -18,9 +18,8 @@ from typing import NamedTuple
 
 from sanderling.synth.questions import chain_questions
 from sanderling.world.contract import World, answered
-from sanderling.world.dense.embedders import open_embedder
-from sanderling.world.dense.index import ranked_world
-from sanderling.world.dense.vectors import embed_world, settings_for
+from sanderling.world.disk.dense import embed_world, ranked_world, settings_for
+from sanderling.world.disk.embedders import open_embedder
 from sanderling.world.disk.index import SearchMode
 from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.encyclopedia import Encyclopedia, Site, generate_encyclopedia

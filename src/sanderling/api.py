@@ -37,11 +37,9 @@ def open_world(source: str | Path, *, faults: str = "", seed: int = 0) -> World:
     """
     if (Path(source) / "manifest.json").is_file():
         return open_as_met(Path(source), faults or None, seed)
-    from sanderling.world.faults.profiles import get_faults
-    from sanderling.world.faults.world import FaultyWorld
+    from sanderling.world.faults import FaultyWorld, get_faults
     from sanderling.world.local import LocalWorld
-    from sanderling.world.sources.gathering import Gathering
-    from sanderling.world.sources.kinds import open_source
+    from sanderling.world.sources.kinds import Gathering, open_source
 
     opened = open_source(source)
     found = LocalWorld.in_memory(Gathering([opened]).pages(), name=opened.name)

@@ -2,7 +2,6 @@
 
 import json
 import re
-import tomllib
 from itertools import islice
 from pathlib import Path
 
@@ -198,29 +197,6 @@ def test_masks_reach_near_duplicates(world: Path) -> None:
     ]
     (world / "blocklist.txt").write_text("m.example\n")
     assert "m.example" not in run("search", world, "poet")
-
-
-def test_fit_faults_writes_a_profile_that_can_be_used(world: Path, tmp_path: Path) -> None:
-    observation = "The useful information in https://w.example/Orlo for user goal age as follows: \n\nEvidence in page: \n"
-    row = {
-        "messages": [
-            {"role": "system", "content": "s"},
-            {"role": "user", "content": "Who?"},
-            {
-                "role": "assistant",
-                "content": '<think>x</think>\n<tool_call>\n{"name": "visit", "arguments": {"url": ["https://w.example/Orlo"], '
-                '"goal": "age"}}\n</tool_call>',
-            },
-            {"role": "user", "content": f"<tool_response>\n{observation}He was old.\n\nSummary: \nOld.\n</tool_response>"},
-            {"role": "assistant", "content": "<think>x</think>\n<answer>Orlo</answer>"},
-        ]
-    }
-    (tmp_path / "records").mkdir()
-    (tmp_path / "records" / "a.jsonl").write_text(json.dumps(row) + "\n")
-    out = tmp_path / "mine.toml"
-    assert "0 queries and 1 visits, with 0 and 0 delays" in run("fit-faults", "--from", tmp_path / "records", "--out", out)
-    assert tomllib.loads(out.read_text())["name"] == "mine"
-    assert "Orlo" in run("visit", world, "https://w.example/Orlo", "--faults", out)
 
 
 def test_injected_pages_hold_an_order_and_change_nothing_else(world: Path) -> None:

@@ -14,9 +14,9 @@ from sanderling.core.errors import UserError
 from sanderling.evaluate.benchmarks import table
 from sanderling.evaluate.benchmarks.table import BENCHMARKS, leaks
 from sanderling.evaluate.result import EvalResult
-from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import build_world
+from sanderling.world.guard import Blocklist
 
 
 def test_the_leaks_are_a_blocklist() -> None:

@@ -18,9 +18,9 @@ from typer.testing import CliRunner
 
 from sanderling.cli.world import app as world_command
 from sanderling.serve.app import create_app
-from sanderling.serve.settings import ServerSettings
+from sanderling.serve.limits import ServerSettings
 from sanderling.world.disk.index import SearchMode
-from sanderling.world.faults.profiles import get_faults
+from sanderling.world.faults import get_faults
 from sanderling.world.opening import open_as_met
 
 TOLERANCE = 1e-9

@@ -27,18 +27,15 @@ from sanderling.core.profiles import get_profile
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.addresses import canonical_url
-from sanderling.world.blocked import Blocklist, spots
 from sanderling.world.contract import Occasion
 from sanderling.world.cutting import split_page
 from sanderling.world.disk.store import build_world, open_world, read_manifest
-from sanderling.world.filters import MaskedWorld, filtered
-from sanderling.world.guard import Guard
-from sanderling.world.links import without_links
+from sanderling.world.filters import MaskedWorld, filtered, without_links
+from sanderling.world.guard import Blocklist, Guard, spots
 from sanderling.world.live import LiveWeb, web_settings
 from sanderling.world.opening import open_as_met
 from sanderling.world.recorded import ReplayTable
-from sanderling.world.sources.gathering import Gathering
-from sanderling.world.sources.kinds import open_source
+from sanderling.world.sources.kinds import Gathering, open_source
 
 SHOWN = ("title", "url", "snippet", "date", "score")
 PROFILE = get_profile("dr-venus-4b")

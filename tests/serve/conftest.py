@@ -3,7 +3,7 @@ from serving import HeldWorld
 from starlette.testclient import TestClient
 
 from sanderling.serve.app import create_app
-from sanderling.serve.settings import ServerSettings
+from sanderling.serve.limits import ServerSettings
 from sanderling.world.contract import Page
 from sanderling.world.local import LocalWorld
 

@@ -7,10 +7,9 @@ import httpx
 import pytest
 
 from sanderling.core.errors import UserError
-from sanderling.serve.app import create_app
+from sanderling.serve.app import create_app, listen
 from sanderling.serve.dialects import DIALECTS, choose
-from sanderling.serve.server import listen
-from sanderling.serve.settings import ServerSettings, is_loopback
+from sanderling.serve.limits import ServerSettings, is_loopback
 
 SEARCH = {"queries": ["film"]}
 

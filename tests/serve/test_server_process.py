@@ -36,8 +36,8 @@ from pathlib import Path
 from sanderling.cli.world import app
 from sanderling.core.errors import UserError
 from sanderling.world.contract import World, SearchReply
-from sanderling.serve.server import serve
-from sanderling.serve.settings import ServerSettings
+from sanderling.serve.app import serve
+from sanderling.serve.limits import ServerSettings
 
 class Held(World):
     name, fingerprint, page_count = "held", "0" * 64, 1

@@ -14,10 +14,9 @@ from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.page_reader import PageReader, Reading, ReadingLimits
 from sanderling.tools.world_tools import world_tools
-from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import VisitReply
 from sanderling.world.filters import filtered
-from sanderling.world.guard import Guard, GuardKind, GuardLine
+from sanderling.world.guard import Blocklist, Guard, GuardKind, GuardLine
 from sanderling.world.live import LiveWeb, web_settings
 
 ASKED = "Which keeper of the northern lighthouse wrote forty odes to the tide before the great storm took his library?"

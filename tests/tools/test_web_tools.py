@@ -12,13 +12,13 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile, ResultLayout
 from sanderling.core.types import ToolStatus
 from sanderling.serve.app import create_app
-from sanderling.serve.settings import ServerSettings
+from sanderling.serve.limits import ServerSettings
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.page_reader import PageReader, Reading, ReadingLimits
 from sanderling.tools.world_tools import world_tools
-from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Page, SearchReply, VisitReply, World
 from sanderling.world.filters import filtered
+from sanderling.world.guard import Blocklist
 from sanderling.world.live import BROKEN_IN_A_ROW, LiveWeb, WebSettings, web_settings
 from sanderling.world.local import LocalWorld
 

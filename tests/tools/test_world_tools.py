@@ -10,8 +10,7 @@ from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import NO_OCCASION, Page, SearchHit, SearchReply, VisitReply, World
-from sanderling.world.faults.profiles import get_faults
-from sanderling.world.faults.world import FaultyWorld
+from sanderling.world.faults import FaultyWorld, get_faults
 from sanderling.world.filters import MaskedWorld
 from sanderling.world.local import LocalWorld
 

@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 from sanderling.core.errors import UserError
 from sanderling.core.types import ToolStatus
 from sanderling.world.addresses import canonical_url
-from sanderling.world.blocked import Blocklist, spots
 from sanderling.world.contract import Occasion, Page, answered
 from sanderling.world.filters import GuardedWorld, MaskedWorld
-from sanderling.world.guard import Guard, GuardKind, GuardLine
+from sanderling.world.guard import Blocklist, Guard, GuardKind, GuardLine, spots
 from sanderling.world.local import LocalWorld
 
 # Keys

@@ -15,8 +15,7 @@ from sanderling.world.contract import Occasion, Page, answered
 from sanderling.world.disk.building import building_place
 from sanderling.world.disk.index import is_whole
 from sanderling.world.disk.store import WorldInfo, add_to_world, build_world, open_world, read_manifest, write_manifest
-from sanderling.world.sources.gathering import Gathering
-from sanderling.world.sources.kinds import open_sources
+from sanderling.world.sources.kinds import Gathering, open_sources
 
 # Adding
 

@@ -1,9 +1,7 @@
-"""A world with faults, drawn from seeds alone, at the rates of its profile; orders in pages; fitted profiles."""
+"""A world with faults, drawn from seeds alone, at the rates of its profile; orders in pages."""
 
-import os
 import random
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from coast import TIDES, Always, coast
@@ -12,22 +10,22 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from sanderling.core.errors import UserError
-from sanderling.core.profiles import get_profile
-from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
-from sanderling.core.types import Role, ToolStatus
-from sanderling.data.importing import import_all
+from sanderling.core.types import ToolStatus
 from sanderling.world.contract import Occasion, answered
-from sanderling.world.faults.profiles import (
+from sanderling.world.faults import (
     PROFILES,
     FaultProfile,
+    FaultyWorld,
     Latency,
+    Made,
     PageNoise,
-    SearchFaults,
     VisitFaults,
-    fit_profile,
     get_faults,
+    made_page,
+    made_url,
+    order,
+    with_order,
 )
-from sanderling.world.faults.world import FaultyWorld, Made, made_page, made_url, order, with_order
 
 COAST = coast()
 CALM, WEB, HOSTILE = PROFILES["calm"], PROFILES["web"], PROFILES["hostile"]
@@ -144,10 +142,6 @@ def test_profiles_are_data(tmp_path) -> None:
         Latency(median_s=2, p95_s=1)
 
 
-# Orders within pages, fits, episodes and paced tools
-
-PROFILE = get_profile("tiny")
-NAMES = PROFILE.tools
 PARAGRAPH = st.text(min_size=1, max_size=20).map(lambda text: text.strip("\n") or "x")
 
 
@@ -157,39 +151,3 @@ def test_an_order_is_a_paragraph_and_changes_no_other(u: float, code: float, tex
     paragraphs = with_order(text, instruction, u).split("\n\n")
     paragraphs.remove(instruction)
     assert "\n\n".join(paragraphs) == text or text == ""
-
-
-def observed(*events: ToolEvent, text: str = "?") -> Trajectory:
-    nodes = (
-        Node(parent=None, role=Role.USER, kind=NodeKind.QUESTION, text="?"),
-        Node(parent=0, role=Role.USER, kind=NodeKind.OBSERVATION, text=text, events=events),
-    )
-    return Trajectory(id="t", question=Question(id="q", text="?"), nodes=nodes, leaf=1, ending=None)
-
-
-def event(role: str, *parts: ToolStatus, seconds: float = 0.0) -> ToolEvent:
-    return ToolEvent(name=role, role=role, status=parts[0], parts=parts, latency_s=seconds)
-
-
-def test_a_fit_counts_the_parts_of_recorded_calls() -> None:
-    ok, dead, slow = ToolStatus.OK, ToolStatus.GONE, ToolStatus.TIMEOUT
-    done = observed(event("search", ok, ok, ok, slow), event("visit", ok, dead), event("visit", slow), event("", ok))
-    fitted = fit_profile([done], name="mine")
-    assert (fitted.queries, fitted.visits) == (4, 3)
-    assert fitted.profile.search == SearchFaults(timeout=0.25)
-    assert fitted.profile.visit == VisitFaults(timeout=0.333333, gone=0.333333)
-    assert (fitted.profile.name, fitted.profile.visit_latency) == ("mine", WEB.visit_latency)
-    assert fit_profile([observed(event("visit", ok))]).profile.search == WEB.search
-    with pytest.raises(UserError, match="No call"):
-        fit_profile([observed(event("", ok))])
-
-
-def test_the_recorded_calls_are_what_the_web_profile_says_they_are() -> None:
-    place = os.environ.get("SANDERLING_RECORDED", "")
-    if not Path(place).is_dir() or not place:
-        pytest.skip("SANDERLING_RECORDED names no directory")
-    fitted = fit_profile(import_all(Path(place)).trajectories)
-    assert (fitted.queries, fitted.visits, fitted.search_delays, fitted.visit_delays) == (787, 273, 0, 0)
-    assert fitted.profile.visit.not_found == pytest.approx(21 / 273, abs=1e-6)
-    assert fitted.profile.visit.timeout == pytest.approx(4 / 273, abs=1e-6)
-    assert fitted.profile.search.empty == pytest.approx(17 / 787, abs=1e-6)

@@ -11,15 +11,14 @@ from sanderling.core.profiles import Profile, ResultLayout, get_profile
 from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.world_tools import world_tools
-from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Occasion, Page, World, answered
-from sanderling.world.dense.embedders import HashedEmbedder
-from sanderling.world.dense.vectors import embed_world, settings_for
+from sanderling.world.disk.dense import embed_world, settings_for
+from sanderling.world.disk.embedders import HashedEmbedder
 from sanderling.world.disk.index import SearchMode
 from sanderling.world.disk.store import build_world, compare_pages, open_world
-from sanderling.world.faults.profiles import PROFILES, PageNoise
-from sanderling.world.faults.world import FaultyWorld
+from sanderling.world.faults import PROFILES, FaultyWorld, PageNoise
 from sanderling.world.filters import MaskedWorld
+from sanderling.world.guard import Blocklist
 from sanderling.world.local import LocalWorld
 from sanderling.world.opening import open_as_met
 

@@ -8,15 +8,13 @@ from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
 from sanderling.core.types import ToolStatus
-from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Occasion, Page, World, answered
-from sanderling.world.dense.embedders import HashedEmbedder, Kind
-from sanderling.world.dense.index import DenseIndex, HybridRanker
-from sanderling.world.dense.vectors import DIRECTORY, embed_world, read_arrays, settings_for
+from sanderling.world.disk.dense import DIRECTORY, DenseIndex, HybridRanker, embed_world, read_arrays, settings_for
+from sanderling.world.disk.embedders import HashedEmbedder, Kind
 from sanderling.world.disk.store import build_world, open_world
-from sanderling.world.faults.profiles import PROFILES
-from sanderling.world.faults.world import FaultyWorld
+from sanderling.world.faults import PROFILES, FaultyWorld
 from sanderling.world.filters import MaskedWorld
+from sanderling.world.guard import Blocklist
 from sanderling.world.local import LocalWorld
 
 # One by one

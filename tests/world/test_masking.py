@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from sanderling.core.errors import UserError
 from sanderling.core.types import ToolStatus
 from sanderling.world.addresses import canonical_url
-from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Occasion, Page, World, answered
 from sanderling.world.disk.duplicates import THRESHOLD, file_name, load_groups, near_duplicates, save_groups, signature
-from sanderling.world.filters import MaskedWorld, filtered, read_blocklist
-from sanderling.world.links import without_links
+from sanderling.world.filters import MaskedWorld, filtered, read_blocklist, without_links
+from sanderling.world.guard import Blocklist
 from sanderling.world.local import LocalWorld
 
 ORLO = "https://w.example/Orlo_(poet)"

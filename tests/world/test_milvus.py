@@ -19,14 +19,13 @@ from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Occasion, Page, World, answered
-from sanderling.world.dense.embedders import HashedEmbedder
-from sanderling.world.dense.index import ranked_world
-from sanderling.world.dense.milvus import Milvus, MilvusWorld, VectorIndex, encoded, push_world
-from sanderling.world.dense.vectors import embed_world, settings_for
+from sanderling.world.disk.dense import embed_world, ranked_world, settings_for
+from sanderling.world.disk.embedders import HashedEmbedder
 from sanderling.world.disk.index import SearchMode
 from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.encyclopedia import generate_pages
 from sanderling.world.local import LocalWorld
+from sanderling.world.milvus import Milvus, MilvusWorld, VectorIndex, encoded, push_world
 from sanderling.world.text import index_text
 
 pytest.importorskip("pymilvus", reason="needs the extra [milvus]")
@@ -123,7 +122,7 @@ def test_visits_and_pages_are_the_same(pushed: Pushed) -> None:
 CHILD = """
 import os, signal, sys
 from pathlib import Path
-from sanderling.world.dense import milvus
+from sanderling.world import milvus
 from sanderling.world.disk.store import open_world
 
 milvus._BATCH = 20

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from sanderling.core.text import question_tokens
 from sanderling.core.types import ToolStatus
-from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import NO_OCCASION, Occasion, Page, VisitReply, answered
 from sanderling.world.filters import GuardedWorld
-from sanderling.world.guard import Found, Guard, GuardKind, GuardLine, Wording, as_words
+from sanderling.world.guard import Blocklist, Found, Guard, GuardKind, GuardLine, Wording, as_words
 from sanderling.world.local import LocalWorld
 
 # Wording

@@ -30,19 +30,17 @@ from sanderling.data.recorded_source import read_recorded
 from sanderling.evaluate.fidelity import measure_fidelity
 from sanderling.evaluate.ranking import compare_agents
 from sanderling.report.numbers import percent, span
-from sanderling.runs.files import or_cannot, replace_file
 from sanderling.runs.stages import after_interrupt
 from sanderling.tools.contract import Tool, ToolContext, ToolOutageError
 from sanderling.tools.page_reader import OnOutage
 from sanderling.tools.world_tools import SearchTool, VisitTool
-from sanderling.world.dense.embedders import FORMS, open_embedder, opens_socket
-from sanderling.world.dense.milvus import VectorIndex, push_world
-from sanderling.world.dense.vectors import DIRECTORY, DenseSettings, embed_world, read_info, settings_for
 from sanderling.world.disk.building import SourceAccount
+from sanderling.world.disk.dense import DIRECTORY, DenseSettings, embed_world, read_info, settings_for
+from sanderling.world.disk.embedders import FORMS, open_embedder, opens_socket
 from sanderling.world.disk.index import SearchMode
 from sanderling.world.disk.pages import WorldCounts
 from sanderling.world.disk.store import WorldInfo, add_to_world, build_world, open_world, read_manifest
-from sanderling.world.faults.profiles import fit_profile
+from sanderling.world.milvus import VectorIndex, push_world
 from sanderling.world.opening import open_as_met
 from sanderling.world.recorded import (
     REPLAY_FILE,
@@ -54,15 +52,14 @@ from sanderling.world.recorded import (
     write_built_from,
 )
 from sanderling.world.sources.base import Limits, Source
-from sanderling.world.sources.gathering import Gathering
-from sanderling.world.sources.kinds import SOURCES, open_source, open_sources, remember_sources
+from sanderling.world.sources.kinds import SOURCES, Gathering, open_source, open_sources, remember_sources
 
 app = typer.Typer(help="Offline worlds: build, look at, search, visit.", no_args_is_help=True)
 build = typer.Typer(help="Build a world from a source of pages.", no_args_is_help=True)
 app.add_typer(build, name="build")
 
-_KINDS = f"Folders, archives, dumps, JSON lines, other worlds; or KIND:REST. Kinds: {', '.join(SOURCES)}"
-_BASE = "Address that the paths of folders, ZIM files and dumps stand below; local://NAME/ by default."
+_KINDS = f"Folders, archives, JSON lines, other worlds; or KIND:REST. Kinds: {', '.join(SOURCES)}"
+_BASE = "Address that the paths of folders and ZIM files stand below; local://NAME/ by default."
 _WORKERS = "Processes that read documents. More give the same world, sooner."
 _AS = f"Show to the letter what an agent of this profile reads: {', '.join(PROFILES)}."
 _RANKED = "Rank by words, nearness, or both fused; the last two want `world embed`."
@@ -87,10 +84,9 @@ Search = Annotated[SearchMode, option("--search", _RANKED, panel=PLACE)]
 def build_from(
     sources: Sources, out: Out, base_url: BaseUrl = "", name: Name = "", workers: Workers = 1, sets: Set = None
 ) -> None:
-    """Build a world from files: folders, archives, dumps, or several of these together.
+    """Build a world from files: folders, archives, tables, or several of these together.
 
-    Stopped or killed, the same command goes on. Settings: document_bytes, depth, extractor (trafilatura: slower,
-    better on news).
+    Stopped or killed, the same command goes on. Settings: document_bytes, depth.
     """
     opened, source = _opened(sources, base_url, sets)
     remember, name = partial(remember_sources, sources=opened), name or opened[0].name
@@ -322,18 +318,6 @@ def agents(
     show(scores, f"Kendall's tau-b {tau}, {len(found.scores)} agents, {found.questions} common questions.")
 
 
-@app.command("fit-faults")
-def fit_faults(
-    source: RecordedCalls, out: Annotated[Path, option("--out", "The profile as a TOML file, for --faults.")]
-) -> None:
-    """Make a profile of faults with the failures, and the delays if any, of recorded calls."""
-    fitted = fit_profile(read_recorded(source).trajectories, name=out.stem)
-    with or_cannot(f"write {out}"):
-        replace_file(out, to_toml(fitted.profile))
-    delays = f"{fitted.search_delays} and {fitted.visit_delays} delays"
-    show(f"{fitted.queries:,} queries and {fitted.visits:,} visits, with {delays}: {out}")
-
-
 @app.command("serve")
 def serve(
     directory: Where,
@@ -352,7 +336,7 @@ def serve(
     Settings: threads, max_concurrent (more requests are answered 429), timeout_s, page_words, certificate and key (PEM files,
     for clients whose https:// cannot be changed).
     """
-    from sanderling.serve.settings import ServerSettings, check_binding
+    from sanderling.serve.limits import ServerSettings, check_binding
 
     token = os.environ.get(token_env or "") or None  # on a command line everybody on the machine could read it
     if token_env and token is None:
@@ -366,7 +350,7 @@ def serve(
 
         serve_stdio(world, chosen.threads)
         return
-    from sanderling.serve.server import serve as run
+    from sanderling.serve.app import serve as run
 
     run(world, chosen, lambda url: show(f"Serving {world.name} ({world.page_count:,} pages) at {url}", error=True))
 

@@ -14,7 +14,7 @@ from sanderling.tools.recording import is_recording, read_recording, replay_tabl
 from sanderling.world.contract import Page
 from sanderling.world.recorded import ReplayTable, pages_from_trajectories
 from sanderling.world.sources.base import Reason, Skipped, Source, file_facts, stamp_of
-from sanderling.world.sources.folder import files_below
+from sanderling.world.sources.documents import files_below
 
 
 @dataclass(frozen=True)

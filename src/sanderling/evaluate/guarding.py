@@ -17,9 +17,8 @@ from sanderling.core.types import ToolCall
 from sanderling.evaluate.benchmarks.files import Loaded
 from sanderling.evaluate.benchmarks.table import Benchmark, leaks
 from sanderling.runs.jsonl import JsonlLog
-from sanderling.world.blocked import Blocklist
 from sanderling.world.filters import read_blocklist
-from sanderling.world.guard import Guard, GuardKind, GuardLine, Wording, as_words
+from sanderling.world.guard import Blocklist, Guard, GuardKind, GuardLine, Wording, as_words
 
 
 class GuardFacts(Frozen):

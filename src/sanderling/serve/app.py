@@ -1,30 +1,36 @@
-"""The application: a world and settings in, an ASGI application out. Nothing is global; several may live in one process.
+"""A world and settings in, an ASGI application or a running server out. Nothing is global; several may live in one process.
 
 Where two dialects share a path at the root, the body says which is meant: Serper's searches have ``q``, LiteResearcher's
-``query``. ``/health`` and ``/metrics`` stand beside them.
+``query``. To use several cores, start several servers and put a proxy before them: replies do not depend on which one answers.
 """
 
+import signal
+import socket
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
+from types import FrameType
 from typing import Any
 
 import pydantic_core
+import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
 from starlette.routing import Route as Endpoint
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
-from sanderling.serve.calls import FAILURE, Counters, RefusalError, WorldCalls
+from sanderling.core.errors import UserError
+from sanderling.serve.calls import FAILURE, Call, RefusalError, Route, WorldCalls, no_route
 from sanderling.serve.dialects import choose
-from sanderling.serve.limits import HEALTH, Limits
-from sanderling.serve.routes import Call, Route, no_route
-from sanderling.serve.settings import ServerSettings, check_binding
+from sanderling.serve.limits import HEALTH, Limits, ServerSettings, check_binding
 from sanderling.world.contract import World
 
-_PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+_BACKLOG = 1_024
+_KEEP_ALIVE_S = 75
+"""Above the usual idle time of clients' pools, so that the client closes first and no request meets a closing connection."""
 
 
 def create_app(world: World, settings: ServerSettings | None = None) -> ASGIApp:
@@ -32,18 +38,18 @@ def create_app(world: World, settings: ServerSettings | None = None) -> ASGIApp:
     settings = settings or ServerSettings()
     check_binding(settings)
     dialects, with_mcp = choose(settings.dialects)
-    counters = Counters()
-    calls = WorldCalls(world, settings.threads, counters)
-    routes = [
-        _get(HEALTH, lambda: JSONResponse({"status": "ok", "world": world.name})),
-        _get("/metrics", lambda: Response(counters.text(), media_type=_PROMETHEUS)),
-    ]
+    calls = WorldCalls(world, settings.threads)
+
+    async def health(_: Request) -> Response:
+        return JSONResponse({"status": "ok", "world": world.name})
+
+    routes: list[BaseRoute] = [Endpoint(HEALTH, health, methods=["GET"])]
     mcp = None
     if with_mcp:
         from sanderling.serve.mcp import http_app, mcp_server
 
         mcp = mcp_server(calls)
-        routes.append(Endpoint("/mcp", _Named("/mcp", http_app(mcp, settings)), methods=["POST"]))
+        routes.append(Endpoint("/mcp", http_app(mcp, settings), methods=["POST"]))
     routes += _dialect_routes(dialects, calls, settings)
 
     @asynccontextmanager
@@ -57,15 +63,7 @@ def create_app(world: World, settings: ServerSettings | None = None) -> ASGIApp:
     handlers = {RefusalError: _refused, HTTPException: _http_error, Exception: _failed}
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
     app.router.redirect_slashes = False
-    return Limits(app, settings, counters)
-
-
-def _get(path: str, answer: Callable[[], Response]) -> BaseRoute:
-    async def endpoint(request: Request) -> Response:
-        request.scope["route_name"] = path
-        return answer()
-
-    return Endpoint(path, endpoint, methods=["GET"])
+    return Limits(app, settings)
 
 
 def _dialect_routes(dialects: Mapping[str, tuple[Route, ...]], calls: WorldCalls, settings: ServerSettings) -> list[BaseRoute]:
@@ -77,37 +75,22 @@ def _dialect_routes(dialects: Mapping[str, tuple[Route, ...]], calls: WorldCalls
                 table.setdefault((f"{prefix}{route.path}", route.method), []).append(route)
     ordered = sorted(table, key=lambda key: (":path" in key[0], -len(key[0])))
     return [
-        Endpoint(path, _endpoint(path, table[path, method], calls, settings), methods=[method], name=f"{method} {path}")
+        Endpoint(path, _endpoint(table[path, method], calls, settings), methods=[method], name=f"{method} {path}")
         for path, method in ordered
     ]
 
 
-def _endpoint(
-    path: str, routes: list[Route], calls: WorldCalls, settings: ServerSettings
-) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(routes: list[Route], calls: WorldCalls, settings: ServerSettings) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
-        request.scope["route_name"] = path
         body = _json(await request.body()) if request.method == "POST" else None
         route = next((route for route in routes if route.claims(body)), None)
         if route is None:
             shapes = " or ".join(route.shape for route in routes)
             raise RefusalError(400, f"The body is of no known shape: send a JSON object with {shapes}.")
-        reply = await route.answer(Call(calls, settings, request, body))
+        reply = await route.answer(Call(calls, settings.page_words, request, body))
         return reply if isinstance(reply, Response) else JSONResponse(reply)
 
     return endpoint
-
-
-class _Named:
-    """An application whose requests are counted under a name."""
-
-    def __init__(self, name: str, app: ASGIApp) -> None:
-        self._name = name
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope["route_name"] = self._name
-        await self._app(scope, receive, send)
 
 
 def _json(body: bytes) -> Any:
@@ -133,3 +116,66 @@ async def _http_error(request: Request, error: Exception) -> Response:
         return no_route(request.method).response()
     sentence = f"This route does not take {request.method}" if error.status_code == 405 else "The request cannot be answered"
     return RefusalError(error.status_code, f"{sentence}: see docs/worlds-serving.md.").response()
+
+
+# -- a server as a process: one socket, one event loop, an orderly end ---------------------------------------------------
+
+
+def serve(world: World, settings: ServerSettings, ready: Callable[[str], None]) -> None:
+    """Serve a world until stopped; ``ready`` is called with the base URL once the server listens.
+
+    On SIGTERM or Ctrl-C the socket closes, requests in flight finish within the grace, and SIGTERM ends the process with
+    status 0. Raises UserError when the address cannot be had.
+    """
+    app = create_app(world, settings)
+    with listen(settings) as listening:
+        config = uvicorn.Config(
+            app,
+            http="h11",
+            log_level="warning",
+            access_log=False,
+            lifespan="on",
+            ws="none",
+            server_header=False,
+            timeout_keep_alive=_KEEP_ALIVE_S,
+            timeout_graceful_shutdown=settings.grace_s,
+            ssl_certfile=settings.certificate,
+            ssl_keyfile=settings.key,
+        )
+        try:
+            config.load()
+        except OSError as error:  # ssl.SSLError is one
+            why = error.strerror or error
+            raise UserError(f"{settings.certificate} cannot be used ({why}): give a certificate and its key in PEM.") from error
+        before = signal.signal(signal.SIGTERM, _end)
+        try:
+            scheme, host, port = ("https" if config.is_ssl else "http"), settings.host.strip("[]"), listening.getsockname()[1]
+            ready(f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}")
+            uvicorn.Server(config).run(sockets=[listening])
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+
+def listen(settings: ServerSettings) -> socket.socket:
+    """A listening socket. Raises UserError when the address cannot be had.
+
+    Its protocol is named because asyncio turns Nagle's algorithm off for such sockets only; with it on, each reply waits 40 ms
+    for an acknowledgement.
+    """
+    host = settings.host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, settings.port))
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        listening.close()
+        where = f"{settings.host}:{settings.port}"
+        raise UserError(f"Cannot listen on {where} ({error.strerror or error}): choose another --host or --port.") from error
+    return listening
+
+
+def _end(_: int, __: FrameType | None) -> None:
+    """The server raises the signal again once it has ended in order: that end is a success."""
+    sys.exit(0)

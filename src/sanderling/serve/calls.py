@@ -1,19 +1,20 @@
-"""Calls of a served world: run on a few threads, and counted; and what a refusal looks like to a client.
+"""Calls of a served world, run on a few threads; what a refusal looks like to a client; and the contract of a dialect.
 
-A slow call holds up no other. A call whose request was given up is not started; one that runs cannot be stopped and keeps its
-thread until it ends. Delays of the world are virtual: they are reported, and not slept.
+A dialect is some routes, each an async function from a request (`Call`) to a reply. A slow call holds up no other. A call whose
+request was given up is not started; one that runs cannot be stopped and keeps its thread until it ends. Delays of the world are
+virtual: they are reported, and not slept.
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from time import perf_counter
 from typing import Any, TypeVar
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from sanderling.core.types import ToolStatus
@@ -35,21 +36,22 @@ _FAILURES = {
 }
 _SERVED = (ToolStatus.OK, ToolStatus.EMPTY)
 Reply = TypeVar("Reply", SearchReply, VisitReply)
+Body = TypeVar("Body", bound=BaseModel)
 
 
 class RefusalError(Exception):
-    """A request that is not answered: the HTTP status, one sentence for the client, one word for the counters."""
+    """A request that is not answered: the HTTP status, and one sentence for the client."""
 
-    def __init__(self, status: int, sentence: str, reason: str = "bad_request") -> None:
+    def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
-        self.status, self.sentence, self.reason = status, sentence, reason
+        self.status, self.sentence = status, sentence
 
     def response(self) -> JSONResponse:
         """What the client gets. Nothing of what went wrong inside the server is in it."""
         return JSONResponse({"error": self.sentence}, status_code=self.status, headers=_HEADERS.get(self.status))
 
 
-FAILURE = RefusalError(500, "Something went wrong in the server: its log says what.", "failure")
+FAILURE = RefusalError(500, "Something went wrong in the server: its log says what.")
 
 
 def failure_sentence(status: ToolStatus) -> str:
@@ -64,48 +66,14 @@ def require_served(*statuses: ToolStatus) -> None:
     the rest.
     """
     if not any(status in _SERVED for status in statuses):
-        raise RefusalError(*_FAILURES.get(statuses[0], (502, "The call failed.")), reason="world")
-
-
-@dataclass
-class Counters:
-    """What one server has done since it started; touched by one thread only."""
-
-    requests: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """By route (its pattern, never what a client wrote) and HTTP status."""
-    request_seconds: float = 0.0
-    refused: Counter[str] = field(default_factory=Counter)
-    """Requests that failed, or were turned away before they reached a route, by reason."""
-    calls: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Calls to the world, by kind and status."""
-    call_seconds: float = 0.0
-
-    def text(self) -> str:
-        """All counters, sorted, in Prometheus' exposition format 0.0.4."""
-        refused = {(reason,): count for reason, count in self.refused.items()}
-        asked, waited = {(): f"{self.request_seconds:.6f}"}, {(): f"{self.call_seconds:.6f}"}
-        table: list[tuple[str, str, tuple[str, ...], Mapping[Any, object]]] = [
-            ("http_requests", "Requests answered.", ("route", "status"), self.requests),
-            ("http_refused", "Requests that failed, or were turned away before their route.", ("reason",), refused),
-            ("world_calls", "Searches and visits.", ("call", "status"), self.calls),
-            ("http_request_seconds", "Seconds spent on requests.", (), asked),
-            ("world_call_seconds", "Seconds waited for the world, all calls together.", (), waited),
-        ]
-        lines: list[str] = []
-        for name, meaning, labels, counts in table:
-            full = f"sanderling_{name}_total"
-            lines += [f"# HELP {full} {meaning}", f"# TYPE {full} counter"]
-            for key, count in sorted(counts.items()):
-                label = ",".join(f'{label}="{value}"' for label, value in zip(labels, key, strict=True))
-                lines.append(f"{full}{{{label}}} {count}" if label else f"{full} {count}")
-        return "\n".join(lines) + "\n"
+        raise RefusalError(*_FAILURES.get(statuses[0], (502, "The call failed.")))
 
 
 class WorldCalls:
     """Asynchronous searches and visits of one world, which must be safe to call from so many ``threads``."""
 
-    def __init__(self, world: World, threads: int, counters: Counters) -> None:
-        self.world, self._counters = world, counters
+    def __init__(self, world: World, threads: int) -> None:
+        self.world = world
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="world")
 
     async def search(
@@ -121,7 +89,7 @@ class WorldCalls:
             return answered(self.world.search_many(part, limit=limit, snippet_words=snippet_words, occasion=occasion))
 
         starts = range(0, len(queries), _TOGETHER)
-        return list(chain(*await asyncio.gather(*(self._run("search", partial(some, start)) for start in starts))))
+        return list(chain(*await asyncio.gather(*(self._run(partial(some, start)) for start in starts))))
 
     async def visit(
         self, urls: Sequence[str], goal: str = "", *, max_words: int = 2000, occasion: Occasion = NO_OCCASION
@@ -131,22 +99,70 @@ class WorldCalls:
         def one(url: str) -> Sequence[VisitReply]:
             return [answered(self.world.visit(url, goal, max_words=max_words, occasion=occasion))]
 
-        return list(chain(*await asyncio.gather(*(self._run("visit", partial(one, url)) for url in urls))))
+        return list(chain(*await asyncio.gather(*(self._run(partial(one, url)) for url in urls))))
 
     def close(self) -> None:
         """Take no further calls; those that wait are dropped."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _run(self, kind: str, call: Callable[[], Sequence[Reply]]) -> Sequence[Reply]:
-        began = perf_counter()
+    async def _run(self, call: Callable[[], Sequence[Reply]]) -> Sequence[Reply]:
         try:
-            replies = await asyncio.get_running_loop().run_in_executor(self._threads, call)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, call)
         except (OSError, ToolOutageError) as error:
-            self._counters.calls[kind, "outage"] += 1
-            sentence = "The world cannot be read at the moment; try again, or look at the server."
-            raise RefusalError(503, sentence, "world") from error
-        finally:
-            self._counters.call_seconds += perf_counter() - began
-        for reply in replies:
-            self._counters.calls[kind, reply.status.value] += 1
-        return replies
+            raise RefusalError(503, "The world cannot be read at the moment; try again, or look at the server.") from error
+
+
+# -- the contract of a dialect -------------------------------------------------------------------------------------------
+
+MAX_QUERIES = 100
+MAX_URLS = 1_000
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request as a route sees it; ``body``: the JSON of a POST, None for a GET."""
+
+    world: WorldCalls
+    page_words: int
+    """Most words of a page where all of it is asked for."""
+    request: Request
+    body: Any
+
+
+@dataclass(frozen=True)
+class Route:
+    """One path of a dialect, as Starlette writes paths.
+
+    ``answer`` gives a Response, or plain data that is sent as JSON; it may raise RefusalError. ``claims``: whether a body is
+    meant for this route, where several dialects share its path; ``shape``: what such a body looks like.
+    """
+
+    method: str
+    path: str
+    answer: Callable[[Call], Awaitable[object]]
+    claims: Callable[[Any], bool] = lambda _: True
+    shape: str = ""
+
+
+class ForeignBody(BaseModel):
+    """A body of others' clients: keys that we have no use for are ignored, as their own servers do."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+def parse(model: type[Body], body: Any) -> Body:
+    """The body as a model. Raises RefusalError (400) that names the first wrong field."""
+    if not isinstance(body, dict):
+        raise RefusalError(400, "The body must be one JSON object: send an object with this route's fields.")
+    try:
+        return model.model_validate(body)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(str(part)[:40] for part in first["loc"])
+        what = first["msg"].removeprefix("Value error, ")
+        raise RefusalError(400, f"In the body, {where}: {what[:1].lower()}{what[1:]}.") from None
+
+
+def no_route(method: str) -> RefusalError:
+    """For an address where nothing is served by this method."""
+    return RefusalError(404, f"There is no such route for {method}: see docs/worlds-serving.md.")

@@ -18,8 +18,17 @@ from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.types import ToolStatus
 from sanderling.serve import literesearcher
-from sanderling.serve.calls import RefusalError, require_served
-from sanderling.serve.routes import MAX_QUERIES, MAX_URLS, Call, ForeignBody, Route, no_route, parse
+from sanderling.serve.calls import (
+    MAX_QUERIES,
+    MAX_URLS,
+    Call,
+    ForeignBody,
+    RefusalError,
+    Route,
+    no_route,
+    parse,
+    require_served,
+)
 from sanderling.world.addresses import page_address
 from sanderling.world.contract import Occasion, SearchHit, SearchReply
 
@@ -190,7 +199,7 @@ def _target(request: Request) -> str:
 
 
 async def _jina_page(call: Call, url: str) -> Response:
-    (reply,) = await call.world.visit([page_address(url)], max_words=call.settings.page_words)
+    (reply,) = await call.world.visit([page_address(url)], max_words=call.page_words)
     require_served(reply.status)
     if "application/json" in call.request.headers.get("accept", ""):
         data = {"title": reply.title, "description": "", "url": reply.url, "content": reply.text}
@@ -236,7 +245,7 @@ class AccessBody(ForeignBody):
 
 
 async def _access(call: Call) -> object:
-    replies = await call.world.visit(parse(AccessBody, call.body).urls, max_words=call.settings.page_words)
+    replies = await call.world.visit(parse(AccessBody, call.body).urls, max_words=call.page_words)
     return {
         "result": [
             {"id": reply.url, "url": reply.url, "title": reply.title, "contents": reply.text}

@@ -1,71 +1,114 @@
-"""What stands before every route: who may ask, how many at a time, how much, and for how long; each refusal is JSON.
+"""Settings of a server, and what stands before every route: who may ask, how many at a time, how much, and for how long.
 
-An ASGI middleware. Too large a body is 413, too many requests 429, too slow 503; what goes wrong inside is logged here, and
-the client gets one sentence with 500. ``/health`` is answered whatever else is going on.
+`Limits` is an ASGI middleware; each refusal is JSON. Too large a body is 413, too many requests 429, too slow 503; what goes
+wrong inside is logged here, and the client gets one sentence with 500. ``/health`` is answered whatever else is going on.
 """
 
 import asyncio
+import base64
+import binascii
+import hmac
+import ipaddress
 import logging
-from time import perf_counter
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlsplit
 
+from pydantic import Field
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sanderling.serve.calls import FAILURE, Counters, RefusalError
-from sanderling.serve.settings import ServerSettings, from_this_machine, token_matches
+from sanderling.core.config import Frozen
+from sanderling.core.errors import UserError
+from sanderling.serve.calls import FAILURE, RefusalError
 
 HEALTH = "/health"
 _log = logging.getLogger(__name__)
 
 
+class ServerSettings(Frozen):
+    """Settings of one server."""
+
+    host: str = "127.0.0.1"
+    """On a loopback address without a token, requests that name another host are refused."""
+    port: int = Field(default=8018, ge=0, le=65_535)
+    """0: any free one."""
+    token: str | None = Field(default=None, min_length=1)
+    """What clients must present; None: anybody who reaches the server may ask."""
+    dialects: tuple[str, ...] = ()
+    """Names of `dialects.DIALECTS` and ``mcp``; empty: all."""
+    max_body_bytes: int = Field(default=1 << 20, ge=1)
+    max_concurrent: int = Field(default=256, ge=1)
+    """Requests at a time; more are answered 429."""
+    timeout_s: float = Field(default=30.0, gt=0)
+    """For a whole request, its body's arrival included."""
+    grace_s: int = Field(default=10, ge=0)
+    """How long requests in flight may take to finish when the server is stopped."""
+    threads: int = Field(default=4, ge=1)
+    """World calls at a time."""
+    page_words: int = Field(default=50_000, ge=1)
+    """Most words of a page where a dialect asks for all of it."""
+    certificate: Path | None = None
+    """A file of PEM certificates: it then speaks HTTPS, which clients with a fixed ``https://`` need."""
+    key: Path | None = None
+    """The certificate's private key in PEM; None: it stands in the same file."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, by name or address."""
+    name = host.strip("[]").lower()
+    with suppress(ValueError):
+        return ipaddress.ip_address(name).is_loopback
+    return name == "localhost"
+
+
+def check_binding(settings: ServerSettings) -> None:
+    """Raises UserError where others would reach a server that asks for no token, and for a key without a certificate."""
+    if settings.token is None and not is_loopback(settings.host):
+        raise UserError(
+            f"Listening on {settings.host} lets other machines in: name the variable that holds a token with --token-env, "
+            "or listen on 127.0.0.1."
+        )
+    if settings.key is not None and settings.certificate is None:
+        raise UserError("A key was given without its certificate: name that file with --set certificate=FILE.")
+
+
 class Limits:
-    """The middleware; one for each server.
+    """The middleware; one for each server."""
 
-    The application puts its route's pattern into ``scope["route_name"]`` of the requests that reach a route.
-    """
-
-    def __init__(self, app: ASGIApp, settings: ServerSettings, counters: Counters) -> None:
-        self._app, self._settings, self._counters, self._running = app, settings, counters, 0
+    def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
+        self._app, self._settings, self._running = app, settings, 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] != "http":
+        if scope["type"] != "http" or scope["path"] == HEALTH:
             await self._app(scope, receive, send)
             return
-        began, status = perf_counter(), 0
+        started = False
 
         async def reply(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
+            nonlocal started
+            started = True
             await send(message)
 
         try:
             await self._admit(scope, receive, reply)
         except RefusalError as refusal:
-            self._counters.refused[refusal.reason] += 1
-            if not status:
-                await refusal.response()(scope, receive, reply)
-        finally:
-            if status:
-                self._counters.requests[scope.get("route_name", "other"), str(status)] += 1
-                self._counters.request_seconds += perf_counter() - began
+            if not started:
+                await refusal.response()(scope, receive, send)
 
     async def _admit(self, scope: Scope, receive: Receive, reply: Send) -> None:
         """Let a request through to the routes. Raises RefusalError that says why not."""
-        if scope["path"] == HEALTH:
-            await self._app(scope, receive, reply)
-            return
         self._check_client(Headers(scope=scope))
         if self._running >= self._settings.max_concurrent:
-            raise RefusalError(429, "Too many requests at once: try again in a moment.", "concurrency")
+            raise RefusalError(429, "Too many requests at once: try again in a moment.")
         self._running += 1
         try:
             async with asyncio.timeout(self._settings.timeout_s):
                 await self._app(scope, _replay(await self._body(receive), receive), reply)
         except TimeoutError:
-            sentence = "The request took too long: ask for less at a time, or try again later."
-            raise RefusalError(503, sentence, "timeout") from None
+            raise RefusalError(503, "The request took too long: ask for less at a time, or try again later.") from None
         except RefusalError:
             raise
         except Exception:
@@ -76,11 +119,10 @@ class Limits:
 
     def _check_client(self, headers: Headers) -> None:
         if self._settings.token is not None:
-            if not token_matches(headers, self._settings.token):
-                raise RefusalError(401, "The token is missing or wrong: send it as Authorization: Bearer TOKEN.", "token")
-        elif self._settings.loopback and not from_this_machine(headers):
-            sentence = "Without a token only this machine may ask: use 127.0.0.1 or localhost in the address."
-            raise RefusalError(403, sentence, "host")
+            if not _token_matches(headers, self._settings.token):
+                raise RefusalError(401, "The token is missing or wrong: send it as Authorization: Bearer TOKEN.")
+        elif is_loopback(self._settings.host) and not _from_this_machine(headers):
+            raise RefusalError(403, "Without a token only this machine may ask: use 127.0.0.1 or localhost in the address.")
 
     async def _body(self, receive: Receive) -> bytes:
         most, body, more = self._settings.max_body_bytes, bytearray(), True
@@ -89,7 +131,7 @@ class Limits:
             body += message.get("body", b"")
             more = message.get("more_body", False)
             if len(body) > most:
-                raise RefusalError(413, f"The body is larger than {most:,} bytes: send less at a time.", "body")
+                raise RefusalError(413, f"The body is larger than {most:,} bytes: send less at a time.")
         return bytes(body)
 
 
@@ -101,3 +143,32 @@ def _replay(body: bytes, receive: Receive) -> Receive:
         return left.pop() if left else await receive()
 
     return again
+
+
+def _token_matches(headers: Mapping[str, str], token: str) -> bool:
+    """Whether a client presents the token; compared in constant time.
+
+    It comes as ``Authorization: Bearer``, as ``X-API-KEY`` (Serper's clients), or as the password in the base URL
+    (``http://any:TOKEN@host``, for clients that send no header of their own).
+    """
+    presented = [headers.get("x-api-key", "")]
+    scheme, _, value = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        presented.append(value.strip())
+    elif scheme.lower() == "basic":
+        with suppress(binascii.Error):
+            presented.append(base64.b64decode(value.strip(), validate=True).decode("utf-8", "replace").partition(":")[2])
+    wanted = token.encode("utf-8", "surrogatepass")
+    return any(hmac.compare_digest(each.encode("utf-8", "surrogatepass"), wanted) for each in presented)
+
+
+def _from_this_machine(headers: Mapping[str, str]) -> bool:
+    """Whether ``Host`` and ``Origin`` are this machine: otherwise any web page in a browser here could read the world."""
+    origin = headers.get("origin")
+    return is_loopback(_host_of(f"//{headers.get('host', '')}")) and (origin is None or is_loopback(_host_of(origin)))
+
+
+def _host_of(url: str) -> str:
+    with suppress(ValueError):
+        return urlsplit(url).hostname or ""
+    return ""

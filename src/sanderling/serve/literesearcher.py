@@ -12,8 +12,17 @@ from pydantic import Field
 
 from sanderling.core.profiles import ResultLayout
 from sanderling.core.types import ToolStatus
-from sanderling.serve.calls import RefusalError, failure_sentence, require_served
-from sanderling.serve.routes import MAX_QUERIES, MAX_URLS, Call, ForeignBody, Route, parse
+from sanderling.serve.calls import (
+    MAX_QUERIES,
+    MAX_URLS,
+    Call,
+    ForeignBody,
+    RefusalError,
+    Route,
+    failure_sentence,
+    parse,
+    require_served,
+)
 from sanderling.tools.layouts import visit_text
 from sanderling.world.addresses import page_address
 from sanderling.world.contract import SearchReply
@@ -94,7 +103,7 @@ async def _batch_check_url(call: Call) -> object:
 
 async def _web_parser(call: Call) -> object:
     body = parse(UrlBody, call.body)
-    (reply,) = await call.world.visit([page_address(body.url)], max_words=call.settings.page_words)
+    (reply,) = await call.world.visit([page_address(body.url)], max_words=call.page_words)
     if reply.status is not ToolStatus.OK:
         return {"found": False, "url": body.url, "title": "", "text": ""}
     return {"found": True, "url": reply.url, "title": reply.title, "text": reply.text}

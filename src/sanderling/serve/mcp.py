@@ -8,15 +8,14 @@ import anyio
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
-from starlette.types import ASGIApp
+from starlette.applications import Starlette
 
 import sanderling
 from sanderling.core.profiles import ResultLayout
 from sanderling.core.types import ToolStatus
-from sanderling.serve.calls import Counters, RefusalError, WorldCalls, failure_sentence
+from sanderling.serve.calls import RefusalError, WorldCalls, failure_sentence, parse
 from sanderling.serve.dialects import SearchBody, VisitBody
-from sanderling.serve.routes import parse
-from sanderling.serve.settings import ServerSettings
+from sanderling.serve.limits import ServerSettings
 from sanderling.tools.layouts import parts_note, visit_miss
 from sanderling.world.contract import SearchReply, VisitReply, World
 
@@ -50,7 +49,7 @@ def mcp_server(calls: WorldCalls) -> MCPServer:
     return server
 
 
-def http_app(server: MCPServer, settings: ServerSettings) -> ASGIApp:
+def http_app(server: MCPServer, settings: ServerSettings) -> Starlette:
     """The streamable HTTP transport at ``/mcp``; hosts and tokens are checked before it, by `limits`."""
     return server.streamable_http_app(
         streamable_http_path="/mcp",
@@ -63,7 +62,7 @@ def http_app(server: MCPServer, settings: ServerSettings) -> ASGIApp:
 
 def serve_stdio(world: World, threads: int) -> None:
     """Serve one MCP client over standard input and output, until it closes them."""
-    calls = WorldCalls(world, threads, Counters())
+    calls = WorldCalls(world, threads)
     try:
         anyio.run(mcp_server(calls).run_stdio_async)
     finally:

@@ -28,7 +28,7 @@ from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import OutageError, Page
 from sanderling.world.disk.store import add_to_world, open_world
 from sanderling.world.local import LocalWorld
-from sanderling.world.sources.gathering import Gathering
+from sanderling.world.sources.kinds import Gathering
 from sanderling.world.sources.records import JsonlSource
 from sanderling.world.text import is_text
 

@@ -12,7 +12,7 @@ from sanderling.world.addresses import asked_part, canonical_set, canonical_url
 from sanderling.world.contract import NO_OCCASION, Occasion, Page, Reply, SearchHit, SearchReply, VisitReply, World, missing
 from sanderling.world.disk.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, FullText, IndexBuilder, Ranked, Ranker
 from sanderling.world.disk.pages import Intake, MemoryPages, PageStore
-from sanderling.world.links import with_hits, without_hidden
+from sanderling.world.filters import with_hits, without_hidden
 from sanderling.world.passages import read_page, snippet
 from sanderling.world.text import Flow, content_terms, flow
 

@@ -26,21 +26,20 @@ def open_as_met(
     these cannot be used.
     """
     if (directory / POINTER).is_file():
-        from sanderling.world.dense.milvus import MilvusWorld
+        from sanderling.world.milvus import MilvusWorld
 
         local = MilvusWorld(directory, search)
     elif search is SearchMode.LEXICAL:
         local = open_world(directory)
     else:
-        from sanderling.world.dense.index import ranked_world
+        from sanderling.world.disk.dense import ranked_world
 
         local = ranked_world(directory, open_world(directory), search)
     groups, blocklist = load_groups(directory, local.pages_fingerprint), read_blocklist(directory / BLOCKLIST_FILE)
     world = filtered(local, blocklist, guard, groups=groups, filters=filters)
     if faults is None and not injected:
         return world
-    from sanderling.world.faults.profiles import FaultProfile, get_faults, with_injections
-    from sanderling.world.faults.world import FaultyWorld
+    from sanderling.world.faults import FaultProfile, FaultyWorld, get_faults, with_injections
 
     profile = FaultProfile(name="still") if faults is None else get_faults(faults)
     return FaultyWorld(world, with_injections(profile, injected) if injected else profile, world_seed)

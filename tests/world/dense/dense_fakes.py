@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sanderling.world.contract import Page
-from sanderling.world.dense.embedders import Kind, Vectors
+from sanderling.world.disk.embedders import Kind, Vectors
 
 _TEXT = "river stone harbour poet founder museum school bridge winter garden music glass letter north island"
 WORDS = _TEXT.split()

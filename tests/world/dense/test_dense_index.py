@@ -8,9 +8,8 @@ from dense_fakes import TableEmbedder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanderling.world.dense import index as dense_index
-from sanderling.world.dense.index import DenseIndex, HybridRanker
-from sanderling.world.dense.vectors import settings_for
+from sanderling.world.disk import dense as dense_index
+from sanderling.world.disk.dense import DenseIndex, HybridRanker, settings_for
 from sanderling.world.disk.index import Ranked, Ranker
 
 AXES = {"east": [1.0, 0.0], "north": [0.0, 1.0], "between": [1.0, 1.0], "west": [-1.0, 0.0]}

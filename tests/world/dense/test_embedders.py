@@ -17,8 +17,8 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.world_tools import world_tools
-from sanderling.world.dense import embedders
-from sanderling.world.dense.embedders import (
+from sanderling.world.disk import embedders
+from sanderling.world.disk.embedders import (
     CallableEmbedder,
     EmbedderOutageError,
     HashedEmbedder,

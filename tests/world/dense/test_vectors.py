@@ -12,10 +12,18 @@ from dense_fakes import made_pages
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
-from sanderling.world.dense import vectors as build
-from sanderling.world.dense.embedders import HashedEmbedder, Prefixes
-from sanderling.world.dense.index import ranked_world
-from sanderling.world.dense.vectors import DIRECTORY, Chunking, DenseInfo, embed_world, passages, read_info, settings_for
+from sanderling.world.disk import dense as build
+from sanderling.world.disk.dense import (
+    DIRECTORY,
+    Chunking,
+    DenseInfo,
+    embed_world,
+    passages,
+    ranked_world,
+    read_info,
+    settings_for,
+)
+from sanderling.world.disk.embedders import HashedEmbedder, Prefixes
 from sanderling.world.disk.index import SearchMode
 from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.local import LocalWorld
@@ -63,8 +71,8 @@ def test_passages_end_at_paragraphs_and_carry_the_title() -> None:
 CHILD = """
 import os, signal, sys
 from pathlib import Path
-from sanderling.world.dense import vectors as build
-from sanderling.world.dense.embedders import HashedEmbedder
+from sanderling.world.disk import dense as build
+from sanderling.world.disk.embedders import HashedEmbedder
 from sanderling.world.disk.store import open_world
 
 directory, kill_at, syncs, real = Path(sys.argv[1]), int(sys.argv[2]), 0, os.fsync

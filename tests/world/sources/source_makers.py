@@ -1,21 +1,18 @@
-"""Writes the files that the tests of sources read: WARC records, ZIM entries, MediaWiki elements, PDF pages."""
+"""Writes the files that the tests of sources read: WARC records, ZIM entries, and a source of every kind."""
 
 import gzip
-import io
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pypdf
 from libzim.writer import Creator, Hint, Item, StringProvider
 
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import build_world
 
 BODY = b"<title>Orlo</title><p>Orlo is a town by the sea, known for its herring.</p><a href='/x'>x</a>"
-HEAD = "<mediawiki><siteinfo><base>https://en.example/wiki/Main_Page</base></siteinfo>"
 
 
 def record(url: str, body: bytes = BODY, mime: str = "text/html", head: str = "", status: str = "200 OK", kind="response"):
@@ -53,34 +50,6 @@ class Entry(Item):
         return {Hint.FRONT_ARTICLE: True}
 
 
-def element(title: str, text: str, ns: int = 0, extra: str = "") -> str:
-    return (
-        f"<page><title>{title}</title><ns>{ns}</ns><id>1</id>{extra}<revision><id>2</id><text>{text}</text></revision></page>\n"
-    )
-
-
-def pdf(words: str, password: str = "", title: str = "") -> bytes:
-    """A PDF of one page that says something."""
-    writer = pypdf.PdfWriter()
-    page = writer.add_blank_page(600, 200)
-    kind = pypdf.generic.NameObject
-    font = pypdf.generic.DictionaryObject(
-        {kind("/Type"): kind("/Font"), kind("/Subtype"): kind("/Type1"), kind("/BaseFont"): kind("/Helvetica")}
-    )
-    fonts = pypdf.generic.DictionaryObject({kind("/F1"): writer._add_object(font)})
-    page[kind("/Resources")] = pypdf.generic.DictionaryObject({kind("/Font"): fonts})
-    stream = pypdf.generic.StreamObject()
-    stream.set_data(f"BT /F1 12 Tf 20 100 Td ({words}) Tj ET".encode())
-    page[kind("/Contents")] = writer._add_object(stream)
-    if title:
-        writer.add_metadata({"/Title": title, "/CreationDate": "D:20200301120000Z"})
-    if password:
-        writer.encrypt(password)
-    held = io.BytesIO()
-    writer.write(held)
-    return held.getvalue()
-
-
 def write_folder(place: Path) -> Path:
     root = place / "notes"
     (root / "sub" / "deep").mkdir(parents=True)
@@ -112,13 +81,6 @@ def write_zim(place: Path) -> Path:
         for name in "abcd":
             creator.add_item(Entry(name, f"<h1>{name}</h1><p>Words of {name}.</p>"))
         creator.add_redirection("old", "old", "a", {})
-    return file
-
-
-def write_dump(place: Path) -> Path:
-    file = place / "pages-articles.xml"
-    pages = [element(f"A{n}", f"Words of {n}.", ns=n % 2) for n in range(6)]
-    file.write_text(HEAD + "".join(pages) + "<page><title>cut")
     return file
 
 
@@ -165,7 +127,6 @@ WRITERS: dict[str, Callable[[Path], Path]] = {
     "parquet": write_parquet,
     "recorded": write_recorded,
     "warc": write_warc,
-    "wikipedia": write_dump,
     "world": write_world,
     "zim": write_zim,
 }

@@ -1,6 +1,5 @@
-"""Sources that are one file: WARC, MediaWiki dumps, ZIM, JSON lines, Parquet; cuts, damage, bombs, and what is no page."""
+"""Sources that are one file: WARC, JSON lines, Parquet; cuts, damage, bombs, and what is no page."""
 
-import bz2
 import gzip
 import resource
 
@@ -9,14 +8,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from source_makers import BODY, HEAD, element, record, write_parquet
+from source_makers import BODY, record, write_parquet
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.sources.archives import WarcSource
 from sanderling.world.sources.base import Limits, Reason, Skipped
 from sanderling.world.sources.records import JsonlSource, ParquetSource
-from sanderling.world.sources.wikipedia import WikipediaSource, read_wikitext
 
 # WARC
 
@@ -54,53 +52,6 @@ def test_a_bomb_is_not_unpacked(tmp_path):
         "https://w.example/a",
     ]
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 60_000, "kilobytes"
-
-
-# MediaWiki dumps
-
-
-def wiki(tmp_path, data: str | bytes) -> list[Page | Skipped]:
-    file = tmp_path / "pages-articles.xml"
-    file.write_bytes(data.encode() if isinstance(data, str) else data)
-    return list(WikipediaSource(file).items())
-
-
-def test_a_billion_laughs_are_not_read(tmp_path):
-    levels = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 10))
-    (found,) = wiki(tmp_path, f'<!DOCTYPE m [<!ENTITY e0 "ha">{levels}]>{HEAD}{element("Isle", "&e9;")}</mediawiki>')
-    assert isinstance(found, Skipped)
-    outside = f'<!DOCTYPE m [<!ENTITY b SYSTEM "file:///etc/hostname">]>{HEAD}{element("Isle", "x&b;y")}</mediawiki>'
-    assert [item.text for item in wiki(tmp_path, outside) if isinstance(item, Page)] == ["xy"]
-
-
-@pytest.mark.parametrize("pack", [lambda data: data, bz2.compress, gzip.compress])
-def test_a_cut_dump_keeps_what_came_before(tmp_path, pack):
-    many = HEAD + "".join(
-        element(f"A{i}", f"Words number {i} of {hash(str(i))}.") for i in range(40_000 if pack is bz2.compress else 3_000)
-    )
-    data = pack(many.encode())
-    found = wiki(tmp_path, data[: len(data) * 3 // 4])
-    assert isinstance(found[0], Page) and len(found) > 1_000
-    assert isinstance(found[-1], Skipped) and found[-1].reason is Reason.TRUNCATED
-    assert all(isinstance(item, Page) for item in found[:-1])
-
-
-@pytest.mark.parametrize("data", [b"", b"noise", b"<a><b></a>", b"\x00\x01\x02", b"BZh9noise", b"\x1f\x8bnoise"])
-def test_noise_is_no_dump(tmp_path, data):
-    (found,) = wiki(tmp_path, data)
-    assert isinstance(found, Skipped) and found.reason in (Reason.DAMAGED, Reason.TRUNCATED)
-
-
-@given(st.text(alphabet="[]|{}<>=#'ab:\n \ue001\ue002\ue003\ue0040", max_size=60))
-def test_no_mark_is_left_in_any_wikitext(text):
-    read, _ = read_wikitext(text, lambda title: "https://w.example/" + title)
-    assert not set(read) & set("\ue000\ue001\ue002\ue003\ue004")
-
-
-def test_equals_signs_without_end_end_no_process(tmp_path):
-    found = wiki(tmp_path, HEAD + element("Odd", "= " * 200_000) + element("Good", "=a\n b=c= \n= d") + "</mediawiki>")
-    assert isinstance(found[0], Page) and found[0].text.startswith("= = =")
-    assert isinstance(found[1], Page) and [line.strip() for line in found[1].text.splitlines()] == ["=a", "b=c=", "= d"]
 
 
 # JSON lines

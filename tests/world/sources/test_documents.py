@@ -1,4 +1,4 @@
-"""Documents of every kind as text: HTML by both extractors, links, Markdown, plain text, PDF; no bytes break a reader."""
+"""Documents of every kind as text: HTML, links, Markdown, plain text, PDF; no bytes break a reader."""
 
 import io
 import random
@@ -6,17 +6,13 @@ import random
 import pypdf
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from sanderling.cli.world import app
 from sanderling.world.addresses import canonical_url
 from sanderling.world.cutting import find_links
-from sanderling.world.disk.store import open_world
-from sanderling.world.links import without_links
-from sanderling.world.sources.base import Document, Limits, Reason
+from sanderling.world.filters import without_links
+from sanderling.world.sources.base import Document, Limits, Reason, link_address, markdown_link
 from sanderling.world.sources.documents import Kind, read_document
 from sanderling.world.sources.html import markdown
-from sanderling.world.sources.links import link_address, markdown_link
 from sanderling.world.text import plain
 
 # HTML
@@ -62,25 +58,7 @@ def test_any_reduced_html_becomes_text_without_private_signs(inner, name):
     assert not set(found) & set("\ue000\ue001")
 
 
-# HTML by trafilatura
-
-BODY = " ".join(f"The mill of Orlo was built in 12{n} by the river, and burnt down twice since then." for n in range(10, 22))
-PAGE = f"""<html><head><title>Orlo</title><meta name="date" content="2020-01-02"></head><body>
-<nav><a href="/shop">Buy our hats</a> <a href="/login">Log in now</a></nav>
-<article><h1>Orlo</h1><p>{BODY} See <a href="../Venn_(town).html">the town of Venn</a> and <code>mill()</code>.</p>
-<h2>Floods</h2><ul><li>The flood of 1403, which took the bridge.</li><li>The flood of 1571, which took the church.</li></ul>
-<table><tr><th>Year</th><th>People</th></tr><tr><td>1403</td><td>112</td></tr></table></article>
-<footer>Subscribe to our newsletter for more hats.</footer></body></html>"""
-
-
-def test_from_the_command_line(tmp_path):
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "orlo.html").write_text(PAGE)
-    arguments = ["build", "from", str(tmp_path / "docs"), "--set", "extractor=trafilatura", "--out", str(tmp_path / "w")]
-    assert CliRunner().invoke(app, arguments, catch_exceptions=False).exit_code == 0
-    page = open_world(tmp_path / "w").page("local://docs/orlo.html")
-    assert page is not None and "hats" not in page.text and "flood of 1403" in page.text
-
+# Markdown
 
 NOTE = "local://notes/sub/page.md"
 

@@ -10,9 +10,8 @@ from urllib.parse import unquote, urlsplit
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
-from sanderling.world.sources.base import FileSource, Limits, Reason, Skipped
+from sanderling.world.sources.base import FileSource, Limits, Reason, Skipped, address, base_of
 from sanderling.world.sources.documents import MIME_KINDS, Kind, read_document
-from sanderling.world.sources.links import address, base_of
 
 if TYPE_CHECKING:
     from fastwarc.stream_io import WarcReader

@@ -1,21 +1,23 @@
-"""What a source is: a stream of pages, and of the reasons for what did not become one.
+"""What a source is: a stream of pages and of reasons for what did not become one; and what all readers of documents share.
 
 No document, however bad, makes a source raise; what is no source at all is a UserError when the source is made.
 """
 
-import bz2
+import codecs
 import gzip
 import hashlib
 import io
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
+from urllib.parse import quote, urljoin, urlsplit
 
 import pyarrow as pa
 from pydantic import Field
@@ -36,7 +38,6 @@ class Reason(StrEnum):
     NOT_A_RECORDING = "not-a-recording"
     NOT_TEXT = "not-text"
     OTHER_KIND = "other-kind"  # pictures, style sheets, programs
-    NOT_AN_ARTICLE = "not-an-article"  # a talk page, template or file page of a wiki
     REDIRECT = "redirect"
     NOT_OK = "not-ok"  # recorded with an HTTP status other than 200
     TOO_LARGE = "too-large"
@@ -56,13 +57,6 @@ class Skipped:
     reason: Reason
 
 
-class HtmlExtractor(StrEnum):
-    """Who tells the main content of an HTML page from what stands around it."""
-
-    RESILIPARSE = "resiliparse"
-    TRAFILATURA = "trafilatura"  # slower by far, better on news and blogs; where it finds nothing, the quick one is asked
-
-
 class Limits(Frozen):
     """Bounds for one document, and how it is read."""
 
@@ -70,7 +64,6 @@ class Limits(Frozen):
     """Larger documents are left out; compressed ones are measured as they come out."""
     depth: int = Field(default=512, ge=1)
     """Elements within elements of an HTML page."""
-    extractor: HtmlExtractor = HtmlExtractor.RESILIPARSE
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,21 +154,129 @@ def stamp_of(*facts: object) -> str:
     return digest.hexdigest()[:32]
 
 
-def opened(path: Path) -> gzip.GzipFile | bz2.BZ2File | io.BufferedReader:
-    """A file's bytes, unpacked where gzip, bzip2 or zstd packed them."""
+def opened(path: Path) -> gzip.GzipFile | io.BufferedReader:
+    """A file's bytes, unpacked where gzip or zstd packed them."""
     with path.open("rb") as file:
         head = file.read(4)
     if head == b"\x28\xb5\x2f\xfd":
         return io.BufferedReader(pa.CompressedInputStream(pa.OSFile(str(path)), "zstd"))
-    if head.startswith(b"BZh"):
-        return bz2.open(path)
     return gzip.open(path) if head.startswith(b"\x1f\x8b") else path.open("rb")
 
 
 @contextmanager
-def world_extra(what: str = "This source", extra: str = "world") -> Iterator[None]:
+def world_extra() -> Iterator[None]:
     """Around the import of a reader that the core does without. Raises UserError when it is not installed."""
     try:
         yield
     except ModuleNotFoundError as error:
-        raise UserError(f"{what} needs {error.name}: run pip install '.[{extra}]' in sanderling's own folder.") from error
+        raise UserError(f"This source needs {error.name}: run pip install '.[world]' in sanderling's own folder.") from error
+
+
+# -- bytes as text, addresses of files and links, Markdown links ---------------------------------------------------------
+
+_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_BROKEN_SHARE = 0.3  # of the characters beyond ASCII: so many may be broken in a text that is taken for UTF-8
+
+
+def decode(data: bytes, declared: str = "") -> str:
+    """The text of some bytes: by byte order mark, as ISO-2022-JP or UTF-8, as ``declared``, or as the page says or suggests."""
+    mark, encoding = next((pair for pair in _MARKS if data.startswith(pair[0])), (b"", "utf-8"))
+    if not mark and b"\x1b$B" in data and data.isascii():
+        encoding = "iso2022_jp"
+    text = data[len(mark) :].decode(encoding, "replace")
+    if not mark and encoding == "utf-8" and (broken := text.count("\ufffd")):
+        try:
+            known = codecs.lookup(declared).name if declared else ""
+        except (LookupError, ValueError):
+            known = ""
+        foreign = sum(not char.isascii() for char in text)
+        if broken > _BROKEN_SHARE * foreign or known.startswith(("iso8859", "cp125", "koi8", "latin")):
+            with world_extra():
+                from resiliparse.parse.encoding import bytes_to_str, detect_encoding
+            suggested = detect_encoding(data, from_html_meta=True) or "utf-8"
+            with suppress(LookupError, ValueError):
+                text = bytes_to_str(data, declared if known else suggested, "replace")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+_SAFE = "/-._~!*'(),:@"
+_DEAD_SCHEMES = ("mailto:", "javascript:", "data:", "tel:", "about:", "irc:", "news:")
+_STAND_IN = "https"
+
+
+def address(base: str, path: str | bytes) -> str:
+    """The address of a path below a base, which ends with a slash; parentheses stand as themselves."""
+    raw = path if isinstance(path, bytes) else path.encode("utf-8", "replace")
+    return base + quote(raw, safe=_SAFE)
+
+
+def base_of(given: str, name: str | bytes) -> str:
+    """The base that was given, or ``local://`` and a name, with a slash at its end."""
+    base = given or address("local://", name)
+    return base if base.endswith("/") else base + "/"
+
+
+def resolve(page: str, link: str) -> str:
+    """The full address of a link on a page, without its fragment; empty when it leads nowhere that can be visited."""
+    link = link.strip().partition("#")[0].strip()
+    if not link or link.lower().startswith(_DEAD_SCHEMES):
+        return ""
+    scheme, found, rest = page.partition("://")
+    try:
+        if not found or urlsplit(link).scheme:
+            return link
+        joined = urljoin(f"{_STAND_IN}://{rest}", link)  # the standard library resolves for the schemes it knows
+    except ValueError:
+        return ""
+    return joined if link.startswith("//") else scheme + joined[len(_STAND_IN) :]
+
+
+class Resolver:
+    """The addresses that the links of one ``page`` lead to, relative to its ``base`` and once ``follow`` has changed them."""
+
+    def __init__(self, page: str, base: str = "", follow: Callable[[str], str] | None = None) -> None:
+        self._page = page
+        self._base = base or page
+        self._follow = follow
+        self._known: dict[str, str] = {}
+
+    def __call__(self, link: str) -> str:
+        """The full address, without a fragment; empty when the link leads nowhere else."""
+        link = link.partition("#")[0]
+        found = self._known.get(link)
+        if found is None:
+            found = resolve(self._base, link)
+            if found and self._follow is not None:
+                found = self._follow(found)
+            self._known[link] = found = "" if found == self._page else found
+        return found
+
+    def all(self, links: Iterable[str]) -> tuple[str, ...]:
+        """The distinct addresses of some links, in order."""
+        found = dict.fromkeys(map(self, links))
+        found.pop("", None)
+        return tuple(found)
+
+
+_BRACKETS = str.maketrans("[]", "()")
+_UNSAFE = re.compile(r"[\x00-\x20<>\\\x7f]|[^\S ]")
+_BALANCED = re.compile(r"(?:[^()]|\([^()]*\))*")
+_TAIL = "¶\uf0c1 \t\r\f\v\xa0"  # what no line ends with: blanks, and the signs by which a heading links to itself
+
+
+def markdown_link(words: str, url: str) -> str:
+    """A Markdown link that every reader of links here takes whole: its words in one line, without brackets."""
+    words = " ".join(words.split()).translate(_BRACKETS)
+    words = f"{words} " if words.endswith("\\") else words  # which would take the bracket after it for a sign
+    return f"[{words}]({link_address(url)})"
+
+
+def link_address(url: str) -> str:
+    """An address without blanks and angle brackets, its parentheses as they are where they come in pairs."""
+    url = _UNSAFE.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "replace")), url)
+    return url if _BALANCED.fullmatch(url) else url.replace("(", "%28").replace(")", "%29")
+
+
+def tidy_line(line: str) -> str:
+    """A line without the sign that links to itself, and without spaces at its end."""
+    return line.rstrip(_TAIL)

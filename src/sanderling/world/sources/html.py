@@ -1,22 +1,19 @@
 """One HTML page: its title, text, links, date and canonical address.
 
-The text is what `resiliparse`, or `trafilatura` where it was asked for, takes for the main content (the whole body, where that
-leaves next to nothing), as Markdown with its links. `Document.links` are those of the whole page, taken before boilerplate is
-cut, so a navigation bar still links. Scripts are not run.
+The text is what `resiliparse` takes for the main content (the whole body, where that leaves next to nothing), as Markdown, with
+its links. `Document.links` are those of the whole page, taken before boilerplate is cut: a navigation bar still links. Scripts
+are not run.
 """
 
-import logging
 import re
 from collections.abc import Callable
-from html import escape, unescape
+from html import unescape
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from sanderling.world.sources.base import Document, HtmlExtractor, Limits, Reason, world_extra
-from sanderling.world.sources.links import Resolver, markdown_link, resolve, tidy_line
+from sanderling.world.sources.base import Document, Limits, Reason, Resolver, markdown_link, resolve, tidy_line, world_extra
 
 if TYPE_CHECKING:
-    from lxml.etree import _Element
     from resiliparse.parse.html import HTMLTree
 
 _RAW = re.compile(r"<!--.*?-->|<(script|style|xmp|iframe|noembed|noframes)\b.*?</\1>", re.DOTALL)
@@ -54,10 +51,7 @@ def read_html(source: str, url: str, limits: Limits, follow: Callable[[str], str
         name = meta.getattr("property") or meta.getattr("name") or meta.getattr("itemprop") or ""
         given.setdefault(name.lower(), (meta.getattr("content") or "").strip())
     date = next((given[name] for name in _DATES if given.get(name)), "")
-    chosen = main_content(source) if limits.extractor is HtmlExtractor.TRAFILATURA else ""
-    text = markdown(chosen, target) if chosen else ""
-    if len(text) < _LEAST_CHARS:
-        text = markdown(_main_content(tree), target)
+    text = markdown(_main_content(tree), target)
     if len(text) < _LEAST_CHARS:
         text = markdown(_reduced(_parsed(source), main=False), target)
     return Document(title, text, links, date, canonical) if text else Reason.EMPTY
@@ -98,70 +92,7 @@ def _reduced(tree: "HTMLTree", *, main: bool) -> str:
     return extract_plain_text(tree, preserve_formatting="minimal_html", main_content=main, alt_texts=False, links=True)
 
 
-_MOST_ELEMENTS = 10_000  # of a page for `trafilatura`, whose time may grow with their square; others are left to `resiliparse`
-_SPACE = re.compile(r"\s+")
-_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
-_EDGES = {
-    "item": ("<li>", "</li>\n"),
-    "lb": ("<br>", "\n"),
-    "list": ("<ul>\n", "</ul>\n\n"),
-    "list dl": ("", "\n\n"),
-    "list ol": ("<ol>\n", "</ol>\n\n"),
-    "p": ("<p>", "</p>\n\n"),
-    "row": ("", "\n"),
-    "table": ("", "\n"),
-}
-"""What stands around a tag, or a tag of a kind."""
-
-
-def main_content(source: str) -> str:
-    """Reduced HTML of the article on a page; empty: none was found. Never raises for any text."""
-    with world_extra("extractor=trafilatura", "quality"):
-        from trafilatura import bare_extraction
-    if source.count("</") > _MOST_ELEMENTS:
-        return ""
-    logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # it reports each page that it finds nothing on
-    try:
-        found = bare_extraction(source, include_comments=False, include_links=True, include_formatting=True)
-    except Exception:  # made for pages as they are, it fails in its depths for made-up ones, with any error
-        return ""
-    body = None if found is None or isinstance(found, dict) else found.body
-    if body is None:
-        return ""
-    parts: list[str] = []
-    _write(body, parts)
-    return "".join(parts)
-
-
-def _write(element: "_Element", parts: list[str], *, code: bool = False) -> None:
-    """An element and what is in it. Depth is bounded by the parser's own."""
-    name, kind = str(element.tag), element.get("rend") or ""
-    whole = "".join(element.itertext()) if name in ("code", "quote") else ""
-    code = code or ("\n" in whole.strip() and element.find("p") is None)
-    opening, closing = _EDGES.get(f"{name} {kind}") or _EDGES.get(name, ("", ""))
-    if whole and code:
-        opening, closing = "<pre>", "</pre>\n\n"
-    elif name == "head":
-        level = kind if kind in _HEADINGS else "h2"
-        opening, closing = f"<{level}>", f"</{level}>\n\n"
-    elif name == "ref":
-        opening, closing = f'<a href="{escape(element.get("target") or "")}">', "</a>"
-    elif name == "item" and kind.startswith(("dt", "dd")):
-        opening, closing = "", "\n"
-    elif name == "cell" and element.getprevious() is not None:
-        opening = "\t"
-    parts.append(opening + _text(element.text, code))
-    for child in element:
-        _write(child, parts, code=code)
-        parts.append(_text(child.tail, code))
-    parts.append(closing)
-
-
-def _text(text: str | None, code: bool) -> str:
-    return escape(text if code else _SPACE.sub(" ", text), quote=False) if text else ""
-
-
-# Reduced HTML, as both write it, as Markdown.
+# Reduced HTML as Markdown.
 _REDUCED_TAG = re.compile(r'<(/?)(h[1-6]|p|ul|ol|li|pre|a|br)(?: href="([^"]*)")?>')
 _CELLS = re.compile(r" ?\t[ \t]*")
 _INDENT = re.compile(r"\n[ \t]+")

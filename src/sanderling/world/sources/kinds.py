@@ -1,4 +1,4 @@
-"""Every kind of source by name, how a path tells its kind, and the sources that hold pages already.
+"""Every kind of source by name, how a path tells its kind, and several sources as one stream of pages.
 
 A source of your own is a class as `base.Source`, made from what stands behind its name, a base URL and limits:
 ``mine.py:Notes:some/place``.
@@ -9,22 +9,25 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import sanderling
 from sanderling.core.errors import UserError
 from sanderling.core.plugins import is_outside, load_outside
+from sanderling.runs.locks import in_processes
 from sanderling.world.contract import Page
+from sanderling.world.disk.building import Feed, SourceAccount
 from sanderling.world.disk.store import FILE_NAME, open_world, read_manifest
 from sanderling.world.encyclopedia import check_size, generate_pages
 from sanderling.world.recorded import Unit, built_from, read_built_from, write_built_from
 from sanderling.world.sources.archives import WarcSource, ZimSource
-from sanderling.world.sources.base import Limits, Skipped, Source, stamp_of
-from sanderling.world.sources.folder import ENDINGS, FolderSource
-from sanderling.world.sources.links import base_of
+from sanderling.world.sources.base import DocumentSource, Limits, Skipped, Source, base_of, stamp_of
+from sanderling.world.sources.documents import ENDINGS, FolderSource
 from sanderling.world.sources.records import JsonlSource, ParquetSource
-from sanderling.world.sources.wikipedia import WikipediaSource
+from sanderling.world.text import clean
 
 
 class EncyclopediaSource(Source):
@@ -74,7 +77,6 @@ SOURCES: dict[str, Callable[[str, str, Limits], Source]] = {
     "jsonl": JsonlSource,
     "parquet": ParquetSource,
     "warc": WarcSource,
-    "wikipedia": WikipediaSource,
     "zim": ZimSource,
     "recorded": lambda rest, _base, _limits: load_outside("sanderling.data.recorded_source:RecordedSource")(Path(rest)),
     "encyclopedia": EncyclopediaSource,
@@ -89,9 +91,8 @@ _ENDINGS = {
     ".wet": "warc",
     ".zim": "zim",
     ".parquet": "parquet",
-    ".xml": "wikipedia",
 }
-_PACKED = {".gz", ".bz2", ".zst"}
+_PACKED = {".gz", ".zst"}
 _OF_A_WORLD = {"format", "fingerprint", "package"}
 
 
@@ -163,3 +164,76 @@ def remember_sources(directory: Path, sources: Sequence[Source]) -> None:
     if any(brought):
         memories = [memory for memory in (read_built_from(directory), *brought) if memory is not None]
         write_built_from(directory, memories)
+
+
+# -- several sources as one stream ---------------------------------------------------------------------------------------
+
+_BATCH = 16  # documents that a process is handed together
+_MOST_EXAMPLES, _LONGEST_EXAMPLE = 5, 500
+
+
+class Gathering(Feed):
+    """The pages of several sources, in their order, counted as they pass."""
+
+    def __init__(self, sources: Sequence[Source], workers: int = 1) -> None:
+        """``workers``: processes that read the documents of one source, where it has any to read."""
+        super().__init__()
+        self._sources = sources
+        self._workers = workers
+        self._accounts: list[SourceAccount] = []
+        self.stamp = stamp_of(sanderling.__version__, *(f"{source.name!a} {source.stamp()}" for source in sources))
+
+    def pages(self, mark: str = "") -> Iterator[Page]:
+        self._accounts = list(self.accounts(mark))
+        self.read = sum(account.documents for account in self._accounts)
+        for number, source in enumerate(self._sources):
+            if number < len(self._accounts) - 1:
+                continue  # it was read to its end, since the next was begun
+            if number == len(self._accounts):
+                self._accounts.append(SourceAccount(name=clean(source.name)))
+            account = self._accounts[number]
+            if self._workers > 1 and isinstance(source, DocumentSource):
+                items = parallel_items(source, self._workers, account.documents)
+            else:
+                items = source.items(account.documents)
+            for item in items:
+                account.documents += 1
+                self.read += 1
+                if isinstance(item, Page):
+                    account.pages += 1
+                    yield item
+                    continue
+                reason = item.reason.value
+                account.skipped[reason] = account.skipped.get(reason, 0) + 1
+                examples = account.examples.setdefault(reason, [])
+                if len(examples) < _MOST_EXAMPLES:
+                    examples.append(clean(item.where[:_LONGEST_EXAMPLE]))
+
+    def mark(self) -> str:
+        return json.dumps([account.model_dump() for account in self._accounts])
+
+    def accounts(self, mark: str) -> tuple[SourceAccount, ...]:
+        return tuple(SourceAccount.model_validate(account) for account in json.loads(mark or "[]"))
+
+
+def parallel_items(source: DocumentSource[Any], workers: int, skip: int = 0) -> Iterator[Page | Skipped]:
+    """The items of a source in their order, read by ``workers`` processes. Raises UserError when a process was killed."""
+    documents = islice(source.documents(), skip, None)
+    batches = iter(lambda: list(islice(documents, _BATCH)), [])
+    killed = (
+        "A process that reads documents was killed (often for want of memory): "
+        "run the same command again, with fewer --workers; it goes on from here."
+    )
+    for items in in_processes(_read, batches, workers, prepare=partial(_prepare, source), killed=killed):
+        yield from items
+
+
+_readers: list[DocumentSource[Any]] = []  # in a process that reads: its source
+
+
+def _prepare(source: DocumentSource[Any]) -> None:
+    _readers[:] = [source]
+
+
+def _read(batch: list[Any]) -> list[Page | Skipped]:
+    return [document if isinstance(document, Skipped) else _readers[0].read(document) for document in batch]

@@ -24,10 +24,18 @@ from sanderling.core.errors import UserError
 from sanderling.runs.files import replace_file
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
-from sanderling.world.dense.embedders import Embedder, Kind, embed_units
-from sanderling.world.dense.index import HybridRanker, open_for_queries
-from sanderling.world.dense.vectors import DIRECTORY, MANIFEST, DenseInfo, DenseSettings, read_arrays, read_info
+from sanderling.world.disk.dense import (
+    DIRECTORY,
+    MANIFEST,
+    DenseInfo,
+    DenseSettings,
+    HybridRanker,
+    open_for_queries,
+    read_arrays,
+    read_info,
+)
 from sanderling.world.disk.duplicates import file_name
+from sanderling.world.disk.embedders import Embedder, Kind, embed_units
 from sanderling.world.disk.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, FullText, Ranked, Ranker, SearchMode, indexed_text
 from sanderling.world.disk.pages import writable
 from sanderling.world.disk.store import FILE_NAME, POINTER

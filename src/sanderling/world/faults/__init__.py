@@ -1,1 +1,0 @@
-"""A world that misbehaves: profiles of faults as data, and the world around a world that meets them."""
