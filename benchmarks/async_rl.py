@@ -59,7 +59,7 @@ from sanderling.rl.denoise import DenoiseConfig
 from sanderling.rl.queue import Ledger
 from sanderling.rl.run import run_rl
 from sanderling.rl.step import noises
-from sanderling.runs.provenance import command_line, machine
+from sanderling.runs.progress import command_line, machine
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
 from sanderling.train.encoding import Encoding

@@ -20,7 +20,7 @@ import torch
 from sanderling.core.chat import load_tokenizer
 from sanderling.policy.model_directory import load_model
 from sanderling.recipes.base import documents
-from sanderling.runs.provenance import command_line, machine
+from sanderling.runs.progress import command_line, machine
 from sanderling.world.encyclopedia import Names, generate_encyclopedia
 
 TOKENS = 700

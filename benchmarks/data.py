@@ -11,6 +11,7 @@ grouping is timed are drawn from invented words; trajectories that are resampled
 import json
 import os
 import random
+import resource
 import subprocess
 import sys
 import tempfile
@@ -25,8 +26,7 @@ from sanderling.data.pipeline.config import RECIPES, DataRun, find_data_recipe
 from sanderling.data.pipeline.run import NUMBERS, run_data
 from sanderling.data.resample import Schedule, resample
 from sanderling.recipes.tiny import SHIPPED_BASE
-from sanderling.runs.progress import Report
-from sanderling.runs.provenance import machine, peak_memory_mb
+from sanderling.runs.progress import Report, machine
 from sanderling.train.row_source import rows_of_file
 
 HERE = Path(__file__).parent
@@ -96,7 +96,7 @@ def main() -> None:
         "resampling": {"before": published.before, "after": published.after, "rows": len(published.rows)},
         "steps": steps,
         "speeds": speeds(),
-        "peak_memory_mb": round(peak_memory_mb(0)),
+        "peak_memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6),
     }
     (HERE / "results" / "data.json").write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)

@@ -27,7 +27,7 @@ from sanderling.data.cleaning import RECIPES, Cleaner, CleanReport
 from sanderling.data.cleaning_draft import Draft, Message, Round
 from sanderling.data.importing import open_trajectories
 from sanderling.runs.files import replace_file
-from sanderling.runs.provenance import command_line, machine
+from sanderling.runs.progress import command_line, machine
 
 HERE = Path(__file__).parent
 OUT, DOCS = HERE / "results" / "data_clean.json", HERE.parent / "docs" / "data-clean.md"

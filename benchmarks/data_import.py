@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from sanderling.data.importing import Import, import_to
 from sanderling.runs.files import replace_file
-from sanderling.runs.provenance import command_line, machine
+from sanderling.runs.progress import command_line, machine
 
 OUT = Path(__file__).parent / "results" / "data_import.json"
 SEED, POOL, GROUP = 11, 500, 1_000

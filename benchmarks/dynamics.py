@@ -17,7 +17,7 @@ from pathlib import Path
 
 import sanderling
 from sanderling.runs.files import replace_file
-from sanderling.runs.provenance import machine
+from sanderling.runs.progress import machine
 from sanderling.world.contract import Occasion, Page, World, answered
 from sanderling.world.disk.duplicates import near_duplicates, signature
 from sanderling.world.encyclopedia import generate_pages

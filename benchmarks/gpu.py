@@ -65,7 +65,7 @@ def described(device: str) -> dict[str, Any]:
     import torch
     import transformers
 
-    from sanderling.runs.provenance import command_line
+    from sanderling.runs.progress import command_line
 
     name = torch.cuda.get_device_name() if device == "cuda" else device
     versions = {"torch": torch.__version__, "transformers": transformers.__version__}

@@ -38,8 +38,7 @@ from sanderling.recipes.tiny import TinyConfig, TinyRun, build_worlds
 from sanderling.rl.config import RolloutConfig
 from sanderling.rl.losses import PpoConfig, build_loss
 from sanderling.rl.step import rl_rows
-from sanderling.runs.progress import Report
-from sanderling.runs.provenance import command_line, machine
+from sanderling.runs.progress import Report, command_line, machine
 from sanderling.tools.world_tools import world_tools
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig

@@ -40,7 +40,7 @@ from torch import Tensor
 from transformers import Qwen3Config, Qwen3ForCausalLM
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
-from sanderling.runs.provenance import command_line, machine
+from sanderling.runs.progress import command_line, machine
 from sanderling.train.config import TrainerConfig
 from sanderling.train.contract import Row, ScoreRequest, sft
 from sanderling.train.scorer import ModelScorer

@@ -29,7 +29,7 @@ from sanderling.core.types import Sampling
 from sanderling.policy.contract import Delta, SampleKey
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.rl.losses import PpoConfig, build_loss
-from sanderling.runs.provenance import command_line, machine
+from sanderling.runs.progress import command_line, machine
 from sanderling.train.config import TrainerConfig
 from sanderling.train.contract import Row, ScoreRequest
 from sanderling.train.scorer import ModelScorer

@@ -32,7 +32,7 @@ from sanderling.evaluate.statistics import paired_difference
 from sanderling.rl.config import RlConfig
 from sanderling.rl.queue import Ledger
 from sanderling.rl.run import CHECKPOINTS, METRICS
-from sanderling.runs.provenance import command_line, machine
+from sanderling.runs.progress import command_line, machine
 from sanderling.runs.run import DATABASE, reading
 from sanderling.train.metrics import read_metrics
 

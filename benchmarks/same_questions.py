@@ -19,7 +19,7 @@ from pathlib import Path
 
 from sanderling.data.dedupe import QA, THRESHOLD, question_groups
 from sanderling.data.questions import read_questions
-from sanderling.runs.provenance import machine
+from sanderling.runs.progress import machine
 
 HERE = Path(__file__).parent
 Change = Callable[[str, random.Random], str | None]

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import sanderling
 from sanderling.runs.files import replace_file
-from sanderling.runs.provenance import machine
+from sanderling.runs.progress import machine
 from sanderling.synth.graph.capabilities import Range
 from sanderling.synth.graph.encyclopedia import encyclopedia_graph
 from sanderling.synth.graph.making import GraphSettings, make

@@ -21,7 +21,7 @@ from torch.utils.checkpoint import checkpoint
 from transformers import Qwen3Config
 from transformers.models.qwen3.modeling_qwen3 import Qwen3MLP
 
-from sanderling.runs.provenance import command_line, machine
+from sanderling.runs.progress import command_line, machine
 from sanderling.train.memory import tiled
 
 TOKENS, HIDDEN, INTERMEDIATE = 2_048, 128, 384

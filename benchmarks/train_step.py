@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sanderling.data.importing import open_trajectories
-from sanderling.runs.provenance import command_line, machine
+from sanderling.runs.progress import command_line, machine
 from sanderling.train.fit import described
 
 HERE = Path(__file__).parent

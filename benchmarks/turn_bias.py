@@ -28,7 +28,7 @@ import numpy as np
 from sanderling.rl.credit import EstimatorConfig, GrpoConfig, IgpoConfig, build_estimator
 from sanderling.rl.credit.igpo import Assignment, Discount, IgpoMode
 from sanderling.rl.credit.table import TurnTable, TurnTool
-from sanderling.runs.provenance import command_line, machine
+from sanderling.runs.progress import command_line, machine
 from sanderling.train.contract import BoolArray, FloatArray
 
 GROUPS, SIZE, MOST_EXTRA = 16, 8, 30

@@ -26,7 +26,7 @@ from sanderling.core.record import NodeKind
 from sanderling.data.importing import import_all
 from sanderling.evaluate.statistics import mean_interval, wilson_interval
 from sanderling.runs.files import replace_file
-from sanderling.runs.provenance import command_line, machine
+from sanderling.runs.progress import command_line, machine
 from sanderling.synth.questions import Path as AnswerPath
 from sanderling.synth.questions import chain_questions
 from sanderling.world.contract import Page, answered

@@ -26,7 +26,7 @@ from world_tries import tries_stage
 
 import sanderling
 from sanderling.runs.files import replace_file
-from sanderling.runs.provenance import machine
+from sanderling.runs.progress import machine
 
 RESULTS = Path(__file__).parent / "results"
 FULL = Plan((10_000, 100_000, 1_000_000), 100_000, 1_000, 30, 2_000, 10_000, 300, 0)

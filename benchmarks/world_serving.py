@@ -24,7 +24,7 @@ from pathlib import Path
 
 import sanderling
 from sanderling.runs.files import replace_file
-from sanderling.runs.provenance import machine
+from sanderling.runs.progress import machine
 from sanderling.world.contract import answered
 from sanderling.world.disk.store import open_world
 from sanderling.world.local import LocalWorld

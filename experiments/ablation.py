@@ -38,10 +38,8 @@ from sanderling.rl.config import RlConfig, RlRecipe, RolloutConfig
 from sanderling.rl.launch import run_rl_command
 from sanderling.rl.prepare import Order
 from sanderling.runs.files import replace_file
-from sanderling.runs.progress import Report
-from sanderling.runs.provenance import command_line
-from sanderling.runs.run_record import content_hash
-from sanderling.runs.stages import Stage, command_in, is_done, read_record, run_stages
+from sanderling.runs.progress import Report, command_line
+from sanderling.runs.stages import Stage, command_in, content_hash, read_record, run_stages
 from sanderling.train.launch import Task, run_tasks
 from sanderling.train.metrics import read_metrics
 
@@ -295,7 +293,7 @@ def run_ablation(config: AblationConfig, directory: Path, report: Report, comman
     from ablation_report import write_report
 
     run = Ablation(directory.resolve(), config)
-    if config.start is not None and not is_done(run.root, "start"):
+    if config.start is not None:
         check_model(config.start)  # before worlds are built for it
 
     def worlds() -> dict[str, Any]:
@@ -308,9 +306,9 @@ def run_ablation(config: AblationConfig, directory: Path, report: Report, comman
 
     stages = [
         Stage("worlds", "Worlds and questions of each setting", worlds),
-        Stage("start", "The model that every arm begins with", lambda: _start(run, command, report), config.workers),
-        Stage("tune", "Trials of each arm", lambda: _tune(run, report), config.workers),
-        Stage("units", "Arms over seeds", units, config.workers),
+        Stage("start", "The model that every arm begins with", lambda: _start(run, command, report)),
+        Stage("tune", "Trials of each arm", lambda: _tune(run, report)),
+        Stage("units", "Arms over seeds", units),
     ]
     decisive = config.model_dump(mode="json", exclude={"workers", "keep_rollouts", "title"})
     run_stages(stages, run.root, decisive, report)
@@ -329,8 +327,8 @@ def _start(run: Ablation, command: str, report: Report) -> dict[str, Any]:
             Stage("worlds", "The tiny recipe's worlds and questions", lambda: build_worlds(tiny, report)),
             Stage("teach", "Trajectories of its teacher", lambda: teach(tiny, report)),
             Stage("data", "What its arms are trained on", lambda: curate(tiny, report)),
-            Stage("sft", "Its two arms", lambda: train_arms(tiny, report), config.workers),
-            Stage("choose", "Which of them everything begins with", lambda: choose_arm(tiny, command, report), config.workers),
+            Stage("sft", "Its two arms", lambda: train_arms(tiny, report)),
+            Stage("choose", "Which of them everything begins with", lambda: choose_arm(tiny, command, report)),
         ]
         figures = run_stages(stages, tiny.root, config.model_dump(mode="json", exclude={"workers"}), report)[-1].figures
         model = tiny.model(figures["chosen"])

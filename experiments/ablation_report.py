@@ -28,7 +28,7 @@ from sanderling.report.charts import Line, curves, figure, legend
 from sanderling.report.numbers import MISSING, percent, points, span
 from sanderling.report.page import render
 from sanderling.runs.files import replace_file
-from sanderling.runs.provenance import machine
+from sanderling.runs.progress import machine
 
 UNITS = Path(__file__).parents[1] / "benchmarks" / "results" / "ablation" / "units"
 AGAINST = "grpo"

@@ -46,8 +46,7 @@ from sanderling.recipes.tiny import JUDGE, Evaluation, TinyConfig, TinyRun, Worl
 from sanderling.report.numbers import chance, percent, points, span
 from sanderling.runs.files import replace_file
 from sanderling.runs.jsonl import TrajectoryStore
-from sanderling.runs.progress import Report
-from sanderling.runs.provenance import command_line, machine
+from sanderling.runs.progress import Report, command_line, machine
 from sanderling.runs.stages import Stage, command_in, run_stages
 from sanderling.synth.questions import chain_questions
 from sanderling.synth.teacher import ModeShares
@@ -426,10 +425,9 @@ def run_forgetting(config: ForgettingConfig, directory: Path, report: Report, co
             "branches",
             "SFT on one skill only from there, twice; and on both",
             lambda: train_all(run, [BOTH, *specialists], steps, report),
-            config.workers,
         ),
         Stage("sweep", "Merges, measured on the validation world", lambda: sweep_stage(run, command, report)),
-        Stage("measure", "Every model on the held-out world", lambda: measure_stage(run, command, report), config.workers),
+        Stage("measure", "Every model on the held-out world", lambda: measure_stage(run, command, report)),
     ]
     records = run_stages(stages, run.root, config.model_dump(mode="json"), report)
     results = {name: {skill: run.result(name, skill) for skill in run.skills} for name in run.models}

@@ -13,10 +13,10 @@ PACKAGE = ROOT / "src" / "sanderling"
 
 ROOMS = (
     "core", "runs", "report", "world", "policy", "tools", "agent", "judge", "data", "train", "rl", "evaluate", "synth", "merge",
-    "serve", "export", "recipes", "cli",
+    "serve", "recipes", "cli",
 )  # fmt: skip
 """In the order in which they build on each other: a room imports only rooms before it."""
-WITH_TORCH = {"policy", "train", "rl", "merge", "export"}
+WITH_TORCH = {"policy", "train", "rl", "merge"}
 """Rooms with modules that may import torch when they are imported; nothing outside them does, commands included."""
 FORBIDDEN = re.compile(
     r"(?<![\w.])/(?:work|home|root|Users|mnt|tmp)/(?!someone/)[a-z0-9_]+/|\b(?:10|192\.168|172\.(?:1[6-9]|2\d|3[01]))\.\d+\.\d+\b"

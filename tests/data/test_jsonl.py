@@ -1,4 +1,3 @@
-import json
 import os
 import signal
 import subprocess
@@ -69,13 +68,6 @@ def test_damage_in_the_middle_names_file_and_line(tmp_path, damage):
     with pytest.raises(UserError, match=r"Line 2 of .*s\.jsonl"):
         list(store)
     assert store.path.read_bytes().count(b"\n") == 3
-
-
-def test_a_newer_schema_is_refused_with_advice(tmp_path):
-    store = TrajectoryStore(tmp_path / "s.jsonl")
-    store.path.write_text(json.dumps({"schema_version": 99, "id": "x"}) + "\n")
-    with pytest.raises(UserError, match=r"^Line 1 of .* cannot be read yet: .*: update sanderling\.$"):
-        list(store)
 
 
 @pytest.mark.parametrize("text", ["A diary, last line cut", '{\n "format": 1\n}\n', "x\n" * 99, "[]", "\n{}"])
@@ -161,14 +153,8 @@ def test_two_writers_do_not_mix_lines(tmp_path):
     assert sorted(row["step"] for row in JsonlLog(path)) == sorted([*range(40), *range(40)])
 
 
-@pytest.mark.parametrize("value", [(1, 2), {1: 2}, {"a": {2, 3}}, {"a": object()}])
-def test_free_form_fields_hold_json_only(tmp_path, value):
+def test_what_is_no_json_is_refused(tmp_path):
     store = TrajectoryStore(tmp_path / "s.jsonl")
-    with pytest.raises(UserError, match="meta"):
-        store.append(make(meta={"k": value}))
+    with pytest.raises(UserError, match="cannot be written as JSON"):
+        store.append(make(meta={"k": {2, 3}}))
     assert not store.path.exists()
-
-
-def test_split_surrogate_pairs_are_refused(tmp_path):
-    with pytest.raises(UserError, match="surrogates"):
-        TrajectoryStore(tmp_path / "s.jsonl").append(make(detail="\ud83d" + "\ude00"))

@@ -17,7 +17,7 @@ from sanderling.core.errors import UserError
 from sanderling.merge.run import merge, read_merge
 from sanderling.merge.settings import MergeSettings
 from sanderling.policy.model_directory import load_model
-from sanderling.runs.locks import locked_place
+from sanderling.runs.files import locked
 
 pytestmark = needs_mergekit
 
@@ -97,7 +97,7 @@ def test_merging_opens_no_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_of_two_merges_into_one_place_the_second_is_refused(tmp_path: Path) -> None:
     models, out = save_models(tmp_path, 2), tmp_path / "out"
-    with locked_place(out), pytest.raises(UserError, match=r"Another process is at work in .*out: wait for its end"):
+    with locked(out, beside=True), pytest.raises(UserError, match=r"Another process is at work in .*out: wait for its end"):
         merged(out, method="linear", models=models)
     merged(out, method="linear", models=models)
     assert read_merge(out).command == "a test" and not list(tmp_path.glob(".*out*"))

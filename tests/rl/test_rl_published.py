@@ -10,7 +10,7 @@ from sanderling.core.config import load_config
 from sanderling.recipes.find import find_rl_recipe
 from sanderling.recipes.tiny import TinyConfig
 from sanderling.rl.config import rollout_profile
-from sanderling.runs.run_record import flat, unlike
+from sanderling.runs.stages import flat, unlike
 
 PUBLISHED = ("dr-venus-4b", "literesearcher-4b", "literesearcher-4b-two", "agentcpm-explore-4b")
 

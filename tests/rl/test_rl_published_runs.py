@@ -32,7 +32,7 @@ from sanderling.rl.health import HealthPause
 from sanderling.rl.launch import run_rl_command
 from sanderling.rl.prepare import Order
 from sanderling.runs.run import records
-from sanderling.runs.run_record import flat, unlike
+from sanderling.runs.stages import flat, unlike
 from sanderling.train.checkpoint import checkpoints
 from sanderling.train.metrics import read_metrics
 

@@ -15,7 +15,7 @@ from sanderling.data.questions import read_questions, write_questions
 from sanderling.rl.config import RlRecipe
 from sanderling.rl.launch import run_rl_command
 from sanderling.rl.prepare import Order, prepare
-from sanderling.runs.locks import LOCK
+from sanderling.runs.files import LOCK
 from sanderling.runs.run import DATABASE
 from sanderling.train.fit import Devices, described
 
@@ -91,12 +91,12 @@ def test_a_directory_goes_on_with_what_it_was_begun_with(given: Path, tmp_path: 
     prepared(recipe(), out)
     prepared(recipe("rl.health.window=9", "rl.save_every=1", "title=other", "sampler.sessions=3"), out)
     for overrides, sentence in (
-        (["rl.steps=9"], r"rl\.steps 4, now 9\).*; to train its model further, begin with --model .*out/model in"),
-        (["rollout.max_turns=3"], r"rollout\.max_turns 2, now 3\): choose another --out, or add --fresh to begin again\.$"),
+        (["rl.steps=9"], r"rl\.steps was 4 and is 9\).*; to train its model further, begin with --model .*out/model in"),
+        (["rollout.max_turns=3"], r"rollout\.max_turns was 2 and is 3\): choose another directory with --out, or add --fresh"),
     ):
         with pytest.raises(UserError, match=sentence):
             prepared(recipe(*overrides), out)
-    with pytest.raises(UserError, match="holds a run of 1 processes, now 2"):
+    with pytest.raises(UserError, match="other number of processes"):
         prepared(recipe("parallel.kind=replicate"), out, 2)
     with pytest.raises(UserError, match="other worlds"):
         prepared(recipe().model_copy(update={"worlds": (given / "w2",)}), out)
@@ -148,5 +148,5 @@ def test_the_day_that_agents_see_is_that_of_the_beginning(given: Path, tmp_path:
     seen = [prepared(recipe, tmp_path / "out").order.recipe.date for _ in range(2)]
     assert seen == [datetime.date(2026, 3, 1)] * 2
     assert read_config(RlRecipe, tmp_path / "out" / "rl.toml").date == seen[0]
-    with pytest.raises(UserError, match="date 2026-03-01, now 2026-01-01"):
+    with pytest.raises(UserError, match='date was "2026-03-01" and is "2026-01-01"'):
         prepared(recipe_of(given), tmp_path / "out")

@@ -20,9 +20,8 @@ from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
 from sanderling.judge.book import VerdictBook
 from sanderling.judge.verdict import Verdict, decided
-from sanderling.runs.locks import LOCK, locked
+from sanderling.runs.files import LOCK, locked
 from sanderling.runs.run import DATABASE, Run, beside, reading
-from sanderling.runs.settings import MovedModelWarning
 
 KEYS = st.text(st.characters(), max_size=8)
 VALUES = st.recursive(
@@ -77,7 +76,7 @@ def test_a_cleared_table_is_empty_and_the_others_stay(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from sanderling.runs.run import Run
+from sanderling.runs.run import DATABASE, Run, beside, reading
 run = Run(Path(sys.argv[1]))
 table, durable = run.table("t"), sys.argv[2] == "durable"
 for number in range(len(table), 10**9):
@@ -230,7 +229,7 @@ OTHER = """
 import sys
 from pathlib import Path
 from sanderling.core.errors import UserError
-from sanderling.runs.run import Run
+from sanderling.runs.run import DATABASE, Run, beside, reading
 try:
     Run(Path(sys.argv[1]), rank=int(sys.argv[2]), locked=True)
 except UserError as error:
@@ -302,7 +301,7 @@ def test_other_settings_are_refused_and_each_difference_is_named(tmp_path: Path)
             run.claim({**settings, "seed": 4, "profile": {"name": "tiny", "turns": 5}})
         with pytest.raises(UserError, match=r"the world has changed since.*: do something else"):
             run.claim({**settings, "world": "w2"}, way_out="do something else")
-        with pytest.warns(MovedModelWarning, match="same name at another place"):
+        with pytest.warns(UserWarning, match="a model at another place"):
             run.claim({**settings, "model": placed("m", ["http://two"])})
         run.claim({"anything": 1}, "of another kind")
 

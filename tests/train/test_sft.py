@@ -150,7 +150,7 @@ def test_a_directory_of_another_run_and_what_differs(given: Path) -> None:
     free = ("save_every=7", "trainer.memory.recompute=full", "parallel.kind=none", "trainer.micro_batch_tokens=300")
     assert begin(order(given, *free)) is not None
     said = refused(order(given, "trainer.lr=2e-2", "lora.rank=3", "seed=9"))
-    assert "lora.rank 0, now 3; seed 3, now 9; trainer.lr 0.01, now 0.02" in said
+    assert "lora.rank was 0 and is 3; seed was 3 and is 9; trainer.lr was 0.01 and is 0.02" in said
     write_data(given / "data.jsonl", 5)
     assert "other data" in refused(order(given))
     write_base(given / "base", seed=2)

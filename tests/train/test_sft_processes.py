@@ -64,7 +64,7 @@ def test_torchrun_starts_them_as_well(given: Path, alone: Path, tmp_path: Path) 
     assert done.stdout.count("The model is in") == 1, "rank 0 speaks"
     same(tmp_path / "run" / "model", alone / "model")
     done = torchrun(given, *arguments(given, tmp_path / "run", "--set", "trainer.lr=1"))
-    assert done.returncode and done.stderr.count("error:") == 1 and "trainer.lr 0.01, now 1.0" in done.stderr
+    assert done.returncode and done.stderr.count("error:") == 1 and "trainer.lr was 0.01 and is 1.0" in done.stderr
 
 
 def torchrun(given: Path, *more: str) -> subprocess.CompletedProcess[str]:

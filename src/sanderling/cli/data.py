@@ -35,10 +35,9 @@ from sanderling.judge.verdict import Judge, Ruling
 from sanderling.policy.budget import BudgetConfig, Spending, read_prices
 from sanderling.policy.load import names_model
 from sanderling.runs.files import check_places, replace_file
-from sanderling.runs.progress import Report
-from sanderling.runs.provenance import command_line
+from sanderling.runs.progress import Report, command_line
 from sanderling.runs.run import beside
-from sanderling.runs.stages import after_interrupt, clear_run
+from sanderling.runs.stages import STAGES, RunRecord, after_interrupt
 from sanderling.synth.generate import GenerateConfig
 from sanderling.train.row_source import Overlong, rows_of_file
 
@@ -358,7 +357,7 @@ def run(
     budget = BudgetConfig(max_tokens=max_tokens, max_cost=max_cost)
     read_prices(price or [], sum(map(names_model, config.judge.judges)), max_cost)  # what is wrong is told before the work
     if fresh:
-        clear_run(out, sources)
+        RunRecord(out, STAGES).clear(sources)
 
     def opened(specs: Sequence[str], run: Path) -> AbstractAsyncContextManager[Judge]:
         config = JudgeConfig(judges=tuple(specs), prices=tuple(price or ()))

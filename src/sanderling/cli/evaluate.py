@@ -41,7 +41,7 @@ from sanderling.policy.budget import Spending, read_prices
 from sanderling.report.numbers import MISSING, percent
 from sanderling.runs.files import check_places, replace_file
 from sanderling.runs.jsonl import write_trajectories
-from sanderling.runs.provenance import command_line
+from sanderling.runs.progress import command_line
 from sanderling.world.guard import GuardKind
 
 app = typer.Typer(no_args_is_help=True, help="Measure agents on public benchmarks, whose files you bring.")
@@ -224,7 +224,7 @@ def score(
     from sanderling.evaluate.log import RunLog
     from sanderling.policy.budget import Spending
     from sanderling.runs.files import check_places
-    from sanderling.runs.provenance import command_line
+    from sanderling.runs.progress import command_line
 
     given = {
         "benchmark": benchmark, "public": public or None,

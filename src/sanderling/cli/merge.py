@@ -13,8 +13,7 @@ from sanderling.core.errors import UserError
 from sanderling.merge.run import merge as merge_models
 from sanderling.merge.settings import MergeSettings, Method
 from sanderling.merge.sweep import REPORT, Axis, SweepConfig, run_sweep
-from sanderling.runs.progress import Report
-from sanderling.runs.provenance import command_line
+from sanderling.runs.progress import Report, command_line
 
 app = typer.Typer(no_args_is_help=True, help="Merge models of one base, and see which coefficients keep which skill.")
 MethodName = Annotated[Method, argument("METHOD", f"One of {', '.join(Method)}.")]

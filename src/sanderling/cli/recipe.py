@@ -7,9 +7,8 @@ import typer
 from rich.console import Console
 
 from sanderling.cli.options import Fresh, Set, argument, option, or_help
-from sanderling.runs.locks import locked
-from sanderling.runs.progress import Report
-from sanderling.runs.provenance import command_line
+from sanderling.runs.files import locked
+from sanderling.runs.progress import Report, command_line
 from sanderling.runs.stages import after_interrupt, command_in
 
 app = typer.Typer(no_args_is_help=True)

@@ -22,7 +22,7 @@ from sanderling.core.record import Trajectory
 from sanderling.data.recorded_source import read_recorded
 from sanderling.evaluate.statistics import FloatArray, Interval, constant_interval
 from sanderling.runs.files import or_cannot, replace_file
-from sanderling.runs.provenance import command_line
+from sanderling.runs.progress import command_line
 from sanderling.world.contract import World
 from sanderling.world.disk.index import SearchMode
 from sanderling.world.disk.store import read_manifest

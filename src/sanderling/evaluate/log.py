@@ -29,11 +29,9 @@ from sanderling.evaluate.result import EvalResult, Record
 from sanderling.judge.book import ByHand
 from sanderling.judge.verdict import META_KEY
 from sanderling.policy.budget import Prices
-from sanderling.runs.files import close_directory
+from sanderling.runs.files import close_directory, locked
 from sanderling.runs.jsonl import TrajectoryStore
-from sanderling.runs.locks import locked
-from sanderling.runs.run import DATABASE, RECORDS, NoRunError, Run, Table, reading
-from sanderling.runs.settings import go_on_with, without_places
+from sanderling.runs.run import DATABASE, RECORDS, NoRunError, Run, Table, go_on_with, reading, without_places
 
 JUDGE = "judge"
 # Tables of run.db: what the run is, verdicts by attempt, and what a person brought; then keys that are no attempt's id.

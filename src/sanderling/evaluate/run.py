@@ -38,7 +38,7 @@ from sanderling.judge.opening import JudgeConfig, check_judges, opened_judges
 from sanderling.judge.rules import rule_judge
 from sanderling.judge.verdict import Judge
 from sanderling.policy.budget import BudgetConfig, Spending, read_prices
-from sanderling.runs.provenance import command_line
+from sanderling.runs.progress import command_line
 
 
 async def run_evaluation(

@@ -26,8 +26,7 @@ from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.merge.settings import MergeSettings, Method
 from sanderling.policy.model_directory import TOKENIZER_FILES, check_model, quiet, read_model_config, stored_dtype
-from sanderling.runs.files import or_cannot, replace_file
-from sanderling.runs.locks import locked_place
+from sanderling.runs.files import locked, or_cannot, replace_file
 
 RECORD = "merge.json"
 _COPIED = (*TOKENIZER_FILES, "tokenizer.model", "generation_config.json")
@@ -67,7 +66,7 @@ def require_mergekit() -> str:
 def merge(settings: MergeSettings, out: Path, command: str) -> MergeRecord:
     """Merge into ``out``, in place of an earlier merge there. Raises UserError, where it can before anything is written."""
     libraries = {"mergekit": require_mergekit()} | {name: version(name) for name in ("torch", "transformers", "safetensors")}
-    with locked_place(out):
+    with locked(out, beside=True):
         _check_place(settings, out)
         check_models(settings.directories)
         first = settings.directories[0]

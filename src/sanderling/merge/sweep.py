@@ -44,7 +44,7 @@ from sanderling.report.numbers import percent, span
 from sanderling.runs.files import replace_file
 from sanderling.runs.progress import Report
 from sanderling.runs.run import Run
-from sanderling.runs.run_record import RunRecord
+from sanderling.runs.stages import RunRecord
 from sanderling.world.disk.store import read_manifest
 
 REPORT = "sweep.json"

@@ -40,8 +40,7 @@ from sanderling.evaluate.run import evaluate
 from sanderling.judge.verdict import verdict_of
 from sanderling.recipes.tiny import ARMS, JUDGE, TinyConfig, TinyRun, WorldPlan, build_worlds, curate, teach
 from sanderling.rl.contract import Actor, Ask
-from sanderling.runs.progress import Report
-from sanderling.runs.provenance import machine
+from sanderling.runs.progress import Report, machine
 from sanderling.runs.stages import Stage, StageRecord, read_record, run_stages
 from sanderling.train.launch import Task, run_tasks, run_team
 from sanderling.train.metrics import read_metrics
@@ -63,7 +62,6 @@ def run_tiny(config: TinyConfig, directory: Path, report: Report, command: str) 
     """
     run = TinyRun(directory.resolve(), config)
     run.check()
-    arms = min(config.workers, len(ARMS))
 
     def chosen() -> str:
         return read_record(run.root, "choose").figures["chosen"]
@@ -72,15 +70,10 @@ def run_tiny(config: TinyConfig, directory: Path, report: Report, command: str) 
         Stage("worlds", "Worlds and questions", lambda: build_worlds(run, report)),
         Stage("teach", "Trajectories of an imperfect teacher", lambda: teach(run, report)),
         Stage("data", "What the arms are trained on", lambda: curate(run, report)),
-        Stage("sft", "SFT on everything, and on what was right", lambda: train_arms(run, report), arms),
-        Stage("choose", "Which arm RL starts from", lambda: choose_arm(run, command, report), arms),
-        Stage("rl", "Reinforcement learning", lambda: reinforce(run, chosen(), report), config.rl_processes),
-        Stage(
-            "measure",
-            "Every stage on the held-out world",
-            lambda: measure_stages(run, command, report),
-            min(config.workers, len(NAMES)),
-        ),
+        Stage("sft", "SFT on everything, and on what was right", lambda: train_arms(run, report)),
+        Stage("choose", "Which arm RL starts from", lambda: choose_arm(run, command, report)),
+        Stage("rl", "Reinforcement learning", lambda: reinforce(run, chosen(), report)),
+        Stage("measure", "Every stage on the held-out world", lambda: measure_stages(run, command, report)),
     ]
     records = run_stages(stages, run.root, config.model_dump(mode="json"), report)
     found = tiny_report(run, records, command)
@@ -238,8 +231,6 @@ def tiny_report(run: TinyRun, records: Sequence[StageRecord], command: str) -> R
     seed, named = run.config.evaluation.seed, [(NAMES[stage], result) for stage, result in results.items()]
     base, everything, correct, rl = named
     made = dict.fromkeys(ARMS, done["sft"].seconds) | {"base": 0.0, "rl": done["rl"].seconds}
-    resumed = [record.name for record in records if record.resumed]
-    again = f"Interrupted and taken up again: {', '.join(resumed)}; their seconds are estimates."
     return RecipeReport(
         title=run.config.title,
         summary=(
@@ -261,10 +252,7 @@ def tiny_report(run: TinyRun, records: Sequence[StageRecord], command: str) -> R
         ),
         comparison=compare(rl, better(everything, correct), seed=seed),
         other_comparisons=(compare(correct, everything, seed=seed), compare(everything, base, seed=seed)),
-        remarks=(
-            "A person's bare name is accepted as an answer even where the world holds a namesake of another trade.",
-            *([again] if resumed else []),
-        ),
+        remarks=("A person's bare name is accepted as an answer even where the world holds a namesake of another trade.",),
         charts=_charts(run),
         readings=_readings(run, seed),
         settings=to_toml(run.config),

@@ -16,7 +16,7 @@ from sanderling.core.errors import UserError
 from sanderling.policy.contract import PolicyOutageError
 from sanderling.rl.act import opened_acting
 from sanderling.rl.prepare import MODEL, Job, Look, Order, prepare
-from sanderling.runs.locks import locked
+from sanderling.runs.files import locked
 from sanderling.runs.progress import Report
 from sanderling.train.encoding import Encoding
 from sanderling.train.launch import Place, opened_team, run_team, torchrun_place

@@ -26,7 +26,7 @@ from sanderling.policy.load import names_model
 from sanderling.policy.model_directory import check_model, check_vocabulary, positions_of, read_model_config
 from sanderling.rl.act import check_served, served_spec
 from sanderling.rl.config import Placement, RlConfig, RlRecipe, check_run, rollout_profile
-from sanderling.runs.run_record import RunRecord, content_hash, flat, model_files, unlike
+from sanderling.runs.stages import RunRecord, content_hash, model_files
 from sanderling.train.config import ParallelKind, Precision
 from sanderling.train.encoding import Encoding
 from sanderling.train.launch import check_parallel
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 Look = Callable[[], "Devices"]
 MODEL = "model"
-_PROCESSES = "processes"
+_PROCESSES = "number of processes"
 _FREE = (
     *("title", "model", "questions", "held_out", "worlds", "watch", "sampler.", "parallel."),
     *("rl.health.", "rl.keep", "rl.save_every", "rl.pipeline.placement", "rl.trainer.memory.", "rl.trainer.logit_chunk"),
@@ -126,7 +126,8 @@ def prepare(order: Order, processes: int, look: Look | None = None) -> Job:
     files = _files(recipe)
     inputs = _inputs(model, files, worlds) | {_PROCESSES: processes}
     if order.goes_on:
-        _check_same_run(order, inputs)
+        more = f"; to train its model further, begin with --model {order.out / MODEL} in another --out"
+        record.check_same(recipe, inputs, lambda key: key.startswith(_FREE), _UNORDERED, more)
     else:
         if order.fresh:
             record.check_fresh([model, *(file for named in files.values() for file in named), *worlds.values()])
@@ -233,23 +234,6 @@ async def _check_reached(recipe: RlRecipe, profile: Profile, questions: Sequence
 
 def _started_with(order: Order) -> RlRecipe:
     return load_config(RlRecipe, order.record.settings(), str(order.out))
-
-
-def _check_same_run(order: Order, inputs: Mapping[str, Any]) -> None:
-    """Raises UserError, saying what differs, when a directory holds a run with other settings or of other input."""
-    record, out, earlier = order.record, order.out, order.record.inputs()
-    before, now = flat(_started_with(order), _UNORDERED), flat(order.recipe, _UNORDERED)
-    differing = unlike(before, now)
-    changed = [f"{key} {before.get(key)}, now {now.get(key)}" for key in differing if not key.startswith(_FREE)]
-    longer = any(key == "rl.steps" for key in differing)
-    more = f"; to train its model further, begin with --model {out / MODEL} in another --out" if longer else ""
-    others = [name for name, content in inputs.items() if earlier.get(name) != content and name != _PROCESSES]
-    record.refuse([*changed, *(f"other {name}" for name in others)], more)
-    if earlier[_PROCESSES] != inputs[_PROCESSES]:
-        raise UserError(
-            f"{out} holds a run of {earlier[_PROCESSES]} processes, now {inputs[_PROCESSES]}, and each has rollouts under way: "
-            "start as many as before."
-        )
 
 
 def _files(recipe: RlRecipe) -> Mapping[str, Sequence[Path]]:

@@ -34,7 +34,7 @@ from sanderling.rl.credit.igpo import IgpoMode
 from sanderling.rl.denoise import turn_penalties
 from sanderling.rl.gain import PROBES, GainConfig
 from sanderling.rl.losses import PpoConfig
-from sanderling.runs.run_record import flat, unlike
+from sanderling.runs.stages import flat, unlike
 from sanderling.train.checkpoint import load_model, save_model
 from sanderling.train.launch import Place
 from sanderling.train.metrics import MetricsLog

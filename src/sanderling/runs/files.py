@@ -1,14 +1,38 @@
-"""Files that appear whole or not at all, patterns, and what must not be written over."""
+"""Files that appear whole or not at all, places that one process holds, and work that is shared out among processes."""
 
 import errno
+import multiprocessing
 import os
+import signal
 import stat
-from collections.abc import Iterator, Sequence
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
+
+from filelock import FileLock, Timeout
 
 from sanderling.core.errors import UserError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+LOCK = ".lock"
+"""The file that a process in a directory has locked; it outlives the lock."""
+_WAITING = 3
+"""Items under way for each process."""
+
+
+@contextmanager
+def or_cannot(deed: str, advice: str = "choose another place, or free some space") -> Iterator[None]:
+    """Turn the system's errors into a UserError that begins "Cannot", such as ``or_cannot(f"write {path}")``."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"Cannot {deed} ({error.strerror}): {advice}.") from error
 
 
 class WholeFile:
@@ -17,11 +41,9 @@ class WholeFile:
     ``durable``: bytes and name are then on the disk. ``private``: only its owner may read it.
     """
 
-    is_wanted = True
-    """Where it is not, no file stands there afterwards, not even an earlier one."""
-
     def __init__(self, path: Path, *, durable: bool = True, private: bool = False) -> None:
-        refuse_device(path)
+        if _is_device(path):
+            raise PermissionError(errno.EPERM, "a device or a pipe is not replaced by a file", str(path))
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path, self._durable = path, durable
         self._partial = path.with_name(f".{path.name}.partial")
@@ -34,23 +56,16 @@ class WholeFile:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            if kind is not None:
-                with suppress(OSError):  # what is thrown away needs no room, and why it is matters more
-                    self.file.close()
-                return
-            try:
+            if kind is None:
                 self.file.flush()
                 if self._durable:
                     os.fsync(self.file.fileno())
-            finally:
-                self.file.close()  # which writes again what could not be flushed, and may fail as well
-            if self.is_wanted:
                 self._partial.replace(self.path)
-            else:
-                self.path.unlink(missing_ok=True)
-            if self._durable:
-                sync(self.path.parent)
+                if self._durable:
+                    sync(self.path.parent)
         finally:
+            with suppress(OSError):  # what is thrown away needs no room, and why it is matters more
+                self.file.close()
             self._partial.unlink(missing_ok=True)
 
 
@@ -60,20 +75,15 @@ def replace_file(path: Path, data: str | bytes, *, durable: bool = False, privat
     A device or pipe (``/dev/stdout``) is written to, never replaced.
     """
     content = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
-    if path.exists() and not path.is_file() and not path.is_dir():
+    if _is_device(path):
         path.write_bytes(content)
         return
     with WholeFile(path, durable=durable, private=private) as whole:
         whole.file.write(content)
 
 
-@contextmanager
-def or_cannot(deed: str, advice: str = "choose another place, or free some space") -> Iterator[None]:
-    """Turn the system's errors into a UserError that begins "Cannot", such as ``or_cannot(f"write {path}")``."""
-    try:
-        yield
-    except OSError as error:
-        raise UserError(f"Cannot {deed} ({error.strerror}): {advice}.") from error
+def _is_device(path: Path) -> bool:
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def close_directory(path: Path) -> None:
@@ -84,29 +94,19 @@ def close_directory(path: Path) -> None:
     path.chmod(stat.S_IRWXU)
 
 
-def refuse_device(path: Path) -> None:
-    """Raise PermissionError for what a file must not take the place of: a device such as /dev/null, a pipe, a socket."""
-    if path.exists() and not path.is_file() and not path.is_dir():
-        raise PermissionError(errno.EPERM, "a device or a pipe is not replaced by a file", str(path))
-
-
-def check_places(sources: Sequence[Path], targets: Sequence[Path]) -> None:
+def check_places(sources: Sequence[Path], targets: Sequence[Path | None]) -> None:
     """Before long work: nothing that is read may be written, nor two things to one place. Raises UserError."""
     read, taken = {source.resolve() for source in sources}, set[Path]()
-    for target in targets:
+    for target in filter(None, targets):
         place = target.resolve()
-        wrong = ""
-        if place in read:
-            wrong = "is read and would be written: choose another place for the output"
-        elif read & set(place.parents):
-            wrong = "lies in a folder that is read, so that the next run would read it: choose another place"
-        elif place.is_dir():
-            wrong = "is a folder: name a file"
-        elif place.exists() and not place.is_file():
-            wrong = "is no plain file, and would be replaced by one: name a file"
-        elif place in taken:
-            wrong = "would be written twice: give each output a place of its own"
-        if wrong:
+        problems = {
+            "is read and would be written: choose another place for the output": place in read,
+            "lies in a folder that is read, so that the next run would read it: choose another place": read & {*place.parents},
+            "is a folder: name a file": place.is_dir(),
+            "is no plain file, and would be replaced by one: name a file": _is_device(place),
+            "would be written twice: give each output a place of its own": place in taken,
+        }
+        if wrong := next((problem for problem, found in problems.items() if found), None):
             raise UserError(f"{target} {wrong}.")
         taken.add(place)
 
@@ -118,3 +118,85 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+# -- one process at a time -----------------------------------------------------------------------------------------------
+
+
+def hold(file: Path, place: Path) -> FileLock:
+    """Lock a file until it is released or the process ends. Raises UserError, which speaks of ``place``, when that fails."""
+    held = FileLock(file, thread_local=False)
+    with or_cannot(f"use {place}"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            held.acquire(timeout=0.05, poll_interval=0.01)  # again at once where the last holder took its file away
+        except Timeout:
+            message = f"Another process is at work in {place}: wait for its end, or choose another directory with --out."
+            raise UserError(message) from None
+    return held
+
+
+@contextmanager
+def locked(place: Path, *, beside: bool = False) -> Iterator[None]:
+    """Keep every other process out of a directory, such as a run's, which is made if it is missing. Raises UserError.
+
+    ``beside``: keep them from making what will be renamed to ``place``; nothing but a file beside it is made meanwhile.
+    """
+    file = place.with_name(f"{LOCK}-{place.name}") if beside else place / LOCK
+    held = hold(file, place)
+    try:
+        yield
+    finally:
+        if beside:
+            file.unlink(missing_ok=True)
+        held.release()
+
+
+# -- several processes ---------------------------------------------------------------------------------------------------
+
+
+def in_processes(
+    work: Callable[[Item], Result],
+    items: Iterable[Item],
+    workers: int,
+    *,
+    killed: str,
+    prepare: Callable[[], None] | None = None,
+) -> Iterator[Result]:
+    """What ``work`` makes of each item, in their order, by processes of which each has only a few items under way.
+
+    Each process calls ``prepare`` first. Raises UserError, with the sentence ``killed``, when a process was killed.
+    """
+    context = multiprocessing.get_context("spawn")  # a caller may have threads, which no fork survives
+    pool = ProcessPoolExecutor(workers, context, _begin, (prepare,))
+    under_way: deque[Future[Result]] = deque()
+    try:
+        for item in items:
+            under_way.append(pool.submit(work, item))
+            if len(under_way) >= _WAITING * workers:
+                yield under_way.popleft().result()
+        while under_way:
+            yield under_way.popleft().result()
+    except BrokenProcessPool as error:
+        raise UserError(killed) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _begin(prepare: Callable[[], None] | None) -> None:
+    end_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that was asked ends this one
+    if prepare is not None:
+        prepare()
+
+
+def end_with_parent() -> None:
+    """Called in a worker: it ends as soon as its parent has ended, however that came about (``kill -9`` included)."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "this is no worker"
+
+    def wait() -> None:
+        parent.join()  # a pipe that the parent alone holds open: it closes when the parent ends, even by a signal
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()

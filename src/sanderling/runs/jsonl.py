@@ -1,13 +1,13 @@
 """Files of JSON lines: logs and stores of trajectories that survive ``kill -9``, and files that appear whole or not at all.
 
-A log or store grows by one ``write`` of one line under a file lock, so a crash can only tear the *last* line. Reading drops
-that with a warning, and the next append cuts it off. Any other unreadable line is damage: a UserError names file and line. A
-file that does not exist yet is empty. Ids may repeat.
+A log or store grows by whole lines under a file lock, so a crash can only tear the *last* line. Reading drops that with a
+warning, and the next append cuts it off. Any other unreadable line is damage: a UserError names file and line. A file that does
+not exist yet is empty. Ids may repeat.
 """
 
 import fcntl
+import mmap
 import os
-import stat
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -15,18 +15,9 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from sanderling.core.errors import UserError
-from sanderling.core.record import (
-    NewerSchemaError,
-    Trajectory,
-    check_json,
-    decode_record,
-    decode_trajectory,
-    encode_record,
-    encode_trajectory,
-)
+from sanderling.core.record import Trajectory, decode_record, decode_trajectory, encode_record, encode_trajectory
 from sanderling.runs.files import WholeFile, or_cannot, sync
 
-_BLOCK = 1 << 16
 _HEAD = b'{"schema_version":'
 """How every record of a trajectory begins."""
 Record = TypeVar("Record")
@@ -39,67 +30,62 @@ class TornLineWarning(UserWarning):
 class _Lines(Generic[Record]):
     """An append-only file of JSON lines. Iterating reads every record, in the order written; all methods raise UserError."""
 
+    _encode: Callable[[Record], bytes]
+    _decode: Callable[[Any], Record]
+    """Raises ValueError for another value than a record's."""
+
     def __init__(self, path: Path | str, *, durable: bool = True) -> None:
         """``durable=False``: a line outlives the process when ``append`` returns, but not a loss of power."""
         self.path = Path(path)
         self._durable = durable
 
-    _encode: Callable[[Record], bytes]
-    _decode: Callable[[Any], Record]
-    """Raises ValueError for another value than a record's."""
-
     def append(self, record: Record) -> int:
         """Add one record and return where it begins; what cannot be written whole leaves the file as it was."""
-        line = self._encode(record)
+        rest = memoryview(self._encode(record) + b"\n")
         is_new = self._durable and not self.path.exists()
         handle = self._open()
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
-            end, joint = self._mend(handle)
-            rest = memoryview(joint + line + b"\n")
+            begin = self._mend(handle)
             try:
                 while rest:
                     rest = rest[os.write(handle, rest) :]
                 if self._durable:
                     os.fsync(handle)
             except OSError as error:
-                os.ftruncate(handle, end)
+                os.ftruncate(handle, begin)
                 raise UserError(f"Cannot write to {self.path} ({error.strerror}): free some space and run again.") from error
         finally:
             os.close(handle)
         if is_new:
             sync(self.path.parent)  # the new file's name too
-        return end + len(joint)
+        return begin
 
     def _open(self) -> int:
         """A handle for appending."""
         with or_cannot(f"open {self.path} for writing", "choose another place"):
             with suppress(FileExistsError):  # which opening tells better
                 self.path.parent.mkdir(parents=True)
-            handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            os.close(handle)
-            raise UserError(f"{self.path} is a device or a pipe, which keeps nothing: choose another place.")
-        return handle
+            return os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
 
-    def _mend(self, handle: int) -> tuple[int, bytes]:
-        """Cut off a torn last line. Returns the end of the file and what must stand before the next line."""
-        start = size = os.fstat(handle).st_size
-        tail = b""
-        while start > 0 and b"\n" not in tail:
-            start, before = max(0, start - _BLOCK), start
-            tail = os.pread(handle, before - start, start) + tail
-        tail = tail.rpartition(b"\n")[2]
+    def _mend(self, handle: int) -> int:
+        """End or cut off a last line that lacks its newline; returns where the next one begins."""
+        size = os.fstat(handle).st_size
+        if not size:
+            return 0
+        with mmap.mmap(handle, 0, access=mmap.ACCESS_READ) as text:
+            end = text.rfind(b"\n") + 1
+            tail = text[end:]
         if not tail:
-            return size, b""
+            return size
         with suppress(ValueError):
             if isinstance(decode_record(tail), dict):  # whole without its newline: no proper prefix of a JSON object is JSON
-                return size, b"\n"
+                return size + os.write(handle, b"\n")
         if tail[:1] not in (b"{", b"\0"):  # no beginning of a record, nor the zeros that a loss of power leaves
             raise UserError(f"{self.path} ends in something that is no record: choose another place, or mend its last line.")
         warnings.warn(f"{self.path}: the torn last line ({len(tail)} bytes) is cut off", TornLineWarning, stacklevel=4)
-        os.ftruncate(handle, size - len(tail))
-        return size - len(tail), b""
+        os.ftruncate(handle, end)
+        return end
 
     def __iter__(self) -> Iterator[Record]:
         return (record for _, record in self.with_offsets())
@@ -116,8 +102,6 @@ class _Lines(Generic[Record]):
                     value = decode_record(line)
                     is_json = True
                     record = self._decode(value)
-                except NewerSchemaError as error:
-                    raise UserError(f"Line {number} of {self.path} cannot be read yet: {error}.") from error
                 except ValueError as error:
                     if not is_json and not line.endswith(b"\n"):
                         warnings.warn(f"{self.path}: the torn last line is left out", TornLineWarning, stacklevel=3)
@@ -140,9 +124,7 @@ class JsonlLog(_Lines[dict[str, Any]]):
     Example: ``JsonlLog(path).append({"step": 3, "loss": 0.5})``
     """
 
-    def _encode(self, record: dict[str, Any]) -> bytes:
-        check_json(record, "record")
-        return encode_record(record)
+    _encode = staticmethod(encode_record)
 
     def _decode(self, value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
@@ -161,11 +143,9 @@ class TrajectoryStore(_Lines[Trajectory]):
 
     def prepare(self) -> None:
         """Make sure, before long work begins, that the store can be appended to. Raises UserError when it cannot."""
-        handle = self._open()
-        head = os.pread(handle, 64, 0)
-        os.close(handle)
-        if not is_store(head):
-            raise UserError(f"{self.path} holds something else than trajectories: choose another place.")
+        with open(self._open(), "rb") as file:  # noqa: PTH123 (of a handle)
+            if not is_store(file.read(64)):
+                raise UserError(f"{self.path} holds something else than trajectories: choose another place.")
 
     def ids(self) -> set[str]:
         """The ids that are stored, for commands that go on where they stopped."""
@@ -177,13 +157,28 @@ def is_store(head: bytes) -> bool:
     return head.startswith(_HEAD) or _HEAD.startswith(head.rstrip())
 
 
-def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> int:
-    """Write a file anew, Parquet if it is called so and a store otherwise; returns how many. Raises UserError."""
-    if path.suffix == ".parquet":
-        from sanderling.runs.parquet import write_parquet
+class Lines(WholeFile):
+    """A file of lines in the making; ``keep_empty=False``: where no line came, no file stands there afterwards.
 
-        return write_parquet(path, trajectories)
-    return write_lines(path, (encode_trajectory(trajectory) for trajectory in trajectories))
+    Example: ``with Lines(path) as file: file.add(b"{}")``
+    """
+
+    def __init__(self, path: Path, *, keep_empty: bool = True) -> None:
+        with or_cannot(f"write {path}"):
+            super().__init__(path)
+        self.count, self._keep_empty = 0, keep_empty
+
+    def add(self, line: bytes) -> None:
+        """One line, without its newline. Raises UserError when there is no room."""
+        with or_cannot(f"write {self.path}"):
+            self.file.write(line + b"\n")
+        self.count += 1
+
+    def __exit__(self, *raised: Any) -> None:
+        with or_cannot(f"write {self.path}"):
+            super().__exit__(*raised)
+            if raised[0] is None and not self.count and not self._keep_empty:
+                self.path.unlink()
 
 
 def write_lines(path: Path, lines: Iterable[bytes]) -> int:
@@ -194,26 +189,10 @@ def write_lines(path: Path, lines: Iterable[bytes]) -> int:
     return file.count
 
 
-class Lines(WholeFile):
-    """A file of lines in the making.
+def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> int:
+    """Write a file anew, Parquet if it is called so and a store otherwise; returns how many. Raises UserError."""
+    if path.suffix == ".parquet":
+        from sanderling.runs.parquet import write_parquet
 
-    ``keep_empty=False``: where no line came, no file stands there afterwards, not even an earlier one.
-
-    Example: ``with Lines(path) as file: file.add(b"{}")``
-    """
-
-    def __init__(self, path: Path, *, keep_empty: bool = True) -> None:
-        with or_cannot(f"write {path}"):
-            super().__init__(path)
-        self.count, self.is_wanted = 0, keep_empty
-
-    def add(self, line: bytes) -> None:
-        """One line, without its newline. Raises UserError when there is no room."""
-        with or_cannot(f"write {self.path}"):
-            self.file.write(line + b"\n")
-        self.count += 1
-        self.is_wanted = True
-
-    def __exit__(self, *raised: Any) -> None:
-        with or_cannot(f"write {self.path}"):
-            super().__exit__(*raised)
+        return write_parquet(path, trajectories)
+    return write_lines(path, map(encode_trajectory, trajectories))

@@ -2,12 +2,12 @@
 
 Contract: ``list(read_parquet(p)) == trajectories`` after ``write_parquet(p, trajectories)``; None and empty stay apart.
 Token ids and versions are int32 lists, log-probabilities float64, masks bool. A trajectory that the columns cannot hold (a lone
-surrogate in a text, a seed beyond 64 bits) is kept whole as JSON in the column ``exact``, with only its id and question id in
-the other columns. Writing is atomic: the file appears complete or not at all. Memory is bounded by one row group.
+surrogate in a text, a seed beyond 64 bits) is kept whole as JSON in the column ``exact``, with only its ids in the others.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin
@@ -20,13 +20,14 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory, decode_record, decode_trajectory, encode_trajectory
 from sanderling.runs.files import WholeFile, or_cannot
 
-_GROUP_ROWS = 256
-_GROUP_BYTES = 64 << 20
-_READ_ROWS = 2
-
+_GROUP_ROWS, _GROUP_BYTES = 256, 64 << 20  # what is held in memory at most
 _PLAIN = {bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
 _SHORT = {"schema_version", "leaf", "parent", "token_ids", "versions"}
 """Whole numbers that 32 bits hold."""
+
+
+def _columns(model: type[BaseModel]) -> list[pa.Field]:
+    return [_column(name, field.annotation) for name, field in model.model_fields.items()]
 
 
 def _column(name: str, annotation: Any) -> pa.Field:
@@ -42,30 +43,25 @@ def _column(name: str, annotation: Any) -> pa.Field:
     return pa.field(name, pa.list_(kind) if is_list else kind)
 
 
-def _columns(model: type[BaseModel]) -> list[pa.Field]:
-    return [_column(name, field.annotation) for name, field in model.model_fields.items()]
-
-
 SCHEMA = pa.schema([*_columns(Trajectory), ("exact", pa.string())])
 """The columns of a trajectory file."""
 
 
 def write_parquet(path: Path | str, trajectories: Iterable[Trajectory]) -> int:
-    """Write trajectories by row groups; returns how many. Raises UserError when the place cannot be written."""
+    """Write trajectories, a whole file or none; returns how many. Raises UserError when the place cannot be written."""
     path = Path(path)
-    count, held, size = 0, [], 0
+    count, held = 0, list[pa.Table]()
     with (
         or_cannot(f"write {path}"),
         WholeFile(path) as whole,
         pq.ParquetWriter(whole.file, SCHEMA, compression="zstd") as writer,
     ):
         for trajectory in trajectories:
-            held.append(_table(trajectory))
-            size += held[-1].nbytes
-            count += 1
-            if len(held) >= _GROUP_ROWS or size >= _GROUP_BYTES:
+            if len(held) >= _GROUP_ROWS or sum(table.nbytes for table in held) >= _GROUP_BYTES:
                 writer.write_table(pa.concat_tables(held).combine_chunks())
-                held, size = [], 0
+                held = []
+            held.append(_table(trajectory))
+            count += 1
         if held:
             writer.write_table(pa.concat_tables(held).combine_chunks())
     return count
@@ -81,68 +77,43 @@ def read_parquet(path: Path | str) -> Iterator[Trajectory]:
             missing = [name for name in SCHEMA.names if name not in file.schema_arrow.names]
             if missing:
                 raise UserError(f"{path} lacks the column {missing[0]!r}: give a file written by sanderling.")
-            for batch in file.iter_batches(batch_size=_READ_ROWS, columns=SCHEMA.names):
-                for row in batch.to_pylist():
-                    yield _trajectory(row)
+            for batch in file.iter_batches(batch_size=2, columns=SCHEMA.names):
+                yield from map(_trajectory, batch.to_pylist())
     except (pa.ArrowException, OSError, ValueError) as error:
         raise UserError(f"{path} is not a readable trajectory file ({str(error).splitlines()[0]}): write it again.") from error
 
 
 def is_trajectory_parquet(path: Path) -> bool:
     """Whether a file is Parquet with our columns; false for any other file, a damaged one included."""
-    try:
-        with path.open("rb") as file:
-            if file.read(4) != b"PAR1":
-                return False
-        with pq.ParquetFile(path) as found:
-            return set(SCHEMA.names) <= set(found.schema_arrow.names)
-    except (pa.ArrowException, OSError, ValueError):
-        return False
+    with suppress(pa.ArrowException, OSError, ValueError):
+        return set(SCHEMA.names) <= set(pq.read_schema(path).names)
+    return False
 
 
 def _table(trajectory: Trajectory) -> pa.Table:
     """One row."""
-    whole = encode_trajectory(trajectory)
     try:
-        return pa.Table.from_pylist([_row(trajectory)], schema=SCHEMA)
-    except (UnicodeEncodeError, OverflowError, pa.ArrowException):
-        # Arrow holds valid UTF-8 and bounded integers only.
-        names = {"id": _printable(trajectory.id), "question": {"id": _printable(trajectory.question.id)}}
-        exact = json.dumps(decode_record(whole))
-        return pa.Table.from_pylist([names | {"exact": exact}], schema=SCHEMA)
-
-
-def _row(record: BaseModel) -> dict[str, Any]:
-    """A record as a row: what is free-form as JSON text."""
-    row: dict[str, Any] = {}
-    for name, value in vars(record).items():
-        if isinstance(value, BaseModel):
-            row[name] = _row(value)
-        elif isinstance(value, dict):
-            row[name] = json.dumps(value)
-        elif isinstance(value, tuple) and value and isinstance(value[0], BaseModel):
-            row[name] = [_row(one) for one in value]
-        else:
-            row[name] = value
-    return row
+        return pa.Table.from_pylist([_with_free(trajectory.model_dump(), json.dumps)], schema=SCHEMA)
+    except (ValueError, OverflowError, pa.ArrowException):  # Arrow holds valid UTF-8 and bounded integers only
+        ids = (one.encode("utf-8", "replace").decode() for one in (trajectory.id, trajectory.question.id))
+        exact = json.dumps(decode_record(encode_trajectory(trajectory)))
+        return pa.Table.from_pylist([{"id": next(ids), "question": {"id": next(ids)}, "exact": exact}], schema=SCHEMA)
 
 
 def _trajectory(row: dict[str, Any]) -> Trajectory:
     """Raises ValueError for columns that bear the names and hold something else."""
+    exact = row.pop("exact")
     try:
-        exact = row.pop("exact")
-        if exact is not None:
-            return decode_trajectory(json.loads(exact))
-        row["meta"] = json.loads(row["meta"])
-        row["question"]["meta"] = json.loads(row["question"]["meta"])
-        for node in row["nodes"]:
-            node["raw"] = None if node["raw"] is None else json.loads(node["raw"])
-            for call in node["calls"]:
-                call["arguments"] = json.loads(call["arguments"])
+        return decode_trajectory(_with_free(row, json.loads) if exact is None else json.loads(exact))
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"a row holds no trajectory: {error}") from error
-    return decode_trajectory(row)
 
 
-def _printable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode("utf-8")
+def _with_free(row: dict[str, Any], converted: Callable[[Any], Any]) -> dict[str, Any]:
+    """The row with its free-form fields converted, to JSON text or from it."""
+    row["meta"], row["question"]["meta"] = converted(row["meta"]), converted(row["question"]["meta"])
+    for node in row["nodes"]:
+        node["raw"] = None if node["raw"] is None else converted(node["raw"])
+        for call in node["calls"]:
+            call["arguments"] = converted(call["arguments"])
+    return row

@@ -1,31 +1,25 @@
-"""Progress of long work on a terminal: bars with the time that is left, and lines of text."""
+"""How far long work is, on a terminal; and where a number comes from: this machine in words, the command line."""
 
-from collections.abc import Iterable, Iterator
+import os
+import platform
+import re
+import shlex
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
 from typing import Protocol
 
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
 
 class Advance(Protocol):
-    """Moves a bar on."""
+    """Moves a bar on by ``units``; a ``note`` stands below the bar until the next one."""
 
-    def __call__(self, units: int = 1, note: str | None = None) -> None:
-        """``units`` more are done; a ``note`` stands below the bar until the next one."""
-        ...
-
-
-class _Left(ProgressColumn):
-    """The time that is left, and that it is that; nothing once all is done."""
-
-    max_refresh = 0.5
-
-    def render(self, task: Task) -> Text:
-        seconds = None if task.finished else task.time_remaining
-        return Text("" if seconds is None else f"{timedelta(seconds=int(seconds))} left", style="progress.remaining")
+    def __call__(self, units: int = 1, note: str | None = None) -> None: ...
 
 
 class _Noted(Progress):
@@ -47,23 +41,41 @@ class Report:
     @contextmanager
     def task(self, title: str, total: int, start: int = 0) -> Iterator[Advance]:
         """A bar of ``total`` units, ``start`` of which were done before; call what it gives as units are done."""
-        columns = (
-            TextColumn("  {task.description:<26}", markup=False),
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            _Left(),
-        )
+        words, bar = TextColumn("  {task.description:<26}", markup=False), BarColumn(bar_width=20)
+        columns = (words, bar, MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
         with _Noted(*columns, console=self.console) as progress:
-            bar = progress.add_task(title, total=total, completed=start, note="")
+            task = progress.add_task(title, total=total, completed=start, note="")
 
             def advance(units: int = 1, note: str | None = None) -> None:
-                progress.update(bar, advance=units)
+                progress.update(task, advance=units)
                 if note is not None:
-                    progress.update(bar, note=note)
+                    progress.update(task, note=note)
 
             yield advance
 
     def say(self, text: str) -> None:
         """One line, shown as it is."""
         self.console.print(f"  {text}", highlight=False, markup=False, soft_wrap=True)
+
+
+def machine() -> str:
+    """The machine in words, without a name: usable cores, architecture, processor, memory, system and Python versions."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    gigabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    info = Path("/proc/cpuinfo")
+    models = re.findall(r"^model name\s*: (.*)$", info.read_text(errors="replace"), re.M) if info.is_file() else []
+    parts = [f"{cores} core{'s' * (cores != 1)} {platform.machine()}", *models[:1], f"{gigabytes:.0f} GB"]
+    return ", ".join([*parts, platform.system(), f"Python {platform.python_version()}"])
+
+
+def command_line(arguments: Sequence[str] | None = None) -> str:
+    """The command as a person would type it again: the program by its name, arguments quoted.
+
+    A canary is left out (``--canary …``, ``canary=…``): it decrypts its benchmark, and commands stand in what is published.
+    """
+    program, *rest = sys.argv if arguments is None else arguments
+    told = [shlex.quote(Path(program).name)]
+    for before, word in pairwise(["", *rest]):
+        name = re.match(r"(--canary|(--set=)?canary)=", word)
+        told.append("…" if before == "--canary" else f"{name[0]}…" if name else shlex.quote(word))
+    return " ".join(told)

@@ -16,8 +16,9 @@ import os
 import sqlite3
 import threading
 import time
+import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -28,17 +29,15 @@ from filelock import FileLock
 from sanderling.core.errors import UserError
 from sanderling.core.lenient import without_surrogates
 from sanderling.core.record import Trajectory, decode_record, decode_trajectory
-from sanderling.runs.files import close_directory, or_cannot
-from sanderling.runs.locks import LOCK, hold
-from sanderling.runs.settings import go_on_with
+from sanderling.runs.files import LOCK, close_directory, hold, or_cannot
 
 DATABASE = "run.db"
 RECORDS = "records"
 """The table of whole trajectories, each a blob (`core.record.encode_trajectory`)."""
 WAY_OUT = "go on with those, or choose another place"
 _FORMAT = 1
-_PATIENCE_S = 60.0
-_PAUSE_S = 0.02
+_PATIENCE_S, _PAUSE_S = 60.0, 0.02
+_MOST, _LONGEST = 4, 60  # differences that are told, and characters of a value in one
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DAMAGED = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 _SCHEMA = f"""
@@ -79,19 +78,16 @@ class Run:
                 close_directory(directory)
         name = f"rank-{rank}.db" if rank else DATABASE
         path = directory.resolve() / name
-        with _guard:
+        with _guard, ExitStack() as failed:
             database = _open.get((os.getpid(), path))  # by whatever path it is named; a forked child opens its own
             if database is None:
-                lock = path.with_name(f"{name}.lock" if rank else LOCK)
-                held = hold(lock, directory) if rank or not locked else None
-                try:
-                    database = _open[os.getpid(), path] = Database(path)
-                except BaseException:
-                    if held is not None:
-                        held.release()
-                    raise
+                held = hold(path.with_name(f"{name}.lock" if rank else LOCK), directory) if rank or not locked else None
+                if held is not None:
+                    failed.callback(held.release)
+                database = _open[os.getpid(), path] = Database(path)
                 database.lock = held
             database.users += 1
+            failed.pop_all()
         self._database = database
         self.close = weakref.finalize(self, _let_go, database, os.getpid())
         """Let go; closing twice is allowed. The last user brings everything into the one file; an empty run is gone."""
@@ -112,7 +108,7 @@ class Run:
             run("DELETE FROM entry WHERE kind <> 'about' OR key <> ?", (what,))
 
     def claim(self, settings: Mapping[str, Any], what: str = "settings", way_out: str = WAY_OUT) -> None:
-        """Say what all work of one kind depends on, or see that it still does (`settings.go_on_with`).
+        """Say what all work of one kind depends on, or see that it still does (:func:`go_on_with`).
 
         Raises UserError, which names what differs and ends in ``way_out``.
         """
@@ -277,9 +273,8 @@ class Database:
                 path.parent.mkdir(parents=True, exist_ok=True)
         try:
             place = f"{path.absolute().as_uri()}?mode={'ro' if reading else 'rwc'}"
-            self._connection = sqlite3.connect(
-                place, uri=True, timeout=_PATIENCE_S, isolation_level=None, check_same_thread=False
-            )
+            how: dict[str, Any] = {"timeout": _PATIENCE_S, "isolation_level": None, "check_same_thread": False}
+            self._connection = sqlite3.connect(place, uri=True, **how)
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()
             if not reading and version in (0, _FORMAT):
                 self._prepare(_SCHEMA if version == 0 else "")
@@ -354,3 +349,51 @@ class Database:
 
 def _code(error: sqlite3.Error) -> int:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+# -- what work was made with ---------------------------------------------------------------------------------------------
+
+
+def without_places(value: Any) -> Any:
+    """JSON with every model (`core.asking.placed`) as its name."""
+    if isinstance(value, dict):
+        return value["model"] if value.keys() == {"model", "at"} else {key: without_places(one) for key, one in value.items()}
+    return [without_places(one) for one in value] if isinstance(value, list) else value
+
+
+def go_on_with(was: Any, now: dict[str, Any], place: Path, way_out: str) -> bool:
+    """Whether ``place``, made with ``was``, has to say ``now`` instead from here on; both are JSON.
+
+    Warns where a model of the same name is at another place: two servers may give different models one name, or one has moved.
+    Raises UserError, which ends in ``way_out``, when anything else differs.
+    """
+    refuse_other(place, differences(without_places(was), without_places(now)), way_out)
+    if was != now:
+        told = "; ".join(differences(was, now))
+        warnings.warn(f"{place} was made with a model at another place ({told}): what is done stands", stacklevel=3)
+    return was != now
+
+
+def refuse_other(place: Path, found: Iterable[str], way_out: str) -> None:
+    """Raises UserError, which tells the first few differences and ends in ``way_out``, unless there are none."""
+    told = list(dict.fromkeys(found))
+    if told:
+        more = [f"and {len(told) - _MOST} more"] if len(told) > _MOST else []
+        raise UserError(f"{place} was made with other settings ({'; '.join(told[:_MOST] + more)}): {way_out}.")
+
+
+def differences(was: Any, now: Any, at: str = "") -> Iterator[str]:
+    """What is another value than before, by its place; a world's fingerprint is said to be one, and other names say enough."""
+    if isinstance(was, dict) and isinstance(now, dict):
+        for key in ["name"] if was.get("name") != now.get("name") else dict.fromkeys((*was, *now)):
+            if was.get(key) != now.get(key):
+                yield from differences(was.get(key), now.get(key), f"{at}.{key}" if at else str(key))
+    elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
+        for number, (one, other) in enumerate(zip(was, now, strict=True), start=1):
+            yield from differences(one, other, f"{at} {number}")
+    elif was != now and at.rpartition(".")[2] in ("fingerprint", "world"):
+        yield "the world has changed since"
+    elif was != now:
+        texts = (json.dumps(value, ensure_ascii=False) for value in (was, now))
+        before, after = (text[:_LONGEST] + "…" * (len(text) > _LONGEST) for text in texts)
+        yield f"{at} was {before} and is {after}"

@@ -1,34 +1,168 @@
-"""Stages of a long command: each runs once, leaves its figures in the run's database, and is skipped when it is done already.
+"""The directory of a run that trains or has stages: what it was started with, ``--fresh``, and what each stage left behind.
 
-    stages = [Stage("worlds", "Worlds and questions", build), Stage("sft", "SFT", train, workers=2)]
+    stages = [Stage("worlds", "Worlds and questions", build), Stage("sft", "SFT", train)]
     worlds, sft = run_stages(stages, Path("runs/tiny"), config.model_dump(mode="json"), Report(Console()))
 
-A stage is done when the run's database has its record and every stage before it is done too; when an earlier one has to run,
-the later ones run again as well (each goes on from its own files). The record is written last and through to the disk, so a run
-that is killed redoes only the stage it was in. Other settings stop the run with one sentence instead of mixing two runs.
+A run goes on with the settings and files it was started with, or not at all; which settings may differ is each command's
+business. A stage is done when the run's database has its record and every stage before it is done too; when an earlier one has
+to run, the later ones run again. The record is written last and through to the disk: a run that is killed redoes only the stage
+it was in.
 """
 
+import hashlib
+import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 from rich.console import Console
 
-from sanderling.core.config import Frozen
+from sanderling.core.config import Frozen, load_config, to_toml
 from sanderling.core.errors import UserError
-from sanderling.runs.locks import locked
+from sanderling.runs.files import LOCK, locked, or_cannot, replace_file
 from sanderling.runs.progress import Report
-from sanderling.runs.provenance import peak_memory_mb
-from sanderling.runs.run import NoRunError, Run, Table, reading
-from sanderling.runs.run_record import RunRecord
+from sanderling.runs.run import DATABASE, NoRunError, Run, differences, reading, refuse_other
 
 STAGES = "stages"
 """The table of stages, and the name that the run's settings stand under."""
-_OTHER_PLACE = "choose another directory with --out, or add --fresh to begin again"
+_WAY_OUT = "choose another directory with --out, or add --fresh to begin again"
+WHOLE = 64 << 20
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What a run in a directory was started with, in its database. Example: ``RunRecord(out, "sft").is_begun``."""
+
+    out: Path
+    kind: str
+    """The name that this stands under; ``sft`` has its settings in ``sft.toml`` as well, a recipe for another run."""
+    leftovers: tuple[str, ...] = ()
+    """How the names begin of what a run that was killed before it was begun may leave."""
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether a run of this kind was begun in the directory."""
+        return self._about() is not None
+
+    def settings(self) -> str:
+        """As TOML, what it was started with."""
+        return (self._about() or {})["settings"]
+
+    def check_same(
+        self,
+        settings: BaseModel,
+        inputs: Mapping[str, Any],
+        free: Callable[[str], bool],
+        unordered: Collection[str] = (),
+        more: str = "",
+    ) -> None:
+        """Raises UserError where the run was begun with other inputs or settings, but for those that are ``free`` to differ.
+
+        ``unordered``: see :func:`flat`; ``more``: what else a person may do.
+        """
+        before = flat(load_config(type(settings), self.settings(), str(self.out)), unordered)
+        now, earlier = flat(settings, unordered), (self._about() or {})["inputs"]
+        differing = [key for key in unlike(before, now) if not free(key)]
+        told = differences({key: before.get(key) for key in differing}, {key: now.get(key) for key in differing})
+        others = [f"other {name}" for name in inputs if earlier.get(name) != inputs[name]]
+        refuse_other(self.out, [*told, *others], _WAY_OUT + more)
+
+    def write(self, settings: BaseModel, inputs: Mapping[str, Any]) -> None:
+        """Remember what the run is made with. The caller has the directory's lock."""
+        toml = to_toml(settings)
+        with Run(self.out, locked=True) as run:
+            run.table("about").put(self.kind, {"settings": toml, "inputs": dict(inputs)})
+        with or_cannot(f"write in {self.out}"):
+            replace_file(self.out / f"{self.kind}.toml", toml)
+
+    def check_empty(self) -> None:
+        """Raises UserError when a directory without a run holds what would be taken for its results, or be written over."""
+        strange = self._held(LOCK, DATABASE, *self.leftovers)
+        if strange and not self.is_begun:
+            raise UserError(f"{self.out} holds other things ({strange[0].name}) and no run: choose another --out.")
+
+    def check_fresh(self, reads: Iterable[Path]) -> None:
+        """Raises UserError when the directory may not be emptied: it is none of a run, or holds what the new run ``reads``."""
+        if not self.is_begun and self._held(LOCK, DATABASE, *self.leftovers):
+            raise UserError(f"{self.out} is not the directory of a run, so --fresh leaves it alone: choose another --out.")
+        place = self.out.resolve()
+        inside = next((path for path in reads if path.resolve().is_relative_to(place)), None)
+        if inside is not None:
+            raise UserError(f"{inside} lies in {self.out}, which --fresh empties: move it elsewhere, or choose another --out.")
+
+    def empty(self) -> None:
+        """Delete what a run left in its directory, once all that could be refused was looked at. The caller has its lock.
+
+        Cut short, the directory is still known as one of a run, which has done nothing yet.
+        """
+        with Run(self.out, locked=True) as run:
+            run.reset(self.kind)
+        for path in self._held(LOCK, DATABASE):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        (self.out / DATABASE).unlink(missing_ok=True)
+
+    def clear(self, reads: Iterable[Path]) -> None:
+        """:meth:`check_fresh` and :meth:`empty`, unless another process is at work there. Raises UserError."""
+        self.check_fresh(reads)
+        if self.out.exists():
+            with locked(self.out):
+                self.empty()
+
+    def _about(self) -> dict[str, Any] | None:
+        with suppress(NoRunError), reading(self.out) as tables:
+            return tables("about")[0].get(self.kind)
+
+    def _held(self, *beside: str) -> list[Path]:
+        """What the directory holds, but for names that begin with these."""
+        held = sorted(self.out.iterdir()) if self.out.is_dir() else []
+        return [path for path in held if not path.name.startswith(beside)]
+
+
+def flat(settings: BaseModel, unordered: Collection[str] = ()) -> dict[str, Any]:
+    """Settings by dotted name; lists under the names ``unordered`` as lists with an order."""
+
+    def walk(values: dict[str, Any], path: str) -> Iterator[tuple[str, Any]]:
+        for key, value in values.items():
+            if isinstance(value, dict):
+                yield from walk(value, f"{path}{key}.")
+            else:
+                yield f"{path}{key}", sorted(value) if isinstance(value, list) and key in unordered else value
+
+    return dict(walk(settings.model_dump(mode="json"), ""))
+
+
+def unlike(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Names of what differs, sorted."""
+    return [key for key in sorted({*before, *now}) if before.get(key) != now.get(key)]
+
+
+def model_files(model: Path) -> list[Path]:
+    """What says which model a directory holds."""
+    files = [model / "config.json", model / "tokenizer.json", *sorted(model.glob("*.safetensors"))]
+    return [path for path in files if path.is_file()]
+
+
+def content_hash(path: Path) -> str:
+    """What stands for a file's content: of more than 64 MiB its size, time of its last change and last 64 MiB."""
+    with or_cannot(f"read {path}", "check the path"), path.open("rb") as file:
+        found = path.stat()
+        digest = hashlib.sha256(f"{found.st_size}\n".encode())
+        if found.st_size > WHOLE:
+            digest.update(f"{found.st_mtime_ns}\n".encode())
+            file.seek(-WHOLE, 2)
+        digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+# -- stages --------------------------------------------------------------------------------------------------------------
 
 
 class StageRecord(Frozen):
@@ -37,10 +171,6 @@ class StageRecord(Frozen):
     name: str
     seconds: float
     """Wall time of the process that finished it."""
-    resumed: int = 0
-    """How often it was interrupted, or run again after an earlier stage, and taken up again."""
-    peak_memory_mb: float
-    """Upper bound of what the process that finished it and its workers used up to then; see `provenance.peak_memory_mb`."""
     figures: dict[str, Any]
 
 
@@ -51,8 +181,6 @@ class Stage:
     name: str
     title: str
     run: Callable[[], dict[str, Any]]
-    workers: int = 1
-    """Most child processes at once."""
 
 
 def run_stages(stages: Sequence[Stage], directory: Path, settings: Mapping[str, Any], report: Report) -> list[StageRecord]:
@@ -61,51 +189,31 @@ def run_stages(stages: Sequence[Stage], directory: Path, settings: Mapping[str, 
     ``settings``: JSON, all that results depend on. Raises UserError when the directory holds a run with others, naming what
     differs, is in use by another process or cannot be written.
     """
-
-    def announce(title: str, done: str = "") -> None:
-        report.console.print(f"[bold]{title}[/bold][dim]{done}[/dim]", highlight=False)
-
+    done: list[StageRecord] = []
     with Run(directory) as run:
-        run.claim(settings, STAGES, _OTHER_PLACE)
+        run.claim(settings, STAGES, _WAY_OUT)
         table = run.table(STAGES)
-        found = [_record(table, stage.name) for stage in stages]
-        done = [record for record in found[: found.index(None) if None in found else None] if record]
-        for record in filter(None, found[len(done) :]):
-            table.put(record.name, {"runs": record.resumed + 1})
-        for stage, record in zip(stages, done, strict=False):
-            announce(stage.title, f" (done before, {record.seconds:.0f} s)")
-        for stage in stages[len(done) :]:
-            announce(stage.title)
-            done.append(_work(stage, table))
-        return done
-
-
-def is_done(directory: Path, name: str) -> bool:
-    """Whether a stage of a run is finished."""
-    with suppress(NoRunError), reading(directory) as tables:
-        return _record(tables(STAGES)[0], name) is not None
-    return False
+        for number, stage in enumerate(stages):
+            entry = table.get(stage.name)
+            before = f" (done before, {entry['seconds']:.0f} s)" if entry else ""
+            report.console.print(f"[bold]{stage.title}[/bold][dim]{before}[/dim]", highlight=False)
+            if entry is None:
+                table.remove(*(later.name for later in stages[number + 1 :]))
+                begin = time.monotonic()
+                figures = stage.run()
+                entry = {"seconds": time.monotonic() - begin, "figures": figures}
+                table.put(stage.name, to_jsonable_python(entry, inf_nan_mode="null"))
+            done.append(StageRecord(name=stage.name, **table.get(stage.name)))
+    return done
 
 
 def read_record(directory: Path, name: str) -> StageRecord:
     """What a finished stage of a run left behind. Raises UserError when it is not done."""
     with reading(directory) as tables:
-        record = _record(tables(STAGES)[0], name)
-    if record is None:
+        entry = tables(STAGES)[0].get(name)
+    if entry is None:
         raise UserError(f"{directory} has no finished stage {name!r}: run the recipe first.")
-    return record
-
-
-def clear_run(directory: Path, reads: Iterable[Path]) -> None:
-    """Empty a run's directory, if there is one.
-
-    Raises UserError when it is not one of a run, holds what the new run ``reads``, or is in use by another process.
-    """
-    record = RunRecord(directory, STAGES)
-    record.check_fresh(reads)
-    if directory.exists():
-        with locked(directory):
-            record.empty()
+    return StageRecord(name=name, **entry)
 
 
 @contextmanager
@@ -120,29 +228,10 @@ def after_interrupt(same: str = "the same command") -> Iterator[None]:
 
 @contextmanager
 def command_in(directory: Path, *, fresh: bool = False, reads: Iterable[Path] = ()) -> Iterator[None]:
-    """What a command does around its stages: ``--fresh``, no directory of other things, :func:`after_interrupt`.
-
-    Raises UserError as :func:`clear_run` does.
-    """
+    """What a command does around its stages: ``--fresh``, no directory of other things, :func:`after_interrupt`."""
+    record = RunRecord(directory, STAGES)
     with after_interrupt("the same command without --fresh" if fresh else "the same command"):
         if fresh:
-            clear_run(directory, reads)
-        RunRecord(directory, STAGES).check_empty()
+            record.clear(reads)
+        record.check_empty()
         yield
-
-
-def _record(table: Table, name: str) -> StageRecord | None:
-    """The record of a finished stage; of one that was only begun, the table knows how often."""
-    entry = table.get(name, {})
-    return StageRecord(name=name, **entry) if "peak_memory_mb" in entry else None
-
-
-def _work(stage: Stage, table: Table) -> StageRecord:
-    runs = table.get(stage.name, {"runs": 0})["runs"]
-    table.put(stage.name, {"runs": runs + 1})
-    begin = time.monotonic()
-    figures = stage.run()
-    seconds, memory = time.monotonic() - begin, round(peak_memory_mb(stage.workers), 1)
-    record = {"seconds": seconds, "resumed": runs, "peak_memory_mb": memory, "figures": figures}
-    table.put(stage.name, to_jsonable_python(record, inf_nan_mode="null"))
-    return StageRecord(name=stage.name, **table.get(stage.name))

@@ -6,7 +6,7 @@ spent nothing more is begun.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from pydantic import TypeAdapter
@@ -22,12 +22,10 @@ Result = TypeVar("Result")
 
 @dataclass
 class Worked(Generic[Result]):
-    """The results so far, and what is left to try again."""
+    """The results so far by item, those of earlier runs included, and what is left to try again."""
 
-    done: dict[str, Result] = field(default_factory=dict)
-    """By item, those of earlier runs included."""
+    done: dict[str, Result]
     outages: int = 0
-    """Items that are still to be done."""
     stopped: str = ""
     """Why nothing more was begun; empty: all was."""
 
@@ -38,22 +36,19 @@ async def work_through(
     result_type: type[Result],
     kept: Table,
     *,
-    is_settled: Callable[[Result], bool] = lambda _: True,
     concurrency: int = 8,
     on_done: Callable[[Result], None] = lambda _: None,
 ) -> Worked[Result]:
     """Do what the table does not hold, at most ``concurrency`` items at a time; ``on_done`` hears of earlier results too.
 
     ``do`` raises AskingOutageError when the item has to wait for a better time; anything else that it raises stops the run, and
-    what is done stays done. ``is_settled``: whether an earlier result stands; else the item is done anew. Raises UserError for
-    a table of something else.
+    what is done stays done. Raises UserError for a table of something else.
     """
     form = TypeAdapter(result_type)
     try:
-        earlier = {key: form.validate_python(value) for key, value in kept.items() if key in items}
+        worked = Worked({key: form.validate_python(value) for key, value in kept.items() if key in items})
     except ValueError as error:
         raise UserError(f"{kept.path} holds something else than results: restore it, or begin in another place.") from error
-    worked = Worked({key: result for key, result in earlier.items() if is_settled(result)})
     for result in worked.done.values():
         on_done(result)
     waiting = iter([(key, item) for key, item in items.items() if key not in worked.done])
@@ -66,13 +61,12 @@ async def work_through(
                 result = await do(item)
             except BudgetSpentError as error:
                 worked.stopped = str(error)
-                return
             except AskingOutageError:
                 worked.outages += 1
-                continue
-            kept.put(key, form.dump_python(result, mode="json"))
-            worked.done[key] = result
-            on_done(result)
+            else:
+                kept.put(key, form.dump_python(result, mode="json"))
+                worked.done[key] = result
+                on_done(result)
 
     try:
         async with asyncio.TaskGroup() as group:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from pydantic import Field
 
-from sanderling.core.asking import AskingRefusedError, ModelClient, first_readable
+from sanderling.core.asking import AskingRefusedError, ModelClient, first_readable, placed
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
@@ -24,7 +24,6 @@ from sanderling.data.questions import write_questions
 from sanderling.policy.budget import BudgetConfig, Spending
 from sanderling.runs.progress import Report
 from sanderling.runs.run import Run, beside
-from sanderling.runs.settings import all_placed
 from sanderling.runs.work import WAY_OUT, work_through
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
@@ -239,7 +238,7 @@ async def make_from_pages(
         writers = clients[: len(config.models)]
         models = Models(writers, clients[len(writers) :] or writers)
         made_with = {"maker": maker, "settings": settings, "origin": origin, "prompts": [prompt.version for prompt in prompts]}
-        made_with["models"] = [all_placed(models.writers), all_placed(models.judges)]
+        made_with["models"] = [[placed(one.name, [one.place]) for one in each] for each in (models.writers, models.judges)]
         with progress.task("making questions", len(pages)) as advance:
             report = await make_questions(
                 pages, lambda page: make(page, models, origin), made_with, config.out, config.concurrency, lambda _: advance()

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sanderling.core.errors import UserError
-from sanderling.runs.locks import end_with_parent, locked
+from sanderling.runs.files import end_with_parent, locked
 from sanderling.runs.progress import Report
 from sanderling.train.config import ParallelConfig, ParallelKind
 from sanderling.train.metrics import METRICS, OnProgress, Progress, open_watcher, read_metrics

@@ -19,7 +19,7 @@ from sanderling.core.profiles import get_profile
 from sanderling.data.importing import find_places, open_trajectories
 from sanderling.policy.model_directory import check_model, positions_of, read_model_config
 from sanderling.runs.progress import Report
-from sanderling.runs.run_record import RunRecord, content_hash, model_files
+from sanderling.runs.stages import RunRecord, content_hash, model_files
 from sanderling.train.checkpoint import (
     CHECKPOINTS,
     checkpoints,

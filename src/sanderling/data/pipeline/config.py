@@ -21,7 +21,7 @@ from sanderling.data.questions import read_questions
 from sanderling.data.resample import Schedule
 from sanderling.judge.rules import rule_judge
 from sanderling.policy.load import check_model, is_endpoint, names_model, weights_of
-from sanderling.runs.run_record import content_hash
+from sanderling.runs.stages import content_hash
 
 RECIPES = ("dr-venus", "literesearcher", "agentcpm")
 """The named recipes, each a file in ``data/pipeline/recipes``."""

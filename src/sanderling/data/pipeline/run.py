@@ -33,8 +33,7 @@ from sanderling.judge.verdict import META_KEY, Judge, Ruling, in_order
 from sanderling.policy.load import names_model
 from sanderling.runs.files import replace_file
 from sanderling.runs.jsonl import JsonlLog, Lines, write_lines
-from sanderling.runs.progress import Report
-from sanderling.runs.provenance import machine
+from sanderling.runs.progress import Report, machine
 from sanderling.runs.run import Run, beside
 from sanderling.runs.stages import Stage, run_stages
 

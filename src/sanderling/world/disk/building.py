@@ -15,7 +15,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from sanderling.core.errors import UserError
-from sanderling.runs.locks import locked_place
+from sanderling.runs.files import locked
 from sanderling.world.addresses import canonical_url, site
 from sanderling.world.contract import Page
 from sanderling.world.disk.duplicates import signature
@@ -87,7 +87,7 @@ def building_place(path: Path, stamp: str, *, fresh: bool = False) -> Iterator[N
 
     Raises UserError when another process or the remains of another build (``fresh`` removes them) are there.
     """
-    with locked_place(path):
+    with locked(path, beside=True):
         found = _stamp(path)
         if found and found != stamp and not fresh:
             raise UserError(

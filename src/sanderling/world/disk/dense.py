@@ -23,8 +23,7 @@ from pydantic import Field
 
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
-from sanderling.runs.files import replace_file
-from sanderling.runs.locks import locked
+from sanderling.runs.files import locked, replace_file
 from sanderling.world.contract import Page
 from sanderling.world.disk.embedders import Embedder, Kind, Prefixes, Vectors, embed_units, open_embedder, opens_socket
 from sanderling.world.disk.index import Ranked, Ranker, SearchMode

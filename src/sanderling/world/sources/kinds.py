@@ -17,7 +17,7 @@ from typing import Any
 import sanderling
 from sanderling.core.errors import UserError
 from sanderling.core.plugins import is_outside, load_outside
-from sanderling.runs.locks import in_processes
+from sanderling.runs.files import in_processes
 from sanderling.world.contract import Page
 from sanderling.world.disk.building import Feed, SourceAccount
 from sanderling.world.disk.store import FILE_NAME, open_world, read_manifest
