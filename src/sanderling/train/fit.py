@@ -1,19 +1,15 @@
-"""Does a run fit, how long does a step take, and which setting would make it fit: answered before anything is loaded.
+"""Does a run fit, how long does a step take, and which settings would help: answered before anything is loaded.
 
 Arithmetic over a decoder's sizes, as its ``config.json`` has them, and settings. Figures are bytes per rank, of the longest
-pass. Settings are tried from mild to costly until the step fits; those that turn out not to be needed are dropped again.
+pass.
 
 Example: ``plan_sft(config, described("H200", 139, 8)).sentence`` is empty where the run fits, and else says what to set.
 """
 
-import json
 import os
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import BaseModel
+from typing import Any
 
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
@@ -115,16 +111,13 @@ def lora_parameters(shape: Shape, rank: int) -> int:
 
 MFU = 0.4
 """The share of a device's peak that a step is expected to reach; `benchmarks/train_step.py` measures it."""
-SPEEDS = {
-    "B200": (2250e12, 8.0e12), "H200": (989e12, 4.8e12), "H100": (989e12, 3.35e12), "H20": (148e12, 4.0e12),
-    "A100": (312e12, 2.0e12), "L40S": (362e12, 0.864e12), "A6000": (155e12, 0.768e12), "4090": (165e12, 1.008e12),
-    "3090": (71e12, 0.936e12), "A10": (125e12, 0.6e12), "L4": (121e12, 0.3e12), "T4": (65e12, 0.32e12),
+PEAKS = {
+    "B200": 2250e12, "H200": 989e12, "H100": 989e12, "H20": 148e12, "A100": 312e12, "L40S": 362e12, "A6000": 155e12,
+    "4090": 165e12, "3090": 71e12, "A10": 125e12, "L4": 121e12, "T4": 65e12,
 }  # fmt: skip
-"""Dense bfloat16 FLOPs and bytes of memory a second by a part of the device's name, as their makers publish."""
+"""Dense bfloat16 FLOPs a second by a part of the device's name, as their makers publish."""
 OVERHEAD = 2**30
 """Bytes of a GPU that no plan counts: CUDA's context, libraries' workspaces, fragments. About."""
-Changes = dict[str, Any]
-Settings = TypeVar("Settings", bound=BaseModel)
 
 
 # -- devices -----------------------------------------------------------------------------------------------------------------
@@ -144,9 +137,9 @@ class Devices:
         return max(0, self.bytes - OVERHEAD) if self.gpus else self.bytes
 
     @property
-    def speeds(self) -> tuple[float, float] | None:
-        """FLOPs and bytes of memory a second, of each, where the name says which device it is."""
-        return next((speeds for part, speeds in SPEEDS.items() if part.lower() in self.name.lower()), None)
+    def peak_flops(self) -> float | None:
+        """A second, of each, where the name says which device it is."""
+        return next((peak for part, peak in PEAKS.items() if part.lower() in self.name.lower()), None)
 
 
 def devices_here() -> Devices:
@@ -292,40 +285,10 @@ def _head_peak(shape: Shape, chunk: int, load: Load, tokens: int, width: int) ->
     return logits + shape.vocab * shape.hidden * (several if tokens * shape.vocab > chunk else width)
 
 
-# -- what would make it fit --------------------------------------------------------------------------------------------------
-
-
-def mildest(knobs: Iterable[Changes], fits: Callable[[Changes], bool]) -> Changes | None:
-    """Of settings from mild to costly the first that make it fit together, without those that are not needed."""
-    changes: Changes = {}
-    for knob in knobs:
-        changes |= knob
-        if fits(changes):
-            for name in reversed(list(changes)):
-                fewer = {key: value for key, value in changes.items() if key != name}
-                if fits(fewer):
-                    changes = fewer
-            return changes
-    return None
-
-
-def with_changes(settings: Settings, changes: Changes) -> Settings:
-    """The settings with some changed by dotted name. Raises ValueError for those that do not go together."""
-    values: dict[str, Any] = settings.model_dump()
-    for name, value in changes.items():
-        *sections, last = name.split(".")
-        section = values
-        for one in sections:
-            section = section.setdefault(one, {})
-        section[last] = value
-    return type(settings).model_validate(values)
-
-
-def context_knobs(shape: Shape, load: Load) -> Iterator[Changes]:
-    """Ever more ranks that share each row."""
-    for ranks in range(load.context + 1, load.ranks + 1):
-        if load.ranks % ranks == 0 and shape.shared_by(ranks):
-            yield {"parallel.context": ranks}
+def context_sizes(shape: Shape, load: Load) -> list[str]:
+    """As a setting, the next number of ranks that can share each row; empty where there is none."""
+    sizes = range(load.context + 1, load.ranks + 1)
+    return [f"parallel.context={size}" for size in sizes if load.ranks % size == 0 and shape.shared_by(size)][:1]
 
 
 # -- a supervised run --------------------------------------------------------------------------------------------------------
@@ -333,7 +296,7 @@ def context_knobs(shape: Shape, load: Load) -> Iterator[Changes]:
 
 @dataclass(frozen=True)
 class Plan:
-    """A supervised run's needs, and what would make it fit."""
+    """A supervised run's needs."""
 
     shape: Shape
     load: Load
@@ -341,8 +304,7 @@ class Plan:
     estimate: Estimate
     step_tokens: int
     sentence: str = ""
-    """What is missing and what to set; empty where it fits."""
-    changed: Changes = field(default_factory=dict)
+    """What is missing and what to try; empty where it fits."""
 
     @property
     def fits(self) -> bool:
@@ -351,9 +313,9 @@ class Plan:
     @property
     def step_seconds(self) -> float | None:
         """Of such a step, over all devices; None where their speed is not known."""
-        if self.devices.speeds is None:
+        if self.devices.peak_flops is None:
             return None
-        per_token = self.estimate.seconds(self.devices.speeds[0]) / self.estimate.tokens
+        per_token = self.estimate.seconds(self.devices.peak_flops) / self.estimate.tokens
         data_parallel = self.load.ranks // self.load.context
         return per_token * max(self.step_tokens / data_parallel, self.load.row_tokens) / self.load.context
 
@@ -371,7 +333,7 @@ def plan_sft(config: SftConfig, devices: Devices, row_tokens: int | None = None)
 
 
 def plan_for(config: SftConfig, shape: Shape, devices: Devices, longest: int) -> Plan:
-    """Whether a step of such rows fits the devices, and otherwise the changes that make it."""
+    """What a step of such rows takes, and what to try where the devices are too small."""
     load = _load(config, shape, devices.count, longest)
     first = estimate(shape, config.trainer, load)
     # A batch is closed by the trajectory that reaches its tokens.
@@ -380,24 +342,9 @@ def plan_for(config: SftConfig, shape: Shape, devices: Devices, longest: int) ->
     if first.total <= devices.room:
         return plan
 
-    def needed(changes: Changes) -> int:
-        tried = with_changes(config, changes)
-        return estimate(shape, tried.trainer, _load(tried, shape, devices.count, longest)).total
-
-    def fits(changes: Changes) -> bool:
-        try:
-            return needed(changes) <= devices.room
-        except ValueError:  # offload without recomputation
-            return False
-
+    tries = ", ".join((*_untried(config, shape, load), "shorter rows (data.max_tokens)", "more devices"))
     need = f"It needs {_gib(first.total)} GiB on each rank and there are {_gib(devices.room)}"
-    found = mildest(_knobs(config, shape, load), fits)
-    if found is None:
-        sharded = load.lora_parameters is not None or (load.ranks > 1 and load.sharded)
-        advice = "use more devices, or shorter rows (data.max_tokens)" if sharded else "train a LoRA (set lora.rank)"
-        return replace(plan, sentence=f'{need}: {advice}, or shard over more devices (parallel.kind = "fsdp").')
-    told = " and ".join(f"{key} = {json.dumps(value)}" for key, value in found.items())
-    return replace(plan, sentence=f"{need}: set {told}, and it needs {_gib(needed(found))}.", changed=found)
+    return replace(plan, sentence=f"{need}: try, from mild to costly, {tries}.")
 
 
 def _load(config: SftConfig, shape: Shape, ranks: int, longest: int) -> Load:
@@ -407,21 +354,19 @@ def _load(config: SftConfig, shape: Shape, ranks: int, longest: int) -> Load:
     return Load(longest, ranks, sharded, config.parallel.context, adapters)
 
 
-def _knobs(config: SftConfig, shape: Shape, load: Load) -> Iterator[Changes]:
-    """Settings from mild to costly, those that are not set yet. None changes what is learnt."""
+def _untried(config: SftConfig, shape: Shape, load: Load) -> list[str]:
+    """Settings that save memory and are not set yet, from mild to costly. None changes what is learnt, but for LoRA."""
     trainer, memory = config.trainer, config.trainer.memory
-    if memory.recompute is Recompute.NONE:
-        yield {"trainer.memory.recompute": "full"}
-    if memory.mlp_tile is None:
-        yield {"trainer.memory.mlp_tile": 8192}
-    if not memory.offload:
-        yield {"trainer.memory.offload": True}
     # In a pass of one row nothing is shared between rows that begin alike: the same is computed several times.
-    if load.row_tokens < trainer.micro_batch_tokens and trainer.aggregation is not Aggregation.MICRO_BATCH_MEAN:
-        yield {"trainer.micro_batch_tokens": load.row_tokens}
-    if load.ranks > 1 and not load.sharded:
-        yield {"parallel.kind": "fsdp"}
-    yield from context_knobs(shape, load)
+    shares = load.row_tokens < trainer.micro_batch_tokens and trainer.aggregation is not Aggregation.MICRO_BATCH_MEAN
+    return [
+        *(['trainer.memory.recompute="full"'] if memory.recompute is Recompute.NONE else []),
+        *(["trainer.memory.mlp_tile=8192"] if memory.mlp_tile is None else []),
+        *(["trainer.memory.offload=true"] if not memory.offload else []),
+        *([f"trainer.micro_batch_tokens={load.row_tokens}"] if shares else []),
+        *(['parallel.kind="fsdp"'] if load.ranks > 1 and not load.sharded else context_sizes(shape, load)),
+        *(["a LoRA (lora.rank)"] if load.lora_parameters is None else []),
+    ]
 
 
 def _gib(size: float) -> str:

@@ -34,7 +34,7 @@ from sanderling.train.checkpoint import (
 from sanderling.train.config import Aggregation, Precision, SftConfig, SupervisedConfig
 from sanderling.train.contract import IntArray, Row
 from sanderling.train.encoding import Encoding
-from sanderling.train.fit import Devices, devices_here, plan_sft, read_shape, with_changes
+from sanderling.train.fit import Devices, devices_here, plan_sft, read_shape
 from sanderling.train.launch import Job, Launch, check_parallel
 from sanderling.train.metrics import METRICS, MetricsLog, OnProgress, Progress, check_watchers
 from sanderling.train.row_source import ListSource, ParquetSource, RowIndex, Survey, holds_rows, index_rows, write_rows
@@ -300,7 +300,8 @@ def _check_fit(job: Prepared, processes: int, devices: Devices) -> None:
         return
     # A pass is no larger than the largest batch.
     largest = max(int(job.index.lengths[batch].sum()) for batch in schedule(job.index.lengths, config))
-    config = with_changes(config, {"trainer.micro_batch_tokens": min(config.trainer.micro_batch_tokens, largest)})
+    trainer = config.trainer.model_copy(update={"micro_batch_tokens": min(config.trainer.micro_batch_tokens, largest)})
+    config = config.model_copy(update={"trainer": trainer})
     sentence = plan_sft(config, replace(devices, count=processes), survey.longest).sentence.removesuffix(".")
     if sentence and not job.order.anyway:
         raise UserError(f"{sentence}; --anyway tries it, since this is an estimate (longest row: {survey.longest:,} tokens).")
