@@ -1,41 +1,118 @@
-"""What a set is made of: counted exactly where it is small, to three digits where it is large."""
+"""What a person reads before training: a set's figures, its page, and one trajectory on the terminal."""
+
+import io
+import json
+from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, settings
+from import_files import save
+from rich.console import Console, RenderableType
+from strategies import trajectories
+from test_jsonl import make
 
-from sanderling.data.stats import Distribution, script_of
+from sanderling.core.errors import UserError
+from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
+from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
+from sanderling.data.stats import data_page, figures_table, find_trajectory, portray, transcript
+from sanderling.runs.jsonl import TrajectoryStore
 
 
-@given(st.lists(st.integers(0, 10**9), min_size=1))
-def test_sums_are_exact_and_the_rest_to_three_digits(values: list[int]) -> None:
-    found = Distribution()
-    for value in values:
-        found.add(value)
-    assert found.number == len(values) and found.total == sum(values)
-    middle = sorted(values)[(len(values) + 1) // 2 - 1]
-    assert found.quantile(0.5) == pytest.approx(middle, rel=0.006)
-    assert found.quantile(1.0) == found.most == pytest.approx(max(values), rel=0.006)
-    assert sum(found.binned([0, found.most // 2 + 1, found.most + 1])) == len(values)
+def printed(what: RenderableType) -> str:
+    out = io.StringIO()
+    Console(file=out, width=120, force_terminal=False).print(what)
+    return out.getvalue()
+
+
+def turn(parent: int, text: str = "…", **fields) -> Node:
+    return Node(parent=parent, role=Role.ASSISTANT, kind=NodeKind.TURN, text=text, **fields)
+
+
+HITS = [{"title": f"Title {n}", "url": f"https://x.org/{n}", "snippet": "[bold]words[/bold]"} for n in range(8)]
+SEEN = "<tool_response>\n" + json.dumps([{"query": "a", "web_page_info_list": HITS}]) + "\n</tool_response>"
+
+
+def whole(**fields) -> Trajectory:
+    search = ToolCall(name="search", arguments={"query": ["[red]a[/red]"]})
+    event = ToolEvent(name="search", role="search", status=ToolStatus.TIMEOUT)
+    nodes = (
+        Node(parent=None, role=Role.SYSTEM, kind=NodeKind.SYSTEM, text="the system prompt"),
+        Node(parent=0, role=Role.USER, kind=NodeKind.QUESTION, text="why?"),
+        turn(1, text="garbled attempt", rejected=True, problems=("no_action",)),
+        turn(1, think="let me think", calls=(search,), token_ids=(1, 2, 3)),
+        Node(parent=3, role=Role.USER, kind=NodeKind.OBSERVATION, text=SEEN, events=(event,)),
+        turn(4, text="x" * 700 + "\x1b[2Jend", problems=("stray_text",), answer="42"),
+        turn(3, text="reset"),
+    )
+    question = Question(id="q", text="why?", answers=("42", "forty-two"))
+    about = {"id": "t", "leaf": 5, "ending": Ending.ANSWERED, "answer": "42", "model": "m"}
+    return Trajectory(question=question, nodes=nodes, **(about | fields))
+
+
+def test_a_set_in_figures_in_a_table_and_on_a_page() -> None:
+    one, empty = portray("a_set", [whole(), whole(meta={"evaluation": {"correct": True}})]), portray("none", [])
+    assert one.figures["turns"]["median"] == one.turns[0] == 2 and empty.figures["turns"]["median"] is None
+    assert (one.figures["tools"], one.figures["browse_share"]) == ({"search": 2}, 0.0)
+    assert one.figures["standings"] == {"not judged": 1, "correct": 1} and one.figures["correct_share"] == 1.0
+    table, page = printed(figures_table([one, empty])), data_page("Data", [one, empty], command="sanderling data stats")
+    for text in (table, page):
+        assert "a_set" in text and "search 2" in text and "–" in text
+    assert page.count("<svg") == 2
+
+
+def test_everything_worth_reading_is_there() -> None:
+    text = printed(transcript(whole()))
+    for expected in (
+        "why?",
+        "accepted: 42 | forty-two",
+        "let me think",
+        '→ search(query=["[red]a[/red]"])',
+        "8 results",
+        "search: timeout",
+        "Title 4  https://x.org/4",
+        "turn 2 · odd: stray_text",
+        "characters more)",
+        "answered",
+        "2 turns, 1 searches, 0 visits",
+    ):
+        assert expected in text
+    assert not any(hidden in text for hidden in ("the system prompt", "Title 5", "garbled attempt", "outcome", "\x1b"))
+    text = printed(transcript(whole(), full=True))
+    assert "the system prompt" in text and "more)" not in text and "[bold]words[/bold]" in text.replace("\n", "")
+    assert text.count("x") >= 700
 
 
 @pytest.mark.parametrize(
-    ("text", "script"),
-    [
-        ("Who won?", "Latin"),
-        ("Ærø og Ålesund", "Latin"),
-        ("谁赢了？", "Chinese"),
-        ("東京はどこ?", "Japanese"),
-        ("ﾄｳｷｮｳ", "Japanese"),
-        ("누가 이겼나", "Korean"),
-        ("Кто победил?", "Cyrillic"),
-        ("من فاز", "Arabic"),
-        ("ใครชนะ", "Thai"),
-        ("谁写了 Peer Gynt, the play of the century?", "Latin"),
-        ("12 + 3?", "no letters"),
-        ("", "no letters"),
-        ("\U00010330\U00010331", "another script"),
-    ],
+    ("meta", "told"),
+    [({"rl": {"outcome": 2 / 3}}, "0.667"), ({"rl": {"outcome": None}}, "unscored"), ({"held_out": 1.0}, "1")],
 )
-def test_scripts_by_their_letters(text: str, script: str) -> None:
-    assert script_of(text) == script
+def test_a_rollout_says_what_it_was_scored(meta: dict, told: str) -> None:
+    lines = [line.strip("│ ").split() for line in printed(transcript(whole(meta=meta))).splitlines()]
+    assert ["outcome", told] in lines
+
+
+@given(trajectories())
+@settings(max_examples=40, deadline=None)
+def test_any_record_can_be_printed(trajectory: Trajectory) -> None:
+    for full in (False, True):
+        assert printed(transcript(trajectory, full=full)).encode("utf-8").strip()
+
+
+def test_bad_files_are_one_sentence(tmp_path: Path) -> None:
+    store = TrajectoryStore(tmp_path / "s.jsonl")
+    store.append(make("first"))
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "empty.jsonl").write_text("")
+    (tmp_path / "noise.jsonl").write_bytes(bytes(range(256)))
+    save(tmp_path / "q.jsonl", '{"question": "Q?", "answer": "A"}\n')
+    for path, options, message in (
+        (tmp_path / "none.jsonl", {}, "no file"),
+        (tmp_path / "folder", {}, "holds no recorded file"),
+        (tmp_path / "empty.jsonl", {}, "holds 0 trajectories"),
+        (tmp_path / "noise.jsonl", {}, "no recorded trajectory"),
+        (tmp_path / "q.jsonl", {}, "questions and no trajectories"),
+        (store.path, {"id": "frist"}, "did you mean 'first'"),
+        (store.path, {"index": 1}, "holds 1 trajectories"),
+    ):
+        with pytest.raises(UserError, match=message):
+            find_trajectory(path, **options)

@@ -47,9 +47,9 @@ def show(
     full: Annotated[bool, option("--full", "Print reasoning and observations whole.")] = False,
 ) -> None:
     """Print a trajectory: question, turns, observations in short, answer, ending, usage."""
-    from sanderling.data.show import find_trajectory, render  # every layout's reader, which asking does without
+    from sanderling.data.stats import find_trajectory, transcript  # every layout's reader, which asking does without
 
-    Console().print(render(find_trajectory(file, id=id, index=index), full=full))
+    Console().print(transcript(find_trajectory(file, id=id, index=index), full=full))
 
 
 def ask(

@@ -320,14 +320,14 @@ def stats(
     json_out: Annotated[Path | None, option("--json", "Write the figures for machines.", "FILE")] = None,
     tokenizer: Tokenizer = None,
 ) -> None:
-    """Count turns, lengths, tools, endings, scripts and verdicts, in a table and on a page with plots."""
+    """Count turns, lengths, tools, endings and verdicts, in a table and on a page with plots."""
     check_places([*files, *([tokenizer] if tokenizer is not None else [])], [place for place in (out, json_out) if place])
     counted, stems = tokenizer and load_tokenizer(tokenizer), Counter(file.stem for file in files)
     names = [one.stem if stems[one.stem] == 1 else f"{one.resolve().parent.name}/{one.stem}" for one in files]
     portraits = [portray(name, open_trajectories(one), counted) for name, one in zip(names, files, strict=True)]
     Console().print(figures_table(portraits))
     if json_out is not None:
-        replace_file(json_out, json.dumps([one.as_json() for one in portraits], indent=1, ensure_ascii=False) + "\n")
+        replace_file(json_out, json.dumps([one.figures for one in portraits], indent=1, ensure_ascii=False) + "\n")
     if out is not None:
         replace_file(out, data_page("Trajectories", portraits, command=command_line()))
         show(f"The page is {out}.")

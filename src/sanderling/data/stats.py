@@ -1,40 +1,43 @@
-"""How a set of trajectories is made up: turns, lengths, tools, endings, scripts, verdicts. One pass, flat memory.
+"""What a person reads before training: how a set of trajectories is made up, and one trajectory on the terminal.
 
-Main branches only. Values above 1,000 are kept to three digits in distributions; sums, and so means, are exact. Lengths are of
-the texts as they stand, without what a chat template adds. Browse share is DR-Venus' measure: visits among all tool calls.
+Main branches only. Lengths are of the texts as they stand, without what a chat template adds. Browse share is DR-Venus'
+measure: visits among all tool calls. Text from models and pages is never taken for markup, and control characters are visible.
 """
 
+import difflib
+import json
 import re
-import tomllib
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from math import log10
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from markupsafe import Markup
 from rich import box
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
 from sanderling.core.chat import Tokenizer
-from sanderling.core.observations import tool_role
-from sanderling.core.record import NodeKind, Trajectory
+from sanderling.core.errors import UserError
+from sanderling.core.observations import read_observation, tool_role, unwrap
+from sanderling.core.record import Node, NodeKind, Trajectory
 from sanderling.core.text import visible
+from sanderling.data.importing import open_trajectories
 from sanderling.judge.verdict import META_KEY, Ruling, verdict_of
 from sanderling.report import charts
 from sanderling.report.charts import figure, legend
 from sanderling.report.numbers import MISSING, mean, percent
 from sanderling.report.page import render
 
-NO_ENDING = "not recorded"
-NOT_JUDGED = "not judged"
+NO_ENDING, NOT_JUDGED = "not recorded", "not judged"
 # Each Chinese, Japanese or Korean character is a word.
 _WORDS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
-_SCRIPTS = tomllib.loads((Path(__file__).parent / "scripts.toml").read_text(encoding="utf-8"))
-_STARTS, _NAMES = [int(start, 16) for start in _SCRIPTS], list(_SCRIPTS.values())
 
 
 def ruling_of(trajectory: Trajectory) -> Ruling | None:
@@ -44,7 +47,7 @@ def ruling_of(trajectory: Trajectory) -> Ruling | None:
     return {True: Ruling.CORRECT, False: Ruling.INCORRECT, None: Ruling.UNSCORED}[verdict_of(trajectory)]
 
 
-def call_roles(trajectory: Trajectory) -> list[str]:
+def _call_roles(trajectory: Trajectory) -> list[str]:
     """What each call of the main branch does, in order: the tools' own word where recorded, else by name."""
     branch = trajectory.branch()
     roles: list[str] = []
@@ -56,181 +59,90 @@ def call_roles(trajectory: Trajectory) -> list[str]:
     return roles
 
 
-@dataclass
-class Distribution:
-    """Whole numbers of 0 and more."""
-
-    counts: Counter[int] = field(default_factory=Counter)
-    total: int = 0
-
-    def add(self, value: int) -> None:
-        self.total += value
-        if value > 1_000:
-            unit = 10 ** (int(log10(value)) - 2)
-            value = round(value / unit) * unit
-        self.counts[value] += 1
-
-    @property
-    def number(self) -> int:
-        return self.counts.total()
-
-    @property
-    def mean(self) -> float | None:
-        return self.total / self.number if self.counts else None
-
-    @property
-    def most(self) -> int:
-        return max(self.counts, default=0)
-
-    def quantile(self, share: float) -> int | None:
-        """The least value that this share of all reaches or stays below; None of nothing."""
-        reached = 0
-        for value in sorted(self.counts):
-            reached += self.counts[value]
-            if reached >= share * self.number:
-                return value
-        return None
-
-    def above(self, limit: int) -> float | None:
-        return sum(count for value, count in self.counts.items() if value > limit) / self.number if self.counts else None
-
-    def binned(self, edges: list[int]) -> list[int]:
-        """How many lie in each bin: above one edge, up to and with the next."""
-        bins = [0] * (len(edges) - 1)
-        for value, count in self.counts.items():
-            bins[min(bisect_left(edges, value, lo=1), len(bins)) - 1] += count
-        return bins
-
-    def as_json(self) -> dict[str, Any]:
-        quantiles = {"median": self.quantile(0.5), "p90": self.quantile(0.9), "p99": self.quantile(0.99)}
-        return {"mean": self.mean, **quantiles, "most": self.most}
+# -- a set ----------------------------------------------------------------------------------------------------------------
 
 
-@dataclass
+@dataclass(frozen=True)
 class Portrait:
-    """What a set of trajectories is made of."""
+    """What a set of trajectories is made of: figures, as JSON, and turns and lengths of each trajectory."""
 
-    name: str
-    unit: str
-    turns: Distribution = field(default_factory=Distribution)
-    length: Distribution = field(default_factory=Distribution)
-    tools: Counter[str] = field(default_factory=Counter)
-    roles: Counter[str] = field(default_factory=Counter)
-    endings: Counter[str] = field(default_factory=Counter)
-    scripts: Counter[str] = field(default_factory=Counter)
-    verdicts: Counter[str] = field(default_factory=Counter)
-    answered: int = 0
-    raw: int = 0
-
-    @property
-    def browse_share(self) -> float | None:
-        return self.roles["visit"] / self.tools.total() if self.tools else None
-
-    @property
-    def correct_share(self) -> float | None:
-        """Correct among those with a verdict; None where nothing was judged."""
-        right, wrong = self.verdicts[Ruling.CORRECT], self.verdicts[Ruling.INCORRECT]
-        return right / (right + wrong) if right + wrong else None
-
-    def add(self, trajectory: Trajectory, tokenizer: Tokenizer | None) -> None:
-        """Count one; its length in tokens, which are its own where it has any, or in words."""
-        branch = trajectory.branch()
-        turns = [node for node in branch if node.kind is NodeKind.TURN]
-        self.turns.add(len(turns))
-        if tokenizer is None:
-            self.length.add(sum(1 for node in branch for _ in _WORDS.finditer(node.text)))
-        else:
-            ids = trajectory.token_ids() if branch and trajectory.tokenizer == tokenizer.fingerprint else None
-            self.length.add(len(ids) if ids else sum(len(tokenizer.encode(node.text)) for node in branch))
-        self.tools.update(call.name for turn in turns for call in turn.calls)
-        self.roles.update(call_roles(trajectory))
-        self.endings[trajectory.ending.value if trajectory.ending else NO_ENDING] += 1
-        self.scripts[script_of(trajectory.question.text)] += 1
-        ruling = ruling_of(trajectory)
-        self.verdicts[ruling.value if ruling else NOT_JUDGED] += 1
-        self.answered += trajectory.answer is not None
-        self.raw += sum(node.kind is NodeKind.RAW for node in trajectory.nodes)
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "trajectories": self.turns.number,
-            "turns": self.turns.as_json() | {"above_50": self.turns.above(50), "above_100": self.turns.above(100)},
-            "length": {"unit": self.unit} | self.length.as_json(),
-            "tools": dict(self.tools.most_common()),
-            "browse_share": self.browse_share,
-            "endings": dict(self.endings.most_common()),
-            "scripts": dict(self.scripts.most_common()),
-            "standings": dict(self.verdicts.most_common()),
-            "correct_share": self.correct_share,
-            "answered": self.answered,
-            "raw_messages": self.raw,
-        }
+    figures: dict[str, Any]
+    turns: list[int]
+    lengths: list[int]
 
 
 def portray(name: str, trajectories: Iterable[Trajectory], tokenizer: Tokenizer | None = None) -> Portrait:
-    """The portrait of a set, with lengths in words, or in the tokenizer's tokens."""
-    portrait = Portrait(name, "words" if tokenizer is None else "tokens")
+    """The portrait of a set; lengths are in the tokenizer's tokens, a record's own where it has them, or in words."""
+    turns, lengths, answered = list[int](), list[int](), 0
+    tools, roles, endings, verdicts = (Counter[str]() for _ in range(4))
     for trajectory in trajectories:
-        portrait.add(trajectory, tokenizer)
-    return portrait
+        branch, policy = trajectory.branch(), list(trajectory.turns())
+        turns.append(len(policy))
+        if tokenizer is None:
+            lengths.append(sum(1 for node in branch for _ in _WORDS.finditer(node.text)))
+        else:
+            ids = trajectory.token_ids() if branch and trajectory.tokenizer == tokenizer.fingerprint else None
+            lengths.append(len(ids) if ids else sum(len(tokenizer.encode(node.text)) for node in branch))
+        tools.update(call.name for turn in policy for call in turn.calls)
+        roles.update(_call_roles(trajectory))
+        endings[trajectory.ending.value if trajectory.ending else NO_ENDING] += 1
+        verdicts[ruling_of(trajectory) or NOT_JUDGED] += 1
+        answered += trajectory.answer is not None
+    judged = verdicts[Ruling.CORRECT] + verdicts[Ruling.INCORRECT]
+    above = {f"above_{limit}": _share(sum(number > limit for number in turns), len(turns)) for limit in (50, 100)}
+    figures = {
+        "name": name,
+        "trajectories": len(turns),
+        "turns": _spread(turns) | above,
+        "length": {"unit": "words" if tokenizer is None else "tokens"} | _spread(lengths),
+        "tools": dict(tools.most_common()),
+        "browse_share": _share(roles["visit"], tools.total()),
+        "endings": dict(endings.most_common()),
+        "standings": dict(verdicts.most_common()),
+        "correct_share": _share(verdicts[Ruling.CORRECT], judged),
+        "answered": answered,
+    }
+    return Portrait(figures, turns, lengths)
 
 
-def script_of(text: str) -> str:
-    """The script with the most letters among a text's first 2,000 characters: as near to its language as letters can tell.
-
-    Kana makes a text Japanese; Han without kana is called Chinese.
-
-    Example: ``script_of("東京はどこ?") == "Japanese"``
-    """
-    counts: Counter[str] = Counter()
-    for char in text[:2_000]:
-        if char.isalpha():
-            place = bisect_right(_STARTS, ord(char)) - 1
-            counts[(_NAMES[place] if place >= 0 else "") or "another script"] += 1
-    if not counts:
-        return "no letters"
-    if counts["Japanese"] >= 0.1 * counts.total():
-        counts["Japanese"] += counts.pop("Chinese", 0)
-    return max(counts, key=lambda name: (counts[name], name))
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
 
 
-class Step(NamedTuple):
-    """One line of the way that data took."""
+def _spread(values: Sequence[int]) -> dict[str, float | None]:
+    """A quantile is the least value that this share of all reaches or stays below."""
+    ordered = sorted(values)
+    shares = {"median": 0.5, "p90": 0.9, "p99": 0.99}
+    quantiles = {name: ordered[ceil(share * len(ordered)) - 1] if ordered else None for name, share in shares.items()}
+    return {"mean": _share(sum(ordered), len(ordered)), **quantiles, "most": max(ordered, default=0)}
 
-    name: str
-    came_in: int
-    went_out: int
-    told: str
 
-
-def _figures(portraits: Sequence[Portrait]) -> list[tuple[str, list[str]]]:
+def _rows(portraits: Sequence[Portrait]) -> list[tuple[str, list[str]]]:
     """Rows of a table: what is counted, and a cell for each set."""
 
     def count(value: int | None) -> str:
         return MISSING if value is None else f"{value:,}"
 
-    def most_common(counts: Counter[str]) -> str:
-        return "\n".join(f"{visible(name)} {count:,}" for name, count in counts.most_common(4))
+    def most_common(counts: Mapping[str, int]) -> str:
+        return "\n".join(f"{visible(name)} {count:,}" for name, count in list(counts.items())[:4])
 
-    unit = portraits[0].unit if portraits else "words"
-    cells: dict[str, Callable[[Portrait], str]] = {
-        "trajectories": lambda one: f"{one.turns.number:,}",
-        "turns, mean": lambda one: mean(one.turns.mean),
-        "turns, median": lambda one: count(one.turns.quantile(0.5)),
-        "turns, most": lambda one: f"{one.turns.most:,}",
-        ">50": lambda one: percent(one.turns.above(50)),
-        ">100": lambda one: percent(one.turns.above(100)),
-        f"{unit}, mean": lambda one: mean(one.length.mean, 0),
-        "length, p90": lambda one: count(one.length.quantile(0.9)),
-        "browse": lambda one: percent(one.browse_share, 0),
-        "answered": lambda one: percent(one.answered / one.turns.number) if one.turns.number else MISSING,
-        "correct": lambda one: percent(one.correct_share),
-        "endings": lambda one: most_common(Counter({name.replace("_", " "): n for name, n in one.endings.items()})),
-        "tools": lambda one: most_common(one.tools),
-        "scripts": lambda one: most_common(one.scripts),
+    unit = portraits[0].figures["length"]["unit"] if portraits else "words"
+    cells: dict[str, Callable[[dict[str, Any]], str]] = {
+        "trajectories": lambda one: count(one["trajectories"]),
+        "turns, mean": lambda one: mean(one["turns"]["mean"]),
+        "turns, median": lambda one: count(one["turns"]["median"]),
+        "turns, most": lambda one: count(one["turns"]["most"]),
+        ">50": lambda one: percent(one["turns"]["above_50"]),
+        ">100": lambda one: percent(one["turns"]["above_100"]),
+        f"{unit}, mean": lambda one: mean(one["length"]["mean"], 0),
+        "length, p90": lambda one: count(one["length"]["p90"]),
+        "browse": lambda one: percent(one["browse_share"], 0),
+        "answered": lambda one: percent(_share(one["answered"], one["trajectories"])),
+        "correct": lambda one: percent(one["correct_share"]),
+        "endings": lambda one: most_common({name.replace("_", " "): n for name, n in one["endings"].items()}),
+        "tools": lambda one: most_common(one["tools"]),
     }
-    return [(head, [cell(one) for one in portraits]) for head, cell in cells.items()]
+    return [(head, [cell(one.figures) for one in portraits]) for head, cell in cells.items()]
 
 
 def figures_table(portraits: Sequence[Portrait]) -> Table:
@@ -238,26 +150,94 @@ def figures_table(portraits: Sequence[Portrait]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     table.add_column("", no_wrap=True)
     for one in portraits:
-        table.add_column(Text(visible(one.name)), justify="right")
-    for head, cells in _figures(portraits):
+        table.add_column(Text(visible(one.figures["name"])), justify="right")
+    for head, cells in _rows(portraits):
         table.add_row(head, *map(Text, cells))
     return table
 
 
-def data_page(title: str, portraits: Sequence[Portrait], *, command: str, steps: Sequence[Step] = ()) -> str:
-    """The same as one HTML page that needs nothing else, with the distributions of turns and lengths."""
-    unit = portraits[0].unit if portraits else "words"
+def data_page(title: str, portraits: Sequence[Portrait], *, command: str, steps: Sequence[Mapping[str, Any]] = ()) -> str:
+    """The same as one HTML page that needs nothing else, with the distributions of turns and lengths.
+
+    ``steps``: lines of the way that the data took, each with ``name``, ``came_in``, ``went_out`` and ``told``.
+    """
+    names = [one.figures["name"] for one in portraits]
+    unit = portraits[0].figures["length"]["unit"] if portraits else "words"
     lengths = [
-        _columns(portraits, lambda one: one.turns, "Turns", "turns of the policy"),
-        _columns(portraits, lambda one: one.length, f"Length in {unit}", f"{unit} of all messages"),
+        _columns(names, [one.turns for one in portraits], "Turns", "turns of the policy"),
+        _columns(names, [one.lengths for one in portraits], f"Length in {unit}", f"{unit} of all messages"),
     ]
-    sets = f"{len(portraits)} set{'s' * (len(portraits) != 1)}"
-    about = {"steps": steps, "names": [one.name for one in portraits], "figures": _figures(portraits), "lengths": lengths}
-    return render("data.html", title, summary=f"{sets}, side by side.", command=command, **about)
+    summary = f"{len(portraits)} set{'s' * (len(portraits) != 1)}, side by side."
+    about = {"steps": steps, "names": names, "figures": _rows(portraits), "lengths": lengths}
+    return render("data.html", title, summary=summary, command=command, **about)
 
 
-def _columns(portraits: Sequence[Portrait], pick: Callable[[Portrait], Distribution], title: str, x_label: str) -> Markup:
-    most = max((pick(one).most for one in portraits), default=0)
-    names, edges = [one.name for one in portraits], charts.bin_edges(most)
-    drawn = charts.columns(names, edges, [pick(one).binned(edges) for one in portraits], title=title, x_label=x_label)
+def _columns(names: Sequence[str], sets: Sequence[Sequence[int]], title: str, x_label: str) -> Markup:
+    edges = charts.bin_edges(max((max(values, default=0) for values in sets), default=0))
+    counted = [Counter(bisect_left(edges, value, lo=1) - 1 for value in values) for values in sets]
+    bins = [[one[place] for place in range(len(edges) - 1)] for one in counted]
+    drawn = charts.columns(names, edges, bins, title=title, x_label=x_label)
     return figure(f"{title}, shares of each set", drawn, legend(names) if len(names) > 1 else None)
+
+
+# -- one trajectory -------------------------------------------------------------------------------------------------------
+
+
+def find_trajectory(path: Path, *, id: str | None = None, index: int = 0) -> Trajectory:
+    """The trajectory of a file with this id, or at this index. Raises UserError when there is none."""
+    ids: list[str] = []
+    for found in open_trajectories(path):
+        if found.id == id if id is not None else len(ids) == index:
+            return found
+        ids.append(found.id)
+    if id is None or not ids:
+        raise UserError(f"{path} holds {len(ids):,} trajectories: give an --index below that.")
+    near = difflib.get_close_matches(id, ids, n=1, cutoff=0.0)[0]
+    raise UserError(f"{path} holds no trajectory {id!r}: did you mean {near!r}?")
+
+
+def transcript(trajectory: Trajectory, *, full: bool = False) -> RenderableType:
+    """The main branch for the terminal; ``full``: nothing is shortened."""
+
+    def short(text: str, style: str = "") -> Text:
+        text, most = visible(text.strip()), 600
+        left = f" … ({len(text) - most:,} characters more)" if len(text) > most and not full else ""
+        return Text(text[: most if left else None].rstrip() + left, style=style)
+
+    def turn_parts(node: Node) -> list[RenderableType]:
+        whole = node.problems or not (node.calls or node.answer is not None)
+        said: list[RenderableType] = [short(node.text if whole else node.think or "", "dim")]
+        for call in node.calls:
+            arguments = ", ".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in call.arguments.items())
+            said.append(short(f"→ {call.name}({arguments})", "cyan"))
+        return said if node.answer is None else [*said, Panel(short(node.answer), title="answer", border_style="green")]
+
+    question, number = trajectory.question, 0
+    accepted = [short("accepted: " + " | ".join(question.answers), "green")] if question.answers else []
+    asked = Text("\n").join([short(question.text), *accepted])
+    parts: list[RenderableType] = [Panel(asked, title=Text(visible(trajectory.id)), title_align="left")]
+    for node in trajectory.branch():
+        if node.kind is NodeKind.TURN:
+            number += 1
+            odd = f" · odd: {', '.join(node.problems)}" if node.problems else ""
+            parts += [Rule(Text(visible(f"turn {number}{odd}")), align="left", style="dim"), *turn_parts(node)]
+        elif node.kind is NodeKind.OBSERVATION:
+            hits = [hit for block in read_observation(node.text).blocks for hit in block.hits]
+            failed = "".join(f", {event.name}: {event.status}" for event in node.events if event.status.value != "ok")
+            listed = "\n".join(f"{hit.title}  {hit.url}" for hit in hits[:5])
+            parts.append(Text(visible(f"← {len(hits)} results, {len(node.text):,} characters{failed}"), style="cyan"))
+            parts.append(short(listed if hits and not full else unwrap(node.text)))
+        elif full or node.kind not in (NodeKind.SYSTEM, NodeKind.QUESTION):
+            parts.append(short(f"{node.kind.value}: {node.text}", "yellow"))
+    roles, trained = Counter(_call_roles(trajectory)), trajectory.meta.get("rl")
+    outcome = (trained if isinstance(trained, dict) else {"outcome": trajectory.meta.get("held_out", "")}).get("outcome")
+    foot = {
+        "ending": f"{trajectory.ending.value if trajectory.ending else NO_ENDING} {trajectory.detail}",
+        "answer": trajectory.answer or "none",
+        "outcome": "unscored" if outcome is None else f"{outcome:.3g}" if isinstance(outcome, int | float) else str(outcome),
+        "usage": f"{number} turns, {roles['search']} searches, {roles['visit']} visits"
+        + (f", {trajectory.seconds:.1f} s" if trajectory.seconds else ""),
+        "of": " · ".join(filter(None, (trajectory.profile, trajectory.model, trajectory.world))),
+    }
+    lines = Text("\n").join(short(f"{name:<8} {value}") for name, value in foot.items() if value)
+    return Group(*parts, Panel(lines, border_style="dim"))

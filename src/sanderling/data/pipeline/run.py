@@ -26,7 +26,7 @@ from sanderling.data.dedupe import Shares, dedupe_file, split_file
 from sanderling.data.importing import import_to, open_trajectories
 from sanderling.data.pipeline.config import DataRun, Keep
 from sanderling.data.resample import resample_file
-from sanderling.data.stats import NOT_JUDGED, Step, data_page, figures_table, portray, ruling_of
+from sanderling.data.stats import NOT_JUDGED, data_page, figures_table, portray, ruling_of
 from sanderling.judge.book import JudgeReport, VerdictBook, judge_stream
 from sanderling.judge.rules import rule_judge
 from sanderling.judge.verdict import META_KEY, Judge, Ruling, in_order
@@ -111,15 +111,14 @@ def run_data(
         "settings": run.config.model_dump(mode="json"),
         "steps": [{"name": one.name, "seconds": round(one.seconds, 2), **one.figures} for one in records],
         "left_out": write_lines(run.all_left_out, map(encode_record, left_out(run))),
-        "sets": [one.as_json() for one in portraits],
+        "sets": [one.figures for one in portraits],
     }
     replace_file(run.root / NUMBERS, json.dumps(numbers, indent=1, ensure_ascii=False) + "\n")
-    way = [Step(one.name, one.figures["came_in"], one.figures["went_out"], one.figures["told"]) for one in records]
     title = f"From raw files to rows: {run.config.title}"
-    replace_file(run.root / PAGE, data_page(title, portraits, command=command, steps=way))
+    replace_file(run.root / PAGE, data_page(title, portraits, command=command, steps=numbers["steps"]))
     report.console.print(figures_table([portraits[0], portraits[1], portraits[-1]]))
-    for step in way:
-        report.say(f"{step.name:<9} {step.came_in:>9,} → {step.went_out:>9,}  {step.told}")
+    for step in numbers["steps"]:
+        report.say(f"{step['name']:<9} {step['came_in']:>9,} → {step['went_out']:>9,}  {step['told']}")
     report.say(f"{numbers['left_out']:,} were left out: {visible(str(run.all_left_out))} says which and why.")
     report.say(f"The report is {visible(str(run.root / PAGE))}.")
     return run.root / PAGE
