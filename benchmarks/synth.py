@@ -17,9 +17,9 @@ from pathlib import Path
 import sanderling
 from sanderling.runs.files import replace_file
 from sanderling.runs.progress import machine
-from sanderling.synth.graph.capabilities import Range
-from sanderling.synth.graph.encyclopedia import encyclopedia_graph
-from sanderling.synth.graph.making import GraphSettings, make
+from sanderling.synth.capabilities import Range
+from sanderling.synth.graph import encyclopedia_graph
+from sanderling.synth.making import GraphSettings, make
 from sanderling.world.encyclopedia import generate_encyclopedia
 
 COUNT, HOPS, SIZES, SEED = 10_000, Range(1, 6), Range(5, 7), 0

@@ -27,8 +27,8 @@ from sanderling.data.importing import import_all
 from sanderling.evaluate.statistics import mean_interval, wilson_interval
 from sanderling.runs.files import replace_file
 from sanderling.runs.progress import command_line, machine
-from sanderling.synth.questions import Path as AnswerPath
-from sanderling.synth.questions import chain_questions
+from sanderling.synth.chains import Path as AnswerPath
+from sanderling.synth.chains import chain_questions
 from sanderling.world.contract import Page, answered
 from sanderling.world.cutting import Prices, as_read
 from sanderling.world.encyclopedia import BY_SUBJECT, Encyclopedia, EncyclopediaPage, Site, generate_encyclopedia, url_of

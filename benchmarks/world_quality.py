@@ -24,8 +24,8 @@ from world_stages import Log, Plan, documents
 
 from sanderling.data.importing import import_all
 from sanderling.evaluate.statistics import bootstrap_interval, mean_interval
-from sanderling.synth.questions import Path as Chain
-from sanderling.synth.questions import chain_questions
+from sanderling.synth.chains import Path as Chain
+from sanderling.synth.chains import chain_questions
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page, answered
 from sanderling.world.encyclopedia import Encyclopedia, Site, generate_encyclopedia, url_of

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from sanderling.synth.questions import chain_questions
+from sanderling.synth.chains import chain_questions
 from sanderling.world.contract import World, answered
 from sanderling.world.disk.dense import embed_world, ranked_world, settings_for
 from sanderling.world.disk.embedders import open_embedder

@@ -14,7 +14,7 @@ from sanderling.evaluate.benchmarks.rows import Options
 from sanderling.evaluate.benchmarks.table import get_benchmark
 from sanderling.evaluate.guarding import guard_counts, guard_of
 from sanderling.evaluate.log import RunLog
-from sanderling.synth.questions import chain_questions
+from sanderling.synth.chains import chain_questions
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import build_world
 from sanderling.world.encyclopedia import generate_encyclopedia

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from sanderling.cli.synth import app
 from sanderling.core.errors import UserError
 from sanderling.data.questions import read_questions
-from sanderling.synth.graph.capabilities import Capability
+from sanderling.synth.capabilities import Capability
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import build_world
 from sanderling.world.encyclopedia import generate_pages

@@ -23,7 +23,7 @@ from sanderling.policy.weight_sync import InPlace
 from sanderling.rl.config import RlConfig
 from sanderling.rl.contract import Actor, Ask, Group
 from sanderling.rl.run import run_rl
-from sanderling.synth.questions import chain_questions
+from sanderling.synth.chains import chain_questions
 from sanderling.tools.world_tools import world_tools
 from sanderling.train.config import TrainerConfig
 from sanderling.train.encoding import Encoding

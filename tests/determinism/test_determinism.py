@@ -12,15 +12,14 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from tiny_base import PHRASES
 
 from sanderling.agent.agent import Agent, Job
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.profiles import TINY
 from sanderling.core.record import Seeds
 from sanderling.core.types import FixedClock
-from sanderling.recipes.base import PHRASES
-from sanderling.synth.questions import chain_questions
-from sanderling.synth.teacher import ModeShares, TeacherPolicy
+from sanderling.synth.chains import ModeShares, TeacherPolicy, chain_questions
 from sanderling.tools.world_tools import world_tools
 from sanderling.train.config import SupervisedConfig, TrainerConfig
 from sanderling.train.encoding import Encoding, Limit

@@ -19,7 +19,7 @@ from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import EvalConfig, prepare, run_evaluation
 from sanderling.judge.rules import RuleJudge, exact_match
 from sanderling.policy.contract import SampleKey, ScriptedPolicy
-from sanderling.synth.questions import chain_questions
+from sanderling.synth.chains import chain_questions
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import build_world, open_world

@@ -2,5 +2,5 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# The experiments are scripts; rl_runs.
-sys.path[:0] = [str(ROOT / name) for name in ("experiments", "tests/recipes", "tests/rl", "tests/train")]
+# rl_runs and others' helpers.
+sys.path[:0] = [str(ROOT / "tests" / name) for name in ("recipes", "rl", "train")]

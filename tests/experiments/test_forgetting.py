@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from forgetting import Difference, ForgettingConfig, judged, run_forgetting
 from rich.console import Console
+from tiny_base import BaseConfig, write_untrained
 
 from sanderling.core.config import load_config
 from sanderling.core.errors import UserError
-from sanderling.recipes.base import BaseConfig, write_untrained
 from sanderling.runs.progress import Report
 from sanderling.train.metrics import read_metrics
 from sanderling.train.random_model import ModelShape

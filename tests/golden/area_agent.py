@@ -33,8 +33,7 @@ from sanderling.policy.contract import (
     Session,
     TokenSession,
 )
-from sanderling.synth.questions import chain_questions
-from sanderling.synth.teacher import ModeShares, TeacherPolicy
+from sanderling.synth.chains import ModeShares, TeacherPolicy, chain_questions
 from sanderling.tools.contract import Tool, ToolContext, ToolOutageError, ToolResult, tool_roles
 from sanderling.tools.page_reader import PageReader, ReadingLimits
 from sanderling.tools.recording import open_recording, read_recording, recorded_tools

@@ -13,7 +13,7 @@ from sanderling.evaluate.log import RunLog
 from sanderling.evaluate.result import EvalResult
 from sanderling.judge.verdict import Code
 from sanderling.runs.jsonl import write_trajectories
-from sanderling.synth.questions import chain_questions
+from sanderling.synth.chains import chain_questions
 from sanderling.world.disk.store import build_world
 from sanderling.world.encyclopedia import generate_encyclopedia
 

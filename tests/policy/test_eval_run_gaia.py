@@ -15,7 +15,7 @@ from sanderling.cli.evaluate import app
 from sanderling.core.errors import UserError
 from sanderling.evaluate.log import RunLog
 from sanderling.evaluate.result import EvalResult
-from sanderling.synth.questions import chain_questions
+from sanderling.synth.chains import chain_questions
 from sanderling.world.disk.store import build_world
 from sanderling.world.encyclopedia import generate_encyclopedia
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from tiny_base import FIRST_WORLD, BaseConfig, write_untrained
 
 from sanderling.core.config import load_config, read_config
 from sanderling.evaluate.log import RunLog
 from sanderling.evaluate.reports.recipe import RecipeReport
-from sanderling.recipes.base import FIRST_WORLD, BaseConfig, write_untrained
 from sanderling.recipes.tiny import TinyConfig, TinyRun, WorldPlan
 from sanderling.recipes.tiny_stages import NAMES, run_tiny
 from sanderling.runs.jsonl import TrajectoryStore
@@ -26,7 +26,7 @@ from sanderling.runs.progress import Report
 from sanderling.runs.run import reading
 from sanderling.runs.stages import STAGES as TABLE
 from sanderling.runs.stages import StageRecord, read_record
-from sanderling.synth.questions import chain_questions
+from sanderling.synth.chains import chain_questions
 from sanderling.train.metrics import read_metrics
 from sanderling.train.random_model import ModelShape
 from sanderling.world.encyclopedia import EVENT_FORMS, ORGANISATION_FORMS, WORK_FORMS, Encyclopedia

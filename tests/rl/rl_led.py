@@ -29,7 +29,7 @@ from sanderling.core.record import Question
 from sanderling.data.questions import write_questions
 from sanderling.policy.contract import SampleKey
 from sanderling.policy.endpoint import seed_of
-from sanderling.synth.questions import chain_questions
+from sanderling.synth.chains import chain_questions
 from sanderling.train.random_model import ModelShape, train_tokenizer, write_random_model
 from sanderling.world.disk.store import build_world
 from sanderling.world.encyclopedia import Names, generate_encyclopedia

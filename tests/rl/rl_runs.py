@@ -7,13 +7,13 @@ from pathlib import Path
 
 from rich.console import Console
 from sft_runs import SHAPE, WORDS
+from tiny_base import PHRASES
 
 from sanderling.core.config import read_config
 from sanderling.data.questions import write_questions
-from sanderling.recipes.base import PHRASES
 from sanderling.rl.config import RlRecipe
 from sanderling.runs.progress import Report
-from sanderling.synth.questions import chain_questions
+from sanderling.synth.chains import chain_questions
 from sanderling.train.random_model import train_tokenizer, write_random_model
 from sanderling.world.disk.store import build_world
 from sanderling.world.encyclopedia import Names, generate_encyclopedia

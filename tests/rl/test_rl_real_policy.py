@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tiny_base import PHRASES
 
 from sanderling.agent.agent import Agent
 from sanderling.core.chat import load_tokenizer
@@ -13,7 +14,6 @@ from sanderling.core.profiles import TINY
 from sanderling.core.record import Question, Seeds, turn_indices
 from sanderling.core.types import FixedClock, Sampling
 from sanderling.policy.transformers_policy import TransformersPolicy
-from sanderling.recipes.base import PHRASES
 from sanderling.rl.gain import PROBES
 from sanderling.rl.step import rl_rows
 from sanderling.train.checkpoint import load_model

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tiny_base import PHRASES
 
-from sanderling.recipes.base import PHRASES
 from sanderling.train.random_model import ModelShape, train_tokenizer, write_random_model
 
 PROGRAM = os.environ.get("SANDERLING_VLLM", "")

@@ -10,12 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.judge.rules import exact_match
-from sanderling.synth.graph.capabilities import Capability, Range, list_answers
-from sanderling.synth.graph.encyclopedia import encyclopedia_graph, encyclopedia_of
-from sanderling.synth.graph.graph import Entity, Fact, FactGraph, Node, claim_of
-from sanderling.synth.graph.making import GraphSettings, Made, make
-from sanderling.synth.graph.tree import Constraint, QueryNode, answers, canonical, chain_of, is_followable
-from sanderling.synth.graph.wording import Speaker
+from sanderling.synth.capabilities import Capability, Range, list_answers
+from sanderling.synth.graph import Entity, Fact, FactGraph, Node, claim_of, encyclopedia_graph, encyclopedia_of
+from sanderling.synth.making import GraphSettings, Made, make
+from sanderling.synth.tree import Constraint, QueryNode, Speaker, answers, canonical, chain_of, is_followable
 from sanderling.world.disk.store import build_world
 from sanderling.world.encyclopedia import Encyclopedia, Site, generate_encyclopedia
 

@@ -6,7 +6,7 @@ import pytest
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
-from sanderling.synth.questions import Path, chain_questions
+from sanderling.synth.chains import Path, chain_questions
 from sanderling.world.encyclopedia import RELATIONS, Encyclopedia, generate_encyclopedia
 
 MIX = {1: 0.3, 2: 0.4, 3: 0.3}
@@ -59,7 +59,7 @@ def test_no_question_gives_its_answer_away(monkeypatch: pytest.MonkeyPatch) -> N
         return [question for question, text in asked if f" {question.answers[0].lower()} " in text]
 
     assert given_away() == []
-    monkeypatch.setattr("sanderling.synth.questions.names_its_answer", lambda question: False)
+    monkeypatch.setattr("sanderling.synth.chains.names_its_answer", lambda question: False)
     assert given_away() != []  # nothing else would have kept them out
 
 

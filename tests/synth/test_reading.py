@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scripted_clients import ScriptedClient
 
 from sanderling.core.asking import AskingOutageError
-from sanderling.synth.graph.capabilities import Capability, Range
-from sanderling.synth.graph.graph import Entity, Fact
-from sanderling.synth.graph.making import GraphSettings
+from sanderling.synth.capabilities import Capability, Range
+from sanderling.synth.graph import Entity, Fact
+from sanderling.synth.making import GraphSettings
 from sanderling.synth.pages import Models
 from sanderling.synth.reading import COMPARER, READER, REWRITER, PageFacts, crawl, merged, questions_around, read_page, reword
 from sanderling.world.contract import Page

@@ -13,9 +13,8 @@ from sanderling.core.profiles import Profile, get_profile
 from sanderling.core.record import NodeKind, Question, Seeds, Trajectory
 from sanderling.core.types import Ending, FixedClock, Message, Role, Sampling
 from sanderling.policy.contract import Delta, SampleKey
-from sanderling.synth import teacher as said
-from sanderling.synth.questions import chain_questions
-from sanderling.synth.teacher import ModeShares, Step, TeacherPolicy, TeacherState
+from sanderling.synth import chains as said
+from sanderling.synth.chains import ModeShares, Step, TeacherPolicy, TeacherState, chain_questions
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.encyclopedia import Encyclopedia, Names, Site, generate_encyclopedia
 from sanderling.world.local import LocalWorld

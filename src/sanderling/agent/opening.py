@@ -44,7 +44,7 @@ from sanderling.world.opening import open_as_met
 if TYPE_CHECKING:
     from sanderling.world.guard import Guard
 
-SCRIPTS = {"teacher": "sanderling.synth.teacher:scripted"}
+SCRIPTS = {"teacher": "sanderling.synth.chains:scripted"}
 """Scripted models, by prefix (``teacher:…``): the function that builds the policy from the rest of the name and questions."""
 _READINGS = 4  # replies of a page reader waited for at the same time, over all pages
 _NO_PLACE = "Name one place to search: a world with --world DIRECTORY, or the live web with --web."

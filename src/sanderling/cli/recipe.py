@@ -1,4 +1,4 @@
-"""``sanderling recipe``: run a whole recipe, or make the base model the tiny one starts from. Thin: `recipes` does the work."""
+"""``sanderling recipe``: run a whole recipe. Thin: `recipes` does the work."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,9 +7,8 @@ import typer
 from rich.console import Console
 
 from sanderling.cli.options import Fresh, Set, argument, option, or_help
-from sanderling.runs.files import locked
 from sanderling.runs.progress import Report, command_line
-from sanderling.runs.stages import after_interrupt, command_in
+from sanderling.runs.stages import command_in
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -30,21 +29,3 @@ def run(
     directory = out or Path("runs") / (Path(name).stem + ("-quick" if quick else ""))
     with command_in(directory, fresh=fresh, reads=[config.base] if config.base else []):
         run_tiny(config, directory, Report(Console()), command_line())
-
-
-@app.command("base")
-def base(out: Annotated[Path, option("--out", "Directory of the run; the model is in its model/.")]) -> None:
-    """Train the tiny recipe's base model on generated worlds, with the settings of the shipped one."""
-    from sanderling.recipes.base import BaseConfig, train_base
-
-    config, report = BaseConfig(), Report(Console())
-    with after_interrupt(), locked(out), report.task("Base model", config.steps) as advance:
-        seen = 0
-
-        def on_step(step: int, metrics: dict[str, float]) -> None:
-            nonlocal seen
-            advance(step - seen, f"loss {metrics['loss']:.3f}")
-            seen = step
-
-        directory = train_base(config, out, on_step)
-    report.say(f"The base model is in {directory}.")

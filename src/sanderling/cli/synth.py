@@ -25,14 +25,14 @@ from sanderling.core.text import visible
 from sanderling.data.questions import read_questions, write_questions
 from sanderling.runs.progress import Report
 from sanderling.runs.stages import after_interrupt
+from sanderling.synth.capabilities import Capability
+from sanderling.synth.chains import chain_questions
 from sanderling.synth.facts import FactsConfig, make_facts
 from sanderling.synth.generate import DifficultyConfig, band_file, sort_attempts
-from sanderling.synth.graph.capabilities import Capability
-from sanderling.synth.graph.encyclopedia import encyclopedia_of, open_graph
-from sanderling.synth.graph.making import GraphSettings, make, question_of
+from sanderling.synth.graph import encyclopedia_of, open_graph
 from sanderling.synth.grow import GrowthConfig, grow_world
+from sanderling.synth.making import GraphSettings, make, question_of
 from sanderling.synth.pages import MakingReport, Outcome
-from sanderling.synth.questions import chain_questions
 from sanderling.synth.reading import ReadingConfig, make_readings
 from sanderling.synth.verify import Check, VerifyConfig, verify_file
 from sanderling.world.disk.store import read_manifest

@@ -30,8 +30,7 @@ from sanderling.recipes.find import find_settings
 from sanderling.rl.config import Placement, RlConfig
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.progress import Advance, Report
-from sanderling.synth.questions import chain_questions
-from sanderling.synth.teacher import ModeShares, TeacherPolicy
+from sanderling.synth.chains import ModeShares, TeacherPolicy, chain_questions
 from sanderling.tools.world_tools import world_tools
 from sanderling.train.config import SupervisedConfig
 from sanderling.world.contract import World

@@ -16,7 +16,7 @@ from sanderling.core.lenient import find_object
 from sanderling.core.record import Question, question_id
 from sanderling.core.text import MINUS, SUFFIX, WIDE, folded
 from sanderling.runs.progress import Report
-from sanderling.synth.graph.capabilities import Capability
+from sanderling.synth.capabilities import Capability
 from sanderling.synth.pages import MakingReport, Models, PageResult, PagesConfig, Prompt, fenced, make_from_pages, one_line
 from sanderling.tools.page_reader import PageText
 from sanderling.world.contract import Page

@@ -17,10 +17,10 @@ from sanderling.core.asking import ModelClient
 from sanderling.core.lenient import find_object
 from sanderling.core.record import question_id
 from sanderling.runs.progress import Report
+from sanderling.synth.capabilities import Capability, Draft
 from sanderling.synth.facts import UNREADABLE, UNSCORED, holds, leans_on_the_page, stands, words
-from sanderling.synth.graph.capabilities import Capability, Draft
-from sanderling.synth.graph.graph import Entity, Fact, FactGraph
-from sanderling.synth.graph.making import GraphSettings, make, question_of
+from sanderling.synth.graph import Entity, Fact, FactGraph
+from sanderling.synth.making import GraphSettings, make, question_of
 from sanderling.synth.pages import MakingReport, Models, PageResult, PagesConfig, Prompt, fenced, make_from_pages, one_line
 from sanderling.tools.page_reader import PageText
 from sanderling.world.addresses import canonical_url

@@ -1,4 +1,4 @@
-"""A question's constraints as a tree, and the exact search for everything that satisfies them.
+"""A question's constraints as a tree: the exact search for everything that satisfies them, and the tree in English.
 
 The answer is at the root, each edge is a fact, and the leaves are named things or given values. What lies between is described
 by its kind and its own edges only, so it is a variable of a query. A tree of constraints is answered from its leaves to its
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from sanderling.synth.graph.graph import Fact, FactGraph, Node
+from sanderling.synth.graph import DroppedError, Fact, FactGraph, Node, Subgraph, escaped
 
 _MOST_BETWEEN = 5
 """How many things may fit the constraints of one between name and answer, where all facts are known; elsewhere one."""
@@ -190,67 +190,7 @@ def is_followable(graph: FactGraph, root: QueryNode) -> bool:
     return all(len(answers(graph, query)) <= most for query in between)
 
 
-# -- random parts of a graph, and chains and trees through them ----------------------------------------------------------
-
-_MOST_VALUES = 2
-
-
-@dataclass(frozen=True)
-class Subgraph:
-    """Things, in the order in which they came in, and the facts that join them."""
-
-    nodes: tuple[Node, ...]
-    facts: tuple[Fact, ...]
-
-    def touching(self, node: Node) -> Iterator[tuple[Fact, Node]]:
-        for fact in self.facts:
-            head, tail = fact.head, fact.tail
-            if head == node:
-                yield fact, tail
-            elif tail == node:
-                yield fact, head
-
-    def without(self, node: Node) -> "Subgraph":
-        facts = (fact for fact in self.facts if node not in (fact.head, fact.tail))
-        return Subgraph(tuple(each for each in self.nodes if each != node), tuple(facts))
-
-
-def sample_subgraph(graph: FactGraph, size: int, rng: random.Random) -> Subgraph:
-    """A connected part of ``size`` things; smaller where the surroundings of its first thing are."""
-    start = rng.choice(graph.facts_of[rng.choice(list(graph.facts_of))])
-    at = Node(start.subject if start.is_literal or rng.random() < 0.5 else start.object)
-    inside: dict[Node, None] = {at: None}
-    facts: dict[Fact, None] = {}
-    rim: dict[Node, list[Fact]] = {}
-    values = 0
-    while True:
-        for fact, other in graph.around(at, rng):
-            if other in inside:
-                facts[fact] = None
-            elif not other.is_literal or values < _MOST_VALUES:
-                rim.setdefault(other, []).append(fact)
-        if len(inside) == size or not rim:
-            return Subgraph(tuple(inside), tuple(facts))
-        at = max(rim, key=lambda node: len(rim[node]) + rng.random() / 2)  # chance breaks ties alone
-        facts.update(dict.fromkeys(rim.pop(at)))
-        inside[at] = None
-        values += at.is_literal
-        if values == _MOST_VALUES:
-            rim = {node: edges for node, edges in rim.items() if not node.is_literal}
-
-
-def sample_walk(graph: FactGraph, start: Node, size: int, rng: random.Random) -> Subgraph:
-    """A part of things in a row, each joined to the one before; fewer where it ends. Other parts rarely have long rows."""
-    nodes, facts = [start], list[Fact]()
-    while len(nodes) < size:
-        near = [(fact, other) for fact, other in graph.around(nodes[-1], rng) if other not in nodes]
-        near = [(fact, other) for fact, other in near if not other.is_literal or len(nodes) == size - 1]
-        if not near:
-            break
-        fact, other = rng.choice(near)
-        nodes.append(other)
-        facts.append(fact)
-    return Subgraph(tuple(nodes), tuple(facts))
+# -- chains and trees through a part of a graph ----------------------------------------------------------------------------
 
 
 def chain_in(graph: FactGraph, part: Subgraph, hops: int, rng: random.Random, start: Node | None = None) -> QueryNode | None:
@@ -311,3 +251,123 @@ def spanning_tree(graph: FactGraph, part: Subgraph, answer: Node, most: int, rng
     if answer.is_literal or any(graph.name(query.node) is None for query in root.nodes() if query.is_named):
         return None
     return root
+
+
+# -- in English: named things by their names, all others by their kind and what is said of them ----------------------------
+# A clause behind a thing that has several clauses of its own could belong to either, so such things get a sentence of their own
+# before ("Consider the town that …. Which person was born in *that town*?"), and so is all but the last of several branches.
+
+_PREFACES = ("Consider {np}.", "Think of {np}.", "Take {np}.")
+_ASKED = ("{who} is {np}?", "Name {np}.", "Find {np}.")
+_PERSON = "person"
+_DEEPEST = 3
+"""Edges below a thing that one sentence takes; deeper ones are split."""
+
+
+class Speaker:
+    """Words one question; each choice among wordings is drawn from ``rng``.
+
+    Its methods raise DroppedError where the words would leave open what belongs to what, or what something is.
+
+    Example: ``Speaker(graph, random.Random(0)).question(root)``
+    """
+
+    def __init__(self, graph: FactGraph, rng: random.Random) -> None:
+        self.graph, self.rng = graph, rng
+        self.prefaces: list[str] = []
+        self._referred: set[str] = set()
+        """Kinds that "that KIND" stands for already."""
+
+    def question(self, root: QueryNode) -> str:
+        return self.after_prefaces(self._asked(root))
+
+    def after_prefaces(self, last: str) -> str:
+        return " ".join([*self.prefaces, last[0].upper() + last[1:]])
+
+    def phrase(self, query: QueryNode) -> str:
+        """A thing as a part of a sentence; one that needs a sentence of its own gets it."""
+        return self._lift(query) if len(query.constraints) > 1 or query.depth() >= _DEEPEST else self._inline(query)
+
+    def clauses(self, query: QueryNode) -> str:
+        """What is said of a thing, as relative clauses; of its branches one stays in the sentence, the last."""
+        flat = [constraint for constraint in query.constraints if not constraint.other.constraints]
+        deep = sorted(
+            (constraint for constraint in query.constraints if constraint.other.constraints), key=lambda one: one.other.depth()
+        )
+        clauses = [self._clause(constraint, self._inline(constraint.other)) for constraint in flat]
+        clauses += [self._clause(constraint, self._lift(constraint.other)) for constraint in deep[:-1]]
+        clauses += [self._clause(constraint, self.phrase(constraint.other)) for constraint in deep[-1:]]
+        return " and ".join(clauses)
+
+    def kind(self, node: Node) -> str:
+        kind = self.graph.kind(node)
+        if not kind:
+            raise DroppedError("ambiguous words")
+        return kind
+
+    def _inline(self, query: QueryNode) -> str:
+        if query.is_named:
+            name = self.graph.name(query.node)
+            if name is None:
+                raise DroppedError("ambiguous words")
+            return name
+        return (len(query.constraints) == 1 and self._noun(query.constraints[0])) or self._described(query)
+
+    def _lift(self, query: QueryNode) -> str:
+        """Describe a thing in a sentence of its own, and give the words that then stand for it."""
+        kind = self.kind(query.node)
+        described = self._described(query)
+        if kind in self._referred:
+            raise DroppedError("ambiguous words")
+        self._referred.add(kind)
+        self.prefaces.append(self.rng.choice(_PREFACES).format(np=described))
+        return f"that {kind}"
+
+    def _described(self, query: QueryNode) -> str:
+        kind = self.kind(query.node)
+        article = "the" if len(answers(self.graph, query)) == 1 else "an" if kind[0].lower() in "aeiou" else "a"
+        return f"{article} {kind} {self.clauses(query)}"
+
+    def _asked(self, root: QueryNode) -> str:
+        if root.node.is_literal:
+            return self._value_asked(root)
+        kind = self.kind(root.node)
+        if len(root.constraints) == 1 and (noun := self._noun(root.constraints[0])):
+            asked = _ASKED if kind in noun.split() else (*_ASKED, f"Which {escaped(kind)} is {{np}}?")
+            return self.rng.choice(asked).format(who=who_asks(kind), np=noun)
+        clauses = self.clauses(root)
+        pronoun, _, rest = clauses.partition(" ")
+        if len(root.constraints) == 1 and kind == _PERSON and pronoun == "who":
+            return f"Who {rest}?"
+        if len(root.constraints) == 1 and pronoun in ("who", "that") and root.constraints[0].describes_subject:
+            return f"Which {kind} {rest}?"
+        return self.rng.choice(_ASKED).format(who=who_asks(kind), np=f"the {kind} {clauses}")
+
+    def _value_asked(self, root: QueryNode) -> str:
+        if len(root.constraints) != 1:
+            raise DroppedError("ambiguous words")
+        (constraint,) = root.constraints
+        subject = self.phrase(constraint.other)
+        return self.rng.choice(self.graph.words[constraint.fact.relation].inquiry).format(s=subject)
+
+    def _noun(self, constraint: Constraint) -> str:
+        """A noun phrase for what has this constraint alone, where its relation has one and chance wants it."""
+        words = self.graph.words[constraint.fact.relation]
+        if constraint.describes_subject or not words.noun or self.rng.random() < 0.5:
+            return ""
+        other = self.phrase(constraint.other)
+        return self.rng.choice(words.noun).format(s=other)
+
+    def _clause(self, constraint: Constraint, other: str) -> str:
+        words = self.graph.words[constraint.fact.relation]
+        return self.rng.choice(words.subject if constraint.describes_subject else words.object).format(s=other, o=other)
+
+
+def listed(items: Sequence[str]) -> str:
+    """A list in words: "a, b and c"."""
+    return " and ".join([", ".join(items[:-1]), items[-1]]) if len(items) > 1 else items[0]
+
+
+def who_asks(kind: str) -> str:
+    """The word that asks for something of a kind."""
+    return "Who" if kind == _PERSON else "What"

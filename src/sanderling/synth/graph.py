@@ -1,17 +1,24 @@
-"""A graph of facts, as questions are made from it: entities, statements about them, and indexes over both.
+"""A graph of facts, as questions are made from it: entities, statements about them, indexes over both, random parts.
 
-Every fact names the page and the words that state it.
+Every fact names the page and the words that state it. The graph of a generated encyclopedia holds all that its atlas holds to
+be true and all that its other sites claim: what the archive or the gazette says, be it the same or not, is a fact of its own,
+of the relation ``NAME@archive`` or ``NAME@gazette``. It is whole, so uniqueness can be proven.
 """
 
 import random
+import re
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from sanderling.core.config import Frozen
+from sanderling.core.errors import UserError
+from sanderling.world.disk.pages import Intake
+from sanderling.world.disk.store import read_manifest
+from sanderling.world.encyclopedia import Encyclopedia, EncyclopediaPage, Kind, Names, Site, generate_encyclopedia
 
 _MOST_ALIKE = 6
 """Of an entity's facts of one relation and direction, at most so many are drawn: hubs would otherwise hide everything else."""
@@ -228,3 +235,138 @@ def _as_claim(words: RelationWords, site: str) -> RelationWords:
     said = f" (according to the {escaped(site)})"
     subject, object = (tuple(clause + said for clause in clauses) for clauses in (words.subject, words.object))
     return RelationWords(subject=subject, object=object, value=words.value)
+
+
+# -- the graph of a generated encyclopedia ---------------------------------------------------------------------------------
+
+_NOUNS: dict[Kind, str] = {
+    Kind.PERSON: "person",
+    Kind.ORGANISATION: "body",
+    Kind.PLACE: "town",
+    Kind.WORK: "book",
+    Kind.EVENT: "gathering",
+}
+_BOTH_WAYS = frozenset({"spouse", "twin"})
+"""Relations that the pages state of both alike ("A and B were husband and wife"), while the world knows one way: read the other
+way, their objects are not the only ones."""
+_MADE_FROM = re.compile(r"encyclopedia(?: --size |-)(?P<size>\d+)(?: --seed |-)(?P<seed>\d+)")
+_NAMED = re.compile(r"encyclopedia-(?P<names>train|held_out)-(?P<size>\d+)-(?P<seed>\d+)")
+
+
+def open_graph(directory: Path) -> FactGraph:
+    """The facts of a generated world on disk. Raises UserError where there is no world, or none whose facts a seed tells."""
+    encyclopedia = encyclopedia_of(directory)
+    if encyclopedia is None:
+        raise UserError(
+            f"No facts are known of {directory}, which is no generated encyclopedia: name a --model to read its pages for them."
+        )
+    return encyclopedia_graph(encyclopedia)
+
+
+def encyclopedia_of(directory: Path) -> Encyclopedia | None:
+    """The encyclopedia that a world on disk was generated from; None when its pages are not just those of one.
+
+    The manifest says of which size, seed and names it may be; whether it is, its fingerprint tells. Raises UserError when there
+    is no world.
+    """
+    info = read_manifest(directory)
+    found = _NAMED.fullmatch(info.name) or _MADE_FROM.fullmatch(info.source)
+    if found is None:
+        return None
+    names = Names(found.groupdict().get("names") or Names.TRAIN)
+    try:
+        world = generate_encyclopedia(int(found["size"]), int(found["seed"]), names)
+    except UserError:
+        return None
+    intake = Intake()
+    for page in world.pages:
+        intake.take_in(page.page, lambda _: 0)
+    return world if intake.fingerprint == info.fingerprint else None
+
+
+def encyclopedia_graph(world: Encyclopedia) -> FactGraph:
+    """Everything that the pages of an encyclopedia state."""
+    entities: dict[str, Entity] = {}
+    for thing in world.facts.entities:
+        aliases = tuple(alias for alias in dict.fromkeys((thing.mention, thing.title)) if alias != thing.name)
+        entities[str(thing.id)] = Entity(str(thing.id), thing.name, _NOUNS[thing.kind], aliases)
+    return FactGraph(entities, _facts(world), encyclopedia_words(), complete=True)
+
+
+def _facts(world: Encyclopedia) -> Iterator[Fact]:
+    for page in world.pages:
+        if occupation := world.facts.entities[page.entity].occupation:
+            # the sentence that says what somebody was: the first one, behind a note where there is one
+            lead = page.page.text.split(". ", 2)[page.site is not Site.ATLAS] + "."
+            yield _fact(page, "occupation", occupation, lead)
+        for relation, value in page.claims.items():
+            if relation not in _BOTH_WAYS:
+                yield _fact(page, relation, value, page.sentences[relation])
+
+
+def _fact(page: EncyclopediaPage, relation: str, value: int | str, quote: str) -> Fact:
+    name = relation if page.site is Site.ATLAS else claim_of(relation, page.site.name.lower())
+    return Fact(str(page.entity), name, str(value), isinstance(value, str), page.page.url, quote)
+
+
+# -- random parts of a graph -----------------------------------------------------------------------------------------------
+
+_MOST_VALUES = 2
+
+
+@dataclass(frozen=True)
+class Subgraph:
+    """Things, in the order in which they came in, and the facts that join them."""
+
+    nodes: tuple[Node, ...]
+    facts: tuple[Fact, ...]
+
+    def touching(self, node: Node) -> Iterator[tuple[Fact, Node]]:
+        for fact in self.facts:
+            head, tail = fact.head, fact.tail
+            if head == node:
+                yield fact, tail
+            elif tail == node:
+                yield fact, head
+
+    def without(self, node: Node) -> "Subgraph":
+        facts = (fact for fact in self.facts if node not in (fact.head, fact.tail))
+        return Subgraph(tuple(each for each in self.nodes if each != node), tuple(facts))
+
+
+def sample_subgraph(graph: FactGraph, size: int, rng: random.Random) -> Subgraph:
+    """A connected part of ``size`` things; smaller where the surroundings of its first thing are."""
+    start = rng.choice(graph.facts_of[rng.choice(list(graph.facts_of))])
+    at = Node(start.subject if start.is_literal or rng.random() < 0.5 else start.object)
+    inside: dict[Node, None] = {at: None}
+    facts: dict[Fact, None] = {}
+    rim: dict[Node, list[Fact]] = {}
+    values = 0
+    while True:
+        for fact, other in graph.around(at, rng):
+            if other in inside:
+                facts[fact] = None
+            elif not other.is_literal or values < _MOST_VALUES:
+                rim.setdefault(other, []).append(fact)
+        if len(inside) == size or not rim:
+            return Subgraph(tuple(inside), tuple(facts))
+        at = max(rim, key=lambda node: len(rim[node]) + rng.random() / 2)  # chance breaks ties alone
+        facts.update(dict.fromkeys(rim.pop(at)))
+        inside[at] = None
+        values += at.is_literal
+        if values == _MOST_VALUES:
+            rim = {node: edges for node, edges in rim.items() if not node.is_literal}
+
+
+def sample_walk(graph: FactGraph, start: Node, size: int, rng: random.Random) -> Subgraph:
+    """A part of things in a row, each joined to the one before; fewer where it ends. Other parts rarely have long rows."""
+    nodes, facts = [start], list[Fact]()
+    while len(nodes) < size:
+        near = [(fact, other) for fact, other in graph.around(nodes[-1], rng) if other not in nodes]
+        near = [(fact, other) for fact, other in near if not other.is_literal or len(nodes) == size - 1]
+        if not near:
+            break
+        fact, other = rng.choice(near)
+        nodes.append(other)
+        facts.append(fact)
+    return Subgraph(tuple(nodes), tuple(facts))

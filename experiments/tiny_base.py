@@ -1,24 +1,34 @@
 """The tiny recipe's base model: language modelling on generated worlds, and nothing else.
 
-Run ahead, once, by ``sanderling recipe base``; its result is shipped. The texts are pages of training worlds, fact sheets that
-list what a page says, and lists of titles, addresses and sentences, so that reading a fact back, and copying a name never seen
-before, is what lowers the loss. Step n's texts come from world n alone, so a run resumes at any step without a cursor.
+    python experiments/tiny_base.py --out runs/base
+
+Run ahead, once; its result is shipped. Compiles the model's layers, which needs a C++ compiler. The texts are pages of training
+worlds, fact sheets that list what a page says, and lists of titles, addresses and sentences, so that reading a fact back, and
+copying a name never seen before, is what lowers the loss. Step n's texts come from world n alone, so a run resumes at any step
+without a cursor.
 """
 
 import random
 import re
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import typer
 from pydantic import Field
+from rich.console import Console
 
 from sanderling.core.chat import Tokenizer, load_tokenizer
 from sanderling.core.config import Frozen
+from sanderling.core.errors import UserError
 from sanderling.core.profiles import TINY
 from sanderling.core.types import Role
-from sanderling.synth.questions import chain_questions
-from sanderling.synth.teacher import THOUGHTS
+from sanderling.runs.files import locked
+from sanderling.runs.progress import Report
+from sanderling.runs.stages import after_interrupt
+from sanderling.synth.chains import THOUGHTS, chain_questions
 from sanderling.train.config import OptimizerKind, Precision, Schedule, TrainerConfig
 from sanderling.train.contract import Row
 from sanderling.train.random_model import END_OF_TEXT, ModelShape, train_tokenizer, write_random_model
@@ -253,3 +263,25 @@ def train_base(config: BaseConfig, out: Path, on_step: Callable[[int, dict[str, 
             save_checkpoint(out, trainer.steps, model, trainer.state(), start, keep=1)
     save_model(model, final, start)
     return final
+
+
+def main(out: Annotated[Path, typer.Option(help="Directory of the run; the model is in its model/.")]) -> None:
+    """Train the tiny recipe's base model on generated worlds, with the settings of the shipped one."""
+    config, report = BaseConfig(), Report(Console())
+    with after_interrupt(), locked(out), report.task("Base model", config.steps) as advance:
+        seen = 0
+
+        def on_step(step: int, metrics: dict[str, float]) -> None:
+            nonlocal seen
+            advance(step - seen, f"loss {metrics['loss']:.3f}")
+            seen = step
+
+        directory = train_base(config, out, on_step)
+    report.say(f"The base model is in {directory}.")
+
+
+if __name__ == "__main__":
+    try:
+        typer.run(main)
+    except UserError as error:
+        sys.exit(f"error: {error}")

@@ -12,21 +12,21 @@ from enum import StrEnum
 from itertools import permutations
 from typing import Any, NamedTuple
 
-from sanderling.synth.graph.graph import DroppedError, Fact, FactGraph, Node, escaped, split_claim
-from sanderling.synth.graph.tree import (
+from sanderling.synth.graph import DroppedError, Fact, FactGraph, Node, Subgraph, escaped, sample_walk, split_claim
+from sanderling.synth.tree import (
     Constraint,
     QueryNode,
-    Subgraph,
+    Speaker,
     answers,
     chain_in,
     is_decorated,
     is_followable,
+    listed,
     needed,
-    sample_walk,
     spanning_tree,
     until_unique,
+    who_asks,
 )
-from sanderling.synth.graph.wording import Speaker, listed, who_asks
 
 
 class Capability(StrEnum):

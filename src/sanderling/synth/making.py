@@ -14,9 +14,9 @@ from pydantic import Field, model_validator
 
 from sanderling.core.config import Frozen
 from sanderling.core.record import Question
-from sanderling.synth.graph.capabilities import GENERATORS, Capability, Draft, Range
-from sanderling.synth.graph.graph import DroppedError, FactGraph
-from sanderling.synth.graph.tree import canonical, sample_subgraph
+from sanderling.synth.capabilities import GENERATORS, Capability, Draft, Range
+from sanderling.synth.graph import DroppedError, FactGraph, sample_subgraph
+from sanderling.synth.tree import canonical
 
 MAKER, MAKER_VERSION = "graph", 5
 """The version is raised whenever the same graph and seed give other questions."""
