@@ -418,7 +418,6 @@ def made_rows() -> dict[str, Any]:
     for options in (
         "",
         "--max-tokens 6000 --overlong drop",
-        "--max-tokens 6000 --overlong cut",
         "--max-tokens 6000 --overlong split",
     ):
         command = ["rows", "once.jsonl", "--tokenizer", "tokenizer", "--profile", "dr-venus-4b", "--out", "rows.parquet"]
@@ -446,6 +445,10 @@ def ran(out: str, *arguments: object) -> dict[str, Any]:
     printed = data("run", *arguments, "--out", out)
     numbers = json.loads((Path(out) / "data.json").read_text(encoding="utf-8"))
     steps = [{key: value for key, value in step.items() if key not in ("seconds", "report")} for step in numbers["steps"]]
+    kept = ("trajectories", "rows", "tokens", "trained_tokens", "too_long", "refused", "without_turns")
+    for step in steps:
+        if step["name"] == "rows" and "parts" in step:
+            step["parts"] = {name: {key: made[key] for key in kept} for name, made in step["parts"].items()}
     stores = (
         "1-imported",
         "2-cleaned",
