@@ -83,8 +83,6 @@ class Setting:
     staleness: int
     steps: int
     """Steps that are measured, after those in which the queue fills."""
-    reprefill: bool = False
-    """Trajectories under way are read again after each update, as by a server that drops its cache; else their keys stay."""
 
     @property
     def warm(self) -> int:
@@ -125,9 +123,9 @@ async def episode(policy: Directed, tool: Sleeper, ask: Ask) -> Trajectory:
     )
 
 
-def policy_over(model: Any, *, reprefill: bool = False) -> Directed:
+def policy_over(model: Any) -> Directed:
     """The sampler on the device."""
-    return Directed(TransformersPolicy(model, Bytes(), max_batch=1024, reprefill_stale=reprefill))
+    return Directed(TransformersPolicy(model, Bytes(), max_batch=1024))
 
 
 def seconds_a_turn(base: Path) -> float:
@@ -160,7 +158,7 @@ def measure(setting: Setting, base: Path, turn: float) -> Shares:
     made: list[tuple[Directed, Watching]] = []
 
     def connect(model: Any) -> Actor:
-        policy, tool = policy_over(model, reprefill=setting.reprefill), Sleeper(turn / setting.turn_s)
+        policy, tool = policy_over(model), Sleeper(turn / setting.turn_s)
         made.append((policy, Watching(policy, DeviceMeter(model, clock), clock)))
         return Actor(lambda ask: episode(policy, tool, ask), made[0][1])
 
@@ -231,13 +229,11 @@ def settings(quick: bool, only: float | None, steps: int, groups: int) -> list[l
         [
             Setting(0.1, groups, 0, steps),
             Setting(0.1, groups, 2, steps),
-            Setting(0.1, groups, 2, steps, reprefill=True),
             Setting(0.1, groups, 4, steps),
         ],
         [
             Setting(0.4, groups, 0, steps),
             Setting(0.4, groups, 2, steps),
-            Setting(0.4, groups, 2, steps, reprefill=True),
         ],
         [Setting(0.025, groups, 0, steps), Setting(0.025, groups, 8, steps)],
     ]
@@ -260,11 +256,10 @@ def line(setting: Setting, found: Shares, synchronous: Shares) -> str:
     """A row of the table."""
     parts = (found.goodput, found.sampling, found.updates, found.flat, found.stale, found.prefilled_again, found.idle)
     most = setting.groups * (setting.staleness + 1)
-    again = ", read again" if setting.reprefill else ""
     ratio = found.trajectories_per_s / synchronous.trajectories_per_s
     within = "" if found is synchronous else f" ± {ratio * (found.error**2 + synchronous.error**2) ** 0.5:.2f}"
     return (
-        f"| {setting.turn_s:g} | {setting.groups * GROUP} | {setting.staleness}{again} | {most * GROUP} | "
+        f"| {setting.turn_s:g} | {setting.groups * GROUP} | {setting.staleness} | {most * GROUP} | "
         + " | ".join(f"{part:.1%}" for part in parts)
         + f" | {found.trajectories_per_s:.3f} ± {found.error:.0%} | {ratio:.2f}{within} | {found.oldest:.2f} "
         + f"| {found.host:.0%} |"

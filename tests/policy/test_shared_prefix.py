@@ -95,13 +95,12 @@ async def together(policy, sessions, delta, *, turn: int, sampling: Sampling = G
     return await asyncio.gather(*(s.generate(ids(*delta), sampling, k) for s, k in zip(sessions, keys, strict=True)))
 
 
-@pytest.mark.parametrize("reprefill", [False, True])
-async def test_twins_live_through_a_change_of_weights_amid_a_turn(reprefill):
+async def test_twins_live_through_a_change_of_weights_amid_a_turn():
     """Three twins and one who comes after the change, with the same prompt: each as it is without the others."""
 
     async def run(attempts: list[int]):
         model, tokenizer = load()
-        policy, widths = TransformersPolicy(model, tokenizer, reprefill_stale=reprefill), widths_of(model)
+        policy, widths = TransformersPolicy(model, tokenizer), widths_of(model)
 
         async def change() -> None:
             while len(widths) < 3:  # noqa: ASYNC110 - no event tells of a step

@@ -112,24 +112,6 @@ async def test_one_turn_spans_versions_while_another_thread_trains(pair):
     assert set(later.versions) == {2} and later.prefilled_tokens == 3
 
 
-async def test_stale_prefixes_are_computed_again_amid_a_turn(pair):
-    """Then every log-probability is the one of a fresh forward under the weights of its version, and of no mixture."""
-    model, policy = pair
-    policy = TransformersPolicy(policy.model, policy.tokenizer, reprefill_stale=True)
-    policy._engine._ends = frozenset()
-    session, done, models = await spanning(policy, Copying(policy), model)
-    assert {0, 1} <= set(done.versions) and done.prefilled_tokens > len(PROMPT)
-    rows = {version: full_logits(models[version], [*PROMPT, *said(done)])[len(PROMPT) - 1 : -1] for version in models}
-    expected = [
-        float(rows[version][at].log_softmax(-1)[token])
-        for at, (version, token) in enumerate(zip(done.versions, said(done), strict=True))
-    ]
-    assert done.logprobs == pytest.approx(expected, abs=1e-4)
-    later = await session.generate(ids(5, 6), GREEDY, key(1))
-    row = full_logits(model, [*PROMPT, *said(done), 5, 6, *said(later)])[-len(said(later)) - 1 : -1].log_softmax(-1)
-    assert later.logprobs == pytest.approx([float(row[at, token]) for at, token in enumerate(said(later))], abs=1e-4)
-
-
 async def test_in_place_the_turn_waits_for_the_update():
     """One module: in training mode, with gradients, in another thread; no token is sampled from half of an update."""
     model, tokenizer = load()

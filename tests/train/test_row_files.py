@@ -30,12 +30,6 @@ from sanderling.train.row_source import (
 )
 from sanderling.train.trainer import row_weights
 
-MARK = 3
-
-
-def mark(cut: int) -> list[int]:
-    return [-cut] * MARK
-
 
 @st.composite
 def branches(draw: st.DrawFn) -> list[Piece]:
@@ -61,38 +55,19 @@ def turns(pieces: list[Piece]) -> frozenset[int]:
 
 @given(branches(), st.integers(1, 300), st.sampled_from(list(Overlong)))
 def test_no_part_is_longer_than_the_limit_and_every_part_ends_with_a_turn(pieces, most, how):
-    parts, cut_tokens = fit(pieces, turns(pieces), Limit(most, how, least_observation=8), mark)
+    parts = fit(pieces, turns(pieces), Limit(most, how))
     for part in parts:
         assert tokens(part.pieces) <= most
         assert part.pieces[-1].kind is NodeKind.TURN
         assert part.trains and part.trains <= turns(part.pieces)
         assert [p.kind for p in part.pieces[:2]] == [NodeKind.SYSTEM, NodeKind.QUESTION]
     if tokens(pieces) <= most:
-        assert [part.pieces for part in parts] == [pieces] and cut_tokens == 0
-
-
-@given(branches(), st.integers(1, 300))
-def test_a_cut_leaves_all_but_observations_as_they_were_and_the_ends_of_those(pieces, most):
-    parts, cut_tokens = fit(pieces, turns(pieces), Limit(most, Overlong.CUT, least_observation=8), mark)
-    bounded = [min(len(p.ids), 8) if p.kind is NodeKind.OBSERVATION else len(p.ids) for p in pieces]
-    assert bool(parts) == (min(sum(bounded), tokens(pieces)) <= most)
-    for part in parts:
-        assert tokens(part.pieces) + cut_tokens == tokens(pieces)
-        for before, after in zip(pieces, part.pieces, strict=True):
-            if after.ids == before.ids:
-                continue
-            assert before.kind is NodeKind.OBSERVATION
-            (*_, last) = (at for at, i in enumerate(after.ids) if i < 0)
-            tail = after.ids[last + 1 :]
-            head = after.ids[: last + 1 - MARK]
-            assert after.ids[last] == len(after.ids) - len(before.ids)
-            assert head == before.ids[: len(head)] and tail == before.ids[len(before.ids) - len(tail) :]
-            assert 0 <= len(head) - len(tail) <= 1
+        assert [part.pieces for part in parts] == [pieces]
 
 
 @given(branches(), st.integers(1, 300), st.sampled_from([0.0, 0.3, 0.9]))
 def test_a_split_trains_each_turn_that_fits_once_with_unbroken_context(pieces, most, share):
-    parts, _ = fit(pieces, turns(pieces), Limit(most, Overlong.SPLIT, context_share=share), mark)
+    parts = fit(pieces, turns(pieces), Limit(most, Overlong.SPLIT, context_share=share))
     trained = [part.pieces[at].node for part in parts for at in part.trains]
     opening = tokens(pieces[:2])
     alone = {p.node for p in pieces if p.kind is NodeKind.TURN and opening + len(p.ids) <= most}

@@ -295,7 +295,7 @@ def rows(
     profile: Annotated[str, option("--profile", "How messages become tokens, such as dr-venus-4b.")],
     out: Annotated[Path, option("--out", "Where to write.", "ROWS.parquet")],
     max_tokens: Annotated[int | None, option("--max-tokens", "A row's limit; the profile's context.", min=1)] = None,
-    overlong: Annotated[Overlong, option("--overlong", "Beyond it: drop; cut observations; split at turns.")] = Overlong.DROP,
+    overlong: Annotated[Overlong, option("--overlong", "Beyond it: drop, or split at turns.")] = Overlong.DROP,
 ) -> None:
     """Turn trajectories into rows of tokens with their loss mask; what makes no row is counted with its reason."""
     counts = rows_of_file(file, out, tokenizer, profile, max_tokens, overlong)

@@ -111,11 +111,9 @@ class Request:
 class Engine:
     """Serves the requests of one model, on one event loop at a time; paused while ``gate`` is closed."""
 
-    def __init__(self, model: Any, ends: frozenset[int], max_batch: int, prefill_tokens: int, *, reprefill_stale: bool) -> None:
-        """``reprefill_stale``: keys and values of another version are computed again before they are used."""
+    def __init__(self, model: Any, ends: frozenset[int], max_batch: int, prefill_tokens: int) -> None:
         self.version, self.model, self.gate = 0, model, Gate()
         self._ends, self._max_batch, self._prefill_tokens = ends, max_batch, prefill_tokens
-        self._reprefill_stale = reprefill_stale
         self._forward = SlotForward(model)
         self._waiting: dict[Request, asyncio.Future[None]] = {}
         self._running: dict[Request, asyncio.Future[None]] = {}
@@ -175,11 +173,6 @@ class Engine:
 
     def _step(self) -> None:
         """Admit and compute what has come, and then one token of every running request."""
-        if self._reprefill_stale:  # what other weights left in the cache; a turn under way goes on by a token
-            for request in (*self._running, *self._waiting):
-                if request.branch.version != self.version:
-                    request.branch.cached, request.branch.lane = 0, None
-            self._compute([request for request in self._running if not request.branch.cached])
         admitted = list(self._waiting)[: self._max_batch - len(self._running)]
         for request in admitted:
             self._running[request] = self._waiting.pop(request)

@@ -2,7 +2,7 @@
 
 Turn k computes only what is new: its delta, and the last token of the turn before it, which was sampled but never computed. The
 module can be shared with a trainer that updates its weights in place (`weight_sync`) and then calls ``bump_version``. A session
-that lives on keeps its keys and values, though they are of the older weights, or computes them again (``reprefill_stale``).
+that lives on keeps its keys and values, though they are of the older weights.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,7 +36,6 @@ class TransformersPolicy:
         max_batch: int = 128,
         max_length: int | None = None,
         prefill_tokens: int = 1024,
-        reprefill_stale: bool = False,
     ) -> None:
         """Raises UserError for a model whose layers do not all attend to everything. ``prefill_tokens``: most in a forward."""
         kinds = set(getattr(model.config, "layer_types", None) or ["full_attention"]) - {"full_attention"}
@@ -57,7 +56,7 @@ class TransformersPolicy:
         except UserError:
             if not ends:
                 raise
-        self._engine = Engine(model, frozenset(ends), max_batch, prefill_tokens, reprefill_stale=reprefill_stale)
+        self._engine = Engine(model, frozenset(ends), max_batch, prefill_tokens)
 
     @classmethod
     def load(cls, path: Path, *, device: str = "cpu", dtype: str = "float32", max_batch: int = 128) -> Self:

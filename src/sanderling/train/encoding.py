@@ -2,12 +2,12 @@
 
 Where ids exist they are used as they are; text-only branches are rendered as the loop would have sent them. Trained are the
 policy's own tokens, end tokens included. Rejected attempts are not trained, and a turn that lies on several branches is trained
-once. A branch that is longer than the limit is dropped, cut in the middle of what tools returned, or split at turns.
+once. A branch that is longer than the limit is dropped, or split at turns.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from itertools import accumulate
@@ -22,7 +22,6 @@ from sanderling.core.record import Node, NodeKind, Trajectory
 from sanderling.train.contract import Row
 
 _HEAD = (NodeKind.SYSTEM, NodeKind.QUESTION)
-MARK = "\n[… {tokens} tokens left out …]\n"
 
 
 @dataclass(frozen=True)
@@ -108,8 +107,6 @@ class Overlong(StrEnum):
     """What to do with a branch beyond the limit."""
 
     DROP = "drop"
-    CUT = "cut"
-    """Shorten observations in their middle, the longest first, all to one length; left out where that does not suffice."""
     SPLIT = "split"
     """Several rows, each with the system prompt and the question; every turn is trained in one of them."""
 
@@ -120,7 +117,6 @@ class Limit:
 
     max_tokens: int
     overlong: Overlong = Overlong.DROP
-    least_observation: int = 256
     context_share: float = 0.5
     """Split: the part of a row, at most, that repeats turns trained in the row before, as context."""
 
@@ -133,60 +129,18 @@ class Part:
     trains: frozenset[int]
 
 
-Fitted = tuple[list[Part], int]
-"""What a branch became, none where it is left out, and how many tokens were cut. A split may leave out single turns."""
-
-
-def fit(pieces: Sequence[Piece], wanted: frozenset[int], limit: Limit, marker: Callable[[int], list[int]]) -> Fitted:
-    """A branch within the limit, or in parts that are.
-
-    ``wanted``: places of the turns to be trained; ``marker``: the ids that stand where so many tokens were cut out.
-    """
+def fit(pieces: Sequence[Piece], wanted: frozenset[int], limit: Limit) -> list[Part]:
+    """A branch within the limit, or in parts that are; none where it is left out. ``wanted``: places of turns to be trained."""
     if _tokens(pieces) <= limit.max_tokens:
-        return [Part(list(pieces), wanted)], 0
-    match limit.overlong:
-        case Overlong.DROP:
-            return [], 0
-        case Overlong.CUT:
-            return _cut(pieces, wanted, limit, marker)
-        case Overlong.SPLIT:
-            return _split(pieces, wanted, limit)
-
-
-def _cut(pieces: Sequence[Piece], wanted: frozenset[int], limit: Limit, marker: Callable[[int], list[int]]) -> Fitted:
-    """The largest length that, as a bound on every observation, makes the branch fit."""
-
-    def bounded(most: int) -> list[Piece]:
-        return [_shortened(piece, most, marker) if piece.kind is NodeKind.OBSERVATION else piece for piece in pieces]
-
-    low, high = limit.least_observation, max((len(p.ids) for p in pieces if p.kind is NodeKind.OBSERVATION), default=0)
-    if _tokens(bounded(low)) > limit.max_tokens:
-        return [], 0
-    while low < high:
-        middle = (low + high + 1) // 2
-        if _tokens(bounded(middle)) <= limit.max_tokens:
-            low = middle
-        else:
-            high = middle - 1
-    found = bounded(low)
-    return [Part(found, wanted)], _tokens(pieces) - _tokens(found)
+        return [Part(list(pieces), wanted)]
+    return [] if limit.overlong is Overlong.DROP else _split(pieces, wanted, limit)
 
 
 def _tokens(pieces: Sequence[Piece]) -> int:
     return sum(len(piece.ids) for piece in pieces)
 
 
-def _shortened(piece: Piece, most: int, marker: Callable[[int], list[int]]) -> Piece:
-    """A piece of at most ``most`` tokens: its beginning, a mark, its end."""
-    if len(piece.ids) <= most:
-        return piece
-    mark = marker(len(piece.ids) - most)
-    kept = max(0, most - len(mark))
-    end = kept // 2
-    return replace(piece, ids=[*piece.ids[: kept - end], *mark, *piece.ids[len(piece.ids) - end :]])
-
-
-def _split(pieces: Sequence[Piece], wanted: frozenset[int], limit: Limit) -> Fitted:
+def _split(pieces: Sequence[Piece], wanted: frozenset[int], limit: Limit) -> list[Part]:
     """Rows from left to right, each as long as fits, begun at a turn so that a share of it repeats what came before."""
     head = next((at for at, piece in enumerate(pieces) if piece.kind not in _HEAD), len(pieces))
     turns = [at for at, piece in enumerate(pieces) if piece.kind is NodeKind.TURN]
@@ -210,7 +164,7 @@ def _split(pieces: Sequence[Piece], wanted: frozenset[int], limit: Limit) -> Fit
             parts.append(Part([*pieces[:head], *pieces[begin:last]], trains))
         # A turn that does not fit by itself is left out, with what answers it.
         done = next((at for at in turns if at >= max(last, done + 1)), len(pieces))
-    return parts, 0
+    return parts
 
 
 @dataclass(frozen=True)
@@ -219,10 +173,8 @@ class Made:
 
     rows: list[Row] = field(default_factory=list)
     longest: int = 0
-    """Tokens of its longest branch, before anything was cut."""
+    """Tokens of its longest branch."""
     too_long: int = 0
-    cut: int = 0
-    cut_tokens: int = 0
     split: int = 0
     turns_left_out: int = 0
 
@@ -245,12 +197,11 @@ def rows_of(trajectory: Trajectory, encoding: Encoding, limit: Limit) -> Made:
         if not chosen:
             continue
         longest = max(longest, _tokens(pieces))
-        marker = lambda cut: encoding.tokenizer.encode(MARK.format(tokens=cut))  # noqa: E731
-        parts, cut_tokens = fit(pieces, frozenset(chosen), limit, marker)
+        parts = fit(pieces, frozenset(chosen), limit)
         rows += [_row(trajectory, part) for part in parts]
         wanted |= {pieces[at].node for at in chosen}
         trained |= {part.pieces[at].node for part in parts for at in part.trains}
-        counts.update(too_long=not parts, cut=cut_tokens > 0, cut_tokens=cut_tokens, split=len(parts) > 1)
+        counts.update(too_long=not parts, split=len(parts) > 1)
     return Made(rows=rows, longest=longest, turns_left_out=len(wanted - trained), **counts)
 
 

@@ -5,7 +5,6 @@ for lengths and for whatever would stop training later; then rows are read where
 never the whole. Importable without torch.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -43,8 +42,6 @@ class RowCounts:
     trajectories: int = 0
     rows: int = 0
     too_long: int = 0
-    cut: int = 0
-    cut_tokens: int = 0
     split: int = 0
     turns_left_out: int = 0
     without_turns: int = 0
@@ -54,16 +51,10 @@ class RowCounts:
     longest: int = 0
     """Tokens of the longest of all, too long ones included."""
     examples: dict[str, str] = field(default_factory=dict)
-    lengths: Counter[int] = field(default_factory=Counter)
-    """Rows by length, in thousands of tokens begun."""
 
     def left_out(self) -> dict[str, int]:
         """By reason, what is missing in the rows; reasons as in the file of what was left out."""
-        return {name: getattr(self, name) for name in ("too_long", "cut", "refused", "without_turns")}
-
-    def as_json(self) -> dict[str, Any]:
-        """The figures, for machines."""
-        return vars(self) | {"examples": dict(self.examples), "lengths": dict(sorted(self.lengths.items()))}
+        return {name: getattr(self, name) for name in ("too_long", "refused", "without_turns")}
 
     def count(self, made: Made) -> list[tuple[str, str]]:
         """Count what became of a trajectory; what of it is missing: the reason, and more about it."""
@@ -72,14 +63,12 @@ class RowCounts:
         for row in made.rows:
             self.tokens += len(row.ids)
             self.trained_tokens += int(row.loss_mask.sum())
-            self.lengths[len(row.ids) // 1_000] += 1
-        for name in ("too_long", "cut", "cut_tokens", "split", "turns_left_out"):
+        for name in ("too_long", "split", "turns_left_out"):
             setattr(self, name, getattr(self, name) + getattr(made, name))
         if not made.longest:
             self.without_turns += 1
             return [("without_turns", "")]
-        details = {"too_long": f"{made.longest:,} tokens", "cut": f"{made.cut_tokens:,} of {made.longest:,} tokens"}
-        missing = [(reason, detail) for reason, detail in details.items() if getattr(made, reason)]
+        missing = [("too_long", f"{made.longest:,} tokens")] if made.too_long else []
         if made.turns_left_out and not made.too_long:
             missing.append(("turns_left_out", f"{made.turns_left_out:,} turns"))
         return missing

@@ -94,7 +94,7 @@ class Rows(Frozen):
     """What the trainer gets."""
 
     max_tokens: int = Field(default=200_000, ge=1)
-    overlong: Literal["drop", "cut", "split"] = "drop"
+    overlong: Literal["drop", "split"] = "drop"
     """What becomes of longer ones; counted and named in any case."""
 
 

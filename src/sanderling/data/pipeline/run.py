@@ -261,7 +261,7 @@ def make_rows(run: DataRun, report: Report, write_rows: WriteRows) -> Figures:
     for place, name in enumerate(run.parts):
         source, limit = run.part(name) if place else run.resampled, config.rows
         made = write_rows(source, run.rows(name), config.tokenizer, config.profile, limit.max_tokens, limit.overlong)
-        parts[name] = made.as_json()
+        parts[name] = vars(made)
         came_in, went_out = came_in + made.trajectories, went_out + made.rows
         missing = [f", {count:,} {reason.replace('_', ' ')}" for reason, count in made.left_out().items() if count]
         tokens = f"{made.tokens:,} tokens ({made.trained_tokens:,} trained)"
