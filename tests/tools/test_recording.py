@@ -71,7 +71,7 @@ def record(path, layout=ResultLayout.MARKDOWN, episode="e", question="Which fish
     return [asyncio.run(tools[name](args, ToolContext(ordinal=n))) for n, (name, args) in enumerate(CALLS)]
 
 
-@pytest.mark.parametrize("layout", ResultLayout)
+@pytest.mark.parametrize("layout", [ResultLayout.JSON, ResultLayout.MARKDOWN])
 def test_from_a_recording_to_a_world_and_a_replay_with_the_same_text(layout, tmp_path):
     seen = record(tmp_path / "r.jsonl", layout)
     calls = list(read_recording(tmp_path / "r.jsonl"))

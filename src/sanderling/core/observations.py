@@ -31,7 +31,9 @@ _EVIDENCE = re.compile(r"\s*Evidence in page:[ ]*(?:\n|\Z)")
 _SUMMARY = re.compile(r"^Summary:[ ]*(?:\n|\Z)", re.M)
 _DATE = re.compile(r"\s*Date (?:published|updated):[ ]*(.*)\s*(?:\n|\Z)")
 _SOURCE = re.compile(r"\s*Source:[ ].*\n")
-_DEAD = re.compile(r"could not be (?:accessed|processed|fully loaded|loaded|retrieved)", re.I)
+_DEAD = re.compile(
+    r"could not be (?:accessed|processed|fully loaded|loaded|retrieved)|no information from this page is available", re.I
+)
 _DEAD_CHARS = 400
 """Most of a notice of failure: longer evidence that has its words is a page about something else."""
 _QUERY = re.compile(r'\{\s*"query"\s*:\s*')
