@@ -29,14 +29,13 @@ STEPS = (  # noqa: SIM905
     "reasoning short_answer length ids validate"
 ).split()
 OTHER_SETTINGS = {
-    "normalise.opening=false normalise.date=2025-01-02": "normalise",
-    'names.search=["PythonInterpreter"] names.visit=["read"] names.extra_arguments=true': "names",
+    "normalise.date=2025-01-02": "normalise",
+    'names.search=["PythonInterpreter"] names.visit=["read"]': "names",
     'results.layout="json"': "results",
     'results.layout="markdown"': "results",
     'results.layout="compact"': "results",
     'prune.tools=["PythonInterpreter","search"]': "prune",
     "repeats.with_goal=true repeats.keep_retries=false": "repeats",
-    'malformed.several_calls="drop"': "malformed",
     "repeat_limit.most=1 repeat_limit.with_goal=false": "repeat_limit",
     "min_calls.least=4": "min_calls",
     "tool_errors.most=0": "tool_errors",
@@ -332,7 +331,6 @@ def refused() -> dict[str, str]:
     """What commands say to what does not fit."""
     commands = (
         "clean made.jsonl --out x.jsonl --recipe dr-mars",
-        "clean made.jsonl --out x.jsonl --set steps=['normalise','normalise']",
         "clean made.jsonl --out x.jsonl --set repeat.with_goal=true",
         "clean made.jsonl --out made.jsonl",
         "resample made.jsonl --out x.jsonl --thresholds 5,3 --weights 1,2,3",
@@ -346,7 +344,6 @@ def refused() -> dict[str, str]:
         "run made.jsonl --out run --recipe dr-mars",
         "run made.jsonl --out run --set judge.kep=all",
         "run made.jsonl --out run --set resample.weights=[1]",
-        "run made.jsonl --out run --set clean.recipe=none",
         "run made.jsonl --out run --set judge.judges=['contain']",
         "run made.jsonl --out .",
     )
@@ -364,7 +361,7 @@ def curated(source: str) -> dict[str, Any]:
     ]
     Path("bench.jsonl").write_text("".join(json.dumps(one) + "\n" for one in bench), encoding="utf-8")
     found: dict[str, Any] = {}
-    for options in ("", "--by-text", "--keep 2 --prefer longest", "--prefer first --threshold 0.5"):
+    for options in ("", "--by-text", "--keep 2", "--threshold 0.55"):
         printed = data("dedupe", source, "--out", "unlike.jsonl", "--report", "same.json", *options.split())
         found[f"dedupe {options}"] = [
             list(records("unlike.jsonl")),
@@ -382,7 +379,10 @@ def curated(source: str) -> dict[str, Any]:
     ):
         printed = data("resample", source, "--out", "more.jsonl", *options.split())
         order = [record["id"].removeprefix("made-") for record in lines("more.jsonl")]
-        found[f"resample {options}"] = [" ".join(order) if len(order) < 120 else len(order), digest([order, printed])]
+        if options:  # the order of copies is not asked for
+            found[f"copies {options}"] = [len(order), digest(sorted(order))]
+        else:
+            found[f"resample {options}"] = [" ".join(order) if len(order) < 120 else len(order), digest([order, printed])]
     for options in ("", "--threshold 0.55"):
         printed = data(
             "contamination",
@@ -403,7 +403,7 @@ def curated(source: str) -> dict[str, Any]:
         found[f"contamination {options}"].append(digest(records("clean.jsonl")))
     for options in ("", "--tokenizer tokenizer"):
         data("stats", source, "unlike.jsonl", "--json", "stats.json", *options.split())
-        found[f"counted {options}"] = [figures(one) for one in json.loads(Path("stats.json").read_text(encoding="utf-8"))]
+        found[f"figures {options}"] = [figures(one) for one in json.loads(Path("stats.json").read_text(encoding="utf-8"))]
     return found
 
 
@@ -444,7 +444,10 @@ def ran(out: str, *arguments: object) -> dict[str, Any]:
     """The outputs of one run of the pipeline."""
     printed = data("run", *arguments, "--out", out)
     numbers = json.loads((Path(out) / "data.json").read_text(encoding="utf-8"))
-    steps = [{key: value for key, value in step.items() if key not in ("seconds", "report")} for step in numbers["steps"]]
+    steps = [
+        {key: value for key, value in step.items() if key not in ("seconds", "report", "side_by_side")}
+        for step in numbers["steps"]
+    ]
     kept = ("trajectories", "rows", "tokens", "trained_tokens", "too_long", "refused", "without_turns")
     for step in steps:
         if step["name"] == "rows" and "parts" in step:
@@ -463,8 +466,11 @@ def ran(out: str, *arguments: object) -> dict[str, Any]:
         "steps": steps,
         "files": {name: [len(lines(f"{out}/{name}.jsonl")), digest(records(f"{out}/{name}.jsonl"))] for name in stores},
         "parts": {path.stem: list(records(path)) for path in sorted(Path(out, "5-parts").glob("*.jsonl"))},
-        "order": digest([record["id"] for record in lines(f"{out}/6-resampled.jsonl")]),
-        "rows": {path.stem: digest(rows(str(path))) for path in sorted(Path(out, "rows").glob("*.parquet"))},
+        "copies": digest(sorted(record["id"] for record in lines(f"{out}/6-resampled.jsonl"))),
+        "sorted rows": {
+            path.stem: digest({name: sorted(found) for name, found in rows(str(path)).items()})
+            for path in sorted(Path(out, "rows").glob("*.parquet"))
+        },
         "figures": digest(list(map(figures, numbers["sets"]))),
         "reports": digest(
             [step["report"] for step in numbers["steps"] if step["name"] in ("import", "judge") and "report" in step]
