@@ -270,27 +270,8 @@ class Settings(BaseModel):
     each: dict[str, Below] = {}
 
 
-OVERRIDES = [
-    "steps=5",
-    "below.rate=0.1",
-    'below.names=["a", "b"]',
-    "each.x.rate=2",
-    "place=b c",
-    "stepps=1",
-    "below.rat=1",
-    "steps",
-    "steps=x",
-]
-OVERRIDES += [
-    "steps.a=1",
-    "below=3",
-    "below.names=1",
-    "below.rate=nan",
-    "each.x.rat=1",
-    "=3",
-    "place=\ud83d",
-    "each.'a b'.rate=1",
-]
+OVERRIDES = ["steps=5", "below.rate=0.1", 'below.names=["a", "b"]', "each.x.rate=2", "place=b c", "steps"]
+OVERRIDES += ["steps.a=1", "=3", "place=\ud83d", "each.'a b'.rate=1"]
 
 
 def said(make: Any) -> Any:
