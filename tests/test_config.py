@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sanderling.core.config import describe, load_config, read_config, to_toml
 from sanderling.core.errors import UserError
+from sanderling.core.plugins import Choice, Chosen
 
 
 class Frozen(BaseModel):
@@ -101,7 +102,7 @@ def test_override_makes_a_section_that_the_file_lacks() -> None:
         ("[train.deep]\nrat = 3", "", "did you mean train.deep.rate?"),
         ("[extra]\ncolor = 3", "", "did you mean extra.colour?"),
         ("", "train.deep.colur=Blue", "did you mean train.deep.colour?"),
-        ("", "zzz=1", "my.toml has no setting zzz: choose from title, train, extra"),
+        ("", "zzz=1", "--set names no setting zzz: choose from title, train, extra"),
         ("", "train", "is no override: write section.key=value."),
         ("", "=3", "is no override: write section.key=value."),
         ("", "train..steps=3", "is no override: write section.key=value."),
@@ -112,9 +113,10 @@ def test_override_makes_a_section_that_the_file_lacks() -> None:
         ("train = 3", "", "In my.toml, train: input should be a section of settings, not a single value."),
         ("shares = 3", "", "In my.toml, shares: input should be a section of settings, not a single value."),
         ("where = true", "", "In my.toml, where: input should be a path, in quotes."),
-        ("", "train.deep.rate=inf", "In my.toml, train.deep.rate: input should be a finite number."),
+        ("", "train.deep.rate=inf", "In --set, train.deep.rate: input should be a finite number."),
         ("[train]\nbetas = [0.9, nan]", "", "In my.toml, train.betas.1: input should be a finite number."),
         ("[train]\nsteps = 13", "", "In my.toml, train: steps of 13 bring bad luck."),
+        ("", "train.steps=13", "In my.toml with --set, train: steps of 13 bring bad luck."),
         ("[train.deep]\ncolour = 'green'", "", "input should be 'Red' or 'Blue'."),
         ("[by_name.x]\nrat = 1", "", "by_name.x.rat"),
         ("title = ", "", "my.toml is not valid TOML"),
@@ -128,18 +130,26 @@ def test_what_is_wrong_is_one_sentence(toml: str, override: str, said: str) -> N
     assert "\n" not in str(caught.value)
 
 
-class Square(Frozen):
-    kind: Literal["square"] = "square"
+class Square(Chosen):
+    kind: str = "square"
     side: float = 1.0
 
 
-class Round(Frozen):
-    kind: Literal["round"] = "round"
+class Round(Chosen):
+    kind: str = "round"
     radius: float = 1.0
 
 
+def square(config: Square) -> float:
+    return config.side**2
+
+
+def round_(config: Round) -> float:
+    return 3 * config.radius**2
+
+
 class Drawing(Frozen):
-    shape: Annotated[Square | Round, Field(discriminator="kind")] = Square()
+    shape: Annotated[Chosen, Choice("shape", {"square": square, "round": round_}, Chosen)] = Square()
 
 
 def test_a_wrong_key_of_a_section_with_kinds_gets_the_nearest_of_its_kind() -> None:
@@ -147,7 +157,7 @@ def test_a_wrong_key_of_a_section_with_kinds_gets_the_nearest_of_its_kind() -> N
         load_config(Drawing, 'shape = { kind = "round", radus = 2.0 }', "my.toml")
     found = load_config(Drawing, 'shape = { kind = "round" }', "my.toml", ["shape.radius=2.0"])
     assert found.shape == Round(radius=2.0)
-    with pytest.raises(UserError, match=r"shape: there is no kind 'oval': choose from square, round"):
+    with pytest.raises(UserError, match=r"In my.toml, shape: there is no shape 'oval': choose one of square, round"):
         load_config(Drawing, 'shape = { kind = "oval", radus = 2.0 }', "my.toml")
 
 
@@ -158,12 +168,12 @@ def test_all_wrong_settings_are_told_at_once() -> None:
     assert str(caught.value).splitlines() == [
         "8 settings are wrong:",
         "  'train' is no override: write section.key=value.",
+        "  --set names no setting by_name.x.rat: did you mean by_name.x.rate?",
+        "  my.toml has no setting rows.0.color: did you mean rows.0.colour?",
         "  my.toml has no setting titel: did you mean title?",
         "  In my.toml, train.betas.0: input should be a finite number.",
-        "  my.toml has no setting rows.0.color: did you mean rows.0.colour?",
-        "  my.toml has no setting by_name.x.rat: did you mean by_name.x.rate?",
         "  In my.toml, train.steps: input should be greater than or equal to 1.",
-        "  In my.toml, train.shuffle: input should be a valid boolean, unable to interpret input.",
+        "  In the command, train.shuffle: input should be a valid boolean, unable to interpret input.",
         "  In my.toml, extra.rate: input should be a valid number, unable to parse string as a number.",
     ]
 
@@ -180,7 +190,7 @@ def test_another_kind_of_a_section_leaves_out_settings_of_the_former_one_and_say
         assert load_config(Drawing, toml, "my.toml", ["shape.kind=square"]).shape == Square()
     with pytest.raises(UserError, match=r"no setting shape\.radius"):  # asked for together with the new kind
         load_config(Drawing, toml, "my.toml", ["shape.kind=square", "shape.radius=3.0"])
-    with pytest.raises(UserError, match=r"In my.toml, shape.side: input should be a valid number"):
+    with pytest.raises(UserError, match=r"In --set, shape.side: input should be a valid number"):
         load_config(Drawing, toml, "my.toml", ["shape={kind = 'square', side = 'long'}"])
 
 

@@ -21,7 +21,7 @@ _PLACES = {
     "evaluate_agent": "api",
     "train_sft": "api",
     "train_rl": "api",
-    "tool": "tools.function",
+    "tool": "tools.contract",
     "rule_on": "judge.verdict",
     "TurnTable": "rl.credit.table",
     "Agent": "agent.agent",

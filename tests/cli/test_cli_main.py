@@ -149,7 +149,7 @@ def test_a_command_lays_file_overrides_and_options_over_a_model(
     status, _, err = call("tide", "Kent", "--set", "day=4", "--days", "0")
     assert (status, err) == (
         2,
-        "error: 2 settings are wrong:\n  the command has no setting day: did you mean days?\n"
+        "error: 2 settings are wrong:\n  --set names no setting day: did you mean days?\n"
         "  In the command, days: input should be greater than or equal to 1.\n",
     )
 

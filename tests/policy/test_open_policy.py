@@ -79,7 +79,7 @@ def test_without_torch_the_extra_is_named(tmp_path, monkeypatch):
 
 def test_what_needs_no_model_imports_without_torch():
     block = "import sys; sys.modules.update(torch=None, transformers=None)"
-    names = ("load", "contract", "endpoint", "request_client", "budget", "model_directory")
+    names = ("load", "contract", "endpoint", "budget", "model_directory")
     rooms = ", ".join(f"sanderling.policy.{name}" for name in names)
     assert subprocess.run([sys.executable, "-c", f"{block}; import {rooms}"], check=False, timeout=60).returncode == 0
 

@@ -16,12 +16,12 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
-from types import MappingProxyType, UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from types import MappingProxyType
+from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails, PydanticUndefined, to_json
+from pydantic_core import PydanticUndefined, to_json
 
 from sanderling.core.errors import UserError
 from sanderling.core.lenient import without_surrogates
@@ -35,7 +35,7 @@ _PLAIN = (
     | {"path_type": "input should be a path, in quotes"}
 )
 """Kinds of pydantic's errors whose own words speak of Python."""
-_NO_SETTING = "no setting: "
+_SET, _OPTIONS = "--set", "the command"
 _BARE_KEY = re.compile("[A-Za-z0-9_-]+")
 
 
@@ -60,7 +60,7 @@ def load_config(
         values = tomllib.loads(toml)
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{origin} is not valid TOML ({error}): mend that line.") from error
-    before, wrong = copy.deepcopy(values), list[str]()
+    before, wrong, sources = copy.deepcopy(values), list[str](), dict[str, str]()
     for override in overrides:
         key, equals, text = override.partition("=")
         parts = [part.strip() for part in key.split(".")]
@@ -70,11 +70,14 @@ def load_config(
             wrong.append(f"{override!r} is not text in UTF-8: write it in the terminal's encoding.")
         elif blocked := _put(values, parts, _read(text)):
             wrong.append(f"{override!r} reaches into {blocked}, which is a value and not a section.")
+        else:
+            sources[".".join(parts)] = _SET
     for key, value in given.items():
         if value is not None:
             _put(values, key.split("."), value)
-    _drop_former_kinds(model, before, values, origin, ())
-    return check_config(model, values, origin, wrong)
+            sources[key] = _OPTIONS
+    _drop_former_kinds(model, before, values, origin, "")
+    return check_config(model, values, origin, wrong, sources)
 
 
 def read_config(
@@ -89,25 +92,59 @@ def read_config(
         raise UserError(f"{path} is not UTF-8 text: give a recipe's name or a TOML file.") from error
 
 
-def check_config(model: type[Config], values: dict[str, Any], origin: str, wrong: Sequence[str] = ()) -> Config:
-    """Values from ``origin`` as settings. Raises UserError, which tells all that is wrong; ``wrong``: found already."""
-    told = dict[str, list[str]]()  # what is wrong, by setting
-    known = _known_settings(model, values, (), told)
-    found = None
+def check_config(
+    model: type[Config],
+    values: dict[str, Any],
+    origin: str,
+    wrong: Sequence[str] = (),
+    sources: Mapping[str, str] = MappingProxyType({}),
+) -> Config:
+    """Values from ``origin`` as settings. Raises UserError, which tells all that is wrong; ``wrong``: found already.
+
+    ``sources``: where single settings, by their dotted keys, come from instead.
+    """
+    sentences = list(wrong)
     try:
-        found = model.model_validate(known)
+        found = model.model_validate(values)
+        errors = []
     except ValidationError as error:
-        already = {where for where, reasons in told.items() if reasons}
-        for one in error.errors():
-            where = _place(one, known)
-            if where not in already and not (where in told and one["type"] == "missing"):
-                told.setdefault(where, []).append(_reason(one))
-    sentences = [*wrong, *(_sentence(where, reasons, origin) for where, reasons in told.items() if reasons)]
+        found, errors = None, error.errors()
+    suggested = set[str]()  # that these are missing is not told on top
+    for one in errors:
+        if one["type"] == "extra_forbidden":
+            (*above, key), names = _place(model, values, one["loc"])
+            near = difflib.get_close_matches(key, names, n=1)
+            hint = f"did you mean {'.'.join((*above, *near))}?" if near else f"choose from {', '.join(names)}."
+            where = ".".join((*above, key))
+            source = _source(where, sources, origin)
+            sentences.append(f"{source} {'names' if source == _SET else 'has'} no setting {where}: {hint}")
+            suggested.add(".".join((*above, *near)))
+    reasons = {place: ["input should be a finite number"] for place in _not_finite(values)}
+    unfinite = set(reasons)
+    for one in errors:
+        is_missing = one["type"] == "missing"
+        place = ".".join(_place(model, values, one["loc"], is_missing=is_missing)[0])
+        if one["type"] != "extra_forbidden" and place not in unfinite and not (is_missing and place in suggested):
+            what = _PLAIN.get(one["type"]) or one["msg"].removeprefix("Value error, ")
+            reasons.setdefault(place, []).append(what[:1].lower() + what[1:])
+    for place, (first, *others) in reasons.items():
+        text = f"In {_source(place, sources, origin)}, {place or 'the settings'}: {first}"
+        text += "".join(f", or {other.removeprefix('input should ')}" for other in dict.fromkeys(others))  # of a union's kinds
+        sentences.append(text if text.endswith("?") else f"{text}.")
     if found is not None and not sentences:
         return found
-    if len(sentences) == 1:
-        raise UserError(sentences[0])
-    raise UserError("\n  ".join([f"{len(sentences)} settings are wrong:", *sentences]))
+    if len(sentences) > 1:
+        sentences.insert(0, f"{len(sentences)} settings are wrong:")
+    raise UserError("\n  ".join(sentences))
+
+
+def _source(place: str, sources: Mapping[str, str], origin: str) -> str:
+    """Where a setting comes from, or a section of which some do."""
+    for key, source in reversed([*sources.items()]):
+        if place == key or place.startswith(f"{key}."):
+            return source
+    within = {source for key, source in sources.items() if not place or key.startswith(f"{place}.")} - {origin}
+    return " with ".join([origin, *sorted(within)]) if place else origin
 
 
 def _read(text: str) -> Any:
@@ -128,123 +165,62 @@ def _put(values: dict[str, Any], key: Sequence[str], value: Any) -> str:
     return ""
 
 
-def _drop_former_kinds(
-    model: type[BaseModel], before: dict[str, Any], values: dict[str, Any], origin: str, path: tuple[str, ...]
-) -> None:
+def _drop_former_kinds(model: type[BaseModel], before: dict[str, Any], values: dict[str, Any], origin: str, path: str) -> None:
     """Leave out what ``before`` says of a kind that ``values`` no longer name, where the new kind has no such setting."""
     for key, field in model.model_fields.items():
         was, now = before.get(key), values.get(key)
-        if not (isinstance(was, dict) and isinstance(now, dict)):
+        if not (isinstance(was, dict) and isinstance(now, dict)) or not (sections := _sections(field, now)):
             continue
-        marks = [field, *field.metadata]
-        below, tag = _section(field.annotation, now, marks), _tag(marks)
-        if below is None:
-            continue
-        if tag is not None and was.get(tag) != now.get(tag):
+        below = sections[0]
+        if was.get("kind") != now.get("kind"):
             gone = [name for name in was if name not in below.model_fields and now.get(name) == was[name]]
             for name in gone:
                 del now[name]
             if gone:
-                where = ".".join((*path, key))
-                warnings.warn(
-                    f"{where} is of the kind {now.get(tag)!r} now: {', '.join(gone)} of {origin}, which it does not have, "
-                    f"{'are' if len(gone) > 1 else 'is'} left out.",
-                    stacklevel=4,
-                )
-        _drop_former_kinds(below, was, now, origin, (*path, key))
+                told = f"{', '.join(gone)} of {origin}, which it does not have, {'are' if len(gone) > 1 else 'is'} left out"
+                warnings.warn(f"{path}{key} is of the kind {now.get('kind')!r} now: {told}.", stacklevel=4)
+        _drop_former_kinds(below, was, now, origin, f"{path}{key}.")
 
 
-def _known_settings(model: type[BaseModel], values: dict[str, Any], path: tuple[str, ...], told: dict[str, list[str]]) -> Any:
-    """The values without the keys that the model lacks; these are told, and with them infinities and NaN."""
-    known: dict[str, Any] = {}
-    for key, value in values.items():
-        field = model.model_fields.get(key)
-        if field is not None:
-            known[key] = _known(field.annotation, value, [field, *field.metadata], (*path, key), told)
-            continue
-        near = difflib.get_close_matches(key, model.model_fields, n=1)
-        hint = f"did you mean {'.'.join((*path, near[0]))}?" if near else f"choose from {', '.join(model.model_fields)}."
-        told[".".join((*path, key))] = [f"{_NO_SETTING}{hint}"]
-        if near:
-            told.setdefault(".".join((*path, near[0])), [])  # that it is missing is not told on top
-    return known
+def _not_finite(values: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
+    if isinstance(values, float) and not isfinite(values):
+        yield ".".join(path)
+    elif isinstance(values, dict | list):
+        for key, value in values.items() if isinstance(values, dict) else enumerate(values):
+            yield from _not_finite(value, (*path, str(key)))
 
 
-def _known(kind: Any, value: Any, marks: Sequence[Any], path: tuple[str, ...], told: dict[str, list[str]]) -> Any:
-    """:func:`_known_settings` of a value of some annotation, in sections, tables and lists below it."""
-    if get_origin(kind) is Annotated:
-        kind, *marks = get_args(kind)
-    if isinstance(value, float) and not isfinite(value):  # no setting means anything with them
-        told[".".join(path)] = ["input should be a finite number"]
-    elif isinstance(value, dict) and (below := _section(kind, value, marks)) is not None:
-        return _known_settings(below, value, path, told)
-    elif isinstance(value, dict):  # a table by names of a person's choice
-        each = get_args(kind)[1] if get_origin(kind) is dict else None
-        return {name: _known(each, item, (), (*path, name), told) for name, item in value.items()}
-    elif isinstance(value, list):
-        each = next(iter(get_args(kind)), None) if get_origin(kind) in (list, tuple) else None
-        return [_known(each, item, (), (*path, str(at)), told) for at, item in enumerate(value)]
-    return value
-
-
-def _section(kind: Any, value: dict[str, Any], marks: Sequence[Any]) -> type[BaseModel] | None:
-    """The model of an annotation that is a section, or that of its kinds which ``value`` names; None for tables and lists."""
-    for mark in marks:
+def _sections(field: FieldInfo, value: Any) -> list[type[BaseModel]]:
+    """The sections that a field is, or holds in tables or lists; of one with kinds, that which the value names."""
+    for mark in field.metadata:
         if hasattr(mark, "section"):  # a `core.plugins.Choice`
-            return mark.section(value)
-    choices = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-    found = [choice for choice in choices if isinstance(choice, type) and issubclass(choice, BaseModel)]
-    tag = _tag(marks)
-    if len(found) < 2 or tag is None:
-        return found[0] if len(found) == 1 else None
-    return next((choice for choice in found if choice.model_fields[tag].default == value.get(tag)), None)
+            found = mark.section(value if isinstance(value, dict) else {})
+            return [] if found is None else [found]
+    kinds, sections = [field.annotation], list[type[BaseModel]]()
+    while kinds:
+        kind = kinds.pop()
+        kinds += get_args(kind)
+        if isinstance(kind, type) and get_origin(kind) is None and issubclass(kind, BaseModel):
+            sections.append(kind)
+    return sections
 
 
-def _tag(marks: Sequence[Any]) -> str | None:
-    """The key by which a section says of which kind it is."""
-    for mark in marks:
-        if hasattr(mark, "section"):
-            return "kind"
-        if isinstance(mark, FieldInfo) and isinstance(mark.discriminator, str):
-            return mark.discriminator
-    return None
-
-
-def _place(error: ErrorDetails, values: Any) -> str:
-    """The setting that an error of pydantic is about; names of kinds, which stand in its place too, are no part of that."""
-    path: list[str] = []
-    for number, part in enumerate(error["loc"], start=1):
+def _place(
+    model: type[BaseModel], values: Any, place: Sequence[Any], *, is_missing: bool = False
+) -> tuple[list[str], list[str]]:
+    """The setting that an error of pydantic is about, without the names of kinds in it, and all that its section has."""
+    path, sections, names = list[str](), [model], list[str]()
+    for number, part in enumerate(place, start=1):
         is_there = part in values if isinstance(values, dict) else isinstance(values, list) and part in range(len(values))
-        if is_there:
-            values = values[part]  # pyright: ignore[reportArgumentType, reportCallIssue]
-        elif error["type"] != "missing" or number < len(error["loc"]):
+        if not is_there and not (is_missing and number == len(place)):
             continue
         path.append(str(part))
-    return ".".join(path)
-
-
-def _reason(error: ErrorDetails) -> str:
-    context = error.get("ctx", {})
-    kind = str(context.get("discriminator", "")).strip("'")
-    if error["type"] == "union_tag_not_found":
-        return f"say which one is meant, with {kind}"
-    if error["type"] == "union_tag_invalid":
-        kinds = re.findall("'([^']*)'", context["expected_tags"])
-        near = difflib.get_close_matches(context["tag"], kinds, n=1)
-        return f"there is no {kind} {context['tag']!r}: " + (
-            f"did you mean {near[0]}?" if near else f"choose from {', '.join(kinds)}"
-        )
-    what = _PLAIN.get(error["type"]) or error["msg"].removeprefix("Value error, ")
-    return what[:1].lower() + what[1:]
-
-
-def _sentence(where: str, reasons: Sequence[str], origin: str) -> str:
-    first, *others = reasons
-    if first.startswith(_NO_SETTING):
-        return f"{origin} has no setting {where}: {first.removeprefix(_NO_SETTING)}"
-    text = f"In {origin}, {where or 'the settings'}: {first}"
-    text += "".join(f", or {other.removeprefix('input should ')}" for other in dict.fromkeys(others))  # of a union, each kind's
-    return text if text.endswith("?") else f"{text}."
+        names = [name for section in sections for name in section.model_fields]
+        if is_there:
+            values = values[part]
+            fields = [section.model_fields[str(part)] for section in sections if part in section.model_fields]
+            sections = [below for field in fields for below in _sections(field, values)] if fields else sections
+    return path, names
 
 
 def to_toml(config: BaseModel) -> str:
@@ -260,19 +236,20 @@ def describe(config: BaseModel | type[BaseModel], path: tuple[str, ...] = ()) ->
     model = config if isinstance(config, type) else type(config)
     docs, own, below = _docs(model), "", ""
     for key, field in model.model_fields.items():
-        kinds = [kind for kind in get_args(field.annotation) or (field.annotation,) if isinstance(kind, type)]
-        sections = [kind for kind in kinds if issubclass(kind, BaseModel)]
         if isinstance(config, BaseModel):
             value = getattr(config, key)
         else:
             value = field.get_default(call_default_factory=True, validated_data={})
         about = "".join(f"# {line}\n" for line in textwrap.wrap(docs.get(key, ""), 76))
-        if sections and get_origin(field.annotation) in (None, Union, UnionType):
-            shown = value if isinstance(value, BaseModel) else sections[0]
-            section = f"[{'.'.join((*path, key))}]\n{describe(shown, (*path, key))}"
+        sections = [] if get_origin(field.annotation) in (dict, list, tuple) else _sections(field, {})
+        if isinstance(value, BaseModel) or sections:
+            kinds = [", ".join(mark.builtins) for mark in field.metadata if hasattr(mark, "builtins")]
+            about += "".join(f"# Kinds: {names}; each has settings of its own.\n" for names in kinds)
+            shown = describe(value if isinstance(value, BaseModel) else sections[0], (*path, key))
+            section = f"[{'.'.join((*path, key))}]\n{shown}"
             if isinstance(config, BaseModel) and value is None:
                 section = "".join(f"# {line}\n" for line in section.splitlines() if line and not line.startswith("#"))
-            below += f"\n{about}{_kinds(field)}{section}"
+            below += f"\n{about}{section}"
         elif value is None or value is PydanticUndefined:
             own += f"{about}# {key} =\n"
         else:
@@ -280,31 +257,22 @@ def describe(config: BaseModel | type[BaseModel], path: tuple[str, ...] = ()) ->
     return own + below
 
 
-def _kinds(field: FieldInfo) -> str:
-    """The built-in kinds of a section, each of which has settings of its own."""
-    names = [", ".join(mark.builtins) for mark in field.metadata if hasattr(mark, "builtins")]
-    return "".join(f"# Kinds: {name}; each has settings of its own.\n" for name in names)
-
-
 def _docs(model: type[BaseModel]) -> dict[str, str]:
     """What stands under each field of a model, as a string or behind it as a comment, its bases' first."""
     found: dict[str, str] = {}
-    for base in reversed(model.__mro__):
-        if not issubclass(base, BaseModel) or base is BaseModel:
-            continue
+    for base in reversed(model.__mro__[: model.__mro__.index(BaseModel)]):
         try:
             source = textwrap.dedent(inspect.getsource(base))
         except OSError:  # a model that was put together as the program ran has none
             continue
-        lines, (tree,) = source.splitlines(), ast.parse(source).body
-        assert isinstance(tree, ast.ClassDef)
-        for node, after in zip(tree.body, [*tree.body[1:], None], strict=True):
-            if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)):
-                continue
-            comment = re.search(r"  # (.*)$", lines[(node.end_lineno or node.lineno) - 1])
-            found[node.target.id] = comment[1] if comment else ""
-            if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and isinstance(after.value.value, str):
-                found[node.target.id] = " ".join(after.value.value.split())
+        lines, body = source.splitlines(), next(node.body for node in ast.parse(source).body if isinstance(node, ast.ClassDef))
+        for node, after in zip(body, [*body[1:], None], strict=True):
+            if isinstance(node, ast.AnnAssign):
+                comment = re.search(r"  # (.*)$", lines[(node.end_lineno or node.lineno) - 1])
+                text = after.value.value if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) else None
+                found[ast.unparse(node.target)] = (
+                    " ".join(text.split()) if isinstance(text, str) else comment[1] if comment else ""
+                )
     return found
 
 

@@ -142,10 +142,16 @@ def locked(place: Path, *, beside: bool = False) -> Iterator[None]:
 
     ``beside``: keep them from making what will be renamed to ``place``; nothing but a file beside it is made meanwhile.
     """
-    file = place.with_name(f"{LOCK}-{place.name}") if beside else place / LOCK
+    file, is_new = place.with_name(f"{LOCK}-{place.name}") if beside else place / LOCK, not place.exists()
     held = hold(file, place)
     try:
         yield
+    except BaseException:
+        if is_new and not beside:  # what was refused leaves no directory
+            with suppress(OSError):
+                file.unlink()
+                place.rmdir()
+        raise
     finally:
         if beside:
             file.unlink(missing_ok=True)
