@@ -22,8 +22,7 @@ from rich.console import Console
 
 from sanderling.core.chat import load_tokenizer
 from sanderling.data.dedupe import QA, question_groups
-from sanderling.data.pipeline.config import RECIPES, DataRun, find_data_recipe
-from sanderling.data.pipeline.run import NUMBERS, run_data
+from sanderling.data.pipeline import NUMBERS, RECIPES, DataRun, find_data_recipe, run_data
 from sanderling.data.resample import Schedule, resample
 from sanderling.recipes.tiny import SHIPPED_BASE
 from sanderling.runs.progress import Report, machine

@@ -1,7 +1,6 @@
 """Raw files to rows in one command: every number, resuming, and the tiny recipe's training sets."""
 
 import json
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -12,14 +11,12 @@ from sanderling.cli.data import app
 from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Ending, Role
-from sanderling.data.pipeline.config import DataRun, find_data_recipe
-from sanderling.data.pipeline.run import run_data
-from sanderling.recipes.tiny import SHIPPED_BASE, TinyConfig, TinyRun, curate, is_right
+from sanderling.data.pipeline import DataRun, find_data_recipe
+from sanderling.recipes.tiny import TinyConfig, TinyRun, curate, is_right
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.progress import Report
 from sanderling.runs.run import Run
 from sanderling.runs.stages import STAGES
-from sanderling.train.row_source import rows_of_file
 
 
 def conversation(question: str, gt: str, answer: str, searches: int) -> dict:
@@ -152,34 +149,3 @@ def lamps(tmp_path: Path) -> Path:
     found += [numbered(3, searches=3), numbered(21, right=False), open_ended, numbered(22, searches=30)]
     (folder / "some.jsonl").write_text("\n".join(map(json.dumps, found)) + "\n{broken\n")
     return folder
-
-
-def layout(lamps: Path, out: Path, *overrides: str) -> DataRun:
-    return DataRun((lamps,), out, find_data_recipe("dr-venus", overrides))
-
-
-def went(layout: DataRun) -> dict:
-    run_data(layout, Report(Console(quiet=True)), "test", write_rows=rows_of_file)
-    return json.loads((layout.root / "data.json").read_text())
-
-
-def test_everything_that_is_left_out_is_named_with_its_step_and_reason(lamps: Path, tmp_path: Path) -> None:
-    bench = tmp_path / "bench.jsonl"
-    bench.write_text(json.dumps({"question": numbered(4)["question"], "answer": "Ann 4"}) + "\n")
-    overrides = (f"against=['{bench}']", f"tokenizer='{SHIPPED_BASE}'", "rows.max_tokens=2000", "split.shares=train=1")
-    given = layout(lamps, tmp_path / "out", *overrides, "resample.thresholds=[3]", "resample.weights=[1,1]")
-    told = went(given)
-    lines = [json.loads(line) for line in (given.root / "left-out.jsonl").read_text().splitlines()]
-    assert [(one["step"], one["id"], one["reason"]) for one in lines] == [
-        ("import", "raw/some#10", "unreadable_line"),
-        ("clean", "raw/some#8", "no_answer"),
-        ("judge", "raw/some#7", "incorrect"),
-        ("dedupe", "raw/some#6", "same_question"),
-        ("dedupe", "raw/some#4", "exact"),
-        ("rows", "raw/some#9", "too_long"),
-    ]
-    assert told["left_out"] == 6 and "raw/some#3 stays" in lines[3]["detail"] and "bench" in lines[4]["detail"]
-    lost = {step["name"]: step["came_in"] - step["went_out"] for step in told["steps"]}
-    assert Counter(one["step"] for one in lines) == {name: count for name, count in lost.items() if count}
-    for one in lines:
-        assert one["id"].rpartition("#")[0] in (given.root / one["file"]).read_text(), "the file named holds it"

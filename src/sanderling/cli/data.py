@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,8 +24,7 @@ from sanderling.data.cleaning import CleaningRecipe, clean_file, dropped_beside,
 from sanderling.data.contamination import check_file, kinds
 from sanderling.data.dedupe import LEAST_THRESHOLD, THRESHOLD, Prefer, Shares, dedupe_file, split_file
 from sanderling.data.importing import import_to, open_trajectories
-from sanderling.data.pipeline.config import DataRun, find_data_recipe
-from sanderling.data.pipeline.run import OpenVerdictsError, run_data
+from sanderling.data.pipeline import DataRun, OpenVerdictsError, find_data_recipe, run_data
 from sanderling.data.resample import Schedule, resample_file
 from sanderling.data.stats import data_page, figures_table, portray
 from sanderling.judge.book import ByHand, JudgeReport, JudgingConfig, Keep, judge_file
@@ -358,15 +357,10 @@ def run(
     read_prices(price or [], sum(map(names_model, config.judge.judges)), max_cost)  # what is wrong is told before the work
     if fresh:
         RunRecord(out, STAGES).clear(sources)
-
-    def opened(specs: Sequence[str], run: Path) -> AbstractAsyncContextManager[Judge]:
-        config = JudgeConfig(judges=tuple(specs), prices=tuple(price or ()))
-        return _judge(config, Spending(run, budget), concurrency or 8)
-
     try:
         with after_interrupt():
-            report, waiting = Report(Console()), concurrency or 8
-            run_data(chosen, report, command_line(), write_rows=rows_of_file, open_judges=opened, concurrency=waiting)
+            how: dict[str, Any] = {"prices": price or (), "budget": budget, "concurrency": concurrency or 8}
+            run_data(chosen, Report(Console()), command_line(), write_rows=rows_of_file, **how)
     except OpenVerdictsError as error:
         show(str(error), error=True)
         raise typer.Exit(UNFINISHED) from None

@@ -184,9 +184,10 @@ def _parquet_rows(path: Path, skip: Collection[str]) -> Iterator[Any]:
     with file:
         columns = [name for name in file.schema_arrow.names if name not in skip]
         left = file.metadata.num_rows
-        few = max(1, min(512, (4 << 20) * left // max(1, path.stat().st_size)))
         try:
             for group in range(file.num_row_groups):
+                about = file.metadata.row_group(group)
+                few = max(1, min(512, (4 << 20) * about.num_rows // max(1, about.total_byte_size)))
                 for batch in file.iter_batches(batch_size=few, row_groups=[group], columns=columns, use_threads=False):
                     for row in batch.to_pylist():
                         left -= 1

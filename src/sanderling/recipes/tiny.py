@@ -21,8 +21,7 @@ from sanderling.core.config import Frozen
 from sanderling.core.profiles import Profile, get_profile
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import FixedClock
-from sanderling.data.pipeline.config import Cleaning, DataConfig, DataRun, Judging, Keep
-from sanderling.data.pipeline.run import bring_in, clean, judge
+from sanderling.data.pipeline import Cleaning, DataConfig, DataRun, Judging, Keep, bring_in, clean, judge
 from sanderling.data.questions import read_questions, write_questions
 from sanderling.judge.rules import RuleJudge, exact_match, score_trajectory
 from sanderling.policy.contract import Policy

@@ -1,78 +1,219 @@
-"""The data pipeline, whole: raw files to supervised rows, resumable step by step, one report with the numbers of each.
+"""The data pipeline: raw files to supervised rows, step by step, resumable, with one report of every step's numbers.
 
     run = DataRun([Path("raw")], Path("runs/data"), find_data_recipe("dr-venus"))
     run_data(run, Report(Console()), command_line(), write_rows=rows_of_file)
 
 Each step reads a file, writes the next one whole, and returns its figures: ``came_in``, ``went_out``, and ``told``, a sentence
-for people. What a step leaves out stands in a file of its own, with the reason; one list of all is gathered at the end.
+for people. What a step leaves out stands in a file of its own, with the reason. ``data/recipes/*.toml`` hold the settings of
+the three systems.
 """
 
 import asyncio
 import dataclasses
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager, closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
 
 from sanderling.core.chat import load_tokenizer
+from sanderling.core.config import Frozen, check_config, load_config, read_config
 from sanderling.core.errors import UserError
+from sanderling.core.profiles import get_profile
 from sanderling.core.record import Trajectory, encode_record, encode_trajectory
 from sanderling.core.text import visible
-from sanderling.data.cleaning import DROPPED_KEY, clean_file
+from sanderling.data.cleaning import CleaningRecipe, clean_file, get_recipe
 from sanderling.data.contamination import check_file, kinds
-from sanderling.data.dedupe import Shares, dedupe_file, split_file
-from sanderling.data.importing import import_to, open_trajectories
-from sanderling.data.pipeline.config import DataRun, Keep
-from sanderling.data.resample import resample_file
+from sanderling.data.dedupe import LEAST_THRESHOLD, THRESHOLD, Prefer, Shares, dedupe_file, split_file
+from sanderling.data.importing import find_places, import_to, open_trajectories
+from sanderling.data.questions import read_questions
+from sanderling.data.resample import Schedule, resample_file
 from sanderling.data.stats import NOT_JUDGED, data_page, figures_table, portray, ruling_of
-from sanderling.judge.book import JudgeReport, VerdictBook, judge_stream
-from sanderling.judge.rules import rule_judge
-from sanderling.judge.verdict import META_KEY, Judge, Ruling, in_order
-from sanderling.policy.load import names_model
+from sanderling.judge.book import Judged, JudgeReport, VerdictBook, judge_stream
+from sanderling.judge.opening import JudgeConfig, check_judges, opened_judges
+from sanderling.judge.verdict import Ruling
+from sanderling.policy.budget import BudgetConfig, Spending
+from sanderling.policy.load import is_endpoint, names_model, weights_of
 from sanderling.runs.files import replace_file
-from sanderling.runs.jsonl import JsonlLog, Lines, write_lines
+from sanderling.runs.jsonl import Lines, write_lines
 from sanderling.runs.progress import Report, machine
 from sanderling.runs.run import Run, beside
-from sanderling.runs.stages import Stage, run_stages
+from sanderling.runs.stages import Stage, content_hash, run_stages
 
+RECIPES = ("dr-venus", "literesearcher", "agentcpm")
+"""The named recipes, each a file in ``data/recipes``."""
 PAGE, NUMBERS = "report.html", "data.json"
 Figures = dict[str, Any]
+WriteRows = Callable[..., Any]
+"""`train`'s ``rows_of_file``: source, output, tokenizer, profile, the longest row, and what becomes of a longer one."""
 
 
 class OpenVerdictsError(UserError):
     """Verdicts are missing that the same command may still get."""
 
 
-OpenJudges = Callable[[Sequence[str], Path], AbstractAsyncContextManager[Judge]]
-"""Opens judges of these names as one; what they spend is written down beside the path."""
+class Keep(StrEnum):
+    """Which verdicts are trained on; ``not-wrong``: all but the incorrect."""
+
+    CORRECT = "correct"
+    NOT_WRONG = "not-wrong"
+    ALL = "all"
 
 
-@asynccontextmanager
-async def open_rules(specs: Sequence[str], out: Path) -> AsyncIterator[Judge]:
-    """Judges that go by rule. Raises UserError for a model, which somebody has to open, and to pay."""
-    models = [spec for spec in specs if names_model(spec)]
-    if models:
-        raise UserError(f"{models[0]} is a model, and only rules judge here: ask it with sanderling data run.")
-    yield in_order([rule_judge(spec) for spec in specs])
+class Cleaning(Frozen):
+    """A cleaning recipe."""
+
+    recipe: str = "dr-venus"
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """Laid over that recipe's, by section."""
+
+    def resolved(self) -> CleaningRecipe:
+        """The cleaning recipe. Raises UserError for one that is not there, and for settings it does not have."""
+        chosen = get_recipe(self.recipe).model_dump(mode="json")
+        for name, section in self.settings.items():
+            below = chosen.get(name)
+            chosen[name] = {**below, **section} if isinstance(below, dict) and isinstance(section, dict) else section
+        return check_config(CleaningRecipe, chosen, f"clean.settings over {self.recipe}")
 
 
-class RowCounts(Protocol):
-    """What became of the trajectories that rows were made of."""
+class Judging(Frozen):
+    """Who judges."""
 
-    trajectories: int
-    rows: int
-    tokens: int
-    trained_tokens: int
-
-    def left_out(self) -> dict[str, int]: ...
-
-    def as_json(self) -> dict[str, Any]: ...
+    judges: tuple[str, ...] = ("contains",)
+    """Rules and models (an address, a directory), asked in order until one finds the answer right. Empty: the verdicts in the
+    records count, as `data judge` writes them."""
+    keep: Keep = Keep.CORRECT
 
 
-WriteRows = Callable[[Path, Path, Path, str, int | None, str], RowCounts]
-"""Makes rows: source, output, directory of the tokenizer, profile, the longest row, and what becomes of a longer one."""
+class Deduping(Frozen):
+    """Which questions are the same."""
+
+    keep: int = Field(default=1, ge=0)
+    """Most trajectories of one question; 0: as many as there are."""
+    prefer: Prefer = Prefer.SHORTEST
+    threshold: float = Field(default=THRESHOLD, ge=LEAST_THRESHOLD, le=1)
+    by_answers: bool = True
+
+
+class Splitting(Frozen):
+    """The parts."""
+
+    shares: Annotated[str, AfterValidator(lambda shares: Shares.read(shares) and shares)] = "train=0.95,validation=0.05"
+    seed: int = 0
+    by_answers: bool = False
+
+
+class Resampling(Frozen):
+    """How often trajectories of the first part are repeated."""
+
+    thresholds: tuple[int, ...] = (50, 100)
+    weights: tuple[int, ...] = (1, 2, 5)
+    seed: int = 0
+
+    def schedule(self) -> Schedule:
+        """Raises UserError when thresholds and weights do not fit."""
+        return Schedule(self.thresholds, self.weights)
+
+
+class Rows(Frozen):
+    """Rows of tokens."""
+
+    max_tokens: int = Field(default=200_000, ge=1)
+    overlong: Literal["drop", "split"] = "drop"
+    """What becomes of longer ones; counted and named in any case."""
+
+
+class DataConfig(Frozen):
+    """The pipeline's settings."""
+
+    title: str = "Data"
+    profile: str = "dr-venus-4b"
+    tokenizer: Path | None = None
+    """A directory with tokenizer.json. Without it no rows are made, and lengths are in words."""
+    against: tuple[Path, ...] = ()
+    """Files of benchmarks: whoever asks what they ask is left out."""
+    clean: Cleaning = Cleaning()
+    judge: Judging = Judging()
+    dedupe: Deduping = Deduping()
+    split: Splitting = Splitting()
+    resample: Resampling = Resampling()
+    rows: Rows = Rows()
+
+
+def find_data_recipe(name: str, overrides: Sequence[str] = ()) -> DataConfig:
+    """The settings of a named recipe or of a TOML file, with overrides laid over them. Raises UserError."""
+    if name.endswith(".toml"):
+        return read_config(DataConfig, Path(name), overrides)
+    if name not in RECIPES:
+        raise UserError(f"There is no data recipe {name!r}: choose {', '.join(RECIPES)}, or give a .toml file.")
+    text = (Path(__file__).parent / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
+    return load_config(DataConfig, text, f"{name}.toml", overrides)
+
+
+class DataRun:
+    """One run's sources, settings and directory, and where each step keeps what."""
+
+    def __init__(self, sources: Sequence[Path], root: Path, config: DataConfig) -> None:
+        self.sources, self.root, self.config = tuple(sources), root, config
+        self.profile = get_profile(config.profile)
+        self.parts = Shares.read(config.split.shares).names  # the first is trained on
+        self.imported, self.questions = root / "1-imported.jsonl", root / "1-questions.jsonl"
+        self.cleaned = root / "2-cleaned.jsonl"
+        self.judged, self.left_out = root / "3-judged.jsonl", root / "3-left-out.jsonl"
+        self.unlike, self.same = root / "4-unlike.jsonl", root / "4-left-out.jsonl"
+        self.benchmark_free = root / "4-benchmark-free.jsonl"
+        self.deduped = self.benchmark_free if config.against else self.unlike
+        self.parted, self.resampled = root / "5-parts", root / "6-resampled.jsonl"
+
+    def part(self, name: str) -> Path:
+        """Trajectories of a part."""
+        return self.parted / f"{name}.jsonl"
+
+    def rows(self, name: str) -> Path:
+        """Rows of a part; what makes none is named in a file beside it, ``….left-out.jsonl``."""
+        return self.root / "rows" / f"{name}.parquet"
+
+    def check(self) -> None:
+        """Raise UserError now, and not after an hour, for what is not there or does not fit."""
+        config, root = self.config, self.root.resolve()
+        read = [*self.sources, *config.against]
+        for path in read:
+            if not path.exists():
+                raise UserError(f"There is no file or directory {path}: check the path.")
+        config.clean.resolved()
+        config.resample.schedule()
+        check_judges(JudgeConfig(judges=config.judge.judges))
+        read += [Path(spec) for spec in config.judge.judges if names_model(spec) and not is_endpoint(spec)]
+        for path in [*read, *([] if config.tokenizer is None else [config.tokenizer])]:
+            place = path.resolve()
+            if place == root or root in place.parents:
+                raise UserError(f"{path} lies in the run's own directory {self.root}: move it, or name another --out.")
+            if place in root.parents:
+                raise UserError(f"The run's directory {self.root} lies in {path}, which is read: name another --out.")
+        for path in config.against:
+            read_questions(path)
+        if config.tokenizer is not None:
+            load_tokenizer(config.tokenizer)
+
+    def inputs(self) -> dict[str, Any]:
+        """Whatever results depend on, as JSON: of files the content, and the name that the ids of trajectories begin with."""
+
+        def contents(places: Sequence[Path]) -> list[dict[str, str]]:
+            return [{"name": place.name, "content": content_hash(place.path)} for place in find_places(places).files]
+
+        config = self.config
+        return {
+            "settings": config.model_dump(mode="json", exclude={"title", "tokenizer", "against", "judge"}),
+            "keep": config.judge.keep.value,
+            "judges": [weights_of(spec) if names_model(spec) else spec for spec in config.judge.judges],
+            "tokenizer": None if config.tokenizer is None else load_tokenizer(config.tokenizer).fingerprint,
+            "sources": contents(self.sources),
+            "against": [{"name": path.stem, "files": contents([path])} for path in config.against],
+        }
 
 
 def run_data(
@@ -81,18 +222,19 @@ def run_data(
     command: str,
     *,
     write_rows: WriteRows,
-    open_judges: OpenJudges = open_rules,
+    prices: Sequence[str] = (),
+    budget: BudgetConfig | None = None,
     concurrency: int = 8,
 ) -> Path:
     """Run what is not done yet and write the report; returns its page. Raises UserError.
 
-    ``write_rows`` comes from whoever trains (`train`); ``concurrency``: verdicts that are waited for at a time.
+    ``prices``: what judging models cost; ``concurrency``: verdicts that are waited for at a time.
     """
     run.check()
     steps: dict[str, tuple[str, Callable[[DataRun, Report], Figures]]] = {
         "import": ("Raw files to records", bring_in),
         "clean": ("What may be imitated", clean),
-        "judge": ("Who is right", partial(judge, open_judges=open_judges, concurrency=concurrency)),
+        "judge": ("Who is right", partial(judge, prices=prices, budget=budget, concurrency=concurrency)),
         "dedupe": ("One for each question", dedupe),
         "split": ("Parts that share no question", split),
         "resample": ("Long ones more often", resample),
@@ -110,7 +252,6 @@ def run_data(
         "machine": machine(),
         "settings": run.config.model_dump(mode="json"),
         "steps": [{"name": one.name, "seconds": round(one.seconds, 2), **one.figures} for one in records],
-        "left_out": write_lines(run.all_left_out, map(encode_record, left_out(run))),
         "sets": [one.figures for one in portraits],
     }
     replace_file(run.root / NUMBERS, json.dumps(numbers, indent=1, ensure_ascii=False) + "\n")
@@ -119,7 +260,6 @@ def run_data(
     report.console.print(figures_table([portraits[0], portraits[1], portraits[-1]]))
     for step in numbers["steps"]:
         report.say(f"{step['name']:<9} {step['came_in']:>9,} → {step['went_out']:>9,}  {step['told']}")
-    report.say(f"{numbers['left_out']:,} were left out: {visible(str(run.all_left_out))} says which and why.")
     report.say(f"The report is {visible(str(run.root / PAGE))}.")
     return run.root / PAGE
 
@@ -149,22 +289,30 @@ def clean(run: DataRun, report: Report) -> Figures:
     return {"came_in": found.came_in, "went_out": found.kept, "told": told, "report": found.as_json()}
 
 
-def judge(run: DataRun, report: Report, open_judges: OpenJudges = open_rules, concurrency: int = 8) -> Figures:
+def judge(
+    run: DataRun, report: Report, prices: Sequence[str] = (), budget: BudgetConfig | None = None, concurrency: int = 8
+) -> Figures:
     """Who is right: rules and models say, or the verdicts in the records.
 
     Verdicts outlive a kill. One that another run may still get (no server, no budget) keeps the step open: its files are not
     written, and OpenVerdictsError is raised.
     """
-    settings = run.config.judge
-    found = dict.fromkeys((*Ruling, NOT_JUDGED), 0)
+    settings, found = run.config.judge, dict.fromkeys((*Ruling, NOT_JUDGED), 0)
+    counts, trajectories = JudgeReport("the verdicts in the records"), open_trajectories(run.cleaned)
     with ExitStack() as stack:
         kept, others = (stack.enter_context(Lines(path)) for path in (run.judged, run.left_out))
         advance = stack.enter_context(report.task("Judge", count_lines(run.cleaned)))
-        counts = JudgeReport("the verdicts in the records")
-        trajectories = open_trajectories(run.cleaned)
         if settings.judges:
-            opening = open_judges(settings.judges, beside(run.judged))
-            trajectories = _judged(run, trajectories, opening, concurrency, counts, stack)
+            runner = stack.enter_context(asyncio.Runner())
+            config, place = JudgeConfig(judges=settings.judges, prices=tuple(prices)), beside(run.judged)
+            opening = opened_judges(config, Spending(place, budget), concurrency=concurrency)
+            chosen, _ = runner.run(opening.__aenter__())
+            stack.callback(lambda: runner.run(opening.__aexit__(None, None, None)))
+            assert chosen is not None
+            counts.judge = chosen.name
+            book = VerdictBook(stack.enter_context(Run(place)).table("verdicts"))
+            stream = judge_stream(trajectories, chosen, book, concurrency=concurrency, runner=runner)
+            trajectories = _counted(stack.enter_context(closing(stream)), counts)
         for trajectory in trajectories:
             ruling = ruling_of(trajectory)
             found[ruling or NOT_JUDGED] += 1
@@ -186,22 +334,8 @@ def judge(run: DataRun, report: Report, open_judges: OpenJudges = open_rules, co
     return figures | {"told": f"by {counts.judge}: {told}; kept {settings.keep.value}"}
 
 
-def _judged(
-    run: DataRun,
-    trajectories: Iterable[Trajectory],
-    opening: AbstractAsyncContextManager[Judge],
-    concurrency: int,
-    counts: JudgeReport,
-    stack: ExitStack,
-) -> Iterator[Trajectory]:
-    """The trajectories with their verdicts, in order and counted; the judges are closed with the stack."""
-    runner, connections = stack.enter_context(asyncio.Runner()), AsyncExitStack()
-    stack.callback(lambda: runner.run(connections.aclose()))
-    chosen = runner.run(connections.enter_async_context(opening))
-    counts.judge = chosen.name
-    book = VerdictBook(stack.enter_context(Run(beside(run.judged))).table("verdicts"))
-    stream = judge_stream(trajectories, chosen, book, concurrency=concurrency, runner=runner)
-    for one in stack.enter_context(closing(stream)):
+def _counted(stream: Iterable[Judged], counts: JudgeReport) -> Iterator[Trajectory]:
+    for one in stream:
         counts.add(one, None)
         yield one.trajectory
 
@@ -267,46 +401,6 @@ def make_rows(run: DataRun, report: Report, write_rows: WriteRows) -> Figures:
         tokens = f"{made.tokens:,} tokens ({made.trained_tokens:,} trained)"
         told.append(f"{name} {made.rows:,} rows, {tokens}{''.join(missing)}")
     return {"came_in": came_in, "went_out": went_out, "told": "; ".join(told), "parts": parts}
-
-
-def left_out(run: DataRun) -> Iterator[dict[str, Any]]:
-    """A line for each trajectory that came into a step of a finished run and did not come out of it.
-
-    ``step``, ``id`` (of an unread entry its place), ``reason`` (a code), ``detail``, and ``file``, below the run's directory,
-    that holds it or what is known of it; ``entries`` where a line stands for several, 0 for a whole file that is no recording.
-    """
-
-    def line(step: str, file: Path, id: str, reason: str, detail: str, **more: Any) -> dict[str, Any]:
-        place = file.relative_to(run.root).as_posix()
-        return {"step": step, "id": id, "reason": reason, "detail": detail, "file": place, **more}
-
-    for one in JsonlLog(run.unread):
-        several = {"entries": one["entries"]} if "entries" in one else {}
-        yield line("import", run.unread, one["place"], one["code"], "", **several)
-    for one in json.loads(run.import_report.read_bytes())["left_files"]:
-        yield line("import", run.import_report, one["file"], "not_a_recording", one["reason"], entries=0)
-    for trajectory in open_trajectories(run.dropped) if run.dropped.exists() else ():
-        why = trajectory.meta[DROPPED_KEY]
-        yield line("clean", run.dropped, trajectory.id, why["reason"], _joined(why["step"], why["detail"]))
-    for trajectory in open_trajectories(run.left_out):
-        verdict = trajectory.meta.get(META_KEY) or {}
-        ruling = ruling_of(trajectory) or NOT_JUDGED
-        yield line("judge", run.left_out, trajectory.id, ruling, _joined(verdict.get("code"), verdict.get("reason")))
-    for one in JsonlLog(run.same):
-        yield line("dedupe", run.same, one["id"], one["reason"], one["detail"])
-    schedule, file = run.config.resample.schedule(), run.part(run.parts[0])
-    for trajectory in open_trajectories(file) if min(schedule.weights) == 0 else ():
-        turns = sum(1 for _ in trajectory.turns())
-        if not schedule.weight(turns):
-            yield line("resample", file, trajectory.id, "weight_0", f"{turns:,} turns")
-    for name in run.parts if run.config.tokenizer is not None else ():
-        file = run.rows(name).with_name(f"{run.rows(name).name}.left-out.jsonl")
-        for one in JsonlLog(file):
-            yield line("rows", file, one["id"], one["reason"], one["detail"])
-
-
-def _joined(*parts: str | None) -> str:
-    return ": ".join(filter(None, parts))
 
 
 def count_lines(path: Path) -> int:

@@ -1,1 +1,0 @@
-"""The data pipeline: raw files to supervised rows, step by step, with one report."""
