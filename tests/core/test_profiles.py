@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 
 from sanderling.core.errors import UserError
-from sanderling.core.profiles import PROFILES, Profile, ResultLayout, ToolNames, get_profile
-from sanderling.core.prompts import (
+from sanderling.core.profiles import (
+    PROFILES,
+    Profile,
+    ResultLayout,
+    ToolNames,
     default_specs,
+    get_profile,
     render_malformed,
     render_question,
     render_system,

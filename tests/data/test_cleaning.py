@@ -17,8 +17,7 @@ from sanderling.cli.data import app
 from sanderling.core.errors import UserError
 from sanderling.core.grammar import check_final, check_turn
 from sanderling.core.parse import parse_turn
-from sanderling.core.profiles import Profile, get_profile
-from sanderling.core.prompts import default_specs, render_question, render_system
+from sanderling.core.profiles import Profile, default_specs, get_profile, render_question, render_system
 from sanderling.core.record import Node, NodeKind, Question, Trajectory, decode_record, decode_trajectory, encode_trajectory
 from sanderling.core.types import FixedClock, Role, ToolCall
 from sanderling.data.cleaning import RECIPES, STEPS, Cleaner, CleaningRecipe, CleanReport, Dropped, clean_file

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from sanderling.core.asking import BudgetSpentError
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
-from sanderling.core.types import Ending
+from sanderling.core.types import BudgetSpentError, Ending
 from sanderling.evaluate.agreement import comparisons
 from sanderling.evaluate.episodes import JudgedAttempt
 from sanderling.evaluate.judging import (

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from sanderling.agent.agent import Agent
-from sanderling.core.asking import BudgetSpentError
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Question, Trajectory
-from sanderling.core.types import FixedClock, Message
+from sanderling.core.types import BudgetSpentError, FixedClock, Message
 from sanderling.evaluate.attempts import Counting, Progress
 from sanderling.evaluate.log import RunLog
 from sanderling.evaluate.run import evaluate, evaluate_async

@@ -18,11 +18,9 @@ from goldens import digest
 
 from sanderling.agent.agent import Agent, Job
 from sanderling.agent.journal import Journal
-from sanderling.core.asking import Reply, Usage
-from sanderling.core.profiles import PROFILES, Profile
-from sanderling.core.prompts import default_specs
+from sanderling.core.profiles import PROFILES, Profile, default_specs
 from sanderling.core.record import Question, Seeds, Trajectory
-from sanderling.core.types import FixedClock, Message, Sampling, ToolSpec, ToolStatus
+from sanderling.core.types import FixedClock, Message, Reply, Sampling, ToolSpec, ToolStatus, Usage
 from sanderling.policy.contract import (
     Completion,
     Finish,

@@ -22,11 +22,18 @@ from sanderling.core.chat import Tokenizer as FastTokenizer
 from sanderling.core.config import load_config, to_toml
 from sanderling.core.errors import UserError
 from sanderling.core.grammar import check_final, check_turn
-from sanderling.core.lenient import find_object
 from sanderling.core.parse import ParsedTurn, explain, normalise_arguments, parse_turn
-from sanderling.core.profiles import PROFILES, Profile, get_profile
-from sanderling.core.prompts import default_specs, render_malformed, render_question, render_system, results_text
-from sanderling.core.text import folded, visible
+from sanderling.core.profiles import (
+    PROFILES,
+    Profile,
+    default_specs,
+    get_profile,
+    render_malformed,
+    render_question,
+    render_system,
+    results_text,
+)
+from sanderling.core.text import find_object, folded, visible
 from sanderling.core.types import FixedClock, Message, Role, ToolCall
 
 TURNS = 3_000

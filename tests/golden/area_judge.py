@@ -12,9 +12,8 @@ from goldens import digest
 from typer.testing import CliRunner
 
 from sanderling.cli.main import build_app
-from sanderling.core.asking import AskingOutageError, AskingRefusedError, BudgetSpentError, Reply, Usage
 from sanderling.core.record import Question, Trajectory
-from sanderling.core.types import Ending, Message
+from sanderling.core.types import AskingOutageError, AskingRefusedError, BudgetSpentError, Ending, Message, Reply, Usage
 from sanderling.judge.book import agreement
 from sanderling.judge.prompts import PROMPTS, ModelJudge
 from sanderling.judge.rules import rule_judge

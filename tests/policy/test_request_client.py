@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from billing_server import Billing, billing
 
-from sanderling.core.asking import AskingOutageError, BudgetSpentError, first_readable
-from sanderling.core.types import Message, Role
+from sanderling.core.types import AskingOutageError, BudgetSpentError, Message, Role, first_readable
 from sanderling.policy.budget import Ledger, Prices, Spent
 from sanderling.policy.endpoint import ChatEndpointPolicy, HttpClient
 from sanderling.policy.load import ReplyCache, RequestClient

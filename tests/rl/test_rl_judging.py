@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from sanderling.agent.opening import ReaderConfig, opened_reader
-from sanderling.core.asking import AskingOutageError
 from sanderling.core.record import Question, Seeds, Trajectory
-from sanderling.core.types import Ending
+from sanderling.core.types import AskingOutageError, Ending
 from sanderling.judge.verdict import Code, Ruling, Verdict, unscored
 from sanderling.rl.act import check_served, opened_judge, score_by
 from sanderling.rl.contract import ScorerAwayError

@@ -14,10 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.core.asking import placed
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
-from sanderling.core.types import Ending
+from sanderling.core.types import Ending, placed
 from sanderling.judge.book import VerdictBook
 from sanderling.judge.verdict import Verdict, decided
 from sanderling.runs.files import LOCK, locked

@@ -3,8 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from sanderling.core.asking import AskingOutageError, Reply, Usage
-from sanderling.core.types import Message
+from sanderling.core.types import AskingOutageError, Message, Reply, Usage
 
 
 class ScriptedClient:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scripted_clients import ScriptedClient
 
-from sanderling.core.asking import BudgetSpentError, placed
 from sanderling.core.errors import UserError
+from sanderling.core.types import BudgetSpentError, placed
 from sanderling.data.questions import read_questions
 from sanderling.runs.run import Run
 from sanderling.synth.facts import (

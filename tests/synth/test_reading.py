@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scripted_clients import ScriptedClient
 
-from sanderling.core.asking import AskingOutageError
+from sanderling.core.types import AskingOutageError
 from sanderling.synth.capabilities import Capability, Range
 from sanderling.synth.graph import Entity, Fact
 from sanderling.synth.making import GraphSettings

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from sanderling.core.asking import AskingOutageError, Reply, Usage
 from sanderling.core.profiles import ResultLayout, get_profile
-from sanderling.core.types import Message, ToolStatus
+from sanderling.core.types import AskingOutageError, Message, Reply, ToolStatus, Usage
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.page_reader import (
     Fallback,

@@ -9,11 +9,10 @@ from typing import Any
 from sanderling.agent.journal import Journal, Replay
 from sanderling.agent.loop import End, Ended, Episode, Event
 from sanderling.agent.turns import Stopped
-from sanderling.core.asking import placed
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile
 from sanderling.core.record import Question, Seeds, Trajectory
-from sanderling.core.types import Clock, Ending, Role, SystemClock
+from sanderling.core.types import Clock, Ending, Role, SystemClock, placed
 from sanderling.policy.contract import Policy, PolicyOutageError
 from sanderling.tools.contract import Tool
 
@@ -52,8 +51,8 @@ class Agent:
     clock: Clock = field(default_factory=SystemClock)
     world: str = ""
     fingerprint: str = ""  # the world's, with its dynamics and who ranks its pages
-    place: str = ""  # tells the model from others of its name; see `core.asking.ModelClient`
-    reader: Any = None  # the model that reads its pages, as `core.asking.placed` gives it; None: pages are read without one
+    place: str = ""  # tells the model from others of its name; see `core.types.ModelClient`
+    reader: Any = None  # the model that reads its pages, as `core.types.placed` gives it; None: pages are read without one
     places: Mapping[str, Place] = field(default_factory=dict[str, Place])
     """Of several worlds: each by the name that its questions have in ``meta.world``; tools and world above are the first's."""
 

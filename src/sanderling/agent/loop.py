@@ -13,8 +13,7 @@ from sanderling.agent.transcript import Transcript
 from sanderling.agent.turns import CallBook, Verdict, allow, answer_tokens, judge_turn, run_calls, unless_stopped
 from sanderling.core.chat import ChatRenderer
 from sanderling.core.parse import ParsedTurn, explain, parse_turn
-from sanderling.core.profiles import Profile
-from sanderling.core.prompts import render_malformed, render_system
+from sanderling.core.profiles import Profile, render_malformed, render_system
 from sanderling.core.record import NodeKind, Question, Seeds, ToolEvent, Trajectory
 from sanderling.core.types import Ending, ToolCall
 from sanderling.policy.contract import Completion, Delta, SampleKey, sampled_tokens

@@ -22,13 +22,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import Field, field_validator, model_validator
 
 from sanderling.agent.agent import WORLD, Agent, Place
-from sanderling.core.asking import placed
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.plugins import is_outside, load_outside
 from sanderling.core.profiles import PROFILES, TINY, Profile, get_profile
 from sanderling.core.record import Question
-from sanderling.core.types import Clock, SystemClock
+from sanderling.core.types import Clock, SystemClock, placed
 from sanderling.policy.budget import BudgetConfig, MeteredPolicy, Prices, Spending, read_prices
 from sanderling.policy.contract import Policy
 from sanderling.policy.load import close_policy, is_endpoint, open_policy, place_of, weights_of

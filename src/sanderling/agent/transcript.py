@@ -11,8 +11,7 @@ from typing import Any
 from sanderling.agent.turns import CUT_MARK, cut_middle
 from sanderling.core.chat import ChatRenderer, wrap_observation
 from sanderling.core.parse import ParsedTurn
-from sanderling.core.profiles import Profile
-from sanderling.core.prompts import render_question
+from sanderling.core.profiles import Profile, render_question
 from sanderling.core.record import Node, NodeKind, ToolEvent
 from sanderling.core.types import Message, Role
 from sanderling.policy.contract import Completion, Delta

@@ -25,11 +25,10 @@ from sanderling.agent.opening import AskConfig, journal_identity, opened_agent, 
 from sanderling.cli import INTERRUPTED, NO_ANSWER
 from sanderling.cli import options as common
 from sanderling.cli.options import RUN, argument, option, settings
-from sanderling.core.asking import BudgetSpentError
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.text import visible
-from sanderling.core.types import Ending, ToolStatus
+from sanderling.core.types import BudgetSpentError, Ending, ToolStatus
 from sanderling.policy.budget import Spending
 from sanderling.runs.jsonl import JsonlLog, TrajectoryStore
 from sanderling.tools.contract import tool_roles

@@ -20,9 +20,9 @@ from sanderling.cli import UNFINISHED
 from sanderling.cli import options as common
 from sanderling.cli.attempting import live_run, tell_attempts, tell_stopped
 from sanderling.cli.options import JUDGING, RUN, argument, option, settings, show, table
-from sanderling.core.asking import BudgetSpentError
 from sanderling.core.errors import UserError
 from sanderling.core.text import visible
+from sanderling.core.types import BudgetSpentError
 from sanderling.data.questions import named_columns, write_questions
 from sanderling.evaluate.agreement import Comparison, comparisons
 from sanderling.evaluate.attempts import Made, Watch

@@ -19,12 +19,11 @@ from rich.text import Text
 from sanderling.agent.opening import PlaceConfig, opened_reader
 from sanderling.cli import NO_ANSWER
 from sanderling.cli.options import PLACE, Faults, Set, argument, counted, option, or_help, settings, show, table
-from sanderling.core.asking import AskingOutageError
 from sanderling.core.config import load_config, to_toml
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import PROFILES, TINY, Profile, get_profile
 from sanderling.core.text import visible
-from sanderling.core.types import ToolStatus
+from sanderling.core.types import AskingOutageError, ToolStatus
 from sanderling.data.questions import write_questions
 from sanderling.data.recorded_source import read_recorded
 from sanderling.evaluate.fidelity import measure_fidelity

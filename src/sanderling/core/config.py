@@ -24,7 +24,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined, to_json
 
 from sanderling.core.errors import UserError
-from sanderling.core.lenient import without_surrogates
+from sanderling.core.text import without_surrogates
 
 Config = TypeVar("Config", bound=BaseModel)
 _NO_SECTION = "input should be a section of settings, not a single value"

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from sanderling.core.lenient import decode_json, decode_json5, without_surrogates
 from sanderling.core.profiles import ToolNames
+from sanderling.core.text import decode_json, decode_json5, without_surrogates
 from sanderling.core.types import ToolCall
 
 THINK, THINK_END = "<think>", "</think>"

@@ -14,11 +14,10 @@ from typing import Literal
 from pydantic import NonNegativeInt, PositiveInt
 
 from sanderling.core.grammar import Violation, check_final, check_turn
-from sanderling.core.lenient import decode_json
 from sanderling.core.observations import read_observation
-from sanderling.core.profiles import ToolNames
-from sanderling.core.prompts import BETWEEN
+from sanderling.core.profiles import BETWEEN, ToolNames
 from sanderling.core.record import NodeKind
+from sanderling.core.text import decode_json
 from sanderling.core.types import ToolCall, ToolStatus
 from sanderling.data.cleaning_draft import Draft, Drop, Reason, Round, canonical, is_wrapped, join_blocks, split_blocks
 

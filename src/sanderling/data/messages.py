@@ -14,7 +14,7 @@ from enum import StrEnum
 from itertools import groupby
 from typing import Any
 
-from sanderling.core.lenient import decode_json, decode_json5
+from sanderling.core.text import decode_json, decode_json5
 from sanderling.core.types import ToolCall
 from sanderling.data.questions import NAMES, opened
 

@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 from sanderling.agent.agent import Agent, Silence
 from sanderling.agent.journal import Journal
 from sanderling.agent.loop import Event
-from sanderling.core.asking import BudgetSpentError
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
-from sanderling.core.types import Ending
+from sanderling.core.types import BudgetSpentError, Ending
 from sanderling.evaluate.episodes import ROUND, Episode, Key, asked_digest
 from sanderling.evaluate.log import AttemptStore
 from sanderling.judge.verdict import META_KEY, Judge, patiently_rule_on, recorded

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from sanderling import __version__
-from sanderling.core.asking import BudgetSpentError
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
+from sanderling.core.types import BudgetSpentError
 from sanderling.evaluate.attempts import PAUSES
 from sanderling.evaluate.benchmarks.table import get_benchmark
 from sanderling.evaluate.episodes import PUBLISHED, Episode, JudgedAttempt

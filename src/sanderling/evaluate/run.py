@@ -22,10 +22,10 @@ from pydantic import Field
 from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
 from sanderling.agent.opening import AgentConfig, check_agent, journal_identity, opened_agent
-from sanderling.core.asking import BudgetSpentError, placed
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
+from sanderling.core.types import BudgetSpentError, placed
 from sanderling.evaluate.attempts import PAUSES, Attempts, Made, Watch, make_attempts, rollout_of
 from sanderling.evaluate.benchmarks.files import Loaded
 from sanderling.evaluate.benchmarks.table import Benchmark

@@ -7,9 +7,9 @@ async with opened_judges(JudgeConfig(judges=("exact", "http://host:8000/v1#model
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from sanderling.core.asking import ModelClient
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
+from sanderling.core.types import ModelClient
 from sanderling.judge.rules import rule_judge
 from sanderling.judge.verdict import Judge, in_order
 from sanderling.policy.budget import Spending

@@ -18,11 +18,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sanderling.core.asking import AskingOutageError, AskingRefusedError, BudgetSpentError, ModelClient, first_readable
 from sanderling.core.errors import UserError
 from sanderling.core.plugins import resolve
 from sanderling.core.record import Question, Trajectory
-from sanderling.core.types import Message, Role
+from sanderling.core.types import (
+    AskingOutageError,
+    AskingRefusedError,
+    BudgetSpentError,
+    Message,
+    ModelClient,
+    Role,
+    first_readable,
+)
 from sanderling.judge.rules import answer_tokens
 from sanderling.judge.verdict import Code, Grade, Verdict, decided, unscored
 

@@ -13,10 +13,9 @@ from typing import Self
 
 from pydantic import Field
 
-from sanderling.core.asking import BudgetSpentError
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
-from sanderling.core.types import Sampling
+from sanderling.core.types import BudgetSpentError, Sampling
 from sanderling.policy.contract import (
     Completion,
     Delta,

@@ -23,12 +23,11 @@ from weakref import WeakValueDictionary
 
 from pydantic import Field
 
-from sanderling.core.asking import AskingOutageError, AskingRefusedError, Reply, Usage
 from sanderling.core.chat import conversation_ids, load_tokenizer
 from sanderling.core.config import Frozen, check_config
 from sanderling.core.errors import UserError, need
 from sanderling.core.plugins import is_outside, load_outside
-from sanderling.core.types import Message, Sampling
+from sanderling.core.types import AskingOutageError, AskingRefusedError, Message, Reply, Sampling, Usage
 from sanderling.policy.budget import Ledger, MeteredPolicy, Prices, Spending, read_prices
 from sanderling.policy.contract import Delta, Finish, Policy, PolicyOutageError, SampleKey, ScriptedPolicy
 from sanderling.policy.endpoint import ChatEndpointPolicy, CompletionEndpointPolicy, HttpClient, RefusedError
@@ -205,7 +204,7 @@ def _key(model: str, messages: Sequence[Message], settings: Sequence[float]) -> 
 
 
 class RequestClient:
-    """A model that answers conversations (`core.asking.ModelClient`); ``concurrency``: replies waited for at the same time.
+    """A model that answers conversations (`core.types.ModelClient`); ``concurrency``: replies waited for at the same time.
 
     After several calls in a row that met no server only one a minute is made, until one is answered.
     """

@@ -27,8 +27,8 @@ from typing import Any, Self
 from filelock import FileLock
 
 from sanderling.core.errors import UserError
-from sanderling.core.lenient import without_surrogates
 from sanderling.core.record import Trajectory, decode_record, decode_trajectory
+from sanderling.core.text import without_surrogates
 from sanderling.runs.files import LOCK, close_directory, hold, or_cannot
 
 DATABASE = "run.db"
@@ -355,7 +355,7 @@ def _code(error: sqlite3.Error) -> int:
 
 
 def without_places(value: Any) -> Any:
-    """JSON with every model (`core.asking.placed`) as its name."""
+    """JSON with every model (`core.types.placed`) as its name."""
     if isinstance(value, dict):
         return value["model"] if value.keys() == {"model", "at"} else {key: without_places(one) for key, one in value.items()}
     return [without_places(one) for one in value] if isinstance(value, list) else value

@@ -11,8 +11,8 @@ from typing import Generic, TypeVar
 
 from pydantic import TypeAdapter
 
-from sanderling.core.asking import AskingOutageError, BudgetSpentError
 from sanderling.core.errors import UserError
+from sanderling.core.types import AskingOutageError, BudgetSpentError
 from sanderling.runs.run import Table
 
 WAY_OUT = "go on with those, name another place, or remove that directory to begin again"

@@ -12,9 +12,8 @@ from typing import Any
 
 from pydantic import Field
 
-from sanderling.core.lenient import find_object
 from sanderling.core.record import Question, question_id
-from sanderling.core.text import MINUS, SUFFIX, WIDE, folded
+from sanderling.core.text import MINUS, SUFFIX, WIDE, find_object, folded
 from sanderling.runs.progress import Report
 from sanderling.synth.capabilities import Capability
 from sanderling.synth.pages import MakingReport, Models, PageResult, PagesConfig, Prompt, fenced, make_from_pages, one_line

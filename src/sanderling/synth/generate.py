@@ -14,10 +14,10 @@ from pydantic import Field, model_validator
 from sanderling.agent.agent import Agent, attempt_id
 from sanderling.agent.journal import Journal
 from sanderling.agent.opening import AgentConfig, journal_identity, opened_agent
-from sanderling.core.asking import placed
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, encode_record
+from sanderling.core.types import placed
 from sanderling.data.questions import read_questions, require_distinct, write_questions
 from sanderling.evaluate.attempts import PAUSES, Attempts, Made, Watch, make_attempts, rollout_of
 from sanderling.evaluate.log import JUDGE, JsonlAttempts, check_same_setup

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, model_validator
 
-from sanderling.core.asking import AskingOutageError
 from sanderling.core.config import Frozen
 from sanderling.core.record import Question, decode_record, encode_record, question_id
-from sanderling.core.types import ToolStatus
+from sanderling.core.types import AskingOutageError, ToolStatus
 from sanderling.data.questions import read_questions
 from sanderling.runs.files import replace_file
 from sanderling.runs.progress import Report

@@ -15,11 +15,10 @@ from typing import Any, TypeVar
 
 from pydantic import Field
 
-from sanderling.core.asking import AskingRefusedError, ModelClient, first_readable, placed
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
-from sanderling.core.types import Message, Role
+from sanderling.core.types import AskingRefusedError, Message, ModelClient, Role, first_readable, placed
 from sanderling.data.questions import write_questions
 from sanderling.policy.budget import BudgetConfig, Spending
 from sanderling.runs.progress import Report

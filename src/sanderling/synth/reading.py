@@ -13,9 +13,9 @@ from typing import Any
 
 from pydantic import Field
 
-from sanderling.core.asking import ModelClient
-from sanderling.core.lenient import find_object
 from sanderling.core.record import question_id
+from sanderling.core.text import find_object
+from sanderling.core.types import ModelClient
 from sanderling.runs.progress import Report
 from sanderling.synth.capabilities import Capability, Draft
 from sanderling.synth.facts import UNREADABLE, UNSCORED, holds, leans_on_the_page, stands, words

@@ -7,8 +7,7 @@ trajectories); the compact one spends as few tokens as can be.
 from collections.abc import Sequence
 
 from sanderling.core.observations import ListedPage, SearchBlock
-from sanderling.core.profiles import ResultLayout
-from sanderling.core.prompts import BETWEEN, one_line, results_text
+from sanderling.core.profiles import BETWEEN, ResultLayout, one_line, results_text
 from sanderling.core.types import ToolStatus
 from sanderling.world.addresses import part_address
 from sanderling.world.contract import SearchReply, VisitReply

@@ -20,10 +20,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from sanderling.core.asking import AskingOutageError, AskingRefusedError, ModelClient
 from sanderling.core.errors import UserError
-from sanderling.core.lenient import find_object
-from sanderling.core.types import Message, Role, ToolStatus
+from sanderling.core.text import find_object
+from sanderling.core.types import AskingOutageError, AskingRefusedError, Message, ModelClient, Role, ToolStatus
 from sanderling.world.addresses import asked_part
 from sanderling.world.contract import VisitReply
 from sanderling.world.cutting import Prices, find_links, pieces, split_page

@@ -12,10 +12,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-from sanderling.core.asking import AskingOutageError
-from sanderling.core.profiles import Profile
-from sanderling.core.prompts import default_specs
-from sanderling.core.types import ToolSpec, ToolStatus
+from sanderling.core.profiles import Profile, default_specs
+from sanderling.core.types import AskingOutageError, ToolSpec, ToolStatus
 from sanderling.tools.contract import (
     BadArgumentsError,
     Tool,

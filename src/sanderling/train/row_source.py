@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
-from sanderling.core.lenient import without_surrogates
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Trajectory, encode_record
+from sanderling.core.text import without_surrogates
 from sanderling.runs.files import check_places, or_cannot
 from sanderling.runs.jsonl import Lines
 from sanderling.train.contract import IntArray, Row

@@ -8,8 +8,8 @@ import json
 from collections.abc import Iterable
 from enum import StrEnum
 
-from sanderling.core.lenient import without_surrogates
 from sanderling.core.record import Node, NodeKind, Trajectory
+from sanderling.core.text import without_surrogates
 from sanderling.core.types import Ending
 from sanderling.evaluate.result import Record
 from sanderling.report.numbers import duration, ending_words
