@@ -278,13 +278,12 @@ def credit() -> dict[str, Any]:
     configs = {
         "grpo": GrpoConfig(),
         "grpo sample": GrpoConfig(deviation="sample", penalty_weight=0.5),
-        "dr_grpo": DrGrpoConfig(),
     }
     configs |= {"loo": LeaveOneOutConfig(), "loo signed": LeaveOneOutConfig(right_above=0.5, scale=2.0)}
-    for mode, assignment, discount, form in itertools.product(IgpoMode, Assignment, Discount, PenaltyForm):
+    modes = ("returns", "scaled_separate", "separate", "joint")
+    for mode, assignment, discount, form in itertools.product(modes, ("code", "own_turn"), Discount, PenaltyForm):
         name = " ".join(["igpo", mode, assignment, discount, form])
         configs[name] = IgpoConfig(mode=mode, assignment=assignment, discount=discount, penalty_form=form)
-    configs |= {f"igpo adaptive {mode}": IgpoConfig(mode=mode, adaptive_gamma=0.4) for mode in IgpoMode}
     configs["igpo weighed"] = IgpoConfig(gain_weight=0.3, outcome_floor=0.9, max_scale=0.7, gamma=0.9, penalty_weight=2.0)
     batch = tables(16)
     cases = {}
@@ -296,7 +295,7 @@ def credit() -> dict[str, Any]:
 
 
 def losses() -> dict[str, Any]:
-    """Of every loss: its value, its gradient on two directions, and the mean of each figure."""
+    """Of every loss: its value, its gradient on two directions, and the means of its figures."""
     tokens = 120
     drawn = {
         name: torch.tensor(seeded(name, tokens)) for name in ("base", "new", "sampler", "proximal", "reference", "advantage")
@@ -308,29 +307,23 @@ def losses() -> dict[str, Any]:
         advantages=drawn["advantage"], sequence=torch.arange(tokens) // 7, age=torch.arange(tokens) % 4 * 1.0, **near,
     )  # fmt: skip
     extreme = CorrectionConfig(low=0.5, high=2.0, veto=0.3)
-    rows = CorrectionConfig(level=Level.SEQUENCE, cap=1.5, floor=0.5, low=0.2, high=4.0)
-    bounds = CorrectionConfig(bounds=SignBounds(cap=2.0, decay=0.3))
-    each = [PpoConfig, GspoConfig, CispoConfig, MinirlConfig]
     variants: dict[str, dict[str, Any]] = {
         "plain": {},
         "proximal": {"ratio_to": "proximal"},
         "extreme": {"correction": extreme},
+        "k3": {"kl_coef": 0.1},
     }
-    variants |= {"rows": {"correction": rows, "ratio_to": "proximal"}, "bounds": {"correction": bounds}}
-    variants |= {"strict": {"correction": CorrectionConfig(bounds=SignBounds(strict=True)), "ratio_to": "proximal"}}
-    variants |= {
-        f"{form} {weighed}": {"kl_coef": 0.1, "kl_form": form, "kl_weighted": weighed} for form in KlForm for weighed in (0, 1)
-    }
-    configs = {f"{kind.__name__} {name}": build_loss(kind(**more)) for kind in each for name, more in variants.items()}
-    configs |= {"dual": build_loss(PpoConfig(dual_clip=1.5)), "capped": build_loss(CispoConfig(cap=1.1)), "sft": sft}
+    configs = {f"{kind.__name__} {name}": kind(**more) for kind in (PpoConfig, MinirlConfig) for name, more in variants.items()}
+    strict = CorrectionConfig(bounds=SignBounds(strict=True))
+    configs |= {"dual": PpoConfig(dual_clip=1.5), "strict": MinirlConfig(correction=strict, ratio_to="proximal")}
+    names = ("ratio", "clipped", "masked", "vetoed", "stopped", "importance", "kl_sampler", "sampler_gap", "kl_reference")
     cases = {}
-    for name, loss in configs.items():
+    for name, loss in {**{name: Watching(build_loss(one)) for name, one in configs.items()}, "sft": sft}.items():
         own = given.logprobs.clone().requires_grad_()
-        value, figures = Watching(loss)(replace(given, logprobs=own))
+        value, figures = loss(replace(given, logprobs=own))
         value.backward()
-        means = {key: text_of(figures[key].double().mean().item()) for key in sorted(figures)}
-        pinned = [value.item(), *(own.grad.numpy() @ seeded("loss", tokens, 2))]
-        cases[f"loss: {name}"] = text_of(pinned) + " " + digest(means)
+        means = [figures[key].double().mean().item() for key in names if key in figures]
+        cases[f"loss: {name}"] = text_of([value.item(), *(own.grad.numpy() @ seeded("loss", tokens, 2)), *means])
     return cases
 
 
@@ -340,12 +333,12 @@ def gains(base: Path) -> dict[str, Any]:
     batch = [scripted(number, script, question=number % 3) for number, script in enumerate(SCRIPTS)]
     everything = frozenset({TurnTool.SEARCH, TurnTool.VISIT, TurnTool.BOTH})
     cases = {}
-    for form, baseline, after, answers in itertools.product(GainForm, GainBaseline, GainAfter, GainAnswers):
-        tools = everything if after is GainAfter.OBSERVED else GainConfig().tools
-        config = GainConfig(form=form, baseline=baseline, after=after, answers=answers, tools=tools)
+    for form, answers in itertools.product(GainForm, ("best", "first")):
+        config = GainConfig(form=form, answers=answers, tools=everything)
         found = information_gains(batch, TOKENIZER, ModelScorer(model, temperature=0.8), config)
-        name = " ".join([form, baseline, after, answers])
-        cases[f"gain: {name}"] = [[None if gain is None else float(f"{gain:.6g}") for gain in one] for one in found]
+        cases[f"gain: {form} last_scored observed {answers}"] = [
+            [None if gain is None else float(f"{gain:.6g}") for gain in one] for one in found
+        ]
     return cases
 
 
@@ -411,24 +404,12 @@ if __name__ == "__main__":
     from sanderling.policy.transformers_policy import TransformersPolicy
     from sanderling.rl.config import RlConfig
     from sanderling.rl.contract import Actor
-    from sanderling.rl.credit import DrGrpoConfig, GrpoConfig, IgpoConfig, LeaveOneOutConfig, build_estimator
-    from sanderling.rl.credit.igpo import Assignment, Discount, IgpoMode, PenaltyForm
+    from sanderling.rl.credit import GrpoConfig, IgpoConfig, LeaveOneOutConfig, build_estimator
+    from sanderling.rl.credit.igpo import Discount, IgpoMode, PenaltyForm
     from sanderling.rl.credit.table import TurnTable, TurnTool
     from sanderling.rl.denoise import DenoiseConfig
-    from sanderling.rl.gain import GainAfter, GainAnswers, GainBaseline, GainConfig, GainForm, information_gains
-    from sanderling.rl.losses import (
-        CispoConfig,
-        CorrectionConfig,
-        GspoConfig,
-        KlForm,
-        Level,
-        MinirlConfig,
-        PpoConfig,
-        RatioTo,
-        SignBounds,
-        Watching,
-        build_loss,
-    )
+    from sanderling.rl.gain import GainConfig, GainForm, information_gains
+    from sanderling.rl.losses import CorrectionConfig, MinirlConfig, PpoConfig, RatioTo, SignBounds, Watching, build_loss
     from sanderling.rl.run import run_rl
     from sanderling.runs.jsonl import write_trajectories
     from sanderling.train.config import TrainerConfig
