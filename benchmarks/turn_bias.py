@@ -25,9 +25,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sanderling.rl.credit import EstimatorConfig, GrpoConfig, IgpoConfig, build_estimator
-from sanderling.rl.credit.igpo import Assignment, Discount, IgpoMode
-from sanderling.rl.credit.table import TurnTable, TurnTool
+from sanderling.rl.credit import Assignment, Discount, EstimatorConfig, GrpoConfig, IgpoConfig, IgpoMode, build_estimator
+from sanderling.rl.table import TurnTable, TurnTool
 from sanderling.runs.progress import command_line, machine
 from sanderling.train.contract import BoolArray, FloatArray
 
@@ -166,11 +165,7 @@ def _pays(values: FloatArray, scores: FloatArray, units: FloatArray) -> dict[str
 
 MODES: dict[str, EstimatorConfig] = {
     "grpo (no gains)": GrpoConfig(),
-    **{
-        f"{mode.value}, gamma {gamma:g}": IgpoConfig(mode=mode, gamma=gamma)
-        for mode in IgpoMode
-        for gamma in ((0.95, 1.0) if mode is not IgpoMode.RAW else (0.0,))
-    },
+    **{f"{mode.value}, gamma {gamma:g}": IgpoConfig(mode=mode, gamma=gamma) for mode in IgpoMode for gamma in (0.95, 1.0)},
 }
 ASSIGNMENTS: dict[str, EstimatorConfig] = {
     f"{mode.value}, {assignment.value}, gamma {gamma:g}": IgpoConfig(mode=mode, assignment=assignment, gamma=gamma)
@@ -180,9 +175,7 @@ ASSIGNMENTS: dict[str, EstimatorConfig] = {
 }
 DISCOUNTS: dict[str, EstimatorConfig] = {
     "returns, per segment, gamma 0.95": IgpoConfig(discount=Discount.PER_SEGMENT, gamma=0.95),
-    "returns, adaptive 0.3": IgpoConfig(adaptive_gamma=0.3),
     "scaled_separate, per segment, gamma 0.95": IgpoConfig(mode=IgpoMode.SCALED_SEPARATE, discount=Discount.PER_SEGMENT),
-    "scaled_separate, adaptive 0.3": IgpoConfig(mode=IgpoMode.SCALED_SEPARATE, adaptive_gamma=0.3),
 }
 WEIGHED: dict[str, EstimatorConfig] = {
     "grpo (no gains)": GrpoConfig(),

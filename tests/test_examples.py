@@ -117,7 +117,7 @@ def test_an_estimator_is_a_function_of_a_table() -> None:
     )  # fmt: skip
     mine = open_estimator(f"{ROOT / 'examples' / 'own_estimator.py'}:above_average")
     assert mine(table).tolist() == [0.5, -0.5]
-    assert open_estimator("dr_grpo")(table).tolist() == [0.5, -0.5]
+    assert open_estimator("leave_one_out")(table).tolist() == [1.0, -1.0]
     with pytest.raises(UserError, match=r"this call has no setting estimator\.gama: did you mean estimator\.gamma"):
         open_estimator("igpo", gama=0.9)
 

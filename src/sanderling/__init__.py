@@ -23,7 +23,7 @@ _PLACES = {
     "train_rl": "api",
     "tool": "tools.contract",
     "rule_on": "judge.verdict",
-    "TurnTable": "rl.credit.table",
+    "TurnTable": "rl.table",
     "Agent": "agent.agent",
     "Question": "core.record",
     "Trajectory": "core.record",
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from sanderling.core.record import Question as Question
     from sanderling.core.record import Trajectory as Trajectory
     from sanderling.judge.verdict import rule_on as rule_on
-    from sanderling.rl.credit.table import TurnTable as TurnTable
+    from sanderling.rl.table import TurnTable as TurnTable
     from sanderling.tools.contract import ToolContext as ToolContext
     from sanderling.tools.contract import ToolResult as ToolResult
     from sanderling.tools.contract import tool as tool

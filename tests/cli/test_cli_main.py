@@ -191,13 +191,13 @@ def test_what_an_agent_lacks_is_told_before_anything_is_opened(
 def test_set_help_shows_what_recipe_and_other_settings_give(call: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
     own = tmp_path / "mine.py"
     own.write_text(
-        "from sanderling.rl.credit.table import Estimating\n"
+        "from sanderling.rl.credit import Estimating\n"
         'class Mine(Estimating):\n    slope: float = 3.5\n    """How steep."""\n'
         "def credit(table, config: Mine):\n    return table.outcome * config.slope\n"
     )
     status, told, _ = call("train", "rl", "--recipe", "literesearcher-4b", "--set", "world_seed=7", "--set", "help")
     assert status == 0 and 'title = "literesearcher-4b"' in told and "\nworld_seed = 7\n" in told
-    assert "# Kinds: grpo, dr_grpo, leave_one_out, igpo;" in told and "gain_weight" not in told
+    assert "# Kinds: grpo, leave_one_out, igpo;" in told and "gain_weight" not in told
     igpo = call("train", "rl", "--set", "help", "--set", "rl.estimator.kind=igpo")[1]
     assert '[rl.estimator]\nkind = "igpo"\n' in igpo and "\ngain_weight = 1.0\n" in igpo
     mine = call("train", "rl", "--recipe", "tiny", "--set", f"rl.estimator.kind={own}:credit", "--set", "help")[1]

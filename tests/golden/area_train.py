@@ -280,8 +280,7 @@ def credit() -> dict[str, Any]:
         "grpo sample": GrpoConfig(deviation="sample", penalty_weight=0.5),
     }
     configs |= {"loo": LeaveOneOutConfig(), "loo signed": LeaveOneOutConfig(right_above=0.5, scale=2.0)}
-    modes = ("returns", "scaled_separate", "separate", "joint")
-    for mode, assignment, discount, form in itertools.product(modes, ("code", "own_turn"), Discount, PenaltyForm):
+    for mode, assignment, discount, form in itertools.product(IgpoMode, Assignment, Discount, PenaltyForm):
         name = " ".join(["igpo", mode, assignment, discount, form])
         configs[name] = IgpoConfig(mode=mode, assignment=assignment, discount=discount, penalty_form=form)
     configs["igpo weighed"] = IgpoConfig(gain_weight=0.3, outcome_floor=0.9, max_scale=0.7, gamma=0.9, penalty_weight=2.0)
@@ -314,11 +313,10 @@ def losses() -> dict[str, Any]:
         "k3": {"kl_coef": 0.1},
     }
     configs = {f"{kind.__name__} {name}": kind(**more) for kind in (PpoConfig, MinirlConfig) for name, more in variants.items()}
-    strict = CorrectionConfig(bounds=SignBounds(strict=True))
-    configs |= {"dual": PpoConfig(dual_clip=1.5), "strict": MinirlConfig(correction=strict, ratio_to="proximal")}
+    configs |= {"dual": PpoConfig(dual_clip=1.5), "strict": MinirlConfig(least=0.8, most=1.3, ratio_to="proximal")}
     names = ("ratio", "clipped", "masked", "vetoed", "stopped", "importance", "kl_sampler", "sampler_gap", "kl_reference")
     cases = {}
-    for name, loss in {**{name: Watching(build_loss(one)) for name, one in configs.items()}, "sft": sft}.items():
+    for name, loss in {**{name: build_loss(one) for name, one in configs.items()}, "sft": sft}.items():
         own = given.logprobs.clone().requires_grad_()
         value, figures = loss(replace(given, logprobs=own))
         value.backward()
@@ -333,7 +331,7 @@ def gains(base: Path) -> dict[str, Any]:
     batch = [scripted(number, script, question=number % 3) for number, script in enumerate(SCRIPTS)]
     everything = frozenset({TurnTool.SEARCH, TurnTool.VISIT, TurnTool.BOTH})
     cases = {}
-    for form, answers in itertools.product(GainForm, ("best", "first")):
+    for form, answers in itertools.product(GainForm, GainAnswers):
         config = GainConfig(form=form, answers=answers, tools=everything)
         found = information_gains(batch, TOKENIZER, ModelScorer(model, temperature=0.8), config)
         cases[f"gain: {form} last_scored observed {answers}"] = [
@@ -404,13 +402,21 @@ if __name__ == "__main__":
     from sanderling.policy.transformers_policy import TransformersPolicy
     from sanderling.rl.config import RlConfig
     from sanderling.rl.contract import Actor
-    from sanderling.rl.credit import GrpoConfig, IgpoConfig, LeaveOneOutConfig, build_estimator
-    from sanderling.rl.credit.igpo import Discount, IgpoMode, PenaltyForm
-    from sanderling.rl.credit.table import TurnTable, TurnTool
+    from sanderling.rl.credit import (
+        Assignment,
+        Discount,
+        GrpoConfig,
+        IgpoConfig,
+        IgpoMode,
+        LeaveOneOutConfig,
+        PenaltyForm,
+        build_estimator,
+    )
     from sanderling.rl.denoise import DenoiseConfig
-    from sanderling.rl.gain import GainConfig, GainForm, information_gains
-    from sanderling.rl.losses import CorrectionConfig, MinirlConfig, PpoConfig, RatioTo, SignBounds, Watching, build_loss
+    from sanderling.rl.gain import GainAnswers, GainConfig, GainForm, information_gains
+    from sanderling.rl.losses import CorrectionConfig, MinirlConfig, PpoConfig, RatioTo, build_loss
     from sanderling.rl.run import run_rl
+    from sanderling.rl.table import TurnTable, TurnTool
     from sanderling.runs.jsonl import write_trajectories
     from sanderling.train.config import TrainerConfig
     from sanderling.train.contract import LossInputs, sft

@@ -10,9 +10,9 @@ from sanderling.core.types import Ending, Role
 from sanderling.rl.config import RlConfig
 from sanderling.rl.contract import FinishedRollout, Group
 from sanderling.rl.credit import LeaveOneOutConfig, build_estimator
-from sanderling.rl.credit.table import build_table
 from sanderling.rl.denoise import DenoiseConfig, Noise, capped_turns, is_flat, is_outage, noise_of
 from sanderling.rl.step import graded
+from sanderling.rl.table import build_table
 
 PROFILE = Profile(name="p", source="test", system_prompt="s", force_hint="now", malformed_hint="{problem}", think_prefix="")
 ANSWER = "<think>so</think><answer>Oslo</answer>"

@@ -1,12 +1,11 @@
 """Information gain over branches: each boundary where the turn stood, and no page measured without itself."""
 
 import numpy as np
-import pytest
 from train_records import WordTokenizer, record
 
 from sanderling.core.record import Node, NodeKind, ToolEvent, Trajectory
 from sanderling.core.types import Role, ToolCall, ToolStatus
-from sanderling.rl.gain import GainAfter, GainBaseline, GainConfig, Probe, information_gains
+from sanderling.rl.gain import GainConfig, Probe, information_gains
 
 PROBE = Probe(prefix="enough </think> <answer>", suffix="</answer>")
 TOKENS = WordTokenizer()
@@ -66,23 +65,15 @@ class Contexts:
         return self.seen[tuple(one.token_ids(end))]
 
 
-def gains(one: Trajectory, **settings) -> tuple[list[float | None], Contexts]:
+def gains(one: Trajectory) -> tuple[list[float | None], Contexts]:
     scorer = Contexts()
-    (found,) = information_gains([one], WordTokenizer(), scorer, GainConfig(probe=PROBE, **settings))
+    (found,) = information_gains([one], WordTokenizer(), scorer, GainConfig(probe=PROBE))
     return found, scorer
 
 
-@pytest.mark.parametrize(
-    ("settings", "spans"),
-    [
-        ({}, [(0, 2), (2, 4), (4, 7)]),
-        ({"after": GainAfter.NEXT_TURN}, [(0, 2), (2, 5), (5, 7)]),
-        ({"baseline": GainBaseline.TURN_START}, [(0, 2), (2, 4), (5, 7)]),
-    ],
-    ids=["on its own branch", "at the next turn's prompt, whatever was forgotten", "from its own prompt: a reset costs nobody"],
-)
-def test_where_a_turn_of_several_branches_is_measured(settings: dict, spans: list[tuple[int, int]]):
-    found, scorer = gains(RESET, **settings)
+def test_a_turn_of_several_branches_is_measured_on_its_own():
+    found, scorer = gains(RESET)
+    spans = [(0, 2), (2, 4), (4, 7)]
     assert found == [*(scorer.value(RESET, after) - scorer.value(RESET, before) for before, after in spans), None]
     assert len(scorer.requests[0].others) == 1, "two branches"
 
@@ -100,11 +91,10 @@ def test_a_hint_that_takes_an_observations_place_does_not_take_the_page():
     assert found == [scorer.value(one, 2) - scorer.value(one, 0), None]
 
 
-@pytest.mark.parametrize("after", GainAfter)
-def test_rejected_attempts_stay_out(after: GainAfter):
+def test_rejected_attempts_stay_out():
     plain, retried = record("sva"), record("srvra")
-    found, _ = gains(plain, after=after)
-    again, other = gains(retried, after=after)
+    found, _ = gains(plain)
+    again, other = gains(retried)
     assert found == again
     assert len(other.requests[0].others) == 0
     attempt = next(n for n in retried.nodes if n.rejected)

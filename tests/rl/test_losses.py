@@ -9,18 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from sanderling.core.errors import UserError
-from sanderling.rl.losses import (
-    CispoConfig,
-    CorrectionConfig,
-    GspoConfig,
-    Level,
-    MinirlConfig,
-    PpoConfig,
-    RatioTo,
-    SignBounds,
-    build_loss,
-    fresh_gap,
-)
+from sanderling.rl.losses import CorrectionConfig, PpoConfig, RatioTo, build_loss
 from sanderling.train.contract import LossInputs
 
 logps = st.floats(-4, -0.01, allow_nan=False)
@@ -37,7 +26,6 @@ def inputs(rows, **changes) -> LossInputs:
         "advantages": advantages,
         "weights": weights,
         "sequence": torch.arange(len(rows)) // 3,
-        "age": torch.zeros(len(rows), dtype=torch.float64),
     }
     return LossInputs(**{**fields, **changes})
 
@@ -54,15 +42,11 @@ def test_without_proximal_logprobs_the_ratio_is_one_but_has_a_gradient():
     assert metrics["ratio"].item() == 1.0 and gradient(PpoConfig(ratio_to=RatioTo.PROXIMAL), given_) == pytest.approx([-2.0])
 
 
-@pytest.mark.parametrize(
-    "config", [PpoConfig(dual_clip=3.0), PpoConfig(kl_coef=0.5), GspoConfig(kl_coef=0.5, clip_low=0.2)], ids=repr
-)
+@pytest.mark.parametrize("config", [PpoConfig(dual_clip=3.0), PpoConfig(kl_coef=0.5)], ids=repr)
 @settings(max_examples=30)
 @given(rows=tokens)
 def test_every_term_of_a_loss_has_its_gradient(config, rows):
     """Detached terms add to a loss and teach nothing (AgentRL's CE-GRPO): where the loss has a slope, autograd has it, too."""
-    if isinstance(config, GspoConfig):  # the gradient of one ratio for a row, where the row has one advantage and one weight
-        rows = [(*row[:4], *rows[at // 3 * 3][4:]) for at, row in enumerate(rows)]
     found, step = gradient(config, inputs(rows)), 1e-6
     middle = build_loss(config)(inputs(rows))[0].item()
     for at, row in enumerate(rows):
@@ -74,25 +58,20 @@ def test_every_term_of_a_loss_has_its_gradient(config, rows):
         assert min(sides) - 1e-3 <= found[at] <= max(sides) + 1e-3
 
 
-def test_an_outlier_is_finite_told_and_keeps_its_gradient():
+def test_an_outlier_is_finite_and_keeps_its_gradient():
     """A clamp of the log-ratio would hide the one token that is furthest off; without one, float32 overflows."""
     rows = [(-1.0, -200.0, -200.0, -200.0, -1.0, 1.0)]
-    value, metrics = build_loss(PpoConfig())(inputs(rows))
-    assert math.isfinite(value.item()) and metrics["outlier"].tolist() == [1.0]
+    assert math.isfinite(build_loss(PpoConfig())(inputs(rows))[0].item())
     assert gradient(PpoConfig(), inputs(rows)) == pytest.approx([math.exp(20.0)])
     assert gradient(PpoConfig(kl_coef=1.0, dual_clip=3.0), inputs(rows)) == pytest.approx([1.0 - math.exp(-20.0)])
 
 
 def test_what_a_loss_needs_and_lacks_is_named():
-    for missing, config in (("advantages", PpoConfig()), ("sampler", CispoConfig()), ("reference", PpoConfig(kl_coef=0.1))):
+    for missing, config in (("advantages", PpoConfig()), ("sampler", PpoConfig()), ("reference", PpoConfig(kl_coef=0.1))):
         with pytest.raises(ValueError, match=missing):
             build_loss(config)(inputs([(-1.0, -1.0, 0, 0, 1.0, 1.0)], **{missing: None}))
-    for config in (GspoConfig(), PpoConfig(correction=CorrectionConfig(veto=1e-4))):
-        with pytest.raises(UserError, match=r"parallel\.context"):
-            build_loss(config)(inputs([(-1.0, -1.0, 0, 0, 1.0, 1.0)], sequence=None))
-    by_row = CorrectionConfig(low=0.5, level=Level.SEQUENCE)
-    with pytest.raises(UserError, match="whole rows"):
-        build_loss(PpoConfig(correction=by_row))(inputs([(-1.0, -1.0, 0, 0, 1.0, 1.0)], sequence=None))
+    with pytest.raises(UserError, match=r"whole rows.*parallel\.context"):
+        build_loss(PpoConfig(correction=CorrectionConfig(veto=1e-4)))(inputs([(-1.0, -1.0, 0, 0, 1.0, 1.0)], sequence=None))
 
 
 def test_a_masked_token_may_be_anything():
@@ -102,32 +81,6 @@ def test_a_masked_token_may_be_anything():
     assert metrics["masked"].tolist() == [1, 0] and masked == 0.0 and math.isfinite(free)
 
 
-@pytest.mark.parametrize("correction", [CorrectionConfig(veto=1e-4), {"veto": 1e-4}, {}])
-def test_minirl_keeps_its_bounds_when_another_field_of_the_correction_is_set(correction):
-    """Without them it is REINFORCE with ratios that nothing caps."""
-    config = MinirlConfig.model_validate({"correction": correction})
-    assert config.correction.bounds == SignBounds()
-    assert config.correction.veto == (1e-4 if correction else None)
-    assert PpoConfig.model_validate({"correction": correction}).correction.bounds is None
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"low": 2.0, "high": 1.0}, "low is above high"),
-        ({"floor": 3.0, "cap": 2.0}, "floor is above cap"),
-        ({"bounds": {"strict": True, "decay": 0.1}}, "strict or decay"),
-    ],
-)
-def test_settings_that_contradict_each_other_are_refused(settings, said):
-    with pytest.raises(ValidationError, match=said):
-        CorrectionConfig.model_validate(settings)
-
-
-def test_a_token_after_older_ones_is_not_fresh_for_their_keys_are_of_other_weights():
-    age, sequence = torch.tensor([0.0, 2, 0, 0, 0, 1, 0]), torch.tensor([1, 0, 1, 0, 2, 2, 1])
-    tokens = LossInputs(torch.zeros(7), torch.ones(7), sampler=torch.ones(7), age=age, sequence=sequence)
-    gaps = fresh_gap(tokens)
-    assert gaps["fresh"].tolist() == gaps["fresh_gap"].tolist() == [1, 0, 1, 0, 1, 0, 1]
-    none = LossInputs(*[torch.zeros(0)] * 2, sampler=torch.zeros(0), age=torch.zeros(0), sequence=torch.zeros(0).long())
-    assert fresh_gap(none)["fresh"].tolist() == []
+def test_a_range_without_anything_in_it_is_refused():
+    with pytest.raises(ValidationError, match="low is above high"):
+        CorrectionConfig(low=2.0, high=1.0)

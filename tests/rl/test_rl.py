@@ -16,7 +16,7 @@ from sanderling.rl.config import PipelineConfig, RlConfig, Straggler
 from sanderling.rl.contract import Actor
 from sanderling.rl.credit import IgpoConfig
 from sanderling.rl.gain import GainConfig, Probe
-from sanderling.rl.losses import CispoConfig, GspoConfig, MinirlConfig, PpoConfig, RatioTo
+from sanderling.rl.losses import MinirlConfig, PpoConfig, RatioTo
 from sanderling.rl.queue import episode_seed
 from sanderling.rl.run import run_rl
 from sanderling.runs.run import records
@@ -30,7 +30,7 @@ DECOUPLED = {"ratio_to": RatioTo.PROXIMAL, "kl_coef": 0.001}
 
 @pytest.mark.parametrize(
     "loss",
-    [PpoConfig(), CispoConfig(), MinirlConfig(), PpoConfig(**DECOUPLED), GspoConfig(clip_low=0.2, clip_high=0.28, **DECOUPLED)],
+    [PpoConfig(), MinirlConfig(), PpoConfig(**DECOUPLED)],
     ids=lambda config: f"{config.kind}-{config.ratio_to}",
 )
 def test_reward_rises(tmp_path: Path, loss):

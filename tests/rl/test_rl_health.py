@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bandit import CONFIG, train
+from pydantic import ValidationError
 from train_records import record
 
 from sanderling.core.profiles import ToolNames
@@ -14,19 +15,9 @@ from sanderling.core.record import Trajectory
 from sanderling.core.types import Ending, ToolCall
 from sanderling.recipes.find import find_rl_recipe
 from sanderling.rl.contract import FinishedRollout, Group
-from sanderling.rl.credit.table import Graded, build_table
-from sanderling.rl.health import (
-    RULES,
-    Alarm,
-    Health,
-    HealthConfig,
-    HealthPause,
-    Kind,
-    queries,
-    rollout_figures,
-    step_metrics,
-)
+from sanderling.rl.health import RULES, Health, HealthConfig, HealthPause, Kind, Rule, queries, rollout_figures, step_metrics
 from sanderling.rl.run import HealthWarning
+from sanderling.rl.table import Graded, build_table
 from sanderling.train.metrics import read_metrics
 
 NAMES = ToolNames()
@@ -119,19 +110,19 @@ def collapse(step: int, *names: str) -> dict[str, float]:
     return {name: float(np.interp(step, (1, 220, 480, 510), COLLAPSE[name])) for name in names or COLLAPSE}
 
 
-def first_alarms(*names: str) -> dict[Alarm, int]:
+def first_alarms(*names: str) -> dict[str, int]:
     health, found = Health(HealthConfig()), {}
     for step in STEPS:
         for raised in health.heard(collapse(step, *names)):
-            found.setdefault(raised.alarm, step)
+            found.setdefault(raised, step)
     return found
 
 
 def test_literesearcher_s_collapse_is_heard_before_it_has_happened():
     found = first_alarms()
-    at = found[Alarm.QUERY_STYLE]
+    at = found["quoted_queries"]
     assert at < 220, "the step that its authors went back to"
-    assert found[Alarm.NO_ANSWER] < 510
+    assert found["no_answer"] < 510
     assert all(later > earlier for earlier, later in pairwise(collapse(step)["reward"] for step in range(1, at + 1)))
     assert first_alarms("reward", "length") == {}, "the reward alone would not have shown it"
 
@@ -143,26 +134,25 @@ def test_its_recipe_pauses_in_the_collapse_and_not_at_the_beginning():
             health.pause(step, health.heard(collapse(step)))
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.alarm)
-def test_a_threshold_is_the_last_value_without_an_alarm(rule):
+@pytest.mark.parametrize(("name", "rule"), RULES.items(), ids=RULES)
+def test_a_threshold_is_the_last_value_without_an_alarm(name: str, rule: Rule):
     before = 1.0 if rule.kind is Kind.FELL else rule.threshold
     limit, ill = rule.threshold * before if rule.kind is Kind.FELL else rule.threshold, 0.01
     sign = 1 if rule.kind is Kind.ABOVE else -1
     for value, alarms in ((limit, 0), (limit + sign * ill, 1)):
         health = Health(HealthConfig(window=2))
-        told = [health.heard({rule.figure: figure}) for figure in (before, before, value, value, value)]
-        assert sum(map(len, told)) == alarms and health.figures()[f"alarm_{rule.alarm}"] == alarms
-        for raised in (one for step in told for one in step):
-            assert raised.alarm is rule.alarm and raised.sentence.endswith(f"{rule.advice}.")
-    custom = Health(HealthConfig(window=1, thresholds={rule.alarm: limit + 2 * sign * ill}))
-    assert not custom.heard({rule.figure: before}) and not custom.heard({rule.figure: limit + sign * ill})
+        told = [health.heard({name: figure}) for figure in (before, before, value, value, value)]
+        assert sum(map(len, told)) == alarms and health.figures()[f"alarm_{name}"] == alarms
+        assert {raised for step in told for raised in step} <= {name}
+    custom = Health(HealthConfig(window=1, thresholds={name: limit + 2 * sign * ill}))
+    assert not custom.heard({name: before}) and not custom.heard({name: limit + sign * ill})
 
 
-def test_every_alarm_has_a_rule_and_stands_in_the_page():
-    assert [rule.alarm for rule in RULES] == list(Alarm)
+def test_every_alarm_stands_in_the_page_and_no_other_can_be_set():
     page = (Path(__file__).parents[2] / "docs" / "rl-health.md").read_text(encoding="utf-8")
-    rows = dict(re.findall(r"^\| `(\w+)` \| (.+?) \|", page.partition("## Alarms")[2], re.MULTILINE))
-    assert rows.keys() == set(Alarm) and all(f"`{rule.figure}`" in rows[rule.alarm] for rule in RULES)
+    assert set(re.findall(r"^\| `(\w+)` \|", page.partition("## Alarms")[2], re.MULTILINE)) == set(RULES)
+    with pytest.raises(ValidationError, match="there is no alarm 'no_anser': choose from no_answer"):
+        HealthConfig(pause_on=frozenset({"no_anser"}))
 
 
 def test_an_alarm_is_told_once_and_again_after_it_was_over_and_steps_without_the_figure_change_nothing():
@@ -175,16 +165,16 @@ def test_resumed_at_any_step_it_judges_as_one_that_saw_all():
     config, rng = HealthConfig(window=5), np.random.default_rng(3)
     lines = [{"step": step, **collapse(step), "entropy": float(rng.random())} for step in range(440, 511)]
     whole = Health(config)
-    told = [[raised.sentence for raised in whole.heard(line)] for line in lines]
+    told = [whole.heard(line) for line in lines]
     assert sum(map(len, told)) >= 2
     for at in range(0, len(lines), 7):
         resumed = Health(config, lines[:at])
-        assert [[raised.sentence for raised in resumed.heard(line)] for line in lines[at:]] == told[at:]
+        assert [resumed.heard(line) for line in lines[at:]] == told[at:]
         assert resumed.figures() == whole.figures()
 
 
 def test_an_alarm_pauses_a_run_that_goes_on_as_if_nothing_had_been(base: Path, tmp_path: Path):
-    health = HealthConfig(window=1, thresholds={Alarm.THINK_LENGTH: 0.0, Alarm.UNSCORED: 0.05}, pause_on={Alarm.UNSCORED})
+    health = HealthConfig(window=1, thresholds={"think_tokens": 0.0, "unscored": 0.05}, pause_on=frozenset({"unscored"}))
     config = CONFIG.model_copy(update={"health": health, "steps": 3})
     with (
         pytest.warns(HealthWarning, match="step 2: Share of rollouts without an outcome"),
@@ -202,6 +192,4 @@ def test_a_run_s_lines_have_what_the_alarms_read(base: Path, tmp_path: Path):
     train(config, base, tmp_path / "run")
     lines = [line for line in read_metrics(tmp_path / "run" / "metrics.jsonl") if line["updates"]]
     for line in lines:
-        assert {rule.figure for rule in RULES} <= set(line)
-        assert 0.0 <= line["sampler_gap_fresh"] < 1e-4, "one program samples and trains"
-    assert any(line["sampler_gap"] > 100 * line["sampler_gap_fresh"] for line in lines), "updates make the rest of the gap"
+        assert set(RULES) <= set(line)

@@ -20,7 +20,7 @@ from sanderling.rl.prepare import Order
 from sanderling.train.metrics import read_metrics
 
 MINE = """
-from sanderling.rl.credit.table import Estimating
+from sanderling.rl.credit import Estimating
 
 
 class Sharp(Estimating):

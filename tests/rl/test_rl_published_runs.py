@@ -148,7 +148,7 @@ def check_gap(line: Mapping[str, float], double: Led, *taken: int) -> None:
     """Temperature and weights are one for trainer and sampler: but for what it told otherwise, only 16 bits lie between."""
     turns = {seed: doubt for number in taken for seed, doubt in double.doubts[number].items()}
     told = sum(turns.values()) / line["trained_tokens"]
-    assert told > 0 and 1e-3 < line["sampler_gap_fresh"] - told < 0.1
+    assert told > 0 and 1e-3 < line["sampler_gap"] - told < 0.1
 
 
 def check_served(double: Led, steps: int) -> None:
@@ -351,7 +351,7 @@ def test_agentcpm_explore_runs_as_it_is_shipped(given: tuple[Path, list[Question
     assert sum(line["groups_flat"] for line in lines) >= 1
     odd = share_of({6, 7}, out, [*chain(*credit[0])])
     assert lines[0]["masked"] == lines[0]["stopped"] == pytest.approx(odd, abs=0.03), "strict bounds, on the side of credit"
-    assert lines[0]["sampler_gap_fresh"] == pytest.approx(0.5 * odd, abs=0.1), "all is fresh in the first step"
+    assert lines[0]["sampler_gap"] == pytest.approx(0.5 * odd, abs=0.1), "all is fresh in the first step"
     assert max(line["age_oldest"] for line in lines) >= 2, "it did run ahead"
     assert max(line["sampler_gap"] for line in lines) > 1.2 * lines[0]["sampler_gap"], "older tokens are further off"
     assert not differ(weights(out / "model"), double.taken[-1])

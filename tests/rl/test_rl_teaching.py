@@ -18,13 +18,12 @@ from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajecto
 from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
 from sanderling.rl.config import RlConfig
 from sanderling.rl.contract import Actor, Ask, rule_score
-from sanderling.rl.credit import GrpoConfig, IgpoConfig, build_estimator
-from sanderling.rl.credit.igpo import IgpoMode
-from sanderling.rl.credit.table import Graded, build_table
+from sanderling.rl.credit import GrpoConfig, IgpoConfig, IgpoMode, build_estimator
 from sanderling.rl.denoise import turn_penalties
 from sanderling.rl.gain import GainConfig, Probe
 from sanderling.rl.rl_loop import ScoredRollout, Settings, credit, outcome, train
 from sanderling.rl.run import run_rl
+from sanderling.rl.table import Graded, build_table
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
 from sanderling.train.encoding import Encoding

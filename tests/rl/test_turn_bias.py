@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from turn_tables import table_of, trajectory
 
-from sanderling.rl.credit import GrpoConfig, IgpoConfig, build_estimator
-from sanderling.rl.credit.igpo import IgpoMode
+from sanderling.rl.credit import GrpoConfig, IgpoConfig, IgpoMode, build_estimator
 
 UNSCALED = {"outcome_floor": 1e6, "max_scale": 1.0}
 """The scale of gains is 1: as one number for a batch it knows of every turn in it, which is felt in a batch of two."""

@@ -188,6 +188,6 @@ def learnt(out: Path, given: Path) -> bool:
 def test_rl_over_it_samples_with_each_updates_weights(address: str, given: Path, tmp_path: Path):
     """The trainer's log-probabilities are the server's in every step."""
     run_rl_command(Order(recipe_of(given, *placed(address, "rl.loss.kind=ppo")), tmp_path / "out"), silent())
-    gaps = [line["sampler_gap_fresh"] for line in read_metrics(tmp_path / "out" / "metrics.jsonl")]
+    gaps = [line["sampler_gap"] for line in read_metrics(tmp_path / "out" / "metrics.jsonl")]
     assert len(gaps) == 4 and max(gaps) < 1e-4, gaps
     assert learnt(tmp_path / "out", given)

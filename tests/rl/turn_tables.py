@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from sanderling.rl.credit.table import TurnTable
+from sanderling.rl.table import TurnTable
 
 grid = st.integers(-8, 8).map(lambda n: n / 8)
 

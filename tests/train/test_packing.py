@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_qwen3 import VOCAB, tiny_model
 
-from sanderling.rl.losses import GspoConfig, PpoConfig, build_loss
+from sanderling.rl.losses import PpoConfig, build_loss
 from sanderling.train.attention import packed_attention
 from sanderling.train.config import Aggregation, TrainerConfig
 from sanderling.train.contract import Row
@@ -167,7 +167,8 @@ def stepped(rows: Sequence[Row], loss, **settings):
 
 
 @pytest.mark.parametrize(
-    ("loss", "aggregation"), [(PpoConfig(), Aggregation.TOKEN_MEAN), (GspoConfig(), Aggregation.TRAJECTORY_MEAN)]
+    ("loss", "aggregation"),
+    [(PpoConfig(), Aggregation.TOKEN_MEAN), (PpoConfig(kl_coef=0.0, dual_clip=3.0), Aggregation.TRAJECTORY_MEAN)],
 )
 def test_a_step_over_groups_is_the_step_over_single_rows_and_costs_distinct_tokens(loss, aggregation: Aggregation):
     rows = rollouts()

@@ -1,9 +1,10 @@
 """Information gain: how much likelier the accepted answer became by what a turn's tools returned.
 
 ``V(c) = (1/L) sum_j log p(g_j | c, prefix, g_<j)`` over the answer's L tokens, teacher-forced at a boundary c: the prompt of a
-turn. A turn's gain is V at the boundary after its observation minus V at an earlier one (IGPO, arXiv 2510.14967; on visits
-only: DR-Venus, arXiv 2604.19859). Boundaries of a trajectory with several branches are each on the branch that the turn saw; a
-context is named by the node that it ends with, and rejected attempts are no turns and no contexts.
+turn. A turn's gain is V at the boundary after its observation minus V at the one after the scored turn before it, or at the
+first: gains add up, and intervening turns' share is in them (IGPO, arXiv 2510.14967; on visits only: DR-Venus, arXiv
+2604.19859). Boundaries of a trajectory with several branches are each on the branch that the turn saw; a context is named by
+the node that it ends with, and rejected attempts are no turns and no contexts.
 """
 
 from collections.abc import Sequence
@@ -17,8 +18,8 @@ from sanderling.core.chat import Tokenizer
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.record import NodeKind, Trajectory, turn_indices
-from sanderling.rl.credit.table import TurnTool, turn_tools
-from sanderling.train.contract import FloatArray, Row, RowScorer, Scorer, ScoreRequest
+from sanderling.rl.table import TurnTool, turn_tools
+from sanderling.train.contract import FloatArray, Scorer, ScoreRequest
 
 # -- settings --------------------------------------------------------------------------------------------------------------
 
@@ -49,26 +50,6 @@ class GainForm(StrEnum):
     """Their exponentials: geometric-mean probabilities (IGPO's)."""
 
 
-class GainBaseline(StrEnum):
-    """Which earlier boundary a turn is compared with."""
-
-    LAST_SCORED = "last_scored"
-    """The one after the scored turn before it, or the first: gains add up, and intervening turns' share is in them."""
-    TURN_START = "turn_start"
-    """The turn's own prompt."""
-
-
-class GainAfter(StrEnum):
-    """Which boundary is the one after a turn, where a trajectory has several branches; on a single one they are the same."""
-
-    OBSERVED = "observed"
-    """The first that holds what its tools returned: the prompt of the next turn that goes on from it, and where none does
-    (the history was reset, a hint took its place, the episode ended) the end of what was returned. No page is measured without
-    itself."""
-    NEXT_TURN = "next_turn"
-    """The prompt of the next turn in time, on whatever branch: a reset's loss is the turn's before it."""
-
-
 class GainAnswers(StrEnum):
     """Which of several accepted answers counts."""
 
@@ -76,17 +57,12 @@ class GainAnswers(StrEnum):
     """At each boundary the likeliest, so that a valid alternative is not punished."""
     FIRST = "first"
     """The first that the question names (DR-Venus)."""
-    FIXED = "fixed"
-    """One for the whole trajectory: the likeliest at its first boundary. There the context is the question alone: nothing that
-    the policy does can change which it is, and a group's rollouts have the same."""
 
 
 class GainConfig(Frozen):
     """How information gain is measured."""
 
     form: GainForm = GainForm.LOGPROB
-    baseline: GainBaseline = GainBaseline.LAST_SCORED
-    after: GainAfter = GainAfter.OBSERVED
     tools: frozenset[TurnTool] = Field(default=frozenset({TurnTool.VISIT, TurnTool.BOTH}), min_length=1)
     """Turns that did this are scored; the answer and malformed turns have no observation and never are."""
     probe: Probe | None = None
@@ -110,34 +86,16 @@ def information_gains(
     return [plan.gains(found) for plan, found in zip(plans, scores, strict=True)]
 
 
-def gains_and_logprobs(
-    trajectories: Sequence[Trajectory],
-    rows: Sequence[Sequence[Row]],
-    tokenizer: Tokenizer,
-    scorer: RowScorer,
-    config: GainConfig,
-) -> tuple[list[list[float | None]], list[list[FloatArray]]]:
-    """:func:`information_gains`, and each trajectory's rows as `row_logprobs` would score them.
-
-    A row's advantages are not looked at, so that rows can be made before there are any. Collective, and the same on every rank.
-    """
-    plans = [plan_gains(trajectory, tokenizer, config) for trajectory in trajectories]
-    found = scorer.score_with_rows([plan.request for plan in plans], rows)
-    gains = [plan.gains(one.boundaries) for plan, one in zip(plans, found, strict=True)]
-    return gains, [one.rows for one in found]
-
-
 @dataclass(frozen=True)
 class GainPlan:
     """What one trajectory asks of a scorer, and how its answer is read."""
 
     request: ScoreRequest
     pairs: tuple[tuple[int, int, int], ...]
-    """``(turn, boundary before, boundary after)`` of each scored turn; boundaries count the distinct contexts, the trajectory's
-    first is 0 where the answer is fixed."""
+    """``(turn, boundary before, boundary after)`` of each scored turn; boundaries count the distinct contexts."""
     turns: int
     answers: int
-    config: GainConfig
+    form: GainForm
 
     def gains(self, scores: Sequence[FloatArray]) -> list[float | None]:
         """One for each turn; None where none is scored. Raises ValueError for numbers that are not finite."""
@@ -145,11 +103,8 @@ class GainPlan:
         if not np.isfinite(means).all():
             raise ValueError("the scorer returned log-probabilities that are not finite")
         gains: list[float | None] = [None] * self.turns
-        if not self.pairs:
-            return gains
-        table = means.reshape(-1, self.answers)
-        values = table[:, int(table[0].argmax())] if self.config.answers is GainAnswers.FIXED else table.max(axis=1)
-        if self.config.form is GainForm.PROB:
+        values = means.reshape(-1, self.answers).max(axis=1) if self.pairs else means
+        if self.form is GainForm.PROB:
             values = np.exp(values)
         for turn, start, end in self.pairs:
             gains[turn] = float(values[end] - values[start])
@@ -158,20 +113,17 @@ class GainPlan:
 
 def plan_gains(trajectory: Trajectory, tokenizer: Tokenizer, config: GainConfig) -> GainPlan:
     """The request of a trajectory. Raises UserError as :func:`information_gains`."""
-    tools, places = turn_tools(trajectory), turn_places(trajectory, config.after)
+    tools, places = turn_tools(trajectory), turn_places(trajectory)
     pairs: list[tuple[int, int, int]] = []
-    first = last = places[0][0] if places else None
-    for turn, (tool, (start, after)) in enumerate(zip(tools, places, strict=True)):
+    last = places[0][0] if places else None
+    for turn, (tool, (_, after)) in enumerate(zip(tools, places, strict=True)):
         if tool not in config.tools or after is None:
             continue
-        before = last if config.baseline is GainBaseline.LAST_SCORED else start
-        if before is None:
+        if last is None:
             raise ValueError(f"trajectory {trajectory.id}: turn {turn} has no prompt")
-        pairs.append((turn, before, after))
+        pairs.append((turn, last, after))
         last = after
-    # The first boundary decides which answer is fixed.
-    leading = [first] if first is not None and pairs and config.answers is GainAnswers.FIXED else []
-    wanted = list(dict.fromkeys([*leading, *(node for _, *ends in pairs for node in ends)]))
+    wanted = list(dict.fromkeys(node for _, *ends in pairs for node in ends))
     number = {node: index for index, node in enumerate(wanted)}
     probes = _probes(trajectory, tokenizer, config) if wanted else []
     branches, ends = contexts(trajectory, wanted)
@@ -184,7 +136,7 @@ def plan_gains(trajectory: Trajectory, tokenizer: Tokenizer, config: GainConfig)
         on=[branch for branch, _ in ends for _ in probes],
     )
     numbered = tuple((turn, number[before], number[after]) for turn, before, after in pairs)
-    return GainPlan(request, numbered, len(tools), len(probes), config)
+    return GainPlan(request, numbered, len(tools), len(probes), config.form)
 
 
 # -- what is teacher-forced ------------------------------------------------------------------------------------------------
@@ -231,17 +183,20 @@ def forced(tokenizer: Tokenizer, probe: Probe, answer: str) -> Forced:
 # -- where boundaries are ----------------------------------------------------------------------------------------------------
 
 
-def turn_places(trajectory: Trajectory, after: GainAfter) -> list[tuple[int | None, int | None]]:
-    """For each turn the contexts before and after it, by their last nodes; None: it has no prompt, nothing follows it."""
+def turn_places(trajectory: Trajectory) -> list[tuple[int | None, int | None]]:
+    """For each turn the contexts before and after it, by their last nodes; None: it has no prompt, nothing follows it.
+
+    The one after is the first that holds what its tools returned: the prompt of the next turn that goes on from it, and where
+    none does (the history was reset, a hint took its place, the episode ended) the end of what was returned. No page is
+    measured without itself.
+    """
     turns = turn_indices(trajectory)
     behind = {turn: set(trajectory.path(turn)) for turn in turns}
     found = []
     for number, turn in enumerate(turns):
-        later = turns[number + 1 :]
-        if after is GainAfter.OBSERVED:
-            returned = _returned(trajectory, turn) or [turn]
-            later = [other for other in later if not behind[other].isdisjoint(returned)]
-        end = trajectory.nodes[later[0]].parent if later else _tail(trajectory, turn)
+        returned = _returned(trajectory, turn) or [turn]
+        later = next((other for other in turns[number + 1 :] if not behind[other].isdisjoint(returned)), None)
+        end = _tail(trajectory, turn) if later is None else trajectory.nodes[later].parent
         found.append((trajectory.nodes[turn].parent, end))
     return found
 

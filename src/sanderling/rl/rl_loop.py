@@ -29,8 +29,7 @@ from sanderling.judge.rules import exact_match, score_trajectory
 from sanderling.rl.act import opened_acting
 from sanderling.rl.config import RlConfig, RlRecipe
 from sanderling.rl.contract import Ask
-from sanderling.rl.credit import GrpoConfig, IgpoConfig
-from sanderling.rl.credit.igpo import IgpoMode
+from sanderling.rl.credit import GrpoConfig, IgpoConfig, IgpoMode
 from sanderling.rl.denoise import turn_penalties
 from sanderling.rl.gain import PROBES, GainConfig
 from sanderling.rl.losses import PpoConfig

@@ -32,7 +32,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.rl.config import Placement, RlConfig, check_run
 from sanderling.rl.contract import Actor, Ask, FinishedRollout, Group, GroupStatus, Score, rule_score
-from sanderling.rl.health import Health, Raised
+from sanderling.rl.health import Health
 from sanderling.rl.queue import Batch, Ledger, Rollouts, answered, episode_seed
 from sanderling.rl.step import Learner, group_status, write_credit
 from sanderling.runs.jsonl import TrajectoryStore
@@ -260,14 +260,14 @@ class _Run:
         served = self.config.pipeline.placement is Placement.SERVED
         await self.actor.sync.publish(None if served and not self.leads else weights, self.learner.version)
 
-    def note(self, metrics: dict[str, float], on_step: OnStep | None) -> list[Raised]:
+    def note(self, metrics: dict[str, float], on_step: OnStep | None) -> dict[str, str]:
         """Write a step's figures down and tell whoever watches; returns the alarms that went off, and warns of them."""
         raised = self.health.heard(metrics)
         if self.log is not None:
             figures = {**metrics, **self.health.figures()}
             self.log.append({"step": self.learner.step, **figures})
-            for one in raised:
-                warnings.warn(f"step {self.learner.step}: {one.sentence}", HealthWarning, stacklevel=2)
+            for sentence in raised.values():
+                warnings.warn(f"step {self.learner.step}: {sentence}", HealthWarning, stacklevel=2)
             if on_step is not None:
                 on_step(self.learner.step, figures)
         return raised

@@ -3,8 +3,8 @@
     groups ─▶ filter ─▶ gains ─▶ table ─▶ credit ─▶ rows ─▶ update
 
 :meth:`Learner.learn` is that line; what it calls stands below it in the same order. *Filtering* says which rollouts are trained
-on and which turns get no positive credit (`denoise`, and the bound on staleness). *Gains* and *proximal* log-probabilities are
-measured under the very version that the step updates, in one pass where both are wanted. The *table* of turns is what an
+on and which turns get no positive credit (`denoise`, and the bound on staleness). *Gains* are measured under the very
+version that the step updates. The *table* of turns is what an
 estimator (`credit`) turns into advantages. *Rows* are the ids that were sampled, with log-probabilities, versions and
 advantages: nothing is ever cut or rendered anew.
 
@@ -27,12 +27,12 @@ from sanderling.core.record import CreditLine, CreditParts, Trajectory, turn_ind
 from sanderling.policy.model_directory import load_empty
 from sanderling.rl.config import RlConfig
 from sanderling.rl.contract import Group, GroupStatus, oldest_version
-from sanderling.rl.credit import build_estimator
-from sanderling.rl.credit.table import Components, Graded, TurnTable, build_table
+from sanderling.rl.credit import Components, build_estimator
 from sanderling.rl.denoise import Noise, capped_turns, is_flat, noise_of, turn_penalties
-from sanderling.rl.gain import gains_and_logprobs, information_gains
+from sanderling.rl.gain import information_gains
 from sanderling.rl.health import age_figures, credit_figures, step_metrics, update_figures
-from sanderling.rl.losses import Watching, build_loss
+from sanderling.rl.losses import build_loss
+from sanderling.rl.table import Graded, TurnTable, build_table
 from sanderling.runs.files import replace_file
 from sanderling.train.checkpoint import load_model, load_state, reads_weights, save_checkpoint
 from sanderling.train.contract import FloatArray, Row
@@ -78,7 +78,7 @@ class Learner:
         if config.loss.needs_reference:
             self.reference = TokenLogprobs(_opened(model_dir, team, device).requires_grad_(False).eval())
             team.prepare(self.reference)
-        self.estimator, self.loss = build_estimator(config.estimator), Watching(build_loss(config.loss))
+        self.estimator, self.loss = build_estimator(config.estimator), build_loss(config.loss)
         self.model.eval()
 
     @property
@@ -94,7 +94,7 @@ class Learner:
         config, profile, version = self.config, self.encoding.profile, self.version
         used = [group for group, status in decided if status is GroupStatus.USED]
         batch = [one for group in used for one in graded(group, version, config, profile)]
-        batch, proximal = self._measured(batch)
+        batch = self._measured(batch)
         table = build_table(batch)
         credit = self.estimator.components(table)
         rows = credit_rows(batch, table, credit.total, self.encoding, config.drop_zero_advantage)
@@ -103,42 +103,29 @@ class Learner:
         figures |= credit_figures(credit) | counted(decided, version, config)
         trained = {row.trajectory for row in rows}
         figures |= age_figures((one.trajectory for one in batch if one.trajectory.id in trained), version)
-        rows = self._with_logprobs(rows, proximal)
+        rows = self._with_logprobs(rows)
         updates = [self.trainer.step(share, self.loss) for share in split_updates(rows, config.updates_per_step)]
         self.step += 1
         return {**figures, **update_figures(updates), "updates": len(updates), "version": self.version}
 
-    def _measured(self, batch: list[Graded]) -> tuple[list[Graded], dict[str, list[FloatArray]]]:
-        """The batch with its gains, and by trajectory the proximal log-probabilities of rows, where they come in that pass."""
-        gain, encoding = self.config.gain, self.encoding
-        if gain is None:
-            return batch, {}
+    def _measured(self, batch: list[Graded]) -> list[Graded]:
+        """The batch with its gains."""
+        if self.config.gain is None:
+            return batch
         scored = [index for index, one in enumerate(batch) if one.outcome is not None]
-        trajectories = [batch[index].trajectory for index in scored]
         scorer = ModelScorer.of(self.trainer.scored, self.config.trainer, self.team)
-        proximal: dict[str, list[FloatArray]] = {}
-        if self._needs_proximal:
-            rows = [rl_rows(one, np.zeros(len(turn_indices(one))), encoding) for one in trajectories]  # before there is credit
-            gains, logprobs = gains_and_logprobs(trajectories, rows, encoding.tokenizer, scorer, gain)
-            proximal = {trajectory.id: own for trajectory, own in zip(trajectories, logprobs, strict=True)}
-        else:
-            gains = information_gains(trajectories, encoding.tokenizer, scorer, gain)
+        trajectories = [batch[index].trajectory for index in scored]
+        gains = information_gains(trajectories, self.encoding.tokenizer, scorer, self.config.gain)
         found = dict(zip(scored, gains, strict=True))
-        return [replace(one, gains=found.get(index)) for index, one in enumerate(batch)], proximal
+        return [replace(one, gains=found.get(index)) for index, one in enumerate(batch)]
 
-    @property
-    def _needs_proximal(self) -> bool:
-        """Whether rows bring the log-probabilities before the step's first update.
+    def _with_logprobs(self, rows: list[Row]) -> list[Row]:
+        """Rows with proximal and reference log-probabilities, where the loss reads them.
 
         With one update a step the weights that are updated are the proximal policy, and losses know that.
         """
-        return self.config.loss.needs_proximal and self.config.updates_per_step > 1
-
-    def _with_logprobs(self, rows: list[Row], proximal: dict[str, list[FloatArray]]) -> list[Row]:
-        """Rows with proximal and reference log-probabilities, where the loss reads them."""
-        if rows and self._needs_proximal:
-            ahead = {name: iter(own) for name, own in proximal.items()}
-            found = [next(ahead[row.trajectory]) for row in rows] if proximal else self.trainer.logprobs(rows)
+        if rows and self.config.loss.needs_proximal and self.config.updates_per_step > 1:
+            found = self.trainer.logprobs(rows)
             rows = [replace(row, proximal_logprobs=values) for row, values in zip(rows, found, strict=True)]
         if rows and self.reference is not None:
             found = row_logprobs(self.reference, rows, self.config.trainer, self.team)
