@@ -331,7 +331,6 @@ def refused() -> dict[str, str]:
     """What commands say to what does not fit."""
     commands = (
         "clean made.jsonl --out x.jsonl --recipe dr-mars",
-        "clean made.jsonl --out x.jsonl --set repeat.with_goal=true",
         "clean made.jsonl --out made.jsonl",
         "resample made.jsonl --out x.jsonl --thresholds 5,3 --weights 1,2,3",
         "resample made.jsonl --out x.jsonl --thresholds 5 --weights 1",
@@ -342,7 +341,6 @@ def refused() -> dict[str, str]:
         "contamination made.jsonl --against made.jsonl --out made.jsonl",
         "contamination nothing.jsonl --against made.jsonl",
         "run made.jsonl --out run --recipe dr-mars",
-        "run made.jsonl --out run --set judge.kep=all",
         "run made.jsonl --out run --set resample.weights=[1]",
         "run made.jsonl --out run --set judge.judges=['contain']",
         "run made.jsonl --out .",
