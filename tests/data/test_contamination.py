@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.core.record import Node, NodeKind, Question, Trajectory
-from sanderling.core.types import Role
+from sanderling.core.record import Question
 from sanderling.data.contamination import Benchmarks, Kind
 
 LONG = (
@@ -79,13 +78,3 @@ def test_a_whole_question_is_recognised_between_other_words(questions: list[list
     words = data.draw(st.sampled_from(questions))
     around = [f"x{n}" for n in range(data.draw(st.integers(0, 40)))]
     assert bench.check("t", ask(" ".join([*around, *words, *around]))) is not None
-    assert bench.check_read(read(" ".join([*around, *words, *around]))) is not None
-
-
-def read(text: str) -> Trajectory:
-    nodes = (
-        Node(parent=None, role=Role.USER, kind=NodeKind.QUESTION, text="another"),
-        Node(parent=0, role=Role.ASSISTANT, kind=NodeKind.TURN, text=LONG),
-        Node(parent=1, role=Role.USER, kind=NodeKind.OBSERVATION, text=text),
-    )
-    return Trajectory(id="t", question=ask("another matter"), nodes=nodes, leaf=2, ending=None)

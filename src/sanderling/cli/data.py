@@ -21,8 +21,8 @@ from sanderling.core.config import load_config, read_config, to_toml
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.data.cleaning import CleaningRecipe, clean_file, dropped_beside, get_recipe, report_beside
-from sanderling.data.contamination import check_file, kinds
-from sanderling.data.dedupe import LEAST_THRESHOLD, THRESHOLD, Prefer, Shares, dedupe_file, split_file
+from sanderling.data.contamination import check_file
+from sanderling.data.dedupe import LEAST_THRESHOLD, THRESHOLD, Shares, dedupe_file, split_file
 from sanderling.data.importing import import_to, open_trajectories
 from sanderling.data.pipeline import DataRun, OpenVerdictsError, find_data_recipe, run_data
 from sanderling.data.resample import Schedule, resample_file
@@ -82,8 +82,8 @@ def import_(
         show(f"{found.trajectories:,} trajectories were met and not written: give --out FILE to keep them.")
     if written.unread_file is not None:
         show(f"{found.unread:,} entries could not be read; they are in {written.unread_file}.")
-    if found.left_files:
-        show(f"{len(found.left_files):,} files are no recordings and were left: the report names each.")
+    if written.left_files:
+        show(f"{len(written.left_files):,} files are no recordings and were left: the report names each.")
     show(f"Report: {written.report_file}")
 
 
@@ -194,14 +194,13 @@ def dedupe(
     file: File,
     out: Out,
     keep: Annotated[int, option("--keep", "Most trajectories of one question.", min=1)] = 1,
-    prefer: Annotated[Prefer, option("--prefer", "Which of those that are equally right.")] = Prefer.SHORTEST,
     threshold: Threshold = THRESHOLD,
     by_answers: ByAnswers = True,
     report: ReportFile = None,
 ) -> None:
-    """Keep the best trajectory of each question and of its near-duplicates: judged right, answered, then by length."""
+    """Keep the best trajectory of each question and of its near-duplicates: judged right, answered, then the shortest."""
     check_places([file], [place for place in (out, report) if place is not None])
-    done = dedupe_file(file, out, threshold=threshold, by_answers=by_answers, keep=keep, prefer=prefer)
+    done = dedupe_file(file, out, threshold=threshold, by_answers=by_answers, keep=keep)
     left = len(done.left_out)
     kept = f"{done.kept + left:,} trajectories of {done.questions:,} questions: {done.kept:,} kept, {left:,} left out"
     show(f"{kept}; at most {done.largest:,} of one question.")
@@ -217,16 +216,14 @@ def contamination(
     against: Annotated[list[Path], option("--against", "A benchmark's questions; repeatable.", "FILE")],
     out: Annotated[Path | None, option("--out", "Write what was not recognised: .jsonl.")] = None,
     report: ReportFile = None,
-    read: Annotated[bool, option("--read", "Look for the benchmarks' questions in what the agents read, too.")] = False,
     threshold: Threshold = THRESHOLD,
 ) -> None:
     """Find questions that benchmarks ask as well: the same words, nearly, contained, or alike with the same answer."""
     check_places([file, *against], [place for place in (out, report) if place is not None])
     if out is not None and out.suffix != ".jsonl":
         raise UserError(f"{out} is written as JSON lines: end its name in .jsonl.")
-    done = check_file(file, against, threshold=threshold, read=read, out=out)
-    found = ", ".join(f"{count:,} {kind}" for kind, count in kinds(done.hits).items())
-    recognised = f"{len(done.hits):,} recognised{f' ({found})' if found else ''}"
+    done = check_file(file, against, threshold=threshold, out=out)
+    recognised = f"{len(done.hits):,} recognised{f' ({done.kinds()})' if done.hits else ''}"
     show(f"{done.rows:,} checked against {done.benchmarks:,} questions: {recognised}.")
     for hit in done.hits[:_EXAMPLES]:
         alike = f" {hit.similarity:.2f}" if hit.similarity is not None else ""
@@ -265,7 +262,7 @@ def resample(
     weights: Annotated[str, option("--weights", "Copies in each bucket, one more than thresholds.")] = "1,2,5",
     seed: Annotated[int, option("--seed", "Of the order.")] = 0,
 ) -> None:
-    """Repeat trajectories by their turns, shuffled, copies of one not side by side where there are others between."""
+    """Repeat trajectories by their turns, shuffled by their ids and the seed."""
     check_places([file], [out])
     schedule = Schedule(_numbers(thresholds, "--thresholds"), _numbers(weights, "--weights"))
     result = resample_file(file, out, schedule, seed)
@@ -276,8 +273,6 @@ def resample(
     shares.add_section()
     shares.add_row("all", "", f"{came_in:,}", "", f"{written:,}", "")
     show(shares)
-    if result.neighbours:
-        show(f"{result.neighbours} copies stand side by side: too few other trajectories to keep them apart.")
 
 
 def _numbers(text: str, option: str) -> tuple[int, ...]:

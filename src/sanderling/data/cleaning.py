@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Self, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
-from pydantic import AfterValidator, create_model, model_validator
+from pydantic import AfterValidator, create_model
 
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
@@ -63,13 +63,6 @@ def _is_step(name: str) -> str:
 class _Order(Frozen):
     steps: tuple[Annotated[str, AfterValidator(_is_step)], ...]
     profile: str = "dr-venus-4b"  # what is cleaned for, where nothing else is asked for
-
-    @model_validator(mode="after")
-    def _each_once(self) -> Self:
-        twice = [step for step in self.steps if self.steps.count(step) > 1]
-        if twice:
-            raise ValueError(f"the step {twice[0]} is named twice: a second time would change nothing")
-        return self
 
 
 def _sections() -> dict[str, Any]:

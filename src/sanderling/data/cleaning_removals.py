@@ -9,7 +9,6 @@ import json
 import re
 from collections import Counter
 from dataclasses import replace
-from typing import Literal
 
 from pydantic import NonNegativeInt, PositiveInt
 
@@ -113,12 +112,11 @@ _EARLY, _UNANSWERED = "early_answers", "calls_without_response"
 _SAID = (NodeKind.OBSERVATION, NodeKind.HINT)
 
 
-def mend_turns(draft: Draft, *, several_calls: Literal["join", "drop"] = "join") -> Drop | None:
+def mend_turns(draft: Draft) -> Drop | None:
     """Repair malformed turns, or take them away.
 
     A turn before the last has to make a call that was answered; the last one has to answer. What both calls and answers is
-    what came of it. Of several calls those that their tool can take as one are joined, or the turn goes (``drop``). A last turn
-    that is no answer stays: that is no matter of repair.
+    what came of it. Of several calls those that their tool can take as one are joined. A last turn that is no answer stays.
     """
     head = [message for message in draft.head if message.node.kind not in _SAID]
     if len(head) < len(draft.head):
@@ -126,7 +124,7 @@ def mend_turns(draft: Draft, *, several_calls: Literal["join", "drop"] = "join")
         draft.head = head
     before, draft.rounds = draft.rounds, []
     for one in before[:-1]:
-        fault = _mend(draft, one, join=several_calls == "join")
+        fault = _mend(draft, one)
         if fault:
             draft.notes[fault] += 1
             draft.notes["turns_removed"] += 1
@@ -157,7 +155,7 @@ def _mend_end(draft: Draft, last: Round) -> None:
     last.replies = others
 
 
-def _mend(draft: Draft, one: Round, *, join: bool) -> str:
+def _mend(draft: Draft, one: Round) -> str:
     """Make it a turn that calls and is answered, in one well-formed call; returns the code of its fault where it cannot be."""
     node = one.node
     if not node.calls:
@@ -172,7 +170,7 @@ def _mend(draft: Draft, one: Round, *, join: bool) -> str:
             return "malformed:not_canonical"
         one.turn.node = turn
         draft.notes["answers_beside_call"] += 1
-    if len(one.node.calls) > 1 and not (join and _join_calls(draft, one)):
+    if len(one.node.calls) > 1 and not _join_calls(draft, one):
         return "malformed:not_canonical"
     found = draft.violations(one.node)
     return f"malformed:{found[0].value}" if found else ""

@@ -46,16 +46,15 @@ def truncate(draft: Draft) -> None:
 _DATE = re.compile(r"date[^\n]{0,24}?\b(\d{4}-\d{2}-\d{2})\b", re.I)
 
 
-def normalise(draft: Draft, *, date: datetime.date = datetime.date(2026, 3, 1), opening: bool = True) -> None:
+def normalise(draft: Draft, *, date: datetime.date = datetime.date(2026, 3, 1)) -> None:
     """The target's system prompt and question, canonical turns, and one reply of each kind after a turn.
 
     Turns that the strict grammar accepts and that have their ids stay as they were sampled, and so does a turn that has no
-    canonical form. ``date``: the prompt's, where the recorded one names none. ``opening``: False leaves prompt and question.
+    canonical form. ``date``: the prompt's, where the recorded one names none.
     """
     if not draft.rounds:
         return
-    if opening:
-        _write_opening(draft, date)
+    _write_opening(draft, date)
     for one in draft.rounds:
         if one.node.token_ids is None or draft.violations(one.node):
             _write_turn(draft, one.turn)
@@ -129,12 +128,10 @@ _URLS = ("url", "urls", "link", "links", "page_url", "webpage_url", "uri")
 _GOALS = ("goal", "purpose", "objective", "question", "instruction", "query")
 
 
-def canonical_names(
-    draft: Draft, *, search: tuple[str, ...] = (), visit: tuple[str, ...] = (), extra_arguments: bool = False
-) -> None:
+def canonical_names(draft: Draft, *, search: tuple[str, ...] = (), visit: tuple[str, ...] = ()) -> None:
     """Every search and every visit called as the target calls them, however a system names its tools and their arguments.
 
-    Arguments that the target's tools do not have go, but for ``extra_arguments``. ``search``, ``visit``: further names.
+    Arguments that the target's tools do not have go. ``search``, ``visit``: further names.
     """
     names = draft.profile.tools
     roles = dict.fromkeys(visit, "visit") | dict.fromkeys(search, "search")
@@ -153,7 +150,7 @@ def canonical_names(
                 named[argument] = given.pop(key)
         found = normalise_arguments(ToolCall(name=own, arguments=named | given), names)
         arguments = found.arguments
-        if not extra_arguments and any(key in arguments for key in known):
+        if any(key in arguments for key in known):
             arguments = {key: value for key, value in arguments.items() if key in known}
         return call.model_copy(update={"name": found.name, "arguments": arguments})
 

@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sanderling.core.errors import UserError
-from sanderling.core.record import NodeKind, Question, Trajectory, encode_record, encode_trajectory
-from sanderling.core.text import normalised, question_tokens
-from sanderling.data.dedupe import THRESHOLD, NearIndex
+from sanderling.core.record import Question, Trajectory, encode_record, encode_trajectory
+from sanderling.core.text import question_tokens
+from sanderling.data.dedupe import THRESHOLD, NearIndex, accepted
 from sanderling.data.importing import Import
 from sanderling.data.questions import read_questions
 from sanderling.runs.jsonl import Lines
 
-RUN = 13
+_RUN = 13
 _FEWEST_WORDS, _FEWEST_CHARACTERS = 6, 10
 _COMMON, _SIMILAR = 10, 0.5
 
@@ -36,7 +36,6 @@ class Kind(StrEnum):
     NEAR = "near"
     CONTAINED = "contained"
     SAME_ANSWER = "similar, same answer"
-    READ = "in what was read"
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class Benchmarks:
 
     def __init__(self, threshold: float = THRESHOLD) -> None:
         self._threshold = threshold
-        self._questions: list[tuple[str, Question, frozenset[str]]] = []
+        self._questions: list[tuple[str, Question]] = []
         self._exact: dict[str, int] = {}
         self._index = NearIndex()
         # By length: runs of words, and the different questions that hold them (no more than show that one is phrasing).
@@ -71,14 +70,13 @@ class Benchmarks:
         for place, question in enumerate(questions):
             number, words = len(self._questions), question_tokens(question.text)
             text = " ".join(words)
-            self._questions.append((f"{name}#{place}", question, _answers(question)))
+            self._questions.append((f"{name}#{place}", question))
             self._index.add(text)
             if not words or self._exact.setdefault(text, number) != number:
                 continue
-            size = RUN
-            if len(words) < RUN:  # looked for whole, if it has enough words to tell it
+            size = min(_RUN, len(words))
+            if size < _RUN:  # looked for whole, if it has enough words to tell it
                 unspaced = 2 * sum(len(word) == 1 and not word.isascii() for word in words) > len(words)
-                size = len(words)
                 if size < (_FEWEST_CHARACTERS if unspaced else _FEWEST_WORDS):
                     continue
             for run in set(_runs(words, size)):
@@ -88,57 +86,31 @@ class Benchmarks:
 
     def check(self, id: str, question: Question) -> Hit | None:
         """The strongest sign that a benchmark asks this; None without any."""
-        words = question_tokens(question.text)
+        words, own = question_tokens(question.text), accepted(question.answers)
+
+        def hit(kind: Kind, number: int, similarity: float | None = None, run: str = "") -> Hit:
+            name, theirs = self._questions[number]
+            known = accepted(theirs.answers)
+            same = bool(own & known) if own and known else None
+            return Hit(id, kind, question.text, name, theirs.text, similarity, run, same)
+
         text = " ".join(words)
         if text in self._exact:
-            return self._hit(id, Kind.EXACT, question, self._exact[text], similarity=1.0)
+            return hit(Kind.EXACT, self._exact[text], 1.0)
         near = sorted(self._index.near(text, min(self._threshold, _SIMILAR)), key=lambda found: (-found[1], found[0]))
         if near and near[0][1] >= self._threshold:
-            return self._hit(id, Kind.NEAR, question, near[0][0], similarity=near[0][1])
-        found = self._contained(words)
-        if found is not None:
-            return self._hit(id, Kind.CONTAINED, question, found[0], run=found[1])
-        own = _answers(question)
-        for number, similarity in near:
-            if own & self._questions[number][2]:
-                return self._hit(id, Kind.SAME_ANSWER, question, number, similarity=similarity)
-        return None
-
-    def check_read(self, trajectory: Trajectory) -> Hit | None:
-        """The first question of a benchmark that stands in what the tools returned."""
-        for node in trajectory.nodes:
-            found = self._contained(question_tokens(node.text)) if node.kind is NodeKind.OBSERVATION else None
-            if found is not None:
-                return self._hit(trajectory.id, Kind.READ, trajectory.question, found[0], run=found[1])
-        return None
-
-    def _contained(self, words: list[str]) -> tuple[int, str] | None:
-        """A question of which a telling run stands in these words, and that run."""
+            return hit(Kind.NEAR, *near[0])
         for size in sorted(self._runs, reverse=True):
             for run in _runs(words, size):
                 holders = self._runs[size].get(run, [])
                 if 0 < len(holders) <= _COMMON:
-                    return holders[0], run
-        return None
-
-    def _hit(self, id: str, kind: Kind, question: Question, number: int, similarity: float | None = None, run: str = "") -> Hit:
-        (name, theirs, known), own = self._questions[number], _answers(question)
-        same = bool(own & known) if own and known else None
-        return Hit(id, kind, question.text, name, theirs.text, similarity, run, same)
-
-
-def _answers(question: Question) -> frozenset[str]:
-    return frozenset(filter(None, map(normalised, question.answers)))
+                    return hit(Kind.CONTAINED, holders[0], run=run)
+        alike = (hit(Kind.SAME_ANSWER, *found) for found in near)
+        return next((one for one in alike if one.same_answer), None)
 
 
 def _runs(words: list[str], size: int) -> Iterator[str]:
     return (" ".join(words[start : start + size]) for start in range(len(words) - size + 1))
-
-
-def kinds(hits: Iterable[Hit]) -> dict[str, int]:
-    """How many there are of each kind."""
-    counts = Counter(hit.kind for hit in hits)
-    return {kind.value: counts[kind] for kind in Kind if counts[kind]}
 
 
 class Checked(NamedTuple):
@@ -148,32 +120,28 @@ class Checked(NamedTuple):
     rows: int
     hits: tuple[Hit, ...]
 
+    def kinds(self) -> str:
+        """How many there are of each kind, in words."""
+        counts = Counter(hit.kind for hit in self.hits)
+        return ", ".join(f"{counts[kind]:,} {kind}" for kind in Kind if counts[kind])
 
-def check_file(
-    source: Path, against: Sequence[Path], *, threshold: float = THRESHOLD, read: bool = False, out: Path | None = None
-) -> Checked:
-    """Check trajectories or questions, with ``read`` what the agents read as well; the rest goes ``out``. Raises UserError."""
+
+def check_file(source: Path, against: Sequence[Path], *, threshold: float = THRESHOLD, out: Path | None = None) -> Checked:
+    """Check trajectories or questions; what no benchmark asks goes ``out``. Raises UserError."""
     known = Benchmarks(threshold)
     for path in against:
         known.add(path.stem, read_questions(path))
+    if not source.exists():
+        raise UserError(f"There is no file {source}: give trajectories or questions.")
+    is_empty = source.is_file() and not source.stat().st_size  # a step that kept nothing leaves an empty file
     hits, rows = list[Hit](), 0
     with ExitStack() as stack:
         clean = stack.enter_context(Lines(out)) if out is not None else None
-        for row in _rows(source):
+        for row in () if is_empty else Import(source):
             rows += 1
             hit = known.check(row.id, row.question if isinstance(row, Trajectory) else row)
-            if hit is None and read and isinstance(row, Trajectory):
-                hit = known.check_read(row)
             if hit is not None:
                 hits.append(hit)
             elif clean is not None:
                 clean.add(encode_trajectory(row) if isinstance(row, Trajectory) else encode_record(row))
     return Checked(len(known), rows, tuple(hits))
-
-
-def _rows(source: Path) -> Iterator[Trajectory | Question]:
-    """The trajectories of a file, and its questions."""
-    if not source.exists():
-        raise UserError(f"There is no file {source}: give trajectories or questions.")
-    if source.is_dir() or source.stat().st_size:  # a step that kept nothing leaves an empty file
-        yield from Import(source)

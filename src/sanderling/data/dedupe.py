@@ -1,19 +1,16 @@
 """The same question: near-duplicates found, one trajectory kept for each, and parts of a data set that share none.
 
 Two questions are alike when they have enough shingles in common, the same numbers, and no other names on both sides. All is
-deterministic, and groups are a function of the set, in whatever order. Memory holds questions, never trajectories: one pass
-over a file reads what a choice needs, one writes what was chosen, in the file's order.
+deterministic, and groups are a function of the set, in whatever order. Memory holds questions, never trajectories.
 """
 
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property, lru_cache
-from itertools import combinations, pairwise
 from math import isfinite
 from pathlib import Path
 from typing import NamedTuple
@@ -80,28 +77,24 @@ _SHORT = 4  # letters of an abbreviation such as "St." or "Prof.", after which n
 
 @dataclass(frozen=True)
 class Things:
-    """What one question is about, as far as writing tells.
+    """What one question is about, as far as writing tells: its words, and which of them are names, without "Norway's" ending.
 
     Questions are about other things with *other numbers* on either side, or *other names on both sides*: a name that only one
     side has may just say more ("in Oslo, Norway").
     """
 
-    words: str
-    names: Mapping[str, int]  # how often each word of a name stands in the question, without the ending of "Norway's"
-
-    @cached_property
-    def numbers(self) -> frozenset[str]:
-        return frozenset(word for word in self._said if any(char in "0123456789" for char in word))
-
-    @cached_property
-    def _said(self) -> list[str]:
-        return self.words.split()
+    words: Counter[str]
+    names: Counter[str]
 
     def differ(self, other: "Things") -> bool:
         return self.numbers != other.numbers or (self._names_more(other) and other._names_more(self))
 
+    @cached_property
+    def numbers(self) -> set[str]:
+        return {word for word in self.words if any(char in "0123456789" for char in word)}
+
     def _names_more(self, other: "Things") -> bool:
-        return any(count > (other.names.get(name) or other._said.count(name)) for name, count in self.names.items())
+        return any(count > (other.names[name] or other.words[name]) for name, count in self.names.items())
 
 
 def things_of(words: str, texts: Iterable[str]) -> Things:
@@ -111,31 +104,26 @@ def things_of(words: str, texts: Iterable[str]) -> Things:
 
     Example: ``things_of("whos mayor of askims port", ["Who's mayor of Askim's port?"]).names == {"askim": 1}``
     """
-    said_words = words.split()
-    names = {word: word for word in said_words if not word.isalnum() and word[0] not in "-0123456789"}
+    tokens = words.split()
+    names = {word: word for word in tokens if not word.isalnum() and word[0] not in "-0123456789"}
     for text in texts:
-        for said in _named(text):
-            bare = question_tokens(_OWNING.sub("", said))
-            names |= dict(zip(question_tokens(said), bare, strict=False))
-    return Things(words, Counter(names[word] for word in said_words if word in names))
+        for name in _names(text):
+            names |= dict(zip(question_tokens(name), question_tokens(_OWNING.sub("", name)), strict=False))
+    return Things(Counter(tokens), Counter(names[word] for word in tokens if word in names))
 
 
-def _named(text: str) -> list[str]:
+def _names(text: str) -> Iterator[str]:
     """The words of names, as they are written."""
-    quoted = [word for found in _QUOTED.findall(text) for part in found for word in part.split()]
-    found = list(_WORD.finditer(text))
-    begin = {0}
-    for number, (one, other) in enumerate(pairwise(found), start=1):
-        said = one[0].rstrip(".")
-        is_short = said[:1].isupper() and len(said) <= _SHORT
-        between = "." * one[0].endswith(".") + text[one.end() : other.start()]
-        if _ENDING.search(between.replace(".", "") if is_short else between):
-            begin.add(number)
-    return quoted + [
-        match[0]
-        for number, match in enumerate(found)
-        if (match[0][0].isupper() and number not in begin) or any(char.isupper() for char in match[0][1:])
-    ]
+    for found in _QUOTED.findall(text):
+        yield from "".join(found).split()
+    found, begins = list(_WORD.finditer(text)), True
+    for number, match in enumerate(found, start=1):
+        word, end = match[0], found[number].start() if number < len(found) else len(text)
+        if (word[0].isupper() and not begins) or any(char.isupper() for char in word[1:]):
+            yield word
+        between = "." * word.endswith(".") + text[match.end() : end]
+        is_short = word[0].isupper() and len(word.rstrip(".")) <= _SHORT
+        begins = bool(_ENDING.search(between.replace(".", "") if is_short else between))
 
 
 class QA(NamedTuple):
@@ -162,9 +150,6 @@ class Groups:
         self._parent[high] = low
 
 
-_FEW = 64  # so many texts are compared one by one; among more, the index chooses
-
-
 def question_groups(questions: Iterable[QA], *, threshold: float = THRESHOLD, by_answers: bool = True) -> list[int]:
     """For each question the place of the first of its group: its own, where it is the first.
 
@@ -179,61 +164,47 @@ def question_groups(questions: Iterable[QA], *, threshold: float = THRESHOLD, by
     words = [normalised(question.text) for question in asked]
     groups, first = Groups(len(asked)), dict[tuple[str, frozenset[str]], int]()
     written: dict[str, set[str]] = {}
-    for row, (said, question) in enumerate(zip(words, asked, strict=True)):
-        known = frozenset(filter(None, map(normalised, question.answers))) if by_answers else frozenset[str]()
-        written.setdefault(said, set()).add(question.text)
-        if said:
-            groups.join(row, first.setdefault((said, known), row))
-    things = {said: things_of(said, texts) for said, texts in written.items()}
+    for row, (text, question) in enumerate(zip(words, asked, strict=True)):
+        answers = accepted(question.answers) if by_answers else frozenset[str]()
+        written.setdefault(text, set()).add(question.text)
+        if text:
+            groups.join(row, first.setdefault((text, answers), row))
+    things = {text: things_of(text, texts) for text, texts in written.items()}
 
-    def same(one: str, other: str) -> bool:
-        return one == other or not things[one].differ(things[other])
+    def alike(text: str, others: list[str], index: NearIndex) -> Iterator[tuple[float, int]]:
+        """Those about the same things, by likeness and place."""
+        for place, similarity in index.near(text, threshold):
+            if text == others[place] or not things[text].differ(things[others[place]]):
+                yield -similarity, place
 
     by_answer: dict[str, dict[str, int]] = {}
-    for (said, known), row in first.items():
-        for answer in known:
-            groups.join(row, by_answer.setdefault(answer, {}).setdefault(said, row))
-    unanswered = {said: row for (said, known), row in first.items() if not known}
+    for (text, answers), row in first.items():
+        for answer in answers:
+            groups.join(row, by_answer.setdefault(answer, {}).setdefault(text, row))
+    unanswered = {text: row for (text, answers), row in first.items() if not answers}
     for rows in (*by_answer.values(), unanswered):
-        for one, other in _alike(list(rows), threshold, same):
-            groups.join(rows[one], rows[other])
-    answered = sorted((said, sorted(known), row) for (said, known), row in first.items() if known)
-    if unanswered and answered:
-        index = NearIndex()
-        for said, _, _ in answered:
-            index.add(said)
-        best: dict[int, tuple[float, int]] = {}
-        for said, row in unanswered.items():
-            top = groups.top(row)
-            for place, similarity in index.near(said, threshold):
-                if same(said, answered[place][0]):
-                    best[top] = min(best.get(top, (0.0, 0)), (-similarity, place))
-        for top, (_, place) in best.items():
+        index, texts = NearIndex(), list(rows)
+        for text in texts if len(texts) > 1 else ():
+            for _, place in alike(text, texts, index):
+                groups.join(rows[text], rows[texts[place]])
+            index.add(text)
+    answered = sorted((text, sorted(answers), row) for (text, answers), row in first.items() if answers)
+    index, texts = NearIndex(), [text for text, _, _ in answered]
+    for text in texts if unanswered else ():
+        index.add(text)
+    best: dict[int, tuple[float, int]] = {}
+    for text, row in unanswered.items():
+        top = groups.top(row)
+        best[top] = min([best.get(top, (0.0, 0)), *alike(text, texts, index)])
+    for top, (similarity, place) in best.items():
+        if similarity:
             groups.join(top, answered[place][2])
     return [groups.top(row) for row in range(len(asked))]
 
 
-def _alike(texts: Sequence[str], threshold: float, same: Callable[[str, str], bool]) -> Iterator[tuple[str, str]]:
-    """Pairs of texts, given as words, that reach the threshold and are about the same."""
-    if len(texts) <= _FEW:
-        sets = {text: shingles(text.split()) for text in texts}
-        for one, other in combinations(texts, 2):
-            common = len(sets[one] & sets[other])
-            if common >= threshold * (len(sets[one]) + len(sets[other]) - common) and same(one, other):
-                yield one, other
-        return
-    index = NearIndex()
-    for text in texts:
-        yield from ((text, texts[other]) for other, _ in index.near(text, threshold) if same(text, texts[other]))
-        index.add(text)
-
-
-class Prefer(StrEnum):
-    """What decides between trajectories that are equally right."""
-
-    SHORTEST = "shortest"
-    LONGEST = "longest"
-    FIRST = "first"
+def accepted(answers: Iterable[str]) -> frozenset[str]:
+    """Accepted answers in the form in which they are compared."""
+    return frozenset(filter(None, map(normalised, answers)))
 
 
 class Deduped(NamedTuple):
@@ -248,27 +219,18 @@ class Deduped(NamedTuple):
 _RANK = {Ruling.CORRECT: 0, None: 1, Ruling.UNSCORED: 1, Ruling.INCORRECT: 2}
 
 
-def dedupe_file(
-    source: Path,
-    out: Path,
-    *,
-    threshold: float = THRESHOLD,
-    by_answers: bool = True,
-    keep: int = 1,
-    prefer: Prefer = Prefer.SHORTEST,
-) -> Deduped:
+def dedupe_file(source: Path, out: Path, *, threshold: float = THRESHOLD, by_answers: bool = True, keep: int = 1) -> Deduped:
     """Write the best ``keep`` trajectories of each question. ``by_answers``: see :func:`question_groups`. Raises UserError.
 
-    Judged correct comes before not judged or unscored, and that before incorrect; then those with an answer; then as asked;
-    then the first by text, answers and id, so that the order of the file decides nothing that nobody asked it to.
+    Judged correct comes before not judged or unscored, and that before incorrect; then those with an answer; then the fewest
+    turns; then the first by text, answers and id, so that the order of the file decides nothing.
     """
     asked: list[QA] = []
     ids: list[str] = []
     merits: list[tuple[object, ...]] = []
     for row, one in enumerate(open_trajectories(source)):
         question, ruling, turns = QA(one.question.text, one.question.answers), ruling_of(one), sum(1 for _ in one.turns())
-        length = {Prefer.SHORTEST: turns, Prefer.LONGEST: -turns, Prefer.FIRST: row}[prefer]
-        merits.append((_RANK[ruling], one.answer is None, length, *question, one.id, ruling or NOT_JUDGED, row))
+        merits.append((_RANK[ruling], one.answer is None, turns, *question, one.id, ruling or NOT_JUDGED, row))
         asked.append(question)
         ids.append(one.id)
     groups: dict[int, list[int]] = {}
@@ -295,22 +257,22 @@ class Shares(NamedTuple):
     @classmethod
     def read(cls, text: str) -> "Shares":
         """From ``train=0.95,validation=0.05``; shares are scaled to 1. Raises UserError."""
-        names: list[str] = []
-        shares: list[float] = []
-        for part in filter(None, (piece.strip() for piece in text.split(","))):
+        found: dict[str, float] = {}
+        parts = [part.strip() for part in text.split(",") if part.strip()]
+        for part in parts:
             name, _, share = (piece.strip() for piece in part.partition("="))
             try:
-                shares.append(float(share))
+                found[name] = float(share)
             except ValueError:
                 name = ""
             if not name.replace("-", "").replace("_", "").isalnum():
                 raise UserError(f"{part!r} is no share: write a name and a number, such as train=0.95.")
-            names.append(name)
-        if not names or len(set(names)) < len(names):
-            raise UserError(f"The parts {', '.join(names) or '(none)'} are not told apart: give each a name of its own.")
-        if not all(isfinite(share) and share >= 0 for share in shares) or sum(shares) <= 0:
+        if not parts or len(found) < len(parts):
+            names = ", ".join(part.partition("=")[0].strip() for part in parts)
+            raise UserError(f"The parts {names or '(none)'} are not told apart: give each a name of its own.")
+        if not all(isfinite(share) and share >= 0 for share in found.values()) or sum(found.values()) <= 0:
             raise UserError("A share is negative or none is above 0: give shares such as train=0.95,validation=0.05.")
-        return cls(tuple(names), tuple(shares))
+        return cls(tuple(found), tuple(found.values()))
 
     def part(self, words: str, seed: int) -> int:
         """The part that a question falls into: a keyed hash of its words is a point of [0, 1), which the shares cut."""
@@ -348,11 +310,6 @@ def split_file(
     """
     files = [directory / f"{name}.jsonl" for name in shares.names]
     check_places([source], files)
-    others = sorted(file.name for file in directory.glob("*.jsonl") if file not in files)
-    if others:
-        raise UserError(
-            f"{directory} holds {others[0]}, which is no part of this split: a question may be there too. Choose another --out."
-        )
     asked = [QA(item.question.text, item.question.answers) for item in open_trajectories(source)]
     words = [normalised(question.text) for question in asked]
     groups, first = Groups(len(words)), dict[str, int]()
@@ -362,9 +319,9 @@ def split_file(
             groups.join(row, first.setdefault(words[row], row))
     tops = [groups.top(row) for row in range(len(words))]
     least: dict[int, str] = {}
-    for top, said in zip(tops, words, strict=True):
-        least[top] = min(least.get(top, said), said)
-    places = {top: shares.part(said, seed) for top, said in least.items()}
+    for top, text in zip(tops, words, strict=True):
+        least[top] = min(least.get(top, text), text)
+    places = {top: shares.part(text, seed) for top, text in least.items()}
     with ExitStack() as stack:
         parts = [stack.enter_context(Lines(file)) for file in files]
         for top, item in zip(tops, open_trajectories(source), strict=True):

@@ -27,8 +27,8 @@ from sanderling.core.profiles import get_profile
 from sanderling.core.record import Trajectory, encode_record, encode_trajectory
 from sanderling.core.text import visible
 from sanderling.data.cleaning import CleaningRecipe, clean_file, get_recipe
-from sanderling.data.contamination import check_file, kinds
-from sanderling.data.dedupe import LEAST_THRESHOLD, THRESHOLD, Prefer, Shares, dedupe_file, split_file
+from sanderling.data.contamination import check_file
+from sanderling.data.dedupe import LEAST_THRESHOLD, THRESHOLD, Shares, dedupe_file, split_file
 from sanderling.data.importing import find_places, import_to, open_trajectories
 from sanderling.data.questions import read_questions
 from sanderling.data.resample import Schedule, resample_file
@@ -94,7 +94,6 @@ class Deduping(Frozen):
 
     keep: int = Field(default=1, ge=0)
     """Most trajectories of one question; 0: as many as there are."""
-    prefer: Prefer = Prefer.SHORTEST
     threshold: float = Field(default=THRESHOLD, ge=LEAST_THRESHOLD, le=1)
     by_answers: bool = True
 
@@ -203,7 +202,7 @@ class DataRun:
         """Whatever results depend on, as JSON: of files the content, and the name that the ids of trajectories begin with."""
 
         def contents(places: Sequence[Path]) -> list[dict[str, str]]:
-            return [{"name": place.name, "content": content_hash(place.path)} for place in find_places(places)]
+            return [{"name": place.name, "content": content_hash(place.path)} for place in find_places(places).files]
 
         config = self.config
         return {
@@ -269,7 +268,7 @@ def bring_in(run: DataRun, report: Report) -> Figures:
     written = import_to(run.sources, run.imported, run.questions)
     found = written.report
     odd = f", {found.unread:,} entries unread (1-imported.jsonl.unread.jsonl)" if found.unread else ""
-    odd += f", {len(found.left_files):,} files left that are no recordings" if found.left_files else ""
+    odd += f", {len(written.left_files):,} files left that are no recordings" if written.left_files else ""
     kept = f"{found.messages:,} messages, {found.raw:,} of them kept raw"
     return {
         "came_in": found.trajectories + found.unread,
@@ -343,7 +342,7 @@ def _counted(stream: Iterable[Judged], counts: JudgeReport) -> Iterator[Trajecto
 def dedupe(run: DataRun, report: Report) -> Figures:
     """One for each question, and none that a benchmark asks."""
     settings, number = run.config.dedupe, count_lines(run.judged)
-    choice: dict[str, Any] = {"keep": settings.keep or max(1, number), "prefer": settings.prefer}
+    choice: dict[str, Any] = {"keep": settings.keep or max(1, number)}
     choice |= {"threshold": settings.threshold, "by_answers": settings.by_answers}
     done = dedupe_file(run.judged, run.unlike, **choice)
     told, written = f"{done.questions:,} questions, at most {done.largest:,} of one", done.kept
@@ -351,8 +350,7 @@ def dedupe(run: DataRun, report: Report) -> Figures:
     if run.config.against:
         found = check_file(run.unlike, run.config.against, out=run.benchmark_free)
         written = found.rows - len(found.hits)
-        alike = ", ".join(f"{count:,} {kind}" for kind, count in kinds(found.hits).items()) or "none"
-        told += f"; asked by benchmarks ({found.benchmarks:,} questions): {alike}"
+        told += f"; asked by benchmarks ({found.benchmarks:,} questions): {found.kinds() or 'none'}"
         for hit in found.hits:
             detail = f"{hit.benchmark}: {hit.benchmark_question}"
             same.append((hit.id, hit.kind.value, detail, dataclasses.asdict(hit)))
@@ -382,7 +380,6 @@ def resample(run: DataRun, report: Report) -> Figures:
         "told": f"{name}: " + ", ".join(f"{bucket} turns {before:,} ×{times}" for bucket, times, before in buckets),
         "before": list(done.before),
         "after": list(done.after),
-        "side_by_side": done.neighbours,
     }
 
 

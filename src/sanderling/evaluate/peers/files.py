@@ -65,12 +65,12 @@ def _recorded_files(sources: Sequence[Path], layout: str) -> Records:
             if isinstance(one, Trajectory) and layout in ("", reading.layout):
                 any_read = True
                 yield _found(one, reading.layout)
-        records.unread = reading.report.unread + len(reading.report.left_files)
+        records.unread = reading.report.unread + len(reading.left_files)
         if not any_read:
             held = f"no trajectory in the layout {layout}" if layout else "questions and no trajectory"
             raise UserError(f"{', '.join(map(str, sources))} holds {held}: give a file with trajectories.")
 
-    records = Records([place.path for place in find_places(sources)], read)
+    records = Records([place.path for place in find_places(sources).files], read)
     return records
 
 
