@@ -470,9 +470,6 @@ def ran(out: str, *arguments: object) -> dict[str, Any]:
             for path in sorted(Path(out, "rows").glob("*.parquet"))
         },
         "figures": digest(list(map(figures, numbers["sets"]))),
-        "reports": digest(
-            [step["report"] for step in numbers["steps"] if step["name"] in ("import", "judge") and "report" in step]
-        ),
         "told": digest([line for line in printed.splitlines() if "\u2192" in line]),
     }
 

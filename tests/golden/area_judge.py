@@ -290,7 +290,7 @@ def _reading(found: Any) -> str | None:
 
 def models() -> Iterator[tuple[str, Any]]:
     cut = Reply("correct: yes", Usage("m-1", 7, 9, 0.5), cut=True)
-    remembered = Reply("correct: no", Usage("m-2", 3, 2, 0.0, remembered=True, is_estimated=True))
+    remembered = Reply("correct: no", Usage("m-2", 3, 2, 0.0, remembered=True))
     scripts: dict[str, list[list[Any]]] = {
         "right": [["reasoning: fine\ncorrect: yes"]],
         "unreadable": [["hm", "well"]],
@@ -365,14 +365,21 @@ def commands(scratch: Path) -> Iterator[tuple[str, Any]]:
         out = Path(str(arguments[-1]))
         report = out.with_name(out.name + ".judge.json")
         lines = out.read_text(encoding="utf-8").splitlines() if out.exists() else []
+        told = json.loads(report.read_text(encoding="utf-8")) if report.exists() else None
+        for key in ("agreement_with_earlier_verdicts", "mean_score") if told else ():
+            told.pop(key, None)
         records = [[one["id"], one["answer"], one["meta"]] for one in map(json.loads, lines)]
         yield (
             f"data judge {name}",
             {
                 "exit": done.exit_code,
-                "said": done.stdout.replace(str(scratch), "SCRATCH"),
+                "said": "".join(
+                    line.replace(str(scratch), "SCRATCH")
+                    for line in done.stdout.splitlines(keepends=True)
+                    if "mean score" not in line
+                ),
                 "error": str(done.exception) if done.exception and not isinstance(done.exception, SystemExit) else "",
-                "report": json.loads(report.read_text(encoding="utf-8")) if report.exists() else None,
+                "report": told,
                 "records": records[:8],
                 "all": digest(records),
             },
