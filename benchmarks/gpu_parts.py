@@ -156,7 +156,7 @@ class Bench:
     def scoring(self) -> dict[str, Any]:
         """Information gain's log-probabilities at all boundaries of one trajectory: one pass, and one pass for each."""
         s = self.sizes
-        scorer = ModelScorer(self.model(torch.bfloat16), micro_batch_tokens=s.trajectory)
+        scorer = ModelScorer(self.model(torch.bfloat16), TrainerConfig(micro_batch_tokens=s.trajectory))
         ids, step = self.ids(s.trajectory), s.trajectory // s.boundaries
         cuts = tuple(step * (n + 1) for n in range(s.boundaries))
         continuation, span = self.ids(s.continuation), (s.continuation // 2, s.continuation)
@@ -185,7 +185,7 @@ class Bench:
         s = self.sizes
         tokens = min(tokens, 8 * s.trajectory)
         count = min(200, tokens // 128)
-        scorer = ModelScorer(self.model(torch.bfloat16), micro_batch_tokens=1)
+        scorer = ModelScorer(self.model(torch.bfloat16), TrainerConfig(micro_batch_tokens=1))
         ids, probe = self.ids(tokens), self.ids(18)
         cuts = [tokens * (n + 1) // count for n in range(count)]
         bare = Row(np.array(ids), np.arange(tokens) == tokens - 1, trajectory="t")

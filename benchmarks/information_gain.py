@@ -101,7 +101,7 @@ class Ways:
 
     def __init__(self, net: Qwen3ForCausalLM, case: Case) -> None:
         self.net, self.case = net, case
-        self.scorer = ModelScorer(net, micro_batch_tokens=1)
+        self.scorer = ModelScorer(net, TrainerConfig(micro_batch_tokens=1))
         self.all = list(range(len(case.cuts)))
         places = np.arange(len(case.ids))
         self.last, self.trained = (case.row(mask) for mask in (places == len(places) - 1, places % 4 == 3))

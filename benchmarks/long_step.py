@@ -107,7 +107,7 @@ def step(rollouts: int, tokens: int, turns: int) -> dict[str, Any]:
         ScoreRequest(row.ids.tolist(), ends, [probe] * len(ends), [(PROBE, PROBE + ANSWER)] * len(ends)) for row, ends in made
     ]
     empty = [ScoreRequest(row.ids.tolist(), [], [], []) for row in rows]
-    scorer, each = ModelScorer(net, micro_batch_tokens=1), [[row] for row in rows]
+    scorer, each = ModelScorer(net, TrainerConfig(micro_batch_tokens=1)), [[row] for row in rows]
     with torch.inference_mode():
         gains, _ = timed(lambda: scorer.score_many(requests))
         own, _ = timed(lambda: scorer.score_with_rows(empty, each))

@@ -333,7 +333,7 @@ def gains(base: Path) -> dict[str, Any]:
     cases = {}
     for form, answers in itertools.product(GainForm, GainAnswers):
         config = GainConfig(form=form, answers=answers, tools=everything)
-        found = information_gains(batch, TOKENIZER, ModelScorer(model, temperature=0.8), config)
+        found = information_gains(batch, TOKENIZER, ModelScorer(model, TrainerConfig(temperature=0.8)), config)
         cases[f"gain: {form} last_scored observed {answers}"] = [
             [None if gain is None else float(f"{gain:.6g}") for gain in one] for one in found
         ]

@@ -42,7 +42,7 @@ def score(
             trainer.step(rows[0], sft)
         passes = []
         trainer.scored.register_forward_hook(lambda *_: passes.append(1))
-        found = ModelScorer.of(trainer.scored, CONFIG, team).score_with_rows(requests, rows)
+        found = ModelScorer(trainer.scored, CONFIG, team).score_with_rows(requests, rows)
         if step:
             trainer.step(rows[0], sft)  # the shards are as training needs them
         return found, len(passes)
@@ -54,4 +54,4 @@ def refuse(rank: int, size: int, meeting: Path) -> None:
         team = Sharded(joined)
         trainer = Trainer(tiny_model(seed=3), CONFIG, team)
         requests, _ = asked(2)
-        ModelScorer.of(trainer.scored, CONFIG, team).score_many([*requests, ScoreRequest([1], [2], [[1]], [(0, 1)])])
+        ModelScorer(trainer.scored, CONFIG, team).score_many([*requests, ScoreRequest([1], [2], [[1]], [(0, 1)])])

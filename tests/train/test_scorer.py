@@ -82,7 +82,7 @@ def close(got, expected) -> None:
 @settings(max_examples=120)
 @given(st.lists(requests(), max_size=4), st.sampled_from([1, 40, 4096]), st.sampled_from(MODELS), st.sampled_from([1.0, 0.8]))
 def test_one_pass_agrees_with_one_forward_for_each_boundary(batch, budget, model, temperature):
-    scorer = ModelScorer(model, micro_batch_tokens=budget, temperature=temperature, logit_chunk=5 * VOCAB)
+    scorer = ModelScorer(model, TrainerConfig(micro_batch_tokens=budget, temperature=temperature, logit_chunk=5 * VOCAB))
     got = scorer.score_many(batch)
     assert len(got) == len(batch)
     for found, request in zip(got, batch, strict=True):
@@ -105,7 +105,7 @@ def requests_and_rows(draw) -> tuple[ScoreRequest, list[Row]]:
 @given(st.lists(requests_and_rows(), max_size=3), st.sampled_from([1, 60, 4096]), st.sampled_from(MODELS))
 def test_the_same_passes_say_what_row_logprobs_says(batch, budget, model):
     config = TrainerConfig(micro_batch_tokens=budget, temperature=0.8)
-    scorer = ModelScorer.of(model, config)
+    scorer = ModelScorer(model, config)
     got = scorer.score_with_rows([request for request, _ in batch], [rows for _, rows in batch])
     flat = [row for _, rows in batch for row in rows]
     expected = row_logprobs(TokenLogprobs(model), flat, config) if flat else []

@@ -180,10 +180,6 @@ async def _judge(config: JudgeConfig, spending: Spending, concurrency: int = 8) 
 def _print_verdicts(report: JudgeReport, out: Path) -> None:
     rulings = ", ".join(f"{report.rulings[ruling]:,} {ruling.value}" for ruling in Ruling)
     show(f"{report.trajectories:,} trajectories by {report.judge}: {rulings}")
-    if report.grades:
-        show("  grades: " + ", ".join(f"{count:,} {grade}" for grade, count in sorted(report.grades.items())))
-    if report.mean_score is not None:
-        show(f"  mean score: {report.mean_score:.3f}")
     for code, ids in sorted(report.examples.items()):
         show(f"  {code.value}: {report.codes[code]:,} (such as {', '.join(ids)})")
     show(f"{report.written:,} written to {out}; report: {out.name}.judge.json")

@@ -20,7 +20,6 @@ app.command("rl")(rl)
 _MODEL = "Needed, here or in the recipe: the Hugging Face directory to start from."
 _DATA = "Needed, here or in the recipe: files of trajectories, or of rows made by sanderling data rows (.parquet)."
 _RECIPE = "lora-24gb, dr-venus-4b, literesearcher-4b, agentcpm-explore-4b, or a TOML file of settings."
-_ANYWAY = "Train even where the plan (sanderling train plan) says that the GPU is too small."
 _PLANNED = "Of train sft (lora-24gb by default); with --rl of train rl (dr-venus-4b)."
 _SIZE = "tiny, or as published: 0.6b, 1.7b, 4b, 4b-2507, 8b, 14b, 32b."
 
@@ -34,7 +33,6 @@ def sft(
     profile: Annotated[str | None, option("--profile", "How trajectories become tokens: dr-venus-4b, ….", "NAME")] = None,
     overrides: Set = None,
     processes: Annotated[int, option("--processes", "Processes here, one a GPU; or use torchrun.", "N", RUN, min=1)] = 1,
-    anyway: Annotated[bool, option("--anyway", _ANYWAY, panel=RUN)] = False,
     merge: Annotated[bool, option("--merge", "After LoRA, also write base and adapter as one model.")] = False,
     fresh: Fresh = False,
 ) -> None:
@@ -48,7 +46,7 @@ def sft(
     given = {"model": model, "data.files": files or None, "data.profile": profile, "merge": merge or None}
     config = or_help(lambda sets: find_settings("sft", SftConfig, recipe, sets, given), overrides)
     with one_voice() as report:
-        run_sft_command(Order(config, out or Path("runs") / config.title, processes, anyway, fresh), report)
+        run_sft_command(Order(config, out or Path("runs") / config.title, processes, fresh), report)
 
 
 @app.command()

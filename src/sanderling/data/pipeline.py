@@ -335,7 +335,7 @@ def judge(
 
 def _counted(stream: Iterable[Judged], counts: JudgeReport) -> Iterator[Trajectory]:
     for one in stream:
-        counts.add(one, None)
+        counts.add(one)
         yield one.trajectory
 
 

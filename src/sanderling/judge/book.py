@@ -26,7 +26,7 @@ from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory, encode_record
 from sanderling.judge.opening import JudgeConfig
-from sanderling.judge.verdict import BY_HAND, Code, Judge, Ruling, Verdict, decided, rule_on, verdict_of, with_verdict
+from sanderling.judge.verdict import BY_HAND, Code, Judge, Ruling, Verdict, decided, rule_on, with_verdict
 from sanderling.policy.budget import BudgetConfig
 from sanderling.runs.files import replace_file
 from sanderling.runs.jsonl import write_trajectories
@@ -162,7 +162,6 @@ class Judged:
     verdict: Verdict
     fresh: bool  # the verdict was asked for in this run, for this trajectory
     key: str  # trajectories that agree in it share one verdict
-    before: bool | None  # the verdict that it came with
 
 
 def judge_stream(
@@ -186,13 +185,13 @@ def judge_stream(
             async with turns:
                 return await rule_on(trajectory, judge)
 
-        key, before = key_of(trajectory, judge), verdict_of(trajectory)
+        key = key_of(trajectory, judge)
         correct = by_hand.verdict(trajectory) if by_hand is not None else None
         if correct is not None:
             verdict = decided(correct, "a person said so", Code.BY_HAND)
-            return Judged(with_verdict(trajectory, verdict, BY_HAND), verdict, False, key, before)
+            return Judged(with_verdict(trajectory, verdict, BY_HAND), verdict, False, key)
         verdict, fresh = await book.verdict(key, ask)
-        return Judged(with_verdict(trajectory, verdict, judge.name), verdict, fresh, key, before)
+        return Judged(with_verdict(trajectory, verdict, judge.name), verdict, fresh, key)
 
     async def together(batch: list[Trajectory]) -> list[Judged]:
         try:
@@ -269,30 +268,19 @@ class JudgeReport:
     written: int = 0
     rulings: Counter[Ruling] = field(default_factory=Counter)
     codes: Counter[Code] = field(default_factory=Counter)
-    grades: Counter[str] = field(default_factory=Counter)  # of judge prompts that have more than right and wrong
-    scores: float = 0.0  # sum over the scored ones
-    is_graded: bool = False  # some score is neither 0 nor 1, so that their mean is more than the share of correct ones
     examples: dict[Code, list[str]] = field(default_factory=dict)  # three ids for each code but a plain verdict
     asked: int = 0  # verdicts that were made in this run
     tokens: int = 0  # of all verdicts in the file, whenever they were made; trajectories that share a verdict share its tokens
     cost: float = 0.0
-    earlier: Counter[tuple[bool | None, bool | None]] = field(default_factory=Counter)  # the verdict it came with, and this one
     seen: set[str] = field(default_factory=set)  # keys of those that a model judged
     unused_by_hand: list[str] = field(default_factory=list)  # what a person judged and no trajectory is
 
-    def add(self, judged: Judged, before: bool | None) -> None:
-        """Count one; ``before``: the verdict that it came with, to be compared."""
+    def add(self, judged: Judged) -> None:
         verdict = judged.verdict
         self.trajectories += 1
         self.rulings[verdict.ruling] += 1
         self.codes[verdict.code] += 1
         self.asked += judged.fresh
-        self.scores += verdict.score or 0.0
-        self.is_graded |= verdict.score not in (None, 0.0, 1.0)
-        if verdict.grade:
-            self.grades[verdict.grade] += 1
-        if before is not None:
-            self.earlier[before, verdict.correct] += 1
         if verdict.code is not Code.JUDGED and len(ids := self.examples.setdefault(verdict.code, [])) < 3:
             ids.append(judged.trajectory.id)
         if judged.key not in self.seen and (verdict.tokens or verdict.cost):
@@ -305,23 +293,12 @@ class JudgeReport:
         """Verdicts that another run may still get."""
         return self.codes[Code.OUTAGE] + self.codes[Code.BUDGET]
 
-    @property
-    def mean_score(self) -> float | None:
-        """Over the scored ones; None where it would be the share of correct ones."""
-        return self.scores / (self.trajectories - self.rulings[Ruling.UNSCORED]) if self.is_graded else None
-
     def as_json(self) -> dict[str, Any]:
         """For the file beside the output."""
         names = ("judge", "trajectories", "written", "asked", "tokens", "cost", "unused_by_hand")
         found: dict[str, Any] = {name: getattr(self, name) for name in names}
         found |= {ruling.value: self.rulings[ruling] for ruling in Ruling}
         found |= {"codes": dict(sorted(self.codes.items())), "examples": dict(sorted(self.examples.items()))}
-        if self.grades:
-            found["grades"] = dict(sorted(self.grades.items()))
-        if self.mean_score is not None:
-            found["mean_score"] = self.mean_score
-        if self.earlier:
-            found["agreement_with_earlier_verdicts"] = asdict(agreement(self.earlier.elements()))
         return found
 
 
@@ -347,7 +324,7 @@ def judge_file(
 
     def judged(book: VerdictBook) -> Iterator[Trajectory]:
         for found in judge_stream(source, judge, book, by_hand=by_hand, **how):
-            report.add(found, found.before)
+            report.add(found)
             used.update(by_hand.lines_about(found.trajectory))
             if on_progress is not None:
                 on_progress(report)

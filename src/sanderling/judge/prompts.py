@@ -385,7 +385,6 @@ class ModelJudge:
             tokens=sum(usage.prompt_tokens + usage.sampled_tokens for usage in usages),
             cost=sum(usage.cost for usage in usages),
             remembered=all(usage.remembered for usage in usages),
-            is_estimated=any(usage.is_estimated for usage in usages),
         )
 
 

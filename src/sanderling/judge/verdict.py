@@ -66,7 +66,6 @@ class Verdict:
     tokens: int = 0  # prompt and sampled tokens of all replies it took; estimates where a server does not report them
     cost: float = 0.0  # of all replies it took; 0 for cached ones and without prices
     remembered: bool = False  # nothing was asked for it in this run
-    is_estimated: bool = False  # a server did not report what a reply took: tokens and cost are the most that it may have been
     grade: str = ""  # a :class:`Grade`, where the judge prompt has more than two
     extracted: str | None = None  # the answer that the judge took for the final one
     confidence: float | None = None  # what the answer claims of itself, in percent as written, from 0 to 100
@@ -148,7 +147,7 @@ class Panel:
         wrong = [verdict for verdict in given if verdict.correct is False]
         deciding = given[-1] if given[-1].correct else (failed or wrong or given)[-1]
         sums = {"cost": sum(one.cost for one in given), "tokens": sum(one.tokens for one in given)}
-        return replace(deciding, **sums, is_estimated=any(one.is_estimated for one in given))
+        return replace(deciding, **sums)
 
 
 def in_order(judges: Sequence[Judge]) -> Judge:
@@ -166,7 +165,7 @@ def recorded(verdict: Verdict, judge: str, places: Sequence[str] = ()) -> dict[s
         found["code"] = verdict.code.value
     if verdict.model:
         found |= {"model": verdict.model, "prompt": verdict.prompt, "tokens": verdict.tokens, "cost": verdict.cost}
-        found |= {"remembered": verdict.remembered, **({"estimated": True} if verdict.is_estimated else {})}
+        found["remembered"] = verdict.remembered
     for name in ("grade", "extracted", "confidence", "parts", "excessive"):
         value = getattr(verdict, name)
         if value not in ("", None, {}, ()):

@@ -2,7 +2,7 @@
 
 Before a call its maker holds what it may cost at most; then what it did cost takes the hold's place. What a killed process had
 under way, or was cancelled, counts in full, since a server may have billed it; a call that failed counts nothing. A server that
-counts no tokens is charged what its texts may have taken at most: an estimate, marked as one.
+counts no tokens is charged what its texts may have taken at most.
 """
 
 from collections.abc import Iterator, Sequence
@@ -200,7 +200,6 @@ class MeteredSession:
         self._said: list[tuple[int, int]] = [(session.mark(), _OPENING)]
         """After each turn: the mark, and how many tokens the branch has at most up to there."""
         self.prompt_tokens = self.sampled_tokens = 0  # what the last turn took
-        self.is_estimated = False  # whether one of them is the most that its texts may have taken, since the server did not say
 
     async def generate(self, delta: Delta, sampling: Sampling, key: SampleKey, on_text: OnText = None) -> Completion:
         """Raises BudgetSpentError before a turn that may lead past the limit."""
@@ -219,9 +218,8 @@ class MeteredSession:
         except BaseException:
             self._ledger.settle(hold, most)
             raise
-        sampled, self.is_estimated = sampled_tokens(done), not done.prompt_tokens
+        sampled = sampled_tokens(done)
         if not sampled and done.token_ids is None:
-            self.is_estimated = True
             sampled = longest if done.finish is Finish.LENGTH else min(longest, max(_bytes(done.text), 1))
         self.prompt_tokens, self.sampled_tokens = done.prompt_tokens or prompt, sampled
         cost = self._prices.of(self.prompt_tokens, sampled)

@@ -170,7 +170,6 @@ class Kept(Frozen):
     prompt_tokens: int = 0
     sampled_tokens: int = 0
     cut: bool = False  # it ended for its length
-    estimated: bool = False  # the server did not say what it took: these are the most that it may have been
 
 
 class ReplyCache:
@@ -243,7 +242,7 @@ class RequestClient:
                     self._cache.put(self._identity, messages, kept, *settings)
         prompt, sampled = kept.prompt_tokens, kept.sampled_tokens
         cost = 0.0 if remembered else self._policy.prices.of(prompt, sampled)
-        usage = Usage(self.name, prompt, sampled, cost, remembered, kept.estimated)
+        usage = Usage(self.name, prompt, sampled, cost, remembered)
         return Reply(without_reasoning(kept.reply), usage, kept.cut)
 
     async def _sampled(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Kept:
@@ -276,7 +275,6 @@ class RequestClient:
             prompt_tokens=session.prompt_tokens,
             sampled_tokens=session.sampled_tokens,
             cut=done.finish is Finish.LENGTH,
-            estimated=session.is_estimated,
         )
 
 

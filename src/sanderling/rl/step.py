@@ -113,7 +113,7 @@ class Learner:
         if self.config.gain is None:
             return batch
         scored = [index for index, one in enumerate(batch) if one.outcome is not None]
-        scorer = ModelScorer.of(self.trainer.scored, self.config.trainer, self.team)
+        scorer = ModelScorer(self.trainer.scored, self.config.trainer, self.team)
         trajectories = [batch[index].trajectory for index in scored]
         gains = information_gains(trajectories, self.encoding.tokenizer, scorer, self.config.gain)
         found = dict(zip(scored, gains, strict=True))

@@ -80,12 +80,8 @@ class Scorer(Protocol):
         """For each request and boundary, the log-probabilities of the answer span's tokens."""
         ...
 
-
-class RowScorer(Scorer, Protocol):
-    """A scorer that also scores the trained tokens of rows, in the same passes."""
-
     def score_with_rows(self, requests: Sequence[ScoreRequest], rows: Sequence[Sequence[Row]]) -> list[Scored]:
-        """Boundaries, and for each request log-probabilities of rows of its trajectory."""
+        """The same, and for each request log-probabilities of trained tokens of rows of its trajectory, in the same passes."""
         ...
 
 

@@ -14,10 +14,12 @@ import torch
 from transformers import PreTrainedModel
 
 from sanderling.train.attention import Span, Stretch, packed_attention
-from sanderling.train.config import LOGIT_CHUNK, Precision, TrainerConfig
+from sanderling.train.config import Precision, TrainerConfig
 from sanderling.train.contract import FloatArray, IntArray, Row, Scored, ScoreRequest
 from sanderling.train.packing import MicroBatch, TokenLogprobs, deal, joined, lay_out, pack, portion, spans
 from sanderling.train.team import SOLO, Team
+
+_DEFAULT = TrainerConfig()
 
 
 class ModelScorer:
@@ -26,35 +28,11 @@ class ModelScorer:
     In a team all methods are collective, and handed the same on every rank.
     """
 
-    def __init__(
-        self,
-        model: PreTrainedModel | TokenLogprobs,
-        *,
-        micro_batch_tokens: int = 2048,
-        temperature: float = 1.0,
-        logit_chunk: int = LOGIT_CHUNK,
-        precision: Precision = Precision.FLOAT32,
-        team: Team = SOLO,
-    ) -> None:
+    def __init__(self, model: PreTrainedModel | TokenLogprobs, config: TrainerConfig = _DEFAULT, team: Team = SOLO) -> None:
+        """Log-probabilities are those of :func:`sanderling.train.trainer.row_logprobs` under these settings."""
         self.scored = model if isinstance(model, TokenLogprobs) else TokenLogprobs(model)
         """Of a sharded model the entrance that the team has prepared, `Trainer.scored`."""
-        self.micro_batch_tokens = micro_batch_tokens
-        self.temperature = temperature
-        self.logit_chunk = logit_chunk
-        self.precision = precision
-        self.team = team
-
-    @classmethod
-    def of(cls, scored: PreTrainedModel | TokenLogprobs, config: TrainerConfig, team: Team = SOLO) -> "ModelScorer":
-        """A scorer whose log-probabilities are those of :func:`sanderling.train.trainer.row_logprobs`."""
-        return cls(
-            scored,
-            micro_batch_tokens=config.micro_batch_tokens,
-            temperature=config.temperature,
-            logit_chunk=config.logit_chunk,
-            precision=config.precision,
-            team=team,
-        )
+        self.config, self.team = config, team
 
     def score_many(self, requests: Sequence[ScoreRequest]) -> list[list[FloatArray]]:
         """For each request and boundary, log-probabilities of the answer span. Raises ValueError for bad spans or cuts."""
@@ -69,7 +47,7 @@ class ModelScorer:
         asking = [index for index, line in enumerate(lines) if len(line.target)]  # where nothing is asked nothing is computed
         sizes = [len(lines[index].ids) for index in asking]
         mine = deal(sizes, self.team.hands)[self.team.hand]
-        groups = [[mine[at] for at in group] for group in pack([sizes[i] for i in mine], self.micro_batch_tokens)]
+        groups = [[mine[at] for at in group] for group in pack([sizes[i] for i in mine], self.config.micro_batch_tokens)]
         groups += [[]] * (self.team.passes(len(groups)) - len(groups))
         found: dict[int, FloatArray] = {}
         self.scored.eval()
@@ -88,9 +66,9 @@ class ModelScorer:
         """Some lines in one forward; their scored tokens behind each other."""
         batch = one_pass(lines, self.scored.model.device)
         own = portion(batch, self.team.context)
-        mixed = self.precision is Precision.BFLOAT16 and not self.team.sharded
+        mixed = self.config.precision is Precision.BFLOAT16 and not self.team.sharded
         with torch.autocast(own.ids.device.type, torch.bfloat16, enabled=mixed):
-            logprobs, _ = self.scored(own, self.temperature, False, self.logit_chunk)
+            logprobs, _ = self.scored(own, self.config.temperature, False, self.config.logit_chunk)
         values = np.zeros(batch.target.numel())
         places = slice(None) if own.picked is None else own.picked.cpu().numpy()
         values[places] = logprobs.double().cpu().numpy()

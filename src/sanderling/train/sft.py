@@ -180,7 +180,6 @@ class Order:
     config: SftConfig
     out: Path
     processes: int = 1
-    anyway: bool = False
     fresh: bool = False
 
 
@@ -288,10 +287,7 @@ def _check_parallel(config: SftConfig, processes: int) -> None:
 
 
 def _check_fit(job: Prepared, processes: int, devices: Devices) -> None:
-    """Raises UserError with what would help when the longest row is too much for a GPU; ``--anyway`` makes it a warning.
-
-    A model whose sizes are not known may still be trained.
-    """
+    """Warn, with what may help, where the longest row is too much for a GPU."""
     config, survey = job.order.config, job.index.survey
     try:
         if not devices.gpus or not read_shape(job.model).parameters:
@@ -303,10 +299,8 @@ def _check_fit(job: Prepared, processes: int, devices: Devices) -> None:
     trainer = config.trainer.model_copy(update={"micro_batch_tokens": min(config.trainer.micro_batch_tokens, largest)})
     config = config.model_copy(update={"trainer": trainer})
     sentence = plan_sft(config, replace(devices, count=processes), survey.longest).sentence.removesuffix(".")
-    if sentence and not job.order.anyway:
-        raise UserError(f"{sentence}; --anyway tries it, since this is an estimate (longest row: {survey.longest:,} tokens).")
     if sentence:
-        warnings.warn(f"{sentence}; going on all the same.", stacklevel=2)
+        warnings.warn(f"{sentence} (an estimate; the longest row has {survey.longest:,} tokens): going on.", stacklevel=2)
 
 
 def _inputs(config: SftConfig, processes: int) -> dict[str, Any]:
