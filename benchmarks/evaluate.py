@@ -30,7 +30,7 @@ from sanderling.agent.journal import Journal
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Question
 from sanderling.core.types import Ending, Message, Sampling, SystemClock, ToolSpec
-from sanderling.evaluate.benchmarks.table import leaks
+from sanderling.evaluate.benchmarks import leaks
 from sanderling.evaluate.judging import with_book
 from sanderling.evaluate.live import Live, showing
 from sanderling.evaluate.log import About, RunLog, sha256_of_questions

@@ -1,7 +1,7 @@
 """What the figures of a large run cost: 64 attempts at 1,000 questions, from rows in memory to the result, and its page.
 
-Three measures, in processor seconds, the best of some tries: all figures with prices and log-probabilities; the same with a
-second judge and confidence; the page of one such run. Goal: the first below one second, a page below 8 MB. A first call also
+Three measures, in processor seconds, the best of some tries: all figures with prices; the same with a
+second judge; the page of one such run. Goal: the first below one second, a page below 8 MB. A first call also
 warms numpy up, and is told apart.
 
 Run: ``OMP_NUM_THREADS=1 python benchmarks/evaluate_figures.py``; writes ``benchmarks/results/evaluate_figures.json``.
@@ -13,24 +13,23 @@ import json
 import platform
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from sanderling.core.record import Question
 from sanderling.core.types import Ending
-from sanderling.evaluate.episodes import Episode, JudgedAttempt
-from sanderling.evaluate.figures import RunInfo, summarise
-from sanderling.evaluate.reports.compare import Attempted, Run, compared
-from sanderling.evaluate.reports.page import html
-from sanderling.evaluate.reports.reading import Outcome
-from sanderling.evaluate.result import EvalResult
+from sanderling.evaluate.figures import summarise
+from sanderling.evaluate.reports.compare import Run, compared
+from sanderling.evaluate.reports.pages import html
+from sanderling.evaluate.result import Episode, EvalResult, JudgedAttempt
 from sanderling.policy.budget import Prices
 
 GOAL_SECONDS, GOAL_MB = 1.0, 8.0
 OUT = Path(__file__).parent / "results" / "evaluate_figures.json"
-INFO = RunInfo("benchmark", 0, "0", "today", 0.0, 0, judge="one", second_judge="two")
+INFO = {"command": "benchmark", "seed": 0, "version": "0", "date": "today", "seconds": 0.0, "resumed": 0}
+INFO |= {"judge": "one", "second_judge": "two"}
 PRICES = Prices(0.15, 0.6)
 
 
@@ -43,7 +42,7 @@ def questions_of(count: int) -> list[Question]:
 
 
 def episodes_of(questions: list[Question], attempts: int) -> list[Episode]:
-    """Half of the questions are hard, and wrong answers are of five kinds."""
+    """Half of the questions are hard."""
     dice = np.random.default_rng(0)
     ease = dice.beta(0.6, 0.9, len(questions))
     found = []
@@ -64,8 +63,6 @@ def episodes_of(questions: list[Question], attempts: int) -> list[Episode]:
                     sampled_tokens=400 * turns,
                     seconds=9.0 * turns,
                     prompt_tokens=700 * turns * turns,
-                    vote="x" if right else f"wrong {dice.integers(5)}",
-                    contaminated=bool(dice.random() < 0.01),
                 )
             )
     return found
@@ -91,12 +88,8 @@ def said_of(episodes: list[Episode]) -> list[JudgedAttempt]:
 
 def page_of(result: EvalResult, episodes: list[Episode], questions: list[Question]) -> str:
     """The page of the run."""
-    outcomes = {True: Outcome.CORRECT, False: Outcome.WRONG, None: Outcome.UNSCORED}
-    listed = tuple(
-        Attempted(f"{one.question}-{one.attempt}", one.question, one.attempt, outcomes[one.correct], one.ending)
-        for one in episodes
-    )
-    return html(compared([Run("run", "a.jsonl", result, listed, texts={one.id: one.text for one in questions})]))
+    verdicts = {one.key: one.correct for one in episodes}
+    return html(compared([Run("run", "a.jsonl", result, verdicts, texts={one.id: one.text for one in questions})]))
 
 
 def main() -> None:
@@ -109,17 +102,17 @@ def main() -> None:
     chosen = options.parse_args()
     questions = questions_of(chosen.questions)
     episodes = episodes_of(questions, chosen.attempts)
-    plain = replace(INFO, prices=PRICES)
-    full = replace(plain, judged=said_of(episodes))
+    plain = INFO | {"prices": PRICES}
+    full = plain | {"judged": said_of(episodes)}
 
-    def seconds(info: RunInfo) -> float:
+    def seconds(info: dict[str, Any]) -> float:
         began = time.process_time()
-        summarise(episodes, questions, chosen.attempts, info)
+        summarise(episodes, questions, chosen.attempts, **info)
         return time.process_time() - began
 
     first, *later = (seconds(plain) for _ in range(chosen.tries))
     judged = min(seconds(full) for _ in range(chosen.tries))
-    result = summarise(episodes, questions, chosen.attempts, full)
+    result = summarise(episodes, questions, chosen.attempts, **full)
     began = time.process_time()
     text = page_of(result, episodes, questions)
     figures = {

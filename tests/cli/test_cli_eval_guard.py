@@ -9,11 +9,11 @@ from typer.testing import CliRunner, Result
 from sanderling.cli.evaluate import app
 from sanderling.core.errors import UserError
 from sanderling.data.questions import read_questions, write_questions
-from sanderling.evaluate.benchmarks.files import load_benchmark
-from sanderling.evaluate.benchmarks.rows import Options
-from sanderling.evaluate.benchmarks.table import get_benchmark
-from sanderling.evaluate.guarding import guard_counts, guard_of
+from sanderling.evaluate.benchmark_files import load_benchmark
+from sanderling.evaluate.benchmark_rows import Options
+from sanderling.evaluate.benchmarks import get_benchmark
 from sanderling.evaluate.log import RunLog
+from sanderling.evaluate.run import EvalConfig, guard_of
 from sanderling.synth.chains import chain_questions
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import build_world
@@ -64,7 +64,7 @@ def test_pages_that_hold_the_question_are_hidden_written_down_and_told(place: Pa
     assert read_by(tmp_path / "open") and not read_by(tmp_path / "shut")
     assert told(open_) == "Guard: off; leaks of the benchmark may have been read."
     lines = [json.loads(line) for line in (tmp_path / "shut" / "guard.jsonl").read_text().splitlines()]
-    counts = guard_counts(tmp_path / "shut" / "guard.jsonl")
+    counts = RunLog(tmp_path / "shut").guard_counts()
     assert {line["kind"] for line in lines} == {"verbatim"} and (hidden := counts.kinds[GuardKind.VERBATIM]) > 0
     assert told(shut).startswith(f"Guard: {hidden} results and pages hidden (0 by address, {hidden} word for word")
     answers = {answer for question in read_questions(place / "q.jsonl") for answer in question.answers}
@@ -76,13 +76,13 @@ def test_pages_that_hold_the_question_are_hidden_written_down_and_told(place: Pa
 
 def test_the_rules_of_a_benchmark(place: Path) -> None:
     loaded = load_benchmark(get_benchmark("jsonl"), place / "q.jsonl", Options())
-    facts, on = guard_of(get_benchmark("jsonl"), loaded, [], place / "no.jsonl")
+    facts, on = guard_of(get_benchmark("jsonl"), loaded, EvalConfig(), place / "no.jsonl")
     assert facts.on and on is not None and set(on.texts) == {question.id for question in loaded.questions}
     assert on.blocklist.blocks("https://any-mirror.example/datasets/gaia-benchmark/GAIA/viewer")
     assert on.blocklist.blocks("https://web.archive.org/web/2024/https://huggingface.co/datasets/x")
     assert not on.blocklist.blocks("https://huggingface.co/blog") and not on.blocklist.blocks("https://x.example/datasets/ours")
-    assert not guard_of(get_benchmark("nq"), loaded, [], place / "no.jsonl")[0].verbatim
-    off, none = guard_of(get_benchmark("jsonl"), loaded, [], place / "no.jsonl", on=False)
+    assert not guard_of(get_benchmark("nq"), loaded, EvalConfig(), place / "no.jsonl")[0].verbatim
+    off, none = guard_of(get_benchmark("jsonl"), loaded, EvalConfig(guard=False), place / "no.jsonl")
     assert not off.on and none is None
 
 
@@ -97,6 +97,6 @@ def test_lists_and_logs_that_cannot_be_used_are_refused(place: Path, tmp_path: P
         ("bad.txt", False, "leave one of them out"),
     ):
         with pytest.raises(UserError, match=problem):
-            guard_of(benchmark, loaded, [tmp_path / name], log, on=on)
-    _, guard = guard_of(benchmark, loaded, [tmp_path / "good.txt"], log)
+            guard_of(benchmark, loaded, EvalConfig(blocklist=(tmp_path / name,), guard=on), log)
+    _, guard = guard_of(benchmark, loaded, EvalConfig(blocklist=(tmp_path / "good.txt",)), log)
     assert guard is not None and guard.blocklist.blocks("https://mirror.example/q")

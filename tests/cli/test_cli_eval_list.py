@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from sanderling.cli.evaluate import app
 from sanderling.core.errors import UserError
 from sanderling.data.questions import read_questions
-from sanderling.evaluate.benchmarks.table import BENCHMARKS
+from sanderling.evaluate.benchmarks import BENCHMARKS
 
 
 def call(*arguments: object) -> str:
@@ -51,9 +51,6 @@ def test_a_check_counts_and_shows_no_private_text(tmp_path: Path) -> None:
     assert "doves" not in told and "dove 1" not in told and "H… (29 characters)" in told
     shown = call("check", "gaia", path, "--show")
     assert "How many doves sit on roof 0? → dove 0" in shown
-    counts = json.loads(call("check", "gaia", path, "--json"))
-    assert (counts["questions"], counts["rows"], counts["published"], counts["levels"]) == (4, 4, 165, {"1": 2, "2": 2})
-    assert "doves" not in json.dumps(counts)
     assert out.stat().st_mode & 0o777 == 0o600
     assert [one.id for one in read_questions(out)] == [f"gaia/t{number}" for number in range(4)]
     assert "doves" not in call("check", "jsonl", out), "a private question stays private in another file"

@@ -9,9 +9,9 @@ from typing import Any
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
 from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
-from sanderling.evaluate.episodes import JudgedAttempt, episode_of
-from sanderling.evaluate.figures import RunInfo, summarise
+from sanderling.evaluate.figures import summarise
 from sanderling.evaluate.log import About, JudgedBy, RunLog, sha256_of_questions
+from sanderling.evaluate.result import JudgedAttempt, episode_of
 from sanderling.judge.verdict import META_KEY, Code
 
 JUDGE = "exact"
@@ -121,9 +121,9 @@ def make_run(root: Path, stored: Sequence[Trajectory], attempts: int, *, private
     directory.run.table("about").put("attempts", {"profile": get_profile("tiny").model_dump(mode="json")})
     said = [judged(one) for one in last.values()]
     directory.write_verdicts(said, JudgedBy(JUDGE))
-    info = RunInfo("sanderling eval run", 3, "0.1.0", "2026-01-02T03:04:05+00:00", 60.0, 0, judge=JUDGE)
+    made = {"command": "sanderling eval run", "seed": 3, "version": "0.1.0", "date": "2026-01-02T03:04:05+00:00"}
     correct = {one.key: one.correct for one in said}
     rows = [replace(row, correct=correct[row.key]) for row in map(episode_of, last.values())]
-    summarise(rows, questions, attempts, info).save(directory.result_file)
+    summarise(rows, questions, attempts, judge=JUDGE, seconds=60.0, resumed=0, **made).save(directory.result_file)
     directory.finish(run)
     return directory

@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import question_id
-from sanderling.evaluate.benchmarks.files import Loaded, Unread, load_benchmark, remarks
-from sanderling.evaluate.benchmarks.rows import Options, RowError, UnreadWhy, decrypted, looks_encrypted
-from sanderling.evaluate.benchmarks.table import BENCHMARKS, Cipher, get_benchmark
+from sanderling.evaluate.benchmark_files import Loaded, load_benchmark, remarks
+from sanderling.evaluate.benchmark_rows import Options, RowError, UnreadWhy, decrypted, looks_encrypted
+from sanderling.evaluate.benchmarks import BENCHMARKS, Cipher, get_benchmark
 
 CANARY = "made up, keep out: 7f3a"
 Q, A = "Which potter painted the lamp by the lake?", "Nolhum of Arvendale"
 BOTH = (A, "Nolhum")
-ROOT = "https://r.example/"
 WALKED = {"type": "single", "domain": "theatre", "lang": "zh", "difficulty_level": "easy"}
 SEARCH_R1 = {
     "data_source": "nq", "reward_model": {"style": "rule", "ground_truth": {"target": list(BOTH)}},
@@ -38,8 +37,8 @@ LAYOUTS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
      {"answers": ("Christianity",), "topics": ("Art",)}),
     ("xbench-2510", "DeepSearch-2510.csv", {"id": "117", "prompt": by_bytes(Q, CANARY), "answer": by_bytes(A, CANARY),
                                             "canary": CANARY}, {"id": "117"}),
-    ("webwalkerqa", "main.parquet", {"question": Q, "answer": A, "root_url": ROOT, "info": WALKED},
-     {"level": "easy", "topics": ("theatre",), "extra": {"root_url": ROOT, "type": "single", "language": "zh"}}),
+    ("webwalkerqa", "main.parquet", {"question": Q, "answer": A, "info": WALKED},
+     {"level": "easy", "topics": ("theatre",)}),
     ("nq", "asked.parquet", {**SEARCH_R1, "extra_info": {"index": 6, "question": "Asked here?"}},
      {"text": "Asked here?", "answers": BOTH, "id": "6"}),
     ("triviaqa", "unfiltered.json", {"Data": [TRIVIA, {**TRIVIA, "QuestionId": "tc_2"}]}, {"answers": BOTH, "id": "tc_1"}),
@@ -51,14 +50,14 @@ LAYOUTS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
 @pytest.mark.parametrize(("key", "name", "row", "expected"), LAYOUTS, ids=lambda value: value if isinstance(value, str) else "")
 def test_rows_become_questions(key: str, name: str, row: dict[str, Any], expected: dict[str, Any], tmp_path: Path) -> None:
     loaded = load(key, write_rows(tmp_path / name, [row]))
-    first, wanted = loaded.questions[0], {"text": Q, "answers": (A,), "level": "", "topics": (), "extra": {}} | expected
+    first, wanted = loaded.questions[0], {"text": Q, "answers": (A,), "level": "", "topics": ()} | expected
     assert (first.text, first.answers) == (wanted["text"], wanted["answers"])
     assert first.id == f"{key}/{wanted.get('id') or question_id(wanted['text'])}"
     known = {"benchmark": key, "split": loaded.split, "level": wanted["level"], "topics": list(wanted["topics"]), "line": 1}
     private = {"private": True} if get_benchmark(key).private else {}
     private |= {"canary": CANARY} if loaded.canaries else {}
-    assert first.meta == {**wanted["extra"], **known, **private} and loaded.private is bool(private)
-    assert not loaded.unread and loaded.rows == len(loaded.questions)
+    assert first.meta == known | private and loaded.private is bool(private)
+    assert not loaded.unread
 
 
 # Ciphers ------------------------------------------------------------------------------------------------------------------
@@ -170,11 +169,10 @@ def test_the_split_is_told_by_the_name(name: str, split: str, tmp_path: Path) ->
 def test_equal_words_and_equal_ids(tmp_path: Path) -> None:
     loaded = load("jsonl", write_rows(tmp_path / "a.csv", [QA[0], QA[1], QA[0]]))
     first, _, again = (question.id for question in loaded.questions)
-    assert again == f"{first}~2" and loaded.repeated_texts == 1 and not loaded.unread
+    assert again == f"{first}~2" and not loaded.unread
     rows = [{"task_id": id, "Question": "How many?", "Final answer": "1"} for id in ("a", "a", "b")]
     loaded = load("gaia", write_rows(tmp_path / "metadata.jsonl", rows))
-    assert len(loaded.questions) == 2 and loaded.unread == {UnreadWhy.REPEATED_ID: 1}
-    assert loaded.repeated_texts == 1, "the same words under another id are another question"
+    assert len(loaded.questions) == 2 and loaded.unread == {UnreadWhy.REPEATED_ID: [2]}, "equal words"
 
 
 @pytest.mark.parametrize("key", BENCHMARKS)
@@ -190,18 +188,17 @@ def test_golden_answers_in_every_writing(tmp_path: Path) -> None:
     rows = [{"id": str(at), "question": f"{at}?", "golden_answers": value} for at, value in enumerate(writings)]
     loaded = load("nq", write_rows(tmp_path / "nq.jsonl", rows))
     assert {question.answers for question in loaded.questions} == {("a", "b")} and len(loaded.questions) == 4
-    assert loaded.unread == {"bad_row": 2}
+    assert loaded.unread == {UnreadWhy.BAD_ROW: [5, 6]}
 
 
 def test_what_is_odd_is_remarked_on(tmp_path: Path) -> None:
     rows = [QA[0], {"question": "And?"}, {"question": " ", "answer": "x"}, {"question": "b?", "answer": None}, QA[0]]
     loaded = load("jsonl", write_rows(tmp_path / "a.jsonl", rows))
-    assert loaded.unread == {"bad_row": 1, "no_question": 1}
+    assert loaded.unread == {UnreadWhy.BAD_ROW: [2], UnreadWhy.NO_QUESTION: [3]}
     assert remarks(get_benchmark("jsonl"), loaded) == [
         "Left out: 1 not readable as a row (row 2).",
         "Left out: 1 without a question (row 3).",
         "Without an accepted answer in the file: 1 questions, which are never scored.",
-        "With the words of a question before them: 1 questions; each counts.",
     ]
 
 
@@ -213,15 +210,14 @@ def gaia_row(number: int, **changed: Any) -> dict[str, Any]:
     return {**row, "Final answer": str(number), "file_name": "", **changed}
 
 
-def test_attached_files_are_left_out_unless_asked_for(tmp_path: Path) -> None:
+def test_attached_files_are_left_out(tmp_path: Path) -> None:
     rows = [gaia_row(1), gaia_row(2, file_name="sheet.xlsx"), gaia_row(3, Level=1.0)]
     loaded = load("gaia", write_rows(tmp_path / "metadata.jsonl", rows))
     first = loaded.questions[0]
     assert first.meta == {"benchmark": "gaia", "split": "validation", "level": "2", "topics": [], "line": 1, "private": True}
     assert loaded.questions[1].meta["level"] == "1" and loaded.questions[1].meta["line"] == 3
-    assert loaded.examples == (Unread(2, UnreadWhy.NEEDS_FILE, "sheet.xlsx"),)
-    assert (loaded.rows, loaded.expected, loaded.private) == (3, 165, True)
+    assert loaded.unread == {UnreadWhy.NEEDS_FILE: [2]}
+    assert (loaded.expected, loaded.private) == (165, True)
     alone = write_rows(tmp_path / "one" / "metadata.jsonl", rows[1:2])
     with pytest.raises(UserError, match="1 about an attached file"):
         load("gaia", alone)
-    assert load("gaia", alone, with_attachments=True).questions[0].meta["file_name"] == "sheet.xlsx"

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from sanderling.cli.evaluate import app
 from sanderling.core.errors import UserError
-from sanderling.evaluate.benchmarks import table
-from sanderling.evaluate.benchmarks.table import BENCHMARKS, leaks
+from sanderling.evaluate import benchmarks
+from sanderling.evaluate.benchmarks import BENCHMARKS, leaks
 from sanderling.evaluate.result import EvalResult
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import build_world
@@ -70,7 +70,7 @@ def test_the_table_holds_no_question_and_no_cipher() -> None:
     encrypted = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{48,}={0,2}")
     asked = re.compile(r"\"[^\"\n]{60,}[?？]\"")
     for name in ("benchmarks.toml", "leaks.txt"):
-        text = Path(table.__file__).with_name(name).read_text(encoding="utf-8")
+        text = Path(benchmarks.__file__).with_name(name).read_text(encoding="utf-8")
         assert not encrypted.search(text) and not asked.search(text), name
 
 
@@ -89,11 +89,11 @@ def test_the_page_of_the_docs_says_the_same() -> None:
 # Benchmarks from outside ----------------------------------------------------------------------------------------------------
 
 MINE = """
-from sanderling.evaluate.benchmarks.rows import Row
-from sanderling.evaluate.benchmarks.table import Benchmark, Columns
+from sanderling.evaluate.benchmark_rows import Row
+from sanderling.evaluate.benchmarks import Benchmark, Columns
 
 RIVERS = Benchmark(
-    key="rivers", rules=("exact",), columns=Columns(question=("q",), answer=("found",), id=("nr",)), extra={"near": ("town",)}
+    key="rivers", rules=("exact",), columns=Columns(question=("q",), answer=("found",), id=("nr",))
 )
 
 def read(benchmark, found, options):
@@ -110,7 +110,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with questions in columns of a person's own, and benchmarks that describe them."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(MINE)
-    rows = [{"nr": n, "q": f"Which river is number {n}?", "found": f"river {n}", "town": "Ulm"} for n in range(3)]
+    rows = [{"nr": n, "q": f"Which river is number {n}?", "found": f"river {n}"} for n in range(3)]
     (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return tmp_path
 

@@ -8,8 +8,7 @@ import pytest
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import BudgetSpentError, Ending
-from sanderling.evaluate.agreement import comparisons
-from sanderling.evaluate.episodes import JudgedAttempt
+from sanderling.evaluate.figures import comparisons
 from sanderling.evaluate.judging import (
     Judges,
     by_hand_of,
@@ -19,7 +18,7 @@ from sanderling.evaluate.judging import (
     write_to_settle,
 )
 from sanderling.evaluate.log import About, RunLog, sha256_of_questions
-from sanderling.evaluate.result import EvalResult
+from sanderling.evaluate.result import EvalResult, JudgedAttempt
 from sanderling.judge.book import ByHand
 from sanderling.judge.rules import RuleJudge, exact_match
 from sanderling.judge.verdict import META_KEY, Code, Ruling, Verdict, recorded, unscored

@@ -2,7 +2,6 @@
 
 import json
 import os
-from html import unescape
 from pathlib import Path
 
 import pytest
@@ -12,10 +11,8 @@ from typer.testing import CliRunner, Result
 
 from sanderling.cli.evaluate import app
 from sanderling.core.errors import UserError
-from sanderling.evaluate.episodes import JudgedAttempt
-from sanderling.evaluate.log import Kind, RunLog
-from sanderling.evaluate.peers.records import PeerFacts
-from sanderling.evaluate.result import EvalResult
+from sanderling.evaluate.log import PeerFacts, RunLog
+from sanderling.evaluate.result import EvalResult, JudgedAttempt
 from sanderling.judge.verdict import Code
 from sanderling.runs.run import RECORDS
 
@@ -38,7 +35,7 @@ def scored(*arguments: object, out: Path, code: int = 0) -> tuple[EvalResult, Pe
     assert done.exit_code == code, f"{done.output} {done.exception!r}"
     directory = RunLog(out)
     about = directory.require().about
-    assert about.kind is Kind.PEERS and about.peers is not None
+    assert about.peers is not None
     return EvalResult.load(directory.result_file), about.peers, {one.key: one for one in directory.verdicts()}
 
 
@@ -125,21 +122,17 @@ def test_records_of_another_benchmark_are_unmatched_and_unscored(gaia: Path, lea
     assert result.pass_at_1.value == pytest.approx(0.5), "it is in no mean"
 
 
-def reported(out: Path, to: Path) -> str:
-    done = CliRunner().invoke(app, ["report", str(out), "--out", str(to)])
+def reported(out: Path, to: Path, *more: str) -> str:
+    done = CliRunner().invoke(app, ["report", str(out), "--out", str(to), *more])
     assert done.exit_code == 0, done.output
     return (to / "report.html").read_text()
 
 
-def test_agenttoleaps_records_without_a_benchmark_are_private_until_a_person_says_otherwise(leap: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    _, facts, judged = scored(leap, "--judge", "exact", out=out, code=3)
-    page = reported(out, tmp_path / "hidden")
-    assert RunLog(out).require().about.private and "What is t1?" not in page
-    assert facts.hidden in unescape(" ".join(page.split())) and "--public" in facts.hidden
-    _, facts, again = scored(leap, "--judge", "exact", "--public", out=out, code=3)
-    assert not RunLog(out).require().about.private and facts.hidden == "" and again == judged, "the same run, shown"
-    assert "What is t1?" in reported(out, tmp_path / "shown")
+def test_records_without_a_benchmarks_file_are_private(leap: Path, tmp_path: Path) -> None:
+    _, facts, _ = scored(leap, "--judge", "exact", out=tmp_path / "run", code=3)
+    assert facts.benchmark_questions is None and RunLog(tmp_path / "run").require().about.private
+    assert "What is t1?" not in reported(tmp_path / "run", tmp_path / "hidden")
+    assert "What is t1?" in reported(tmp_path / "run", tmp_path / "shown", "--show-texts")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, Seeds, Trajectory
 from sanderling.core.types import Ending, Role
 from sanderling.evaluate.attempts import Attempts, Rollout, make_attempts
-from sanderling.evaluate.figures import RunInfo, summarise
+from sanderling.evaluate.figures import summarise
 from sanderling.evaluate.log import JsonlAttempts
 from sanderling.evaluate.result import EvalResult
 from sanderling.judge.rules import RuleJudge, exact_match
@@ -77,9 +77,8 @@ async def evaluate(
     made = await make_attempts(Attempts(questions, attempts, seed), rollout, judge, JsonlAttempts(store), **how)
     if made.stopped:
         raise UserError(made.stopped)
-    return summarise(
-        made.episodes.values(), questions, attempts, RunInfo("c", seed, "0", "", 0.0, made.resumed, judge=judge.name)
-    )
+    about = {"command": "c", "seed": seed, "version": "0", "date": "", "seconds": 0.0, "resumed": made.resumed}
+    return summarise(made.episodes.values(), questions, attempts, judge=judge.name, **about)
 
 
 async def run(script: Script, store: TrajectoryStore, **changes: object) -> EvalResult:

@@ -42,7 +42,7 @@ def test_odd_attempts_are_read_back(tmp_path: Path) -> None:
         {"query": ["a"], "none": None},
         {"url": "u", "deep": [{"x": 1.5}]},
     ]
-    assert found[IDS[1]].messages[4].error.message == "gone" and found[IDS[1]].messages[1].content == "?"
+    assert found[IDS[1]].messages[3].role == "tool" and found[IDS[1]].messages[1].content == "?"
     assert found[IDS[2]].error.message == "away" and not found[IDS[2]].output.choices
     assert isnan(found[IDS[4]].scores["exact"].value)
     assert found[IDS[5]].model_usage["sanderling/made-up"].total_tokens == 11

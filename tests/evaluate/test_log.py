@@ -13,8 +13,8 @@ from sanderling.cli.main import build_app
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Ending
-from sanderling.evaluate.episodes import asked_digest
 from sanderling.evaluate.log import About, JsonlAttempts, RunLog, check_same_setup
+from sanderling.evaluate.result import asked_digest
 from sanderling.judge.verdict import META_KEY, verdict_of
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.run import DATABASE, RECORDS, Run
@@ -32,10 +32,10 @@ def record(number: int, answer: str | None = "Oslo", **meta: object) -> Trajecto
 
 def test_an_episode_says_what_its_record_says(tmp_path: Path) -> None:
     log = RunLog(tmp_path)
-    log.append(record(0, round=2))
-    one = log.append(record(1, "Oslo", **{META_KEY: VERDICT}, round=2))
+    log.append(record(0))
+    one = log.append(record(1, "Oslo", **{META_KEY: VERDICT}))
     assert RunLog(tmp_path).episodes() == log.episodes() and one == log.episodes()[1]
-    assert (one.id, one.key, one.seed, one.round, one.answer, one.profile) == ("q1-0", ("q1", 0), 3, 2, "Oslo", "tiny")
+    assert (one.id, one.key, one.seed, one.answer, one.profile) == ("q1-0", ("q1", 0), 3, "Oslo", "tiny")
     asked = record(1).question
     assert one.ruling("exact", asked) is True and one.ruling("f1", asked) is None
     assert one.ruling("exact", asked.model_copy(update={"answers": ("Bergen",)})) is None

@@ -12,8 +12,7 @@ from peer_files import benchmark, copy_judged, save_attempt
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory, question_id
 from sanderling.core.types import Ending
-from sanderling.evaluate.peers.files import open_records
-from sanderling.evaluate.peers.records import NUMBER, UNMATCHED, Found, Joiner, planned, rewritten
+from sanderling.evaluate.peers import NUMBER, UNMATCHED, Found, Joiner, open_records, planned, rewritten
 
 
 def read(*sources: Path, tasks: frozenset[str] = frozenset()) -> list[Found]:
@@ -67,20 +66,10 @@ def test_verdicts_behind_a_gap_are_left_out(tmp_path: Path) -> None:
     assert found == [True, "its record is cut off, or none", None]
 
 
-@pytest.mark.parametrize(
-    ("folders", "said"),
-    [
-        (["a_run_1", "a/traj_1"], "both attempt 1 of 'a'"),
-        (
-            ["_temp_raw_outputs/gaia_text_m/1/traj_0", "_temp_raw_outputs/frames_m/1/traj_0"],
-            r"several runs \(frames_m, gaia_text_m",
-        ),
-    ],
-)
-def test_folders_of_two_runs_are_refused(tmp_path: Path, folders: list[str], said: str) -> None:
-    for number, folder in enumerate(folders):
+def test_two_records_of_one_attempt_are_refused(tmp_path: Path) -> None:
+    for number, folder in enumerate(["a_run_1", "a/traj_1"]):
         save_attempt(tmp_path / folder, "a", "a?", str(number))
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match="both attempt 1 of 'a'"):
         read(tmp_path)
 
 
@@ -118,7 +107,7 @@ def found(joiner: Joiner, text: str, task: str = "") -> tuple[str, str]:
         ("Answer this. Who wrote the hymn of Lund? Be short.", "1", ("b/1", "by task")),
         ("Who wrote the hymn of Lund", "", ("b/1", "by text")),
         ("  Who wrote the\nhymn of Lund??  ", "", ("b/1", "by text")),
-        ("who WROTE the hymn, of Lund", "", ("b/1", "by words")),
+        ("who WROTE the hymn, of Lund", "", ("b/1", "by text")),
         ("谁写了这本书", "", ("b/x/y", "by text")),
         ("谁写了这本书？", "x/y", ("b/x/y", "by task")),
         ("Which river crosses Umeå?", "3", ("b/3", "by task")),

@@ -10,9 +10,9 @@ from sanderling.agent.journal import Journal
 from sanderling.core.profiles import get_profile
 from sanderling.core.types import FixedClock, Message
 from sanderling.data.questions import write_questions
-from sanderling.evaluate.benchmarks.files import load_benchmark
-from sanderling.evaluate.benchmarks.rows import Options
-from sanderling.evaluate.benchmarks.table import get_benchmark
+from sanderling.evaluate.benchmark_files import load_benchmark
+from sanderling.evaluate.benchmark_rows import Options
+from sanderling.evaluate.benchmarks import get_benchmark
 from sanderling.evaluate.judging import Judges
 from sanderling.evaluate.log import RunLog
 from sanderling.evaluate.result import EvalResult

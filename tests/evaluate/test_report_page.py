@@ -10,27 +10,24 @@ from rich.console import Console
 from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
 from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
-from sanderling.evaluate.episodes import Episode
-from sanderling.evaluate.figures import RunInfo, summarise
-from sanderling.evaluate.reports.reading import pick_three, reading_of
-from sanderling.evaluate.reports.recipe import (
+from sanderling.evaluate.figures import summarise
+from sanderling.evaluate.reports.pages import (
     Chart,
-    FactSheet,
     RecipeReport,
-    RunFacts,
-    Series,
     Stage,
     better,
     compare,
+    pick_three,
     print_stages,
-    render,
+    reading_of,
+    recipe_html,
     write_report,
 )
-from sanderling.evaluate.result import EvalResult
+from sanderling.evaluate.result import Episode, EvalResult
 from sanderling.runs.progress import command_line, machine
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'><b>&amp;\x00"
-RUN = RunFacts(command="sanderling x", seed=1, date="2026", machine="m", version="0", seconds=75)
+RUN = {"command": "sanderling x", "seed": 1, "date": "2026", "machine": "m", "version": "0", "seconds": 75}
 
 
 def result(rights: list[int], attempts: int = 4, unscored: int = 0, prefix: str = "q") -> EvalResult:
@@ -53,7 +50,8 @@ def result(rights: list[int], attempts: int = 4, unscored: int = 0, prefix: str 
         for i, (question, right) in enumerate(zip(questions, rights, strict=True))
         for attempt in range(attempts)
     ]
-    return summarise(rows, questions, attempts, RunInfo("sanderling eval", 3, "0", "2026", 1.0, 0, judge="exact"))
+    about = {"command": "sanderling eval", "seed": 3, "version": "0", "date": "2026", "seconds": 1.0, "resumed": 0}
+    return summarise(rows, questions, attempts, judge="exact", **about)
 
 
 def trajectory(observation: str = "plain", **changes: object) -> Trajectory:
@@ -86,19 +84,19 @@ def report(text: str = "plain") -> RecipeReport:
     return RecipeReport(
         title=text,
         summary=text,
-        run=RUN.model_copy(update={"command": text, "machine": text}),
-        sheets=(FactSheet(title=text, facts={text: text}),),
+        **RUN | {"command": text, "machine": text},
+        sheets={text: {text: text}},
         stages=stages,
-        comparison=compare(("tuned", tuned), (f"base {text}", base), seed=0),
+        comparisons=(compare(("tuned", tuned), (f"base {text}", base), seed=0),),
         remarks=(text,),
-        charts=(Chart(title=text, x_label=text, y_label=text, series=(Series(name=text, x=(0, 1), y=(1.0, 2.0)),)),),
+        charts=(Chart(title=text, x_label=text, y_label=text, lines={text: {0: 1.0, 1: None, 2: 2.0}}),),
         readings=(reading,),
         settings=text,
     )
 
 
 def test_hostile_text_stays_text_everywhere() -> None:
-    hostile, plain = Page(render(report(HOSTILE))), Page(render(report()))
+    hostile, plain = Page(recipe_html(report(HOSTILE))), Page(recipe_html(report()))
     assert [tag for tag, _ in hostile.tags] == [tag for tag, _ in plain.tags]
     assert hostile.count("script") == 1
     assert hostile.count("img") == 0
@@ -107,8 +105,8 @@ def test_hostile_text_stays_text_everywhere() -> None:
 
 
 def test_the_page_is_deterministic_and_shows_the_figures() -> None:
-    page = render(report())
-    assert page == render(report())
+    page = recipe_html(report())
+    assert page == recipe_html(report())
     text = Page(page).text
     for shown in ("75.0%", "12.5%", "+62.5", "240", "1 min 15 s", "seed 3", "sanderling eval", "no_call"):
         assert shown in text
@@ -116,20 +114,20 @@ def test_the_page_is_deterministic_and_shows_the_figures() -> None:
 
 def test_a_sparse_report_has_a_page() -> None:
     nothing = result([0], unscored=4)
-    sparse = RecipeReport(title="t", run=RUN, stages=(Stage(name="s", result=nothing, seconds=0),))
-    text = Page(render(sparse)).text
+    sparse = RecipeReport(title="t", **RUN, stages=(Stage(name="s", result=nothing, seconds=0),))
+    text = Page(recipe_html(sparse)).text
     assert "not scored" in text
     assert "s is invalid: 4 of 4 attempts" in text
-    assert Page(render(RecipeReport(title="t", run=RUN, stages=()))).count("h1") == 1
+    assert Page(recipe_html(RecipeReport(title="t", **RUN, stages=()))).count("h1") == 1
 
 
 def test_files_hold_the_same_figures(tmp_path: Path) -> None:
     written = report("späte Watvögel")
     page = write_report(written, tmp_path / "run")
     assert sorted(p.name for p in (tmp_path / "run").iterdir()) == ["report.html", "report.json"]
-    assert page.read_text(encoding="utf-8") == render(written)
+    assert page.read_text(encoding="utf-8") == recipe_html(written)
     raw = (tmp_path / "run" / "report.json").read_text(encoding="utf-8")
-    assert RecipeReport.model_validate_json(raw) == written
+    assert RecipeReport.model_validate_json(raw) == written.model_copy(update={"readings": ()})
 
 
 def test_the_verdict_goes_where_the_numbers_go() -> None:
@@ -170,25 +168,23 @@ def test_the_better_of_two() -> None:
     assert better(("none", none), ("a", a))[0] == "a"
 
 
-def test_what_is_not_finite_is_a_gap() -> None:
-    assert Series(name="loss", x=(0, 1, 2), y=(1.0, float("nan"), float("inf"))).y == (1.0, None, None)
-
-
 def test_three_are_picked_by_rule() -> None:
     empty = trajectory(id="empty", nodes=(), leaf=None, ending=Ending.POLICY_OUTAGE, answer=None)
     ids = ("right", "wrong1", "wrong2")
     candidates = [(trajectory(id=id), id == "right") for id in ids] + [(empty, None), (trajectory(id="unscored"), None)]
-    assert [t.id for _, t, _ in pick_three(reversed(candidates))] == ["right", "wrong2", "empty"]
+    picked = [one.facts["Episode"].split()[0] for one in pick_three(reversed(candidates))]
+    assert picked == ["right", "wrong2", "empty"]
     assert pick_three([]) == []
 
 
 def test_the_table_for_the_terminal() -> None:
     results = {"[red]a|b": (result([4, 0]), 3.0), "SFT on correct ones only": (result([0], unscored=4), 130.0)}
-    stages = [Stage(name=name, result=one, seconds=seconds) for name, (one, seconds) in results.items()]
+    stages = tuple(Stage(name=name, result=one, seconds=seconds) for name, (one, seconds) in results.items())
     comparison = compare(("x", result([4, 0])), ("y", result([0, 0])), seed=0)
     for width in (80, 160):
         stream = StringIO()
-        print_stages(Console(file=stream, width=width), stages, comparison, title="Stages")
+        found = RecipeReport(title="Stages", **RUN, stages=stages, comparisons=(comparison,))
+        print_stages(Console(file=stream, width=width), found)
         shown = " ".join(stream.getvalue().split())
         assert "…" not in shown and "is invalid" in shown
         for piece in ("[red]a|b", "correct", "only", "50.0%", "25%", "2 min 10 s", "unscored", "nothing is claimed"):

@@ -1,16 +1,13 @@
 """Semantics of the figures: unbiased, bounded, honest about what is unscored; against other programs and all subsets."""
 
-from collections import Counter
 from itertools import combinations
 from math import comb, isnan, nan
-from statistics import fmean
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 
@@ -20,18 +17,11 @@ from sanderling.evaluate.statistics import (
     all_right,
     any_right,
     bootstrap_interval,
-    clustered_error,
     holm,
-    intervals,
-    majority,
     mean_interval,
     paired_difference,
-    resampled_ratios,
     wilson_interval,
 )
-
-Attempt = tuple[str | None, bool]
-
 
 # Intervals and tests ------------------------------------------------------------------------------------------------------
 
@@ -64,7 +54,7 @@ def test_edges_of_intervals() -> None:
 def test_many_figures_from_one_draw_are_those_of_each() -> None:
     values = np.random.default_rng(1).binomial(4, 0.4, (150, 3)) / 4
     values[:5, 1], values[:, 2] = nan, 1.0
-    found = estimates({"m": dict(enumerate(values.T))}, {})[0]["m"]
+    found = estimates({"m": dict(enumerate(values.T))})["m"]
     assert (found[1].value, found[1].questions, found[1].too_few) == (pytest.approx(np.nanmean(values[:, 1])), 145, 5)
     assert found[0].interval == pytest.approx(bootstrap_interval(values[:, 0], seed=0), abs=1e-6), (
         "the same questions are drawn"
@@ -72,21 +62,6 @@ def test_many_figures_from_one_draw_are_those_of_each() -> None:
     theirs = stats.bootstrap((values[5:, 1],), np.mean, method="percentile", rng=np.random.default_rng(1)).confidence_interval
     assert found[1].interval == pytest.approx((theirs.low, theirs.high), abs=0.008)
     assert found[2].interval == wilson_interval(150, 150)
-
-
-def test_a_ratio_is_resampled_as_one() -> None:
-    rng = np.random.default_rng(2)
-    seconds, right = rng.exponential(100.0, 120), rng.binomial(1, 0.5, 120).astype(float)
-    (ours,) = intervals(resampled_ratios(seconds[:, None], right[:, None], seed=0))
-    theirs = stats.bootstrap(
-        (seconds, right), lambda a, b, axis=-1: a.sum(axis) / b.sum(axis), paired=True, vectorized=True, method="percentile",
-        n_resamples=20_000, rng=np.random.default_rng(1),
-    ).confidence_interval  # fmt: skip
-    assert ours == pytest.approx((theirs.low, theirs.high), rel=0.03)
-    ratios = {"known": (seconds, right), "unknown": (seconds * nan, right), "none": (seconds, 0 * right)}
-    _, found = estimates({}, ratios)
-    assert found["known"].interval == pytest.approx(ours) and found["known"].value == pytest.approx(seconds.sum() / right.sum())
-    assert (found["unknown"].value, found["none"].value, found["none"].interval) == (None, None, None)
 
 
 def test_paired_p_values_are_those_of_other_programs() -> None:
@@ -145,33 +120,3 @@ def test_pass_at_k_is_the_share_of_k_subsets_and_agrees_with_scipy() -> None:
     assert any_right([100_000], [1], 64)[0, -1] == pytest.approx(64 / 100_000, rel=1e-9), "no binomial overflows"
     with pytest.raises(ValueError, match="correct"):
         any_right([3], [4], 1)
-
-
-def test_the_error_of_the_average_is_that_of_clusters() -> None:
-    rng = np.random.default_rng(4)
-    scored = rng.integers(1, 6, 40)
-    correct = rng.binomial(scored, rng.random(40))
-    values = np.concatenate([[1.0] * c + [0.0] * (n - c) for n, c in zip(scored, correct, strict=True)])
-    groups = np.repeat(np.arange(40), scored)
-    fit = OLS(values, np.ones(values.size)).fit(cov_type="cluster", cov_kwds={"groups": groups, "use_correction": False})
-    assert clustered_error(scored, correct) == pytest.approx(float(fit.bse[0]), rel=1e-9)
-    assert isnan(clustered_error([0], [0]))
-
-
-def voted(drawn: tuple[Attempt, ...]) -> float:
-    """What the majority of some attempts is worth; ties share."""
-    votes = Counter(answer for answer, _ in drawn if answer is not None)
-    winners = {answer for answer, count in votes.items() if count == max(votes.values())}
-    return fmean(right for answer, right in drawn if answer in winners) if winners else 0.0
-
-
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()) | st.just((None, False)), min_size=1, max_size=7))
-@settings(deadline=None, max_examples=60)
-def test_majority_is_the_mean_over_all_subsets(attempts: list[Attempt]) -> None:
-    n = len(attempts)
-    answers, right = [answer for answer, _ in attempts], [right for _, right in attempts]
-    found = majority(right, answers, range(1, n + 2), seed=0, orders=4_000)
-    for k in range(1, n + 1):
-        expected = fmean(map(voted, combinations(attempts, k)))
-        assert found[k - 1] == pytest.approx(expected, abs=1e-12 if k in (1, n) else 0.05)
-    assert isnan(found[n]) and isnan(majority([], [], [1], seed=0)[0])

@@ -18,7 +18,7 @@ from sanderling.core.record import NodeKind, Question, Trajectory
 from sanderling.core.types import Ending, FixedClock
 from sanderling.data.questions import write_questions
 from sanderling.evaluate.attempts import Made, Watch
-from sanderling.evaluate.episodes import Episode
+from sanderling.evaluate.result import Episode
 from sanderling.judge.rules import rule_judge
 from sanderling.judge.verdict import META_KEY
 from sanderling.policy.budget import Ledger, MeteredPolicy

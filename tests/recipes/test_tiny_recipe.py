@@ -18,7 +18,7 @@ from tiny_base import FIRST_WORLD, BaseConfig, write_untrained
 
 from sanderling.core.config import load_config, read_config
 from sanderling.evaluate.log import RunLog
-from sanderling.evaluate.reports.recipe import RecipeReport
+from sanderling.evaluate.reports.pages import RecipeReport
 from sanderling.recipes.tiny import TinyConfig, TinyRun, WorldPlan
 from sanderling.recipes.tiny_stages import NAMES, run_tiny
 from sanderling.runs.jsonl import TrajectoryStore
@@ -180,19 +180,17 @@ def test_the_report_has_every_stage_and_every_field(out: Path, settings: Path) -
         result = stage.result
         assert (len(result.questions), result.attempts, result.unscored, result.command, result.seed) == (3, 4, 0, COMMAND, 51)
         assert sum(result.endings.values()) == 12 and stage.seconds > 0 and stage.note and result.valid
-    assert report.run.command == COMMAND
-    assert report.run.seconds == pytest.approx(sum(record.seconds for record in records(out).values()))
-    assert report.comparison is not None
-    assert report.comparison.candidate == NAMES["rl"]
-    assert not report.comparison.valid  # three questions claim nothing
-    assert [(c.candidate, c.baseline) for c in report.other_comparisons] == [
+    assert report.command == COMMAND
+    assert report.seconds == pytest.approx(sum(record.seconds for record in records(out).values()))
+    assert not report.comparisons[0].valid  # three questions claim nothing
+    assert [report.comparisons[0].candidate, *((c.candidate, c.baseline) for c in report.comparisons[1:])] == [
+        NAMES["rl"],
         (NAMES["sft-correct"], NAMES["sft-all"]),
         (NAMES["sft-all"], NAMES["base"]),
     ]
     assert any("Interrupted and taken up again: sft, rl" in remark for remark in report.remarks)
-    assert [sheet.title for sheet in report.sheets] == ["Worlds", "Teacher", "SFT", "RL"]
-    assert [[len(series.x) for series in chart.series] for chart in report.charts] == [[6, 6], [3], [3, 3], [3]]
-    assert report.readings
+    assert list(report.sheets) == ["Worlds", "Teacher", "SFT", "RL"]
+    assert [[len(line) for line in chart.lines.values()] for chart in report.charts] == [[6, 6], [3], [3, 3], [3]]
     assert load_config(TinyConfig, report.settings, "report") == read_config(TinyConfig, settings)
     page = (out / "report.html").read_text(encoding="utf-8")
     for said in (*NAMES.values(), report.title, "nothing is claimed", "Interrupted and taken up again"):
@@ -208,7 +206,7 @@ def test_a_run_that_is_done_is_left_as_it_is(out: Path, settings: Path) -> None:
 
     def told() -> dict[str, object]:
         report = json.loads((out / "report.json").read_text(encoding="utf-8"))
-        del report["run"]["date"]
+        del report["date"]
         return report
 
     before = state(), told(), records(out)
@@ -219,9 +217,8 @@ def test_a_run_that_is_done_is_left_as_it_is(out: Path, settings: Path) -> None:
     lines = console.file.getvalue().splitlines()
     assert all("(done before, " in line for line in lines[: len(STAGES)])
     report = RecipeReport.model_validate_json((out / "report.json").read_text(encoding="utf-8"))
-    assert report.comparison is not None
     shown = " ".join(" ".join(lines[len(STAGES) : -1]).split())  # a long sentence is wrapped
-    places = [shown.index(said) for said in (report.title, *NAMES.values(), report.comparison.verdict)]
+    places = [shown.index(said) for said in (report.title, *NAMES.values(), report.comparisons[0].verdict)]
     assert places == sorted(places)
     assert lines[-1] == f"  The report is {out.resolve() / 'report.html'}."
 

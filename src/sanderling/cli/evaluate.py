@@ -24,17 +24,15 @@ from sanderling.core.errors import UserError
 from sanderling.core.text import visible
 from sanderling.core.types import BudgetSpentError
 from sanderling.data.questions import named_columns, write_questions
-from sanderling.evaluate.agreement import Comparison, comparisons
 from sanderling.evaluate.attempts import Made, Watch
-from sanderling.evaluate.benchmarks.files import check_figures, check_lines, load_benchmark, remarks
-from sanderling.evaluate.benchmarks.rows import Options
-from sanderling.evaluate.benchmarks.table import BENCHMARKS, facts, get_benchmark
-from sanderling.evaluate.guarding import GuardFacts, guard_counts
+from sanderling.evaluate.benchmark_files import check_lines, load_benchmark, remarks
+from sanderling.evaluate.benchmark_rows import Options
+from sanderling.evaluate.benchmarks import BENCHMARKS, facts, get_benchmark
+from sanderling.evaluate.figures import Comparison, comparisons
 from sanderling.evaluate.judging import by_hand_of, unused_by_hand, write_to_settle
 from sanderling.evaluate.log import RunLog
-from sanderling.evaluate.peers.records import notes_of
-from sanderling.evaluate.peers.run import ScoreConfig, score_peers
-from sanderling.evaluate.reports.tables import result_shown, terminal
+from sanderling.evaluate.peers import ScoreConfig, notes_of, score_peers
+from sanderling.evaluate.reports.compare import compared, open_runs, result_shown, terminal
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import EvalConfig, RejudgeConfig, rejudge, run_benchmark
 from sanderling.policy.budget import Spending, read_prices
@@ -46,8 +44,8 @@ from sanderling.world.guard import GuardKind
 
 app = typer.Typer(no_args_is_help=True, help="Measure agents on public benchmarks, whose files you bring.")
 
-_SHOWN, _READINGS = 10, 12
-"""Differing attempts that are printed; trajectories of each run that can be read on a report's page."""
+_SHOWN, _READINGS = 10, 4
+"""Differing attempts that are printed; right, wrong and unscored ones of each run that can be read on a report's page."""
 _PAGE = "A directory for report.html, one file that loads nothing."
 _JUDGES = "A rule, http://host:port/v1#model or file.py:name; repeatable, in order; else the publisher's, or who judged before."
 _TAKEN = "The benchmark's file, whose accepted answers count; without it the records' own."
@@ -94,24 +92,18 @@ def check(
     split: Annotated[str, option("--split", "The part that the file is, where its name does not say it.", "NAME")] = "",
     columns: Annotated[str, option("--columns", _ROLES, "ROLES")] = "",
     canary: Canary = "",
-    with_attachments: Annotated[bool, option("--with-attachments", "Keep questions about a file or an image.")] = False,
     show_private: Annotated[bool, option("--show", _PRIVATE)] = False,
     out: Annotated[Path | None, option("--out", "Write the questions (JSON lines), private ones for you only.", "FILE")] = None,
-    as_json: Annotated[bool, option("--json", "Print the counts for machines.")] = False,
 ) -> None:
     """Read a benchmark's file, decrypted where it is encrypted, and count; nothing is written but to --out."""
     benchmark = get_benchmark(key)
     check_places([file], [out] if out else [])
-    options = Options(split=split, columns=named_columns(columns), with_attachments=with_attachments, canary=canary)
+    options = Options(split=split, columns=named_columns(columns), canary=canary)
     loaded = load_benchmark(benchmark, file, options)
-    texts = show_private or not loaded.private
-    if as_json:
-        typer.echo(json.dumps(check_figures(loaded, texts=texts), indent=1, ensure_ascii=False))
-    else:
-        show(*check_lines(benchmark, loaded, texts=texts))
+    show(*check_lines(benchmark, loaded, texts=show_private or not loaded.private))
     if out is not None:
         count = write_questions(out, loaded.questions, private=loaded.private)
-        typer.echo(visible(f"{count:,} questions are in {out}{', for you only' if loaded.private else ''}."), err=as_json)
+        show(f"{count:,} questions are in {out}{', for you only' if loaded.private else ''}.")
 
 
 @app.command()
@@ -157,7 +149,7 @@ def run(
         title = loaded.path_name if benchmark.key == "jsonl" else benchmark.title  # which stands for any file
         made = live_run(total, title, spending, work, progress=progress)
         tell_attempts(made, total, out, spending)
-        _show_guard(log.require().about.guard, log.guard_file)
+        _show_guard(log)
         if made.stopped:
             raise typer.Exit(tell_stopped(made))
         result = _show_result(log)
@@ -193,7 +185,7 @@ def judge(
     with log.exclusive():
         by_hand = by_hand_of(log, verdicts)
         if prices is not None:
-            log.price(prices)
+            log.put(log.require().model_copy(update={"prices": prices}))
         _judged(lambda on_judged: rejudge(log, benchmark, config, spending, by_hand, **how, on_judged=on_judged))
     _show_result(log)
     if unused := unused_by_hand(log, by_hand):
@@ -208,7 +200,6 @@ def score(
     questions: Annotated[Path | None, option("--questions", _TAKEN)] = None,
     benchmark: Annotated[str | None, option("--benchmark", "Whose file it is; sanderling eval list has them.", "KEY")] = None,
     canary: Canary = "",
-    public: Annotated[bool, option("--public", "Without a benchmark's file: the records may be shown.")] = False,
     judges: Judging = None,
     second: Second = None,
     verdicts: Verdicts = None,
@@ -221,14 +212,9 @@ def score(
     Exit status: 0 for a valid result, 3 when a judge was not reached, its budget was spent, or too much could not be scored.
     Killed or stopped, the same command goes on.
     """
-    from sanderling.evaluate.log import RunLog
-    from sanderling.policy.budget import Spending
-    from sanderling.runs.files import check_places
-    from sanderling.runs.progress import command_line
-
     given = {
-        "benchmark": benchmark, "public": public or None,
-        "unscored_limit": unscored_limit, "judging.judges": judges or None, "judging.second": second or None,
+        "benchmark": benchmark, "unscored_limit": unscored_limit,
+        "judging.judges": judges or None, "judging.second": second or None,
     }  # fmt: skip
     config, log = settings(ScoreConfig, config_file, sets, given), RunLog(out)
     check_places([*files, *([questions] if questions else [])], [log.database])
@@ -276,8 +262,7 @@ def report(
     show_texts: Annotated[bool, option("--show-texts", "Show texts of private benchmarks too.")] = False,
 ) -> None:
     """Compare runs: averages with error bars, paired differences, curves over attempts, groups, endings, costs."""
-    from sanderling.evaluate.reports.compare import compared, open_runs
-    from sanderling.evaluate.reports.page import html  # which loads what draws charts
+    from sanderling.evaluate.reports.pages import html  # which loads what draws charts
 
     opened = open_runs(runs, _READINGS if out is not None else 0)
     if baseline and baseline not in {one.name for one in opened}:
@@ -334,18 +319,19 @@ def _show_comparison(comparison: Comparison, *, reasons: bool) -> None:
         show(f"  and {len(comparison.differing) - _SHOWN:,} more; --csv FILE has them all.")
 
 
-def _show_guard(facts: GuardFacts, log: Path) -> None:
+def _show_guard(log: RunLog) -> None:
     """One line: what was hidden from the agent."""
+    facts = log.require().about.guard
     if not facts.on:
         show("Guard: off; leaks of the benchmark may have been read.")
         return
-    counts = guard_counts(log)
+    counts = log.guard_counts()
     kinds = {"by address": GuardKind.ADDRESS, "word for word": GuardKind.VERBATIM, "by canary": GuardKind.CANARY}
     parts = ", ".join(f"{counts.kinds[kind]:,} {how}" for how, kind in kinds.items())
     hidden = f"{sum(counts.kinds[kind] for kind in kinds.values()):,} results and pages hidden ({parts})"
     quoting = f"{counts.kinds[GuardKind.REPORTED]:,} quote a question in part, and were shown"
     content = "" if facts.verbatim else " (this benchmark's questions are not looked for in pages)"
-    show(f"Guard: {hidden} from {len(counts.hidden_from):,} attempts; {quoting}{content}.")
+    show(f"Guard: {hidden} from {counts.attempts:,} attempts; {quoting}{content}.")
 
 
 def _show_peers(log: RunLog) -> None:

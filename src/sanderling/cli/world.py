@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
-from rich.text import Text
 
 from sanderling.agent.opening import PlaceConfig, opened_reader
 from sanderling.cli import NO_ANSWER
@@ -27,7 +26,6 @@ from sanderling.core.types import AskingOutageError, ToolStatus
 from sanderling.data.questions import write_questions
 from sanderling.data.recorded_source import read_recorded
 from sanderling.evaluate.fidelity import measure_fidelity
-from sanderling.evaluate.ranking import compare_agents
 from sanderling.report.numbers import percent, span
 from sanderling.runs.stages import after_interrupt
 from sanderling.tools.contract import Tool, ToolContext, ToolOutageError
@@ -62,7 +60,6 @@ _BASE = "Address that the paths of folders and ZIM files stand below; local://NA
 _WORKERS = "Processes that read documents. More give the same world, sooner."
 _AS = f"Show to the letter what an agent of this profile reads: {', '.join(PROFILES)}."
 _RANKED = "Rank by words, nearness, or both fused; the last two want `world embed`."
-_RESULTS = "An evaluation's result (JSON); repeat it, one for each agent."
 _RECORDED = "Directory of recorded trajectories, of any known layout, or a file of ask --record."
 _DIALECTS = "What to speak: native, serper, jina, literesearcher, search_r1, asearcher, mcp; repeatable; default: all."
 _TOKEN = "Variable with the token that clients send."
@@ -301,20 +298,6 @@ def fidelity(
     for one in compared.figures:
         found.add_row(one.name, f"{one.n:,}", percent(one.value), span(one.interval))
     show(found, error=True)
-
-
-@app.command("agents")
-def agents(
-    local: Annotated[list[Path], option("--local", _RESULTS)], live: Annotated[list[Path], option("--live", _RESULTS)]
-) -> None:
-    """Compare agents in a world (--local) with the same agents elsewhere (--live): whether both rank them alike."""
-    found = compare_agents(local, live)
-    scores = table("agent", ">local", ">live")
-    for name, (here, there) in found.scores.items():
-        scores.add_row(Text(name), percent(here), percent(there))
-    around = "" if found.interval is None else " (95% over questions {:.2f} to {:.2f})".format(*found.interval)
-    tau = "cannot be told: all tie in one place" if found.tau_b is None else f"{found.tau_b:.2f}{around}"
-    show(scores, f"Kendall's tau-b {tau}, {len(found.scores)} agents, {found.questions} common questions.")
 
 
 @app.command("serve")

@@ -2,32 +2,31 @@
 
 A *rollout* is the one agent loop, handed in. An attempt is stored the moment it is judged, so a run that is killed at any
 moment goes on with the same call and repeats nothing that was finished. An attempt that ends in an outage is tried again a few
-times, then stored as unscored; the next run (or, where rounds are counted, the next *round*) tries it once more. When only the
-judge failed, or accepted answers were mended, the next run judges an attempt without repeating it. Once a budget is spent,
-somebody cancels, or the model is out of reach in attempt after attempt, nothing more is begun.
+times, then stored as unscored; the next run tries it once more. When only the judge failed, or accepted answers were mended,
+the next run judges an attempt without repeating it. Once a budget is spent, somebody cancels, or the model is out of reach in
+attempt after attempt, nothing more is begun.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 from sanderling.agent.agent import Agent, Silence
 from sanderling.agent.journal import Journal
-from sanderling.agent.loop import Event
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import BudgetSpentError, Ending
-from sanderling.evaluate.episodes import ROUND, Episode, Key, asked_digest
 from sanderling.evaluate.log import AttemptStore
+from sanderling.evaluate.result import Episode, Key, asked_digest
 from sanderling.judge.verdict import META_KEY, Judge, patiently_rule_on, recorded
 from sanderling.policy.contract import PolicyOutageError
 from sanderling.tools.contract import ToolOutageError
 
 Rollout = Callable[[Question, int], Awaitable[Trajectory]]
 """``(question, attempt) -> trajectory``; its ``seeds.attempt`` is the attempt."""
+T = TypeVar("T")
 PAUSES = (1.0, 2.0)
 """Seconds before an outage of the tools, the model or the judge is tried once more."""
 
@@ -38,51 +37,14 @@ class Watch:
     def resumed(self, episodes: Iterable[Episode]) -> None:
         """Attempts that earlier runs had finished; before anything is begun."""
 
-    def begun(self, key: Key) -> None:
-        """An attempt has a place among those under way."""
-
-    def heard(self, key: Key, event: Event) -> None:
-        """What the agent does. No text."""
-
     def waits(self, key: Key, why: str, pause_s: float) -> None:
         """An attempt met an outage, and is tried again after the pause."""
 
     def ended(self, episode: Episode) -> None:
-        """An attempt is stored; told again when a verdict comes later."""
+        """An attempt is stored; called again when a verdict comes later."""
 
     def judged(self, count: int) -> None:
         """All attempts are made, and the judges have looked through so many of them."""
-
-    def freed(self, key: Key) -> None:
-        """Its place is free again, whether it was stored or put off (cancelled, or out of budget)."""
-
-
-class Progress(NamedTuple):
-    """How far a run is."""
-
-    done: int
-    total: int
-    scored: int
-    correct: int
-
-
-class Counting(Watch):
-    """Tells how far a run is whenever that changes.
-
-    Example: ``evaluate(agent, questions, watch=Counting(len(questions), print))``
-    """
-
-    def __init__(self, total: int, tell: Callable[[Progress], None]) -> None:
-        self._total, self._tell = total, tell
-        self._counts: Counter[bool | None] = Counter()
-
-    def resumed(self, episodes: Iterable[Episode]) -> None:
-        self._counts.update(episode.correct for episode in episodes)
-        right, wrong = self._counts[True], self._counts[False]
-        self._tell(Progress(self._counts.total(), self._total, right + wrong, right))
-
-    def ended(self, episode: Episode) -> None:
-        self.resumed([episode])
 
 
 @dataclass(frozen=True)
@@ -92,7 +54,6 @@ class Attempts:
     questions: Sequence[Question]
     each: int
     seed: int  # ``seeds.run`` of every episode
-    round: int | None = None  # outages of this round are not tried again; None: every run tries them
     unjudged: bool = False  # questions without accepted answers are attempted as well, and never scored
     together: bool = False  # all attempts at a question in a row: a policy in this process computes once what they begin with
 
@@ -121,22 +82,30 @@ class Made:
     cancelled: bool = False  # somebody stopped it
 
 
-def rollout_of(
-    agent: Agent,
-    seed: int,
-    *,
-    journal: Journal | None = None,
-    cancel: asyncio.Event | None = None,
-    watch: Watch | None = None,
-) -> Rollout:
+def rollout_of(agent: Agent, seed: int, *, journal: Journal | None = None, cancel: asyncio.Event | None = None) -> Rollout:
     """An agent's attempts under one seed: attempt k of a question is the same episode whoever runs it and whenever."""
 
     async def rollout(question: Question, attempt: int) -> Trajectory:
         seeds = Seeds(run=seed, episode=seed, attempt=attempt)
-        on_event = None if watch is None else partial(watch.heard, (question.id, attempt))
-        return await agent.run(question, seeds, journal=journal, cancel=cancel, on_event=on_event, texts=False)
+        return await agent.run(question, seeds, journal=journal, cancel=cancel, texts=False)
 
     return rollout
+
+
+async def in_parallel(work: Callable[[T], Awaitable[None]], items: Sequence[T], concurrency: int) -> None:
+    """Work on all items, at most so many at once, begun in their order; the first failure stops the others and is raised."""
+    pending = iter(items)
+
+    async def worker() -> None:
+        for item in pending:
+            await work(item)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(concurrency, len(items))):
+                group.create_task(worker())
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
 
 
 async def make_attempts(
@@ -185,16 +154,11 @@ class _Making:
         settled = self._read(asked)
         self.watch.resumed([self._take(one, asked[one.question]) for one in settled.values()])
         pending = [(question, attempt) for question, attempt in order if (question.id, attempt) not in settled]
-        queue = iter(pending)
-        try:  # the first failure stops the others and is raised as itself
-            async with asyncio.TaskGroup() as group:
-                for _ in range(min(concurrency, len(pending))):
-                    group.create_task(self._work(queue))
-        except ExceptionGroup as failures:
-            raise failures.exceptions[0] from None
+        pending.sort(key=lambda one: (one[0].id, one[1]) in self.episodes)  # earlier outages last, which may meet another
+        await in_parallel(self._work, pending, concurrency)
         if self._cancelled:
             self.stops.append("It was stopped.")
-        stopped = self.stops[0] if self.stops and len(self.episodes) < len(order) else ""
+        stopped = self.stops[0] if self.stops and (self._cancelled or len(self.episodes) < len(order)) else ""
         return Made(self.episodes, len(settled), stopped, self._cancelled)
 
     @property
@@ -202,7 +166,7 @@ class _Making:
         return self.cancel is not None and self.cancel.is_set()
 
     def _read(self, asked: Mapping[str, Question]) -> dict[Key, Episode]:
-        """What an earlier run settled; those that it left without a verdict are kept apart, and other outages tried again."""
+        """What an earlier run settled; those that it left without a verdict are kept apart, and outages are tried again."""
         digests = {id: asked_digest(question) for id, question in asked.items()}
         settled: dict[Key, Episode] = {}
         for one in self.store.episodes():
@@ -212,13 +176,14 @@ class _Making:
                 raise UserError(f"The store already holds another run of question {one.question!r}: choose another store.")
             if self.on_stored is not None:
                 self.on_stored(one)
-            settled.pop(one.key, None)
-            self.unjudged.pop(one.key, None)
-            if one.ending is not None and one.ending.scored:
-                is_judged = one.ruling(self.judge.name, asked[one.question]) is not None
-                (settled if is_judged else self.unjudged)[one.key] = one
-            elif one.ending is not None and one.round is not None and one.round == self.wanted.round:
+            for earlier in (settled, self.unjudged, self.episodes):
+                earlier.pop(one.key, None)
+            if one.ending is None or not one.ending.scored:
+                self._take(one, asked[one.question])
+            elif one.ruling(self.judge.name, asked[one.question]) is not None:
                 settled[one.key] = one
+            else:
+                self.unjudged[one.key] = one
         return settled
 
     def _take(self, episode: Episode, question: Question) -> Episode:
@@ -227,21 +192,17 @@ class _Making:
         self.episodes[episode.key] = found = replace(episode, correct=correct)
         return found
 
-    async def _work(self, pending: Iterator[tuple[Question, int]]) -> None:
-        """One attempt after the other, of those that nobody has begun."""
-        for question, attempt in pending:
-            if self.stops or self._cancelled:
-                return
-            self.watch.begun((question.id, attempt))
-            try:
-                if (episode := await self._stored(question, attempt)) is not None:
-                    if self.on_stored is not None:
-                        self.on_stored(episode)
-                    self.watch.ended(self._take(episode, question))
-            except BudgetSpentError as error:
-                self.stops.append(str(error))
-            finally:
-                self.watch.freed((question.id, attempt))
+    async def _work(self, one: tuple[Question, int]) -> None:
+        """Make one attempt, unless nothing more is to be begun."""
+        if self.stops or self._cancelled:
+            return
+        try:
+            if (episode := await self._stored(*one)) is not None:
+                if self.on_stored is not None:
+                    self.on_stored(episode)
+                self.watch.ended(self._take(episode, one[0]))
+        except BudgetSpentError as error:
+            self.stops.append(str(error))
 
     async def _stored(self, question: Question, attempt: int) -> Episode | None:
         """Make an attempt, or only judge it where it was made before, and store it; None: it was cancelled."""
@@ -258,12 +219,10 @@ class _Making:
             return None
         if why := self.silence.after(trajectory):
             self.stops.append(why)
-        meta = {**trajectory.meta}
         if trajectory.ending is not None and trajectory.ending.scored:
-            meta[META_KEY] = await self._verdict(trajectory)
-        if self.wanted.round is not None:
-            meta[ROUND] = self.wanted.round
-        return await self._write(self.store.append, trajectory.model_copy(update={"meta": meta}))
+            meta = {**trajectory.meta, META_KEY: await self._verdict(trajectory)}
+            trajectory = trajectory.model_copy(update={"meta": meta})
+        return await self._write(self.store.append, trajectory)
 
     async def _verdict(self, trajectory: Trajectory) -> dict[str, Any]:
         verdict = await patiently_rule_on(trajectory, self.judge, self.pauses)
@@ -279,5 +238,5 @@ class _Making:
         except (PolicyOutageError, ToolOutageError) as error:  # before the episode could begin
             ending = Ending.POLICY_OUTAGE if isinstance(error, PolicyOutageError) else Ending.TOOL_OUTAGE
             seeds = Seeds(run=self.wanted.seed, attempt=attempt)
-            told = {"id": f"{question.id}-{attempt}", "question": question, "seeds": seeds, "detail": str(error)}
-            return Trajectory(nodes=(), leaf=None, ending=ending, **told)
+            about = {"id": f"{question.id}-{attempt}", "question": question, "seeds": seeds, "detail": str(error)}
+            return Trajectory(nodes=(), leaf=None, ending=ending, **about)

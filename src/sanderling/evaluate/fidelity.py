@@ -8,7 +8,7 @@ Example: ``measure_fidelity(Path("worlds/w"), Path("recorded"), Path("report"), 
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,13 +31,12 @@ from sanderling.world.opening import open_as_met
 from sanderling.world.recorded import BuiltFrom, read_built_from, sides, was_asked
 
 JSON_NAME = "fidelity.json"
-MEASURES = {
+MEASURES = ("overlap", "visit_held")
+MEANINGS = {
     "overlap": "Recorded addresses, of the first k, that the world lists for the same query",
-    "rbo": "Rank-biased overlap of the two lists, extrapolated",
     "visit_held": "Visited pages that the world holds",
-    "extract_containment": "Share of the recorded extract's words in the world's extract of the same page",
+    "answer_read": "Questions whose answer stood in recorded results or extracts, and stands in the world's for the same calls",
 }
-ANSWER_READ = "Questions whose answer stood in recorded results or extracts, and stands in the world's for the same calls"
 _RESAMPLES = 2_000
 _CHUNK = 100  # resamples drawn at once: bounds memory whatever the number of questions
 
@@ -128,29 +127,23 @@ def compare(
 
 def summarise(label: str, rows: Sequence[Row], counts: Counter[str], *, seed: int = 0) -> Comparison:
     """All figures of some rows, and ``counts`` of `compare`. The same rows and seed give the same figures."""
-    figures = []
-    for name, meaning in MEASURES.items():
-        defined = [(row.question, row.values[name]) for row in rows if name in row.values]
-        figures.append(_figure(name, meaning, defined, seed))
+    defined = {name: [(row.question, row.values[name]) for row in rows if name in row.values] for name in MEASURES}
     read = {row.question: 0.0 for row in rows if row.answer_recorded}
     read |= {row.question: 1.0 for row in rows if row.answer_shown and row.question in read}
-    figures.append(_figure("answer_read", ANSWER_READ, read.items(), seed))
-    questions = len({row.question for row in rows})
-    return Comparison(label=label, questions=questions, figures=tuple(figures), **counts)
+    defined["answer_read"] = list(read.items())
+    figures: list[Figure] = []
+    for name, pairs in defined.items():
+        values = np.array([value for _, value in pairs])
+        interval = _interval([question for question, _ in pairs], values, seed)
+        value = float(values.mean()) if pairs else None
+        figures.append(Figure(name=name, meaning=MEANINGS[name], n=len(pairs), value=value, interval=interval))
+    return Comparison(label=label, questions=len({row.question for row in rows}), figures=tuple(figures), **counts)
 
 
-def _figure(name: str, meaning: str, defined: Collection[tuple[str, float]], seed: int) -> Figure:
-    """The mean of values, each with its question."""
-    questions, values = [question for question, _ in defined], np.array([value for _, value in defined])
-    mean = float(values.mean()) if questions else None
-    return Figure(name=name, meaning=meaning, n=len(questions), value=mean, interval=by_question(questions, values, seed=seed))
-
-
-def by_question(questions: Sequence[str], values: FloatArray, *, seed: int) -> Interval | None:
-    """95% bootstrap interval of the mean of all values, resampling whole questions; None for fewer than two.
+def _interval(questions: Sequence[str], values: FloatArray, seed: int) -> Interval | None:
+    """95% bootstrap interval of the mean of all values, each with its question, resampling whole questions; None for one.
 
     Where all values are 0 or all are 1, Wilson's interval over the questions, as a bootstrap would have no width.
-    ``questions``, ``values``: one of each for a row (N), values finite.
     """
     names, at = np.unique(np.asarray(questions), return_inverse=True)
     if len(names) < 2:

@@ -9,7 +9,6 @@ metrics leave out; the reason is in ``reason``. Token counts that nobody made ar
 import hashlib
 import json
 import re
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from math import nan
 from pathlib import Path
@@ -19,17 +18,16 @@ from zipfile import ZIP_DEFLATED, ZipFile
 from sanderling.core.errors import UserError
 from sanderling.core.parse import CALL, CALL_END, THINK, THINK_END
 from sanderling.core.record import Node, NodeKind, Trajectory
-from sanderling.core.types import Role, ToolStatus
-from sanderling.data.cleaning_draft import split_blocks
-from sanderling.evaluate.episodes import JudgedAttempt, episode_of
+from sanderling.core.types import Role
 from sanderling.evaluate.figures import groups_of
 from sanderling.evaluate.log import RunLog, RunState
-from sanderling.evaluate.result import EvalResult
+from sanderling.evaluate.result import EvalResult, JudgedAttempt, episode_of
 from sanderling.judge.verdict import Code
 from sanderling.runs.files import WholeFile
 
 Json = dict[str, Any]
 LEFT_OUT = "(texts are left out)"
+_SUMMARY = ("id", "epoch", "input", "target", "metadata", "scores", "model_usage", "total_time", "turn_count", "uuid")
 
 
 class Exported(NamedTuple):
@@ -57,7 +55,9 @@ def export_run(place: Path, out: Path, *, texts: bool | None = None) -> Exported
             scores = scores_of(trajectory, judged.get(key), result.judge, result.second_judge, texts=texts)
             sample = sample_of(trajectory, scores, texts=texts)
             archive.writestr(f"samples/{sample['id']}_epoch_{sample['epoch']}.json", _encoded(sample))
-            summaries.append(_summary(sample))
+            error = {"error": sample["error"]["message"]} if "error" in sample else {}
+            about = {"completed": True, "message_count": len(sample["messages"])}
+            summaries.append({name: sample[name] for name in _SUMMARY} | about | error)
         archive.writestr("summaries.json", _encoded(summaries))
         archive.writestr("header.json", _encoded(header_of(run, result, texts=texts)))
     return Exported(len(summaries), texts)
@@ -66,42 +66,6 @@ def export_run(place: Path, out: Path, *, texts: bool | None = None) -> Exported
 def _encoded(value: Any) -> bytes:
     """JSON as Inspect reads it, in which NaN is a word; half of a surrogate pair, which a model can write, becomes "?"."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-
-
-def sample_of(trajectory: Trajectory, scores: dict[str, Json], *, texts: bool = True) -> Json:
-    """One attempt as a sample. Without ``texts`` nothing that was asked or that an agent or judge wrote is in it."""
-    question, episode, ending = trajectory.question, episode_of(trajectory), trajectory.ending
-    messages = messages_of(trajectory) if texts else []
-    said = [message for message in messages if message["role"] == "assistant"][-1:]
-    detail = trajectory.detail if texts else ""
-    metadata: Json = {name: values[0] if len(values) == 1 else list(values) for name, values in groups_of(question).items()}
-    metadata |= {"ending": ending, "detail": detail, "profile": trajectory.profile, "world": trajectory.world}
-    metadata |= {"rejected_turns": sum(node.rejected for node in trajectory.nodes), "calls": episode.calls}
-    usage = _usage(trajectory)
-    found: Json = {
-        "id": question.id,
-        "epoch": trajectory.seeds.attempt + 1,
-        "input": question.text if texts else LEFT_OUT,
-        "target": list(question.answers) if texts else LEFT_OUT,
-        "messages": messages,
-        "output": {"model": trajectory.model, "choices": [{"message": one, "stop_reason": "stop"} for one in said]},
-        "scores": scores,
-        "metadata": {name: value for name, value in metadata.items() if value not in (None, "", 0)},
-        "model_usage": {_model_name(trajectory.model): usage} if usage else {},
-        "total_time": trajectory.seconds,
-        "turn_count": episode.turns,
-        "uuid": _short_hash(f"{trajectory.seeds.run} {trajectory.id}"),
-    }
-    if ending is not None and not ending.scored:
-        found["error"] = {"message": detail or ending.value, "traceback": "", "traceback_ansi": ""}
-    return found
-
-
-def _summary(sample: Json) -> Json:
-    """What the viewer lists of a sample."""
-    names = ("id", "epoch", "input", "target", "metadata", "scores", "model_usage", "total_time", "turn_count", "uuid")
-    found = {name: sample[name] for name in names} | {"completed": True, "message_count": len(sample["messages"])}
-    return found | ({"error": sample["error"]["message"]} if "error" in sample else {})
 
 
 def _model_name(model: str) -> str:
@@ -113,62 +77,75 @@ def _short_hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:22]
 
 
-def _usage(trajectory: Trajectory) -> Json | None:
-    """Tokens over all that the policy was asked, rejected attempts included; None where somebody did not count."""
-    episode = episode_of(trajectory)
-    if episode.sampled_tokens is None or episode.prompt_tokens is None:
-        return None
-    computed = sum(node.prefilled_tokens for node in trajectory.nodes if node.kind is NodeKind.TURN)
-    cached = episode.prompt_tokens - computed
-    total = episode.prompt_tokens + episode.sampled_tokens
-    return {"input_tokens": computed, "input_tokens_cache_read": cached, "output_tokens": episode.sampled_tokens,
-            "total_tokens": total}  # fmt: skip
+# Samples --------------------------------------------------------------------------------------------------------------------
 
 
-_REASONS = {Code.NO_ANSWER: "no_response", Code.UNREADABLE: "grader_failed", Code.REFUSED: "grader_failed"}
-"""Inspect's own word, where it has one; elsewhere our code is the reason."""
+def sample_of(trajectory: Trajectory, scores: dict[str, Json], *, texts: bool = True) -> Json:
+    """One attempt as a sample. Without ``texts`` nothing that was asked or that an agent or judge wrote is in it."""
+    question, episode, ending = trajectory.question, episode_of(trajectory), trajectory.ending
+    messages = messages_of(trajectory) if texts else []
+    last = [message for message in messages if message["role"] == "assistant"][-1:]
+    detail = trajectory.detail if texts else ""
+    metadata: Json = {name: values[0] if len(values) == 1 else list(values) for name, values in groups_of(question).items()}
+    metadata |= {"ending": ending, "detail": detail, "profile": trajectory.profile, "world": trajectory.world}
+    metadata |= {"rejected_turns": sum(node.rejected for node in trajectory.nodes), "calls": episode.calls}
+    usage: Json = {}
+    if episode.sampled_tokens is not None and episode.prompt_tokens is not None:  # rejected attempts at a turn included
+        total = episode.prompt_tokens + episode.sampled_tokens
+        counts = {"input_tokens": episode.prompt_tokens, "output_tokens": episode.sampled_tokens, "total_tokens": total}
+        usage = {_model_name(trajectory.model): counts}
+    found: Json = {
+        "id": question.id,
+        "epoch": trajectory.seeds.attempt + 1,
+        "input": question.text if texts else LEFT_OUT,
+        "target": list(question.answers) if texts else LEFT_OUT,
+        "messages": messages,
+        "output": {"model": trajectory.model, "choices": [{"message": one, "stop_reason": "stop"} for one in last]},
+        "scores": scores,
+        "metadata": {name: value for name, value in metadata.items() if value not in (None, "", 0)},
+        "model_usage": usage,
+        "total_time": trajectory.seconds,
+        "turn_count": episode.turns,
+        "uuid": _short_hash(f"{trajectory.seeds.run} {trajectory.id}"),
+    }
+    if ending is not None and not ending.scored:
+        found["error"] = {"message": detail or ending.value, "traceback": "", "traceback_ansi": ""}
+    return found
 
 
 def scores_of(
     trajectory: Trajectory, one: JudgedAttempt | None, first: str, second: str = "", *, texts: bool = True
 ) -> dict[str, Json]:
-    """A score under each judge's name; a person's word stands for the first's. ``one`` None: nobody judged it."""
+    """A score under each judge's name; a person's verdict stands for the first's. ``one`` None: nobody judged it."""
 
-    def score(correct: bool | None, code: Code | None, reason: str = "", **facts: Any) -> Json:
+    def score(correct: bool | None, code: Code | None, reason: str) -> Json:
         found: Json = {"value": nan if correct is None else "C" if correct else "I"}
         if correct is None or code is Code.NO_ANSWER:
-            found["reason"] = "not_judged" if code is None else _REASONS.get(code, code.value)
+            found["reason"] = "not_judged" if code is None else code.value
         shown = {"answer": trajectory.answer, "explanation": reason} if texts else {}
-        found |= {name: text for name, text in shown.items() if text}
-        facts = {"code": code, **facts}
-        return found | {"metadata": {name: value for name, value in facts.items() if value not in (None, "")}}
+        return found | {name: text for name, text in shown.items() if text}
 
     if one is None:
-        return {first: score(None, None)}
-    by = one.judge if one.judge != first else ""
-    found = {first: score(one.correct, one.code, one.reason, score=one.score, by=by)}
+        return {first: score(None, None, "")}
+    by = {"by": one.judge} if one.judge != first else {}
+    found = {first: score(one.correct, one.code, one.reason) | {"metadata": {"code": one.code, **by}}}
     if second:
         found[second] = score(one.second, None if one.second is None else Code.JUDGED, one.second_reason)
     return found
 
 
-# Messages -------------------------------------------------------------------------------------------------------------------
-
-
 def messages_of(trajectory: Trajectory) -> list[Json]:
-    """The main branch as chat messages; empty for an episode that never began.
-
-    An observation becomes a tool message for each call where it holds as many results as there were calls; else it stays whole.
-    """
+    """The main branch as chat messages; an observation is the result of its turn's first call. Empty if it never began."""
     found: list[Json] = []
-    asked: tuple[int, Node] | None = None
+    calls: list[Json] = []
     for index in trajectory.path() if trajectory.leaf is not None else []:
         node = trajectory.nodes[index]
-        if node.kind is NodeKind.OBSERVATION:
-            found += _results(node, asked)
-        elif node.kind is NodeKind.TURN:
-            asked = index, node
+        if node.kind is NodeKind.TURN:
             found.append(_turn(index, node))
+            calls = found[-1].get("tool_calls", [])
+        elif node.kind is NodeKind.OBSERVATION:
+            answers = {"tool_call_id": calls[0]["id"], "function": calls[0]["function"]} if calls else {}
+            found.append({"role": "tool", "content": node.text, **answers})
         else:
             found.append({"role": node.role.value, "content": node.text})
     return found
@@ -189,20 +166,6 @@ def _turn(index: int, node: Node) -> Json:
     return message | ({"tool_calls": calls} if calls else {})
 
 
-def _results(node: Node, asked: tuple[int, Node] | None) -> Iterator[Json]:
-    turn, calls = (asked[0], asked[1].calls) if asked is not None else (0, ())
-    blocks = split_blocks(node.text)
-    if len(blocks) != max(1, len(calls)):
-        blocks = [node.text]
-    statuses = [event.status for event in node.events] if len(node.events) == len(blocks) else [ToolStatus.OK] * len(blocks)
-    for at, (block, status) in enumerate(zip(blocks, statuses, strict=True)):
-        message: Json = {"role": "tool", "content": block}
-        if status not in (ToolStatus.OK, ToolStatus.EMPTY):  # the viewer shows an error's message in place of the content
-            kind = "timeout" if status is ToolStatus.TIMEOUT else "unknown"
-            message["error"] = {"type": kind, "message": block or status.value}
-        yield message | ({"tool_call_id": f"{turn}-{at}", "function": calls[at].name} if calls else {})
-
-
 # The head of the log --------------------------------------------------------------------------------------------------------
 
 
@@ -214,6 +177,17 @@ def header_of(run: RunState, result: EvalResult, *, texts: bool) -> Json:
     metadata = {"seed": result.seed, "world": result.world, "command": result.command, "texts": texts}
     dataset = {"name": f"{about.benchmark} {about.split}".strip(), "location": about.file, "samples": len(result.questions),
                "sample_ids": [one.id for one in result.questions]}  # fmt: skip
+    values = {"accuracy": result.pass_at_1.value}  # a figure that no question has enough attempts for is left out
+    for name, curve in (("pass_at", result.pass_at_k), ("pass_hat", result.pass_hat_k)):
+        values |= {f"{name}_{k}": one.value for k, one in curve.items() if k > 1}
+    score = {
+        "name": result.judge,
+        "scorer": result.judge,
+        "reducer": "mean",
+        "scored_samples": result.pass_at_1.questions,  # as Inspect counts after its reducer: questions
+        "unscored_samples": result.pass_at_1.too_few,
+        "metrics": {name: {"name": name, "value": value} for name, value in values.items() if value is not None},
+    }
     return {
         "version": 2,
         "status": "success",
@@ -231,25 +205,6 @@ def header_of(run: RunState, result: EvalResult, *, texts: bool) -> Json:
             "scorers": [{"name": judge} for judge in (result.judge, result.second_judge) if judge],
         },
         "plan": {"name": "plan", "steps": []},
-        "results": {
-            "total_samples": result.made,
-            "completed_samples": result.made - outages,
-            "scores": [_first_judge(result)],
-        },
+        "results": {"total_samples": result.made, "completed_samples": result.made - outages, "scores": [score]},
         "stats": {"started_at": began.isoformat(), "completed_at": ended.isoformat()},
-    }
-
-
-def _first_judge(result: EvalResult) -> Json:
-    """The first judge's figures; one that no question has enough attempts for is left out."""
-    values = {"accuracy": result.pass_at_1.value, "stderr": result.clustered_error}
-    for name, curve in (("pass_at", result.pass_at_k), ("pass_hat", result.pass_hat_k), ("majority", result.majority)):
-        values |= {f"{name}_{k}": one.value for k, one in curve.items() if k > 1}
-    return {
-        "name": result.judge,
-        "scorer": result.judge,
-        "reducer": "mean",
-        "scored_samples": result.pass_at_1.questions,  # as Inspect counts after its reducer: questions
-        "unscored_samples": result.pass_at_1.too_few,
-        "metrics": {name: {"name": name, "value": value} for name, value in values.items() if value is not None},
     }

@@ -5,7 +5,6 @@ outweigh every judge's: there a line about an attempt's id is bound to the answe
 that another answer, made in a later round, is not judged by it.
 """
 
-import asyncio
 import csv
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,13 +17,10 @@ from sanderling import __version__
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import BudgetSpentError
-from sanderling.evaluate.attempts import PAUSES
-from sanderling.evaluate.benchmarks.table import get_benchmark
-from sanderling.evaluate.episodes import PUBLISHED, Episode, JudgedAttempt
-from sanderling.evaluate.figures import RunInfo, summarise
-from sanderling.evaluate.guarding import guard_counts
-from sanderling.evaluate.log import NOBODY, JudgedBy, Kind, RunLog, RunState
-from sanderling.evaluate.result import EvalResult, GuardFigures
+from sanderling.evaluate.attempts import PAUSES, in_parallel
+from sanderling.evaluate.figures import summarise
+from sanderling.evaluate.log import NOBODY, JudgedBy, RunLog, RunState
+from sanderling.evaluate.result import PUBLISHED, Episode, EvalResult, JudgedAttempt
 from sanderling.judge.book import ByHand, CachedJudge, VerdictBook, plain
 from sanderling.judge.verdict import BY_HAND, Code, Judge, Verdict, patiently_rule_on, recorded
 from sanderling.runs.files import replace_file
@@ -107,37 +103,29 @@ async def conclude(
     """
     questions, names = log.questions(), judges.names
     judged = await judge_episodes(episodes, questions, judges, concurrency, pauses, on_judged)
-    counts = guard_counts(log.guard_file) if state.about.guard.on else None
-    info = RunInfo(
-        command=state.commands[-1],
-        judging_command=judging_command if judging_command != state.commands[-1] else "",
+    correct = {one.key: one.correct for one in judged}
+    result = summarise(
+        [replace(one, correct=correct[one.key]) for one in episodes],
+        questions,
+        state.attempts,
+        unscored_limit=state.unscored_limit,
+        prices=state.prices,
+        judged=judged,
+        judge=names.first,
+        second_judge=names.second,
+        by_hand=sum(one.code is Code.BY_HAND for one in judged),
+        command=state.command,
+        judging_command=judging_command if judging_command != state.command else "",
         seed=state.about.seed,
         version=__version__,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         seconds=seconds,
         resumed=resumed,
-        unscored_limit=state.unscored_limit,
-        judge=names.first,
-        second_judge=names.second,
-        by_hand=sum(one.code is Code.BY_HAND for one in judged),
-        prices=state.prices,
-        guard=GuardFigures(kinds=counts.kinds, attempts=len(counts.hidden_from)) if counts else None,
-        looks_for_questions=_looks_for_questions(state.about.benchmark),
-        judged=judged,
+        guard=log.guard_counts() if state.about.guard.on else None,
     )
-    correct = {one.key: one.correct for one in judged}
-    result = summarise([replace(one, correct=correct[one.key]) for one in episodes], questions, state.attempts, info)
     log.write_verdicts(judged, names)
     result.save(log.result_file)
     return result
-
-
-def _looks_for_questions(benchmark: str) -> bool:
-    """Not where a benchmark's questions were made from pages; one that nobody knows is looked for."""
-    try:
-        return get_benchmark(benchmark).verbatim
-    except UserError:
-        return True
 
 
 async def judge_episodes(
@@ -154,20 +142,13 @@ async def judge_episodes(
     """
     found: list[JudgedAttempt] = []
     asked, places = {one.id: one for one in questions}, {one.id: place for place, one in enumerate(questions)}
-    pending = iter(episodes)
 
-    async def work() -> None:
-        for episode in pending:
-            found.append(await _judged(episode, asked[episode.question], judges, pauses))
-            if on_judged is not None:
-                on_judged(len(found))
+    async def work(episode: Episode) -> None:
+        found.append(await _judged(episode, asked[episode.question], judges, pauses))
+        if on_judged is not None:
+            on_judged(len(found))
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(concurrency, len(episodes))):
-                group.create_task(work())
-    except ExceptionGroup as failures:
-        raise failures.exceptions[0] from None
+    await in_parallel(work, episodes, concurrency)
     return sorted(found, key=lambda judged: (places[judged.question], judged.attempt))
 
 
@@ -206,7 +187,7 @@ async def judge_again(log: RunLog, judges: Judges, command: str, unscored_limit:
     """
     state = log.require()
     if not state.finished:
-        begun_by = "score" if state.about.kind is Kind.PEERS else "run"
+        begun_by = "run" if state.about.peers is None else "score"
         raise UserError(f"The run in {log.root} is not finished: go on with sanderling eval {begun_by} first.")
     if unscored_limit is not None:
         state = state.model_copy(update={"unscored_limit": unscored_limit})

@@ -1,37 +1,45 @@
 """The log of an evaluation: one directory a run, judged again in place.
 
 ``run.db`` (see `runs.run`) holds what the run is, its attempts (each in short, with its whole record as a blob), verdicts, and
-what models have cost; beside it stand ``questions.jsonl``, ``guard.jsonl`` (what was hidden) and ``result.json``.
-A *round* is one pass over what is missing; the same command, called on a finished run, begins another over attempts that met
-outages. A run goes on with the agent, world, questions, guard and seed that it was begun with; attempts may become more.
+what models have cost; beside it stand ``questions.jsonl``, ``guard.jsonl`` (what was hidden) and ``result.json``. The same
+command, called on a finished run, tries attempts again that met outages. A run goes on with the agent, world, questions, guard
+and seed that it was begun with; attempts may become more.
 
 Example: ``[log.record(one) for one in RunLog(Path("runs/gaia")).episodes()]``
 """
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
+from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory, encode_record, encode_trajectory
 from sanderling.data.questions import read_questions, write_questions
-from sanderling.evaluate.episodes import Episode, JudgedAttempt, Key, accepted_digest, episode_of
-from sanderling.evaluate.guarding import NO_GUARD, GuardFacts
-from sanderling.evaluate.peers.records import PeerFacts
-from sanderling.evaluate.result import EvalResult, Record
+from sanderling.evaluate.result import (
+    Episode,
+    EvalResult,
+    GuardFigures,
+    JudgedAttempt,
+    Key,
+    Record,
+    accepted_digest,
+    episode_of,
+)
 from sanderling.judge.book import ByHand
 from sanderling.judge.verdict import META_KEY
 from sanderling.policy.budget import Prices
 from sanderling.runs.files import close_directory, locked
-from sanderling.runs.jsonl import TrajectoryStore
+from sanderling.runs.jsonl import JsonlLog, TrajectoryStore
 from sanderling.runs.run import DATABASE, RECORDS, NoRunError, Run, Table, go_on_with, reading, without_places
+from sanderling.world.guard import GuardKind, GuardLine
 
 JUDGE = "judge"
 # Tables of run.db: what the run is, verdicts by attempt, and what a person brought; then keys that are no attempt's id.
@@ -41,17 +49,35 @@ _OR_ELSE = "go on with those, or choose another store"
 T = TypeVar("T")
 
 
-class Kind(StrEnum):
-    """Who made the attempts of a run."""
+class GuardFacts(Frozen):
+    """What a run's guard hides; runs that differ in it measure different things."""
 
-    OWN = "own"
-    PEERS = "peers"  # others, whose records were imported
+    on: bool = False
+    verbatim: bool = False  # whether pages that hold a question word for word are hidden
+    fingerprint: str = ""  # of its rules, the blocklist's included
+
+
+NO_GUARD = GuardFacts()
+
+
+class PeerFacts(Frozen):
+    """What a run of others' records rests on; fixed with the files."""
+
+    sources_sha256: str
+    layouts: tuple[str, ...]
+    records: int  # attempts with a record
+    lost: int = 0  # attempts that have none that could be read: begun and not ended, or cut off
+    unread: int = 0  # entries and files that could not be read
+    benchmark_questions: int | None = None
+    """That the benchmark's file holds; None: none was given, and the records' own accepted answers are used."""
+    without_record: int = 0
+    joined: dict[str, int] = Field(default_factory=dict[str, int])  # how records found their question
+    unmatched: dict[str, int] = Field(default_factory=dict[str, int])  # records that found none, and why: unscored
 
 
 class About(Record):
     """What a run measures; fixed, but for a file whose accepted answers were mended, and for what of it is shown."""
 
-    kind: Kind = Kind.OWN
     benchmark: str
     split: str = ""
     file: str = ""  # name of the file that the questions came from, without its place
@@ -71,9 +97,8 @@ class RunState(Record):
 
     about: About
     attempts: int
-    round: int = 1
-    finished: bool = False  # whether the round is over
-    commands: tuple[str, ...] = ()  # all that worked on it, each once, in the order of their last time
+    finished: bool = False  # whether every attempt was made and judged
+    command: str = ""  # the last one that made attempts
     unscored_limit: float = 0.02  # a larger share of unscored attempts makes the run invalid
     prices: Prices | None = None  # what the agent's tokens cost, as the last command that named a price has it
 
@@ -141,8 +166,8 @@ class RunLog:
         try:
             return _ADAPTERS[kind].validate_python(value)
         except ValidationError as error:
-            told = f"{self.database} was written by another version of sanderling, or is damaged"
-            raise UserError(f"{told}: use that one, or choose another directory.") from error
+            what = f"{self.database} was written by another version of sanderling, or is damaged"
+            raise UserError(f"{what}: use that one, or choose another directory.") from error
 
     # -- what the run is -----------------------------------------------------------------------------------------------
 
@@ -159,18 +184,14 @@ class RunLog:
             held -= {".lock", *(DATABASE + end for end in ("", "-wal", "-shm", "-journal"))}  # a kill may have come just then
             if held:
                 raise UserError(f"{self.root} holds something else than a run ({min(held)}): choose another directory.")
-            now = RunState(about=about, attempts=attempts, commands=(command,), prices=prices)
+            now = RunState(about=about, attempts=attempts, command=command, prices=prices)
             self.write_state(now, questions)
             return now
-        # A file with the same questions is the same run: its accepted answers may have been mended. So may what is shown.
-        for name in (name for name in About.model_fields if name not in ("file", "file_sha256", "private")):
-            before, after = getattr(was.about, name), getattr(about, name)
-            if isinstance(before, PeerFacts) and isinstance(after, PeerFacts):
-                before, after = before.sources_sha256, after.sources_sha256
-            if before != after:
-                others = {"questions_sha256": "the questions are others", "peers": "the records are others"}
-                told = others.get(name, f"{name} was {before!r} and is {after!r}")
-                raise UserError(f"{self.root} was begun with something else ({told}): choose another directory.")
+        before, after = (_compared(one) for one in (was.about, about))
+        if name := next((name for name in before if before[name] != after[name]), ""):
+            others = {"questions_sha256": "the questions are others", "peers": "the records are others"}
+            differs = others.get(name, f"{name} was {before[name]!r} and is {after[name]!r}")
+            raise UserError(f"{self.root} was begun with something else ({differs}): choose another directory.")
         if attempts < was.attempts:
             raise UserError(f"{self.root} was begun with {was.attempts} attempts: give as many, or more.")
         return was.model_copy(
@@ -178,8 +199,7 @@ class RunLog:
                 "about": about,
                 "attempts": attempts,
                 "finished": False,
-                "round": was.round + was.finished,
-                "commands": (*(one for one in was.commands if one != command), command),
+                "command": command,
                 "prices": prices or was.prices,
             }
         )
@@ -195,24 +215,29 @@ class RunLog:
             except OSError as error:
                 told = f"{self.root} cannot be closed to others ({error.strerror})"
                 raise UserError(f"{told}, and the run is private: choose a directory of your own.") from error
-        self._write(state)  # first: what it stands beside belongs to it
+        self.put(state)  # first: what it stands beside belongs to it
         write_questions(self.questions_file, questions, private=state.about.private)
 
     def finish(self, state: RunState) -> None:
-        """The round is over; its result has to be written before."""
-        self._write(state.model_copy(update={"finished": True}))
+        """Every attempt was made and judged; the result has to be written before."""
+        self.put(state.model_copy(update={"finished": True}))
 
-    def price(self, prices: Prices) -> None:
-        """From now on the agent's tokens cost this. Raises UserError where there is no run."""
-        self._write(self.require().model_copy(update={"prices": prices}))
-
-    def _write(self, state: RunState) -> None:
+    def put(self, state: RunState) -> None:
+        """Write down what the run is."""
         self.run.table(_ABOUT).put(_STATE, state.model_dump(mode="json"))
 
     def read(self) -> RunState | None:
         """What the run is; None where there is none. Raises UserError for a damaged one."""
         value = self._values(_ABOUT).get(_STATE)
         return None if value is None else self._as(RunState, value)
+
+    def guard_counts(self) -> GuardFigures:
+        """What the guard hid; the same thing hidden twice from one attempt counts once."""
+        lines = map(GuardLine.model_validate, JsonlLog(self.guard_file))
+        once = {(one.question, one.attempt, one.tool, one.url, one.kind) for one in lines}
+        kinds = Counter(kind for *_, kind in once)
+        hidden = {key[:2] for key in once if key[-1] is not GuardKind.REPORTED}
+        return GuardFigures(kinds={kind: kinds[kind] for kind in GuardKind}, attempts=len(hidden))
 
     def require(self) -> RunState:
         """:meth:`read`. Raises UserError where there is no run."""
@@ -298,6 +323,12 @@ class RunLog:
     def keep_published(self, verdicts: Mapping[str, bool]) -> None:
         """By the ids of trajectories."""
         self.run.table(_PUBLISHED).replace(verdicts)
+
+
+def _compared(about: About) -> dict[str, Any]:
+    """What makes a run the same run: accepted answers may have been mended, and what may be shown is no part of it."""
+    found = {name: value for name, value in about if name not in ("file", "file_sha256", "private")}
+    return found | {"peers": about.peers and about.peers.sources_sha256}
 
 
 _ADAPTERS: dict[Any, TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in (Episode, JudgedAttempt, RunState)}

@@ -1,15 +1,24 @@
-"""The result of an evaluation: its figures with their intervals and with what made them, as one JSON file.
+"""What an evaluation gives: attempts in short, verdicts on them, and the figures with their intervals, as one JSON file.
 
-Pass@1 is the mean share of right attempts, never "any of k". None is always "not known", never 0. See `figures`.
+A judge is shown a question, its accepted answers and the agent's own answer, so an `Episode` can be judged as its record can.
+An answer is the agent's own or none: text of a tool result is never looked at. Pass@1 is the mean share of right attempts,
+never "any of k". None is always "not known", never 0. See `figures`.
 """
 
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sanderling.core.errors import UserError
+from sanderling.core.record import NodeKind, Question, Seeds, Trajectory, encode_record
 from sanderling.core.types import Ending
 from sanderling.evaluate.statistics import Interval
+from sanderling.judge.verdict import META_KEY, Code, verdict_in
 from sanderling.runs.files import replace_file
 from sanderling.world.guard import GuardKind
 
@@ -18,6 +27,142 @@ class Record(BaseModel):
     """Base of the frozen models of this room; no number in them is infinite or NaN."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)  # earlier versions wrote figures that are gone
+
+
+# Attempts ---------------------------------------------------------------------------------------------------------------
+
+Key = tuple[str, int]
+"""A question's id and the number of an attempt."""
+PUBLISHED = "published"
+"""The second judge's name where others' own verdicts on what they made are compared with a judge's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One attempt."""
+
+    question: str
+    attempt: int
+    ending: Ending | None  # None: the record of somebody else, which does not say
+    correct: bool | None  # None: unscored, or not judged yet
+    model: str
+    world: str
+    turns: int  # on the main branch; rejected attempts at a turn are not turns
+    calls: int
+    visits: int
+    sampled_tokens: int | None  # rejected attempts at a turn included; None where a server did not say
+    seconds: float
+    prompt_tokens: int | None = None  # sum over all that the policy was asked
+    # What going on with a run and judging it take:
+    id: str = ""  # of its trajectory
+    seed: int = 0  # the run's
+    asked: str = ""  # digest of the question's text and masks: what makes it the same question for an agent
+    accepted: str = ""  # digest of the accepted answers that its verdict rests on
+    answer: str | None = None
+    profile: str = ""
+    verdict: dict[str, Any] = field(default_factory=dict[str, Any])  # as `judge.verdict.recorded` gives it
+
+    @property
+    def key(self) -> Key:
+        return self.question, self.attempt
+
+    @property
+    def can_be_judged(self) -> bool:
+        """Whether it met no outage; others' records often do not say how they ended."""
+        return self.ending is None or self.ending.scored
+
+    def ruling(self, judge: str, question: Question, places: Sequence[str] | None = None) -> bool | None:
+        """What the judge of this name (at these places) said under these accepted answers; None: nothing, or it failed."""
+        return verdict_in(self.verdict, judge, places) if self.accepted == accepted_digest(question) else None
+
+    def case(self, question: Question) -> Trajectory:
+        """What a judge is shown of it."""
+        seeds = Seeds(run=self.seed, attempt=self.attempt)
+        found = {"id": self.id, "question": question, "ending": self.ending, "answer": self.answer, "seeds": seeds}
+        return Trajectory(nodes=(), leaf=None, **found)
+
+
+def episode_of(trajectory: Trajectory) -> Episode:
+    """A trajectory in short, not judged yet."""
+    branch = trajectory.branch() if trajectory.leaf is not None else []
+    turns = [node for node in trajectory.nodes if node.kind is NodeKind.TURN]
+    events = [event for node in branch for event in node.events]
+    verdict, question = trajectory.meta.get(META_KEY), trajectory.question
+    return Episode(
+        question=question.id,
+        attempt=trajectory.seeds.attempt,
+        ending=trajectory.ending,
+        correct=None,
+        model=trajectory.model,
+        world=trajectory.world,
+        turns=sum(node.kind is NodeKind.TURN for node in branch),
+        calls=len(events),
+        visits=sum(event.role == "visit" for event in events),
+        sampled_tokens=_sum([one.sampled_tokens if one.token_ids is None else len(one.token_ids) for one in turns]),
+        seconds=trajectory.seconds,
+        prompt_tokens=_sum([node.prompt_tokens for node in turns]),
+        id=trajectory.id,
+        seed=trajectory.seeds.run,
+        asked=asked_digest(question),
+        accepted=accepted_digest(question),
+        answer=trajectory.answer,
+        profile=trajectory.profile,
+        verdict=verdict if isinstance(verdict, dict) else {},
+    )
+
+
+def asked_digest(question: Question) -> str:
+    """What makes a question the same for an agent."""
+    return _digest(question.text, *sorted(set(question.masked_urls)))
+
+
+def accepted_digest(question: Question) -> str:
+    """What makes it the same for a judge."""
+    return _digest(*question.answers)
+
+
+@lru_cache(maxsize=1 << 16)  # a question has many attempts
+def _digest(*texts: str) -> str:
+    return hashlib.sha256(encode_record(list(texts))).hexdigest()[:16]
+
+
+def _sum(counts: list[int]) -> int | None:
+    """None where one of them is not known; a turn takes one token at least."""
+    return sum(counts) if counts and all(counts) else None
+
+
+class JudgedAttempt(Record):
+    """One attempt and all that was said of it. A person stands before every judge; the second judge decides nothing."""
+
+    question: str
+    attempt: int
+    id: str  # of its trajectory
+    ending: Ending | None
+    correct: bool | None  # None: unscored
+    score: float | None = None
+    code: Code = Code.JUDGED
+    judge: str  # whose verdict it is: the judge, or ``by hand``
+    reason: str = ""
+    before: dict[str, Any] = Field(default_factory=dict[str, Any])  # the judge's, where a person decides
+    second: bool | None = None  # the second judge's verdict; None: unscored by it, or there is none
+    second_reason: str = ""
+
+    @property
+    def key(self) -> Key:
+        return self.question, self.attempt
+
+    @property
+    def overruled(self) -> bool | None:
+        """What the judge had said before a person did; None: it had not, or no person did."""
+        return self.before.get("correct")
+
+    @property
+    def by_judge(self) -> bool | None:
+        """The judge's own verdict, whatever a person said."""
+        return self.overruled if self.code is Code.BY_HAND else self.correct
+
+
+# Figures ----------------------------------------------------------------------------------------------------------------
 
 
 class QuestionCounts(Record):
@@ -49,20 +194,6 @@ class Group(Record):
     unscored: int
 
 
-class Spending(Record):
-    """What a right answer took: everything that all attempts took, outages included, over the number of right ones.
-
-    None where there is no right one, or nobody counted.
-    """
-
-    seconds: float | None
-    seconds_interval: Interval | None
-    sampled_tokens: float | None
-    sampled_interval: Interval | None
-    prompt_tokens: float | None
-    prompt_interval: Interval | None
-
-
 class Cost(Record):
     """The agent's tokens at the run's prices. Every prompt counts in full: what a server's cache saves is not known."""
 
@@ -71,7 +202,6 @@ class Cost(Record):
     total: float | None  # None where a server did not say what an attempt took
     attempt: float | None
     right: float | None  # what all attempts cost, over the number of right ones
-    right_interval: Interval | None
 
 
 class GuardFigures(Record):
@@ -81,20 +211,8 @@ class GuardFigures(Record):
     attempts: int  # that something was hidden from
 
 
-class Contamination(Record):
-    """Attempts that read their own question word for word: they may have read its answer too.
-
-    They stay right or wrong in every other figure.
-    """
-
-    applies: bool  # False: the benchmark's questions were made from pages, so nothing was looked for
-    attempts: int  # that were looked at: a question of a few words is common property
-    contaminated: int
-    without: Estimate | None  # pass@1 without the contaminated attempts; None where nothing was looked for
-
-
 class Agreed(Record):
-    """Two judges of the same attempts; see `agreement`."""
+    """How far two judges of the same attempts agree."""
 
     first: str
     second: str
@@ -130,13 +248,9 @@ class EvalResult(Record):
     questions: tuple[QuestionCounts, ...]
     pass_at_k: dict[int, Estimate]  # for every k up to ``attempts``: the chance that one of k attempts is right, unbiased
     pass_hat_k: dict[int, Estimate]  # the chance that all k attempts are right, unbiased
-    majority: dict[int, Estimate] = {}  # k = 1, 2, 4, …, ``attempts``: the chance that the commonest answer of k is right
-    clustered_error: float | None = None  # standard error of the share of right attempts, questions being clusters
     groups: dict[str, dict[str, Group]] = {}
-    spending: Spending | None = None
     cost: Cost | None = None
     guard: GuardFigures | None = None  # None: there was no guard
-    contamination: Contamination | None = None
     agreement: tuple[Agreed, ...] = ()  # the judge with the second one, and with a person
     endings: dict[Ending, int]  # of records that say how they ended
     unscored: int

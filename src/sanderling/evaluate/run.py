@@ -27,18 +27,20 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.core.types import BudgetSpentError, placed
 from sanderling.evaluate.attempts import PAUSES, Attempts, Made, Watch, make_attempts, rollout_of
-from sanderling.evaluate.benchmarks.files import Loaded
-from sanderling.evaluate.benchmarks.table import Benchmark
-from sanderling.evaluate.guarding import NO_GUARD, GuardFacts, guard_of
+from sanderling.evaluate.benchmark_files import Loaded
+from sanderling.evaluate.benchmarks import Benchmark, leaks
 from sanderling.evaluate.judging import Judges, conclude, judge_again, with_book
-from sanderling.evaluate.log import JUDGE, About, RunLog, RunState, check_same_setup, sha256_of_questions
+from sanderling.evaluate.log import JUDGE, NO_GUARD, About, GuardFacts, RunLog, RunState, check_same_setup, sha256_of_questions
 from sanderling.evaluate.result import EvalResult
 from sanderling.judge.book import ByHand
 from sanderling.judge.opening import JudgeConfig, check_judges, opened_judges
 from sanderling.judge.rules import rule_judge
 from sanderling.judge.verdict import Judge
 from sanderling.policy.budget import BudgetConfig, Spending, read_prices
+from sanderling.runs.jsonl import JsonlLog
 from sanderling.runs.progress import command_line
+from sanderling.world.filters import read_blocklist
+from sanderling.world.guard import Blocklist, Guard, GuardLine
 
 
 async def run_evaluation(
@@ -69,8 +71,8 @@ async def run_evaluation(
     state = state.model_copy(update={"unscored_limit": unscored_limit})
     log.write_state(state, questions)
     made = await make_attempts(
-        Attempts(questions, state.attempts, state.about.seed, state.round, unjudged, together),
-        rollout_of(agent, state.about.seed, journal=journal, cancel=cancel, watch=watch),
+        Attempts(questions, state.attempts, state.about.seed, unjudged, together),
+        rollout_of(agent, state.about.seed, journal=journal, cancel=cancel),
         judge,
         log,
         concurrency=concurrency,
@@ -184,7 +186,7 @@ async def run_benchmark(
     Raises UserError.
     """
     agent_config, concurrency = config.agent, config.agent.concurrency
-    facts, guard = guard_of(benchmark, loaded, config.blocklist, log.guard_file, on=config.guard)
+    facts, guard = guard_of(benchmark, loaded, config, log.guard_file)
     about, questions = prepare(loaded, config, facts)
     judging = config.judging.model_copy(update={"judges": judges_or_own(benchmark, config.judging.judges)})
     check_agent(agent_config, questions)  # what is wrong is told before anything is written down, or a model is loaded
@@ -201,6 +203,29 @@ async def run_benchmark(
         how = {"concurrency": concurrency, "unscored_limit": config.unscored_limit, "unjudged": config.unjudged}
         chosen = with_book(log, first, second, log.by_hand())
         return await run_evaluation(log, state, questions, agent, chosen, journal, **how, watch=watch, cancel=cancel)
+
+
+def guard_of(benchmark: Benchmark, loaded: Loaded, config: EvalConfig, log: Path) -> tuple[GuardFacts, Guard | None]:
+    """What hides the known leaks, further blocklists and, where a page with the question is one, such pages; None: nothing.
+
+    It writes into a log. Raises UserError for a blocklist that is none.
+    """
+    if not config.guard:
+        if config.blocklist:
+            raise UserError("blocklist adds to the guard, and guard=false switches it off: leave one of them out.")
+        return NO_GUARD, None
+    blocklist, lines = Blocklist.parse(leaks()), JsonlLog(log, durable=False)  # a loss of power may take the last lines
+    for file in config.blocklist:
+        if not file.is_file():
+            raise UserError(f"There is no blocklist at {file}: check the path.")
+        blocklist |= read_blocklist(file)
+
+    def write(line: GuardLine) -> None:
+        lines.append(line.model_dump(mode="json"))
+
+    texts = {question.id: question.text for question in loaded.questions} if benchmark.verbatim else {}
+    guard = Guard(blocklist, texts, loaded.canaries, write)
+    return GuardFacts(on=True, verbatim=bool(texts), fingerprint=guard.fingerprint), guard
 
 
 class RejudgeConfig(Frozen):

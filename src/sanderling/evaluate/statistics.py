@@ -7,7 +7,6 @@ replacement: an unscored attempt (an outage) is neither right nor wrong.
 """
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -39,17 +38,15 @@ NOWHERE = Interval(float("nan"), float("nan"))
 """The interval of a figure that rests on nothing."""
 
 
-def resampled_ratios(above: ArrayLike, below: ArrayLike, *, seed: int) -> FloatArray:
-    """Sums of ``above`` over sums of ``below`` (both [Q, M]) over drawn questions, [R, M]; NaN where the lower sum is 0.
+def resampled_means(values: FloatArray, *, seed: int) -> FloatArray:
+    """Means of figures [Q, M] over drawn questions, [R, M]; a NaN is left out of a mean, and is one where none is left.
 
     The same seed draws the same questions, for all figures alike: differences between figures may be taken row by row.
     """
-    top, bottom = np.asarray(above, dtype=np.float64), np.asarray(below, dtype=np.float64)
-    if top.shape != bottom.shape or top.ndim != 2 or not top.size:
-        raise ValueError(f"needs a row per question and a column per figure on both sides, got {top.shape} and {bottom.shape}")
+    known = np.isfinite(values)
     # A quarter of the time of doubles; 7 digits are more than resamples have.
-    columns = np.concatenate((top, bottom), axis=1).astype(np.float32)
-    questions, rng, parts = top.shape[0], np.random.default_rng(seed), []
+    columns = np.concatenate((np.where(known, values, 0.0), known), axis=1).astype(np.float32)
+    questions, rng, parts = len(values), np.random.default_rng(seed), []
     for rows in _chunks(RESAMPLES, questions):
         cells = rng.integers(0, questions, (rows, questions)) + questions * np.arange(rows)[:, None]
         times_drawn = np.bincount(cells.ravel(), minlength=rows * questions).reshape(rows, questions)
@@ -182,9 +179,6 @@ def _chunks(rows: int, columns: int) -> Iterator[int]:
 
 # What k attempts are worth ------------------------------------------------------------------------------------------------
 
-ORDERS = 256
-"""Random orders of a question's attempts, of whose first k a majority is taken."""
-
 
 def any_right(scored: ArrayLike, correct: ArrayLike, most: int) -> FloatArray:
     """Unbiased pass@k [Q, K] for k = 1 … ``most``: 1 - C(n-c, k) / C(n, k), NaN where n < k (Chen et al. 2021, 2107.03374)."""
@@ -196,45 +190,6 @@ def all_right(scored: ArrayLike, correct: ArrayLike, most: int) -> FloatArray:
     """Unbiased pass^k [Q, K]: C(c, k) / C(n, k), the chance that *all* k are right."""
     n, c = _counts(scored, correct)
     return _all_drawn(c, n, most)
-
-
-def clustered_error(scored: ArrayLike, correct: ArrayLike) -> float:
-    """Standard error of the share of right ones among *all* scored attempts, questions being clusters; NaN without any.
-
-    sqrt(Σ_q (Σ_j (s_qj - mean))²) / N, as in Miller 2024 (arXiv 2411.00640).
-    """
-    n, c = _counts(scored, correct)
-    total = int(n.sum())
-    return float(np.sqrt(((c - n * (c.sum() / total)) ** 2).sum()) / total) if total else float("nan")
-
-
-def majority(
-    right: Sequence[bool], answers: Sequence[str | None], ks: Sequence[int], *, seed: int, orders: int = ORDERS
-) -> FloatArray:
-    """For each k the chance that the answer with most votes among k of one question's scored attempts is right; NaN for fewer.
-
-    Ties share; an answer of None has no vote, and without a vote the chance is 0. It is exact for k = 1 and for all attempts;
-    between them it is the mean over seeded orders.
-    """
-    n, names = len(right), sorted({one for one in answers if one is not None})
-    votes = np.array([[one == name for name in names] for one in answers], dtype=np.float64).reshape(n, len(names))
-    correct = np.asarray(right, dtype=np.float64)[:, None]
-    found = np.full(len(ks), np.nan)
-    if n:
-        drawn, ends = _orders(n, seed, orders), [k - 1 for k in ks if k <= n]
-        counts = votes[drawn].cumsum(axis=1)[:, ends]  # [orders, ks, names]
-        good = (votes * correct)[drawn].cumsum(axis=1)[:, ends]
-        wins = (counts == counts.max(axis=2, keepdims=True, initial=0)) & (counts > 0)
-        shares = np.where(wins, good, 0).sum(axis=2) / np.maximum(np.where(wins, counts, 0).sum(axis=2), 1)
-        found[[k <= n for k in ks]] = shares.mean(axis=0)
-        found[[k == 1 for k in ks]] = (votes * correct).sum() / n
-    return found
-
-
-@lru_cache(maxsize=64)
-def _orders(n: int, seed: int, orders: int) -> IntArray:
-    """Random orders of n attempts, [orders, n]."""
-    return np.random.default_rng([seed, n]).permuted(np.tile(np.arange(n), (orders, 1)), axis=1)
 
 
 def _all_drawn(part: IntArray, of: IntArray, most: int) -> FloatArray:

@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +23,17 @@ from sanderling.core.config import to_toml
 from sanderling.core.record import Seeds, Trajectory
 from sanderling.data.questions import read_questions
 from sanderling.evaluate.log import About, RunLog, sha256_of_questions
-from sanderling.evaluate.reports.reading import Reading, pick_three, reading_of
-from sanderling.evaluate.reports.recipe import (
+from sanderling.evaluate.reports.pages import (
     Chart,
-    FactSheet,
+    Reading,
     RecipeReport,
-    RunFacts,
-    Series,
     better,
     compare,
+    pick_three,
     print_stages,
     write_report,
 )
-from sanderling.evaluate.reports.recipe import Stage as Row
+from sanderling.evaluate.reports.pages import Stage as Row
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import evaluate
 from sanderling.judge.verdict import verdict_of
@@ -78,7 +77,7 @@ def run_tiny(config: TinyConfig, directory: Path, report: Report, command: str) 
     records = run_stages(stages, run.root, config.model_dump(mode="json"), report)
     found = tiny_report(run, records, command)
     page = write_report(found, run.root)
-    print_stages(report.console, found.stages, found.comparison, title=found.title)
+    print_stages(report.console, found)
     report.say(f"The report is {page}.")
 
 
@@ -225,7 +224,7 @@ def measure(run: TinyRun, stage: str, model: Path, plan: WorldPlan, command: str
 
 
 def tiny_report(run: TinyRun, records: Sequence[StageRecord], command: str) -> RecipeReport:
-    """Everything that `evaluate.reports.recipe` shows of a finished run. Computes no new measurement."""
+    """Everything that `evaluate.reports.pages` shows of a finished run. Computes no new measurement."""
     done = {record.name: record for record in records}
     results = {stage: EvalResult.load(RunLog(run.measurement(stage, run.held_out)).result_file) for stage in NAMES}
     seed, named = run.config.evaluation.seed, [(NAMES[stage], result) for stage, result in results.items()]
@@ -237,21 +236,21 @@ def tiny_report(run: TinyRun, records: Sequence[StageRecord], command: str) -> R
             "A language model of 1.5 million parameters learns to research an invented encyclopedia: it searches, visits "
             "pages and answers questions of one to three hops. Measured on a world none of whose names it ever saw."
         ),
-        run=RunFacts(
-            command=command,
-            seed=seed,
-            date=datetime.now(UTC).isoformat(timespec="seconds"),
-            machine=machine(),
-            version=__version__,
-            seconds=sum(record.seconds for record in records),
-        ),
+        command=command,
+        seed=seed,
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        machine=machine(),
+        version=__version__,
+        seconds=sum(record.seconds for record in records),
         sheets=_sheets(run, {name: record.figures for name, record in done.items()}),
         stages=tuple(
             Row(name=NAMES[stage], result=result, seconds=made[stage] + result.seconds, note=_NOTES[stage])
             for stage, result in results.items()
         ),
-        comparison=compare(rl, better(everything, correct), seed=seed),
-        other_comparisons=(compare(correct, everything, seed=seed), compare(everything, base, seed=seed)),
+        comparisons=tuple(
+            compare(one, other, seed=seed)
+            for one, other in ((rl, better(everything, correct)), (correct, everything), (everything, base))
+        ),
         remarks=("A person's bare name is accepted as an answer even where the world holds a namesake of another trade.",),
         charts=_charts(run),
         readings=_readings(run, seed),
@@ -259,7 +258,7 @@ def tiny_report(run: TinyRun, records: Sequence[StageRecord], command: str) -> R
     )
 
 
-def _sheets(run: TinyRun, figures: Mapping[str, Any]) -> tuple[FactSheet, ...]:
+def _sheets(run: TinyRun, figures: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     worlds, taught, sft, rl = (figures[name] for name in ("worlds", "teach", "sft", "rl"))
     modes = run.config.teacher.modes.model_dump()
     facts = {
@@ -281,25 +280,25 @@ def _sheets(run: TinyRun, figures: Mapping[str, Any]) -> tuple[FactSheet, ...]:
             "estimator": run.config.rl.estimator.kind,
         },
     }
-    return tuple(
-        FactSheet(title=title, facts={key: str(value) for key, value in of_it.items()}) for title, of_it in facts.items()
-    )
+    return {title: {key: str(value) for key, value in of_it.items()} for title, of_it in facts.items()}
 
 
 def _charts(run: TinyRun) -> tuple[Chart, ...]:
     lines = {stage: read_metrics(run.root / stage / "metrics.jsonl") for stage in (*ARMS, "rl")}
 
-    def series(name: str, stage: str, key: str) -> Series:
-        return Series(name=name, x=tuple(one["step"] for one in lines[stage]), y=tuple(one.get(key) for one in lines[stage]))
+    def line(stage: str, key: str) -> dict[float, float | None]:
+        """What was not measured, or is not finite, is a gap."""
+        values = {one["step"]: one.get(key) for one in lines[stage]}
+        return {step: None if value is None or not isfinite(value) else value for step, value in values.items()}
 
     def of_rl(title: str, unit: str, **keys: str) -> Chart:
-        drawn = tuple(series(name.replace("_", " "), "rl", key) for name, key in keys.items())
-        return Chart(title=f"RL: {title}", x_label="step", y_label=unit, series=drawn, smooth=7, percent=unit == "share")
+        drawn = {name.replace("_", " "): line("rl", key) for name, key in keys.items()}
+        return Chart(title=f"RL: {title}", x_label="step", y_label=unit, lines=drawn, smooth=7, percent=unit == "share")
 
-    arms = tuple(series(NAMES[arm], arm, "nll") for arm in ARMS)
+    arms = {NAMES[arm]: line(arm, "nll") for arm in ARMS}
     steps, nats = "optimizer step", "nats per token"
     return (
-        Chart(title="SFT: loss on the agent's tokens", x_label=steps, y_label=nats, series=arms, smooth=5, log=True),
+        Chart(title="SFT: loss on the agent's tokens", x_label=steps, y_label=nats, lines=arms, smooth=5, log=True),
         of_rl("right answers among rollouts", "share", reward="reward"),
         of_rl("what the agent does", "share", visits_among_tool_turns="browse_share", malformed_turns="malformed_share"),
         of_rl("entropy", nats, entropy="entropy"),
@@ -310,5 +309,4 @@ def _readings(run: TinyRun, seed: int) -> tuple[Reading, ...]:
     """Three of the RL model's episodes, drawn by the seed and not by how good they look."""
     trajectories = list(RunLog(run.measurement("rl", run.held_out)).records())
     random.Random(seed).shuffle(trajectories)
-    picked = pick_three((trajectory, verdict_of(trajectory, JUDGE.name)) for trajectory in trajectories)
-    return tuple(reading_of(trajectory, title, correct=correct) for title, trajectory, correct in picked)
+    return tuple(pick_three((trajectory, verdict_of(trajectory, JUDGE.name)) for trajectory in trajectories))

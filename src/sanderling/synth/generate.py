@@ -90,7 +90,7 @@ async def generate(
         check_same_setup(run, {**agent.as_json(), JUDGE: placed(judge.name, judge.places)}, store, out)
     made = await make_attempts(
         Attempts(questions, attempts, seed),
-        rollout_of(agent, seed, journal=journal, cancel=cancel, watch=watch),
+        rollout_of(agent, seed, journal=journal, cancel=cancel),
         judge,
         JsonlAttempts(store),
         concurrency=concurrency,

@@ -14,9 +14,6 @@ from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import SearchHit, World, answered
 from sanderling.world.text import words
 
-PERSISTENCE = 0.9
-"""Of rank-biased overlap: the chance that a reader looks one rank further. The first ten ranks carry 86% of the weight."""
-
 
 @dataclass(frozen=True)
 class RecordedSearch:
@@ -81,21 +78,15 @@ def compare_calls(calls: RecordedCalls, world: World, *, k: int) -> list[Row]:
 def _search(call: RecordedSearch, world: World, k: int) -> Row:
     urls = _addresses(call.hits)[:k]
     shown = answered(world.search(call.query, limit=len(urls))).hits if urls else ()
-    listed, values = _addresses(shown), dict[str, float]()
-    if urls:
-        values["overlap"] = len(set(urls) & set(listed)) / len(urls)
-        values["rbo"] = rank_biased_overlap(urls, listed)
+    values = {"overlap": len(set(urls) & set(_addresses(shown))) / len(urls)} if urls else {}
     recorded, here = ("\n".join(f"{hit.title}\n{hit.snippet}" for hit in hits) for hits in (call.hits[:k], shown))
     return _row(call.question, values, recorded, here)
 
 
 def _visit(call: RecordedVisit, world: World) -> Row:
     reply = answered(world.visit(call.url, call.goal))
-    served = reply.status is ToolStatus.OK
     values = {"visit_held": float(reply.status is not ToolStatus.NOT_FOUND)}
-    if served and (recorded := set(words(call.text))):
-        values["extract_containment"] = len(recorded & set(words(reply.text))) / len(recorded)
-    return _row(call.question, values, call.text, reply.text if served else "")
+    return _row(call.question, values, call.text, reply.text if reply.status is ToolStatus.OK else "")
 
 
 def _row(question: Question, values: Mapping[str, float], recorded: str, shown: str) -> Row:
@@ -108,23 +99,6 @@ def holds_answer(text: str, answers: Sequence[str]) -> bool:
     telling = [a for a in map(str.strip, answers) if len(a) >= 3 and a.casefold() not in common and words(a)]
     spoken = f" {' '.join(words(text))} " if telling else ""
     return any(f" {' '.join(words(answer))} " in spoken for answer in telling)
-
-
-def rank_biased_overlap(a: Sequence[str], b: Sequence[str], p: float = PERSISTENCE) -> float:
-    """Extrapolated rank-biased overlap, RBO_EXT, of two lists of any lengths; in [0, 1], symmetric; 0 where one is empty.
-
-    Webber, Moffat and Zobel 2010 ("A similarity measure for indefinite rankings", ACM TOIS 28(4)), equation 32: agreement at
-    depth d weighs (1 - p) p^(d-1); beyond the lists the agreement at their ends is assumed to go on.
-    """
-    short, long = sorted((a, b), key=len)
-    if not short:
-        return 0.0
-    shared = [len(set(short[:d]) & set(long[:d])) for d in range(1, len(long) + 1)]
-    s, size = len(short), len(long)
-    at_s, at_l = shared[s - 1], shared[size - 1]
-    total = sum(shared[d - 1] / d * p**d for d in range(1, size + 1))
-    total += sum(at_s * (d - s) / (s * d) * p**d for d in range(s + 1, size + 1))
-    return min(1.0, (1 - p) / p * total + ((at_l - at_s) / size + at_s / s) * p**size)
 
 
 def _addresses(hits: Sequence[ListedPage | SearchHit]) -> tuple[str, ...]:

@@ -1,39 +1,27 @@
-"""Several runs compared: every figure of a report, before any is written down for people.
+"""Runs compared: every figure of a report, as tables that are the same in the terminal and on the page.
 
 Runs are paired by question: only questions of one id and one text that both have a scored attempt at are compared (files number
 their questions alike: an id proves nothing), and how many those are stands beside. Of several comparisons the p-values are
 adjusted (Holm).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from rich import box
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
 from sanderling.core.errors import UserError
-from sanderling.core.types import Ending
-from sanderling.evaluate.guarding import guard_counts
+from sanderling.core.record import Trajectory
+from sanderling.core.text import visible
 from sanderling.evaluate.log import About, RunLog
-from sanderling.evaluate.peers.records import notes_of
-from sanderling.evaluate.reports.reading import OUTCOMES, Outcome, Reading, reading_of
-from sanderling.evaluate.result import EvalResult
+from sanderling.evaluate.peers import notes_of
+from sanderling.evaluate.result import Estimate, EvalResult, Key
 from sanderling.evaluate.statistics import PairedDifference, holm, paired_difference
-from sanderling.judge.verdict import Code
-from sanderling.report.numbers import UNKNOWN, ending_words
-
-
-@dataclass(frozen=True)
-class Attempted:
-    """One attempt, as a report lists it."""
-
-    id: str  # of its trajectory
-    question: str
-    attempt: int
-    outcome: Outcome
-    ending: Ending | None = None  # None: the record does not say
-    contaminated: bool = False  # it read its question word for word
-    was_hidden: bool = False  # the guard hid something from it
-    is_disputed: bool = False  # the second judge says otherwise
-    by_hand: bool = False  # a person decided
+from sanderling.report.numbers import MISSING, UNKNOWN, chance, ending_words, known, mean, money, percent, points, span
 
 
 @dataclass(frozen=True)
@@ -43,9 +31,9 @@ class Run:
     name: str
     store: str  # where its trajectories are, for the reader's own command line
     result: EvalResult
-    attempts: tuple[Attempted, ...]
+    verdicts: Mapping[Key, bool | None]  # None: not scored
     about: About | None = None
-    readings: tuple[Reading, ...] = ()
+    records: Mapping[Key, Trajectory] = field(default_factory=dict[Key, Trajectory])  # some, to be read on the page
     profile: str = ""
     texts: Mapping[str, str] = field(default_factory=dict)  # questions by id
 
@@ -76,6 +64,38 @@ class RunsReport:
     pairs: tuple[Pair, ...]
     facts: dict[str, tuple[str, ...]]  # what each run was made with, by name; a value for each run
     notes: tuple[str, ...]  # what a reader has to know before believing a figure, a sentence each
+
+
+def open_runs(places: Sequence[Path], records: int = 4) -> list[Run]:
+    """The runs, named by their directories, each with so many right, wrong and unscored attempts to read.
+
+    Raises UserError where one is no finished run, or two have one name.
+    """
+    runs = [_open(place, records) for place in places]
+    names = [run.name for run in runs]
+    if twice := next((name for name in names if names.count(name) > 1), ""):
+        raise UserError(f"Two runs are called {twice!r}: rename one of their directories.")
+    return runs
+
+
+def _open(place: Path, records: int) -> Run:
+    log = RunLog(place)
+    about, result = log.require().about, EvalResult.load(log.result_file)
+    rows, judged = log.counted(result), {one.key: one.correct for one in log.verdicts()}
+    verdicts = {key: judged.get(key) for key in sorted(rows)}
+    of_outcomes = ([key for key, correct in verdicts.items() if correct is outcome] for outcome in (True, False, None))
+    chosen = [key for keys in of_outcomes for key in keys[:records]]
+    profile = log.made_with().get("profile", {})
+    return Run(
+        name=place.resolve().name,
+        store=str(log.root),
+        result=result,
+        verdicts=verdicts,
+        about=about,
+        records={key: log.record(rows[key]) for key in chosen},
+        profile=next((row.profile for row in rows.values() if row.profile), "") or str(profile.get("name", "")),
+        texts={one.id: one.text for one in log.questions()} if log.questions_file.is_file() else {},
+    )
 
 
 def compared(runs: Sequence[Run], baseline: str = "") -> RunsReport:
@@ -130,7 +150,7 @@ def _facts(run: Run) -> dict[str, str]:
     }
 
 
-def differing(facts: dict[str, tuple[str, ...]]) -> list[str]:
+def _differing(facts: dict[str, tuple[str, ...]]) -> list[str]:
     """Names of facts in which the runs are not alike."""
     return [name for name, values in facts.items() if len(set(values)) > 1]
 
@@ -144,13 +164,9 @@ def _notes(runs: Sequence[Run], facts: dict[str, tuple[str, ...]], pairs: Sequen
         "attempts": "The runs have different numbers of attempts: compare pass@k at the same k.",
         "guard": "The runs have different guards: what one could read was hidden from another.",
     }
-    notes += [note for name, note in differ.items() if name in differing(facts)]
+    notes += [note for name, note in differ.items() if name in _differing(facts)]
     for run in runs:
-        read, curve = run.result.contamination, run.result.pass_at_k
-        if read is not None and read.contaminated:
-            notes.append(
-                f"In {run.name} {read.contaminated:,} of {read.attempts:,} attempts read their question word for word."
-            )
+        curve = run.result.pass_at_k
         if fewer := [k for k in curve if curve[k].questions < curve[1].questions]:
             first, last = fewer[0], fewer[-1]
             notes.append(
@@ -165,121 +181,170 @@ def _notes(runs: Sequence[Run], facts: dict[str, tuple[str, ...]], pairs: Sequen
     return notes
 
 
-# The attempts behind a figure ---------------------------------------------------------------------------------------------
-
-
-UNSCORED, HIDDEN, CONTAMINATED, DISPUTED, BY_HAND = "unscored", "hidden", "contaminated", "disputed", "by-hand"
-_KINDS: dict[str, tuple[str, Callable[[Attempted], bool]]] = {
-    UNSCORED: ("Not scored", lambda one: one.outcome is Outcome.UNSCORED),
-    HIDDEN: ("The guard hid something from them", lambda one: one.was_hidden),
-    CONTAMINATED: ("They read their question word for word", lambda one: one.contaminated),
-    DISPUTED: ("The judges differ", lambda one: one.is_disputed),
-    BY_HAND: ("Judged by a person", lambda one: one.by_hand),
-}
+# Tables -------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """Attempts at questions; of whole questions, which all attempts are meant by, none are named."""
+class Rows:
+    """One table; the first column is text, the others are numbers."""
 
-    id: str
-    run: int
+    name: str
     title: str
-    attempts: dict[str, tuple[int, ...]]  # by question; empty: all of them
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    about: str = ""  # a sentence above it
 
 
-def evidence(report: RunsReport) -> list[Evidence]:
-    """All lists that have something in them."""
-    found = [one for number, run in enumerate(report.runs) for one in _of_run(number, run)]
-    names = [run.name for run in report.runs]
-    for place, pair in enumerate(report.pairs):
-        for kind, questions in (("better", pair.better), ("worse", pair.worse)):
-            title = f"{pair.name} is {kind} than {pair.baseline}"
-            found.append(Evidence(pair_id(place, kind), names.index(pair.name), title, dict.fromkeys(questions, ())))
-    return [one for one in found if one.attempts]
+def tables(report: RunsReport) -> Iterator[Rows]:
+    """All tables, in the order of a report; one without rows is left out."""
+    names, unlike = tuple(run.name for run in report.runs), _differing(report.facts)
+    facts = [(name + (" ≠" if name in unlike else ""), *values) for name, values in report.facts.items()]
+    about = f"The runs differ in: {', '.join(unlike)}." if unlike else ""
+    taken = [_taken(run.result) for run in report.runs]
+    many = [(number, run) for number, run in enumerate(report.runs) if run.result.attempts > 1]
+    found = (
+        _table("headline", "Results", ("run", "questions", "avg@k", "95% interval", "unscored"), map(_headline, report.runs)),
+        _table("differences", "Differences on the same questions", _PAIR, map(_pair_row, report.pairs)),
+        *(_table(f"curve-{number}", f"{run.name}: with more attempts", _CURVE, _by_k(run.result)) for number, run in many),
+        *_groups(report),
+        _table("endings", "How attempts ended", ("ending", *names), _endings(report)),
+        _table("took", "What an attempt takes", ("", *names), [(row, *(one[row] for one in taken)) for row in taken[0]]),
+        _table("judges", "Two judges of the same attempts", _JUDGES, _judges(report),
+               "The first judge decides every figure. Kappa is agreement beyond chance."),
+        _table("facts", "What was run", ("", *names), facts, about),
+    )  # fmt: skip
+    return (table for table in found if table.rows)
 
 
-def _of_run(number: int, run: Run) -> Iterable[Evidence]:
-    for kind, (title, holds) in _KINDS.items():
-        yield Evidence(evidence_id(number, kind), number, title, by_question(filter(holds, run.attempts)))
-    for ending in dict.fromkeys(one.ending for one in run.attempts):
-        title = "Ending not recorded" if ending is None else f"Ended: {ending_words(ending)}"
-        own = by_question(one for one in run.attempts if one.ending is ending)
-        yield Evidence(ending_id(number, ending), number, title, own)
-    for name, groups in run.result.groups.items():
-        for place, group in enumerate(groups):
-            ids = [one.id for one in run.result.questions if group in one.groups.get(name, ())]
-            yield Evidence(evidence_id(number, name, str(place)), number, f"{name} {group}", dict.fromkeys(ids, ()))
+def _table(name: str, title: str, heads: Sequence[str], rows: Iterable[tuple[str, ...]], about: str = "") -> Rows:
+    return Rows(name, title, tuple(heads), tuple(rows), about)
 
 
-def evidence_id(run: int, kind: str, value: str = "") -> str:
-    """The name under which a page lists them."""
-    return f"e{run}-{kind}" + (f"-{value}" if value else "")
+def _tries(result: EvalResult) -> str:
+    """Attempts at each question: one number, or in others' runs from the fewest to the most."""
+    found = {one.attempts for one in result.questions}
+    return "–".join(map(str, sorted({min(found), max(found)}))) if found else str(result.attempts)
 
 
-def group_id(report: RunsReport, run: int, name: str, group: str) -> str:
-    """Of a level, topic or the like, by its place: its own name may be anything."""
-    groups = report.runs[run].result.groups.get(name, {})
-    return evidence_id(run, name, str(list(groups).index(group))) if group in groups else ""
+def _headline(run: Run) -> tuple[str, ...]:
+    result, name = run.result, run.name + ("" if run.result.valid else " (invalid)")
+    asked = f"{len(result.questions):,} × {_tries(result)}"
+    return (name, asked, *_estimate(result.pass_at_1), f"{result.unscored:,}")
 
 
-def ending_id(run: int, ending: str | None) -> str:
-    """Of an ending; None: the record does not say."""
-    return evidence_id(run, "ending", ending or "unknown")
+_PAIR = ("comparison", "questions", "points", "95% interval", "better at", "worse at", "sign flips", "adjusted")
 
 
-def pair_id(place: int, kind: str) -> str:
-    """Of a comparison's questions."""
-    return f"pair{place}-{kind}"
+def _pair_row(pair: Pair) -> tuple[str, ...]:
+    found = pair.found
+    # A difference that is the same at every question has no spread to draw from: a point would pass for certainty.
+    low, high = (points(value) for value in found.interval) if found.has_spread else (MISSING, MISSING)
+    figures = (f"{found.questions:,}", points(found.difference), f"{low} to {high}")
+    sides = (f"{len(pair.better):,}", f"{len(pair.worse):,}")
+    return (f"{pair.name} over {pair.baseline}", *figures, *sides, chance(found.p_value), chance(pair.p_adjusted))
 
 
-def by_question(attempts: Iterable[Attempted]) -> dict[str, tuple[int, ...]]:
-    """The numbers of attempts, in the order of questions."""
-    found: dict[str, tuple[int, ...]] = {}
-    for one in attempts:
-        found[one.question] = (*found.get(one.question, ()), one.attempt)
-    return found
+_CURVE = ("k", "questions", "pass@k", "95% interval", "pass^k")
 
 
-# Opening runs -------------------------------------------------------------------------------------------------------------
+def _by_k(result: EvalResult) -> list[tuple[str, ...]]:
+    """pass@k and pass^k at powers of two and at all attempts."""
+    ks = [k for k in result.pass_at_k if k & (k - 1) == 0 or k == result.attempts]
+    curve = ((k, result.pass_at_k[k]) for k in ks)
+    return [(str(k), f"{one.questions:,}", *_estimate(one), percent(result.pass_hat_k[k].value)) for k, one in curve]
 
 
-def open_runs(places: Sequence[Path], readings: int = 12) -> list[Run]:
-    """The runs, named by their directories. Raises UserError where one is no finished run, or two have one name."""
-    runs = [_open(place, readings) for place in places]
-    names = [run.name for run in runs]
-    if twice := next((name for name in names if names.count(name) > 1), ""):
-        raise UserError(f"Two runs are called {twice!r}: rename one of their directories.")
-    return runs
+def _estimate(one: Estimate | None) -> tuple[str, str]:
+    return (percent(one.value), span(one.interval)) if one is not None else (MISSING, MISSING)
 
 
-def _open(place: Path, readings: int) -> Run:
-    log = RunLog(place)
-    about, result = log.require().about, EvalResult.load(log.result_file)
-    rows, judged = log.counted(result), {one.key: one for one in log.verdicts()}
-    hidden = guard_counts(log.guard_file).hidden_from
-    looked_at = result.contamination is not None and result.contamination.applies
-    listed: list[Attempted] = []
-    chosen: dict[Outcome, list[Reading]] = {outcome: [] for outcome in Outcome}
-    for key in sorted(rows):
-        row, one = rows[key], judged.get(key)
-        correct = one.correct if one is not None else None
-        outcome = OUTCOMES[correct]
-        second = one.second if one is not None and result.second_judge else None
-        differs = correct is not None and second is not None and correct is not second
-        by_hand = one is not None and one.code is Code.BY_HAND
-        read = looked_at and bool(row.contaminated)
-        listed.append(Attempted(row.id, *key, outcome, row.ending, read, key in hidden, differs, by_hand))
-        if readings and len(chosen[outcome]) < max(1, readings // len(Outcome)):
-            chosen[outcome].append(reading_of(log.record(row), outcome.title_of_one, correct=correct))
-    profile = log.made_with().get("profile", {})
-    return Run(
-        name=place.resolve().name,
-        store=str(log.root),
-        result=result,
-        attempts=tuple(listed),
-        about=about,
-        readings=tuple(reading for of_one in chosen.values() for reading in of_one),
-        profile=next((row.profile for row in rows.values() if row.profile), "") or str(profile.get("name", "")),
-        texts={one.id: one.text for one in log.questions()} if log.questions_file.is_file() else {},
-    )
+def _groups(report: RunsReport) -> Iterator[Rows]:
+    heads = [head for run in report.runs for head in (f"{run.name}: n", "avg@k", "95% interval")]
+    for name in dict.fromkeys(name for run in report.runs for name in run.result.groups):
+        of_runs, rows = [run.result.groups.get(name, {}) for run in report.runs], list[tuple[str, ...]]()
+        for group in dict.fromkeys(group for of_run in of_runs for group in of_run):
+            found = [of_run[group].pass_at_1 if group in of_run else None for of_run in of_runs]
+            asked = (MISSING if one is None else f"{one.questions + one.too_few:,}" for one in found)
+            rows.append((group, *(cell for n, one in zip(asked, found, strict=True) for cell in (n, *_estimate(one)))))
+        yield _table(f"by-{name}", f"By {name}", (name, *heads), rows)
+
+
+def _endings(report: RunsReport) -> Iterator[tuple[str, ...]]:
+    for ending in dict.fromkeys(ending for run in report.runs for ending in run.result.endings):
+        yield (ending_words(ending), *(f"{run.result.endings.get(ending, 0):,}" for run in report.runs))
+    silent = [run.result.made - sum(run.result.endings.values()) for run in report.runs]
+    if any(silent):
+        yield (UNKNOWN, *(f"{count:,}" for count in silent))
+
+
+def _taken(result: EvalResult) -> dict[str, str]:
+    cost, guard = result.cost, result.guard
+    return {
+        "turns": mean(result.mean_turns),
+        "tool calls": mean(result.mean_calls),
+        "visits among calls": percent(result.visit_share, 0),
+        "tokens sampled": known(result.mean_sampled_tokens, "{:,.0f}".format),
+        "seconds": mean(result.episode_seconds / result.made if result.made else None),
+        "cost of all attempts": money(cost and cost.total),
+        "cost of an attempt": money(cost and cost.attempt),
+        "cost of each right answer": money(cost and cost.right),
+        "attempts from which the guard hid something": f"{guard.attempts:,}" if guard else MISSING,
+    }
+
+
+_JUDGES = ("judges", "attempts", "agree", "kappa", "right by the first alone", "by the second alone")
+
+
+def _judges(report: RunsReport) -> Iterator[tuple[str, ...]]:
+    """Two judges of a run, or a judge and a person, a row each."""
+    for name, one in ((run.name, one) for run in report.runs for one in run.result.agreement):
+        both = f"{one.both + one.neither + one.first_only + one.second_only:,}"
+        agreed = (percent(one.agreed), known(one.kappa, "{:.2f}".format))
+        yield (f"{name}: {one.first} and {one.second}", both, *agreed, f"{one.first_only:,}", f"{one.second_only:,}")
+
+
+# In the terminal ----------------------------------------------------------------------------------------------------------
+
+
+def terminal(report: RunsReport) -> Iterator[RenderableType]:
+    """Notes and tables of a comparison."""
+    for note in report.notes:
+        yield Text(visible(note), style="yellow")
+    for rows in tables(report):
+        yield _drawn(rows.heads, rows.rows, rows.title)
+        if rows.about:
+            yield Text(visible(rows.about), style="dim")
+
+
+def result_shown(result: EvalResult) -> Iterator[RenderableType]:
+    """A result: the headline, the curve over attempts, groups, cost, what it took."""
+    best, count = result.pass_at_1, _tries(result)
+    over = f" {percent(best.value)} (95% {span(best.interval)}) over {len(result.questions):,} questions × {count}"
+    unscored = f"; {result.unscored:,} unscored" if result.unscored else ""
+    yield Text.assemble((f"avg@{count}", "bold"), over, unscored, visible(f". Judge: {result.judge}."))
+    if result.invalid_because:
+        yield Text(f"This run is invalid: {result.invalid_because}", style="red")
+    if result.attempts > 1 and best.value is not None:
+        yield _drawn(_CURVE, _by_k(result))
+    for name, groups in result.groups.items():
+        means = ((group, one, one.pass_at_1) for group, one in groups.items())
+        rows = [(group, f"{avg.questions + avg.too_few:,}", *_estimate(avg), f"{one.unscored:,}") for group, one, avg in means]
+        yield _drawn((name, "questions", "pass@1", "95% interval", "unscored"), rows)
+    if result.cost is not None and result.cost.total is not None:
+        right = "" if result.cost.right is None else f", {result.cost.right:,.4g} for each right answer"
+        yield Text(f"The agent's tokens cost {result.cost.total:,.4g}{right}.")
+    if result.mean_turns is not None:
+        calls = f"{mean(result.mean_calls)} calls, {percent(result.visit_share, 0)} of them visits"
+        tokens = "" if result.mean_sampled_tokens is None else f"; {result.mean_sampled_tokens:,.0f} tokens sampled"
+        yield Text(f"An attempt: {mean(result.mean_turns)} turns; {calls}{tokens}.")
+
+
+def _drawn(heads: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> Table:
+    named = Text(visible(title), style="bold") if title else None
+    shown = Table(title=named, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1))
+    for place, head in enumerate(heads):
+        justify, width = ("right", None) if place else ("left", min(24, max(len(row[0]) for row in rows)))
+        shown.add_column(Text(visible(head)), justify=justify, min_width=width)
+    for row in rows:
+        shown.add_row(*(Text(visible(cell)) for cell in row))
+    return shown

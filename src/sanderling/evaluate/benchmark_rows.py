@@ -10,14 +10,13 @@ import base64
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from pydantic import ValidationError
 
-from sanderling.core.plugins import resolve
 from sanderling.core.record import Question
 from sanderling.data.questions import (
     ANSWER_KEYS,
@@ -28,44 +27,29 @@ from sanderling.data.questions import (
     masked_urls,
     opened,
     text_list,
-    written,
     written_list,
 )
-from sanderling.evaluate.benchmarks.table import Benchmark, Cipher, Role
+from sanderling.evaluate.benchmarks import Benchmark, Cipher, Role
 
 
 class UnreadWhy(StrEnum):
-    """Why a row is no question of this run."""
+    """Why a row is no question of this run; in words for people."""
 
-    BAD_ROW = "bad_row"
-    NO_QUESTION = "no_question"
-    UNDECODABLE = "undecodable"
-    NEEDS_FILE = "needs_file"
-    NEEDS_IMAGE = "needs_image"
-    UNANSWERABLE = "unanswerable"  # the publisher says that nothing answers it
-    OTHER_SET = "other_set"  # of another benchmark, in a file that holds several: not missed
-    REPEATED_ID = "repeated_id"
-
-    @property
-    def words(self) -> str:
-        """For people."""
-        return {
-            "bad_row": "not readable as a row",
-            "no_question": "without a question",
-            "undecodable": "not to be decrypted",
-            "needs_file": "about an attached file",
-            "needs_image": "about an image",
-            "unanswerable": "marked as unanswerable",
-            "other_set": "of another benchmark",
-            "repeated_id": "with an id that came before",
-        }[self.value]
+    BAD_ROW = "not readable as a row"
+    NO_QUESTION = "without a question"
+    UNDECODABLE = "not to be decrypted"
+    NEEDS_FILE = "about an attached file"
+    NEEDS_IMAGE = "about an image"
+    UNANSWERABLE = "marked as unanswerable"
+    OTHER_SET = "of another benchmark"  # in a file that holds several: not missed
+    REPEATED_ID = "with an id that came before"
 
 
 class RowError(ValueError):
     """A row cannot be a question; a reader raises it, and it is counted."""
 
-    def __init__(self, why: UnreadWhy, about: str = "") -> None:
-        super().__init__(about or why.words)
+    def __init__(self, why: UnreadWhy) -> None:
+        super().__init__(why.value)
         self.why = why
 
 
@@ -75,7 +59,6 @@ class Options:
 
     split: str = ""  # empty: the one that the file's name says, or the benchmark's first
     columns: Mapping[str, str] = field(default_factory=dict)
-    with_attachments: bool = False  # keep the questions that come with a file or an image, which no tool here can open
     canary: str = ""  # decrypts a file that does not carry its own; where given, it is used for every row
 
 
@@ -94,16 +77,6 @@ class Row:
     extra: Mapping[str, Any] = field(default_factory=dict)  # more for `Question.meta`, JSON values only
 
 
-def read_row(benchmark: Benchmark, found: Fields, options: Options) -> Row:
-    """A row by the benchmark's reader.
-
-    Raises RowError for one that is no question, MissingColumnError for another layout, UserError for an unknown reader.
-    """
-    reader = benchmark.reader
-    chosen = resolve(reader, READERS, "reader of rows") if isinstance(reader, str) else reader
-    return chosen(benchmark, found, options)
-
-
 # Ciphers --------------------------------------------------------------------------------------------------------------------
 
 _MOST_CONTROLS = 0.1
@@ -113,18 +86,17 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]{22,}={0,2}")
 def decrypted(text: str, canary: str, cipher: Cipher) -> str:
     """What a text hides. Raises RowError where the canary does not open it."""
     if not canary:
-        raise RowError(UnreadWhy.UNDECODABLE, "the canary is empty")
+        raise RowError(UnreadWhy.UNDECODABLE)
     key = canary.encode("utf-8", "surrogatepass")
     key = key if cipher == "bxor" else hashlib.sha256(key).digest()
     try:
         secret = base64.b64decode(text.encode("ascii"), validate=True)
         plain = bytes(byte ^ key[at % len(key)] for at, byte in enumerate(secret)).decode("utf-8")
     except ValueError as error:
-        why = "the canary does not open it" if isinstance(error, UnicodeDecodeError) else "no base64"
-        raise RowError(UnreadWhy.UNDECODABLE, why) from error
+        raise RowError(UnreadWhy.UNDECODABLE) from error
     controls = sum(unicodedata.category(char) == "Cc" and char not in "\t\r\n" for char in plain)
     if controls > _MOST_CONTROLS * len(plain):
-        raise RowError(UnreadWhy.UNDECODABLE, "the canary does not open it")
+        raise RowError(UnreadWhy.UNDECODABLE)
     return plain
 
 
@@ -145,44 +117,31 @@ def by_columns(benchmark: Benchmark, found: Fields, options: Options) -> Row:
     columns = benchmark.columns
     found.need("question", *columns.question)
     found.need("answer", *columns.answer)
-    if benchmark.literal:
-        found = replace(found, values={**found.values, benchmark.literal: _literal(found.get(benchmark.literal))})
-    if benchmark.image and found.get(benchmark.image) and not options.with_attachments:
+    if benchmark.image and found.get(benchmark.image):
         raise RowError(UnreadWhy.NEEDS_IMAGE)
+    if benchmark.attachment and found.text("file", benchmark.attachment):
+        raise RowError(UnreadWhy.NEEDS_FILE)
     canary = (options.canary if benchmark.cipher else "") or found.text("canary", "canary")
     if benchmark.cipher and not canary and found.has("canary"):
-        raise RowError(UnreadWhy.UNDECODABLE, "its canary is empty")
+        raise RowError(UnreadWhy.UNDECODABLE)
 
-    def plain(role: Role, text: str) -> str:
-        return decrypted(text, canary, benchmark.cipher).strip() if canary and role in benchmark.encrypted else text
+    def plain(role: Role, names: Sequence[str]) -> tuple[str, ...]:
+        texts = found.texts(role, *names)
+        if canary and role in benchmark.encrypted:
+            texts = tuple(decrypted(text, canary, benchmark.cipher).strip() for text in texts)
+        return tuple(filter(None, texts))
 
-    asked = plain("question", found.text("question", *columns.question))
-    answers = tuple(filter(None, (plain("answer", one) for one in found.texts("answer", *columns.answer))))
-    topics = tuple(filter(None, (plain("topic", one) for one in found.texts("topic", *columns.topic))))
+    answers, topics = plain("answer", columns.answer), plain("topic", columns.topic)
     if separator := benchmark.topic_separator:
         topics = tuple(topic for text in topics for topic in map(str.strip, text.split(separator)) if topic)
-    extra: dict[str, Any] = {name: text for name, names in benchmark.extra.items() if (text := found.text(name, *names))}
-    lists = ((name, written_list(found.get(*names))) for name, names in benchmark.extra_lists.items())
-    row = Row(
+    return Row(
         native_id=found.text("id", *columns.id),
-        text=asked,
+        text=" ".join(plain("question", columns.question)),
         answers=() if answers == _WITHHELD else answers,
         level=found.text("level", *columns.level),
         topics=topics,
         canary=canary,
-        extra=extra | {name: list(items) for name, items in lists if items},
     )
-    if benchmark.attachment and (file := found.text("file", benchmark.attachment)) and not options.with_attachments:
-        raise RowError(UnreadWhy.NEEDS_FILE, file)
-    return row
-
-
-def _literal(value: Any) -> Any:
-    """A dict in Python's notation; where it cannot be read, what it would have said is lost, and the row is not."""
-    try:
-        return written(value)
-    except ValueError:
-        return None
 
 
 def open_qa(benchmark: Benchmark, found: Fields, options: Options) -> Row:
@@ -194,7 +153,7 @@ def open_qa(benchmark: Benchmark, found: Fields, options: Options) -> Row:
     """
     source = found.text("source", "data_source")
     if source and source.casefold() not in benchmark.sources:
-        raise RowError(UnreadWhy.OTHER_SET, source)
+        raise RowError(UnreadWhy.OTHER_SET)
     if str(found.get("answerable")).casefold() == "false":
         raise RowError(UnreadWhy.UNANSWERABLE)
     columns = benchmark.columns
@@ -220,7 +179,7 @@ def _question_or_prompt(found: Fields, names: tuple[str, ...]) -> str:
         prompt = prompt[-1].get("content")
     at = str(prompt or "").casefold().rfind(_MARK)
     if at < 0:
-        raise RowError(UnreadWhy.NO_QUESTION, "its prompt has no part 'Question:'")
+        raise RowError(UnreadWhy.NO_QUESTION)
     return str(prompt)[at + len(_MARK) :].strip()
 
 
@@ -267,8 +226,7 @@ def own_questions(benchmark: Benchmark, found: Fields, options: Options) -> Row:
     try:
         question = Question.model_validate(dict(found.values))
     except ValidationError as error:
-        first = error.errors()[0]
-        raise RowError(UnreadWhy.BAD_ROW, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+        raise RowError(UnreadWhy.BAD_ROW) from error
     kind = question.meta.get("capability") or question.meta.get("kind")
     return Row(
         native_id=question.id,

@@ -1,8 +1,8 @@
 """Public benchmarks as a table of specifications, and those that a person brings.
 
 `benchmarks.toml` says of each where its file is to be had, under which licence, who judges it, how it is encrypted and which
-columns hold what; `files.load_benchmark` reads a file by it. Nothing is downloaded and nothing is shipped. A benchmark of one's
-own is a `Benchmark` in a Python file, and goes wherever a key goes: ``sanderling eval run mine.py:RIVERS FILE`` with
+columns hold what; `benchmark_files.load_benchmark` reads a file by it. Nothing is downloaded and nothing is shipped. A
+benchmark of one's own is a `Benchmark` in a Python file, and goes wherever a key goes: ``eval run mine.py:RIVERS FILE`` with
 
     RIVERS = Benchmark(key="rivers", rules=("exact",), columns=Columns(question=("q",), answer=("river",)))
 """
@@ -64,13 +64,10 @@ class Benchmark(Frozen):
     verbatim: bool = True  # a page that holds the words of a question is a leak, and not the source of the question
     not_known: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()  # columns of Parquet that are never read: documents, images
-    reader: str | Callable[..., Any] = "columns"  # of a row of the file: one of `rows.READERS`, or ``file.py:name``
+    reader: str | Callable[..., Any] = "columns"  # of a row of the file: one of `benchmark_rows.READERS`, or ``file.py:name``
     columns: Columns = Columns()
-    extra: dict[str, tuple[str, ...]] = Field(default_factory=dict)  # also kept: the name in ``meta``, and the columns
-    extra_lists: dict[str, tuple[str, ...]] = Field(default_factory=dict)  # the same for lists of texts
     topic_separator: str = ""
-    literal: str = ""  # a column that holds a dict in Python's notation
-    attachment: str = ""  # the column of a file's name; questions with one are left out unless asked for
+    attachment: str = ""  # the column of a file's name; questions with one are left out, since no tool opens it
     image: str = ""  # the same of an image
     sources: tuple[str, ...] = ()  # how files that hold several benchmarks (by ``data_source``) call this one
     outside: str = ""  # ``file.py:name``, where it is none of the table's: what runs are of
@@ -87,7 +84,7 @@ class Benchmark(Frozen):
 
 
 def _read_table() -> dict[str, Benchmark]:
-    text = files("sanderling.evaluate.benchmarks").joinpath("benchmarks.toml").read_text(encoding="utf-8")
+    text = files("sanderling.evaluate").joinpath("benchmarks.toml").read_text(encoding="utf-8")
     found: dict[str, dict[str, Any]] = {}
     for key, fields in tomllib.loads(text).items():
         found[key] = found.get(fields.pop("like", ""), {}) | fields | {"key": key}
@@ -106,7 +103,7 @@ def get_benchmark(name: str) -> Benchmark:
         made = load_outside(name)
         if not isinstance(made, Benchmark):
             raise UserError(
-                f"{name} is a {type(made).__name__} and no Benchmark of sanderling.evaluate.benchmarks.table: make it one."
+                f"{name} is a {type(made).__name__} and no Benchmark of sanderling.evaluate.benchmarks: make it one."
             )
         return made.model_copy(update={"outside": name})
     near = get_close_matches(name.lower(), BENCHMARKS, n=3)
@@ -116,13 +113,13 @@ def get_benchmark(name: str) -> Benchmark:
 
 def leaks() -> str:
     """Sites known to repeat benchmarks, in the form of a blocklist: one a line, each with its source."""
-    return files("sanderling.evaluate.benchmarks").joinpath("leaks.txt").read_text(encoding="utf-8")
+    return files("sanderling.evaluate").joinpath("leaks.txt").read_text(encoding="utf-8")
 
 
-_READING = {"encrypted", "reader", "columns", "extra", "extra_lists", "topic_separator", "literal", "attachment", "image"}
+_READING = {"encrypted", "reader", "columns", "topic_separator", "attachment", "image", "skip", "sources", "outside"}
 
 
 def facts(benchmark: Benchmark) -> dict[str, Any]:
     """What is known of a benchmark, as JSON values; how its rows are read is left out."""
-    found = benchmark.model_dump(mode="json", exclude=_READING | {"skip", "sources", "outside"})
+    found = benchmark.model_dump(mode="json", exclude=_READING)
     return found | {"own_rule": benchmark.own_rule, "private": benchmark.private}

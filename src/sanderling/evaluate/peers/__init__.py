@@ -1,1 +1,0 @@
-"""Trajectories that others have made, judged and measured in the same tables as our own runs."""
