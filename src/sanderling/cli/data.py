@@ -82,8 +82,8 @@ def import_(
         show(f"{found.trajectories:,} trajectories were met and not written: give --out FILE to keep them.")
     if written.unread_file is not None:
         show(f"{found.unread:,} entries could not be read; they are in {written.unread_file}.")
-    if written.left_files:
-        show(f"{len(written.left_files):,} files are no recordings and were left: the report names each.")
+    if found.left_files:
+        show(f"{len(found.left_files):,} files are no recordings and were left: the report names each.")
     show(f"Report: {written.report_file}")
 
 

@@ -45,6 +45,7 @@ class ImportReport:
     examples: dict[str, str] = field(default_factory=dict)  # of each code, where it was first met, and how it looked
     layouts: dict[str, Counter[str]] = field(default_factory=dict)  # counts by layout: ``_OF_LAYOUT``
     layout: str = ""  # whose entry is being read
+    left_files: list[tuple[str, str]] = field(default_factory=list)  # files that are no recordings, and why
 
     def add(self, code: str, where: str, what: object = "", count: int = 1) -> None:
         self.odd[code] += count
@@ -62,6 +63,7 @@ class ImportReport:
         self.files += other.files
         self.entries += other.entries
         self.unread += other.unread
+        self.left_files += other.left_files
         self.odd.update(other.odd)
         self.examples = other.examples | self.examples
         for name, counts in other.layouts.items():

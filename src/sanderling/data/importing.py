@@ -10,7 +10,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,30 +26,19 @@ from sanderling.runs.run import DATABASE, records
 
 _GIVE_UP = 1_000  # entries in no known layout at the beginning of a file, after which it is no recording
 OnUnread = Callable[[str, Any, str, int], None]
-"""Handed the place of every entry that could not be read, its value (or the text), a code that says why, and for how many
-entries it stands, in files that hold any that could."""
+"""Handed the place of an entry that could not be read, its value or text, a code that says why, and how many it stands for."""
 
 
 class LeftOutWarning(UserWarning):
     """A part of what was given could not be read."""
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """One file of an import."""
 
     path: Path
-    name: str
-    """What the ids in it begin with: its folder and its name without the suffix, or, where files would share that, the whole
-    path below the source."""
+    name: str  # what ids begin with: folder and name without the suffix or, where files share that, the path below the source
     label: str  # its path below the source
-
-
-class Places(NamedTuple):
-    """The files of an import in the order of reading, and those left out since a file beside them holds the same."""
-
-    files: tuple[Place, ...]
-    repeated: tuple[str, ...]
 
 
 def importable(path: Path) -> bool:
@@ -59,35 +47,26 @@ def importable(path: Path) -> bool:
     return name.removesuffix(".gz").endswith(JSON_NAMES) or name.endswith(PARQUET_NAMES)
 
 
-def find_places(sources: Sequence[Path]) -> Places:
+def find_places(sources: Sequence[Path]) -> list[Place]:
     """The files of sources: each a file, whatever its name, or a directory, of which every importable file is taken.
 
     Raises UserError for a source that is not there.
     """
-    found: list[tuple[Path, str]] = []
+    found: dict[Path, tuple[Path, str]] = {}
     for source in sources:
         if source.is_dir():
-            below = sorted(path for path in source.rglob("*") if importable(path) and path.is_file())
-            found += [(path, path.relative_to(source).as_posix()) for path in below]
+            for path in sorted(path for path in source.rglob("*") if importable(path) and path.is_file()):
+                found.setdefault(path.resolve(), (path, path.relative_to(source).as_posix()))
         elif source.exists():
-            found.append((source, source.name))
+            found.setdefault(source.resolve(), (source, source.name))
         else:
             raise UserError(f"There is no file or directory {source}: check the path.")
-    results = {path.parent for path, _ in found if path.name == "result.json"}
-    taken: dict[Path, tuple[Path, str]] = {}
-    repeated: list[str] = []
-    for path, label in found:
-        if path.name in REPEATED and path.parent in results:
-            repeated.append(label)
-        else:
-            taken.setdefault(path.resolve(), (path, label))
-    shared, used = Counter(_short_name(path) for path, _ in taken.values()), Counter[str]()
-    places: list[Place] = []
-    for path, label in taken.values():
+    shared, used, places = Counter(_short_name(path) for path, _ in found.values()), Counter[str](), list[Place]()
+    for path, label in found.values():
         name = _short_name(path) if shared[_short_name(path)] == 1 else label
         used[name] += 1
         places.append(Place(path, name if used[name] == 1 else f"{name}~{used[name]}", label))
-    return Places(tuple(places), tuple(repeated))
+    return places
 
 
 def _short_name(path: Path) -> str:
@@ -109,11 +88,9 @@ class Import:
 
         Raises UserError for a source that is not there, and for a directory without a file that could be imported.
         """
-        self._sources = ", ".join(map(str, sources))
-        self._on_unread: OnUnread = on_unread or (lambda *_: None)
+        self._sources, self._on_unread = ", ".join(map(str, sources)), on_unread
         self._layouts = ({layout: layout_named(layout)} if layout else {}) | LAYOUTS
-        places, self._repeated = find_places([Path(source) for source in sources])
-        self._places = [Place(place.path, name or place.name, place.label) for place in places]
+        self._places = [Place(place.path, name or place.name, place.label) for place in find_places(list(map(Path, sources)))]
         if not self._places:
             raise UserError(f"{self._sources} holds no recorded file: give .json, .jsonl or .parquet files.")
         self._names = {place.name for place in self._places}
@@ -122,7 +99,6 @@ class Import:
     def _reset(self) -> None:
         self.report = ImportReport()
         """What was met so far, of the files that are done: all of it when the iteration has ended."""
-        self.left_files: list[tuple[str, str]] = []  # files that are no recordings, so far, and why
         self.layout = ""  # of the last record handed out
         self._own_ids: set[str] = set()
 
@@ -130,16 +106,18 @@ class Import:
         """Raises UserError at the end when nothing at all was in a known layout."""
         self._reset()
         skipped = ImportReport()
-        for label in self._repeated:
-            skipped.add("repeats_result", label)
+        results = {place.path.parent for place in self._places if place.path.name == "result.json"}
         for place in self._places:
+            if place.path.name in REPEATED and place.path.parent in results:
+                skipped.add("repeats_result", place.label)
+                continue
             try:
                 yield from self._file(place)
             except UserError as error:
                 if len(self._places) == 1:
                     raise
                 skipped.add("not_a_recording", place.label, error)
-                self.left_files.append((place.label, str(error)))
+                skipped.left_files.append((place.label, str(error)))
         if not self.report.files:
             raise UserError(
                 f"{self._sources} holds no recorded trajectory: give files in a layout that docs/data-import.md lists."
@@ -150,32 +128,26 @@ class Import:
         """One file. Raises UserError when nothing in it is in a known layout; what was counted is then forgotten."""
         notes = ImportReport(files=1)
         index = known = 0
-        held: list[tuple[str, Any, str, int]] = []  # unread entries, while nobody knows whether the file is a recording
-
-        def leave(value: Any, code: str, entries: int = 1) -> None:
-            notes.unread += entries
-            notes.add(code, f"{place.name}#{index}", value, entries)
-            held.append((f"{place.name}#{index}", value, code, entries))
-
-        for item in _items(place.path):
-            if isinstance(item, Unread):
-                notes.entries += item.entries
-                leave(item.text, item.code, item.entries)
-                index += item.entries
-            else:
-                for entry in [item] if isinstance(item, Trajectory) else entries_in(item, self._layouts):
-                    found = self._entry(entry, f"{place.name}#{index}", notes)
-                    if found is None:
-                        leave(entry, "odd_entry")
-                    else:
-                        known += 1
-                        yield found
-                    index += 1
-            if known:
-                for one in held:
+        unread: list[tuple[str, Any, str, int]] = []  # kept until it is known whether the file is a recording
+        for row in _rows(place.path):
+            for entry in [row] if isinstance(row, Trajectory | Unread) else entries_in(row, self._layouts):
+                where, size = f"{place.name}#{index}", entry.entries if isinstance(entry, Unread) else 1
+                notes.entries += size
+                index += size
+                found = None if isinstance(entry, Unread) else self._entry(entry, where, notes)
+                if found is not None:
+                    known += 1
+                    yield found
+                    continue
+                value, code = (entry.text, entry.code) if isinstance(entry, Unread) else (entry, "odd_entry")
+                notes.unread += size
+                notes.add(code, where, value, size)
+                unread.append((where, value, code, size))
+            if known and unread:
+                for one in unread if self._on_unread is not None else ():
                     self._on_unread(*one)
-                held.clear()
-            elif index >= _GIVE_UP:
+                unread.clear()
+            if not known and index >= _GIVE_UP:
                 break
         if not known:
             raise UserError(
@@ -185,7 +157,6 @@ class Import:
 
     def _entry(self, entry: Any, id: str, notes: ImportReport) -> Trajectory | Question | None:
         """One entry, with what every record of an import has; None when it is in no known layout."""
-        notes.entries += 1
         notes.layout, found = "sanderling", entry
         if not isinstance(entry, Trajectory):
             for key in ("messages", "conversations"):  # may be JSON text of a list
@@ -216,7 +187,7 @@ class Import:
         return found if own == found.id else found.model_copy(update={"id": own})
 
 
-def _items(path: Path) -> Iterator[Any]:
+def _rows(path: Path) -> Iterator[Any]:
     """A file's values; what cannot be read of our own Parquet ends it."""
     if not is_trajectory_parquet(path):
         yield from open_rows(path)
@@ -292,8 +263,6 @@ class Written(NamedTuple):
     trajectories: int
     report_file: Path
     unread_file: Path | None
-    left_files: list[tuple[str, str]]
-    """Files in no known layout, and what was said of each."""
 
 
 def import_to(
@@ -338,11 +307,11 @@ def import_to(
 
         count = write_trajectories(out, trajectories()) if out is not None else sum(1 for _ in trajectories())
     about = {
-        "left_files": [{"file": file, "reason": reason} for file, reason in reading.left_files],
+        "left_files": [{"file": file, "reason": reason} for file, reason in reading.report.left_files],
         "sources": [str(source) for source in sources],
         "out": None if out is None else out.name,
         "questions": None if questions is None else questions.name,
     }
     text = json.dumps(about | reading.report.as_json(), ensure_ascii=False, indent=1)
     replace_file(report_file, text.encode("utf-8", "replace") + b"\n")
-    return Written(reading.report, count, report_file, unread_file if unread.count else None, reading.left_files)
+    return Written(reading.report, count, report_file, unread_file if unread.count else None)

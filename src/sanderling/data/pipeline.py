@@ -202,7 +202,7 @@ class DataRun:
         """Whatever results depend on, as JSON: of files the content, and the name that the ids of trajectories begin with."""
 
         def contents(places: Sequence[Path]) -> list[dict[str, str]]:
-            return [{"name": place.name, "content": content_hash(place.path)} for place in find_places(places).files]
+            return [{"name": place.name, "content": content_hash(place.path)} for place in find_places(places)]
 
         config = self.config
         return {
@@ -268,7 +268,7 @@ def bring_in(run: DataRun, report: Report) -> Figures:
     written = import_to(run.sources, run.imported, run.questions)
     found = written.report
     odd = f", {found.unread:,} entries unread (1-imported.jsonl.unread.jsonl)" if found.unread else ""
-    odd += f", {len(written.left_files):,} files left that are no recordings" if written.left_files else ""
+    odd += f", {len(found.left_files):,} files left that are no recordings" if found.left_files else ""
     kept = f"{found.messages:,} messages, {found.raw:,} of them kept raw"
     return {
         "came_in": found.trajectories + found.unread,

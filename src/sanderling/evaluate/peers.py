@@ -101,12 +101,12 @@ def _recorded_files(sources: Sequence[Path], layout: str) -> Records:
                 any_read = True
                 number = one.seeds.attempt if reading.layout == "sanderling" else None
                 yield Found(one, reading.layout, number=number, published=_case_verdict(one, reading.layout))
-        records.unread = reading.report.unread + len(reading.left_files)
+        records.unread = reading.report.unread + len(reading.report.left_files)
         if not any_read:
             held = f"no trajectory in the layout {layout}" if layout else "questions and no trajectory"
             raise UserError(f"{', '.join(map(str, sources))} holds {held}: give a file with trajectories.")
 
-    records = Records([place.path for place in find_places(sources).files], read)
+    records = Records([place.path for place in find_places(sources)], read)
     return records
 
 

@@ -307,7 +307,7 @@ def _inputs(config: SftConfig, processes: int) -> dict[str, Any]:
     """What stands for the content of all that is read; and how batches are dealt, where the loss depends on that."""
     model = model_files(config.model) if config.model else []
     inputs: dict[str, Any] = {
-        "data": [[place.name, content_hash(place.path)] for place in find_places(config.data.files).files],
+        "data": [[place.name, content_hash(place.path)] for place in find_places(config.data.files)],
         "model": [[path.name, content_hash(path)] for path in model],
     }
     if config.trainer.aggregation is Aggregation.MICRO_BATCH_MEAN:
