@@ -13,8 +13,7 @@ from strategies import JSON, OBJECT, TEXT
 from sanderling.core.errors import UserError
 from sanderling.core.record import NodeKind, Trajectory, encode_record, encode_trajectory
 from sanderling.data.importing import Import, LeftOutWarning, import_all, open_trajectories
-from sanderling.runs.jsonl import TrajectoryStore
-from sanderling.runs.parquet import write_parquet
+from sanderling.runs.jsonl import TrajectoryStore, write_trajectories
 
 ROW = {"question": "why?", "messages": TALK}
 GOOD = json.dumps(ROW)
@@ -116,7 +115,7 @@ def test_our_own_files_come_back_as_they_are(tmp_path: Path) -> None:
     store = TrajectoryStore(tmp_path / "own" / "t.jsonl")
     for t in imported:
         store.append(t)
-    write_parquet(tmp_path / "t.parquet", imported)
+    write_trajectories(tmp_path / "t.parquet", imported)
     assert import_all(store.path).trajectories == imported == import_all(tmp_path / "t.parquet").trajectories
     again = import_all(tmp_path)
     assert len({t.id for t in again.trajectories}) == len(again.trajectories) == 6 and codes(again.report)["duplicate_id"] == 4

@@ -7,12 +7,13 @@ import warnings
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from strategies import trajectories
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, Trajectory, decode_record, decode_trajectory, encode_trajectory
 from sanderling.core.types import Ending, Role
-from sanderling.runs.jsonl import JsonlLog, TornLineWarning, TrajectoryStore
+from sanderling.runs.jsonl import JsonlLog, TornLineWarning, TrajectoryStore, read_parquet, write_trajectories
 
 
 def make(id: str = "t0", **fields) -> Trajectory:
@@ -29,6 +30,27 @@ def test_json_round_trip_is_exact(trajectory):
     assert again == trajectory
     assert repr(again) == repr(trajectory)  # equality alone would take 0.0 for -0.0 and 1 for 1.0 or True
     assert b"\n" not in line
+
+
+@given(st.lists(trajectories(), max_size=4))
+@settings(max_examples=60, deadline=None)
+def test_parquet_round_trip_is_exact(tmp_path_factory, items):
+    path = tmp_path_factory.mktemp("p") / "t.parquet"
+    assert write_trajectories(path, items) == len(items)
+    assert repr(list(read_parquet(path))) == repr(items)
+
+
+def test_a_failed_write_of_parquet_leaves_the_old_file_and_no_litter(tmp_path):
+    def failing():
+        yield make("new")
+        raise KeyError("teacher died")
+
+    path = tmp_path / "t.parquet"
+    write_trajectories(path, [make("old")])
+    with pytest.raises(KeyError):
+        write_trajectories(path, failing())
+    assert [t.id for t in read_parquet(path)] == ["old"]
+    assert [p.name for p in tmp_path.iterdir()] == ["t.parquet"]
 
 
 def test_every_byte_of_a_torn_line_is_survived(tmp_path):

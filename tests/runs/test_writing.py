@@ -10,7 +10,6 @@ import pytest
 from sanderling.core.errors import UserError
 from sanderling.runs.files import check_places, replace_file
 from sanderling.runs.jsonl import Lines, write_lines
-from sanderling.runs.parquet import write_parquet
 
 
 def test_lines_take_their_place_together(tmp_path: Path) -> None:
@@ -93,7 +92,6 @@ def test_places_that_would_cost_something(tmp_path: Path, targets: list[str], to
     "write",
     [
         lambda path: write_lines(path, [b"x"]),
-        lambda path: write_parquet(path, []),
         lambda path: check_places([], [path]),
     ],
 )

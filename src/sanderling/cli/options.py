@@ -27,12 +27,10 @@ if TYPE_CHECKING:
     from sanderling.runs.progress import Report
 
 Config = TypeVar("Config", bound=Frozen)
-_LAST_WORDS_S = 5
-"""torchrun ends all processes as soon as one has failed: the first gets so long to say why."""
+_LAST_WORDS_S = 5  # torchrun ends all processes as soon as one has failed: the first gets so long to say why
 
 AGENT, PLACE, JUDGING, BUDGET, RUN = "Who researches", "Where", "Who judges", "What it may cost", "The run"
-MORE = "Every other setting"
-"""Groups of options in a command's help; what belongs to one command alone stays without."""
+MORE = "Every other setting"  # groups of options in a command's help; what belongs to one command alone stays without
 
 
 def option(name: str, help: str, metavar: str | None = None, panel: str | None = None, **more: Any) -> Any:

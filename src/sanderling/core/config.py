@@ -14,6 +14,7 @@ import textwrap
 import tomllib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from math import isfinite
 from pathlib import Path
 from types import MappingProxyType
@@ -194,8 +195,9 @@ def _sections(field: FieldInfo, value: Any) -> list[type[BaseModel]]:
     """The sections that a field is, or holds in tables or lists; of one with kinds, that which the value names."""
     for mark in field.metadata:
         if hasattr(mark, "section"):  # a `core.plugins.Choice`
-            found = mark.section(value if isinstance(value, dict) else {})
-            return [] if found is None else [found]
+            with suppress(ValueError):
+                return [mark.section(value if isinstance(value, dict) else {})]
+            return []
     kinds, sections = [field.annotation], list[type[BaseModel]]()
     while kinds:
         kind = kinds.pop()

@@ -26,24 +26,21 @@ class Violation(StrEnum):
 
     NO_THINK = "no_think"
     THINK_NOT_FIRST = "think_not_first"
-    THINK_UNORDERED = "think_unordered"
-    """Doubled, missing their partner or out of order."""
+    THINK_UNORDERED = "think_unordered"  # doubled, missing their partner or out of order
     THINK_EMPTY = "think_empty"
     NO_ACTION = "no_action"
     BOTH_ACTIONS = "both_actions"
     SEVERAL_CALLS = "several_calls"
     SEVERAL_ANSWERS = "several_answers"
     ACTION_UNORDERED = "action_unordered"
-    STRAY_TEXT = "stray_text"
-    """Text between the reasoning and the action, or after it."""
+    STRAY_TEXT = "stray_text"  # between the reasoning and the action, or after it
     CALL_NOT_JSON = "call_not_json"
     CALL_NOT_OBJECT = "call_not_object"
     CALL_NAME = "call_name"
     CALL_ARGUMENTS = "call_arguments"
     ANSWER_EMPTY = "answer_empty"
     RESPONSE_TAG = "response_tag"
-    NOT_AN_ANSWER = "not_an_answer"
-    """A final turn that does not give an answer."""
+    NOT_AN_ANSWER = "not_an_answer"  # a final turn that does not give an answer
 
 
 def check_turn(text: str, *, think_open: bool) -> tuple[Violation, ...]:
@@ -86,13 +83,10 @@ def _check_action(rest: str) -> list[Violation]:
     calls, answers = names.count("<tool_call>"), names.count("<answer>")
     if not tags:
         return [Violation.NO_ACTION]
-    several = {
-        Violation.BOTH_ACTIONS: calls > 0 and answers > 0,
-        Violation.SEVERAL_CALLS: calls > 1,
-        Violation.SEVERAL_ANSWERS: answers > 1,
-    }
-    if any(several.values()):
-        return [violation for violation, is_broken in several.items() if is_broken]
+    several = [Violation.BOTH_ACTIONS] if calls and answers else []
+    several += [Violation.SEVERAL_CALLS] * (calls > 1) + [Violation.SEVERAL_ANSWERS] * (answers > 1)
+    if several:
+        return several
     if names not in (["<tool_call>", "</tool_call>"], ["<answer>", "</answer>"]):
         return [Violation.ACTION_UNORDERED]
     opened, closed = tags
@@ -107,11 +101,9 @@ def _check_action(rest: str) -> list[Violation]:
     if not isinstance(call, dict):
         return [*violations, Violation.CALL_NOT_OBJECT]
     name = call.get("name")
-    if not isinstance(name, str) or not name.strip():
-        violations.append(Violation.CALL_NAME)
-    if not isinstance(call.get("arguments"), dict):
-        violations.append(Violation.CALL_ARGUMENTS)
-    return violations
+    has_name = isinstance(name, str) and bool(name.strip())
+    violations += [] if has_name else [Violation.CALL_NAME]
+    return violations + ([] if isinstance(call.get("arguments"), dict) else [Violation.CALL_ARGUMENTS])
 
 
 def _refuse(constant: str) -> None:

@@ -34,8 +34,7 @@ _SOURCE = re.compile(r"\s*Source:[ ].*\n")
 _DEAD = re.compile(
     r"could not be (?:accessed|processed|fully loaded|loaded|retrieved)|no information from this page is available", re.I
 )
-_DEAD_CHARS = 400
-"""Most of a notice of failure: longer evidence that has its words is a page about something else."""
+_DEAD_CHARS = 400  # most of a notice of failure: longer evidence that has its words is a page about something else
 _QUERY = re.compile(r'\{\s*"query"\s*:\s*')
 _BETWEEN = re.compile(r"[, \n\r\t]*")
 _LIST = re.compile(r'\s*,\s*"web_page_info_list"\s*:\s*\[\s*')
@@ -66,8 +65,7 @@ class Extract:
 
     url: str
     goal: str
-    evidence: str
-    """The page's own words, where they were recorded."""
+    evidence: str  # the page's own words, where they were recorded
     summary: str
     dead: bool = False
 

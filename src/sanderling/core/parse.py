@@ -21,11 +21,10 @@ CALL, CALL_END = "<tool_call>", "</tool_call>"
 ANSWER, ANSWER_END = "<answer>", "</answer>"
 CODE, CODE_END = "<code>", "</code>"
 _RESPONSE = "<tool_response>"
-_MAX_CALLS = 32
-"""Calls read from one turn, which also keeps the time linear."""
+_MAX_CALLS = 32  # calls read from one turn, which also keeps the time linear
 _OPENERS = re.compile("<(?:tool_call|answer|think)>")
 _BOUNDARY = re.compile("</?tool_call>|<answer>|<think>")
-_BLANK = re.compile(r"\s*")
+_TEXT = re.compile(r"\S|\Z")
 _NAME = re.compile(r'"name"\s{0,8}:\s{0,8}"([^"\n]{1,64})"')
 _ARGUMENT_KEYS = ("arguments", "parameters", "args")
 
@@ -36,31 +35,22 @@ class ParseProblem(StrEnum):
     MISSING_THINK = "missing_think"
     MISSING_THINK_OPEN = "missing_think_open"
     UNCLOSED_THINK = "unclosed_think"
-    DOUBLED_THINK = "doubled_think"
-    """A further reasoning tag, or a further block of reasoning."""
-    STRAY_TEXT = "stray_text"
-    """Text outside reasoning, before the first action."""
+    DOUBLED_THINK = "doubled_think"  # a further reasoning tag, or a further block of reasoning
+    STRAY_TEXT = "stray_text"  # text outside reasoning, before the first action
     TRAILING_TEXT = "trailing_text"
     CUT_AT_RESPONSE = "cut_at_response"
-    CALL_IN_THINK = "call_in_think"
-    """Reasoning never ended; the call in it was taken."""
-    ANSWER_IN_THINK = "answer_in_think"
-    """Reasoning never ended; the answer in it was not taken."""
+    CALL_IN_THINK = "call_in_think"  # reasoning never ended; the call in it was taken
+    ANSWER_IN_THINK = "answer_in_think"  # reasoning never ended; the answer in it was not taken
     UNCLOSED_CALL = "unclosed_call"
-    UNREADABLE_CALL = "unreadable_call"
-    """No JSON object with a name, however leniently read; it was left out."""
-    LENIENT_CALL = "lenient_call"
-    """Readable, but not as one strict JSON object with a name and arguments."""
-    BAD_ARGUMENTS = "bad_arguments"
-    """The arguments are no object; the call was kept with none."""
+    UNREADABLE_CALL = "unreadable_call"  # no JSON object with a name, however leniently read; it was left out
+    LENIENT_CALL = "lenient_call"  # readable, but not as one strict JSON object with a name and arguments
+    BAD_ARGUMENTS = "bad_arguments"  # the arguments are no object; the call was kept with none
     SEVERAL_CALLS = "several_calls"
-    TOO_MANY_CALLS = "too_many_calls"
-    """More calls than are ever read from one turn; the rest was left out."""
+    TOO_MANY_CALLS = "too_many_calls"  # more calls than are ever read from one turn; the rest was left out
     UNCLOSED_ANSWER = "unclosed_answer"
     EMPTY_ANSWER = "empty_answer"
     SEVERAL_ANSWERS = "several_answers"
-    BOTH = "both"
-    """A call and an answer."""
+    BOTH = "both"  # a call and an answer
     NO_ACTION = "no_action"
 
 
@@ -68,13 +58,10 @@ class ParseProblem(StrEnum):
 class ParsedTurn:
     """What a turn means."""
 
-    think: str | None
-    """Reasoning, without tags and outer blanks; None: there was none."""
+    think: str | None  # reasoning, without tags and outer blanks; None: there was none
     calls: tuple[ToolCall, ...] = ()
-    answer: str | None = None
-    """Never empty."""
-    problems: tuple[ParseProblem, ...] = ()
-    """Each code once, in order of appearance."""
+    answer: str | None = None  # never empty
+    problems: tuple[ParseProblem, ...] = ()  # each code once, in order of appearance
     left: tuple[str, ...] = field(default=(), compare=False)
     """What was read and stands in none of the above: text between the parts, calls that could not be read, earlier answers."""
 
@@ -122,8 +109,7 @@ class _Reader:
     answers: list[str] = field(default_factory=list)
     problems: dict[ParseProblem, None] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
-    acted: bool = False
-    """Whether any action tag was met outside reasoning."""
+    acted: bool = False  # whether any action tag was met outside reasoning
     tried: int = 0
     last_answer_end: int = -1
 
@@ -205,15 +191,12 @@ class _Reader:
             self.flag(ParseProblem.UNCLOSED_ANSWER)
             following = _OPENERS.search(self.text, start)
             end = after = following.start() if following else len(self.text)
-        body = self.text[start:end]
-        if ANSWER in body:
+        outer, nested, body = self.text[start:end].rpartition(ANSWER)
+        if nested:
             self.flag(ParseProblem.SEVERAL_ANSWERS)
-            outer, _, body = body.rpartition(ANSWER)
             self.left.append(outer)
-        if body.strip():
-            self.answers.append(body.strip())
-        else:
-            self.flag(ParseProblem.EMPTY_ANSWER)
+        self.flag(ParseProblem.EMPTY_ANSWER, not body.strip())
+        self.answers += filter(None, [body.strip()])
         return after
 
     def call(self, start: int, *, mention: bool = False) -> int:
@@ -234,7 +217,7 @@ class _Reader:
 
 
 class _Body(NamedTuple):
-    """What stands in one ``<tool_call>``, the JSON value and the code if there are any, up to the ``end`` of its close tag."""
+    """What stands in one ``<tool_call>``, up to the ``end`` of its close tag."""
 
     raw: str
     end: int
@@ -342,8 +325,7 @@ def _arguments(item: dict[str, Any]) -> tuple[dict[str, Any], list[ParseProblem]
 
 def _blank(text: str, at: int) -> int:
     """Index of the first character from ``at`` on that is no white space."""
-    found = _BLANK.match(text, at)
-    return found.end() if found else at
+    return _TEXT.search(text, at).start()  # pyright: ignore[reportOptionalMemberAccess] (the end is found)
 
 
 def normalise_arguments(call: ToolCall, names: ToolNames) -> ToolCall:

@@ -46,21 +46,19 @@ def is_outside(name: str) -> bool:
 def load_outside(name: str) -> Any:
     """What ``file.py:name`` or ``package.module:name`` names; a file is run once. Raises UserError."""
     place, _, attribute = name.rpartition(":")
-    path = Path(place) if place.endswith(".py") else None
-    if path is not None and not path.is_file():
-        raise UserError(f"There is no file {path}: name it from where the command runs, or by its whole path.")
+    if place.endswith(".py") and not Path(place).is_file():
+        raise UserError(f"There is no file {place}: name it from where the command runs, or by its whole path.")
     try:
-        module = importlib.import_module(place) if path is None else _file_module(path)
+        module = _file_module(Path(place)) if place.endswith(".py") else importlib.import_module(place)
     except UserError:
         raise
     except Exception as error:  # the module's own code ran, and may raise anything
         reason = f"{type(error).__name__}: {error}"
         raise UserError(f"Cannot load {place} ({reason}): mend it, or check that it can be imported from here.") from error
-    found = getattr(module, attribute, None)
-    if found is None:
+    if not hasattr(module, attribute):
         near = difflib.get_close_matches(attribute, vars(module), n=1)
         raise UserError(f"{place} defines no {attribute!r}: {f'did you mean {near[0]!r}?' if near else 'check its name.'}")
-    return found
+    return getattr(module, attribute)
 
 
 def _file_module(path: Path) -> ModuleType:
@@ -95,7 +93,9 @@ def _again(kind: str, values: dict[str, Any]) -> Chosen:
 
 
 def settings_of(function: Callable[..., Any], base: type[Chosen]) -> type[Chosen]:
-    """The class that annotates a function's parameter ``config``; ``base`` where it has none."""
+    """The class that annotates a function's parameter ``config``; ``base`` where it has none. Raises ValueError."""
+    if not callable(function):
+        raise ValueError("it is no function")
     config = inspect.signature(function).parameters.get("config")
     if config is None:
         return base
@@ -123,30 +123,22 @@ class Choice:
         function = resolve(config.kind, self.builtins, self.what)
         return partial(function, config=config) if "config" in inspect.signature(function).parameters else function
 
-    def section(self, values: Mapping[str, Any]) -> type[Chosen] | None:
-        """The class of the settings that the ``kind`` among these has; None where that names nothing."""
-        try:
-            return self._settings(values.get("kind"))
-        except ValueError:
-            return None
-
-    def _settings(self, kind: Any) -> type[Chosen]:
+    def section(self, values: Mapping[str, Any]) -> type[Chosen]:
+        """The class of the settings that the ``kind`` among these has. Raises ValueError where that names nothing."""
+        kind = values.get("kind")
         if not isinstance(kind, str) or not kind:
             raise ValueError("say which one is meant, with kind")
         try:
-            function = resolve(kind, self.builtins, self.what)
+            return settings_of(resolve(kind, self.builtins, self.what), self.base)
         except UserError as error:
             raise ValueError(str(error).removesuffix(".")) from error
-        if not callable(function):
-            raise ValueError(f"{kind} is no function")
-        return settings_of(function, self.base)
-
-    def _read(self, value: Any) -> Chosen:
-        if isinstance(value, self.base):
-            return value
-        if not isinstance(value, Mapping):
-            raise ValueError("input should be a section of settings, not a single value")
-        return self._settings(value.get("kind")).model_validate(value)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(self._read)
+        def read(value: Any) -> Chosen:
+            if isinstance(value, Mapping):
+                return self.section(value).model_validate(value)
+            if not isinstance(value, self.base):
+                raise ValueError("input should be a section of settings, not a single value")
+            return value
+
+        return core_schema.no_info_plain_validator_function(read)

@@ -25,12 +25,9 @@ from sanderling.core.types import Clock, Sampling, ToolSpec
 class ResultLayout(StrEnum):
     """How search results are laid out as text."""
 
-    JSON = "json"
-    """DR-Venus."""
-    MARKDOWN = "markdown"
-    """LiteResearcher, AgentCPM-Explore and Tongyi: numbered links."""
-    COMPACT = "compact"
-    """Tiny models: as few tokens as can be."""
+    JSON = "json"  # DR-Venus
+    MARKDOWN = "markdown"  # LiteResearcher, AgentCPM-Explore and Tongyi: numbered links
+    COMPACT = "compact"  # tiny models: as few tokens as can be
 
 
 class ToolNames(Frozen):
@@ -46,15 +43,12 @@ class ToolNames(Frozen):
 class Budgets(Frozen):
     """When an episode must end."""
 
-    max_turns: int = Field(default=200, ge=1)
-    """Model turns, the forced answer not counted."""
+    max_turns: int = Field(default=200, ge=1)  # model turns, the forced answer not counted
     max_context_tokens: int = Field(default=262_144, ge=16)
-    answer_reserve_tokens: int = Field(default=8_192, ge=1)
-    """Kept free for a forced answer."""
+    answer_reserve_tokens: int = Field(default=8_192, ge=1)  # kept free for a forced answer
     max_seconds: float | None = Field(default=None, gt=0)
     tool_timeout_s: float = Field(default=150.0, gt=0)
-    force_answer: bool = True
-    """Whether the agent is told to answer when a budget is used up."""
+    force_answer: bool = True  # whether the agent is told to answer when a budget is used up
 
 
 class Guards(Frozen):
@@ -67,8 +61,7 @@ class Guards(Frozen):
     repetition_tail_chars: int = Field(default=50, ge=8)
     repetition_count: int = Field(default=5, ge=2)
     """A turn is repetitive when its last ``repetition_tail_chars`` characters occur more often than this in it."""
-    max_malformed: int = Field(default=5, ge=1)
-    """The episode ends in MALFORMED after this many malformed turns in a row."""
+    max_malformed: int = Field(default=5, ge=1)  # the episode ends in MALFORMED after this many malformed turns in a row
 
 
 class Profile(Frozen):
@@ -76,8 +69,7 @@ class Profile(Frozen):
 
     name: str
     source: str
-    system_prompt: str
-    """``{tools}`` is replaced by the tool block, ``{date}`` by the clock's date."""
+    system_prompt: str  # ``{tools}`` is replaced by the tool block, ``{date}`` by the clock's date
     question_template: str = "{question}"
     think_prefix: str = "<think>\n"
     """Put after ``<|im_start|>assistant\\n``: the model continues inside its reasoning. Empty: the model opens it itself."""
@@ -85,8 +77,7 @@ class Profile(Frozen):
     results: ResultLayout = ResultLayout.JSON
     results_per_query: int = Field(default=10, ge=1)
     snippet_words: int = Field(default=30, ge=4)
-    visit_words: int = Field(default=2_000, ge=8)
-    """Most words of one visited page's extract."""
+    visit_words: int = Field(default=2_000, ge=8)  # most words of one visited page's extract
     visit_parts: bool = False
     """Whether long pages can be read on, with ``URL#page=2``. Off for checkpoints that were not trained so."""
     force_hint: str = (
@@ -182,8 +173,7 @@ def render_malformed(profile: Profile, problem: str) -> str:
     return profile.malformed_hint.replace("{problem}", problem)
 
 
-BETWEEN = "\n=======\n"
-"""Stands between the blocks of one call in the JSON and Markdown layouts."""
+BETWEEN = "\n=======\n"  # stands between the blocks of one call in the JSON and Markdown layouts
 
 
 def results_text(lists: Sequence[SearchBlock], layout: ResultLayout, *, empty: str) -> str:

@@ -15,10 +15,9 @@ from pydantic import Field, ValidationError, model_validator
 
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
-from sanderling.core.types import Ending, Message, Role, ToolCall, ToolStatus
+from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
 
-SCHEMA_VERSION = 2
-"""2 adds what a turn took to its node; records of 1 are read as they are."""
+SCHEMA_VERSION = 2  # 2 adds what a turn took to its node; records of 1 are read as they are
 
 
 class NodeKind(StrEnum):
@@ -26,22 +25,17 @@ class NodeKind(StrEnum):
 
     SYSTEM = "system"
     QUESTION = "question"
-    TURN = "turn"
-    """What the policy said."""
-    OBSERVATION = "observation"
-    """What the tools returned."""
-    HINT = "hint"
-    """A notice of the loop."""
-    RAW = "raw"
-    """An imported message nobody could classify."""
+    TURN = "turn"  # what the policy said
+    OBSERVATION = "observation"  # what the tools returned
+    HINT = "hint"  # a notice of the loop
+    RAW = "raw"  # an imported message nobody could classify
 
 
 class ToolEvent(Frozen):
     """One call's outcome, beside the observation's text; ``name`` is the tool's in the agent's profile."""
 
     name: str
-    role: str = ""
-    """What the tool does whatever it is called: "search", "visit", or "" for others."""
+    role: str = ""  # what the tool does whatever it is called: "search", "visit", or "" for others
     status: ToolStatus
     parts: tuple[ToolStatus, ...] = ()
     latency_s: float = 0.0
@@ -51,38 +45,28 @@ class ToolEvent(Frozen):
 class Node(Frozen):
     """One message: what it adds to the branch it stands on."""
 
-    parent: int | None
-    """Index of the message before it; None for the root."""
+    parent: int | None  # index of the message before it; None for the root
     role: Role
     kind: NodeKind
-    text: str
-    """For a TURN with ids: the decoding of the sampled ids, without the end token."""
+    text: str  # for a TURN with ids: the decoding of the sampled ids, without the end token
     token_ids: tuple[int, ...] | None = None
     """A TURN: exactly the sampled ids. Any other node: everything the template adds, from the close of the turn before it to
     the generation prompt after it."""
     loss_mask: tuple[bool, ...] | None = None
-    """Parallel to ``token_ids``: True where the model is trained. None: all of a TURN's tokens, none of another node's."""
-    logprobs: tuple[float, ...] | None = None
-    """Parallel to ``token_ids``, under the distribution actually sampled from."""
-    versions: tuple[int, ...] | None = None
-    """Parallel to ``token_ids``: the policy version that sampled each token."""
+    """True where the model is trained. None: all of a TURN's tokens, none of another node's."""
+    logprobs: tuple[float, ...] | None = None  # under the distribution actually sampled from
+    versions: tuple[int, ...] | None = None  # the policy version that sampled each token
     think: str | None = None
     calls: tuple[ToolCall, ...] = ()
     answer: str | None = None
-    problems: tuple[str, ...] = ()
-    """Codes of what the tolerant parser or the loop found odd in it."""
-    rejected: bool = False
-    """An attempt that was tried again: a leaf outside the main branch."""
+    problems: tuple[str, ...] = ()  # codes of what the tolerant parser or the loop found odd in it
+    rejected: bool = False  # an attempt that was tried again: a leaf outside the main branch
     events: tuple[ToolEvent, ...] = ()
     seconds: float = 0.0
-    prefilled_tokens: int = 0
-    """Prompt tokens computed for this turn."""
-    prompt_tokens: int = 0
-    """Prompt tokens that the model saw in all; 0 where nobody counted."""
-    sampled_tokens: int = 0
-    """Without ids: what the server says it sampled, hidden reasoning included."""
-    raw: dict[str, Any] | None = None
-    """An imported message, where the node does not hold all of it."""
+    prefilled_tokens: int = 0  # prompt tokens computed for this turn
+    prompt_tokens: int = 0  # prompt tokens that the model saw in all; 0 where nobody counted
+    sampled_tokens: int = 0  # without ids: what the server says it sampled, hidden reasoning included
+    raw: dict[str, Any] | None = None  # an imported message, where the node does not hold all of it
 
     @model_validator(mode="after")
     def _parallel(self) -> Self:
@@ -98,8 +82,7 @@ class Question(Frozen):
 
     id: str
     text: str
-    answers: tuple[str, ...] = ()
-    """Accepted answers; empty: unknown."""
+    answers: tuple[str, ...] = ()  # accepted ones; empty: unknown
     masked_urls: tuple[str, ...] = ()
     hops: int | None = None
     meta: dict[str, Any] = Field(default_factory=dict)
@@ -109,8 +92,7 @@ class Seeds(Frozen):
     """The random seeds of an episode."""
 
     run: int = 0
-    episode: int = 0
-    """Shared by a group's rollouts."""
+    episode: int = 0  # shared by a group's rollouts
     attempt: int = 0
 
 
@@ -121,16 +103,13 @@ class Trajectory(Frozen):
     id: str
     question: Question
     nodes: tuple[Node, ...]
-    leaf: int | None
-    """The end of the main branch; None where there are no nodes."""
-    ending: Ending | None
-    """None for imports that do not say."""
+    leaf: int | None  # the end of the main branch; None where there are no nodes
+    ending: Ending | None  # None for imports that do not say
     answer: str | None = None
     profile: str = ""
     model: str = ""
     world: str = ""
-    tokenizer: str | None = None
-    """Fingerprint of the one whose ids these are."""
+    tokenizer: str | None = None  # fingerprint of the one whose ids these are
     seeds: Seeds = Seeds()
     seconds: float = 0.0
     detail: str = ""
@@ -167,18 +146,10 @@ class Trajectory(Frozen):
         """What the policy said on one branch."""
         return (node for node in self.branch(leaf) if node.kind is NodeKind.TURN)
 
-    def messages(self, leaf: int | None = None) -> list[Message]:
-        """One branch as chat messages."""
-        return [Message(role=node.role, content=node.text) for node in self.branch(leaf)]
-
     def token_ids(self, leaf: int | None = None) -> list[int] | None:
         """What the model saw and said on one branch; None when any node has text only."""
-        ids: list[int] = []
-        for node in self.branch(leaf):
-            if node.token_ids is None:
-                return None
-            ids += node.token_ids
-        return ids
+        nodes = [node.token_ids for node in self.branch(leaf)]
+        return None if None in nodes else [token for ids in nodes for token in ids or ()]
 
 
 def turn_indices(trajectory: Trajectory) -> list[int]:
@@ -246,5 +217,4 @@ class CreditLine(Frozen):
     malformed: tuple[bool, ...]
     capped: tuple[bool, ...]  # turns that could get no positive credit
     credit: CreditParts
-    version: int | None = None
-    """Updates behind the weights that gains were measured under, the same for a whole group; older files do not say."""
+    version: int | None = None  # updates behind the weights that gains were measured under, the same for a whole group

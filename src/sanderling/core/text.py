@@ -15,8 +15,7 @@ from html import unescape
 from itertools import islice
 from typing import Any
 
-MINUS = "\u2212"
-"""The sign before a number in a folded text; every other dash is ``-``."""
+MINUS = "\u2212"  # the sign before a number in a folded text; every other dash is ``-``
 WIDE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\U00020000-\U0003134f"
 """Chinese, Japanese and Korean characters, for a class of a regular expression."""
 SUFFIX = r"(?:(?<=[^\W\d_])(?:#+(?!\w)|\+{2,}|\+(?!\w)))?"
@@ -139,8 +138,7 @@ def shingles(tokens: Sequence[str], size: int = 3) -> frozenset[str]:
 # -- JSON as models write it ----------------------------------------------------------------------------------------------
 
 _MAX_DEPTH = 32
-_MAX_JSON5_CHARS = 8_000
-"""json5 is written in Python, about five microseconds a character: longer texts are given up."""
+_MAX_JSON5_CHARS = 8_000  # json5 is written in Python, about five microseconds a character: longer texts are given up
 _MOST_OPENINGS = 32
 
 

@@ -34,8 +34,7 @@ class ToolCall(Frozen):
 
     name: str
     arguments: dict[str, Any]
-    raw: str = ""
-    """The text between the call's tags."""
+    raw: str = ""  # the text between the call's tags
 
 
 class ToolSpec(Frozen):
@@ -43,8 +42,7 @@ class ToolSpec(Frozen):
 
     name: str
     description: str
-    parameters: dict[str, Any]
-    """JSON schema of the arguments."""
+    parameters: dict[str, Any]  # JSON schema of the arguments
 
 
 class ToolStatus(StrEnum):
@@ -68,14 +66,10 @@ class Ending(StrEnum):
     """Why an episode stopped. Outages are not the agent's doing: *unscored*, neither zero reward nor a wrong answer."""
 
     ANSWERED = "answered"
-    ANSWERED_AT_BUDGET = "answered_at_budget"
-    """After it was told that its turns, context or time were used up."""
-    NO_ANSWER = "no_answer"
-    """It was told to answer and did not."""
-    CONTEXT_EXHAUSTED = "context_exhausted"
-    """No room was left for a forced answer."""
-    TURN_LIMIT = "turn_limit"
-    """As `TIME_LIMIT`: the budget was used up, and forced answers are switched off."""
+    ANSWERED_AT_BUDGET = "answered_at_budget"  # after it was told that its turns, context or time were used up
+    NO_ANSWER = "no_answer"  # it was told to answer and did not
+    CONTEXT_EXHAUSTED = "context_exhausted"  # no room was left for a forced answer
+    TURN_LIMIT = "turn_limit"  # the budget was used up, and forced answers are switched off
     TIME_LIMIT = "time_limit"
     REPETITION = "repetition"
     MALFORMED = "malformed"
@@ -97,15 +91,12 @@ class Ending(StrEnum):
 class Sampling(Frozen):
     """How to sample one turn. Log-probabilities are those of exactly this distribution (after temperature and cuts)."""
 
-    temperature: float = Field(default=1.0, ge=0.0)
-    """0 is greedy: log-probabilities are then those of temperature 1."""
+    temperature: float = Field(default=1.0, ge=0.0)  # 0 is greedy: log-probabilities are then those of temperature 1
     top_p: float = Field(default=1.0, gt=0.0, le=1.0)
-    top_k: int = Field(default=0, ge=0)
-    """0: no cut."""
+    top_k: int = Field(default=0, ge=0)  # 0: no cut
     presence_penalty: float = 0.0
     max_tokens: int = Field(default=1024, ge=1)
-    stop: tuple[str, ...] = ()
-    """Strings that end the turn besides the end token; text is cut before them."""
+    stop: tuple[str, ...] = ()  # strings that end the turn besides the end token; text is cut before them
 
 
 class Clock(Protocol):
@@ -166,6 +157,7 @@ class Usage:
     sampled_tokens: int = 0
     cost: float = 0.0
     remembered: bool = False
+    is_estimated: bool = False  # the server did not say: these are the most that it may have been
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +166,7 @@ class Reply:
 
     text: str
     usage: Usage
-    cut: bool = False
-    """It ended for its length."""
+    cut: bool = False  # it ended for its length
 
 
 class ModelClient(Protocol):
@@ -222,23 +213,22 @@ async def first_readable(
     A reply that was cut for its length is not read. Raises BudgetSpentError at once when the budget is spent. When no reply
     could be read it raises AskingOutageError if somebody was not reached, and AskingRefusedError if all refused.
     """
-    replies: list[Reply] = []
-    failure: AskingOutageError | None = None
+    replies, failures = list[Reply](), list[AskingOutageError]()
     for client in clients:
         for sample in range(tries):
+            asked = again if sample and again is not None else messages
             try:
-                asked = messages if sample == 0 or again is None else again
                 reply = await client.ask(asked, max_tokens=max_tokens, temperature=temperature, sample=sample)
             except BudgetSpentError:
                 raise
             except AskingOutageError as error:
-                if failure is None or not isinstance(error, AskingRefusedError):
-                    failure = error
+                failures.append(error)
                 break
             replies.append(reply)
             value = None if reply.cut else read(reply.text)
             if value is not None:
                 return Read(value, tuple(replies))
-    if not replies or (failure is not None and not isinstance(failure, AskingRefusedError)):
-        raise failure or AskingOutageError("There is no model to ask.")
+    outages = [failure for failure in failures if not isinstance(failure, AskingRefusedError)]
+    if outages or not replies:
+        raise [*outages, *failures, AskingOutageError("There is no model to ask.")][0]
     return Read(None, tuple(replies))

@@ -20,8 +20,7 @@ from sanderling.data.layouts import LAYOUTS, REPEATED, entries_in, layout_named,
 from sanderling.data.messages import messages_in
 from sanderling.data.tables import JSON_NAMES, PARQUET_NAMES, Unread, open_rows
 from sanderling.runs.files import check_places, or_cannot, replace_file
-from sanderling.runs.jsonl import Lines, TrajectoryStore, is_store, write_trajectories
-from sanderling.runs.parquet import is_trajectory_parquet, read_parquet
+from sanderling.runs.jsonl import Lines, TrajectoryStore, is_store, is_trajectory_parquet, read_parquet, write_trajectories
 from sanderling.runs.run import DATABASE, records
 
 _GIVE_UP = 1_000  # entries in no known layout at the beginning of a file, after which it is no recording

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-Interval = tuple[float, float]
-"""From the lower to the upper end."""
+Interval = tuple[float, float]  # from the lower to the upper end
 
 MISSING = "–"  # there is none
 UNKNOWN = "not known"  # nobody wrote it down

@@ -20,10 +20,8 @@ from sanderling.core.errors import UserError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-LOCK = ".lock"
-"""The file that a process in a directory has locked; it outlives the lock."""
-_WAITING = 3
-"""Items under way for each process."""
+LOCK = ".lock"  # the file that a process in a directory has locked; it outlives the lock
+_WAITING = 3  # items under way for each process
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Files of JSON lines: logs and stores of trajectories that survive ``kill -9``, and files that appear whole or not at all.
+"""Files of JSON lines that survive ``kill -9``: logs and stores of trajectories; and files that appear whole or not at all.
 
 A log or store grows by whole lines under a file lock, so a crash can only tear the *last* line. Reading drops that with a
 warning, and the next append cuts it off. Any other unreadable line is damage: a UserError names file and line. A file that does
@@ -11,6 +11,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -18,8 +19,9 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory, decode_record, decode_trajectory, encode_record, encode_trajectory
 from sanderling.runs.files import WholeFile, or_cannot, sync
 
-_HEAD = b'{"schema_version":'
-"""How every record of a trajectory begins."""
+_HEAD = b'{"schema_version":'  # how every record of a trajectory begins
+_COLUMNS = ("id", "question", "answer", "ending", "model", "record")  # of a Parquet file; the last is the whole record
+_GROUP = 64  # trajectories in memory at once
 Record = TypeVar("Record")
 
 
@@ -31,8 +33,7 @@ class _Lines(Generic[Record]):
     """An append-only file of JSON lines. Iterating reads every record, in the order written; all methods raise UserError."""
 
     _encode: Callable[[Record], bytes]
-    _decode: Callable[[Any], Record]
-    """Raises ValueError for another value than a record's."""
+    _decode: Callable[[Any], Record]  # raises ValueError for another value than a record's
 
     def __init__(self, path: Path | str, *, durable: bool = True) -> None:
         """``durable=False``: a line outlives the process when ``append`` returns, but not a loss of power."""
@@ -191,8 +192,41 @@ def write_lines(path: Path, lines: Iterable[bytes]) -> int:
 
 def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> int:
     """Write a file anew, Parquet if it is called so and a store otherwise; returns how many. Raises UserError."""
-    if path.suffix == ".parquet":
-        from sanderling.runs.parquet import write_parquet
+    if path.suffix != ".parquet":
+        return write_lines(path, map(encode_trajectory, trajectories))
+    import pyarrow as pa  # slow to import
+    import pyarrow.parquet as pq
 
-        return write_parquet(path, trajectories)
-    return write_lines(path, map(encode_trajectory, trajectories))
+    count, waiting = 0, iter(trajectories)
+    schema = pa.schema([*((name, pa.string()) for name in _COLUMNS[:-1]), (_COLUMNS[-1], pa.binary())])
+    with or_cannot(f"write {path}"), WholeFile(path) as whole, pq.ParquetWriter(whole.file, schema, compression="zstd") as out:
+        while group := list(islice(waiting, _GROUP)):
+            texts = ((one.id, one.question.text, one.answer, one.ending, one.model) for one in group)
+            rows = [[text and text.encode("utf-8", "replace").decode() for text in row] for row in texts]
+            columns = [*map(list, zip(*rows, strict=True)), list(map(encode_trajectory, group))]
+            out.write_table(pa.table(columns, schema=schema))
+            count += len(group)
+    return count
+
+
+def read_parquet(path: Path) -> Iterator[Trajectory]:
+    """The trajectories of a file, a few rows in memory at a time. Raises UserError when it cannot be read."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=2, columns=[_COLUMNS[-1]]):
+                yield from (decode_trajectory(decode_record(record)) for record in batch.column(0).to_pylist())
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise UserError(f"{path} is not a readable trajectory file ({str(error).splitlines()[0]}): write it again.") from error
+
+
+def is_trajectory_parquet(path: Path) -> bool:
+    """Whether a file is Parquet with our columns; false for any other file, a damaged one included."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with suppress(pa.ArrowException, OSError, ValueError):
+        return list(_COLUMNS) == pq.read_schema(path).names
+    return False

@@ -32,8 +32,7 @@ from sanderling.core.text import without_surrogates
 from sanderling.runs.files import LOCK, close_directory, hold, or_cannot
 
 DATABASE = "run.db"
-RECORDS = "records"
-"""The table of whole trajectories, each a blob (`core.record.encode_trajectory`)."""
+RECORDS = "records"  # the table of whole trajectories, each a blob (`core.record.encode_trajectory`)
 WAY_OUT = "go on with those, or choose another place"
 _FORMAT = 1
 _PATIENCE_S, _PAUSE_S = 60.0, 0.02
@@ -118,8 +117,7 @@ class Run:
             about.put(what, dict(settings))
 
 
-_open: dict[tuple[int, Path], "Database"] = {}
-"""By process and path, what this process has open."""
+_open: dict[tuple[int, Path], "Database"] = {}  # by process and path, what this process has open
 _guard = threading.RLock()  # a run that nobody has any more is given back whenever Python finds it, amid an opening as well
 
 

@@ -28,8 +28,7 @@ from sanderling.runs.files import LOCK, locked, or_cannot, replace_file
 from sanderling.runs.progress import Report
 from sanderling.runs.run import DATABASE, NoRunError, Run, differences, reading, refuse_other
 
-STAGES = "stages"
-"""The table of stages, and the name that the run's settings stand under."""
+STAGES = "stages"  # the table of stages, and the name that the run's settings stand under
 _WAY_OUT = "choose another directory with --out, or add --fresh to begin again"
 WHOLE = 64 << 20
 
@@ -39,10 +38,8 @@ class RunRecord:
     """What a run in a directory was started with, in its database. Example: ``RunRecord(out, "sft").is_begun``."""
 
     out: Path
-    kind: str
-    """The name that this stands under; ``sft`` has its settings in ``sft.toml`` as well, a recipe for another run."""
-    leftovers: tuple[str, ...] = ()
-    """How the names begin of what a run that was killed before it was begun may leave."""
+    kind: str  # the name that this stands under; ``sft`` has its settings in ``sft.toml`` as well, a recipe for another run
+    leftovers: tuple[str, ...] = ()  # how the names begin of what a run that was killed before it was begun may leave
 
     @property
     def is_begun(self) -> bool:
@@ -169,8 +166,7 @@ class StageRecord(Frozen):
     """What a finished stage leaves behind."""
 
     name: str
-    seconds: float
-    """Wall time of the process that finished it."""
+    seconds: float  # wall time of the process that finished it
     figures: dict[str, Any]
 
 

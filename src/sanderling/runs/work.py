@@ -26,8 +26,7 @@ class Worked(Generic[Result]):
 
     done: dict[str, Result]
     outages: int = 0
-    stopped: str = ""
-    """Why nothing more was begun; empty: all was."""
+    stopped: str = ""  # why nothing more was begun; empty: all was
 
 
 async def work_through(
