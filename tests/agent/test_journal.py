@@ -40,39 +40,11 @@ def test_any_kills_leave_the_record_of_an_uninterrupted_run(
         assert len(finished) == len(set(finished))  # nothing that was finished is done again
 
 
-async def test_a_fresh_session_hears_everything_at_once_with_the_sampled_ids(tmp_path: Path) -> None:
-    killed, last = Speaker(PLAIN, Life(13)), Life()
-    with Journal(tmp_path / "j") as journal:
-        with pytest.raises(Killed):
-            await live(killed, journal)
-        assert killed.life.said == [(0, 0), (1, 0)]
-        policy = Speaker(PLAIN, last)
-        done = await live(policy, journal)
-    branch = done.branch()
-    heard = [i for node in branch[: branch.index(done.nodes[8])] for i in node.token_ids or ()]
-    deltas = policy.deltas
-    # the border, then twice again after a rejected attempt (a session cannot be rewound into what it heard as one)
-    assert [delta.token_ids for delta in deltas[:3]] == [tuple(heard)] * 3
-    assert [m.role for m in deltas[0].messages] == [Role.SYSTEM, *[Role.USER, Role.ASSISTANT] * 2, Role.USER]
-    assert deltas[3].token_ids == branch[-2].token_ids and deltas[3].recalled == 0
-    policy = Speaker(PLAIN, Life())
-    with Journal(tmp_path / "k") as journal:
-        with pytest.raises(Killed):
-            await live(Speaker(PLAIN, Life(6)), journal)
-        await live(policy, journal)
-    # a border before that: the rejected attempts are rewound as ever
-    assert [delta.token_ids for delta in policy.deltas[1:4]] == [done.nodes[5].token_ids] * 3
-
-
 @pytest.mark.parametrize(
     ("changed", "kept"),
     [
         ({"question": "When?"}, 0),
-        ({"world": "another"}, 0),
-        ({"profile": PROFILE.model_copy(update={"name": "other"})}, 0),
         ({"profile": fake_profile(guards=GUARDS, max_tokens=399)}, 0),
-        ({"seeds": Seeds(run=2, attempt=2)}, 0),
-        ({"name": "other"}, 0),
         ({"about": "other weights"}, 0),
         ({"seeds": Seeds(run=1, attempt=2, episode=9)}, 1),  # the tools' seed: the first turn was asked the same
     ],

@@ -165,7 +165,6 @@ async def test_a_model_and_a_place_are_needed_and_an_endpoint_needs_a_profile() 
 
 
 def test_opening_an_agent_loads_no_torch() -> None:
-
     code = (
         "import sys, sanderling.agent.opening, sanderling.judge.opening; print('torch' in sys.modules, 'httpx' in sys.modules)"
     )

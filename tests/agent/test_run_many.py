@@ -8,7 +8,6 @@ import pytest
 from loop_fakes import CLOCK_DAY, FakeTool, answer, call, echo, fake_profile
 
 from sanderling.agent.agent import Agent, Job
-from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import FixedClock, Message
 from sanderling.policy.contract import Policy, SampleKey, ScriptedPolicy
@@ -62,12 +61,3 @@ async def test_a_crash_does_not_stop_the_others_and_is_raised_afterwards() -> No
     assert sorted(ended) == ["t0", "t2", "t3", "t4", "t5"]
     assert isinstance(failure.value.exceptions[0], ZeroDivisionError)
     assert failure.value.exceptions[0].__notes__ == ["in the episode 't1'"]
-
-
-async def test_a_users_mistake_stays_one_sentence() -> None:
-    def reply(messages: Sequence[Message], key: SampleKey) -> str:
-        raise UserError("Give it a model.")
-
-    with pytest.raises(UserError) as failure:
-        await run(policy=ScriptedPolicy(reply))
-    assert str(failure.value) == "Give it a model."

@@ -96,11 +96,3 @@ def test_what_needs_no_model_imports_without_torch():
 )
 def test_a_place_is_written_one_way_and_tells_no_secret(spec, place):
     assert place_of(spec) == place
-
-
-def test_a_directory_is_another_place_when_its_files_change(tmp_path):
-    (tmp_path / "model.safetensors").write_bytes(b"1")
-    before = place_of(str(tmp_path))
-    assert place_of(f"{tmp_path}/.") == before and str(tmp_path) in before
-    (tmp_path / "model.safetensors").write_bytes(b"12")
-    assert place_of(str(tmp_path)) != before

@@ -14,7 +14,7 @@ from policy_tiny import ids, key, load, said, widths_of
 
 from sanderling.core.types import Sampling
 from sanderling.policy import forward
-from sanderling.policy.forward import Branch, SlotForward, alike, computed
+from sanderling.policy.forward import Branch
 from sanderling.policy.transformers_policy import TransformersPolicy
 
 WARM = Sampling(temperature=0.05, max_tokens=9)
@@ -33,26 +33,6 @@ def row_by_row():
 @pytest.fixture(scope="module")
 def loaded():
     return load()
-
-
-@pytest.fixture
-def rows(monkeypatch):
-    """How many rows each decode step computed, and how many were asked for."""
-    seen: list[tuple[int, int]] = []
-    compute, beside = SlotForward.compute, SlotForward._decode_side_by_side
-
-    def count_by_row(self, parts, groups, *, row_by_row=False):
-        if row_by_row:
-            seen.append((len(groups), sum(len(group) for group in groups)))
-        return compute(self, parts, groups, row_by_row=row_by_row)
-
-    def count_beside(self, branches):
-        seen.append((len(branches), len(branches)))
-        return beside(self, branches)
-
-    monkeypatch.setattr(SlotForward, "compute", count_by_row)
-    monkeypatch.setattr(SlotForward, "_decode_side_by_side", count_beside)
-    return seen
 
 
 def observation(seed: int) -> tuple[int, ...]:
@@ -75,18 +55,6 @@ async def conversation(policy, attempt: int, *, question: int, sampling: Samplin
         delta = observation(sum(said(completion)) % 97)
     session.close()
     return branch, logprobs
-
-
-async def test_a_group_gives_what_its_rollouts_give_alone(loaded, rows):
-    alone = [await conversation(TransformersPolicy(*loaded), attempt, question=3) for attempt in range(8)]
-    rows.clear()
-    policy = TransformersPolicy(*loaded)
-    together = await asyncio.gather(*(conversation(policy, attempt, question=3) for attempt in range(8)))
-    assert [branch for branch, _ in together] == [branch for branch, _ in alone]
-    for (_, found), (_, expected) in zip(together, alone, strict=True):
-        assert found == pytest.approx(expected, abs=1e-4)
-    assert sum(computed for computed, _ in rows) < 0.7 * sum(asked for _, asked in rows)
-    assert len({tuple(branch) for branch, _ in together}) > 1, "some of them part, or this says nothing"
 
 
 async def together(policy, sessions, delta, *, turn: int, sampling: Sampling = GREEDY):
@@ -138,33 +106,6 @@ async def test_a_group_is_computed_once_and_each_turn_is_billed_what_it_needs(lo
 
 def branch(*tokens: int, cached: int, lane: object | None = None) -> Branch:
     return Branch(list(tokens), cached, lane=lane)
-
-
-def test_alike_are_those_of_a_lane_with_the_same_still_to_come():
-    lane, other = object(), object()
-    told = [
-        branch(1, 2, 3, cached=2, lane=lane),
-        branch(1, 2, 3, cached=2),  # says the same, and came another way
-        branch(1, 2, 3, cached=2, lane=lane),
-        branch(1, 2, 4, cached=2, lane=lane),
-        branch(1, 2, 3, cached=2, lane=other),
-        branch(1, 2, 3, cached=0),
-        branch(1, 2, 3, cached=0, lane=lane),
-        branch(1, 2, 3, cached=1, lane=lane),
-    ]
-    assert alike(told) == [[0, 2], [1], [3], [4], [5, 6], [7]]
-
-
-def test_what_loses_its_keys_loses_its_lane():
-    pair = [branch(1, 2, 3, cached=3), branch(1, 2, 3, cached=3)]
-    computed(pair, 3)
-    assert pair[0].lane is pair[1].lane is not None
-    pair[0].truncate(2)
-    assert alike(pair) == [[0], [1]], "as long as they are cut to different lengths"
-    pair[1].truncate(2)
-    assert alike(pair) == [[0, 1]]
-    computed(pair[:1], 3)
-    assert pair[0].lane is None and pair[1].lane is not None
 
 
 @settings(max_examples=15, deadline=None, derandomize=True)  # a draw within rounding of a bound would be told apart

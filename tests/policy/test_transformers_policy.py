@@ -46,20 +46,7 @@ async def conversation(policy, number, sampling, *, turns=3, delay=0):
     return branch, completions
 
 
-async def test_batched_sessions_equal_plain_forwards(loaded, policy):
-    results = await asyncio.gather(*(conversation(policy, number, GREEDY) for number in range(9)))
-    for branch, completions in results:
-        logits = full_logits(loaded[0], branch)
-        for start, completion in completions:
-            for offset, token in enumerate(said(completion)):
-                row = logits[start + offset - 1]
-                assert token == int(row.argmax())
-                assert completion.logprobs[offset] == pytest.approx(float(row.log_softmax(-1)[token]), abs=1e-4)
-
-
-@pytest.mark.parametrize(
-    "cuts", [{}, {"top_p": 0.9}, {"top_k": 5}, {"top_p": 0.9, "top_k": 20}, {"top_p": 0.8, "presence_penalty": 1.1}], ids=str
-)
+@pytest.mark.parametrize("cuts", [{}, {"top_p": 0.9, "top_k": 20}, {"top_p": 0.8, "presence_penalty": 1.1}], ids=str)
 async def test_logprobs_are_those_of_the_distribution_sampled_from(loaded, policy, cuts):
     sampling = Sampling(temperature=0.7, max_tokens=14, **cuts)
     results = await asyncio.gather(*(conversation(policy, number, sampling) for number in range(5)))
@@ -70,18 +57,6 @@ async def test_logprobs_are_those_of_the_distribution_sampled_from(loaded, polic
             for offset, token in enumerate(tokens):
                 weights = reference(logits[start + offset - 1], sampling, set(tokens[:offset]))
                 assert completion.logprobs[offset] == pytest.approx(math.log(weights[token]), abs=1e-4)
-
-
-@pytest.mark.parametrize("max_batch", [1, 3, 64])
-async def test_draws_do_not_depend_on_the_batch(loaded, max_batch):
-    sampling = Sampling(temperature=0.8, top_p=0.95, max_tokens=10)
-    alone = [await conversation(TransformersPolicy(*loaded), number, sampling) for number in range(6)]
-    policy = TransformersPolicy(*loaded, max_batch=max_batch)
-    together = await asyncio.gather(*(conversation(policy, number, sampling, delay=5 * number) for number in range(6)))
-    assert [branch for branch, _ in together] == [branch for branch, _ in alone]
-    others = await conversation(TransformersPolicy(*loaded), 0, sampling)
-    different = await conversation(TransformersPolicy(*loaded), 1, sampling)
-    assert others[0] == alone[0][0] and different[0] != others[0]
 
 
 async def test_turn_k_prefills_only_what_is_new(policy):
@@ -212,14 +187,13 @@ def test_sliding_windows_are_refused(loaded):
         TransformersPolicy(model, tokenizer)
 
 
-@pytest.mark.parametrize("sampling", [GREEDY, Sampling(temperature=1.0, max_tokens=4)], ids=["greedy", "sampled"])
-async def test_weights_that_are_no_numbers_are_told_in_one_sentence(sampling: Sampling):
+async def test_weights_that_are_no_numbers_are_told_in_one_sentence():
     model, tokenizer = load()
     with torch.no_grad():
         model.model.norm.weight[0] = math.nan
     policy = TransformersPolicy(model, tokenizer)
     with pytest.raises(UserError, match=r"no numbers .* lower learning rate"):
-        await policy.open(key()).generate(ids(5, 6, 7), sampling, key())
+        await policy.open(key()).generate(ids(5, 6, 7), GREEDY, key())
 
 
 async def test_a_listener_that_raises_fails_its_own_session_only(policy):

@@ -41,12 +41,6 @@ def test_nothing_is_put_together_of_single_words(quote: str) -> None:
     assert not stretches and missed == 3
 
 
-def test_scripts_without_spaces_may_be_cut_anywhere() -> None:
-    page = PageText("昨日は雨でした。東京タワーは1958年に完成した。")
-    stretches, missed = page.stretches("東京タワーは１９５８年に完成")
-    assert page.passages(stretches) == ["東京タワーは1958年に完成"] and not missed
-
-
 BITS = st.lists(
     st.sampled_from(
         ["alpha", "Beta.", "“x”", "é", "e\u0301", "—", "\n\n", " ", "[w](https://w.example/a_(b))", "|", "東京", "ﬁ", "*b*"]

@@ -1,8 +1,5 @@
 """Search and visit over a world: argument shapes, several parts in one call, deadlines, masks, provenance, outages."""
 
-import asyncio
-import threading
-
 import pytest
 
 from sanderling.core.profiles import Profile, ResultLayout
@@ -10,8 +7,6 @@ from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import NO_OCCASION, Page, SearchHit, SearchReply, VisitReply, World
-from sanderling.world.faults import FaultyWorld, get_faults
-from sanderling.world.filters import MaskedWorld
 from sanderling.world.local import LocalWorld
 
 PAGES = [
@@ -72,32 +67,6 @@ async def test_a_broken_store_is_an_outage_not_a_reply():
         await tools["search"]({"query": "a"}, ToolContext())
     with pytest.raises(ToolOutageError, match="disk gone"):
         await tools["visit"]({"url": "a"}, ToolContext())
-
-
-class FarWorld(SlowWorld):
-    """Answers when the event loop has gone on meanwhile."""
-
-    def __init__(self) -> None:
-        self.went_on = threading.Event()
-
-    async def search(self, query, **_):
-        assert await asyncio.to_thread(self.went_on.wait, 30)
-        return await super().search(query)
-
-    async def visit(self, url, goal="", **_):
-        assert await asyncio.to_thread(self.went_on.wait, 30)
-        return await super().visit(url)
-
-
-@pytest.mark.parametrize(("name", "arguments"), [("search", {"query": "a"}), ("visit", {"url": "a", "goal": "b"})])
-@pytest.mark.parametrize("covered", [False, True])
-async def test_a_world_that_waits_for_a_server_holds_nobody_up(name, arguments, covered):
-    far = FarWorld()
-    world = FaultyWorld(MaskedWorld(far), get_faults("calm"), 0) if covered else far
-    call = asyncio.create_task(world_tools(world, profile())[name](arguments, ToolContext()))
-    await asyncio.sleep(0)
-    far.went_on.set()
-    assert (await call).status is ToolStatus.OK
 
 
 # -- Misses look like the web's: every way a visit fails reaches the agent in words, and no address break ------------

@@ -13,8 +13,7 @@ import asyncio
 import hashlib
 import json
 import os
-import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any, cast
@@ -159,10 +158,6 @@ def _client(parts: SplitResult, options: _Options) -> HttpClient:
     return HttpClient(url, key, retries=options.retries, timeout_s=options.timeout)
 
 
-_MOST_OUTAGES, _AGAIN_S = 5, 60.0
-"""A server that was not reached so often in a row is left alone for so long before it is tried again."""
-
-
 class Kept(Frozen):
     """A reply, and what it took when it was made."""
 
@@ -203,10 +198,7 @@ def _key(model: str, messages: Sequence[Message], settings: Sequence[float]) -> 
 
 
 class RequestClient:
-    """A model that answers conversations (`core.types.ModelClient`); ``concurrency``: replies waited for at the same time.
-
-    After several calls in a row that met no server only one a minute is made, until one is answered.
-    """
+    """A model that answers conversations (`core.types.ModelClient`); ``concurrency``: replies waited for at the same time."""
 
     def __init__(
         self,
@@ -217,13 +209,11 @@ class RequestClient:
         cache: ReplyCache | None = None,
         concurrency: int = 8,
         place: str = "",
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name, self.place, self.context_length = policy.name, place, policy.context_length
         self._policy = MeteredPolicy(policy, ledger or Ledger(), prices or Prices())
         self._cache, self._turns = cache, asyncio.Semaphore(concurrency)
         self._identity = f"{policy.name} at {place}" if place else policy.name
-        self._monotonic, self._outages, self._next_try = monotonic, 0, 0.0
         self._alike: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """Of conversations under way: one that is asked twice at the same time is paid once."""
 
@@ -246,12 +236,6 @@ class RequestClient:
         return Reply(without_reasoning(kept.reply), usage, kept.cut)
 
     async def _sampled(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Kept:
-        if self._outages >= _MOST_OUTAGES:
-            if self._monotonic() < self._next_try:
-                raise AskingOutageError(
-                    f"{self.name} was not reached {self._outages} times in a row: it is asked once a minute."
-                )
-            self._next_try = self._monotonic() + _AGAIN_S  # nobody else meanwhile
         text = "\x1e".join(f"{message.role.value}\x1f{message.content}" for message in messages)
         asked = hashlib.sha256(text.encode("utf-8", errors="replace")).hexdigest()
         key = SampleKey(seed=0, question=asked, attempt=sample, turn=0)
@@ -261,15 +245,11 @@ class RequestClient:
         try:
             done = await session.generate(Delta(tuple(messages), ids), sampling, key)
         except PolicyOutageError as error:
-            self._outages += 1
-            self._next_try = self._monotonic() + _AGAIN_S
             raise AskingOutageError(str(error)) from error
         except RefusedError as error:
-            self._outages = 0  # a server that refuses was reached
             raise AskingRefusedError(str(error)) from error
         finally:
             session.close()
-        self._outages = 0
         return Kept(
             reply=done.text,
             prompt_tokens=session.prompt_tokens,
