@@ -24,7 +24,7 @@ from sanderling.rl.credit import (
 CONFIGS = [
     GrpoConfig(),
     GrpoConfig(deviation=Deviation.SAMPLE),
-    GrpoConfig(penalty_weight=0.5),
+    GrpoConfig(deviation=Deviation.NONE, penalty_weight=0.5),
     LeaveOneOutConfig(),
     LeaveOneOutConfig(right_above=0.5, scale=2.0),
     *(IgpoConfig(mode=mode) for mode in IgpoMode),

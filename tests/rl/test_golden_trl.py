@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from sanderling.rl.losses import CorrectionConfig, PolicyLoss, PpoConfig, RatioTo, build_loss
+from sanderling.rl.losses import CispoConfig, CorrectionConfig, GspoConfig, PolicyLoss, PpoConfig, RatioTo, build_loss
 from sanderling.train.config import Aggregation
 from sanderling.train.contract import LossInputs, Row
 from sanderling.train.trainer import row_weights
@@ -43,7 +43,7 @@ def drawn(seed: int, spread: float = 0.4) -> dict[str, torch.Tensor]:
     return found | {"advantages": torch.randn(ROWS, generator=noise, dtype=torch.float64)}
 
 
-def theirs(trainer, values, loss_type, *, delta=None, beta=0.0, importance=None):
+def theirs(trainer, values, loss_type, *, level="token", delta=None, beta=0.0, importance=None, high=HIGH):
     """TRL's loss, and its gradient with respect to the log-probabilities."""
     new = values["new"].clone().requires_grad_()
     accelerator = SimpleNamespace(num_processes=1, gather=lambda x: x, reduce=lambda x, reduction: x)
@@ -53,10 +53,10 @@ def theirs(trainer, values, loss_type, *, delta=None, beta=0.0, importance=None)
         model=SimpleNamespace(training=True),
         accelerator=accelerator,
         loss_type=loss_type,
-        importance_sampling_level="token",
+        importance_sampling_level=level,
         beta=beta,
         epsilon_low=LOW,
-        epsilon_high=HIGH,
+        epsilon_high=high,
         use_vllm=importance is not None,
         vllm_importance_sampling_correction=True,
         current_gradient_accumulation_steps=1,
@@ -112,6 +112,7 @@ def weights(aggregation: str) -> torch.Tensor:
         for i, mask in enumerate(MASK)
     ]
     ours = {"grpo": Aggregation.TRAJECTORY_MEAN, "bnpo": Aggregation.TOKEN_MEAN, "dapo": Aggregation.TOKEN_MEAN}
+    ours["cispo"] = Aggregation.TOKEN_MEAN
     if aggregation in ours:
         by_row = torch.tensor(row_weights(rows, ours[aggregation]), dtype=torch.float64)
     else:
@@ -147,6 +148,7 @@ def same(one, other):
 
 
 PPO = PpoConfig(clip_low=LOW, clip_high=HIGH)
+GSPO = GspoConfig(clip_low=LOW, clip_high=HIGH)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -169,6 +171,20 @@ def test_ppo_with_an_advantage_for_each_token(trainer, loss_type):
 def test_ppo_with_a_kl_to_the_reference(trainer, seed):
     values, config = drawn(seed), PPO.model_copy(update={"kl_coef": 0.3})
     same(ours(config, values, "dapo"), theirs(trainer, values, "dapo", beta=0.3))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_cispo(trainer, seed):
+    values = drawn(seed)
+    same(ours(CispoConfig(most=1.3), values, "cispo"), theirs(trainer, values, "cispo", high=1.3))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("loss_type", ["grpo", "dapo", "luspo"])
+def test_gspo(trainer, loss_type, seed):
+    """The form for tokens has the gradient of the row's ratio, where the row has one advantage. LUSPO is another weight."""
+    values = drawn(seed)
+    same(ours(GSPO, values, loss_type), theirs(trainer, values, loss_type, level="sequence"))
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from sanderling.core.errors import UserError
-from sanderling.rl.losses import CorrectionConfig, PpoConfig, RatioTo, build_loss
+from sanderling.rl.losses import CispoConfig, CorrectionConfig, GspoConfig, PpoConfig, RatioTo, build_loss
 from sanderling.train.contract import LossInputs
 
 logps = st.floats(-4, -0.01, allow_nan=False)
@@ -67,11 +67,12 @@ def test_an_outlier_is_finite_and_keeps_its_gradient():
 
 
 def test_what_a_loss_needs_and_lacks_is_named():
-    for missing, config in (("advantages", PpoConfig()), ("sampler", PpoConfig()), ("reference", PpoConfig(kl_coef=0.1))):
+    for missing, config in (("advantages", PpoConfig()), ("sampler", CispoConfig()), ("reference", PpoConfig(kl_coef=0.1))):
         with pytest.raises(ValueError, match=missing):
             build_loss(config)(inputs([(-1.0, -1.0, 0, 0, 1.0, 1.0)], **{missing: None}))
-    with pytest.raises(UserError, match=r"whole rows.*parallel\.context"):
-        build_loss(PpoConfig(correction=CorrectionConfig(veto=1e-4)))(inputs([(-1.0, -1.0, 0, 0, 1.0, 1.0)], sequence=None))
+    for config in (GspoConfig(), PpoConfig(correction=CorrectionConfig(veto=1e-4))):
+        with pytest.raises(UserError, match=r"whole rows.*parallel\.context"):
+            build_loss(config)(inputs([(-1.0, -1.0, 0, 0, 1.0, 1.0)], sequence=None))
 
 
 def test_a_masked_token_may_be_anything():

@@ -119,6 +119,8 @@ class Deviation(StrEnum):
     """Over n (DR-Venus)."""
     SAMPLE = "sample"
     """Over n - 1 (LiteResearcher; TRL)."""
+    NONE = "none"
+    """Outcomes are not divided: Dr. GRPO (arXiv 2503.20783)."""
 
 
 class GrpoConfig(Estimating):
@@ -129,7 +131,9 @@ class GrpoConfig(Estimating):
 
 
 def grpo(table: TurnTable, config: GrpoConfig) -> Components:
-    """``(o - mean) / (std + eps)``."""
+    """``(o - mean) / (std + eps)``, or ``o - mean``."""
+    if config.deviation is Deviation.NONE:
+        return outcome_credit(table, config, lambda outcomes: outcomes - outcomes.mean())
     ddof = config.deviation is Deviation.SAMPLE
     return outcome_credit(table, config, lambda outcomes: z_scores(outcomes, ddof))
 

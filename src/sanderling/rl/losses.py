@@ -96,14 +96,57 @@ def ppo(tokens: "LossInputs", config: PpoConfig) -> "tuple[Tensor, Metrics]":
     For A < 0 at most ``-dual A``. With ``ratio_to = proximal`` clipped to the weights before the batch's first update, and
     weighted by proximal over sampler.
     """
-    ratio, advantages = _ratio(tokens, config.ratio_to), tokens.need("advantages")
-    plain, clipped = -ratio * advantages, -ratio.clamp(1.0 - config.clip_low, 1.0 + config.clip_high) * advantages
+    ratio = _ratio(tokens, config.ratio_to)
+    loss, clipped = _clipped(ratio, tokens.need("advantages"), config.clip_low, config.clip_high, config.dual_clip)
+    return _reduced(tokens, config, ratio, loss, clipped=clipped)
+
+
+def _clipped(
+    ratio: "Tensor", advantages: "Tensor", low: float, high: float, dual: float | None = None
+) -> "tuple[Tensor, Tensor]":
+    """PPO's loss of each token, and where a clip took the gradient away."""
+    plain, clipped = -ratio * advantages, -ratio.clamp(1.0 - low, 1.0 + high) * advantages
     loss, is_clipped = plain.maximum(clipped), clipped > plain
-    if config.dual_clip is not None:
-        bound = -config.dual_clip * advantages
+    if dual is not None:
+        bound = -dual * advantages
         is_clipped = is_clipped | ((advantages < 0) & (loss > bound))
         loss = loss.minimum(bound).where(advantages < 0, loss)
-    return _reduced(tokens, config, ratio, loss, clipped=is_clipped)
+    return loss, is_clipped
+
+
+class GspoConfig(PolicyLoss):
+    """One ratio for a whole row, the geometric mean of its tokens' (GSPO, arXiv 2507.18071), clipped like PPO's."""
+
+    kind: str = "gspo"
+    clip_low: float = Field(default=3e-4, ge=0, lt=1)
+    clip_high: float = Field(default=4e-4, ge=0)
+    """A row's ratio moves far less than tokens' do: these are the paper's."""
+
+
+def gspo(tokens: "LossInputs", config: GspoConfig) -> "tuple[Tensor, Metrics]":
+    """Per token ``sg(s) * exp(log p - sg(log p))``, s the row's ratio, clipped like PPO's.
+
+    Its gradient is ``s * grad log p``. (With ``log p / sg(log p)``, as AgentRL has it, its sign is inverted.)
+    """
+    gap = tokens.logprobs.detach() - _anchor(tokens, config.ratio_to)
+    ratio = bounded(_row_mean(tokens, gap)).exp() * (tokens.logprobs - tokens.logprobs.detach()).exp()
+    loss, clipped = _clipped(ratio, tokens.need("advantages"), config.clip_low, config.clip_high)
+    return _reduced(tokens, config, ratio, loss, clipped=clipped)
+
+
+class CispoConfig(PolicyLoss):
+    """REINFORCE with a capped, detached importance weight (CISPO, arXiv 2506.13585): no token loses its gradient."""
+
+    kind: str = "cispo"
+    most: float = Field(default=2.0, gt=0)
+    """Largest weight."""
+
+
+def cispo(tokens: "LossInputs", config: CispoConfig) -> "tuple[Tensor, Metrics]":
+    """``-sg(min(r, most)) · A · log p``: unlike a clip it leaves rare tokens, at which behaviour branches, their gradient."""
+    ratio = _ratio(tokens, config.ratio_to)
+    loss = -ratio.detach().clamp(max=config.most) * tokens.need("advantages") * tokens.logprobs
+    return _reduced(tokens, config, ratio, loss)
 
 
 class MinirlConfig(PolicyLoss):
@@ -127,7 +170,7 @@ def minirl(tokens: "LossInputs", config: MinirlConfig) -> "tuple[Tensor, Metrics
     return _reduced(tokens, config, ratio, -ratio.detach() * advantages * tokens.logprobs, beyond=beyond)
 
 
-LOSSES = {"ppo": ppo, "minirl": minirl}
+LOSSES = {"ppo": ppo, "gspo": gspo, "cispo": cispo, "minirl": minirl}
 CHOICE = Choice("loss", LOSSES, PolicyLoss)
 LossConfig = Annotated[PolicyLoss, CHOICE]
 """Settings of the loss that ``kind`` names."""
@@ -221,17 +264,18 @@ def correction(tokens: "LossInputs", config: PolicyLoss) -> "tuple[Tensor, Tenso
         if ranged:
             masked = (share < (settings.low or 0.0)) | (share > (math.inf if settings.high is None else settings.high))
         if settings.veto is not None:
-            vetoed = _any_of_row(tokens, share < settings.veto)
+            vetoed = _row_mean(tokens, (share < settings.veto).float()) > 0
     return importance, masked, vetoed
 
 
-def _any_of_row(tokens: "LossInputs", flags: "Tensor") -> "Tensor":
-    """For each token whether any of its row's trained tokens has the flag. Raises UserError where rows are not whole."""
+def _row_mean(tokens: "LossInputs", values: "Tensor") -> "Tensor":
+    """For each token the mean over its row's trained tokens. Raises UserError where rows are not whole."""
     rows = tokens.sequence
     if rows is None:
         raise UserError(
-            "A veto is over whole rows, and here several devices share each row: set parallel.context to 1, or leave "
-            "rl.loss.correction.veto out."
+            "GSPO and a veto are over whole rows, and here several devices share each row: set parallel.context to 1, or "
+            "choose another loss and leave rl.loss.correction.veto out."
         )
     count = int(rows.max()) + 1 if rows.numel() else 0
-    return flags.new_zeros(count).index_put((rows[flags],), flags[flags])[rows]
+    totals = values.new_zeros(count).index_add(0, rows, values)
+    return (totals / rows.bincount(minlength=count))[rows]
