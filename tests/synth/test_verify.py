@@ -10,7 +10,7 @@ from sanderling.cli.synth import app
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.data.questions import read_questions, write_questions
-from sanderling.synth.verify import CHECKS, META, Check, Context, Result
+from sanderling.synth.verify import CHECKS, META, Check, Result
 from sanderling.world.contract import Page, World
 from sanderling.world.disk.store import build_world
 from sanderling.world.filters import MaskedWorld
@@ -38,7 +38,7 @@ def question(**changes: object) -> Question:
 
 def run(check: Check, asked: Question, world: World | None = None) -> Result:
     here = LocalWorld.in_memory(PAGES, name="orlo")
-    return asyncio.run(CHECKS[check](asked, Context(world or here, here.page)))  # type: ignore[arg-type]
+    return asyncio.run(CHECKS[check](asked, world or here, here.page))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

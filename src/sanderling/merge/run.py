@@ -43,10 +43,8 @@ class MergeRecord(Frozen):
     command: str
     settings: MergeSettings
     dtype: str
-    inputs: dict[str, str]
-    """Directory to the SHA-256 of its weights."""
-    sha256: str
-    """Of the merged weights."""
+    inputs: dict[str, str]  # directory to the SHA-256 of its weights
+    sha256: str  # of the merged weights
     versions: dict[str, str]
     date: str
 

@@ -58,23 +58,15 @@ class MergeSettings(Frozen):
 
     method: Method
     models: tuple[Path, ...]
-    weights: tuple[float, ...] = ()
-    """One for each model; none: equal ones that sum to 1. Not for slerp."""
+    weights: tuple[float, ...] = ()  # one for each model; none: equal ones that sum to 1. Not for slerp.
     base: Path | None = None
-    scale: float = Field(default=1.0, allow_inf_nan=False)
-    """λ: what the sum of differences from the base is multiplied by."""
-    t: float = Field(default=0.5, ge=0, le=1)
-    """Slerp: 0 is the first model, 1 the second."""
-    density: float = Field(default=0.5, gt=0, le=1)
-    """Share of entries of each difference that are kept."""
-    epsilon: float = Field(default=0.1, ge=0, lt=1)
-    """DELLA: how far the chance of an entry strays from the density."""
-    normalize: bool | None = None
-    """Whether weights are divided by their sum; None: as is usual for the method."""
-    seed: int = Field(default=0, ge=0, lt=2**32)
-    """Of DARE and DELLA: equal seeds give equal models."""
-    dtype: Dtype | None = None
-    """None: as the base, or the first model, is stored."""
+    scale: float = Field(default=1.0, allow_inf_nan=False)  # λ: what the sum of differences from the base is multiplied by
+    t: float = Field(default=0.5, ge=0, le=1)  # slerp: 0 is the first model, 1 the second
+    density: float = Field(default=0.5, gt=0, le=1)  # share of entries of each difference that are kept
+    epsilon: float = Field(default=0.1, ge=0, lt=1)  # DELLA: how far the chance of an entry strays from the density
+    normalize: bool | None = None  # whether weights are divided by their sum; None: as is usual for the method
+    seed: int = Field(default=0, ge=0, lt=2**32)  # of DARE and DELLA: equal seeds give equal models
+    dtype: Dtype | None = None  # None: as the base, or the first model, is stored
 
     @property
     def traits(self) -> Traits:

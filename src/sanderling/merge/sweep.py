@@ -48,8 +48,7 @@ from sanderling.runs.stages import RunRecord
 from sanderling.world.disk.store import read_manifest
 
 REPORT = "sweep.json"
-At = tuple[float, ...]
-"""Where a point lies: the swept value, or the shares of more than two models."""
+At = tuple[float, ...]  # where a point lies: the swept value, or the shares of more than two models
 
 
 class Axis(StrEnum):
@@ -75,8 +74,7 @@ class SweepConfig(Frozen):
     merge: MergeSettings
     over: Axis = Axis.WEIGHT
     values: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
-    skills: dict[str, Path]
-    """Files of questions, by what a model can do that answers them."""
+    skills: dict[str, Path]  # files of questions, by what a model can do that answers them
     agent: SweptAgent = SweptAgent()
     attempts: int = Field(default=1, ge=1)
     judge: JudgeConfig = JudgeConfig(judges=("exact",))
@@ -86,8 +84,7 @@ class SweepConfig(Frozen):
 class Measured(Frozen):
     """A model's figures: pass@1 by skill, and the mean, each skill weighing the same (None where one has no figure)."""
 
-    name: str
-    """Of an input: its directory. Of a point: its value."""
+    name: str  # of an input: its directory. Of a point: its value.
     at: At = ()
     sha256: str
     skills: dict[str, Estimate]
@@ -100,8 +97,7 @@ class SweepReport(Frozen):
     command: str
     settings: MergeSettings
     axis: Axis
-    how: dict[str, Any]
-    """All that figures depend on: questions, worlds, profile, agent, judges, attempts."""
+    how: dict[str, Any]  # all that figures depend on: questions, worlds, profile, agent, judges, attempts
     inputs: tuple[Measured, ...]
     points: tuple[Measured, ...]
     best: At | None

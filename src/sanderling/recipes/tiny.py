@@ -38,8 +38,7 @@ from sanderling.world.encyclopedia import Encyclopedia, Names, generate_encyclop
 from sanderling.world.opening import open_as_met
 
 SHIPPED_BASE = Path(__file__).parent / "assets" / "tiny-base"
-ARMS = ("sft-all", "sft-correct")
-"""The two supervised models: on everything the teacher wrote, and on what was judged right."""
+ARMS = ("sft-all", "sft-correct")  # the two supervised models: on everything the teacher wrote, and on what was judged right
 JUDGE = RuleJudge("exact", exact_match)
 QUICK = (
     "title='tiny, quick'",
@@ -64,8 +63,7 @@ class Worlds(Frozen):
     held_out_entities: int = Field(default=240, ge=40)
     first_seed: int = Field(default=1, ge=0)
     """Training worlds have this seed and the ones after it; the validation world comes next."""
-    held_out_seed: int = Field(default=7001, ge=0)
-    """The held-out world, whose names share no word with any training world."""
+    held_out_seed: int = Field(default=7001, ge=0)  # the held-out world, whose names share no word with any training world
 
 
 class Questions(Frozen):
@@ -74,8 +72,7 @@ class Questions(Frozen):
     per_world: int = Field(default=150, ge=1)
     validation: int = Field(default=64, ge=1)
     held_out: int = Field(default=250, ge=1)
-    hops: dict[str, float] = Field(default={"1": 0.35, "2": 0.45, "3": 0.20})
-    """Number of relations to follow to its share."""
+    hops: dict[str, float] = Field(default={"1": 0.35, "2": 0.45, "3": 0.20})  # number of relations to follow to its share
     seed: int = Field(default=11, ge=0)
 
     @field_validator("hops")
@@ -112,13 +109,10 @@ class TinyConfig(Frozen):
     """Everything the recipe does, resolved."""
 
     title: str = "tiny"
-    base: Path | None = None
-    """A base model's directory; None: the one that is shipped."""
+    base: Path | None = None  # a base model's directory; None: the one that is shipped
     profile: str = "tiny"
-    date: datetime.date = datetime.date(2026, 1, 1)
-    """The day on which every episode happens."""
-    workers: int = Field(default=2, ge=1)
-    """Processes at a time; each uses one thread."""
+    date: datetime.date = datetime.date(2026, 1, 1)  # the day on which every episode happens
+    workers: int = Field(default=2, ge=1)  # processes at a time; each uses one thread
     worlds: Worlds = Worlds()
     questions: Questions = Questions()
     teacher: Teacher = Teacher()

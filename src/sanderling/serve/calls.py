@@ -21,8 +21,7 @@ from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolOutageError
 from sanderling.world.contract import NO_OCCASION, Occasion, SearchReply, VisitReply, World, answered
 
-_TOGETHER = 8
-"""Queries that one call to the world asks."""
+_TOGETHER = 8  # queries that one call to the world asks
 _HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}, 503: {"Retry-After": "1"}}
 _FAILURES = {
     ToolStatus.NOT_FOUND: (404, "No page was found at this address."),
@@ -123,8 +122,7 @@ class Call:
     """A request as a route sees it; ``body``: the JSON of a POST, None for a GET."""
 
     world: WorldCalls
-    page_words: int
-    """Most words of a page where all of it is asked for."""
+    page_words: int  # most words of a page where all of it is asked for
     request: Request
     body: Any
 

@@ -272,8 +272,7 @@ DIALECTS: dict[str, tuple[Route, ...]] = {
     "search_r1": (Route("POST", "/retrieve", _retrieve),),
     "asearcher": (Route("POST", "/retrieve", _retrieve), Route("POST", "/access", _access)),
 }
-MCP = "mcp"
-"""Chosen like a dialect, and not made of routes: `mcp`."""
+MCP = "mcp"  # chosen like a dialect, and not made of routes: `mcp`
 
 
 def choose(names: Sequence[str]) -> tuple[dict[str, tuple[Route, ...]], bool]:

@@ -51,23 +51,16 @@ class Draft:
     """A question before it is checked and numbered."""
 
     capability: Capability
-    form: str
-    """"chain", "tree", "difference", "list", "quarrel", "count", "earliest" or "latest"."""
+    form: str  # "chain", "tree", "difference", "list", "quarrel", "count", "earliest" or "latest"
     text: str
     answers: tuple[str, ...]
     facts: tuple[Fact, ...]
-    hops: int
-    """Facts that have to be put together; those of a group's further members do not count."""
-    roots: tuple[QueryNode, ...]
-    """The trees that were solved to make sure of the answer."""
-    named: tuple[str, ...]
-    """The names and values that the question gives."""
-    depth: int
-    """Of the longest path from a name in the question to the answer."""
-    path: tuple[str, ...]
-    """The things on it, the named one first."""
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    """For ``meta``: the items of a list, the numbers behind a difference."""
+    hops: int  # facts that have to be put together; those of a group's further members do not count
+    roots: tuple[QueryNode, ...]  # the trees that were solved to make sure of the answer
+    named: tuple[str, ...]  # the names and values that the question gives
+    depth: int  # of the longest path from a name in the question to the answer
+    path: tuple[str, ...]  # the things on it, the named one first
+    extra: Mapping[str, Any] = field(default_factory=dict)  # for ``meta``: the items of a list, the numbers behind a difference
 
 
 Generator = Callable[[FactGraph, Subgraph, Range, random.Random], Draft | None]
@@ -213,8 +206,7 @@ def _of_group(
 
 
 _LISTED = Range(2, 5)
-_MOST_ORDERED = 4
-"""Items of which every order is written down: five would have 240 answers."""
+_MOST_ORDERED = 4  # items of which every order is written down: five would have 240 answers
 
 
 def enumeration(graph: FactGraph, part: Subgraph, hops: Range, rng: random.Random) -> Draft | None:

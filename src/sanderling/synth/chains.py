@@ -145,13 +145,11 @@ EARLY = "That is good enough."
 ELSEWHERE = "That page is about something else. The atlas page is right."
 NEED = "I need the {plan} of {name}."
 NEXT = "I need the {plan}."
-THEN = ", then "
-"""Joins the relations that are still to be looked up: each hop's reasoning says the rest of the plan again."""
+THEN = ", then "  # joins the relations that are still to be looked up: each hop's reasoning says the rest of the plan again
 FOUND = "The {relation} is {value}."
 THOUGHTS = (COMPARE, FIRST, SNIPPET, AGAIN, EARLY, ELSEWHERE, NEED, THEN, FOUND)
 """Everything the teacher ever thinks; it gives its mode away."""
-CLOSING = TINY.force_hint
-"""What it reads when it has to answer at once."""
+CLOSING = TINY.force_hint  # what it reads when it has to answer at once
 
 
 class ModeShares(Frozen):
@@ -161,12 +159,9 @@ class ModeShares(Frozen):
     """At a list of results, no snippet trusted: open the first one, whatever it is."""
     trust_snippet: float = Field(default=0.50, ge=0, le=1)
     """At a list whose snippets show something of the right kind: take that for the fact, open nothing."""
-    stop_early: float = Field(default=0.10, ge=0, le=1)
-    """With hops left: answer with what is known so far."""
-    repeat_call: float = Field(default=0.06, ge=0, le=1)
-    """After a search: make the same search again."""
-    slip: float = Field(default=0.06, ge=0, le=1)
-    """At a call: break the format. The next turn repeats it in the right form."""
+    stop_early: float = Field(default=0.10, ge=0, le=1)  # with hops left: answer with what is known so far
+    repeat_call: float = Field(default=0.06, ge=0, le=1)  # after a search: make the same search again
+    slip: float = Field(default=0.06, ge=0, le=1)  # at a call: break the format. The next turn repeats it in the right form.
 
 
 class Step(StrEnum):
@@ -191,10 +186,8 @@ class TeacherState:
     step: Step = Step.SEARCH
     visiting: str = ""
     repeated: bool = False
-    slipped: str = ""
-    """The turn to write again after a slip."""
-    said: str = ""
-    """What it concluded from the last page or snippet; opens the next turn's reasoning."""
+    slipped: str = ""  # the turn to write again after a slip
+    said: str = ""  # what it concluded from the last page or snippet; opens the next turn's reasoning
 
     def __post_init__(self) -> None:
         self.at = self.world.facts.entities[self.path.start]

@@ -65,8 +65,7 @@ class FactsConfig(PagesConfig):
     """Settings of ``sanderling synth facts``."""
 
     per_page: int = Field(default=3, ge=1)
-    page_words: int = Field(default=4_000, ge=50)
-    """Of a longer page, the first part is shown."""
+    page_words: int = Field(default=4_000, ge=50)  # of a longer page, the first part is shown
 
 
 @dataclass(frozen=True, slots=True)

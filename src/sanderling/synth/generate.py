@@ -32,10 +32,8 @@ from sanderling.runs.run import Run, beside
 class GenerateConfig(Frozen):
     """Settings of ``sanderling data generate``."""
 
-    questions: Path
-    """File of questions with their answers."""
-    out: Path
-    """The store of trajectories (.jsonl), which attempts are added to one by one; the same one goes on."""
+    questions: Path  # file of questions with their answers
+    out: Path  # the store of trajectories (.jsonl), which attempts are added to one by one; the same one goes on
     attempts: int = Field(default=1, ge=1)
     agent: AgentConfig = AgentConfig()
     judge: JudgeConfig = JudgeConfig()
@@ -118,8 +116,7 @@ class DifficultyConfig(Frozen):
     """Settings of ``sanderling synth difficulty``."""
 
     questions: Path
-    out: Path
-    """The questions that are kept; the attempts and the other bands lie beside it."""
+    out: Path  # the questions that are kept; the attempts and the other bands lie beside it
     agent: AgentConfig = AgentConfig()
     band: BandSettings = BandSettings()
     judge: JudgeConfig = JudgeConfig(judges=("exact",))

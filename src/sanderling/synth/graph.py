@@ -165,16 +165,11 @@ class RelationWords(Frozen):
     A clause begins with its pronoun, so that it can follow any noun: "the town *that is home to {s}*".
     """
 
-    subject: tuple[str, ...]
-    """Clauses that describe the subject, given the object."""
-    object: tuple[str, ...]
-    """Clauses that describe the object, given the subject."""
-    noun: tuple[str, ...] = ()
-    """Noun phrases for the object, given the subject: "the home town of {s}"."""
-    value: str = "value"
-    """What kind of thing a literal object is: "year", "product"."""
-    inquiry: tuple[str, ...] = ()
-    """Questions for a literal object, given the subject: "In which year did {s} begin?"."""
+    subject: tuple[str, ...]  # clauses that describe the subject, given the object
+    object: tuple[str, ...]  # clauses that describe the object, given the subject
+    noun: tuple[str, ...] = ()  # noun phrases for the object, given the subject: "the home town of {s}"
+    value: str = "value"  # what kind of thing a literal object is: "year", "product"
+    inquiry: tuple[str, ...] = ()  # questions for a literal object, given the subject: "In which year did {s} begin?"
     is_numeric: bool = False
 
 

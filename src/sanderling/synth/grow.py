@@ -42,19 +42,14 @@ class GrowthConfig(Frozen):
     """Settings of ``sanderling synth grow``."""
 
     world: Path
-    questions: Path
-    """File of the questions that are searched for; what was found is kept beside it, in ``QUESTIONS.growth``."""
-    source: Path | None = None
-    """Directory of the world that is searched, such as a far larger one."""
-    web: bool = False
-    """Search the live web instead, through Serper and Jina Reader."""
+    questions: Path  # file of the questions that are searched for; what was found is kept beside it, in ``QUESTIONS.growth``
+    source: Path | None = None  # directory of the world that is searched, such as a far larger one
+    web: bool = False  # search the live web instead, through Serper and Jina Reader
     search_url: str = ""
     reader_url: str = ""
     """Of the live web: other services that answer as Serper (SERPER_API_KEY) and Jina Reader (JINA_API_KEY) do."""
-    results: int = Field(default=20, ge=1)
-    """Pages opened of each question's results, at most."""
-    least_chars: int = Field(default=1_000, ge=0)
-    """Shorter pages are left out."""
+    results: int = Field(default=20, ge=1)  # pages opened of each question's results, at most
+    least_chars: int = Field(default=1_000, ge=0)  # shorter pages are left out
     concurrency: int = Field(default=8, ge=1)
 
     @model_validator(mode="after")
@@ -133,12 +128,16 @@ async def _search(
     hits = (await source.search(question.text, limit=config.results)).hits[: config.results]
     for url in {canonical_url(hit.url): hit.url for hit in hits}.values():
         opened = IN_WORLD if world.page(url) else await _open(source, url)
-        if isinstance(opened, Page):
-            opened = _reason(opened, config, world) or opened
-        if isinstance(opened, Page):
-            pages.append(opened)
-        else:
+        if isinstance(opened, str):
             left_out[str(opened)] += 1
+        elif world.page(opened.url) is not None:  # a redirection led there
+            left_out[IN_WORLD] += 1
+        elif not is_text(opened.text):
+            left_out[NOT_TEXT] += 1
+        elif len(opened.text) < config.least_chars:
+            left_out[SHORT] += 1
+        else:
+            pages.append(opened)
     return pages, left_out
 
 
@@ -146,14 +145,4 @@ async def _open(source: "Source", url: str) -> Page | ToolStatus:
     if isinstance(source, LocalWorld):
         return source.page(url) or ToolStatus.NOT_FOUND
     reply = await source.page(url)
-    if reply.status is not ToolStatus.OK:
-        return reply.status
-    return Page(url=reply.url, title=reply.title, text=reply.text)
-
-
-def _reason(page: Page, config: GrowthConfig, world: LocalWorld) -> str:
-    if world.page(page.url) is not None:  # a redirection led there
-        return IN_WORLD
-    if not is_text(page.text):
-        return NOT_TEXT
-    return SHORT if len(page.text) < config.least_chars else ""
+    return Page(url=reply.url, title=reply.title, text=reply.text) if reply.status is ToolStatus.OK else reply.status

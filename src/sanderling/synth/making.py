@@ -18,10 +18,8 @@ from sanderling.synth.capabilities import GENERATORS, Capability, Draft, Range
 from sanderling.synth.graph import DroppedError, FactGraph, sample_subgraph
 from sanderling.synth.tree import canonical
 
-MAKER, MAKER_VERSION = "graph", 5
-"""The version is raised whenever the same graph and seed give other questions."""
-_PATIENCE = 1_000
-"""Draws in a row without a question after which a capability is given up."""
+MAKER, MAKER_VERSION = "graph", 5  # the version is raised whenever the same graph and seed give other questions
+_PATIENCE = 1_000  # draws in a row without a question after which a capability is given up
 _LEAST_AGAIN, _SHARE_AGAIN = 2, 50
 """Two questions may have one answer, or a fiftieth of all: hubs would otherwise answer too many."""
 _MOST_WORDS, _LONGEST_ANSWER = 110, 240
@@ -31,10 +29,8 @@ class GraphSettings(Frozen):
     """Which questions are made of a graph."""
 
     count: int = Field(default=100, ge=1)
-    size: Range = Range(5, 7)
-    """Things in the part of the graph behind a question."""
-    hops: Range = Range(2, 5)
-    """Facts that a question puts together; groups have one for each member besides."""
+    size: Range = Range(5, 7)  # things in the part of the graph behind a question
+    hops: Range = Range(2, 5)  # facts that a question puts together; groups have one for each member besides
     capabilities: tuple[Capability, ...] = tuple(Capability)
     seed: int = 0
 

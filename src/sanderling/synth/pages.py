@@ -8,7 +8,6 @@ import hashlib
 import heapq
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -63,34 +62,13 @@ class Prompt:
         return found.value, {"prompt": self.name, "version": self.version, "models": models, "cost": cost}
 
 
-class AskingConfig(Frozen):
-    """Which models are asked, and what they may cost."""
-
-    models: tuple[str, ...] = ()
-    """``http://host:port/v1#model`` or a model's directory; several stand in for one another."""
-    prices: tuple[str, ...] = ()
-    """What they cost per million tokens, as ``0.15,0.60``: one for all, or one for each in their order."""
-    concurrency: int = Field(default=8, ge=1)
-    """Pages or questions worked on at the same time."""
-    budget: BudgetConfig = BudgetConfig()
-
-
 @dataclass
 class Outcome:
     """What every report of work with models says."""
 
-    outages: int = 0
-    """Units that are still to be done: no model could be reached."""
-    stopped: str = ""
-    """Why the run ended before its last unit."""
+    outages: int = 0  # units that are still to be done: no model could be reached
+    stopped: str = ""  # why the run ended before its last unit
     spent: str = ""
-
-
-def opened_models(config: AskingConfig, spending: Spending) -> AbstractAsyncContextManager[Sequence[ModelClient]]:
-    """The models of these settings, paid from the account of a run. Entering it raises UserError."""
-    from sanderling.policy.load import opened_clients
-
-    return opened_clients(config.models, config.prices, spending, concurrency=config.concurrency)
 
 
 def fenced(tag: str, text: str) -> str:
@@ -112,18 +90,20 @@ REFUSED, REPEATED = "refused by the model", "repeated"
 _FEWEST_WORDS, _MOST_WORDS = 80, 60_000
 
 
-class PagesConfig(AskingConfig):
-    """Which pages questions are made of, and who writes and judges them."""
+class PagesConfig(Frozen):
+    """Which pages questions are made of, who writes and judges them, and what that may cost."""
 
     world: Path
-    out: Path
-    """File of questions (JSON lines); the run with what is done lies beside it."""
+    out: Path  # file of questions (JSON lines); the run with what is done lies beside it
     pages: int = Field(default=100, ge=1)
     seed: int = 0
-    added: bool = False
-    """Draw from the pages of the world's last addition alone."""
-    judge_models: tuple[str, ...] = ()
-    """Who judges what was written; empty: who writes. Prices of each model: the writers' first."""
+    added: bool = False  # draw from the pages of the world's last addition alone
+    models: tuple[str, ...] = ()  # http://host:port/v1#model or a model's directory; several stand in for one another
+    judge_models: tuple[str, ...] = ()  # who judges what was written; empty: who writes
+    prices: tuple[str, ...] = ()
+    """What models cost per million tokens, as ``0.15,0.60``: one for all, or one for each, the writers' first."""
+    concurrency: int = Field(default=8, ge=1)  # pages worked on at the same time
+    budget: BudgetConfig = BudgetConfig()
 
 
 @dataclass(frozen=True)
@@ -147,15 +127,13 @@ def draw_pages(directory: Path, count: int, seed: int, *, added: bool = False) -
 
 def sample_pages(pages: Iterable[Page], count: int, seed: int) -> list[Page]:
     """At most ``count`` pages of a fitting length, in the order of their places. Memory holds that many, time is one pass."""
-    chosen: list[tuple[int, str, Page]] = []
-    for page in pages:
+
+    def place(page: Page) -> tuple[bytes, str]:
         key = canonical_url(page.url)
-        place = -int.from_bytes(hashlib.sha256(f"{seed}\0{key}".encode("utf-8", "surrogatepass")).digest()[:8], "big")
-        if len(chosen) == count and (not chosen or place < chosen[0][0]):
-            continue
-        if _FEWEST_WORDS <= word_count(page.text) <= _MOST_WORDS:
-            (heapq.heappush if len(chosen) < count else heapq.heappushpop)(chosen, (place, key, page))
-    return [page for _, _, page in sorted(chosen, key=lambda item: (-item[0], item[1]))]
+        return hashlib.sha256(f"{seed}\0{key}".encode("utf-8", "surrogatepass")).digest()[:8], key
+
+    fitting = (page for page in pages if _FEWEST_WORDS <= word_count(page.text) <= _MOST_WORDS)
+    return heapq.nsmallest(count, fitting, key=place)
 
 
 @dataclass
@@ -163,8 +141,7 @@ class PageResult:
     """What came of one page."""
 
     questions: list[Question] = field(default_factory=list)
-    rejected: list[tuple[str, str]] = field(default_factory=list)
-    """Reason and words of each candidate that is no question."""
+    rejected: list[tuple[str, str]] = field(default_factory=list)  # reason and words of each candidate that is no question
 
 
 @dataclass
@@ -174,8 +151,7 @@ class MakingReport(Outcome):
     pages: int = 0
     kept: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, str] = field(default_factory=dict)
-    """Reason to the first question that was rejected for it."""
+    examples: dict[str, str] = field(default_factory=dict)  # reason to the first question that was rejected for it
 
 
 async def make_questions(
@@ -227,13 +203,14 @@ async def make_from_pages(
 
     ``make`` gets a page, the models, and what every question's ``meta`` says of the world.
     """
+    from sanderling.policy.load import opened_clients
+
     if not config.models:
         raise UserError("Nobody is there to write: give --model http://host:port/v1#model.")
     world, pages = open_world(config.world), draw_pages(config.world, config.pages, config.seed, added=config.added)
     origin = {"world": world.name, "fingerprint": world.fingerprint, "seed": config.seed}
-    spending = Spending(beside(config.out), config.budget)
-    everybody = config.model_copy(update={"models": (*config.models, *config.judge_models)})
-    async with opened_models(everybody, spending) as clients:
+    spending, named = Spending(beside(config.out), config.budget), (*config.models, *config.judge_models)
+    async with opened_clients(named, config.prices, spending, concurrency=config.concurrency) as clients:
         writers = clients[: len(config.models)]
         models = Models(writers, clients[len(writers) :] or writers)
         made_with = {"maker": maker, "settings": settings, "origin": origin, "prompts": [prompt.version for prompt in prompts]}

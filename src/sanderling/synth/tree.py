@@ -260,8 +260,7 @@ def spanning_tree(graph: FactGraph, part: Subgraph, answer: Node, most: int, rng
 _PREFACES = ("Consider {np}.", "Think of {np}.", "Take {np}.")
 _ASKED = ("{who} is {np}?", "Name {np}.", "Find {np}.")
 _PERSON = "person"
-_DEEPEST = 3
-"""Edges below a thing that one sentence takes; deeper ones are split."""
+_DEEPEST = 3  # edges below a thing that one sentence takes; deeper ones are split
 
 
 class Speaker:

@@ -1,7 +1,7 @@
 """Which questions are worth asking, by rule: checks, the cheap ones first, until a question fails one.
 
-To add a check, write its function and give it a line in `CHECKS`. Whether an agent finds the answers is measured by
-`synth difficulty`.
+A check is a function of a question, the world as agents meet it (with masks that reach near-duplicates) and a look at whole
+pages by address, masked or not. Whether an agent finds the answers is measured by `synth difficulty`.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ from sanderling.world.contract import Occasion, Page, World
 from sanderling.world.disk.store import open_world
 from sanderling.world.opening import open_as_met
 
-META = "verification"
-"""Where the results stand in a question's ``meta``."""
+META = "verification"  # where the results stand in a question's ``meta``
 _RESULTS, _SNIPPET_WORDS = 10, 30
+Look = Callable[[str], Page | None]
 
 
 class Check(StrEnum):
@@ -42,10 +42,8 @@ class VerifyConfig(Frozen):
     """Settings of ``sanderling synth verify``."""
 
     questions: Path
-    world: Path
-    """Directory of the world that they are asked in."""
-    out: Path
-    """The questions that pass, with what each check found."""
+    world: Path  # directory of the world that they are asked in
+    out: Path  # the questions that pass, with what each check found
     checks: tuple[Check, ...] = tuple(Check)
 
     @model_validator(mode="after")
@@ -53,16 +51,6 @@ class VerifyConfig(Frozen):
         if self.questions.resolve() == self.out.resolve():
             raise ValueError(f"{self.questions} is read and written: choose another place for the output")
         return self
-
-
-@dataclass(frozen=True)
-class Context:
-    """What checks work with."""
-
-    world: World
-    """As agents meet it: with masks that reach near-duplicates."""
-    page: Callable[[str], Page | None]
-    """A whole page by address, masked or not."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +62,7 @@ class Result:
     meta: dict[str, Any] = field(default_factory=dict)
 
 
-async def giveaway(question: Question, context: Context) -> Result:
+async def giveaway(question: Question, _world: World, _page: Look) -> Result:
     """The question does not hold an answer, whole or, where it has several words, strewn over the question."""
     for answer in question.answers:
         said = words(answer)
@@ -84,7 +72,7 @@ async def giveaway(question: Question, context: Context) -> Result:
     return Result(True) if question.answers else Result(False, "It has no accepted answer.")
 
 
-async def evidence(question: Question, context: Context) -> Result:
+async def evidence(question: Question, world: World, page: Look) -> Result:
     """The pages that the question was made from are visible and hold the quoted words.
 
     Or, where they are masked, a search for the question (or for question and answer) finds another page whose text holds an
@@ -93,34 +81,34 @@ async def evidence(question: Question, context: Context) -> Result:
     occasion = Occasion(masked=frozenset(question.masked_urls))
 
     async def states(fact: Mapping[str, Any]) -> bool:
-        page = context.page(fact["url"])
-        if page is None or (await context.world.visit(fact["url"], occasion=occasion)).status is not ToolStatus.OK:
+        found = page(fact["url"])
+        if found is None or (await world.visit(fact["url"], occasion=occasion)).status is not ToolStatus.OK:
             return False
-        return not fact.get("quote") or stands(PageText(page.text), fact["quote"])
+        return not fact.get("quote") or stands(PageText(found.text), fact["quote"])
 
     facts = [fact for fact in question.meta.get("facts") or [] if isinstance(fact, dict) and fact.get("url")]
     if facts and all([await states(fact) for fact in facts]):
         return Result(True, meta={"way": "facts", "urls": [fact["url"] for fact in facts]})
     queries = [question.text, *(f"{question.text} {answer}" for answer in question.answers)]
-    replies = await context.world.search_many(queries, limit=_RESULTS, occasion=occasion)
-    pages = [(url, context.page(url)) for url in dict.fromkeys(hit.url for reply in replies for hit in reply.hits)]
-    found = [url for url, page in pages if page and any(holds(page.text, answer) for answer in question.answers)]
+    replies = await world.search_many(queries, limit=_RESULTS, occasion=occasion)
+    listed = [(url, page(url)) for url in dict.fromkeys(hit.url for reply in replies for hit in reply.hits)]
+    found = [url for url, one in listed if one and any(holds(one.text, answer) for answer in question.answers)]
     if found:
         return Result(True, meta={"way": "search", "urls": found})
     return Result(False, "No visible page that a search finds holds an accepted answer.")
 
 
-async def snippets(question: Question, context: Context) -> Result:
+async def snippets(question: Question, world: World, _page: Look) -> Result:
     """No accepted answer stands in the titles and snippets of one search (LiteResearcher keeps a question only so)."""
     occasion = Occasion(masked=frozenset(question.masked_urls))
-    reply = await context.world.search(question.text, limit=_RESULTS, snippet_words=_SNIPPET_WORDS, occasion=occasion)
+    reply = await world.search(question.text, limit=_RESULTS, snippet_words=_SNIPPET_WORDS, occasion=occasion)
     for rank, hit in enumerate(reply.hits, start=1):
         if any(holds(text, answer) for text in (hit.title, hit.snippet) for answer in question.answers):
             return Result(False, f"Result {rank} holds the answer.", {"rank": rank})
     return Result(True)
 
 
-CHECKS: Mapping[Check, Callable[[Question, Context], Awaitable[Result]]] = {
+CHECKS: Mapping[Check, Callable[[Question, World, Look], Awaitable[Result]]] = {
     Check.GIVEAWAY: giveaway,
     Check.EVIDENCE: evidence,
     Check.SNIPPETS: snippets,
@@ -133,14 +121,13 @@ class VerifyReport:
 
     kept: int = 0
     failed: Counter[Check] = field(default_factory=Counter)
-    examples: dict[Check, str] = field(default_factory=dict)
-    """Check to the first question that failed it, and why."""
+    examples: dict[Check, str] = field(default_factory=dict)  # check to the first question that failed it, and why
 
 
 def verify_file(config: VerifyConfig, progress: Report) -> VerifyReport:
     """Check a file of questions, and write those that pass. Raises UserError."""
     questions, report, kept = read_questions(config.questions), VerifyReport(), list[Question]()
-    context = Context(open_as_met(config.world), open_world(config.world).page)
+    world, page = open_as_met(config.world), open_world(config.world).page
     checks = [check for check in Check if check in config.checks]
 
     async def all_of_them() -> None:
@@ -148,7 +135,7 @@ def verify_file(config: VerifyConfig, progress: Report) -> VerifyReport:
             for question in questions:
                 found: list[dict[str, Any]] = []
                 for check in checks:
-                    result = await CHECKS[check](question, context)
+                    result = await CHECKS[check](question, world, page)
                     found.append({"check": check.value, **asdict(result)})
                     if not result.passed:
                         report.failed[check] += 1

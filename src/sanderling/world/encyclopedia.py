@@ -130,8 +130,7 @@ class Facts:
     """What is true in one world, what used to be and what some pages wrongly say: the objects of (entity, relation name)."""
 
     entities: tuple[Entity, ...]
-    objects: Mapping[tuple[int, str], int | str]
-    """The id of an entity, or a literal."""
+    objects: Mapping[tuple[int, str], int | str]  # the id of an entity, or a literal
     former: Mapping[tuple[int, str], int | str]
     rumoured: Mapping[tuple[int, str], int | str]
 

@@ -42,8 +42,7 @@ _WITHIN = re.compile(r"https?://", re.IGNORECASE)
 _AFTER = ".,;:!?'*_"
 _ENDS = re.compile(r"[|`\\^{}。，、；：！？（）「」『』《》“”‘’…]|(?<![^\x00-\x7f])[^\x00-\x7f]")
 """Where a bare address may have ended: marks that none holds unescaped, and the first letter outside ASCII."""
-_MOST_TRIED = 8
-"""Ends of one address, and addresses within one: what goes on further is no address that anybody wrote."""
+_MOST_TRIED = 8  # ends of one address, and addresses within one: what goes on further is no address that anybody wrote
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 
 Hidden = Callable[[str], bool]  # whether an address, in canonical form, is hidden

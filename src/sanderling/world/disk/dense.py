@@ -41,8 +41,7 @@ _ENDS = ("\n\n", "\n", ". ", "。", " ")
 class Chunking(Frozen):
     """How pages are cut; a page's score is that of its best passage."""
 
-    most: int = Field(default=4, ge=1)
-    """Passages of a page; what comes after them is not embedded. 1: the leading text alone."""
+    most: int = Field(default=4, ge=1)  # passages of a page; what comes after them is not embedded. 1: the leading text alone.
     chars: int = Field(default=1_200, ge=100)
 
 

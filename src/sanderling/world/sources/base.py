@@ -62,8 +62,7 @@ class Limits(Frozen):
 
     document_bytes: int = Field(default=16 * 2**20, ge=1)
     """Larger documents are left out; compressed ones are measured as they come out."""
-    depth: int = Field(default=512, ge=1)
-    """Elements within elements of an HTML page."""
+    depth: int = Field(default=512, ge=1)  # elements within elements of an HTML page
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 _RAW = re.compile(r"<!--.*?-->|<(script|style|xmp|iframe|noembed|noframes)\b.*?</\1>", re.DOTALL)
 """What a serialized page holds that is no markup, though it may look like it."""
 _VOID = "area|base|basefont|bgsound|br|col|embed|hr|img|input|keygen|link|meta|param|source|track|wbr"
-_TAG = re.compile(rf"<(/?)(?!(?:{_VOID})[\s/>])[A-Za-z]")
-"""Of an element that may hold others: the slash of its end."""
+_TAG = re.compile(rf"<(/?)(?!(?:{_VOID})[\s/>])[A-Za-z]")  # of an element that may hold others: the slash of its end
 _HREF = re.compile(r"<a(?:rea)?\s(?:[^>\"]|\"[^\"]*\")*?(?<=\s)href=\"([^\"]*)\"")
 _LINK_WORDS = re.compile(r"<a\b[^>]*>(.*?)</a>", re.DOTALL)
 _ANY_TAG = re.compile(r"<[^>]*>")
@@ -100,8 +99,7 @@ _EMPTY_MARK = re.compile("^(?:#{1,6}|\ue001 *(?:-|[0-9]+[.]))[ \t]*$", re.MULTIL
 _BLANK_LINES = re.compile(r"\n{3,}")
 _CODE, _ITEM_LINE = "\ue000", "\ue001"
 """Open the lines of code and of lists until spaces are tidied; private characters, which mean nothing in a text."""
-_OPEN_ITEM, _BULLETS = -2, -1
-"""Among the open lists: an item, and a list that has no numbers."""
+_OPEN_ITEM, _BULLETS = -2, -1  # among the open lists: an item, and a list that has no numbers
 
 
 def markdown(reduced: str, resolve: Callable[[str], str]) -> str:
