@@ -434,7 +434,7 @@ def run_forgetting(config: ForgettingConfig, directory: Path, report: Report, co
     verdict = judged(run.skills, compared)
     sweep = SweepReport.model_validate_json((run.root / "sweep" / REPORT).read_bytes())
     cells = {name: {skill: _cell(result) for skill, result in of_it.items()} for name, of_it in results.items()}
-    weight = sweep.best[0] if sweep.best else None
+    weight = sweep.best
     figures = {
         "command": command,
         "version": __version__,

@@ -20,7 +20,7 @@ from sanderling.policy.load import close_policy, names_model, open_policy, place
 from sanderling.tools.contract import Tool
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import World
-from sanderling.world.opening import open_as_met
+from sanderling.world.disk.store import open_as_met
 
 if TYPE_CHECKING:
     from sanderling.evaluate.result import EvalResult

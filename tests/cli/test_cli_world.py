@@ -12,9 +12,8 @@ from sanderling.cli import INTERRUPTED
 from sanderling.cli.world import app
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Occasion, Page, answered
-from sanderling.world.disk.store import build_world
+from sanderling.world.disk.store import build_world, open_as_met
 from sanderling.world.encyclopedia import generate_pages
-from sanderling.world.opening import open_as_met
 
 PAGES = [
     Page(url="https://w.example/h", title="Herring", text="Herring are silvery fish. They school in the north."),

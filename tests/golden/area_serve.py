@@ -20,8 +20,8 @@ from sanderling.cli.world import app as world_command
 from sanderling.serve.app import create_app
 from sanderling.serve.limits import ServerSettings
 from sanderling.world.disk.index import SearchMode
+from sanderling.world.disk.store import open_as_met
 from sanderling.world.faults import get_faults
-from sanderling.world.opening import open_as_met
 
 TOLERANCE = 1e-9
 HERE = "http://127.0.0.1:8018"

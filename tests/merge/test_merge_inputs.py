@@ -107,7 +107,6 @@ A, B, C = Path("a"), Path("b"), Path("c")
         ({"method": "linear", "models": [A, B], "weights": [1, -1]}, "sum to 0"),
         ({"method": "linear", "models": [A, Path("b/../a")]}, "is given twice"),
         ({"method": "ties", "models": [A, B], "base": A}, "is given twice"),
-        ({"method": "della", "models": [A], "base": B, "density": 0.05}, "must lie between 0 and 1"),
         ({"method": "ties", "models": [A], "base": B, "density": 0}, "greater than 0"),
         ({"method": "linear", "models": [A, B], "weights": [float("nan"), 1]}, "finite"),
         ({"method": "linear", "models": [A, B], "density": 0.3}, "linear has no use for density: leave it out"),

@@ -71,12 +71,10 @@ def test_added_in_pieces_or_built_at_once_it_is_one_world(tmp_path_factory, whol
 
 def test_what_is_there_is_left_alone_and_counted(tmp_path):
     build_world(tmp_path / "w", pages(range(10)), name="w", source="s")
-    before = read_manifest(tmp_path / "w")
     changed = Page(url="HTTP://w.example/3/", title="Other", text="other words")
     after, counts = add(tmp_path / "w", [changed, *pages(range(8, 12)), Page(url="", title="", text="x")])
     assert counts.model_dump() == {"read": 6, "kept": 2, "not_text": 0, "empty": 0, "duplicate": 3, "no_url": 1}
     assert after.counts.kept == after.page_count == 12 and after.counts.duplicate == 3
-    assert after.links.inside == before.links.inside + 1, "page 9's link to 10 was dead when it came in"
     assert after.source == "s + more" and after.generation == 1
     page = open_world(tmp_path / "w").page("https://w.example/3")
     assert page is not None and page.title == "Title 3"
@@ -113,9 +111,7 @@ READER = """
 import sys
 from pathlib import Path
 from sanderling.world.contract import answered
-from sanderling.world.opening import open_as_met
-from sanderling.world.disk.index import is_whole
-from sanderling.world.disk.store import read_manifest
+from sanderling.world.disk.store import open_as_met
 
 seen = set()
 print("reading", flush=True)

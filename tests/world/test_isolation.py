@@ -15,12 +15,11 @@ from sanderling.world.contract import Occasion, Page, World, answered
 from sanderling.world.disk.dense import embed_world, settings_for
 from sanderling.world.disk.embedders import HashedEmbedder
 from sanderling.world.disk.index import SearchMode
-from sanderling.world.disk.store import build_world, compare_pages, open_world
+from sanderling.world.disk.store import build_world, compare_pages, open_as_met, open_world
 from sanderling.world.faults import PROFILES, FaultyWorld, PageNoise
 from sanderling.world.filters import MaskedWorld
 from sanderling.world.guard import Blocklist
 from sanderling.world.local import LocalWorld
-from sanderling.world.opening import open_as_met
 
 PAGES = [
     Page(

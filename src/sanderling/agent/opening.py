@@ -36,9 +36,8 @@ from sanderling.tools.page_reader import OnOutage, PageReader, Reader, ReadingLi
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import World
 from sanderling.world.disk.index import SearchMode
-from sanderling.world.disk.store import read_manifest
+from sanderling.world.disk.store import open_as_met, read_manifest
 from sanderling.world.filters import filtered
-from sanderling.world.opening import open_as_met
 
 if TYPE_CHECKING:
     from sanderling.world.guard import Guard

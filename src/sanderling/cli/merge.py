@@ -32,7 +32,7 @@ def run(
     base: Base = None,
     scale: Annotated[float | None, option("--scale", "λ: multiplies the sum of differences from the base.")] = None,
     t: Annotated[float | None, option("--t", "slerp: 0 is the first model, 1 the second.")] = None,
-    density: Annotated[float | None, option("--density", "Share of entries kept (ties, dare, della).")] = None,
+    density: Annotated[float | None, option("--density", "Share of entries kept (ties, dare).")] = None,
     config: ConfigFile = None,
     sets: Set = None,
 ) -> None:

@@ -36,9 +36,8 @@ from sanderling.world.disk.dense import DIRECTORY, DenseSettings, embed_world, r
 from sanderling.world.disk.embedders import FORMS, open_embedder, opens_socket
 from sanderling.world.disk.index import SearchMode
 from sanderling.world.disk.pages import WorldCounts
-from sanderling.world.disk.store import WorldInfo, add_to_world, build_world, open_world, read_manifest
+from sanderling.world.disk.store import WorldInfo, add_to_world, build_world, open_as_met, open_world, read_manifest
 from sanderling.world.milvus import VectorIndex, push_world
-from sanderling.world.opening import open_as_met
 from sanderling.world.recorded import (
     REPLAY_FILE,
     Unit,
@@ -351,7 +350,6 @@ def _report(directory: Path, world: WorldInfo, dense: str = "") -> None:
         "directory": str(directory),
         "source": world.source,
         "pages": f"{counts.kept:,}" + (f" ({counts.not_text:,} of them not text)" if counts.not_text else ""),
-        "links": f"{world.links.inside:,} inside, {world.links.dead:,} dead, {world.links.outside:,} to other sites",
         "left out": _left_out(world.accounts, counts),
         "built by": f"sanderling {world.package}",
         "sha256": world.fingerprint,

@@ -25,9 +25,8 @@ from sanderling.runs.files import or_cannot, replace_file
 from sanderling.runs.progress import command_line
 from sanderling.world.contract import World
 from sanderling.world.disk.index import SearchMode
-from sanderling.world.disk.store import read_manifest
+from sanderling.world.disk.store import open_as_met, read_manifest
 from sanderling.world.fidelity import Row, compare_calls, recorded_calls
-from sanderling.world.opening import open_as_met
 from sanderling.world.recorded import BuiltFrom, read_built_from, sides, was_asked
 
 JSON_NAME = "fidelity.json"

@@ -55,9 +55,8 @@ def require_mergekit() -> str:
     try:
         import mergekit.merge  # noqa: F401
     except ImportError as error:
-        raise UserError(
-            f"Merging needs {error.name or 'mergekit'}: run pip install '.[merge]' in sanderling's own folder."
-        ) from error
+        needed = error.name or "mergekit"
+        raise UserError(f"Merging needs {needed}: run pip install '.[merge]' in sanderling's own folder.") from error
     return version("mergekit")
 
 
@@ -108,9 +107,6 @@ def fingerprint(directory: Path) -> str:
             while block := opened.read(1 << 22):
                 total.update(block)
     return total.hexdigest()
-
-
-# -- what mergekit does not check ----------------------------------------------------------------------------------------
 
 
 def check_models(paths: Sequence[Path]) -> None:
@@ -165,9 +161,7 @@ def _check_merged(model: Path, merged: Path) -> None:
         with safe_open(file, framework="pt") as opened:
             for name in opened.keys():  # noqa: SIM118
                 if not bool(torch.isfinite(opened.get_tensor(name)).all()):
-                    raise UserError(
-                        f"{name} comes out as NaN or infinity: a training went wrong, so take an earlier checkpoint."
-                    )
+                    raise UserError(f"{name} comes out as NaN or infinity: take an earlier checkpoint of what went wrong.")
 
 
 def _check_place(settings: MergeSettings, out: Path) -> None:
@@ -177,9 +171,6 @@ def _check_place(settings: MergeSettings, out: Path) -> None:
             raise UserError(f"{out} is, or holds, the input {path}: choose another place for the merged model.")
     if out.exists() and not (out / RECORD).is_file() and not (out.is_dir() and not any(out.iterdir())):
         raise UserError(f"{out} holds something that is no merged model: choose another place, or empty it.")
-
-
-# -- mergekit ------------------------------------------------------------------------------------------------------------
 
 
 def _write(settings: MergeSettings, dtype: str, partial: Path) -> None:
@@ -213,9 +204,8 @@ def _kit_config(settings: MergeSettings, dtype: str) -> dict[str, Any]:
         first, shared, each = settings.models[0], {"t": settings.t}, [{} for _ in settings.models]
     if traits.base:
         shared["lambda"] = settings.scale
-    for name, is_used in (("density", traits.density), ("epsilon", traits.epsilon)):
-        if is_used:
-            each = [{**own, name: getattr(settings, name)} for own in each]
+    if traits.density:
+        each = [{**own, "density": settings.density} for own in each]
 
     def reference(path: Path) -> dict[str, Any]:
         """As a table: in a plain string mergekit would read ``@`` as a revision and ``+`` as a LoRA."""

@@ -23,8 +23,6 @@ class Method(StrEnum):
     TIES = "ties"
     DARE_LINEAR = "dare-linear"
     DARE_TIES = "dare-ties"
-    DELLA = "della"
-    DELLA_LINEAR = "della-linear"
 
 
 Dtype = Literal["float32", "bfloat16", "float16"]
@@ -36,7 +34,6 @@ class Traits(NamedTuple):
 
     base: bool
     density: bool = False
-    epsilon: bool = False
     normalizes: bool = False
 
 
@@ -47,8 +44,6 @@ TRAITS: dict[Method, Traits] = {
     Method.TIES: Traits(base=True, density=True, normalizes=True),
     Method.DARE_LINEAR: Traits(base=True, density=True),
     Method.DARE_TIES: Traits(base=True, density=True),
-    Method.DELLA: Traits(base=True, density=True, epsilon=True, normalizes=True),
-    Method.DELLA_LINEAR: Traits(base=True, density=True, epsilon=True),
 }
 """Each method, with mergekit's defaults."""
 
@@ -63,9 +58,8 @@ class MergeSettings(Frozen):
     scale: float = Field(default=1.0, allow_inf_nan=False)  # λ: what the sum of differences from the base is multiplied by
     t: float = Field(default=0.5, ge=0, le=1)  # slerp: 0 is the first model, 1 the second
     density: float = Field(default=0.5, gt=0, le=1)  # share of entries of each difference that are kept
-    epsilon: float = Field(default=0.1, ge=0, lt=1)  # DELLA: how far the chance of an entry strays from the density
     normalize: bool | None = None  # whether weights are divided by their sum; None: as is usual for the method
-    seed: int = Field(default=0, ge=0, lt=2**32)  # of DARE and DELLA: equal seeds give equal models
+    seed: int = Field(default=0, ge=0, lt=2**32)  # of DARE: equal seeds give equal models
     dtype: Dtype | None = None  # None: as the base, or the first model, is stored
 
     @property
@@ -84,7 +78,6 @@ class MergeSettings(Frozen):
 
     @property
     def normalized(self) -> bool:
-        """Whether weights are divided by their sum."""
         return self.traits.normalizes if self.normalize is None else self.normalize
 
     @model_validator(mode="after")
@@ -96,8 +89,7 @@ class MergeSettings(Frozen):
     def _problems(self) -> Iterator[str]:
         method, traits, count = self.method, self.traits, len(self.models)
         slerp = method is Method.SLERP
-        used = {"scale": traits.base, "t": slerp, "weights": not slerp, "normalize": not slerp}
-        used |= {"density": traits.density, "epsilon": traits.epsilon}
+        used = {"scale": traits.base, "t": slerp, "weights": not slerp, "normalize": not slerp, "density": traits.density}
         fields = type(self).model_fields
         idle = [name for name, is_used in used.items() if not is_used and getattr(self, name) != fields[name].default]
         yield from (f"{method} has no use for {name}: leave it out" for name in idle)
@@ -118,5 +110,3 @@ class MergeSettings(Frozen):
             yield "every weight must be a finite number"
         if self.normalized and abs(sum(self.shares)) < 1e-9:
             yield "the weights sum to 0 and would be divided by that: give others, or do not normalize"
-        if traits.epsilon and self.density < 1 and not self.epsilon < self.density < 1 - self.epsilon:
-            yield "density less and plus epsilon are chances, and must lie between 0 and 1"

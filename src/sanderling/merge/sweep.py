@@ -14,8 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from itertools import product
-from math import dist
 from pathlib import Path
 from typing import Any
 
@@ -48,15 +46,12 @@ from sanderling.runs.stages import RunRecord
 from sanderling.world.disk.store import read_manifest
 
 REPORT = "sweep.json"
-At = tuple[float, ...]  # where a point lies: the swept value, or the shares of more than two models
 
 
 class Axis(StrEnum):
     """The coefficient that is swept."""
 
-    WEIGHT = "weight"
-    """The second model's share, the first has what is left (slerp: t). Of more models each but the first takes every value, in
-    all combinations that leave the first no less than 0."""
+    WEIGHT = "weight"  # the second of two models' share, the first has what is left (slerp: t)
     SCALE = "scale"
     DENSITY = "density"
 
@@ -85,7 +80,7 @@ class Measured(Frozen):
     """A model's figures: pass@1 by skill, and the mean, each skill weighing the same (None where one has no figure)."""
 
     name: str  # of an input: its directory. Of a point: its value.
-    at: At = ()
+    at: float | None = None
     sha256: str
     skills: dict[str, Estimate]
     mean: float | None
@@ -100,13 +95,12 @@ class SweepReport(Frozen):
     how: dict[str, Any]  # all that figures depend on: questions, worlds, profile, agent, judges, attempts
     inputs: tuple[Measured, ...]
     points: tuple[Measured, ...]
-    best: At | None
+    best: float | None
     version: str
     date: str
 
     @property
     def chosen(self) -> Measured | None:
-        """The best point."""
         return next((point for point in self.points if point.at == self.best), None)
 
     def table(self) -> Table:
@@ -120,56 +114,35 @@ class SweepReport(Frozen):
         return table
 
 
-# -- points --------------------------------------------------------------------------------------------------------------
-
-
-def points_of(settings: MergeSettings, axis: Axis, values: Sequence[float]) -> list[At]:
-    """The points of a sweep. Raises UserError for a sweep that is none."""
+def settings_along(settings: MergeSettings, axis: Axis, values: Sequence[float]) -> dict[float, MergeSettings]:
+    """The merge at each point of a sweep. Raises UserError for a sweep that is none."""
     if axis is Axis.WEIGHT and settings.weights:
         raise UserError("A sweep over weight sets the weights: leave --weight out.")
-    if axis is Axis.WEIGHT and len(settings.models) < 2:
-        raise UserError("A sweep over weight lies between models, and one was given: sweep scale.")
+    if axis is Axis.WEIGHT and len(settings.models) != 2:
+        raise UserError(f"A sweep over weight lies between two models, and {len(settings.models)} were given: give two.")
     if axis is not Axis.WEIGHT and not getattr(settings.traits, "base" if axis is Axis.SCALE else "density"):
         raise UserError(f"{settings.method} has no {axis}: sweep another coefficient.")
     if not values or len({f"{value:g}" for value in values}) != len(values):
         raise UserError("A sweep needs different values: write for example 0,0.25,0.5,0.75,1.")
-    if axis is not Axis.WEIGHT or len(settings.models) == 2:
-        return [(value,) for value in values]
-    if min(values) < 0:
-        raise UserError("A sweep over the shares of more than two models needs values from 0 to 1.")
-    shares = ((1.0 - sum(others), *others) for others in product(sorted(values), repeat=len(settings.models) - 1))
-    found = [tuple(max(0.0, round(share, 9)) for share in one) for one in shares if one[0] > -1e-9]
-    if not found:
-        raise UserError("No combination of these values leaves the first model a share: add 0, or smaller ones.")
-    return found
+    return {at: _settings_at(settings, axis, at) for at in values}
 
 
-def settings_at(settings: MergeSettings, axis: Axis, at: At) -> MergeSettings:
-    """The merge at one point. Raises UserError where there is none."""
-    value, *others = at
-    changed: dict[str, Any] = {axis.value: value}
+def _settings_at(settings: MergeSettings, axis: Axis, at: float) -> MergeSettings:
+    changed: dict[str, Any] = {axis.value: at}
     if axis is Axis.WEIGHT:
-        changed = {"t": value} if settings.method is Method.SLERP else {"weights": at if others else (1.0 - value, value)}
+        changed = {"t": at} if settings.method is Method.SLERP else {"weights": (1.0 - at, at)}
     try:
         return MergeSettings.model_validate({**settings.model_dump(exclude_unset=True), **changed})
     except ValidationError as error:
         why = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise UserError(f"There is no merge at {axis} {name_of(at)} ({why}): choose other values.") from error
+        raise UserError(f"There is no merge at {axis} {at:g} ({why}): choose other values.") from error
 
 
-def name_of(at: At) -> str:
-    """As tables have it. Example: ``name_of((0.5, 0.25, 0.25)) == "0.5:0.25:0.25"``."""
-    return ":".join(f"{value:g}" for value in at)
-
-
-def best(means: Mapping[At, float | None]) -> At | None:
+def best(means: Mapping[float, float | None]) -> float | None:
     """Where the best point lies, by the rule above; None when no point has a mean."""
-    middle = [(min(values) + max(values)) / 2 for values in zip(*means, strict=True)]
     known = {at: mean for at, mean in means.items() if mean is not None}
-    return min(known, key=lambda at: (-known[at], dist(at, middle), at), default=None)
-
-
-# -- the sweep -----------------------------------------------------------------------------------------------------------
+    middle = (min(means) + max(means)) / 2 if means else 0.0
+    return min(known, key=lambda at: (-known[at], abs(at - middle), at), default=None)
 
 
 def run_sweep(
@@ -182,7 +155,7 @@ def run_sweep(
     open_model: Callable[..., Policy] | None = None,
 ) -> SweepReport:
     """Sweep, or go on; writes ``sweep.json`` and ``best/``. Raises UserError as `merge` and `evaluate` do."""
-    asked = {at: settings_at(config.merge, config.over, at) for at in points_of(config.merge, config.over, config.values)}
+    asked = settings_along(config.merge, config.over, config.values)
     require_mergekit()
     questions = {name: read_questions(file) for name, file in config.skills.items()}
     for of_skill in questions.values():
@@ -200,8 +173,8 @@ def run_sweep(
         for at, settings in asked.items():
             worker.point(at, settings)
         shutil.rmtree(out / "model", ignore_errors=True)
-        points = tuple(sorted(worker.points(), key=lambda point: point.at))
-        chosen = best({point.at: point.mean for point in points})
+        points = tuple(sorted(worker.points(), key=lambda point: point.at or 0.0))
+        chosen = best({point.at: point.mean for point in points if point.at is not None})
         if chosen is not None:
             worker.keep(chosen)
         told = {"command": command, "version": __version__, "date": datetime.now(UTC).isoformat(timespec="seconds"), "how": how}
@@ -240,17 +213,15 @@ class _Worker:
     clock: Clock | None
     open_model: Callable[..., Policy]
 
-    def point(self, at: At, settings: MergeSettings) -> None:
-        """Merge and measure one point."""
+    def point(self, at: float, settings: MergeSettings) -> None:
         done, model = self.run.table("points"), self.run.directory / "model"
-        if name_of(at) not in done:
+        if f"{at:g}" not in done:
             sha256 = merge(settings, model, self.command).sha256
-            self.measure(model, sha256, f"{self.config.over} {name_of(at)}")
-            done.put(name_of(at), [sha256, *at])
+            self.measure(model, sha256, f"{self.config.over} {at:g}")
+            done.put(f"{at:g}", [sha256, at])
 
     def points(self) -> list[Measured]:
-        """Every point that was measured."""
-        return [self._figures(name, sha256, tuple(at)) for name, (sha256, *at) in self.run.table("points").items()]
+        return [self._figures(name, sha256, at) for name, (sha256, at) in self.run.table("points").items()]
 
     def measure(self, model: Path, sha256: str, name: str) -> Measured:
         """A model's figures on every skill; it is opened only when one is missing."""
@@ -264,7 +235,7 @@ class _Worker:
                 done.put(f"{sha256} {skill}", (result.pass_at_1 if result.valid else nothing).model_dump(mode="json"))
         return self._figures(name, sha256)
 
-    def _figures(self, name: str, sha256: str, at: At = ()) -> Measured:
+    def _figures(self, name: str, sha256: str, at: float | None = None) -> Measured:
         done = self.run.table("results")
         skills = {skill: Estimate.model_validate(done.get(f"{sha256} {skill}")) for skill in self.questions}
         values = [score.value for score in skills.values() if score.value is not None]
@@ -288,10 +259,10 @@ class _Worker:
             weights = f"{sha256} over {researcher.fingerprint}"
             return await evaluate_async(researcher, asked, judge, place, weights=weights, **how)
 
-    def keep(self, at: At) -> None:
+    def keep(self, at: float) -> None:
         """Merge the best point once more, unless it is there."""
-        place, sha256 = self.run.directory / "best", self.run.table("points").get(name_of(at))[0]
+        place, sha256 = self.run.directory / "best", self.run.table("points").get(f"{at:g}")[0]
         if (place / "merge.json").is_file() and read_merge(place).sha256 == sha256:
             return
-        if merge(settings_at(self.config.merge, self.config.over, at), place, self.command).sha256 != sha256:
+        if merge(_settings_at(self.config.merge, self.config.over, at), place, self.command).sha256 != sha256:
             raise UserError(f"{place} is not the model that was measured: the inputs were changed, so sweep again.")

@@ -22,8 +22,7 @@ from sanderling.runs.progress import Report
 from sanderling.synth.facts import holds, stands, words
 from sanderling.tools.page_reader import PageText
 from sanderling.world.contract import Occasion, Page, World
-from sanderling.world.disk.store import open_world
-from sanderling.world.opening import open_as_met
+from sanderling.world.disk.store import open_as_met, open_world
 
 META = "verification"  # where the results stand in a question's ``meta``
 _RESULTS, _SNIPPET_WORDS = 10, 30

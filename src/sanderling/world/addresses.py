@@ -107,9 +107,3 @@ def same_part(asked: str, url: str) -> str:
     """The address of the part of another page that an address asks for of its own."""
     part = asked_part(asked)
     return part_address(url, part) if part else url
-
-
-def site(key: str) -> str:
-    """The site of a canonical URL: scheme and host."""
-    scheme, found, rest = key.partition("://")
-    return f"{scheme}://{rest.partition('/')[0].partition('?')[0]}" if found else ""

@@ -28,8 +28,7 @@ from sanderling.world.disk.embedders import (
     open_embedder,
 )
 from sanderling.world.disk.index import SearchMode
-from sanderling.world.disk.store import build_world, open_world
-from sanderling.world.opening import open_as_met
+from sanderling.world.disk.store import build_world, open_as_met, open_world
 
 
 @given(st.lists(st.text(max_size=40), max_size=5))

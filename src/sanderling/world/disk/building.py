@@ -1,26 +1,23 @@
-"""Building: a stream of pages is read in, then indexed, signed and linked.
+"""Building: a stream of pages is read in, then indexed and signed for near-duplicates.
 
 The first pass is committed every few seconds with the feed's mark, so that the same command goes on from there.
 """
 
 import shutil
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from functools import lru_cache
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
 from sanderling.core.errors import UserError
 from sanderling.runs.files import locked
-from sanderling.world.addresses import canonical_url, site
 from sanderling.world.contract import Page
 from sanderling.world.disk.duplicates import signature
 from sanderling.world.disk.index import IndexBuilder
-from sanderling.world.disk.pages import Counts, Intake, PageFile, SqlitePages, writable
+from sanderling.world.disk.pages import Intake, PageFile, SqlitePages, writable
 
 STAMP = "stamp"  # the file that says what is built in a place; without it nothing there is wanted any more
 _SECONDS = 2.0  # of reading between two commits: what a kill can cost
@@ -63,22 +60,6 @@ class Feed:
     def accounts(self, mark: str) -> tuple[SourceAccount, ...]:
         """What became of the documents of each source, up to a mark; none where pages are given, not documents."""
         return ()
-
-
-class LinkCounts(Counts):
-    """Links of pages by where they lead (`leads`); a link that two pages have counts twice."""
-
-    inside: int = 0
-    dead: int = 0
-    outside: int = 0
-
-
-def leads(link: str, find: Callable[[str], int | None], has_site: Callable[[str], bool]) -> str:
-    """Where a link leads: to a page of the world, to one that its sites lack, or to another site, as `LinkCounts` names it."""
-    key = canonical_url(link)
-    if find(key) is not None:
-        return "inside"
-    return "dead" if has_site(site(key)) else "outside"
 
 
 @contextmanager
@@ -132,7 +113,6 @@ class State(Intake):
     mark: str = ""
     is_read: bool = False
     is_indexed: bool = False
-    links: LinkCounts = LinkCounts()
 
 
 def fill(pages: Path, index: Path, feed: Feed, before: State, progress: Progress, earlier: SqlitePages | None = None) -> State:
@@ -168,9 +148,8 @@ def _read_in(file: PageFile, feed: Feed, state: State, progress: Progress) -> No
 
 
 def _work_through(file: PageFile, index: Path, state: State, progress: Progress) -> None:
-    """The second pass: index, sign and follow the links of the stored pages, in one go."""
-    find, has_site = lru_cache(maxsize=100_000)(file.find), lru_cache(maxsize=100_000)(file.has_site)
-    builder, end, tally = IndexBuilder(index), file.count(), Counter[str]()
+    """The second pass: index and sign the stored pages, in one go."""
+    builder, end = IndexBuilder(index), file.count()
     try:
         committed = builder.committed  # all, where it was killed just before the end
         for number, page in enumerate(file.all(file.first), start=file.first):
@@ -178,10 +157,9 @@ def _work_through(file: PageFile, index: Path, state: State, progress: Progress)
                 builder.add(number, page.title, page.text)
             if (signed := signature(page.text)) is not None:
                 file.sign(number, signed)
-            tally.update(leads(link, find, has_site) for link in page.links)
             progress(Stage.INDEXING, number + 1 - file.first, end - file.first)
         builder.finish()
     finally:
         builder.close()
-    state.is_indexed, state.links = True, LinkCounts(**tally)
+    state.is_indexed = True
     file.commit(state.model_dump_json())

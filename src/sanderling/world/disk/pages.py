@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
-from sanderling.world.addresses import canonical_url, site
+from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.text import clean, is_text
 
@@ -35,14 +35,7 @@ def writable(what: str | Path, *kinds: type[Exception]) -> Iterator[None]:
         raise UserError(f"Cannot write {what} ({why}): free some space or choose another place.") from error
 
 
-class Counts(Frozen):
-    """Numbers by name that can be added up."""
-
-    def __add__(self, other: Self) -> Self:
-        return type(self)(**{name: getattr(self, name) + getattr(other, name) for name in type(self).model_fields})
-
-
-class WorldCounts(Counts):
+class WorldCounts(Frozen):
     """What became of the pages that were given; ``not_text``: kept by address without a body, which is binary noise."""
 
     read: int = 0
@@ -51,6 +44,9 @@ class WorldCounts(Counts):
     empty: int = 0
     duplicate: int = 0
     no_url: int = 0
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(**{name: getattr(self, name) + getattr(other, name) for name in type(self).model_fields})
 
 
 class Intake(BaseModel):
@@ -103,7 +99,6 @@ _TABLES = (
     title TEXT NOT NULL, text TEXT NOT NULL, links TEXT NOT NULL, date TEXT NOT NULL, source TEXT NOT NULL,
     readable INTEGER NOT NULL)""",
     "CREATE TABLE IF NOT EXISTS signatures (number INTEGER PRIMARY KEY, signature BLOB NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS sites (site TEXT PRIMARY KEY) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS state (value TEXT NOT NULL)",
 )
 
@@ -140,10 +135,6 @@ class SqlitePages:
     def find(self, key: str) -> int | None:
         found = (self._row(part, "SELECT number FROM pages WHERE key = ?", key) for part in range(len(self._ends)))
         return next((row[0] for row in found if row is not None), None)
-
-    def has_site(self, place: str) -> bool:
-        """Whether a page lies on a site (`addresses.site`)."""
-        return any(self._row(part, "SELECT 1 FROM sites WHERE site = ?", place) for part in range(len(self._ends)))
 
     def signatures(self) -> Iterator[tuple[int, bytes]]:
         """The signatures of pages, by number; pages of few words have none."""
@@ -213,7 +204,6 @@ class PageFile(SqlitePages):
             self.close()
             raise
         self._ends = [*([] if earlier is None else earlier._ends), self.first if last is None else last + 1]
-        self._last_site = ""
 
     def add(self, page: Page) -> int | None:
         """Store a page under the next number; None when its URL is taken."""
@@ -224,9 +214,6 @@ class PageFile(SqlitePages):
         stored = self._run("INSERT OR IGNORE INTO pages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row=(*row, bool(page.text)))
         if not stored.rowcount:
             return None
-        if (place := site(key)) != self._last_site:
-            self._run("INSERT OR IGNORE INTO sites VALUES (?)", row=(place,))
-            self._last_site = place
         self._ends[-1] += 1
         return number
 
@@ -268,6 +255,6 @@ def absorb(file: Path, parts: Sequence[Path]) -> None:
         for part in parts:
             connection.execute("ATTACH ? AS part", (_read_only(part),))
             with connection:
-                for name in ("pages", "signatures", "sites"):
+                for name in ("pages", "signatures"):
                     connection.execute(f"INSERT OR IGNORE INTO main.{name} SELECT * FROM part.{name}")
             connection.execute("DETACH part")

@@ -7,7 +7,7 @@ world as it was before or as it is after. Whatever interrupts a build or an addi
 
 import json
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -16,11 +16,10 @@ import sanderling
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.runs.files import replace_file, sync
-from sanderling.world.contract import Page
+from sanderling.world.contract import Page, World
 from sanderling.world.disk.building import (
     STAMP,
     Feed,
-    LinkCounts,
     Progress,
     SourceAccount,
     Stage,
@@ -29,9 +28,11 @@ from sanderling.world.disk.building import (
     fill,
     ignore,
 )
-from sanderling.world.disk.duplicates import file_name, near_duplicates, save_groups
-from sanderling.world.disk.index import is_whole, link_index, linked, sound_index
+from sanderling.world.disk.duplicates import file_name, load_groups, near_duplicates, save_groups
+from sanderling.world.disk.index import SearchMode, link_index, linked, sound_index
 from sanderling.world.disk.pages import SqlitePages, WorldCounts, absorb, writable
+from sanderling.world.filters import BLOCKLIST_FILE, filtered, read_blocklist
+from sanderling.world.guard import Guard
 from sanderling.world.local import LocalWorld
 
 FORMAT_VERSION = 2
@@ -52,7 +53,7 @@ class WorldInfo(Frozen):
     """The manifest of a world.
 
     ``source``: the builder, what it was given, and what was added later; ``package``: the version of sanderling that wrote it;
-    ``links``: each page's as they led when it came in; ``accounts``: of each source that was read document by document;
+    ``accounts``: of each source that was read document by document;
     ``generation``: how often pages were added since the build; ``fingerprint``: see `pages.Intake`.
     """
 
@@ -62,7 +63,6 @@ class WorldInfo(Frozen):
     seed: int | None = None
     package: str = sanderling.__version__
     counts: WorldCounts
-    links: LinkCounts
     accounts: tuple[SourceAccount, ...] = ()
     generation: int = 0
     parts: tuple[PagePart, ...]
@@ -87,6 +87,7 @@ def read_manifest(directory: Path) -> WorldInfo:
         text = (directory / FILE_NAME).read_text(encoding="utf-8")
         version = data.get("format") if isinstance(data := json.loads(text), dict) else None
         if version == FORMAT_VERSION:
+            data.pop("links", None)  # which earlier versions counted
             return WorldInfo.model_validate(data)
     except FileNotFoundError:
         reason = f"is not a world (it has no {FILE_NAME}): build one with `sanderling world build`"
@@ -123,7 +124,7 @@ def build_world(
             raise UserError(f"{directory} is already there: choose another place, or remove it first.")
         with writable(directory):
             (place / "index-0").mkdir(exist_ok=True)
-        none = {"counts": WorldCounts(), "links": LinkCounts(), "parts": (), "index": "", "fingerprint": State().fingerprint}
+        none = {"counts": WorldCounts(), "parts": (), "index": "", "fingerprint": State().fingerprint}
         nothing = WorldInfo(name=name, source=source, seed=seed, generation=-1, **none)
         info, counts = _extended(nothing, place, feed, progress)
         if not counts.kept:
@@ -207,7 +208,6 @@ def _extended(
     update = {
         "package": sanderling.__version__,
         "counts": before.counts + counts,
-        "links": before.links + state.links,
         "accounts": (*before.accounts, *feed.accounts(state.mark)),
         "generation": generation,
         "parts": (*parts, PagePart(file=file.name, pages=count, bytes=file.stat().st_size)),
@@ -229,9 +229,8 @@ def open_world(directory: Path) -> LocalWorld:
     while True:
         info = read_manifest(directory)
         try:
-            pages, index = open_pages(directory, info), directory / info.index
-            if is_whole(index, info.page_count) or read_manifest(directory).generation == info.generation:
-                return LocalWorld(info.name, info.fingerprint, pages, sound_index(index, pages, info.page_count))
+            pages = open_pages(directory, info)
+            return LocalWorld(info.name, info.fingerprint, pages, sound_index(directory / info.index, pages, info.page_count))
         except (OSError, UserError) as error:
             if read_manifest(directory).generation != info.generation:
                 continue  # pages were added, and files went, while it was being opened
@@ -250,3 +249,37 @@ def open_pages(directory: Path, info: WorldInfo) -> SqlitePages:
         return SqlitePages([(directory / part.file, part.pages) for part in info.parts])
     except OSError as error:
         raise UserError(f"The pages of {directory} cannot be read ({error}): copy it again, or build it again.") from error
+
+
+def open_as_met(
+    directory: Path,
+    faults: str | None = None,
+    world_seed: int = 0,
+    search: SearchMode = SearchMode.LEXICAL,
+    injected: float = 0.0,
+    guard: Guard | None = None,
+    filters: Sequence[str] = (),
+) -> World:
+    """A world as an agent is to meet it: ranked as asked, with masks and ``blocklist.txt``, then with the faults asked for.
+
+    ``faults``: a profile by name or TOML file; ``injected``: the share of pages that hold an instruction to whoever reads them
+    by machine. Raises UserError when any of these cannot be used.
+    """
+    if (directory / POINTER).is_file():
+        from sanderling.world.milvus import MilvusWorld
+
+        local = MilvusWorld(directory, search)
+    elif search is SearchMode.LEXICAL:
+        local = open_world(directory)
+    else:
+        from sanderling.world.disk.dense import ranked_world
+
+        local = ranked_world(directory, open_world(directory), search)
+    groups, blocklist = load_groups(directory, local.pages_fingerprint), read_blocklist(directory / BLOCKLIST_FILE)
+    world = filtered(local, blocklist, guard, groups=groups, filters=filters)
+    if faults is None and not injected:
+        return world
+    from sanderling.world.faults import FaultProfile, FaultyWorld, get_faults, with_injections
+
+    profile = FaultProfile(name="still") if faults is None else get_faults(faults)
+    return FaultyWorld(world, with_injections(profile, injected) if injected else profile, world_seed)
