@@ -144,16 +144,10 @@ JSON_LINES: list[Any] = [
     {"url": "https://p.example/blob", "title": "Blob", "text": "\x01\x02\x03" * 90},
     {"url": "", "text": "no address"}, {"url": "https://p.example/none"}, ["no object"], {"url": "https://p.example/t", "title": 7, "text": "Seven."},
 ]  # fmt: skip
-RECORDING = [
-    ("search", {"query": ["herring reef"]}, ["https://x.example/a", "https://x.example/b"], "ok"),
-    ("visit", {"url": ["https://x.example/a"], "goal": "reef"}, ["https://x.example/a"], "ok"),
-    ("search", {"query": ["herring reef"]}, ["https://x.example/c"], "ok"),
-    ("visit", {"url": ["https://x.example/dead"], "goal": "reef"}, [], "not_found"),
-]
 
 
 def written_sources(place: Path) -> None:
-    """A folder, a file of JSON lines and a recording."""
+    """A folder and a file of JSON lines."""
     for name, text in FILES.items():
         (place / "docs" / name).parent.mkdir(parents=True, exist_ok=True)
         (place / "docs" / name).write_text(text, encoding="utf-8")
@@ -163,24 +157,6 @@ def written_sources(place: Path) -> None:
     (place / "docs" / "paper.pdf").write_bytes(pdf("The paper counts sanderlings on the flats."))
     (place / "docs" / "torn.pdf").write_bytes(pdf("torn")[:200])
     (place / "lines.jsonl").write_text("".join(json.dumps(each) + "\n" for each in JSON_LINES) + "{torn", encoding="utf-8")
-    calls = []
-    for ordinal, (tool, arguments, urls, status) in enumerate(RECORDING):
-        call = {"recording": 1, "episode": "e1", "question": "Where?", "tool": tool, "role": tool, "arguments": arguments}
-        call |= {"ordinal": ordinal, "occurrence": ordinal // 2 if tool == "search" else 0, "text": f"text {ordinal}"}
-        call |= {"status": status, "latency_s": 0.5, "elapsed_s": 0.25, "provenance": urls}
-        hits = [
-            {"title": f"Title {url[-1]}", "url": url, "snippet": f"snippet {ordinal} of herring", "date": "2020"}
-            for url in urls
-        ]
-        if tool == "search":
-            call["lists"] = [{"query": arguments["query"][0], "hits": hits, "status": status}]
-        else:
-            evidence = "The reef has herring." * (status == "ok")
-            call["pages"] = [
-                {"url": arguments["url"][0], "goal": "reef", "evidence": evidence, "summary": "Herring.", "status": status}
-            ]
-        calls.append(call)
-    (place / "calls.jsonl").write_text("".join(json.dumps(call) + "\n" for call in calls), encoding="utf-8")
 
 
 def pdf(words: str) -> bytes:
@@ -418,7 +394,7 @@ def pure() -> dict[str, Any]:
 def make(scratch: Path, recorded: Path | None) -> dict[str, Any]:
     """All cases of the area."""
     written_sources(scratch)
-    docs, lines, calls, worlds = scratch / "docs", scratch / "lines.jsonl", scratch / "calls.jsonl", scratch / "worlds"
+    docs, lines, worlds = scratch / "docs", scratch / "lines.jsonl", scratch / "worlds"
     base = ("--base-url", "https://docs.example/")
     run("world", "build", "encyclopedia", "--size", "60", "--seed", "7", "--out", worlds / "encyclopedia")
     run("world", "build", "from", docs, *base, "--out", worlds / "folder")
@@ -436,19 +412,14 @@ def make(scratch: Path, recorded: Path | None) -> dict[str, Any]:
         "--out",
         worlds / "several",
     )
-    run("world", "build", "recorded", "--from", calls, "--out", worlds / "calls")
     run("world", "build", "from", lines, "--out", worlds / "grown")
     run("world", "add", worlds / "grown", docs, *base)
     run("world", "add", worlds / "grown", "encyclopedia:40/2", lines)
     cases = pure() | over_the_web() | over_filters(worlds / "several")
-    for name, count in {"encyclopedia": 50, "folder": 40, "jsonl": 20, "grown": 30, "calls": 6}.items():
+    for name, count in {"encyclopedia": 50, "folder": 40, "jsonl": 20, "grown": 30}.items():
         cases[f"{name}: world"] = account(worlds / name, scratch)
         cases |= over_a_world(name, worlds / name, count)
     cases["several: world"] = account(worlds / "several", scratch)
-    cases["calls: replays"] = [
-        (worlds / "calls" / "replay.jsonl").read_text(),
-        (worlds / "calls" / "questions.jsonl").read_text(),
-    ]
     if recorded is not None:
         for name in ("dr-venus-rl", "dr-venus-sft", "literesearcher-cases", "webdancer"):
             place = worlds / name
