@@ -28,7 +28,7 @@ from sanderling.policy.budget import Prices
 
 GOAL_SECONDS, GOAL_MB = 1.0, 8.0
 OUT = Path(__file__).parent / "results" / "evaluate_figures.json"
-INFO = {"command": "benchmark", "seed": 0, "version": "0", "date": "today", "seconds": 0.0, "resumed": 0}
+INFO: dict[str, Any] = {"command": "benchmark", "seed": 0, "version": "0", "date": "today", "seconds": 0.0, "resumed": 0}
 INFO |= {"judge": "one", "second_judge": "two"}
 PRICES = Prices(0.15, 0.6)
 

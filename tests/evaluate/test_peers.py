@@ -16,7 +16,7 @@ from sanderling.evaluate.peers import NUMBER, UNMATCHED, Found, Joiner, open_rec
 
 
 def read(*sources: Path, tasks: frozenset[str] = frozenset()) -> list[Found]:
-    return list(open_records(sources, "agenttoleap", tasks))
+    return list(open_records(sources, tasks=tasks))
 
 
 def names(found: list[Found]) -> list[tuple[str, int | None]]:

@@ -85,7 +85,6 @@ def report(text: str = "plain") -> RecipeReport:
         title=text,
         summary=text,
         **RUN | {"command": text, "machine": text},
-        sheets={text: {text: text}},
         stages=stages,
         comparisons=(compare(("tuned", tuned), (f"base {text}", base), seed=0),),
         remarks=(text,),
@@ -172,7 +171,7 @@ def test_three_are_picked_by_rule() -> None:
     empty = trajectory(id="empty", nodes=(), leaf=None, ending=Ending.POLICY_OUTAGE, answer=None)
     ids = ("right", "wrong1", "wrong2")
     candidates = [(trajectory(id=id), id == "right") for id in ids] + [(empty, None), (trajectory(id="unscored"), None)]
-    picked = [one.facts["Episode"].split()[0] for one in pick_three(reversed(candidates))]
+    picked = [one["facts"]["Episode"].split()[0] for one in pick_three(reversed(candidates))]
     assert picked == ["right", "wrong2", "empty"]
     assert pick_three([]) == []
 

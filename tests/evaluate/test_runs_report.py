@@ -5,8 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from inspect_runs import plain
 from measured_runs import go
 from parsed_page import Page
@@ -20,7 +18,7 @@ from sanderling.core.types import Ending
 from sanderling.evaluate.figures import summarise
 from sanderling.evaluate.log import About, GuardFacts
 from sanderling.evaluate.reports.compare import Run, compared, open_runs
-from sanderling.evaluate.reports.pages import html, ranges
+from sanderling.evaluate.reports.pages import html
 from sanderling.evaluate.result import GuardFigures, JudgedAttempt
 from sanderling.policy.budget import Prices
 from sanderling.world.guard import GuardKind
@@ -66,15 +64,6 @@ def test_every_link_of_a_rich_page_leads_somewhere() -> None:
     assert "<t1>" not in text and "</script><" not in text.replace("</script></body>", "")
     for shown in ("Two judges", "not known", "Text Text", "…", "How attempts ended", "Vumhum"):
         assert shown in page.text
-
-
-@given(st.sets(st.integers(0, 60)))
-def test_ranges_say_each_number_once(numbers: set[int]) -> None:
-    read: list[int] = []
-    for part in filter(None, ranges(sorted(numbers)).split(", ")):
-        low, _, high = part.partition("–")
-        read += range(int(low), int(high or low) + 1)
-    assert read == sorted(numbers)
 
 
 def test_runs_are_paired_by_question_and_the_p_values_adjusted() -> None:

@@ -54,7 +54,6 @@ class Attempts:
     questions: Sequence[Question]
     each: int
     seed: int  # ``seeds.run`` of every episode
-    unjudged: bool = False  # questions without accepted answers are attempted as well, and never scored
     together: bool = False  # all attempts at a question in a row: a policy in this process computes once what they begin with
 
     def order(self) -> list[tuple[Question, int]]:
@@ -65,7 +64,7 @@ class Attempts:
         if (id := max(ids, key=lambda id: ids[id])) and ids[id] > 1:
             raise UserError(f"Two questions have the id {id!r}: give each its own.")
         silent = next((question.id for question in self.questions if not question.answers), None)
-        if silent is not None and not self.unjudged:
+        if silent is not None:
             raise UserError(f"Question {silent!r} has no accepted answer: add one, or leave the question out.")
         if self.together:
             return [(question, attempt) for question in self.questions for attempt in range(self.each)]

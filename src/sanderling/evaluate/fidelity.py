@@ -1,22 +1,24 @@
 """How far a world resembles recorded calls that it was not built from: figures with counts and intervals.
 
 `world.fidelity` repeats each recorded search and visit in the world; here its values become means over the calls in which they
-are defined. Intervals are 95%, a bootstrap over whole questions, because calls for one question depend on each other.
-A report holds numbers only: neither texts nor addresses.
+are defined: ``overlap``, the share of recorded addresses that the world lists for the same query; ``visit_held``, of visited
+pages that it holds; ``answer_read``, of questions whose answer stood in what was recorded, and stands in the world's. Intervals
+are 95%, a bootstrap over whole questions, because calls for one question depend on each other. A report holds numbers only.
 
-Example: ``measure_fidelity(Path("worlds/w"), Path("recorded"), Path("report"), k=5).compared.figures``
+Example: ``measure_fidelity(Path("worlds/w"), Path("recorded"), Path("report"), k=5).figures``
 """
 
+import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 import sanderling
-from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory
 from sanderling.data.recorded_source import read_recorded
@@ -29,28 +31,20 @@ from sanderling.world.disk.store import open_as_met, read_manifest
 from sanderling.world.fidelity import Row, compare_calls, recorded_calls
 from sanderling.world.recorded import BuiltFrom, read_built_from, sides, was_asked
 
-JSON_NAME = "fidelity.json"
-MEASURES = ("overlap", "visit_held")
-MEANINGS = {
-    "overlap": "Recorded addresses, of the first k, that the world lists for the same query",
-    "visit_held": "Visited pages that the world holds",
-    "answer_read": "Questions whose answer stood in recorded results or extracts, and stands in the world's for the same calls",
-}
 _RESAMPLES = 2_000
 _CHUNK = 100  # resamples drawn at once: bounds memory whatever the number of questions
 
 
-class Figure(Frozen):
+class Figure(NamedTuple):
     """A mean over the n calls (or questions) in which it is defined."""
 
-    name: str
-    meaning: str
     n: int
     value: float | None
     interval: Interval | None  # None where there is one question only
 
 
-class Comparison(Frozen):
+@dataclass(frozen=True)
+class Comparison:
     """The figures of one set of recorded trajectories."""
 
     label: str
@@ -59,27 +53,12 @@ class Comparison(Frozen):
     searches: int
     asked_before: int  # queries that the build knew word for word: in no figure
     visits: int
-    figures: tuple[Figure, ...]
-
-
-class FidelityReport(Frozen):
-    """All figures with what made them."""
-
-    command: str
-    date: str
-    version: str
-    world: str
-    world_source: str
-    fingerprint: str
-    pages: int
-    k: int
-    compared: Comparison
-    same_question: int  # trajectories that were not built in, but whose question was: in no figure
+    figures: dict[str, Figure]
 
 
 def measure_fidelity(
     directory: Path, against: Path, out: Path, *, k: int = 10, search: SearchMode = SearchMode.LEXICAL
-) -> FidelityReport:
+) -> Comparison:
     """Compare the world in a directory with recorded trajectories, or a recording, and write ``fidelity.json`` into ``out``.
 
     Raises UserError when no trajectory is left to compare.
@@ -97,20 +76,21 @@ def measure_fidelity(
             )
         trajectories, same_question = found.unseen, len(found.same_question)
     rows, counts = compare(world, trajectories, known, k=k)
-    report = FidelityReport(
-        command=command_line(),
-        date=datetime.now(UTC).date().isoformat(),
-        version=sanderling.__version__,
-        world=world.name,
-        world_source=manifest.source,
-        fingerprint=world.fingerprint,
-        pages=world.page_count,
-        k=k,
-        compared=summarise("held out" if known else "not known to be held out", rows, counts),
-        same_question=same_question,
-    )
-    replace_file(out / JSON_NAME, report.model_dump_json(indent=1) + "\n")
-    return report
+    compared = summarise("held out" if known else "not known to be held out", rows, counts)
+    report = {
+        "command": command_line(),
+        "date": datetime.now(UTC).date().isoformat(),
+        "version": sanderling.__version__,
+        "world": world.name,
+        "world_source": manifest.source,
+        "fingerprint": world.fingerprint,
+        "pages": world.page_count,
+        "k": k,
+        "compared": as_json(compared),
+        "same_question": same_question,  # trajectories that were not built in, but whose question was: in no figure
+    }
+    replace_file(out / "fidelity.json", json.dumps(report, indent=1) + "\n")
+    return compared
 
 
 def compare(
@@ -126,17 +106,23 @@ def compare(
 
 def summarise(label: str, rows: Sequence[Row], counts: Counter[str], *, seed: int = 0) -> Comparison:
     """All figures of some rows, and ``counts`` of `compare`. The same rows and seed give the same figures."""
-    defined = {name: [(row.question, row.values[name]) for row in rows if name in row.values] for name in MEASURES}
+    names = ("overlap", "visit_held")
+    defined = {name: [(row.question, row.values[name]) for row in rows if name in row.values] for name in names}
     read = {row.question: 0.0 for row in rows if row.answer_recorded}
     read |= {row.question: 1.0 for row in rows if row.answer_shown and row.question in read}
     defined["answer_read"] = list(read.items())
-    figures: list[Figure] = []
+    figures: dict[str, Figure] = {}
     for name, pairs in defined.items():
         values = np.array([value for _, value in pairs])
         interval = _interval([question for question, _ in pairs], values, seed)
-        value = float(values.mean()) if pairs else None
-        figures.append(Figure(name=name, meaning=MEANINGS[name], n=len(pairs), value=value, interval=interval))
-    return Comparison(label=label, questions=len({row.question for row in rows}), figures=tuple(figures), **counts)
+        figures[name] = Figure(len(pairs), float(values.mean()) if pairs else None, interval)
+    return Comparison(label=label, questions=len({row.question for row in rows}), figures=figures, **counts)
+
+
+def as_json(compared: Comparison) -> dict[str, object]:
+    """As reports hold it."""
+    figures = [{"name": name, **figure._asdict()} for name, figure in compared.figures.items()]
+    return asdict(compared) | {"figures": figures}
 
 
 def _interval(questions: Sequence[str], values: FloatArray, seed: int) -> Interval | None:

@@ -122,7 +122,6 @@ def _counts(rows: Sequence[Episode], questions: Sequence[Question]) -> list[Ques
         QuestionCounts(
             id=q.id,
             text_digest=question_id(" ".join(q.text.split())),
-            hops=q.hops,
             groups=groups_of(q),
             attempts=made[q.id],
             scored=scored[q.id],

@@ -24,12 +24,11 @@ from typing import Any, NamedTuple
 from pydantic import Field
 
 from sanderling.core.errors import UserError
-from sanderling.core.plugins import is_outside
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.text import normalised
 from sanderling.core.types import Ending
 from sanderling.data.importing import Import, find_places
-from sanderling.data.layouts import REPEATED, layout_named
+from sanderling.data.layouts import REPEATED
 from sanderling.data.questions import named_columns
 from sanderling.evaluate.benchmark_files import Loaded, load_benchmark, sha256_of
 from sanderling.evaluate.benchmark_rows import Options
@@ -73,38 +72,26 @@ class Records:
 
 
 def open_records(sources: Sequence[Path], layout: str = "", tasks: Iterable[str] = ()) -> Records:
-    """Records of files, or of AgentToLeaP's folders, whose ``tasks`` are known.
+    """Records of files, or of AgentToLeaP's folders, whose ``tasks`` are known. ``layout``: ``file.py:name``, for files.
 
-    Raises UserError for both at once, for sources that are not there, and where nothing can be read.
+    Raises UserError for both at once, and for sources that are not there.
     """
-    if layout:
-        layout_named(layout)
     missing = next((source for source in sources if not source.exists()), None)
     if missing is not None:
         raise UserError(f"There is no file or folder {missing}: check the path.")
-    leaps = [_holds_results(source) for source in sources] if layout in ("", "agenttoleap") else [False]
+    leaps = [not layout and any(source.rglob(_RESULT)) for source in sources]
     if all(leaps):
         return _leap_folders(sources, set(tasks))
     if any(leaps):
         raise UserError("Folders of AgentToLeaP's results and other files cannot be scored together: score each by itself.")
-    return _recorded_files(sources, layout)
-
-
-def _recorded_files(sources: Sequence[Path], layout: str) -> Records:
-    """The trajectories of files and folders; with ``layout`` those of another one are left out."""
 
     def read() -> Iterator[Found]:
-        reading = Import(*sources, layout=layout if is_outside(layout) else "")
-        any_read = False
+        reading = Import(*sources, layout=layout)
         for one in reading:
-            if isinstance(one, Trajectory) and layout in ("", reading.layout):
-                any_read = True
+            if isinstance(one, Trajectory):
                 number = one.seeds.attempt if reading.layout == "sanderling" else None
                 yield Found(one, reading.layout, number=number, published=_case_verdict(one, reading.layout))
         records.unread = reading.report.unread + len(reading.report.left_files)
-        if not any_read:
-            held = f"no trajectory in the layout {layout}" if layout else "questions and no trajectory"
-            raise UserError(f"{', '.join(map(str, sources))} holds {held}: give a file with trajectories.")
 
     records = Records([place.path for place in find_places(sources)], read)
     return records
@@ -159,33 +146,19 @@ def _leap_folders(sources: Sequence[Path], tasks: set[str]) -> Records:
             raise UserError(f"{one.folder} and {held.folder} are both attempt {one.number} of {one.task!r}: remove one.")
 
     def read() -> Iterator[Found]:
-        any_read = False
         for task, group in groupby(sorted(attempts.values()), key=lambda one: one.task):
             in_order = True
             for at, one in enumerate(group):
                 found = _read(one)
                 in_order = in_order and one.number == at and isinstance(found, Trajectory)
-                any_read = any_read or isinstance(found, Trajectory)
                 if isinstance(found, str):
                     asked = Question(id=task, text="")
                     found = Trajectory(id="", question=asked, nodes=(), leaf=None, ending=Ending.CANCELLED, detail=found)
                 published = verdicts.get((task, one.number)) if in_order else None
                 yield Found(found, "agenttoleap", task, one.number, published)
-        if not any_read:
-            raise UserError(f"None of the {len(attempts):,} results of AgentToLeaP can be read: check the folder.")
 
     results = [one.folder / _RESULT for one in sorted(attempts.values())]
     return Records([result for result in results if result.exists()], read)
-
-
-def _holds_results(folder: Path) -> bool:
-    """Whether a folder looks like AgentToLeaP's: others, too, call their files so, but here the beginning names the history."""
-
-    def is_like_a_result(path: Path) -> bool:
-        with path.open("rb") as file:
-            return b'"conversation_history"' in file.read(1 << 20)
-
-    return folder.is_dir() and any(map(is_like_a_result, folder.rglob(_RESULT)))
 
 
 def _placed(folder: Path, tasks: set[str]) -> _Attempt:
@@ -284,6 +257,8 @@ def planned(records: Iterable[Found], joiner: Joiner | None) -> Plan:
         plan.lost += one.lost
         published.append(one.published)
         plan.layouts[one.layout] = None
+    if plan.lost == len(plan.places):
+        raise UserError("No trajectory can be read: give files with trajectories, or AgentToLeaP's folder of results.")
     plan.numbers = _numbered(plan.places)
     ids = (f"{question}-{number}" for (question, _), number in zip(plan.places, plan.numbers, strict=True))
     plan.published = {id: right for id, right in zip(ids, published, strict=True) if right is not None}
@@ -368,7 +343,7 @@ class ScoreConfig(RejudgeConfig):
     columns: str = ""
     """Columns of unusual names: ``question=Prompt,answer=Gold``."""
     layout: str = ""
-    """Only records of this layout (or ``file.py:name``); others are left out."""
+    """``file.py:name`` of a layout of one's own."""
     unscored_limit: float | None = Field(default=0.02, ge=0.0, le=1.0)
     """A larger share of unscored attempts makes the run invalid."""
 

@@ -170,7 +170,6 @@ class QuestionCounts(Record):
 
     id: str
     text_digest: str = ""  # of what was asked, blanks counting as one
-    hops: int | None = None
     groups: dict[str, tuple[str, ...]] = {}  # what it belongs to: ``{"level": ("2",), "topic": ("sports", "history")}``
     attempts: int
     scored: int

@@ -54,12 +54,11 @@ async def run_evaluation(
     concurrency: int = 8,
     pauses: Sequence[float] = PAUSES,
     unscored_limit: float = 0.02,
-    unjudged: bool = False,
     together: bool = False,
     watch: Watch | None = None,
     cancel: asyncio.Event | None = None,
 ) -> Made:
-    """Make the attempts that are missing of a run that `RunLog.begin` began; when none is, write the result, end the round.
+    """Make the attempts that are missing of a run that `RunLog.begin` began; when none is, write the result.
 
     Raises UserError as :func:`make_attempts` does, and for another agent or world than the run was begun with.
     """
@@ -71,7 +70,7 @@ async def run_evaluation(
     state = state.model_copy(update={"unscored_limit": unscored_limit})
     log.write_state(state, questions)
     made = await make_attempts(
-        Attempts(questions, state.attempts, state.about.seed, unjudged, together),
+        Attempts(questions, state.attempts, state.about.seed, together),
         rollout_of(agent, state.about.seed, journal=journal, cancel=cancel),
         judge,
         log,
@@ -160,8 +159,6 @@ class EvalConfig(Frozen):
     """Columns of unusual names: ``question=Prompt,answer=Gold``."""
     canary: str = ""
     """Decrypts a file that does not hold its own canary."""
-    unjudged: bool = False
-    """Ask questions without accepted answers too; they are never scored."""
     unscored_limit: float = Field(default=0.02, ge=0.0, le=1.0)
     """A larger share of unscored attempts makes the run invalid."""
     guard: bool = True
@@ -200,7 +197,7 @@ async def run_benchmark(
         journal = stack.enter_context(Journal(log.root, journal_identity(agent_config, agent)))
         judges = opened_judges(judging, spending, prompt=benchmark.form, concurrency=concurrency)
         first, second = await stack.enter_async_context(judges)
-        how = {"concurrency": concurrency, "unscored_limit": config.unscored_limit, "unjudged": config.unjudged}
+        how = {"concurrency": concurrency, "unscored_limit": config.unscored_limit}
         chosen = with_book(log, first, second, log.by_hand())
         return await run_evaluation(log, state, questions, agent, chosen, journal, **how, watch=watch, cancel=cancel)
 
@@ -264,12 +261,8 @@ async def rejudge(
 def prepare(loaded: Loaded, config: EvalConfig, guard: GuardFacts = NO_GUARD) -> tuple[About, list[Question]]:
     """What a run on a benchmark's file measures, and the questions chosen. Raises UserError."""
     chosen, how_chosen = _chosen(loaded.questions, config.limit, config.sample_seed)
-    without = sum(not question.answers for question in chosen)
-    if without and not config.unjudged:
-        raise UserError(
-            f"{without:,} of the {len(chosen):,} questions have no accepted answer, so that nothing can be scored there: "
-            "say --set unjudged=true to have them attempted all the same."
-        )
+    if without := sum(not question.answers for question in chosen):
+        raise UserError(f"{without:,} of the {len(chosen):,} questions have no accepted answer: nothing can be scored there.")
     about = About(
         benchmark=loaded.benchmark,
         split=loaded.split,

@@ -242,7 +242,6 @@ def tiny_report(run: TinyRun, records: Sequence[StageRecord], command: str) -> R
         machine=machine(),
         version=__version__,
         seconds=sum(record.seconds for record in records),
-        sheets=_sheets(run, {name: record.figures for name, record in done.items()}),
         stages=tuple(
             Row(name=NAMES[stage], result=result, seconds=made[stage] + result.seconds, note=_NOTES[stage])
             for stage, result in results.items()
@@ -256,31 +255,6 @@ def tiny_report(run: TinyRun, records: Sequence[StageRecord], command: str) -> R
         readings=_readings(run, seed),
         settings=to_toml(run.config),
     )
-
-
-def _sheets(run: TinyRun, figures: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    worlds, taught, sft, rl = (figures[name] for name in ("worlds", "teach", "sft", "rl"))
-    modes = run.config.teacher.modes.model_dump()
-    facts = {
-        "Worlds": {
-            "training worlds": len(run.training),
-            "pages in all": worlds["pages"],
-            "held-out SHA-256": worlds["held_out_sha256"][:16],
-        },
-        "Teacher": {
-            "trajectories": taught["trajectories"],
-            "right": f"{taught['correct'] / max(1, taught['trajectories']):.0%}",
-            "faults, per decision": ", ".join(f"{name} {value:g}" for name, value in modes.items()),
-        },
-        "SFT": {NAMES[arm]: f"{sft[arm]['rows']} rows, {sft[arm]['tokens_seen']:,} tokens seen" for arm in ARMS},
-        "RL": {
-            "starts from": NAMES[rl["start"]],
-            "steps": rl["steps"],
-            "rollouts": rl["rollouts"],
-            "estimator": run.config.rl.estimator.kind,
-        },
-    }
-    return {title: {key: str(value) for key, value in of_it.items()} for title, of_it in facts.items()}
 
 
 def _charts(run: TinyRun) -> tuple[Chart, ...]:

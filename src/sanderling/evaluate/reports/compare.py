@@ -110,7 +110,7 @@ def compared(runs: Sequence[Run], baseline: str = "") -> RunsReport:
     of_each = [_facts(run) for run in runs]
     facts = {name: tuple(one[name] for one in of_each) for name in of_each[0]}
     apart = [run.name for run in others if run.name not in {pair.name for pair in pairs}]
-    notes = [*_notes(runs, facts, pairs), *(f"{name} has no question in common with {base.name}." for name in apart)]
+    notes = [*_notes(runs, pairs), *(f"{name} has no question in common with {base.name}." for name in apart)]
     return RunsReport(tuple(runs), tuple(pairs), facts, tuple(notes))
 
 
@@ -150,34 +150,13 @@ def _facts(run: Run) -> dict[str, str]:
     }
 
 
-def _differing(facts: dict[str, tuple[str, ...]]) -> list[str]:
-    """Names of facts in which the runs are not alike."""
-    return [name for name, values in facts.items() if len(set(values)) > 1]
-
-
-def _notes(runs: Sequence[Run], facts: dict[str, tuple[str, ...]], pairs: Sequence[Pair]) -> list[str]:
+def _notes(runs: Sequence[Run], pairs: Sequence[Pair]) -> list[str]:
     notes = [f"{run.name} is invalid: {run.result.invalid_because}" for run in runs if run.result.invalid_because]
     peers = [(run, run.about.peers) for run in runs if run.about is not None and run.about.peers is not None]
-    notes += [f"{run.name}: {note}" for run, facts_of in peers for note in notes_of(facts_of)]
-    differ = {
-        "judge": "The runs have different judges: a difference may be the judges'.",
-        "attempts": "The runs have different numbers of attempts: compare pass@k at the same k.",
-        "guard": "The runs have different guards: what one could read was hidden from another.",
-    }
-    notes += [note for name, note in differ.items() if name in _differing(facts)]
-    for run in runs:
-        curve = run.result.pass_at_k
-        if fewer := [k for k in curve if curve[k].questions < curve[1].questions]:
-            first, last = fewer[0], fewer[-1]
-            notes.append(
-                f"In {run.name} not every question has as many scored attempts: pass@{first} rests on "
-                f"{curve[first].questions:,} of {curve[1].questions:,} questions, pass@{last} on {curve[last].questions:,}. "
-                "A rise may be theirs."
-            )
-    if len({run.about.questions_sha256 for run in runs if run.about is not None}) > 1:
-        notes.append("The runs ask different questions: only those of the same id and text are compared.")
-    notes += [f"{pair.name} and {pair.baseline} are compared on {pair.found.questions:,} questions; {pair.left_out:,} are not "
-              "in both with a scored attempt." for pair in pairs if pair.left_out]  # fmt: skip
+    notes += [f"{run.name}: {note}" for run, facts in peers for note in notes_of(facts)]
+    for pair in (pair for pair in pairs if pair.left_out):
+        on = f"{pair.name} and {pair.baseline} are compared on {pair.found.questions:,} questions"
+        notes.append(f"{on}; {pair.left_out:,} are not in both with a scored attempt.")
     return notes
 
 
@@ -197,7 +176,8 @@ class Rows:
 
 def tables(report: RunsReport) -> Iterator[Rows]:
     """All tables, in the order of a report; one without rows is left out."""
-    names, unlike = tuple(run.name for run in report.runs), _differing(report.facts)
+    names = tuple(run.name for run in report.runs)
+    unlike = [name for name, values in report.facts.items() if len(set(values)) > 1]
     facts = [(name + (" ≠" if name in unlike else ""), *values) for name, values in report.facts.items()]
     about = f"The runs differ in: {', '.join(unlike)}." if unlike else ""
     taken = [_taken(run.result) for run in report.runs]

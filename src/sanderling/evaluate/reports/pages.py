@@ -7,7 +7,6 @@ verdict are made from the numbers, whichever way they went.
 import json
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,15 +42,8 @@ _TITLES = {
 }
 
 
-@dataclass(frozen=True)
-class Reading:
-    """One episode, whole; ``facts`` stand above its steps on a page."""
-
-    title: str
-    question: str
-    outcome: str
-    facts: dict[str, str]
-    steps: tuple[dict[str, Any], ...]
+Reading = dict[str, Any]
+"""An episode as the templates show it: ``title``, ``question``, ``outcome``, ``facts`` above it, and its ``steps``."""
 
 
 def reading_of(trajectory: Trajectory, title: str, *, correct: bool | None) -> Reading:
@@ -75,7 +67,7 @@ def reading_of(trajectory: Trajectory, title: str, *, correct: bool | None) -> R
         "Episode": f"{trajectory.id} (run {seeds.run}, episode {seeds.episode}, attempt {seeds.attempt})",
     }
     shown = {name: value for name, value in facts.items() if value}
-    return Reading(title, question.text, OUTCOMES[correct], shown, tuple(steps))
+    return {"title": title, "question": question.text, "outcome": OUTCOMES[correct], "facts": shown, "steps": steps}
 
 
 def _step(node: Node, title: str) -> dict[str, Any]:
@@ -132,20 +124,6 @@ def html(report: RunsReport, *, texts: bool = False) -> str:
     )
 
 
-def ranges(numbers: Sequence[int]) -> str:
-    """Numbers in order as they are written briefly.
-
-    Example: ``ranges([0, 1, 2, 5]) == "0–2, 5"``
-    """
-    parts: list[list[int]] = []
-    for number in sorted(numbers):
-        if parts and number == parts[-1][1] + 1:
-            parts[-1][1] = number
-        else:
-            parts.append([number, number])
-    return ", ".join(str(low) if low == high else f"{low}–{high}" for low, high in parts)
-
-
 def _attempts(number: int, run: Run, *, texts: bool) -> dict[str, Any]:
     """Every attempt of a run by question, and those that can be read."""
     hidden = run.private and not texts
@@ -161,7 +139,7 @@ def _attempts(number: int, run: Run, *, texts: bool) -> dict[str, Any]:
             "correct": one.correct,
             "scored": one.scored,
             "readable": [(anchor, attempt) for (question, attempt), anchor in anchors.items() if question == one.id],
-            "numbers": [ranges(numbers.get((one.id, correct), ())) for correct in OUTCOMES],
+            "numbers": [", ".join(map(str, numbers.get((one.id, correct), ()))) for correct in OUTCOMES],
         }
         for one in run.result.questions
     ]
@@ -271,9 +249,6 @@ class RecipeReport(Record):
     machine: str
     version: str  # of the package
     seconds: float
-    sheets: dict[str, dict[str, str]] = Field(
-        default={}
-    )  # titled facts: worlds, model, data, whatever a reader needs to know of them
     stages: tuple[Stage, ...]
     comparisons: tuple[Comparison, ...] = ()  # the first is the one that the recipe was made for
     remarks: tuple[str, ...] = ()  # what else should be said in plain words, such as that this was a quick run
