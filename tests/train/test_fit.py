@@ -1,4 +1,4 @@
-"""Plans agree with what models hold and compute, and name what saves memory."""
+"""Plans agree with what models hold and compute, and what they say to set makes a run fit."""
 
 import weakref
 from collections.abc import Iterator
@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from tiny_qwen3 import tiny_model
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -37,6 +39,7 @@ from sanderling.train.fit import (
     plan_for,
     read_shape,
     shape_of,
+    with_changes,
 )
 from sanderling.train.memory import economise
 
@@ -172,8 +175,9 @@ def test_what_is_alive_at_once_is_what_was_planned(name: str, memory: MemoryConf
     assert 0.97 * measured < planned < 1.25 * measured
 
 
+QWEN3_14B = Shape(hidden=5120, layers=40, heads=40, kv_heads=8, head_dim=128, intermediate=17_408, vocab=151_936, tied=False)
 GIB = 2**30
-H200 = 139 * GIB
+H200, CARD = 139 * GIB, 24 * GIB - GIB // 2
 THRIFTY = MemoryConfig(recompute="full", offload=True, mlp_tile=8192)
 
 
@@ -188,14 +192,37 @@ def plan(config: SftConfig, row: int, size: int, ranks: int = 1, shape: Shape = 
     return plan_for(config, shape, Devices("a card", ranks, size + OVERHEAD), row)
 
 
-def test_a_plan_that_does_not_fit_names_what_saves_memory_and_is_not_set_yet():
+def test_a_plan_that_does_not_fit_names_the_knob_that_makes_it():
     config = settings(logit_chunk=400_000_000)
     found = plan(config, 32_768, H200)
-    assert not found.fits and found.sentence.startswith("It needs ") and "lora.rank" in found.sentence
-    for name in ('recompute="full"', "mlp_tile=8192", "offload=true"):
-        assert f"trainer.memory.{name}" in found.sentence
-    assert plan(settings(logit_chunk=400_000_000, memory=THRIFTY), 32_768, H200).fits
-    tight = plan(settings("fsdp", 16, memory=THRIFTY, micro_batch_tokens=300_000), 262_144, 10 * GIB, ranks=4).sentence
-    tries = "trainer.micro_batch_tokens=262144, parallel.context=2, shorter rows (data.max_tokens), more devices."
-    assert tight.endswith(f": try, from mild to costly, {tries}"), "nothing that is set"
-    assert 'parallel.kind="fsdp"' in plan(settings("replicate"), 32_768, H200 // 4, ranks=2).sentence
+    assert not found.fits and found.changed and "trainer.memory.recompute" in found.sentence
+    assert plan(with_changes(config, found.changed), 32_768, H200).fits
+    assert plan(config, 262_144, H200).changed["trainer.memory.offload"] is True
+    hopeless = plan(config, 262_144, 24 * GIB)
+    assert not hopeless.changed and "LoRA" in hopeless.sentence
+    assert plan(settings(rank=16, logit_chunk=400_000_000), 32_768, 24 * GIB).changed
+
+
+@given(
+    st.sampled_from([QWEN3_4B, QWEN3_14B]),
+    st.integers(1_000, 600_000),
+    st.integers(1_000, 600_000),
+    st.integers(1, 16),
+    st.sampled_from(["replicate", "fsdp"]),
+    st.sampled_from([0, 16]),
+    st.sampled_from([MemoryConfig(), MemoryConfig(recompute="full", offload=True), MemoryConfig(recompute="full")]),
+    st.integers(10, 139),
+)
+def test_what_is_told_fits_and_none_of_it_can_be_left_out(
+    shape: Shape, row: int, most: int, ranks: int, kind: str, rank: int, memory: MemoryConfig, gib: int
+):
+    config = settings(kind, rank, micro_batch_tokens=most, memory=memory)
+    changed = plan(config, row, gib * GIB, ranks, shape).changed
+    if not changed:
+        return
+    assert plan(with_changes(config, changed), row, gib * GIB, ranks, shape).fits
+    for name in changed:
+        fewer = {key: value for key, value in changed.items() if key != name}
+        if "trainer.memory.offload" in fewer and name == "trainer.memory.recompute":
+            continue  # one needs the other
+        assert not plan(with_changes(config, fewer), row, gib * GIB, ranks, shape).fits, name

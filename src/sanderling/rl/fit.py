@@ -1,17 +1,18 @@
 """Whether a run fits the devices that train it.
 
-:func:`memory` is the arithmetic. Figures are in bytes, per device, for the longest rollout. What training takes is
-`train.fit`'s; here comes what gains, a reference and open sessions add. A server says itself how many rollouts it has room for.
-Importable without torch.
+:func:`plan_rl` tries settings from mild to costly where a run does not fit; :func:`memory` is the arithmetic. Figures are in
+bytes, per device, for the longest rollout. What training takes is `train.fit`'s; here comes what gains, a reference and open
+sessions add. A server says itself how many rollouts it has room for. Importable without torch.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from sanderling.core.errors import UserError
 from sanderling.rl.config import Placement, RlConfig, RlRecipe, rollout_profile
 from sanderling.rl.prepare import check_placement, check_positions
 from sanderling.train.config import LOGIT_CHUNK, ParallelKind, Precision, Recompute, TrainerConfig
-from sanderling.train.fit import Devices, Load, Shape, context_sizes, estimate, read_shape
+from sanderling.train.fit import Changes, Devices, Load, Shape, context_knobs, estimate, mildest, read_shape, with_changes
 from sanderling.train.launch import check_parallel
 
 PROBE_TOKENS = 64
@@ -34,7 +35,7 @@ class RlPlan:
     host: int
     """Page-locked memory of the machine for each process."""
     sentence: str = ""
-    """What is missing and what to try; empty where it fits."""
+    """What is missing and what to set; empty where it fits."""
 
     @property
     def fits(self) -> bool:
@@ -50,10 +51,20 @@ def plan_rl(recipe: RlRecipe, devices: Devices, longest: int | None = None) -> R
     plan = _planned(recipe, devices, longest)
     if plan.fits:
         return plan
+
+    def fits(changes: Changes) -> bool:
+        try:
+            return _planned(with_changes(recipe, changes), devices, longest).fits
+        except (UserError, ValueError):  # settings that do not go together
+            return False
+
     need, there = sum(plan.memory.values()) / 2**30, devices.room / 2**30
-    tries = ", ".join((*_untried(plan), "shorter rollouts (rollout.context_tokens)", "more devices or larger ones"))
     lacks = f"It needs {need:,.1f} GiB on each device and there are {there:,.1f}"
-    return replace(plan, sentence=f"{lacks}: try, from mild to costly, {tries}.")
+    changes = mildest(_knobs(plan), fits)
+    if changes is None:
+        return replace(plan, sentence=f"{lacks}: use more devices, larger ones, or shorter rollouts (rollout.context_tokens).")
+    sets = " and ".join(f"{key}={str(value).lower()}" for key, value in changes.items())
+    return replace(plan, sentence=f"{lacks}: set {sets}.")
 
 
 def _planned(recipe: RlRecipe, devices: Devices, longest: int | None) -> RlPlan:
@@ -113,19 +124,23 @@ def doubled(have: int, wanted: int) -> int:
     return have
 
 
-def _untried(plan: RlPlan) -> list[str]:
-    """Settings that save memory and are not set yet, from mild to costly. None changes what is learnt but for rounding."""
+def _knobs(plan: RlPlan) -> Iterator[Changes]:
+    """From mild to costly, those that are not set yet. None changes what is learnt but for rounding."""
     trainer, gpus = plan.recipe.rl.trainer, plan.devices.gpus
-    # In a pass of one rollout nothing is shared between those of a question: what they begin with is computed for each.
-    shares = trainer.micro_batch_tokens > plan.load.row_tokens
-    beside = gpus and plan.recipe.rl.pipeline.placement is not Placement.SERVED
-    replicated = gpus and plan.load.ranks > 1 and not plan.load.sharded
-    return [
-        *(["rl.trainer.memory.recompute=full"] if trainer.memory.recompute is not Recompute.FULL else []),
-        *(["rl.trainer.memory.mlp_tile=8192"] if trainer.memory.mlp_tile is None else []),
-        *(["rl.trainer.memory.offload=true"] if gpus and not trainer.memory.offload else []),
-        *([f"rl.trainer.logit_chunk={LOGIT_CHUNK}"] if trainer.logit_chunk > LOGIT_CHUNK else []),
-        *([f"rl.trainer.micro_batch_tokens={plan.load.row_tokens}"] if shares else []),
-        *(["rl.pipeline.placement=served with sampler.sleeps=true"] if beside else []),
-        *(["parallel.kind=fsdp"] if replicated else context_sizes(plan.shape, plan.load)),
-    ]
+    memory = "rl.trainer.memory."
+    if trainer.memory.recompute is not Recompute.FULL:
+        yield {f"{memory}recompute": "full"}
+    if trainer.memory.mlp_tile is None:
+        yield {f"{memory}mlp_tile": 8192}
+    if gpus and not trainer.memory.offload:
+        yield {f"{memory}offload": True}
+    if trainer.logit_chunk > LOGIT_CHUNK:
+        yield {"rl.trainer.logit_chunk": LOGIT_CHUNK}
+    if trainer.micro_batch_tokens > plan.load.row_tokens:
+        # In a pass of one rollout nothing is shared between those of a question: what they begin with is computed for each.
+        yield {"rl.trainer.micro_batch_tokens": plan.load.row_tokens}
+    if gpus and plan.recipe.rl.pipeline.placement is not Placement.SERVED:
+        yield {"rl.pipeline.placement": "served", "sampler.sleeps": True}
+    if gpus and plan.load.ranks > 1 and not plan.load.sharded:
+        yield {"parallel.kind": "fsdp"}
+    yield from context_knobs(plan.shape, plan.load)

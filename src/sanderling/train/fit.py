@@ -1,15 +1,19 @@
-"""Does a run fit, how long does a step take, and which settings would help: answered before anything is loaded.
+"""Does a run fit, how long does a step take, and which setting would make it fit: answered before anything is loaded.
 
 Arithmetic over a decoder's sizes, as its ``config.json`` has them, and settings. Figures are bytes per rank, of the longest
-pass.
+pass. Settings are tried from mild to costly until the step fits; those that turn out not to be needed are dropped again.
 
 Example: ``plan_sft(config, described("H200", 139, 8)).sentence`` is empty where the run fits, and else says what to set.
 """
 
+import json
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
 
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
@@ -118,6 +122,8 @@ PEAKS = {
 """Dense bfloat16 FLOPs a second by a part of the device's name, as their makers publish."""
 OVERHEAD = 2**30
 """Bytes of a GPU that no plan counts: CUDA's context, libraries' workspaces, fragments. About."""
+Changes = dict[str, Any]
+Settings = TypeVar("Settings", bound=BaseModel)
 
 
 # -- devices -----------------------------------------------------------------------------------------------------------------
@@ -285,10 +291,40 @@ def _head_peak(shape: Shape, chunk: int, load: Load, tokens: int, width: int) ->
     return logits + shape.vocab * shape.hidden * (several if tokens * shape.vocab > chunk else width)
 
 
-def context_sizes(shape: Shape, load: Load) -> list[str]:
-    """As a setting, the next number of ranks that can share each row; empty where there is none."""
-    sizes = range(load.context + 1, load.ranks + 1)
-    return [f"parallel.context={size}" for size in sizes if load.ranks % size == 0 and shape.shared_by(size)][:1]
+# -- what would make it fit --------------------------------------------------------------------------------------------------
+
+
+def mildest(knobs: Iterable[Changes], fits: Callable[[Changes], bool]) -> Changes | None:
+    """Of settings from mild to costly the first that make it fit together, without those that are not needed."""
+    changes: Changes = {}
+    for knob in knobs:
+        changes |= knob
+        if fits(changes):
+            for name in reversed(list(changes)):
+                fewer = {key: value for key, value in changes.items() if key != name}
+                if fits(fewer):
+                    changes = fewer
+            return changes
+    return None
+
+
+def with_changes(settings: Settings, changes: Changes) -> Settings:
+    """The settings with some changed by dotted name. Raises ValueError for those that do not go together."""
+    values: dict[str, Any] = settings.model_dump()
+    for name, value in changes.items():
+        *sections, last = name.split(".")
+        section = values
+        for one in sections:
+            section = section.setdefault(one, {})
+        section[last] = value
+    return type(settings).model_validate(values)
+
+
+def context_knobs(shape: Shape, load: Load) -> Iterator[Changes]:
+    """Ever more ranks that share each row."""
+    for ranks in range(load.context + 1, load.ranks + 1):
+        if load.ranks % ranks == 0 and shape.shared_by(ranks):
+            yield {"parallel.context": ranks}
 
 
 # -- a supervised run --------------------------------------------------------------------------------------------------------
@@ -296,7 +332,7 @@ def context_sizes(shape: Shape, load: Load) -> list[str]:
 
 @dataclass(frozen=True)
 class Plan:
-    """A supervised run's needs."""
+    """A supervised run's needs, and what would make it fit."""
 
     shape: Shape
     load: Load
@@ -304,7 +340,8 @@ class Plan:
     estimate: Estimate
     step_tokens: int
     sentence: str = ""
-    """What is missing and what to try; empty where it fits."""
+    """What is missing and what to set; empty where it fits."""
+    changed: Changes = field(default_factory=dict)
 
     @property
     def fits(self) -> bool:
@@ -333,7 +370,7 @@ def plan_sft(config: SftConfig, devices: Devices, row_tokens: int | None = None)
 
 
 def plan_for(config: SftConfig, shape: Shape, devices: Devices, longest: int) -> Plan:
-    """What a step of such rows takes, and what to try where the devices are too small."""
+    """Whether a step of such rows fits the devices, and otherwise the changes that make it."""
     load = _load(config, shape, devices.count, longest)
     first = estimate(shape, config.trainer, load)
     # A batch is closed by the trajectory that reaches its tokens.
@@ -342,9 +379,24 @@ def plan_for(config: SftConfig, shape: Shape, devices: Devices, longest: int) ->
     if first.total <= devices.room:
         return plan
 
-    tries = ", ".join((*_untried(config, shape, load), "shorter rows (data.max_tokens)", "more devices"))
+    def needed(changes: Changes) -> int:
+        tried = with_changes(config, changes)
+        return estimate(shape, tried.trainer, _load(tried, shape, devices.count, longest)).total
+
+    def fits(changes: Changes) -> bool:
+        try:
+            return needed(changes) <= devices.room
+        except ValueError:  # offload without recomputation
+            return False
+
     need = f"It needs {_gib(first.total)} GiB on each rank and there are {_gib(devices.room)}"
-    return replace(plan, sentence=f"{need}: try, from mild to costly, {tries}.")
+    found = mildest(_knobs(config, shape, load), fits)
+    if found is None:
+        sharded = load.lora_parameters is not None or (load.ranks > 1 and load.sharded)
+        advice = "use more devices, or shorter rows (data.max_tokens)" if sharded else "train a LoRA (set lora.rank)"
+        return replace(plan, sentence=f'{need}: {advice}, or shard over more devices (parallel.kind = "fsdp").')
+    told = " and ".join(f"{key} = {json.dumps(value)}" for key, value in found.items())
+    return replace(plan, sentence=f"{need}: set {told}, and it needs {_gib(needed(found))}.", changed=found)
 
 
 def _load(config: SftConfig, shape: Shape, ranks: int, longest: int) -> Load:
@@ -354,19 +406,21 @@ def _load(config: SftConfig, shape: Shape, ranks: int, longest: int) -> Load:
     return Load(longest, ranks, sharded, config.parallel.context, adapters)
 
 
-def _untried(config: SftConfig, shape: Shape, load: Load) -> list[str]:
-    """Settings that save memory and are not set yet, from mild to costly. None changes what is learnt, but for LoRA."""
+def _knobs(config: SftConfig, shape: Shape, load: Load) -> Iterator[Changes]:
+    """Settings from mild to costly, those that are not set yet. None changes what is learnt."""
     trainer, memory = config.trainer, config.trainer.memory
+    if memory.recompute is Recompute.NONE:
+        yield {"trainer.memory.recompute": "full"}
+    if memory.mlp_tile is None:
+        yield {"trainer.memory.mlp_tile": 8192}
+    if not memory.offload:
+        yield {"trainer.memory.offload": True}
     # In a pass of one row nothing is shared between rows that begin alike: the same is computed several times.
-    shares = load.row_tokens < trainer.micro_batch_tokens and trainer.aggregation is not Aggregation.MICRO_BATCH_MEAN
-    return [
-        *(['trainer.memory.recompute="full"'] if memory.recompute is Recompute.NONE else []),
-        *(["trainer.memory.mlp_tile=8192"] if memory.mlp_tile is None else []),
-        *(["trainer.memory.offload=true"] if not memory.offload else []),
-        *([f"trainer.micro_batch_tokens={load.row_tokens}"] if shares else []),
-        *(['parallel.kind="fsdp"'] if load.ranks > 1 and not load.sharded else context_sizes(shape, load)),
-        *(["a LoRA (lora.rank)"] if load.lora_parameters is None else []),
-    ]
+    if load.row_tokens < trainer.micro_batch_tokens and trainer.aggregation is not Aggregation.MICRO_BATCH_MEAN:
+        yield {"trainer.micro_batch_tokens": load.row_tokens}
+    if load.ranks > 1 and not load.sharded:
+        yield {"parallel.kind": "fsdp"}
+    yield from context_knobs(shape, load)
 
 
 def _gib(size: float) -> str:

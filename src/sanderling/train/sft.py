@@ -34,7 +34,7 @@ from sanderling.train.checkpoint import (
 from sanderling.train.config import Aggregation, Precision, SftConfig, SupervisedConfig
 from sanderling.train.contract import IntArray, Row
 from sanderling.train.encoding import Encoding
-from sanderling.train.fit import Devices, devices_here, plan_sft, read_shape
+from sanderling.train.fit import Devices, devices_here, plan_sft, read_shape, with_changes
 from sanderling.train.launch import Job, Launch, check_parallel
 from sanderling.train.metrics import METRICS, MetricsLog, OnProgress, Progress, check_watchers
 from sanderling.train.row_source import ListSource, ParquetSource, RowIndex, Survey, holds_rows, index_rows, write_rows
@@ -296,8 +296,7 @@ def _check_fit(job: Prepared, processes: int, devices: Devices) -> None:
         return
     # A pass is no larger than the largest batch.
     largest = max(int(job.index.lengths[batch].sum()) for batch in schedule(job.index.lengths, config))
-    trainer = config.trainer.model_copy(update={"micro_batch_tokens": min(config.trainer.micro_batch_tokens, largest)})
-    config = config.model_copy(update={"trainer": trainer})
+    config = with_changes(config, {"trainer.micro_batch_tokens": min(config.trainer.micro_batch_tokens, largest)})
     sentence = plan_sft(config, replace(devices, count=processes), survey.longest).sentence.removesuffix(".")
     if sentence:
         warnings.warn(f"{sentence} (an estimate; the longest row has {survey.longest:,} tokens): going on.", stacklevel=2)
