@@ -20,7 +20,7 @@ from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import load_config, read_config, to_toml
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
-from sanderling.data.cleaning import CleaningRecipe, clean_file, dropped_beside, get_recipe, report_beside
+from sanderling.data.cleaning import DROPPED, REPORT, CleaningRecipe, clean_file, get_recipe
 from sanderling.data.contamination import check_file
 from sanderling.data.dedupe import LEAST_THRESHOLD, THRESHOLD, Shares, dedupe_file, split_file
 from sanderling.data.importing import import_to, open_trajectories
@@ -111,9 +111,9 @@ def clean(
         done += [f"{number:,} {code} in {step.noted[code]:,}" for code, number in step.notes.items()]
         steps.add_row(step.step, f"{step.came_in:,}", f"{step.went_out:,}", f"{step.changed:,}", "\n".join(done))
     show(steps)
-    left = f"{report.dropped:,} dropped ({dropped_beside(out)})" if report.dropped else "none dropped"
+    left = f"{report.dropped:,} dropped ({out.with_suffix(DROPPED)})" if report.dropped else "none dropped"
     kept = f"{report.came_in:,} came in, {report.kept:,} kept ({out}; {report.changed:,} changed)"
-    show(f"{kept}, {left}. Report: {report_beside(out)}")
+    show(f"{kept}, {left}. Report: {out.with_suffix(REPORT)}")
     if silent := report.reasons.get("no_reasoning", 0):
         Console().print(
             f"{silent:,} were dropped because their turns show no reasoning, which the profile's agents are trained to write: "

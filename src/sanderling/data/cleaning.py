@@ -5,7 +5,6 @@ dropped. It never raises for any trajectory, and taking it twice is taking it on
 """
 
 import difflib
-import inspect
 import json
 import tomllib
 from collections import Counter
@@ -51,13 +50,13 @@ STEPS: dict[str, Callable[..., Drop | None]] = {
 """A recipe may name others' own as well, ``file.py:name`` or ``package.module:name``: functions of a draft whose keyword
 arguments have defaults."""
 DROPPED_KEY = "dropped"  # where a dropped trajectory's step, reason and detail stand in its ``meta``
+DROPPED, REPORT = ".dropped.jsonl", ".clean.json"  # suffixes of the files beside the kept ones
 
 
 def _is_step(name: str) -> str:
-    if name in STEPS or is_outside(name):
-        return name
-    *others, last = map(repr, STEPS)
-    raise ValueError(f"input should be {', '.join(others)} or {last}")
+    if name not in STEPS and not is_outside(name):
+        raise ValueError(f"there is no step {name!r}: choose from {', '.join(STEPS)}")
+    return name
 
 
 class _Order(Frozen):
@@ -65,19 +64,16 @@ class _Order(Frozen):
     profile: str = "dr-venus-4b"  # what is cleaned for, where nothing else is asked for
 
 
-def _sections() -> dict[str, Any]:
+def _sections() -> Iterator[tuple[str, Any]]:
     """For each step that has settings a section of that name: a model of the function's keyword arguments."""
-    sections: dict[str, Any] = {}
     for name, step in STEPS.items():
-        kinds, arguments = get_type_hints(step, include_extras=True), inspect.signature(step).parameters.values()
-        fields: dict[str, Any] = {one.name: (kinds[one.name], one.default) for one in arguments if one.kind is one.KEYWORD_ONLY}
-        if fields:
-            section = create_model(name, __base__=Frozen, **fields)
-            sections[name] = (section, section())
-    return sections
+        kinds, defaults = get_type_hints(step, include_extras=True), step.__kwdefaults__ or {}
+        if defaults:
+            section = create_model(name, __base__=Frozen, **{key: (kinds[key], value) for key, value in defaults.items()})
+            yield name, (section, section())
 
 
-class CleaningRecipe(create_model("_Sections", __base__=_Order, **_sections())):
+class CleaningRecipe(create_model("_Sections", __base__=_Order, **dict(_sections()))):
     """What is done, in which order, and how: a section for each step's settings."""
 
 
@@ -192,7 +188,7 @@ def clean_file(
     All three appear complete, the kept ones last, or what stood there stays. ``advance`` is told how many more were cleaned.
     Raises UserError.
     """
-    dropped_file, report_file = dropped_beside(out), report_beside(out)
+    dropped_file, report_file = out.with_suffix(DROPPED), out.with_suffix(REPORT)
     check_places([origin], [out, dropped_file, report_file])
     cleaner = Cleaner(recipe, profile)
 
@@ -213,13 +209,3 @@ def clean_file(
     with closing(kept()) as left:
         write_trajectories(out, left)
     return cleaner.report
-
-
-def dropped_beside(out: Path) -> Path:
-    """Where dropped trajectories are, with step and reason; no file where nothing was dropped."""
-    return out.with_suffix(".dropped.jsonl")
-
-
-def report_beside(out: Path) -> Path:
-    """Where the report is."""
-    return out.with_suffix(".clean.json")

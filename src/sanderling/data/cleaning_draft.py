@@ -22,6 +22,8 @@ from sanderling.core.profiles import Profile
 from sanderling.core.record import Node, NodeKind, Trajectory
 from sanderling.core.types import ToolCall
 
+REPLIES = (NodeKind.OBSERVATION, NodeKind.HINT)
+
 
 class Reason(StrEnum):
     """Why a trajectory is left out."""
@@ -151,14 +153,19 @@ class Draft:
         A branch off the main one stays where all that they share is as it was, and is pruned otherwise. Log-probabilities of a
         turn after a change were sampled in another context, and go.
         """
-        trajectory = self.trajectory
-        if not self._is_changed():
+        trajectory, path = self.trajectory, self._path
+        if not vars(self).keys() & {"head", "rounds"}:
+            return trajectory
+        branch = self.branch
+        if [one.was for one in branch] == path and all(
+            one.node is trajectory.nodes[at] for one, at in zip(branch, path, strict=True)
+        ):
             renamed = {"profile": self.profile_name}
             return trajectory if self.profile_name == trajectory.profile else trajectory.model_copy(update=renamed)
         nodes: list[Node] = []
         places: dict[int | None, int] = {}  # old index -> new one, of messages that stand after all that they stood after
         whole, before = True, None
-        for message in self.branch:
+        for message in branch:
             node, was = message.node, None if message.was is None else trajectory.nodes[message.was]
             whole = whole and was is not None and was.parent == before
             if not whole and node.kind is NodeKind.TURN and node.logprobs is not None:
@@ -169,24 +176,17 @@ class Draft:
             before = message.was
             if whole:
                 places[before] = len(nodes) - 1
-        leaf, main = len(nodes) - 1 if nodes else None, set(self._path)
-        for index, node in enumerate(trajectory.nodes):
-            if index in main:
-                continue
+        leaf, last = (len(nodes) - 1, nodes[-1]) if nodes else (None, None)
+        for index in sorted(set(range(len(trajectory.nodes))) - set(path)):
+            node = trajectory.nodes[index]
             if node.parent is not None and node.parent not in places:
                 self.notes["branch_messages_pruned"] += 1
             else:
                 nodes.append(_below(node, places.get(node.parent)))
                 places[index] = len(nodes) - 1
-        answer = nodes[leaf].answer if leaf is not None and nodes[leaf].kind is NodeKind.TURN else None
+        answer = last.answer if last is not None and last.kind is NodeKind.TURN else None
         update = {"nodes": tuple(nodes), "leaf": leaf, "answer": answer, "profile": self.profile_name}
         return trajectory.model_copy(update=update)
-
-    def _is_changed(self) -> bool:
-        if not vars(self).keys() & {"head", "rounds"}:
-            return False
-        branch, nodes = self.branch, self.trajectory.nodes
-        return [one.was for one in branch] != self._path or any(one.node is not nodes[one.was or 0] for one in branch)
 
 
 def _below(node: Node, parent: int | None) -> Node:

@@ -18,7 +18,7 @@ from sanderling.core.profiles import BETWEEN, ToolNames
 from sanderling.core.record import NodeKind
 from sanderling.core.text import decode_json
 from sanderling.core.types import ToolCall, ToolStatus
-from sanderling.data.cleaning_draft import Draft, Drop, Reason, Round, canonical, is_wrapped, join_blocks, split_blocks
+from sanderling.data.cleaning_draft import REPLIES, Draft, Drop, Reason, Round, canonical, is_wrapped, join_blocks, split_blocks
 
 
 def _list_key(call: ToolCall, names: ToolNames) -> str | None:
@@ -109,7 +109,6 @@ def drop_repeats(draft: Draft, *, with_goal: bool = False, keep_retries: bool = 
 
 
 _EARLY, _UNANSWERED = "early_answers", "calls_without_response"
-_SAID = (NodeKind.OBSERVATION, NodeKind.HINT)
 
 
 def mend_turns(draft: Draft) -> Drop | None:
@@ -118,7 +117,7 @@ def mend_turns(draft: Draft) -> Drop | None:
     A turn before the last has to make a call that was answered; the last one has to answer. What both calls and answers is
     what came of it. Of several calls those that their tool can take as one are joined. A last turn that is no answer stays.
     """
-    head = [message for message in draft.head if message.node.kind not in _SAID]
+    head = [message for message in draft.head if message.node.kind not in REPLIES]
     if len(head) < len(draft.head):
         draft.notes["responses_without_call"] += len(draft.head) - len(head)
         draft.head = head
@@ -150,7 +149,7 @@ def _mend_end(draft: Draft, last: Round) -> None:
     if turn is not None:
         draft.notes["calls_beside_answer"] += len(node.calls)
         last.turn.node = turn
-    others = [reply for reply in last.replies if reply.node.kind not in _SAID]
+    others = [reply for reply in last.replies if reply.node.kind not in REPLIES]
     draft.notes["messages_after_answer"] += len(last.replies) - len(others)
     last.replies = others
 

@@ -17,7 +17,7 @@ from sanderling.core.profiles import ResultLayout, default_specs, one_line, rend
 from sanderling.core.record import Node, NodeKind
 from sanderling.core.text import MINUS, SUFFIX, folded
 from sanderling.core.types import FixedClock, Role, ToolCall
-from sanderling.data.cleaning_draft import Draft, Message, canonical, is_wrapped, join_blocks, split_blocks, strays
+from sanderling.data.cleaning_draft import REPLIES, Draft, Message, canonical, is_wrapped, join_blocks, split_blocks, strays
 from sanderling.judge.verdict import verdict_of
 
 
@@ -52,17 +52,14 @@ def normalise(draft: Draft, *, date: datetime.date = datetime.date(2026, 3, 1)) 
     Turns that the strict grammar accepts and that have their ids stay as they were sampled, and so does a turn that has no
     canonical form. ``date``: the prompt's, where the recorded one names none.
     """
-    if not draft.rounds:
-        return
-    _write_opening(draft, date)
+    if draft.rounds:
+        _write_opening(draft, date)
     for one in draft.rounds:
         if one.node.token_ids is None or draft.violations(one.node):
             _write_turn(draft, one.turn)
-        replies: list[Message] = []
-        for kind in (NodeKind.OBSERVATION, NodeKind.HINT):
-            replies += _join_replies(draft, [reply for reply in one.replies if reply.node.kind is kind])
-        others = [reply for reply in one.replies if reply.node.kind not in (NodeKind.OBSERVATION, NodeKind.HINT)]
-        one.replies = replies + others
+        others = [reply for reply in one.replies if reply.node.kind not in REPLIES]
+        of_kind = [[reply for reply in one.replies if reply.node.kind is kind] for kind in REPLIES]
+        one.replies = [_join_replies(draft, found) for found in of_kind if found] + others
 
 
 def _write_opening(draft: Draft, date: datetime.date) -> None:
@@ -72,25 +69,24 @@ def _write_opening(draft: Draft, date: datetime.date) -> None:
     of_kind = {kind: [one for one in draft.head if one.node.kind is kind] for kind in (NodeKind.SYSTEM, NodeKind.QUESTION)}
     others = [one for one in draft.head if one.node.kind not in of_kind]
     recorded = "\n".join(one.node.text for found in of_kind.values() for one in found)
-    for told in _DATE.findall(recorded):
+    for written in _DATE.findall(recorded):
         with suppress(ValueError):  # such as the 31st of June
-            date = datetime.date.fromisoformat(told)
-    texts: dict[NodeKind, str | None] = {NodeKind.SYSTEM: render_system(profile, default_specs(profile), FixedClock(date))}
-    if asked.strip() or of_kind[NodeKind.QUESTION]:
-        texts[NodeKind.QUESTION] = render_question(profile, asked) if asked.strip() else None
+            date = datetime.date.fromisoformat(written)
+    texts = {NodeKind.SYSTEM: render_system(profile, default_specs(profile), FixedClock(date))}
+    if asked.strip():
+        texts[NodeKind.QUESTION] = render_question(profile, asked)
     draft.head = []
-    for kind, text in texts.items():
-        found = of_kind[kind]
-        if not found:
+    for kind, found in of_kind.items():
+        if found:
+            old = found[0].node
+            found[0].write(texts.get(kind, old.text))
+            draft.notes[f"{kind.value}_replaced"] += found[0].node is not old
+            draft.notes[f"{kind.value}_repeated"] += len(found) - 1
+            draft.head.append(found[0])
+        elif kind in texts:
             role = Role.SYSTEM if kind is NodeKind.SYSTEM else Role.USER
-            draft.head.append(Message(Node(parent=None, role=role, kind=kind, text=text or "")))
+            draft.head.append(Message(Node(parent=None, role=role, kind=kind, text=texts[kind])))
             draft.notes[f"{kind.value}_added"] += 1
-            continue
-        old = found[0].node
-        found[0].write(old.text if text is None else text)
-        draft.notes[f"{kind.value}_replaced"] += found[0].node is not old
-        draft.notes[f"{kind.value}_repeated"] += len(found) - 1
-        draft.head.append(found[0])
     draft.head += others
 
 
@@ -108,11 +104,11 @@ def _write_turn(draft: Draft, turn: Message) -> None:
     draft.notes["invented_responses_cut"] += ParseProblem.CUT_AT_RESPONSE in parsed.problems
 
 
-def _join_replies(draft: Draft, found: list[Message]) -> list[Message]:
+def _join_replies(draft: Draft, found: list[Message]) -> Message:
     """Replies of one kind as one message, in its tags."""
-    if not found or (len(found) == 1 and found[0].node.token_ids is not None):
-        return found
     nodes, joined = [one.node for one in found], {}
+    if len(nodes) == 1 and nodes[0].token_ids is not None:
+        return found[0]
     text = "\n".join(one.text if is_wrapped(one.text) else wrap_observation(unwrap(one.text)) for one in nodes)
     if len(nodes) > 1:
         draft.notes["responses_joined"] += len(nodes) - 1
@@ -120,7 +116,7 @@ def _join_replies(draft: Draft, found: list[Message]) -> list[Message]:
     else:
         draft.notes["responses_wrapped"] += text != nodes[0].text
     found[0].write(text, role=Role.USER, **joined)
-    return found[:1]
+    return found[0]
 
 
 _QUERIES = ("query", "queries", "q", "search_query", "search_queries", "keywords", "keyword")
@@ -142,37 +138,35 @@ def canonical_names(draft: Draft, *, search: tuple[str, ...] = (), visit: tuple[
             return call
         own = names.search if role == "search" else names.visit
         known = {names.search_query: _QUERIES} if role == "search" else {names.visit_url: _URLS, names.visit_goal: _GOALS}
-        given = dict(call.arguments)
-        named: dict[str, Any] = {}
+        given, named = dict(call.arguments), dict[str, Any]()
         for argument, others in known.items():
             key = next((key for key in (argument, *others) if key in given), None)
             if key is not None:
                 named[argument] = given.pop(key)
         found = normalise_arguments(ToolCall(name=own, arguments=named | given), names)
-        arguments = found.arguments
-        if any(key in arguments for key in known):
-            arguments = {key: value for key, value in arguments.items() if key in known}
+        arguments = {key: value for key, value in found.arguments.items() if key in known} or found.arguments
         return call.model_copy(update={"name": found.name, "arguments": arguments})
 
-    def told(calls: Iterable[ToolCall]) -> list[tuple[str, list[tuple[str, Any]]]]:
+    def forms(calls: Iterable[ToolCall]) -> list[tuple[str, list[tuple[str, Any]]]]:
         """What calls are compared by: the order of arguments counts."""
         return [(call.name, list(call.arguments.items())) for call in calls]
 
     for one in draft.rounds:
         node = one.node
-        if not node.calls or (node.token_ids is None and told(map(renamed, node.calls)) == told(node.calls)):
+        if not node.calls or (node.token_ids is None and forms(map(renamed, node.calls)) == forms(node.calls)):
             continue
         parsed = draft.read(node)  # with ids the record's own calls may be tidier than what was sampled
         calls = tuple(map(renamed, parsed.calls))
-        turn = canonical(node, replace(parsed, calls=calls)) if told(calls) != told(parsed.calls) else None
+        before, after = forms(parsed.calls), forms(calls)
+        turn = canonical(node, replace(parsed, calls=calls)) if before != after else None
         if turn is None:
             continue
         one.turn.node = turn
-        for old, new in zip(parsed.calls, calls, strict=True):
-            draft.notes["tools_renamed"] += old.name != new.name
-            draft.notes["arguments_changed"] += list(old.arguments.items()) != list(new.arguments.items())
-            draft.notes["arguments_left_out"] += max(len(old.arguments) - len(new.arguments), 0)
-        is_renamed = [call.name for call in parsed.calls] != [call.name for call in calls]
+        for (old_name, old), (name, arguments) in zip(before, after, strict=True):
+            draft.notes["tools_renamed"] += old_name != name
+            draft.notes["arguments_changed"] += old != arguments
+            draft.notes["arguments_left_out"] += max(len(old) - len(arguments), 0)
+        is_renamed = [name for name, _ in before] != [name for name, _ in after]
         for reply in one.replies if is_renamed else ():
             if len(reply.node.events) == len(calls):
                 pairs = zip(reply.node.events, calls, strict=True)
@@ -199,25 +193,22 @@ def structured_results(draft: Draft, *, layout: ResultLayout | None = None) -> N
 
 def _laid_out(draft: Draft, block: str, layout: ResultLayout) -> str:
     """One call's result in the layout; itself where it is no list of results or cannot be rewritten safely."""
-    if not block.lstrip().startswith(("[", "A Google search for '")):
-        return block
-    reading = read_observation(block)
-    if not reading.blocks:
+    heads = ("[", "A Google search for '")
+    reading = read_observation(block) if block.lstrip().startswith(heads) else None
+    if reading is None or not reading.blocks:
         return block
     lists = tuple(replace(found, hits=tuple(map(_with_title_on_one_line, found.hits))) for found in reading.blocks)
     text = results_text(lists, layout, empty="No results.")
     if text == block:
         return block
     if layout is ResultLayout.COMPACT:
-        is_safe = not text.lstrip().startswith(("[{", "A Google search for '"))
+        is_safe = not text.lstrip().startswith(("[{", heads[1]))
     else:
         again = read_observation(text)
         is_safe = again.blocks == lists and not _UNSAFE & set(again.problems)
-    if _UNSAFE & set(reading.problems) or not is_safe:
-        draft.notes["results_left_as_found"] += 1
-        return block
-    draft.notes["results_rewritten"] += 1
-    return text
+    is_safe = is_safe and not _UNSAFE & set(reading.problems)
+    draft.notes["results_rewritten" if is_safe else "results_left_as_found"] += 1
+    return text if is_safe else block
 
 
 def _with_title_on_one_line(hit: ListedPage) -> ListedPage:
@@ -234,31 +225,27 @@ def shorten_answer(draft: Draft, *, most_characters: PositiveInt = 100, least_re
     Right is what a judge said; without a verdict, what holds an accepted answer of ``least_reference`` letters and digits or
     more, word for word but for case, punctuation and accents: ``12`` is not in ``-12``, nor ``C`` in ``C++``.
     """
+
+    def words(text: str) -> list[str]:
+        plain = unicodedata.normalize("NFKD", folded(text))
+        return _WORDS.findall("".join(char for char in plain if not unicodedata.combining(char)))
+
     last = draft.rounds[-1] if draft.rounds else None
-    if last is None or last.replies or last.node.answer is None or last.node.calls:
+    if last is None or last.replies or last.node.calls or len(last.node.answer or "") <= most_characters:
         return
-    answer = last.node.answer
-    if len(answer) <= most_characters:
-        return
-    accepted = [text.strip() for text in draft.trajectory.question.answers]
-    accepted = [text for text in accepted if text and len(text) <= most_characters]
+    accepted = [text for text in map(str.strip, draft.trajectory.question.answers) if 0 < len(text) <= most_characters]
     verdict, reference, new = verdict_of(draft.trajectory), None, None
     if accepted and verdict is not False:
-        said, words = f" {_words(answer)} ", {text: _words(text) for text in accepted}
-        long_enough = [text for text in accepted if len(words[text].replace(" ", "")) >= least_reference]
-        found = [text for text in long_enough if f" {words[text]} " in said]
-        reference = max(found, key=len) if found else accepted[0] if verdict else None
+        said = f" {' '.join(words(last.node.answer or ''))} "
+        long_enough = {text: " ".join(words(text)) for text in accepted if len("".join(words(text))) >= least_reference}
+        held = [text for text, plain in long_enough.items() if f" {plain} " in said]
+        reference = max(held, key=len) if held else accepted[0] if verdict else None
     parsed = draft.read(last.node)
     if reference is not None and parsed.answer is not None and not parsed.left:
         new = canonical(last.node, ParsedTurn(parsed.think, (), reference, parsed.problems))
     if new is not None:
         last.turn.node = new
     draft.notes["answers_shortened" if new is not None else "long_answers_left"] += 1
-
-
-def _words(text: str) -> str:
-    plain = unicodedata.normalize("NFKD", folded(text))
-    return " ".join(_WORDS.findall("".join(char for char in plain if not unicodedata.combining(char))))
 
 
 def whole_ids(draft: Draft) -> None:
