@@ -95,6 +95,7 @@ def test_the_same_command_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """Met by an outage, then interrupted: turns that were said are shown again, and not asked for again by the same weights."""
     build_world(tmp_path / "world", PAGES, name="rivers", source="test")
     (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").touch()
     said: list[int] = []
     troubles: dict[int, BaseException] = {}
 

@@ -10,6 +10,7 @@ from sanderling.agent.opening import (
     AgentConfig,
     PlaceConfig,
     ReaderConfig,
+    check_agent,
     journal_identity,
     opened_agent,
     opened_places,
@@ -170,3 +171,12 @@ def test_opening_an_agent_loads_no_torch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("False")
+
+
+def test_a_wrong_model_profile_and_world_are_told_at_once(tmp_path: Path) -> None:
+    config = AgentConfig(model=str(tmp_path / "no model"), profile="tinny", worlds=(tmp_path / "no world",))
+    with pytest.raises(UserError) as caught:
+        check_agent(config)
+    first, *others = str(caught.value).splitlines()
+    assert first == "3 things are wrong:" and len(others) == 3
+    assert "no model" in others[0] and "did you mean 'tiny'" in others[1] and "no world" in others[2]

@@ -178,13 +178,13 @@ def test_what_an_agent_lacks_is_told_before_anything_is_opened(
     file, out, empty = tmp_path / "q.jsonl", tmp_path / "o", tmp_path / "empty"
     file.write_text('{"question": "Which river?", "answer": "Kent"}')
     empty.mkdir()
-    run = "eval", "run", "jsonl", str(file), "--out", str(out)
-    no_model = "error: There is no model to ask: give --model, a directory, http://host:port/v1#model, or file.py:name.\n"
-    assert call(*run) == (2, "", no_model)
-    assert call(*run, "--world", str(empty)) == (2, "", no_model)
-    assert call("ask", "Which river?", "--world", str(empty)) == (2, "", no_model)
-    status, _, told = call(*run, "--model", "m", "--world", str(empty))
-    assert status == 2 and told.startswith(f"error: {empty} is not a world") and told.count("\n") == 1
+    run = "eval", "run", "jsonl", str(file), "--out", str(out), "--judge", "exact"
+    no_model = "  There is no model to ask: give --model, a directory, http://host:port/v1#model, or file.py:name.\n"
+    for words in (run, ("ask", "Which river?")):
+        status, _, told = call(*words, "--world", str(empty))
+        assert status == 2 and "2 things are wrong" in told and no_model in told and f"  {empty} is not a world" in told
+    status, _, told = call(*run, "--model", "m", "--world", str(empty), "--judge", "exakt")
+    assert status == 2 and "3 things are wrong" in told and "no model at 'm'" in told and "'exakt'" in told
     assert not out.exists()
 
 

@@ -23,14 +23,14 @@ from pydantic import Field, field_validator, model_validator
 
 from sanderling.agent.agent import WORLD, Agent, Place
 from sanderling.core.config import Frozen
-from sanderling.core.errors import UserError
+from sanderling.core.errors import UserError, check_all
 from sanderling.core.plugins import is_outside, load_outside
 from sanderling.core.profiles import PROFILES, TINY, Profile, get_profile
 from sanderling.core.record import Question
 from sanderling.core.types import Clock, SystemClock, placed
 from sanderling.policy.budget import BudgetConfig, MeteredPolicy, Prices, Spending, read_prices
 from sanderling.policy.contract import Policy
-from sanderling.policy.load import close_policy, is_endpoint, open_policy, place_of, weights_of
+from sanderling.policy.load import check_model, close_policy, is_endpoint, open_policy, place_of, weights_of
 from sanderling.tools.contract import Tool
 from sanderling.tools.page_reader import OnOutage, PageReader, Reader, ReadingLimits
 from sanderling.tools.world_tools import world_tools
@@ -166,14 +166,21 @@ def profile_of(config: AgentConfig) -> Profile:
 
 
 def check_agent(config: AgentConfig, questions: Sequence[Question] = ()) -> None:
-    """Refuse what is wrong before anything is opened: no model, no such profile, no world to search. Raises UserError."""
-    if not config.model:
-        raise UserError("There is no model to ask: give --model, a directory, http://host:port/v1#model, or file.py:name.")
-    profile_of(config)
-    if len(config.worlds) == 1:
-        read_manifest(config.worlds[0])
-    elif not config.web and not world_directories(config.worlds, questions):
-        raise UserError(_NO_PLACE)
+    """Refuse all that is wrong before anything is opened: no model, no such profile, no world to search. Raises UserError."""
+
+    def check_it() -> None:
+        if not config.model:
+            raise UserError("There is no model to ask: give --model, a directory, http://host:port/v1#model, or file.py:name.")
+        if config.model.partition(":")[0] not in SCRIPTS:
+            check_model(config.model)
+
+    def check_place() -> None:
+        if len(config.worlds) == 1:
+            read_manifest(config.worlds[0])
+        elif not config.web and not world_directories(config.worlds, questions):
+            raise UserError(_NO_PLACE)
+
+    check_all(check_it, lambda: profile_of(config), check_place)
 
 
 @asynccontextmanager

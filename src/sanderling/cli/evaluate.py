@@ -15,7 +15,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sanderling.agent.opening import check_agent
 from sanderling.cli import UNFINISHED
 from sanderling.cli import options as common
 from sanderling.cli.attempting import live_run, tell_attempts, tell_stopped
@@ -34,7 +33,7 @@ from sanderling.evaluate.log import RunLog
 from sanderling.evaluate.peers import ScoreConfig, notes_of, score_peers
 from sanderling.evaluate.reports.compare import compared, open_runs, result_shown, terminal
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.run import EvalConfig, RejudgeConfig, rejudge, run_benchmark
+from sanderling.evaluate.run import EvalConfig, RejudgeConfig, check_run, rejudge, run_benchmark
 from sanderling.policy.budget import Spending, read_prices
 from sanderling.report.numbers import MISSING, percent
 from sanderling.runs.files import check_places, replace_file
@@ -136,7 +135,7 @@ def run(
     config, benchmark = settings(EvalConfig, config_file, sets, given), get_benchmark(key)
     options = Options(split=config.split, columns=named_columns(config.columns), canary=config.canary)
     loaded = load_benchmark(benchmark, file, options)
-    check_agent(config.agent, loaded.questions)
+    check_run(config, benchmark, loaded.questions)
     show(*map(_warning, remarks(benchmark, loaded)))
     log, spending = RunLog(out), Spending(out, config.budget, private=loaded.private)
     with log.exclusive():

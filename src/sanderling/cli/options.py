@@ -134,6 +134,12 @@ def show(*things: RenderableType, error: bool = False) -> None:
             console.print(thing)
 
 
+def tell_replaced(*places: Path) -> None:
+    """Say which files there are already that a command is about to write over."""
+    for place in filter(Path.is_file, places):
+        show(f"{place} was there, and is written anew.", error=True)
+
+
 @contextmanager
 def one_voice() -> "Iterator[Report]":
     """A run in one process, or as one of torchrun's, of which the first alone speaks: through the report, and in errors."""

@@ -19,7 +19,7 @@ from rich.markup import escape
 from sanderling.cli import UNFINISHED
 from sanderling.cli import options as common
 from sanderling.cli.attempting import generated
-from sanderling.cli.options import argument, counted, option, settings, show, table
+from sanderling.cli.options import argument, counted, option, settings, show, table, tell_replaced
 from sanderling.core.errors import UserError
 from sanderling.core.text import visible
 from sanderling.data.questions import read_questions, write_questions
@@ -113,6 +113,7 @@ def _from_facts(directory: Path, out: Path, wanted: GraphSettings) -> None:
         raise UserError(f"{directory} gave no question: try other --hops or --size.")
     place = {"world": info.name, "fingerprint": info.fingerprint, "seed": wanted.seed}
     questions = [question_of(facts, draft, **place, number=number) for number, draft in enumerate(made.drafts)]
+    tell_replaced(out)
     write_questions(out, questions)
     show(f"{len(questions):,} questions in {out}: {counted(made.kept)}; other draws: {counted(made.dropped)}.")
     if len(questions) < wanted.count:

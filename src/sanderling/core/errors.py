@@ -1,5 +1,6 @@
 """Errors that reach a person, and what has to be installed for what."""
 
+from collections.abc import Callable
 from importlib.util import find_spec
 
 EXTRAS = {
@@ -15,6 +16,19 @@ EXTRAS = {
 
 class UserError(Exception):
     """Something the user can cause or mend: one sentence on what is wrong and what to do, printed before status 2."""
+
+
+def check_all(*checks: Callable[[], object]) -> None:
+    """Make every check, and raise one UserError that tells what all of them refuse."""
+    wrong: list[str] = []
+    for check in checks:
+        try:
+            check()
+        except UserError as error:
+            whole, *each = str(error).split("\n  ")
+            wrong += each or [whole]
+    if wrong:
+        raise UserError("\n  ".join([f"{len(wrong)} things are wrong:", *wrong] if len(wrong) > 1 else wrong))
 
 
 def need(extra: str) -> None:

@@ -23,7 +23,7 @@ from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
 from sanderling.agent.opening import AgentConfig, check_agent, journal_identity, opened_agent
 from sanderling.core.config import Frozen
-from sanderling.core.errors import UserError
+from sanderling.core.errors import UserError, check_all
 from sanderling.core.record import Question
 from sanderling.core.types import BudgetSpentError, placed
 from sanderling.evaluate.attempts import PAUSES, Attempts, Made, Watch, make_attempts, rollout_of
@@ -167,6 +167,16 @@ class EvalConfig(Frozen):
     """More sites to hide: files with a host, URL or ``*/path`` a line."""
 
 
+def check_run(config: EvalConfig, benchmark: Benchmark, questions: Sequence[Question]) -> None:
+    """Raises UserError, which tells all that is wrong with model, profile, worlds and judges."""
+
+    def check_judging() -> None:
+        judges = judges_or_own(benchmark, config.judging.judges)
+        check_judges(config.judging.model_copy(update={"judges": judges}))
+
+    check_all(lambda: check_agent(config.agent, questions), check_judging)
+
+
 async def run_benchmark(
     benchmark: Benchmark,
     loaded: Loaded,
@@ -186,8 +196,7 @@ async def run_benchmark(
     facts, guard = guard_of(benchmark, loaded, config, log.guard_file)
     about, questions = prepare(loaded, config, facts)
     judging = config.judging.model_copy(update={"judges": judges_or_own(benchmark, config.judging.judges)})
-    check_agent(agent_config, questions)  # what is wrong is told before anything is written down, or a model is loaded
-    check_judges(judging)
+    check_run(config, benchmark, questions)  # what is wrong is told before anything is written down, or a model is loaded
     prices = read_prices([agent_config.price], 1)[0] if agent_config.price else None
     state = log.begin(about, questions, config.attempts, command, prices)
     async with AsyncExitStack() as stack:

@@ -6,9 +6,10 @@ async with opened_judges(JudgeConfig(judges=("exact", "http://host:8000/v1#model
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
 from sanderling.core.config import Frozen
-from sanderling.core.errors import UserError
+from sanderling.core.errors import UserError, check_all
 from sanderling.core.types import ModelClient
 from sanderling.judge.rules import rule_judge
 from sanderling.judge.verdict import Judge, in_order
@@ -35,8 +36,7 @@ def check_judges(config: JudgeConfig) -> None:
     if config.second and config.second == config.judges:
         raise UserError("The second judge is the first one: name another with --second-judge.")
     models = [spec for spec in (*config.judges, *config.second) if names_model(spec)]
-    for spec in (*config.judges, *config.second):
-        check_model(spec) if spec in models else rule_judge(spec)
+    check_all(*(partial(check_model if spec in models else rule_judge, spec) for spec in (*config.judges, *config.second)))
     if config.prompt:
         from sanderling.judge.prompts import DEFAULT_PROMPT, get_prompt
 

@@ -13,15 +13,15 @@ from pydantic import Field, model_validator
 
 from sanderling.agent.agent import Agent, attempt_id
 from sanderling.agent.journal import Journal
-from sanderling.agent.opening import AgentConfig, journal_identity, opened_agent
+from sanderling.agent.opening import AgentConfig, check_agent, journal_identity, opened_agent
 from sanderling.core.config import Frozen
-from sanderling.core.errors import UserError
+from sanderling.core.errors import UserError, check_all
 from sanderling.core.record import Question, encode_record
 from sanderling.core.types import placed
 from sanderling.data.questions import read_questions, require_distinct, write_questions
 from sanderling.evaluate.attempts import PAUSES, Attempts, Made, Watch, make_attempts, rollout_of
 from sanderling.evaluate.log import JUDGE, JsonlAttempts, check_same_setup
-from sanderling.judge.opening import JudgeConfig, opened_judges
+from sanderling.judge.opening import JudgeConfig, check_judges, opened_judges
 from sanderling.judge.verdict import Judge
 from sanderling.policy.budget import BudgetConfig, Spending
 from sanderling.rl.curriculum import Band, BandSettings, Try, by_difficulty, try_of
@@ -56,6 +56,7 @@ async def generate_file(
     if not config.judge.judges:
         raise UserError("Nobody judges: name one with --judge.")
     questions, teacher = read_questions(config.questions), config.agent
+    check_all(lambda: check_agent(teacher, questions), lambda: check_judges(config.judge))
     TrajectoryStore(config.out).prepare()
     judging = opened_judges(config.judge, spending, concurrency=teacher.concurrency)
     opening = opened_agent(teacher, questions, spending=spending)
