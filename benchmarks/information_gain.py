@@ -10,11 +10,10 @@ boundaries at even distances, at each of them 12 tokens of probe and an answer o
 - padded: all boundaries as rows of a batch, filled up to the longest (DR-Venus, "prealigned");
 - slices: the trajectory's cache is made once, then for each boundary it is cut there, and its last token and the probe are run
   over it, by transformers' own cache (what DR-Venus runs). The cache is made in one piece, which is the fastest here;
-- one pass: `train.scorer`;
-- fused: one pass that also returns the log-probabilities of the trajectory's own trained tokens (every fourth).
+- one pass: `train.scorer`.
 
-`bare` is a forward over the trajectory alone with one token's log-probability, `own` one with those of the trained tokens,
-`update` an optimizer step on the trajectory. Seconds are the process's own of one thread, so that others on the machine disturb
+`bare` is a forward over the trajectory alone with one token's log-probability, `update` an optimizer step on the trajectory
+(every fourth token trained). Seconds are the process's own of one thread, so that others on the machine disturb
 little. Every way is run in turn, with the most boundaries of a length twice, and a ratio is the median of the ratios within a
 turn; each turn's figures are kept. Of the naive and the padded way only some boundaries are run where all would take too long:
 every n-th from the middle of its stretch, whose mean stands for the mean of all; these are marked with ~. Memory is a
@@ -44,7 +43,7 @@ from sanderling.runs.progress import command_line, machine
 from sanderling.train.config import TrainerConfig
 from sanderling.train.contract import Row, ScoreRequest, sft
 from sanderling.train.scorer import ModelScorer
-from sanderling.train.trainer import Trainer
+from sanderling.train.trainer import Trainer, row_logprobs
 
 HERE = Path(__file__).parent
 SHAPE = {
@@ -57,6 +56,7 @@ QUICK = {2_048: (10,), 4_096: (10, 50)}
 MOST = {"naive": 500_000, "padded": 270_000}
 """Tokens that a slow way runs at most; more where a boundary is longer than that."""
 Scores = list[np.ndarray]
+CONFIG = TrainerConfig(micro_batch_tokens=1)
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Ways:
 
     def __init__(self, net: Qwen3ForCausalLM, case: Case) -> None:
         self.net, self.case = net, case
-        self.scorer = ModelScorer(net, TrainerConfig(micro_batch_tokens=1))
+        self.scorer = ModelScorer(net, CONFIG)
         self.all = list(range(len(case.cuts)))
         places = np.arange(len(case.ids))
         self.last, self.trained = (case.row(mask) for mask in (places == len(places) - 1, places % 4 == 3))
@@ -140,25 +140,15 @@ class Ways:
     def one_pass(self) -> tuple[Scores, list[int]]:
         return self.scorer.score_many([self.case.request])[0], self.all
 
-    def fused(self) -> tuple[Scores, list[int]]:
-        return self.scorer.score_with_rows([self.case.request], [[self.trained]])[0].boundaries, self.all
-
     def bare(self) -> tuple[Scores, list[int]]:
-        return self._alone(self.last)
-
-    def own(self) -> tuple[Scores, list[int]]:
-        return self._alone(self.trained)
-
-    def _alone(self, row: Row) -> tuple[Scores, list[int]]:
-        self.scorer.score_with_rows([ScoreRequest(self.case.ids, [], [], [])], [[row]])
+        row_logprobs(self.scorer.scored, [self.last], CONFIG)
         return [], self.all
 
 
 WAYS: dict[str, Callable[[Ways], tuple[Scores, list[int]]]] = {
-    "bare": Ways.bare, "one pass": Ways.one_pass, "own": Ways.own, "fused": Ways.fused, "slices": Ways.slices,
-    "padded": Ways.padded, "naive": Ways.naive,
+    "bare": Ways.bare, "one pass": Ways.one_pass, "slices": Ways.slices, "padded": Ways.padded, "naive": Ways.naive,
 }  # fmt: skip
-HELD = ("bare", "one pass", "own", "fused", "slices")
+HELD = ("bare", "one pass", "slices")
 """What memory is measured of."""
 ONCE = {"padded", "naive"}
 """What is so slow that one turn of it has to do."""
@@ -215,7 +205,6 @@ def ratios(rounds: Sequence[dict[str, float]]) -> dict[str, float]:
     return {
         **over,
         "one pass over bare": middle(lambda s: s["one pass"] / s["bare"] - 1),
-        "fused over own": middle(lambda s: s["fused"] / s["own"] - 1),
         "slices over bare": middle(lambda s: s["slices"] / s["bare"] - 1),
     }
 
@@ -266,16 +255,15 @@ def told(record: dict[str, Any]) -> str:
         f"{SHAPE['hidden_size']}, {SHAPE['num_attention_heads']} heads of {SHAPE['head_dim']}, {SHAPE['num_key_value_heads']} "
         f"for keys), float32; at each boundary a probe of {PROBE} tokens and an answer of {ANSWER}. Seconds are CPU time.",
         "A way's figure is how many times longer it takes than one pass; ~ is reckoned from some of its boundaries. What",
-        "information gain costs is given as a share (+) on top of a bare forward of the trajectory, and, fused, on top of the",
-        "forward that returns the trajectory's own log-probabilities anyway.",
+        "information gain costs is given as a share (+) on top of a bare forward of the trajectory.",
         "",
-        "| tokens | boundaries | naive | padded | slices | one pass + | fused + | slices + | gap, nats |",
-        "|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "| tokens | boundaries | naive | padded | slices | one pass + | slices + | gap, nats |",
+        "|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for case in record["cases"]:
         r, run, turns = case["ratios"], case["boundaries_run"], case["turns"]
         times = [f"{'~' if run[name] < turns else ''}{r[f'{name} / one pass']:.3g}×" for name in ("naive", "padded", "slices")]
-        shares = [f"{100 * r[name]:.1f}%" for name in ("one pass over bare", "fused over own", "slices over bare")]
+        shares = [f"{100 * r[name]:.1f}%" for name in ("one pass over bare", "slices over bare")]
         gap = max(case["largest_gap_nats"].values())
         lines.append(f"| {case['tokens']:,} | {turns} | {' | '.join(times)} | {' | '.join(shares)} | {gap:.1e} |")
     lines += ["", "## Memory beside the model, MiB", "", f"| tokens | boundaries | {' | '.join(HELD)} |"]
@@ -288,7 +276,7 @@ def told(record: dict[str, Any]) -> str:
         lines.append(
             f"- {one['tokens']:,} tokens, {one['turns']} boundaries: an optimizer step on the trajectory takes "
             f"{one['update over bare']:.2f} bare forwards; information gain by itself is {100 * one['alone']:.1f}% of both "
-            f"together, fused with a forward that is made anyway {100 * one['fused']:.1f}% of all three."
+            "together."
         )
     lines += ["", "Rollouts, which are most of a step of RL, are not counted in these."]
     return "\n".join(lines) + "\n"
@@ -297,11 +285,10 @@ def told(record: dict[str, Any]) -> str:
 def shares_of_update(case: Case, found: dict[str, Any]) -> dict[str, Any]:
     """Of scoring and updating on one trajectory, how much is information gain."""
     seconds = update(case)
-    s = {name: statistics.median(one[name] for one in found["seconds"]) for name in ("bare", "one pass", "own", "fused")}
-    extra = s["fused"] - s["own"]
+    s = {name: statistics.median(one[name] for one in found["seconds"]) for name in ("bare", "one pass")}
     return {
         "tokens": len(case.ids), "turns": len(case.cuts), "update over bare": seconds / s["bare"],
-        "alone": s["one pass"] / (s["one pass"] + seconds), "fused": extra / (s["fused"] + seconds), "seconds": seconds,
+        "alone": s["one pass"] / (s["one pass"] + seconds), "seconds": seconds,
     }  # fmt: skip
 
 

@@ -7,9 +7,9 @@ The model and probes of `information_gain.py`. A group's rollouts are sampled at
 their keys and values: each turn reads as many tokens of an observation as a recorded turn of DR-Venus does beside what it
 samples (800 to 280), all random, until the context is as long as wanted. Every rollout differs from its first observation on,
 so nothing is shared between them, in training as little as while they are sampled. Then all gains are measured at all turns, by
-themselves (what a step with one update does) and fused with the pass that returns the trajectories' own log-probabilities (what
-a step with proximal log-probabilities does); and an optimizer step is made over the sampled tokens. Processor seconds of one
-thread. Tools take no time here, and no share: on a device that waits for them a share of its *busy* time is what this is.
+themselves, and the trajectories' own log-probabilities; and an optimizer step is made over the sampled tokens. Processor
+seconds of one thread. Tools take no time here, and no share: on a device that waits for them a share of its *busy* time is what
+this is.
 """
 
 import argparse
@@ -32,8 +32,9 @@ from sanderling.rl.losses import PpoConfig, build_loss
 from sanderling.runs.progress import command_line, machine
 from sanderling.train.config import TrainerConfig
 from sanderling.train.contract import Row, ScoreRequest
+from sanderling.train.packing import TokenLogprobs
 from sanderling.train.scorer import ModelScorer
-from sanderling.train.trainer import Trainer
+from sanderling.train.trainer import Trainer, row_logprobs
 
 FILE = Path(__file__).parent / "results" / "long_step.json"
 SAID_SHARE = 280 / 1080
@@ -106,21 +107,17 @@ def step(rollouts: int, tokens: int, turns: int) -> dict[str, Any]:
     requests = [
         ScoreRequest(row.ids.tolist(), ends, [probe] * len(ends), [(PROBE, PROBE + ANSWER)] * len(ends)) for row, ends in made
     ]
-    empty = [ScoreRequest(row.ids.tolist(), [], [], []) for row in rows]
-    scorer, each = ModelScorer(net, TrainerConfig(micro_batch_tokens=1)), [[row] for row in rows]
+    config = TrainerConfig(micro_batch_tokens=1)
+    scorer = ModelScorer(net, config)
     with torch.inference_mode():
         gains, _ = timed(lambda: scorer.score_many(requests))
-        own, _ = timed(lambda: scorer.score_with_rows(empty, each))
-        fused, found = timed(lambda: scorer.score_with_rows(requests, each))
-    gap = max(
-        float(np.abs(one.rows[0] - row.sampler_logprobs)[row.loss_mask].max()) for one, row in zip(found, rows, strict=True)
-    )
+        own, found = timed(lambda: row_logprobs(TokenLogprobs(net), rows, config))
+    gap = max(float(np.abs(one - row.sampler_logprobs)[row.loss_mask].max()) for one, row in zip(found, rows, strict=True))
     update, _ = timed(lambda: Trainer(net, TrainerConfig(micro_batch_tokens=1)).step(rows, build_loss(PpoConfig())))
     return {
         "rollouts": rollouts, "tokens": tokens, "turns": turns, "sampled_tokens": int(sum(row.loss_mask.sum() for row in rows)),
-        "seconds": {"sampling": sampling, "gains": gains, "own": own, "fused": fused, "update": update},
+        "seconds": {"sampling": sampling, "gains": gains, "own": own, "update": update},
         "gains_of_step": gains / (sampling + gains + update),
-        "fused_of_step": (fused - own) / (sampling + fused + update),
         "largest_gap_to_sampler_nats": gap,
     }  # fmt: skip
 

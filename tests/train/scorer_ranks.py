@@ -7,7 +7,7 @@ import torch
 from tiny_qwen3 import VOCAB, tiny_model
 
 from sanderling.train.config import TrainerConfig
-from sanderling.train.contract import Row, Scored, ScoreRequest, sft
+from sanderling.train.contract import ScoreRequest
 from sanderling.train.scorer import ModelScorer
 from sanderling.train.team import Sharded, join_team
 from sanderling.train.trainer import Trainer
@@ -15,36 +15,28 @@ from sanderling.train.trainer import Trainer
 CONFIG = TrainerConfig(lr=3e-3, eps=1e-3, micro_batch_tokens=60, temperature=0.8)
 
 
-def asked(count: int, seed: int = 0) -> tuple[list[ScoreRequest], list[list[Row]]]:
-    """Requests of very different lengths, with branches, and rows of theirs."""
+def asked(count: int, seed: int = 0) -> list[ScoreRequest]:
+    """Requests of very different lengths, with branches."""
     rng = np.random.default_rng(seed)
-    requests, rows = [], []
+    requests = []
     for number in range(count):
         ids = rng.integers(0, VOCAB, 8 + 25 * number).tolist()
         other = [*ids[:5], *rng.integers(0, VOCAB, 6).tolist()]
         cuts = [3, len(ids), len(other)]
         continuations = [rng.integers(0, VOCAB, 4).tolist() for _ in cuts]
         requests.append(ScoreRequest(ids, cuts, continuations, [(1, 4)] * 3, (other,), [0, 0, 1]))
-        rows.append([Row(np.array(one), np.arange(len(one)) % 3 == 1, trajectory=f"t{number}") for one in (ids, other)])
-    return requests, rows
+    return requests
 
 
-def score(
-    rank: int, size: int, meeting: Path, count: int, shard: bool, context: int = 1, step: bool = False
-) -> tuple[list[Scored], int]:
-    """All requests on every rank; after a step of training where asked. And how many passes this rank made."""
+def score(rank: int, size: int, meeting: Path, count: int, shard: bool, context: int = 1) -> tuple[list[list[np.ndarray]], int]:
+    """All requests on every rank; and how many passes this rank made."""
     torch.set_num_threads(1)
     with join_team(rank, size, meeting, context=context) as joined:
         team = Sharded(joined) if shard else joined
         trainer = Trainer(tiny_model(seed=3), CONFIG, team)
-        requests, rows = asked(count)
-        if step:
-            trainer.step(rows[0], sft)
         passes = []
         trainer.scored.register_forward_hook(lambda *_: passes.append(1))
-        found = ModelScorer(trainer.scored, CONFIG, team).score_with_rows(requests, rows)
-        if step:
-            trainer.step(rows[0], sft)  # the shards are as training needs them
+        found = ModelScorer(trainer.scored, CONFIG, team).score_many(asked(count))
         return found, len(passes)
 
 
@@ -53,5 +45,4 @@ def refuse(rank: int, size: int, meeting: Path) -> None:
     with join_team(rank, size, meeting) as joined:
         team = Sharded(joined)
         trainer = Trainer(tiny_model(seed=3), CONFIG, team)
-        requests, _ = asked(2)
-        ModelScorer(trainer.scored, CONFIG, team).score_many([*requests, ScoreRequest([1], [2], [[1]], [(0, 1)])])
+        ModelScorer(trainer.scored, CONFIG, team).score_many([*asked(2), ScoreRequest([1], [2], [[1]], [(0, 1)])])

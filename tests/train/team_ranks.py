@@ -135,31 +135,3 @@ def refuse(rank: int, size: int, meeting: Path) -> None:
         if rank == 1:
             raise UserError("Give it a larger disk.")
         team.gather(rank)
-
-
-@dataclasses.dataclass(frozen=True)
-class Summed:
-    """What a rank had as gradients, and has after summing them."""
-
-    before: list[np.ndarray | None]
-    after: list[np.ndarray | None]
-
-
-def sum_random(rank: int, size: int, meeting: Path) -> Summed:
-    """Gradients of which rank 0 lacks each third, rank 1 each second, and one is laid out in columns."""
-    torch.set_num_threads(1)
-    model = tiny_model()
-    generator = torch.Generator().manual_seed(rank)
-    parameters = list(model.parameters())
-    for place, parameter in enumerate(parameters):
-        if place % (3 - rank):
-            parameter.grad = torch.randn(parameter.shape, generator=generator)
-    parameters[1].grad = torch.randn(parameters[1].T.shape, generator=generator).T
-
-    def copied() -> list[np.ndarray | None]:
-        return [None if p.grad is None else p.grad.numpy().copy() for p in parameters]
-
-    before = copied()
-    with join_team(rank, size, meeting) as team:
-        team.sum_gradients(model)
-    return Summed(before, copied())

@@ -28,12 +28,11 @@ from sanderling.train.sft import run_sft
 from sanderling.train.trainer import Trainer
 
 
-@pytest.mark.parametrize("left", [0, 4, 600])
-def test_a_state_that_was_cut_short_is_one_sentence(tmp_path: Path, left: int) -> None:
+def test_a_state_that_was_cut_short_is_one_sentence(tmp_path: Path) -> None:
     saved = save_checkpoint(tmp_path, 3, tiny_model(), {"steps": 3, "optimizer": torch.zeros(1000)}, None, 1)
     assert load_state(saved)["steps"] == 3
     state = saved / "trainer_state.pt"
-    state.write_bytes(state.read_bytes()[:left])
+    state.write_bytes(state.read_bytes()[:600])
     with pytest.raises(UserError, match="is damaged: remove"):
         load_state(saved)
 
@@ -116,19 +115,6 @@ def test_merged_it_says_what_base_and_adapter_say(trained: Path) -> None:
     assert merged.dtype == torch.float32
     np.testing.assert_allclose(logprobs(merged), ours, atol=1e-5)
     assert np.abs(ours - logprobs(load_model(trained / "base"))).max() > 0.1, "something was learnt"
-
-
-def test_what_is_saved_is_an_adapter_that_peft_loads(trained: Path) -> None:
-    import peft
-
-    loaded = peft.PeftModel.from_pretrained(load_model(trained / "base"), str(trained / "run" / "adapter"))
-    ids = torch.arange(12)[None]
-    with torch.no_grad():
-        theirs = loaded(input_ids=ids).logits
-        ours = adapted(trained, trained / "run" / "adapter")(input_ids=ids).logits
-    torch.testing.assert_close(ours, theirs)
-    tensors = load_file(trained / "run" / "adapter" / "adapter_model.safetensors")
-    assert all("lora_" in name for name in tensors) and len(tensors) == 2 * 7 * 2
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])

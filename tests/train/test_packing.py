@@ -4,15 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_qwen3 import VOCAB, tiny_model
 
-from sanderling.rl.losses import PpoConfig, build_loss
 from sanderling.train.attention import packed_attention
-from sanderling.train.config import Aggregation, TrainerConfig
 from sanderling.train.contract import Row
 from sanderling.train.packing import (
     Layout,
@@ -23,7 +20,6 @@ from sanderling.train.packing import (
     lay_out,
     per_token,
 )
-from sanderling.train.trainer import Trainer
 
 
 def line_of(rows: Sequence[Row]) -> Layout:
@@ -138,50 +134,3 @@ def test_groups_and_trajectories_of_one_name_are_not_the_same():
 
     rows = [row("a", "x"), row("b", "x"), row("x", ""), row("x", ""), row("", ""), row("", ""), row("a", "y"), row("", "x")]
     assert families(rows) == [[0, 1, 7], [2, 3], [4], [5], [6]]
-
-
-def rollouts() -> list[Row]:
-    """Two questions' eight rollouts each: five the same, one that stops early, two that go their own way late."""
-    rng = np.random.default_rng(1)
-    rows = []
-    for group in range(2):
-        common_ids = rng.integers(0, VOCAB, 60)
-        ends = (
-            [common_ids] * 5 + [common_ids[:45]] + [np.concatenate((common_ids[:50], rng.integers(0, VOCAB, 12))) for _ in "ab"]
-        )
-        for number, ids in enumerate(ends):
-            mask = np.arange(len(ids)) % 4 > 1
-            credit = rng.normal(size=len(ids))
-            sampler = np.full(len(ids), -3.0)
-            rows.append(Row(ids, mask, credit, sampler, trajectory=f"{group}-{number}", group=f"{group}"))
-    return [rows[i] for i in rng.permutation(len(rows))]
-
-
-def stepped(rows: Sequence[Row], loss, **settings):
-    """A step's figures, the weights after it, and the tokens of each forward."""
-    model, sizes = tiny_model(seed=1), []
-    model.model.embed_tokens.register_forward_hook(lambda _, given, out: sizes.append(given[0].numel()))
-    settings = {"micro_batch_tokens": 100, "lr": 1e-3, "eps": 1e-2, "entropy": True, **settings}
-    figures = Trainer(model, TrainerConfig(**settings)).step(rows, loss)
-    return figures, [p.detach().clone() for p in model.parameters()], sizes
-
-
-@pytest.mark.parametrize(
-    ("loss", "aggregation"),
-    [(PpoConfig(), Aggregation.TOKEN_MEAN), (PpoConfig(kl_coef=0.0, dual_clip=3.0), Aggregation.TRAJECTORY_MEAN)],
-)
-def test_a_step_over_groups_is_the_step_over_single_rows_and_costs_distinct_tokens(loss, aggregation: Aggregation):
-    rows = rollouts()
-    figures, weights, sizes = stepped(rows, build_loss(loss), aggregation=aggregation)
-    plain_figures, expected, plain_sizes = stepped(plain(rows), build_loss(loss), aggregation=aggregation)
-    assert sorted(sizes) == [60 + 12 + 12] * 2, "what is the same stands there once"
-    assert sum(plain_sizes) == 2 * (5 * 60 + 45 + 2 * 62)
-    assert (figures["computed_tokens"], plain_figures["computed_tokens"]) == (sum(sizes), sum(plain_sizes))
-    assert figures["tokens"] == sum(plain_sizes), "rows' tokens, shared or not"
-    for name in set(figures) - {"seconds", "tokens_per_second", "computed_tokens"}:
-        assert figures[name] == pytest.approx(plain_figures[name], abs=2e-5, rel=2e-5), name
-    for one, other in zip(weights, expected, strict=True):
-        torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-5)
-
-
-CONFIG = TrainerConfig(micro_batch_tokens=2048)

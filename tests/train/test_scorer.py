@@ -15,7 +15,6 @@ from sanderling.train.config import TrainerConfig
 from sanderling.train.contract import Row, ScoreRequest
 from sanderling.train.packing import TokenLogprobs, collate
 from sanderling.train.scorer import ModelScorer
-from sanderling.train.trainer import row_logprobs
 
 
 def shaped(heads: int, kv_heads: int, head_dim: int, layers: int) -> Qwen3ForCausalLM:
@@ -89,33 +88,6 @@ def test_one_pass_agrees_with_one_forward_for_each_boundary(batch, budget, model
         close(found, naive(request, model, temperature))
 
 
-@st.composite
-def requests_and_rows(draw) -> tuple[ScoreRequest, list[Row]]:
-    """Rows of a request's branches, and one of a branch that no boundary is on."""
-    request = draw(requests())
-    branches = [list(request.ids), *map(list, request.others), [*request.ids[:3], 5, 6]]
-    rows = []
-    for ids in draw(st.lists(st.sampled_from(branches), max_size=3)):
-        mask = np.array([False, *draw(st.lists(st.booleans(), min_size=len(ids) - 1, max_size=len(ids) - 1))])
-        rows.append(Row(np.array(ids), mask, trajectory="t"))
-    return request, rows
-
-
-@settings(max_examples=60)
-@given(st.lists(requests_and_rows(), max_size=3), st.sampled_from([1, 60, 4096]), st.sampled_from(MODELS))
-def test_the_same_passes_say_what_row_logprobs_says(batch, budget, model):
-    config = TrainerConfig(micro_batch_tokens=budget, temperature=0.8)
-    scorer = ModelScorer(model, config)
-    got = scorer.score_with_rows([request for request, _ in batch], [rows for _, rows in batch])
-    flat = [row for _, rows in batch for row in rows]
-    expected = row_logprobs(TokenLogprobs(model), flat, config) if flat else []
-    found = [values for one in got for values in one.rows]
-    assert [values.shape for values in found] == [row.ids.shape for row in flat]
-    close(found, expected)
-    for one, (request, _) in zip(got, batch, strict=True):
-        close(one.boundaries, naive(request, model, 0.8))
-
-
 def counted(model, work) -> list[int]:
     """Tokens of each forward that some work makes."""
     calls: list[int] = []
@@ -127,15 +99,13 @@ def counted(model, work) -> list[int]:
     return calls
 
 
-def test_branches_share_what_they_begin_with_and_rows_add_what_no_boundary_looks_at():
+def test_branches_share_what_they_begin_with():
     ids, other = list(range(20)), [*range(12), 30, 31, 32]
     request = ScoreRequest(ids, [10, 14, 15], [[1, 2, 3]] * 3, [(1, 3)] * 3, (other,), [0, 0, 1])
     assert counted(MODEL, lambda: ModelScorer(MODEL).score_many([request])) == [14 + 3 + 3 * 2]
-    rows = [Row(np.array(one), np.arange(len(one)) > 3, trajectory="t") for one in (ids, other)]
-    assert counted(MODEL, lambda: ModelScorer(MODEL).score_with_rows([request], [rows])) == [20 + 3 + 3 * 2]
 
 
-def test_cuts_spans_branches_and_rows_out_of_range_are_refused():
+def test_cuts_spans_and_branches_out_of_range_are_refused():
     good = ScoreRequest([1, 2], [1], [[1]], [(0, 1)])
     for request in (
         ScoreRequest([1, 2], [3], [[1]], [(0, 1)]),
@@ -148,8 +118,6 @@ def test_cuts_spans_branches_and_rows_out_of_range_are_refused():
     ):
         with pytest.raises(ValueError):
             ModelScorer(MODEL).score_many([request])
-    with pytest.raises(ValueError, match="nothing precedes it"):
-        ModelScorer(MODEL).score_with_rows([good], [[Row(np.array([1, 2]), np.array([True, True]))]])
 
 
 def test_where_only_keys_of_the_first_layer_are_trained_forks_have_their_gradient():

@@ -5,8 +5,6 @@ import pytest
 from scorer_ranks import refuse, score
 from test_team import alone
 
-from sanderling.train.contract import Scored
-
 
 def same(ours: list[np.ndarray], theirs: list[np.ndarray]) -> None:
     assert len(ours) == len(theirs)
@@ -14,11 +12,10 @@ def same(ours: list[np.ndarray], theirs: list[np.ndarray]) -> None:
         np.testing.assert_allclose(a, b, atol=1e-5)
 
 
-def all_same(ours: list[Scored], theirs: list[Scored]) -> None:
+def all_same(ours: list[list[np.ndarray]], theirs: list[list[np.ndarray]]) -> None:
     assert len(ours) == len(theirs)
     for a, b in zip(ours, theirs, strict=True):
-        same(a.boundaries, b.boundaries)
-        same(a.rows, b.rows)
+        same(a, b)
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 4], ids=["nothing", "an idle rank", "unequal shares", "four"])

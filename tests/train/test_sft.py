@@ -82,16 +82,6 @@ def test_a_run_ends_in_a_model_a_second_one_does_nothing_and_its_rows_give_the_s
     assert ours.keys() == theirs.keys() and all(np.array_equal(ours[name], theirs[name]) for name in ours)
 
 
-def test_a_wrong_key_a_wrong_name_and_settings_that_contradict_each_other_are_told(given: Path) -> None:
-    with pytest.raises(UserError, match=r"did you mean lora\.rank"):
-        find_settings("sft", SftConfig, "lora-24gb", ["lora.rnk=3"])
-    with pytest.raises(UserError, match=r"choose agentcpm-explore-4b.*lora-24gb"):
-        find_settings("sft", SftConfig, "lora")
-    with pytest.raises(UserError, match="set one of them to 0"):
-        order(given, "trainer.warmup_steps=3")
-    assert "no view 'tensorbord'" in refused(order(given, 'watch=["tensorbord"]'))
-
-
 # -- what is refused ---------------------------------------------------------------------------------------------------------
 
 
@@ -217,11 +207,3 @@ def test_a_card_that_is_too_small_is_warned_of_with_the_knobs(given: Path) -> No
         assert begin(order(given), card(enough - 0.5)) is not None
     with warnings.catch_warnings(action="error"):
         assert begin(order(given, "trainer.memory.recompute=full"), card(enough - 0.5)) is not None
-
-
-def test_rows_count_as_long_as_they_are_not_as_they_might_be(given: Path) -> None:
-    limits = ("data.max_tokens=2048", "trainer.micro_batch_tokens=100000")
-    planned = plan_sft(order(given, *limits).config, described("a card", 1, 1)).estimate.total / MIB
-    assert planned > 3 * need(given, *limits)
-    with warnings.catch_warnings(action="error"):
-        assert begin(order(given, *limits), card(need(given, *limits) + 0.1)) is not None

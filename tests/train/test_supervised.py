@@ -78,8 +78,7 @@ def save_for_ever(root: Path, saved: Synchronized) -> None:
         saved.value = step
 
 
-@pytest.mark.parametrize("delay", [0.0, 0.003, 0.01])
-def test_a_kill_while_saving_leaves_a_whole_checkpoint(tmp_path: Path, delay: float):
+def test_a_kill_while_saving_leaves_a_whole_checkpoint(tmp_path: Path):
     context = multiprocessing.get_context("fork")
     count = context.Value("i", 0)
     saver = context.Process(target=save_for_ever, args=(tmp_path, count))
@@ -87,7 +86,7 @@ def test_a_kill_while_saving_leaves_a_whole_checkpoint(tmp_path: Path, delay: fl
     while count.value < 3:
         assert saver.is_alive()
         time.sleep(0.005)
-    time.sleep(delay)
+    time.sleep(0.003)
     saved = count.value
     saver.kill()
     saver.join()
@@ -110,14 +109,6 @@ def test_order_depends_on_seed_and_epoch_only():
     for batch in order(1, 0)[:-1]:
         assert sum(lengths[batch]) >= 50 > sum(lengths[batch[:-1]])
     assert len(schedule(lengths, SupervisedConfig(batch_tokens=50, epochs=4, max_steps=3))) == 3
-
-
-def test_batches_by_trajectories_and_rows_as_they_are_given():
-    lengths = np.array([10, 20, 30, 40, 50])
-    plan = schedule(lengths, SupervisedConfig(batch_trajectories=2, shuffle=False, epochs=2))
-    assert plan == [[0, 1], [2, 3], [4]] * 2
-    shuffled = schedule(lengths, SupervisedConfig(batch_trajectories=2, seed=3))
-    assert sorted(i for batch in shuffled for i in batch) == [0, 1, 2, 3, 4] and [len(batch) for batch in shuffled] == [2, 2, 1]
 
 
 def test_a_torn_metrics_line_and_later_steps_are_dropped(tmp_path: Path):

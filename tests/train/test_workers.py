@@ -1,11 +1,9 @@
 """Tasks in real worker processes: results in order, failures as themselves, and no worker that outlives its parent."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -30,13 +28,6 @@ def double(number: int, directory: Path, needed: int) -> tuple[int, int]:
     (directory / f"begun-{number}").touch()
     wait_for(lambda: len(list(directory.glob("begun-*"))) >= needed)
     return 2 * number, os.getpid()
-
-
-def tensor_threads() -> tuple[int, ...]:
-    import torch
-
-    info = re.findall(r"(?:at::get_num_threads|get_max_threads)\(\) : (\d+)", torch.__config__.parallel_info())
-    return (torch.get_num_threads(), *map(int, info))
 
 
 def refuse(directory: Path, name: str) -> None:
@@ -98,14 +89,6 @@ def test_results_come_in_order_from_several_processes_at_a_time(tmp_path: Path) 
     assert len(polls) > 3  # not only as tasks end, but while they run
 
 
-def test_a_worker_uses_one_thread_for_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
-    for library in ("OMP", "MKL"):
-        monkeypatch.setenv(f"{library}_NUM_THREADS", "3")
-    (found,) = run_tasks([Task(tensor_threads, ())], 1, lambda: None)
-    assert len(found) > 1
-    assert set(found) == {1}
-
-
 def test_the_first_failure_is_raised_as_itself_and_nothing_more_is_begun(tmp_path: Path) -> None:
     tasks = [Task(finish_after, (tmp_path, "refused")), Task(refuse, (tmp_path, "refused")), *[Task(begun, (tmp_path,))] * 4]
     with pytest.raises(UserError, match=r"^Give it another name\.$") as refused:
@@ -117,16 +100,6 @@ def test_the_first_failure_is_raised_as_itself_and_nothing_more_is_begun(tmp_pat
 def test_a_worker_that_was_killed_is_one_sentence() -> None:
     with pytest.raises(UserError, match="worker process was killed"):
         run_tasks([Task(die, ())], 1, lambda: None)
-
-
-def test_what_poll_raises_ends_the_run(tmp_path: Path) -> None:
-    def poll() -> None:
-        raise KeyboardInterrupt
-
-    before = set(threading.enumerate())  # other tests' threads are none of ours
-    with pytest.raises(KeyboardInterrupt):
-        run_tasks([Task(begun, (tmp_path,))] * 8, 1, poll, every_s=60)
-    assert set(threading.enumerate()) <= before
 
 
 def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:

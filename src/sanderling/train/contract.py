@@ -64,24 +64,11 @@ class ScoreRequest:
     """Each boundary's branch: 0 is ``ids``, 1 the first of ``others``, …; None: all are on ``ids``."""
 
 
-@dataclass(frozen=True)
-class Scored:
-    """What a request asked, and what was wanted of its trajectory's rows."""
-
-    boundaries: list[FloatArray]
-    rows: list[FloatArray]
-    """For each row the log-probabilities of its trained ids, [T] with 0 where a token is not trained."""
-
-
 class Scorer(Protocol):
     """Teacher-forced log-probabilities under one policy version."""
 
     def score_many(self, requests: Sequence[ScoreRequest]) -> list[list[FloatArray]]:
         """For each request and boundary, the log-probabilities of the answer span's tokens."""
-        ...
-
-    def score_with_rows(self, requests: Sequence[ScoreRequest], rows: Sequence[Sequence[Row]]) -> list[Scored]:
-        """The same, and for each request log-probabilities of trained tokens of rows of its trajectory, in the same passes."""
         ...
 
 

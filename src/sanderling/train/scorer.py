@@ -2,8 +2,7 @@
 
 The branches of a trajectory are laid out once, as one tree. Behind it each boundary's continuation stands as a stretch of its
 own, which goes on from its boundary, at positions to match, and sees nothing else. What stands behind the answer is left out;
-what is asked twice at a place of the tree stands there once. The same pass can return the log-probabilities of the trajectory's
-own trained tokens: its rows are laid out with the branches and add only what no boundary sees.
+what is asked twice at a place of the tree stands there once.
 """
 
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from transformers import PreTrainedModel
 
 from sanderling.train.attention import Span, Stretch, packed_attention
 from sanderling.train.config import Precision, TrainerConfig
-from sanderling.train.contract import FloatArray, IntArray, Row, Scored, ScoreRequest
+from sanderling.train.contract import FloatArray, IntArray, ScoreRequest
 from sanderling.train.packing import MicroBatch, TokenLogprobs, deal, joined, lay_out, pack, portion, spans
 from sanderling.train.team import SOLO, Team
 
@@ -35,15 +34,11 @@ class ModelScorer:
         self.config, self.team = config, team
 
     def score_many(self, requests: Sequence[ScoreRequest]) -> list[list[FloatArray]]:
-        """For each request and boundary, log-probabilities of the answer span. Raises ValueError for bad spans or cuts."""
-        return [one.boundaries for one in self.score_with_rows(requests, [()] * len(requests))]
+        """For each request and boundary, log-probabilities of the answer span.
 
-    def score_with_rows(self, requests: Sequence[ScoreRequest], rows: Sequence[Sequence[Row]]) -> list[Scored]:
-        """Boundaries, and for each request log-probabilities of rows of its trajectory, all in the same passes.
-
-        Raises ValueError for bad spans, cuts or rows, on every rank alike.
+        Raises ValueError for bad spans or cuts, on every rank alike.
         """
-        lines = [lay_out_request(request, of_it) for request, of_it in zip(requests, rows, strict=True)]
+        lines = [lay_out_request(request) for request in requests]
         asking = [index for index, line in enumerate(lines) if len(line.target)]  # where nothing is asked nothing is computed
         sizes = [len(lines[index].ids) for index in asking]
         mine = deal(sizes, self.team.hands)[self.team.hand]
@@ -60,7 +55,8 @@ class ModelScorer:
         for part in self.team.gather(found):  # ranks that share a line have zeros at each other's tokens
             for i, values in part.items():
                 whole[asking[i]] += values
-        return [_scored(*one) for one in zip(requests, rows, whole, strict=True)]
+        ends = [np.cumsum([end - first for first, end in request.answer_spans])[:-1] for request in requests]
+        return [np.split(values, at) if len(values) else [] for values, at in zip(whole, ends, strict=True)]
 
     def _pass(self, lines: Sequence["Line"]) -> FloatArray:
         """Some lines in one forward; their scored tokens behind each other."""
@@ -75,16 +71,6 @@ class ModelScorer:
         return values
 
 
-def _scored(request: ScoreRequest, rows: Sequence[Row], values: FloatArray) -> Scored:
-    """The answer, given the log-probabilities of all its tokens: those of boundaries, then those of rows."""
-    answers = [end - first for first, end in request.answer_spans]
-    parts = np.split(values, np.cumsum([*answers, *(int(row.loss_mask.sum()) for row in rows)]))
-    whole = [np.zeros(len(row.ids)) for row in rows]
-    for row, into, part in zip(rows, whole, parts[len(answers) : -1], strict=True):
-        into[row.loss_mask] = part
-    return Scored(parts[: len(answers)], whole)
-
-
 @dataclass(frozen=True)
 class Line:
     """A request laid out. N is the number of scored tokens."""
@@ -93,7 +79,7 @@ class Line:
     positions: IntArray
     stretches: tuple[Stretch, ...]
     source: IntArray
-    """[N] where each token is predicted: those of boundaries, then those of rows."""
+    """[N] where each token is predicted."""
     target: IntArray
 
 
@@ -107,17 +93,17 @@ IDLE = Line(
 """What a rank computes because others need its part of the model."""
 
 
-def lay_out_request(request: ScoreRequest, rows: Sequence[Row] = ()) -> Line:
-    """Branches up to their last boundaries and rows as one tree; behind it what is read after each boundary, the same once.
+def lay_out_request(request: ScoreRequest) -> Line:
+    """Branches up to their last boundaries as one tree; behind it what is read after each boundary, the same once.
 
-    Raises ValueError for cuts, spans or branches out of range, and for rows whose first token is trained.
+    Raises ValueError for cuts, spans or branches out of range.
     """
     branches = [np.asarray(ids, dtype=np.int64) for ids in (request.ids, *request.others)]
     on = [0] * len(request.cuts) if request.on is None else request.on
     asked = list(zip(on, request.cuts, request.continuations, request.answer_spans, strict=True))
-    _check(asked, branches, rows)
+    _check(asked, branches)
     seen = [max((cut for branch, cut, *_ in asked if branch == number), default=0) for number in range(len(branches))]
-    lines = [*(ids[:end] for ids, end in zip(branches, seen, strict=True)), *(row.ids for row in rows)]
+    lines = [ids[:end] for ids, end in zip(branches, seen, strict=True)]
     tree = lay_out(lines, [range(len(lines))])
     ids, positions, stretches = [tree.ids], [tree.positions], list(tree.stretches)
     start = len(tree.ids)
@@ -137,14 +123,10 @@ def lay_out_request(request: ScoreRequest, rows: Sequence[Row] = ()) -> Line:
                 positions.append(np.arange(cut, cut + len(reads)))
         sources.append(known[key][first:end])
         targets.append(np.asarray(continuation[first:end], dtype=np.int64))
-    for row, places in zip(rows, tree.where[len(branches) :], strict=True):
-        at = np.flatnonzero(row.loss_mask)
-        sources.append(places[at - 1])
-        targets.append(row.ids[at])
     return Line(joined(ids), joined(positions), tuple(stretches), joined(sources), joined(targets))
 
 
-def _check(asked: Sequence[tuple[int, int, Sequence[int], Span]], branches: Sequence[IntArray], rows: Sequence[Row]) -> None:
+def _check(asked: Sequence[tuple[int, int, Sequence[int], Span]], branches: Sequence[IntArray]) -> None:
     for branch, cut, continuation, (first, end) in asked:
         if not 0 <= branch < len(branches):
             raise ValueError(f"boundary on branch {branch} of {len(branches)}")
@@ -152,9 +134,6 @@ def _check(asked: Sequence[tuple[int, int, Sequence[int], Span]], branches: Sequ
             raise ValueError(f"cut {cut} is not within 1 and {len(branches[branch])}")
         if not 0 <= first < end <= len(continuation):
             raise ValueError(f"answer span {first}:{end} is not within a continuation of {len(continuation)} tokens")
-    for row in rows:
-        if row.loss_mask[:1].any():
-            raise ValueError(f"row {row.trajectory or '?'}: its first token cannot be scored, nothing precedes it")
 
 
 def one_pass(lines: Sequence[Line], device: torch.device | str) -> MicroBatch:
