@@ -10,9 +10,8 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory
 from sanderling.core.types import Ending
 from sanderling.data.questions import read_questions
-from sanderling.rl.curriculum import META, BandSettings
 from sanderling.runs.jsonl import TrajectoryStore
-from sanderling.synth.generate import DifficultyConfig, sort_attempts
+from sanderling.synth.generate import META, BandSettings, DifficultyConfig, sort_attempts
 from sanderling.world.disk.store import build_world, read_manifest
 from sanderling.world.encyclopedia import generate_encyclopedia
 

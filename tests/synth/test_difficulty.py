@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from sanderling.core.record import Question
-from sanderling.rl.curriculum import META, Band, BandSettings, Try, by_difficulty, difficulty, length_band
+from sanderling.synth.generate import META, Band, BandSettings, Try, by_difficulty, difficulty
 
 EIGHT = BandSettings()
 
@@ -32,24 +32,24 @@ def tries(right: int, wrong: int, unscored: int = 0, length: int = 20_000) -> li
 )
 def test_bands(right, wrong, unscored, band):
     found = difficulty(tries(right, wrong, unscored), EIGHT)
-    assert (found.band, found.scored, found.right) == (band, right + wrong, right)
-    assert found.length == ("16k-32k" if right else "")
+    assert (found["band"], found["scored"], found["right"]) == (band, right + wrong, right)
+    assert found["length"] == ("16k-32k" if right else "")
 
 
 @given(st.integers(0, 8), st.integers(0, 8), st.lists(st.booleans(), max_size=8))
 def test_what_is_told_early_stays_so(right, wrong, later):
     if right + wrong + len(later) > 8:
         return
-    early = difficulty(tries(right, wrong), EIGHT).band
-    late = difficulty(tries(right + sum(later), wrong + len(later) - sum(later)), EIGHT).band
-    assert early is Band.UNTOLD or early is late
+    early = difficulty(tries(right, wrong), EIGHT)["band"]
+    late = difficulty(tries(right + sum(later), wrong + len(later) - sum(later)), EIGHT)["band"]
+    assert early == Band.UNTOLD or early == late
 
 
 @pytest.mark.parametrize(
     ("length", "name"), [(0, "lt16k"), (15_999, "lt16k"), (16_000, "16k-32k"), (63_999, "48k-64k"), (64_000, "ge64k")]
 )
 def test_length_bands(length, name):
-    assert length_band(length, EIGHT.lengths) == name
+    assert EIGHT.length_band(length) == name
 
 
 @pytest.mark.parametrize("wrong", [{"least_right": 5, "most_right": 3}, {"most_right": 9}, {"lengths": (3, 2)}, {"tries": 1}])

@@ -6,8 +6,11 @@ by question, one record for each attempt.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from pydantic import Field, model_validator
 
@@ -16,15 +19,14 @@ from sanderling.agent.journal import Journal
 from sanderling.agent.opening import AgentConfig, check_agent, journal_identity, opened_agent
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError, check_all
-from sanderling.core.record import Question, encode_record
+from sanderling.core.record import Question, Trajectory, encode_record
 from sanderling.core.types import placed
 from sanderling.data.questions import read_questions, require_distinct, write_questions
 from sanderling.evaluate.attempts import PAUSES, Attempts, Made, Watch, make_attempts, rollout_of
 from sanderling.evaluate.log import JUDGE, JsonlAttempts, check_same_setup
 from sanderling.judge.opening import JudgeConfig, check_judges, opened_judges
-from sanderling.judge.verdict import Judge
+from sanderling.judge.verdict import Judge, verdict_of
 from sanderling.policy.budget import BudgetConfig, Spending
-from sanderling.rl.curriculum import Band, BandSettings, Try, by_difficulty, try_of
 from sanderling.runs.jsonl import JsonlLog, TrajectoryStore, write_lines
 from sanderling.runs.run import Run, beside
 
@@ -111,6 +113,109 @@ def _put_in_order(store: Path, ids: Sequence[str]) -> None:
     wanted = [last[id] for id in dict.fromkeys((*ids, *last)) if id in last]
     if wanted != [offset for offset, _ in lines]:
         write_lines(store, (encode_record(log.at(offset)) for offset in wanted))
+
+
+# -- how hard questions are ------------------------------------------------------------------------------------------------
+#
+# LiteResearcher (arXiv 2604.17931) has a stage's first model attempt every question, keeps what is right 1 to 7 times of 8, and
+# sorts by length: below 16K, 32K, 48K and 64K tokens. An attempt that could not be scored is none: a question with fewer scored
+# attempts than were wanted is in no band until its missing attempts have been made or could not change it.
+
+META = "difficulty"
+"""Where a question's ``meta`` has its figures."""
+
+
+class Band(StrEnum):
+    """The result of a question's attempts."""
+
+    TOO_HARD = "too-hard"
+    KEPT = "kept"
+    TOO_EASY = "too-easy"
+    UNTOLD = "untold"
+
+
+class BandSettings(Frozen):
+    """Which questions are kept."""
+
+    attempts: int = Field(default=8, ge=1)
+    least_right: int = Field(default=1, ge=0)
+    most_right: int = Field(default=7, ge=0)
+    lengths: tuple[int, ...] = (16_000, 32_000, 48_000, 64_000)
+    """Ends of the length bands, in tokens of the longest right attempt's context (characters where no tokens are known)."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "BandSettings":
+        if not self.least_right <= self.most_right <= self.attempts:
+            raise ValueError(f"keep from {self.least_right} to {self.most_right} of {self.attempts} attempts is no range")
+        if list(self.lengths) != sorted(set(self.lengths)):
+            raise ValueError("lengths must rise")
+        return self
+
+    def of(self, scored: int, right: int) -> Band:
+        """The band, as soon as the missing attempts could not change it."""
+        missing = max(self.attempts - scored, 0)
+        if right > self.most_right:
+            return Band.TOO_EASY
+        if right + missing < self.least_right:
+            return Band.TOO_HARD
+        return Band.KEPT if right >= self.least_right and right + missing <= self.most_right else Band.UNTOLD
+
+    def length_band(self, length: int) -> str:
+        """The name of a length's band. Example: ``BandSettings().length_band(20_000) == "16k-32k"``."""
+        names = [f"{end / 1_000:g}k" for end in self.lengths]
+        for place, end in enumerate(self.lengths):
+            if length < end:
+                return f"lt{names[0]}" if place == 0 else f"{names[place - 1]}-{names[place]}"
+        return f"ge{names[-1]}" if names else "all"
+
+
+class Try(NamedTuple):
+    """One attempt at a question."""
+
+    question: str
+    correct: bool | None
+    """None: unscored, since it ended in an outage or was not judged."""
+    length: int
+    """Of its context, in tokens, or characters where no tokens are known."""
+    turns: int = 0
+
+
+def try_of(trajectory: Trajectory) -> Try:
+    """An attempt by its record."""
+    scored = trajectory.ending is None or trajectory.ending.scored
+    ids = trajectory.token_ids()
+    length = sum(len(node.text) for node in trajectory.branch()) if ids is None else len(ids)
+    return Try(trajectory.question.id, verdict_of(trajectory) if scored else None, length, sum(1 for _ in trajectory.turns()))
+
+
+def difficulty(tries: Sequence[Try], settings: BandSettings) -> dict[str, Any]:
+    """The figures of one question's attempts; turns are the mean of the scored ones, the length is the longest right one's."""
+    scored = [one for one in tries if one.correct is not None]
+    right = [one for one in scored if one.correct]
+    return {
+        "band": settings.of(len(scored), len(right)).value,
+        "scored": len(scored),
+        "right": len(right),
+        "length": settings.length_band(max(one.length for one in right)) if right else "",
+        "turns": sum(one.turns for one in scored) / len(scored) if scored else 0.0,
+    }
+
+
+def by_difficulty(
+    questions: Iterable[Question], tries: Iterable[Try], settings: BandSettings, agent: str
+) -> tuple[dict[Band, list[Question]], Counter[str]]:
+    """The questions by band, in order and with their figures in ``meta``; and how many were right how often ("3/8")."""
+    of: defaultdict[str, list[Try]] = defaultdict(list)
+    for one in tries:
+        of[one.question].append(one)
+    bands: dict[Band, list[Question]] = {band: [] for band in Band}
+    rates: Counter[str] = Counter()
+    for question in questions:
+        found = difficulty(of[question.id], settings)
+        rates[f"{found['right']}/{found['scored']}"] += 1
+        measured = {"agent": agent, "attempts": settings.attempts, **found}
+        bands[Band(found["band"])].append(question.model_copy(update={"meta": {**question.meta, META: measured}}))
+    return bands, rates
 
 
 class DifficultyConfig(Frozen):
