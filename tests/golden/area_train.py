@@ -303,7 +303,7 @@ def losses() -> dict[str, Any]:
     near = {name: base + scale * drawn[name] for name, scale in (("sampler", 0.5), ("proximal", 0.4), ("reference", 0.6))}
     given = LossInputs(
         logprobs=base + 0.5 * drawn["new"], weights=torch.tensor(abs(seeded("weights", tokens)) / tokens),
-        advantages=drawn["advantage"], sequence=torch.arange(tokens) // 7, age=torch.arange(tokens) % 4 * 1.0, **near,
+        advantages=drawn["advantage"], sequence=torch.arange(tokens) // 7, **near,
     )  # fmt: skip
     extreme = CorrectionConfig(low=0.5, high=2.0, veto=0.3)
     variants: dict[str, dict[str, Any]] = {

@@ -15,7 +15,7 @@ from sanderling.core.record import Trajectory
 from sanderling.core.types import Ending, ToolCall
 from sanderling.recipes.find import find_rl_recipe
 from sanderling.rl.contract import FinishedRollout, Group
-from sanderling.rl.health import RULES, Health, HealthConfig, HealthPause, Kind, Rule, queries, rollout_figures, step_metrics
+from sanderling.rl.health import RULES, Health, HealthConfig, HealthPause, Rule, queries, rollout_figures, step_metrics
 from sanderling.rl.run import HealthWarning
 from sanderling.rl.table import Graded, build_table
 from sanderling.train.metrics import read_metrics
@@ -136,9 +136,9 @@ def test_its_recipe_pauses_in_the_collapse_and_not_at_the_beginning():
 
 @pytest.mark.parametrize(("name", "rule"), RULES.items(), ids=RULES)
 def test_a_threshold_is_the_last_value_without_an_alarm(name: str, rule: Rule):
-    before = 1.0 if rule.kind is Kind.FELL else rule.threshold
-    limit, ill = rule.threshold * before if rule.kind is Kind.FELL else rule.threshold, 0.01
-    sign = 1 if rule.kind is Kind.ABOVE else -1
+    before = 1.0 if rule.kind == "fell" else rule.threshold
+    limit, ill = rule.threshold * before if rule.kind == "fell" else rule.threshold, 0.01
+    sign = 1 if rule.kind == "above" else -1
     for value, alarms in ((limit, 0), (limit + sign * ill, 1)):
         health = Health(HealthConfig(window=2))
         told = [health.heard({name: figure}) for figure in (before, before, value, value, value)]

@@ -70,18 +70,17 @@ class Outcomes:
     outcome: FloatArray
     scored: BoolArray
 
+    @classmethod
+    def of(cls, table: TurnTable) -> "Outcomes":
+        _, first, of_turn = np.unique(table.trajectory, return_index=True, return_inverse=True)
+        return cls(of_turn.astype(np.int64), table.group[first], table.outcome[first], table.scored[first])
+
     def groups(self) -> Iterator[IntArray]:
         """The scored trajectories of each group that has any."""
         for group in np.unique(self.group):
             members = np.flatnonzero((self.group == group) & self.scored)
             if members.size:
                 yield members
-
-
-def outcomes(table: TurnTable) -> Outcomes:
-    """One entry for each trajectory of the table."""
-    _, first, of_turn = np.unique(table.trajectory, return_index=True, return_inverse=True)
-    return Outcomes(of_turn.astype(np.int64), table.group[first], table.outcome[first], table.scored[first])
 
 
 def differ(values: FloatArray) -> bool:
@@ -104,7 +103,7 @@ def outcome_credit(table: TurnTable, config: Estimating, of: Callable[[FloatArra
 
     ``of``: advantages of a group's outcomes; where these do not differ they are 0.
     """
-    found = outcomes(table)
+    found = Outcomes.of(table)
     advantage = np.zeros(len(found.outcome))
     for members in found.groups():
         if differ(found.outcome[members]):
@@ -162,9 +161,9 @@ def leave_one_out(table: TurnTable, config: LeaveOneOutConfig) -> Components:
 
 # -- IGPO: turn-level credit from information gain and outcome -------------------------------------------------------------
 #
-# How a trajectory's gains and outcome reach its turns is written as weights, since every assignment and discount is linear in
-# them. A *segment* ends at a scored turn; what follows the last of those is the tail, which ends at the last turn. A turn's
-# *place* is its number, or its segment's, by the kind of discount. T turns of one trajectory.
+# Gains and outcome reach a trajectory's T turns by weights: every assignment and discount is linear in them. A *segment* ends
+# at a scored turn; what follows the last of those is the tail. A turn's *place* is its number, or its segment's, by the kind of
+# discount.
 
 GAIN, PENALTY = 0, 1
 """The columns of ``parts``."""
@@ -262,6 +261,14 @@ class Rewards:
         begins = np.flatnonzero(np.diff(self.found.of_turn, prepend=-1))
         return np.split(np.arange(len(self.scored)), begins[1:]) if begins.size else []
 
+    def flowed(self, parts: FloatArray, config: "IgpoConfig") -> FloatArray:
+        """The share of each turn in its trajectory's ``parts`` [K, 2]."""
+        flowed = np.zeros_like(parts)
+        for trajectory, turns in enumerate(self.trajectories()):
+            if self.found.scored[trajectory]:
+                flowed[turns] = gain_weights(self.scored[turns], config) @ parts[turns]
+        return flowed
+
     def groups(self) -> Iterator[tuple[IntArray, IntArray]]:
         """The scored trajectories of each group that has any, and all their turns."""
         for members in self.found.groups():
@@ -270,7 +277,7 @@ class Rewards:
 
 def igpo(table: TurnTable, config: IgpoConfig) -> Components:
     """Advantages [K] in parts. As released, a penalty's part is what flows from the turns it replaced, to them and earlier."""
-    found = outcomes(table)
+    found = Outcomes.of(table)
     scored = table.gain_scored & table.scored
     rewards = Rewards(found, scored, np.stack([np.where(scored, table.gain, 0.0), np.zeros(len(table))], axis=1))
     penalty, replaced = config.penalty_weight * table.penalty, np.zeros(len(found.outcome), dtype=np.bool_)
@@ -317,13 +324,13 @@ def one_by_one(rewards: Rewards, config: IgpoConfig) -> tuple[FloatArray, FloatA
     for trajectory, turns in enumerate(rewards.trajectories()):
         place = places(rewards.scored[turns], config)
         outcome[turns] = outcome_z[trajectory] * config.gamma ** (place[-1] - place).astype(np.float64)
-    return outcome, _flowed(rewards, parts * normal[:, None], config)
+    return outcome, rewards.flowed(parts * normal[:, None], config)
 
 
 def gain_to_go(rewards: Rewards, config: IgpoConfig) -> tuple[FloatArray, FloatArray]:
     """The mode ``returns``: of every turn the outcome's share [K] and the gains' [K, 2]."""
     found, credit = rewards.found, np.zeros_like(rewards.parts)
-    to_go = _flowed(rewards, rewards.parts, config)
+    to_go = rewards.flowed(rewards.parts, config)
     outcome_z, informative = np.zeros(len(found.outcome)), np.zeros(len(to_go), dtype=np.bool_)
     for members, turns in rewards.groups():
         outcome_z[members] = z_scores(found.outcome[members])
@@ -356,20 +363,9 @@ def gain_scale(outcome_z: FloatArray, gain_z: FloatArray, config: IgpoConfig) ->
     return min(target / (float(np.abs(gain_z).mean()) + EPS), config.max_scale)
 
 
-def _flowed(rewards: Rewards, parts: FloatArray, config: IgpoConfig) -> FloatArray:
-    """What each turn has of its trajectory's ``parts`` [K, 2]."""
-    flowed = np.zeros_like(parts)
-    for trajectory, turns in enumerate(rewards.trajectories()):
-        if rewards.found.scored[trajectory]:
-            flowed[turns] = gain_weights(rewards.scored[turns], config) @ parts[turns]
-    return flowed
-
-
 def segments(scored: BoolArray) -> IntArray:
-    """Each turn's segment [T]."""
-    ends = scored.copy()
-    ends[-1:] = True
-    return np.searchsorted(np.flatnonzero(ends), np.arange(len(scored)))
+    """Each turn's segment [T]: a scored turn begins none, the one behind it does."""
+    return np.cumsum(scored) - scored
 
 
 def places(scored: BoolArray, config: IgpoConfig) -> IntArray:
@@ -406,7 +402,10 @@ class Credit:
         """Advantages in their parts; none where none is due: on unscored or untrained turns, and no praise on capped ones."""
         found = self.estimate(table)
         if not isinstance(found, Components):  # a person's own estimator returned plain advantages
-            found = _checked(found, table)
+            found = np.asarray(found, dtype=np.float64)
+            if found.shape != (len(table),) or not np.isfinite(found).all():
+                wrong = f"not finite everywhere, or of the shape {found.shape}"
+                raise UserError(f"The estimator's advantages are {wrong}: give one number for each of {len(table)} turns.")
             found = Components(found, 0.0 * found, self.penalty_weight * table.penalty)
         none = ~(table.scored & table.trained) | (table.capped & (found.total > 0))
         return Components(*(np.where(none, 0.0, part) for part in (found.outcome, found.gain, found.penalty)))
@@ -414,14 +413,6 @@ class Credit:
     def __call__(self, table: TurnTable) -> FloatArray:
         """Advantages [K]: the sum of the parts."""
         return self.components(table).total
-
-
-def _checked(advantages: Any, table: TurnTable) -> FloatArray:
-    found = np.asarray(advantages, dtype=np.float64)
-    if found.shape != (len(table),) or not np.isfinite(found).all():
-        wrong = f"not finite everywhere, or of the shape {found.shape}"
-        raise UserError(f"The estimator's advantages are {wrong}: it has to give one number for each of {len(table)} turns.")
-    return found
 
 
 def build_estimator(config: Estimating) -> Credit:

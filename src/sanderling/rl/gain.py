@@ -78,8 +78,8 @@ def information_gains(
 ) -> list[list[float | None]]:
     """Each trajectory's gains, one for each turn (rejected attempts left out); None where none is scored.
 
-    Raises UserError for text-only records, questions without answers, and profiles without a probe; ValueError when the scorer
-    returns numbers that are not finite.
+    Raises UserError for text-only records, questions without answers and profiles without a probe, ValueError for scores that
+    are not finite.
     """
     plans = [plan_gains(trajectory, tokenizer, config) for trajectory in trajectories]
     scores = scorer.score_many([plan.request for plan in plans])
@@ -113,10 +113,10 @@ class GainPlan:
 
 def plan_gains(trajectory: Trajectory, tokenizer: Tokenizer, config: GainConfig) -> GainPlan:
     """The request of a trajectory. Raises UserError as :func:`information_gains`."""
-    tools, places = turn_tools(trajectory), turn_places(trajectory)
+    turns, tools = turn_indices(trajectory), turn_tools(trajectory)
     pairs: list[tuple[int, int, int]] = []
-    last = places[0][0] if places else None
-    for turn, (tool, (_, after)) in enumerate(zip(tools, places, strict=True)):
+    last = trajectory.nodes[turns[0]].parent if turns else None
+    for turn, (tool, after) in enumerate(zip(tools, observed(trajectory), strict=True)):
         if tool not in config.tools or after is None:
             continue
         if last is None:
@@ -141,12 +141,9 @@ def plan_gains(trajectory: Trajectory, tokenizer: Tokenizer, config: GainConfig)
 
 # -- what is teacher-forced ------------------------------------------------------------------------------------------------
 
-Forced = tuple[list[int], tuple[int, int]]
-"""Teacher-forced ids, and the half-open span of the answer's."""
 
-
-def _probes(trajectory: Trajectory, tokenizer: Tokenizer, config: GainConfig) -> list[Forced]:
-    """What is teacher-forced for each answer that counts."""
+def _probes(trajectory: Trajectory, tokenizer: Tokenizer, config: GainConfig) -> list[tuple[list[int], tuple[int, int]]]:
+    """The ids to force for each answer that counts, and the half-open span of the answer's."""
     probe = config.probe or PROBES.get(trajectory.profile)
     if probe is None:
         raise UserError(f"There is no probe for profile {trajectory.profile!r}: give one in the gain configuration.")
@@ -159,7 +156,7 @@ def _probes(trajectory: Trajectory, tokenizer: Tokenizer, config: GainConfig) ->
     return [forced(tokenizer, probe, answer) for answer in answers]
 
 
-def forced(tokenizer: Tokenizer, probe: Probe, answer: str) -> Forced:
+def forced(tokenizer: Tokenizer, probe: Probe, answer: str) -> tuple[list[int], tuple[int, int]]:
     """The probe around an answer, as the tokenizer makes it of the whole text, which is how a policy has learnt to write it.
 
     The answer's tokens are all that hold a character of it: one that also holds the end of the prefix or the beginning of the
@@ -183,38 +180,28 @@ def forced(tokenizer: Tokenizer, probe: Probe, answer: str) -> Forced:
 # -- where boundaries are ----------------------------------------------------------------------------------------------------
 
 
-def turn_places(trajectory: Trajectory) -> list[tuple[int | None, int | None]]:
-    """For each turn the contexts before and after it, by their last nodes; None: it has no prompt, nothing follows it.
+def observed(trajectory: Trajectory) -> list[int | None]:
+    """For each turn the context after it, by its last node; None where nothing follows.
 
-    The one after is the first that holds what its tools returned: the prompt of the next turn that goes on from it, and where
-    none does (the history was reset, a hint took its place, the episode ended) the end of what was returned. No page is
-    measured without itself.
+    It is the first that holds what the turn's tools returned: the prompt of the next turn that goes on from it, and where none
+    does (the history was reset, a hint took its place, the episode ended) the end of what was returned, in whatever way it was
+    shown. No page is measured without itself.
     """
-    turns = turn_indices(trajectory)
+    nodes, turns = trajectory.nodes, turn_indices(trajectory)
     behind = {turn: set(trajectory.path(turn)) for turn in turns}
-    found = []
+    found: list[int | None] = []
     for number, turn in enumerate(turns):
-        returned = _returned(trajectory, turn) or [turn]
-        later = next((other for other in turns[number + 1 :] if not behind[other].isdisjoint(returned)), None)
-        end = _tail(trajectory, turn) if later is None else trajectory.nodes[later].parent
-        found.append((trajectory.nodes[turn].parent, end))
+        returned = [index for index, node in enumerate(nodes) if node.parent == turn and node.kind is NodeKind.OBSERVATION]
+        later = next((other for other in turns[number + 1 :] if not behind[other].isdisjoint(returned or [turn])), None)
+        if later is not None:
+            found.append(nodes[later].parent)
+            continue
+        at = max(returned, default=turn)
+        for index in range(at + 1, len(nodes)):
+            if nodes[index].parent == at and nodes[index].kind is not NodeKind.TURN:
+                at = index
+        found.append(None if at == turn else at)
     return found
-
-
-def _returned(trajectory: Trajectory, turn: int) -> list[int]:
-    """What a turn's tools returned, in all the ways that it was shown."""
-    nodes = enumerate(trajectory.nodes)
-    return [index for index, node in nodes if node.parent == turn and node.kind is NodeKind.OBSERVATION]
-
-
-def _tail(trajectory: Trajectory, turn: int) -> int | None:
-    """The last message behind what a turn's tools returned, or behind the turn where they returned nothing."""
-    at = max(_returned(trajectory, turn), default=turn)
-    for index in range(at + 1, len(trajectory.nodes)):
-        node = trajectory.nodes[index]
-        if node.parent == at and node.kind is not NodeKind.TURN:
-            at = index
-    return None if at == turn else at
 
 
 def contexts(trajectory: Trajectory, ends: Sequence[int]) -> tuple[list[list[int]], list[tuple[int, int]]]:

@@ -12,9 +12,7 @@ passed over.
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import AfterValidator, Field
@@ -28,8 +26,8 @@ from sanderling.rl.contract import FinishedRollout, Group, oldest_version
 from sanderling.rl.credit import Components, differ
 from sanderling.rl.table import TurnTable, TurnTool
 
-_TOOLS = (TurnTool.SEARCH, TurnTool.VISIT, TurnTool.BOTH, TurnTool.OTHER)
 _VISITS = (TurnTool.VISIT, TurnTool.BOTH)
+_TOOLS = (*_VISITS, TurnTool.SEARCH, TurnTool.OTHER)
 _AT_BUDGET = frozenset(
     {Ending.ANSWERED_AT_BUDGET, Ending.NO_ANSWER, Ending.CONTEXT_EXHAUSTED, Ending.TURN_LIMIT, Ending.TIME_LIMIT}
 )
@@ -115,20 +113,11 @@ def _mean(values: Sequence[float | bool] | np.ndarray) -> float:
 # -- alarms ----------------------------------------------------------------------------------------------------------------
 
 
-class Kind(StrEnum):
-    """What a figure's windowed mean is held against."""
+class Rule(NamedTuple):
+    """How the windowed mean of a figure is watched; thresholds are ours: nobody has published any."""
 
-    ABOVE = "above"
-    BELOW = "below"
-    FELL = "fell"
-    """Its share of the best window so far is below."""
-
-
-@dataclass(frozen=True)
-class Rule:
-    """How one figure is watched; thresholds are ours: nobody has published any."""
-
-    kind: Kind
+    kind: Literal["above", "below", "fell"]
+    """It fell: its share of the best window so far is below."""
     threshold: float
     what: str
     """The figure in words."""
@@ -137,18 +126,18 @@ class Rule:
 
 
 RULES = {
-    "no_answer": Rule(Kind.ABOVE, 0.3, "Share of rollouts without an answer"),
-    "truncated": Rule(Kind.ABOVE, 0.5, "Share of rollouts cut by a budget"),
-    "quoted_queries": Rule(Kind.FELL, 0.5, "Share of quoted queries", 0.1),
-    "think_tokens": Rule(Kind.FELL, 0.25, "Tokens of reasoning a turn", 1.0),
-    "turns": Rule(Kind.FELL, 0.4, "Turns of a rollout", 1.0),
-    "malformed_share": Rule(Kind.ABOVE, 0.5, "Share of malformed turns"),
-    "unscored": Rule(Kind.ABOVE, 0.25, "Share of rollouts without an outcome"),
-    "reward": Rule(Kind.FELL, 0.5, "Reward", 0.1),
-    "groups_with_signal": Rule(Kind.BELOW, 0.05, "Share of groups that differ"),
-    "entropy": Rule(Kind.FELL, 0.1, "Entropy in nats"),
-    "sampler_gap": Rule(Kind.ABOVE, 0.1, "Gap between trainer and sampler in nats"),
-    "stopped": Rule(Kind.ABOVE, 0.5, "Share of tokens that were clipped, masked or vetoed"),
+    "no_answer": Rule("above", 0.3, "Share of rollouts without an answer"),
+    "truncated": Rule("above", 0.5, "Share of rollouts cut by a budget"),
+    "quoted_queries": Rule("fell", 0.5, "Share of quoted queries", 0.1),
+    "think_tokens": Rule("fell", 0.25, "Tokens of reasoning a turn", 1.0),
+    "turns": Rule("fell", 0.4, "Turns of a rollout", 1.0),
+    "malformed_share": Rule("above", 0.5, "Share of malformed turns"),
+    "unscored": Rule("above", 0.25, "Share of rollouts without an outcome"),
+    "reward": Rule("fell", 0.5, "Reward", 0.1),
+    "groups_with_signal": Rule("below", 0.05, "Share of groups that differ"),
+    "entropy": Rule("fell", 0.1, "Entropy in nats"),
+    "sampler_gap": Rule("above", 0.1, "Gap between trainer and sampler in nats"),
+    "stopped": Rule("above", 0.5, "Share of tokens that were clipped, masked or vetoed"),
 }
 """By figure, which is the alarm's name. What to do about each: docs/rl-health.md."""
 
@@ -215,9 +204,9 @@ class Health:
             return ""
         now = _mean(values[-window:])
         best = self._best[name] = max(self._best.get(name, now), now)
-        fell = rule.kind is Kind.FELL
+        fell = rule.kind == "fell"
         limit = threshold * best if fell else threshold
-        if not (now > limit if rule.kind is Kind.ABOVE else now < limit) or (fell and best < rule.floor):
+        if not (now > limit if rule.kind == "above" else now < limit) or (fell and best < rule.floor):
             return ""
         was = f", was {best:.3g} at best" if fell else ""
         return f"{rule.what}: {now:.3g}{was} over the last {window} steps (alarm {name} at {limit:.3g})."

@@ -3,16 +3,15 @@
     groups ─▶ filter ─▶ gains ─▶ table ─▶ credit ─▶ rows ─▶ update
 
 :meth:`Learner.learn` is that line; what it calls stands below it in the same order. *Filtering* says which rollouts are trained
-on and which turns get no positive credit (`denoise`, and the bound on staleness). *Gains* are measured under the very
-version that the step updates. The *table* of turns is what an
-estimator (`credit`) turns into advantages. *Rows* are the ids that were sampled, with log-probabilities, versions and
-advantages: nothing is ever cut or rendered anew.
+on and which turns get no positive credit (`denoise`, and the bound on staleness). *Gains* are measured under the very version
+that the step updates. The *table* of turns becomes advantages by an estimator (`credit`). *Rows* are the ids that were sampled,
+with log-probabilities and advantages: nothing is ever cut or rendered anew.
 
 Under distributed training every method is collective and is given the same arguments on every rank.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -93,8 +92,7 @@ class Learner:
         """
         config, profile, version = self.config, self.encoding.profile, self.version
         used = [group for group, status in decided if status is GroupStatus.USED]
-        batch = [one for group in used for one in graded(group, version, config, profile)]
-        batch = self._measured(batch)
+        batch = self._measured([one for group in used for one in graded(group, version, config, profile)])
         table = build_table(batch)
         credit = self.estimator.components(table)
         rows = credit_rows(batch, table, credit.total, self.encoding, config.drop_zero_advantage)
@@ -170,9 +168,8 @@ def noises(group: Group, version: int, config: RlConfig) -> list[Noise | None]:
 def group_status(group: Group, version: int, config: RlConfig) -> GroupStatus:
     """What becomes of a group that could be taken by a step that updates ``version``."""
     left_out = noises(group, version, config)
-    outcomes = [
-        one.outcome for one, noise in zip(group.rollouts, left_out, strict=True) if noise is None and one.outcome is not None
-    ]
+    kept = zip(group.rollouts, left_out, strict=True)
+    outcomes = [one.outcome for one, noise in kept if noise is None and one.outcome is not None]
     enough = min(_COMPARABLE, config.group_size)
     if len(group.outcomes) < max(enough, config.denoise.least_scored * len(group.rollouts)):
         return GroupStatus.UNSCORED
@@ -252,27 +249,21 @@ def rl_rows(trajectory: Trajectory, advantages: Sequence[float] | FloatArray, en
     ``advantages`` has one entry for each of :func:`sanderling.core.record.turn_indices`. Raises UserError for records
     without ids or log-probabilities, or with ids of another tokenizer; ValueError for a wrong number of advantages.
     """
-    turns = {node: turn for turn, node in enumerate(turn_indices(trajectory))}
-    if len(advantages) != len(turns):
-        raise ValueError(f"trajectory {trajectory.id}: {len(advantages)} advantages for {len(turns)} turns")
+    left = dict(zip(turn_indices(trajectory), map(float, advantages), strict=True))
     check_tokenizer(trajectory, encoding.tokenizer)
     rows: list[Row] = []
-    trained: set[int] = set()
     for leaf in branch_leaves(trajectory):
         path = trajectory.path(leaf)
-        row = _rl_row(trajectory, path, {n: t for n, t in turns.items() if n in path and n not in trained}, advantages)
-        trained.update(n for n in path if n in turns)
+        row = _rl_row(trajectory, path, {node: left.pop(node) for node in path if node in left})
         if row.loss_mask.any():
             rows.append(row)
     return rows
 
 
-def _rl_row(
-    trajectory: Trajectory, path: Sequence[int], turns: dict[int, int], advantages: Sequence[float] | FloatArray
-) -> Row:
-    """One branch; ``turns`` maps the nodes trained here to their turn index."""
-    parts: list[tuple[Sequence[int], Sequence[bool], float, Sequence[float], Sequence[int], int]] = []
-    """Of each node its ids, which of them are trained, their advantage, log-probabilities, versions and turn."""
+def _rl_row(trajectory: Trajectory, path: Sequence[int], trained: Mapping[int, float]) -> Row:
+    """One branch; ``trained`` maps the nodes trained here to their advantages."""
+    columns: list[tuple[Sequence[Any], ...]] = []
+    """Of each node its ids, which of them are trained, their log-probabilities, and their advantage."""
     for index in path:
         node = trajectory.nodes[index]
         if node.token_ids is None:
@@ -280,32 +271,23 @@ def _rl_row(
                 f"Trajectory {trajectory.id} has text only, and RL needs the ids that were sampled: "
                 "use an in-process policy or an endpoint that returns token ids."
             )
-        size, turn = len(node.token_ids), turns.get(index, -1)
-        if turn < 0:
-            parts.append((node.token_ids, [False] * size, 0.0, [0.0] * size, [-1] * size, -1))
+        size = len(node.token_ids)
+        if index not in trained:
+            columns.append((node.token_ids, [False] * size, [0.0] * size, [0.0] * size))
             continue
         if node.logprobs is None or node.versions is None:
             raise UserError(
                 f"Trajectory {trajectory.id} lacks log-probabilities or policy versions, which RL needs: "
                 "use a policy that reports them."
             )
-        mask = node.loss_mask or [True] * size
-        parts.append((node.token_ids, mask, float(advantages[turn]), node.logprobs, node.versions, turn))
-    sizes = [len(part[0]) for part in parts]
-
-    def joined(column: int, dtype: type) -> Any:
-        return np.concatenate([np.array(part[column], dtype=dtype) for part in parts])
-
-    return Row(
-        ids=joined(0, np.int64),
-        loss_mask=joined(1, np.bool_),
-        advantages=np.repeat([part[2] for part in parts], sizes),
-        sampler_logprobs=joined(3, np.float64),
-        versions=joined(4, np.int64),
-        turn=np.repeat([part[5] for part in parts], sizes),
-        trajectory=trajectory.id,
-        group=trajectory.question.id,
+        columns.append((node.token_ids, node.loss_mask or [True] * size, node.logprobs, [trained[index]] * size))
+    kinds: tuple[Any, ...] = (np.int64, np.bool_, np.float64, np.float64)
+    ids, loss_mask, logprobs, advantages = (
+        np.concatenate([np.array(part, dtype=kind) for part in parts])
+        for parts, kind in zip(zip(*columns, strict=True), kinds, strict=True)
     )
+    found = Row(ids, loss_mask, advantages, logprobs)
+    return replace(found, trajectory=trajectory.id, group=trajectory.question.id)
 
 
 def split_updates(rows: Sequence[Row], shares: int) -> list[list[Row]]:

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
-PER_TOKEN = (
-    "ids", "loss_mask", "advantages", "sampler_logprobs", "proximal_logprobs", "reference_logprobs", "versions", "turn",
-)  # fmt: skip
+PER_TOKEN = ("ids", "loss_mask", "advantages", "sampler_logprobs", "proximal_logprobs", "reference_logprobs")
 """The arrays of a row."""
 
 
@@ -34,8 +32,6 @@ class Row:
     sampler_logprobs: FloatArray | None = None
     proximal_logprobs: FloatArray | None = None
     reference_logprobs: FloatArray | None = None
-    versions: IntArray | None = None
-    turn: IntArray | None = None
     trajectory: str = ""
     group: str = ""
 
@@ -87,8 +83,6 @@ class LossInputs:
     reference: "Tensor | None" = None
     sequence: "Tensor | None" = None
     """int64 [N]: which row of the micro-batch each token belongs to; rows are whole."""
-    age: "Tensor | None" = None
-    """Updates between the version that sampled the token and the weights being trained."""
 
     def need(self, name: str) -> "Tensor":
         """The named tensor. Raises ValueError when the rows did not bring it."""

@@ -300,7 +300,6 @@ class Trainer:
                 proximal=per_token(batch, "proximal_logprobs"),
                 reference=per_token(batch, "reference_logprobs"),
                 sequence=batch.row_index if self.team.context is None else None,
-                age=None if (versions := per_token(batch, "versions")) is None else self.steps - versions,
             )
         )
         bad: list[str] = []
