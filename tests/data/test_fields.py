@@ -4,43 +4,24 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
-from sanderling.data.questions import (
-    Fields,
-    named_columns,
-    text_list,
-    written,
-    written_list,
-)
-
-words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda text: text == text.strip())
+from sanderling.data.questions import Fields, answer_list, named_columns, text_list
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        "['a' 'b']",
-        "['a'\n 'b']",
-        "[a, b]",
-        "['a', ",
-        "[" * 5_000 + "]",
-        "[__import__('os')]",
-    ],
-)
+@pytest.mark.parametrize("value", ["['a' 'b']", "['a'\n 'b']", "['a', ", "['a', __import__('os')]"])
 def test_what_is_no_list_is_refused(value: str) -> None:
     with pytest.raises(ValueError):
-        written_list(value)
+        answer_list(value)
 
 
-def test_lists_are_flattened_once(tmp_path: object) -> None:
+def test_lists_are_flattened_once() -> None:
     assert text_list([["a", "b"], ["a"], "c", None, math.nan]) == ("a", "b", "c")
     with pytest.raises(ValueError):
         text_list([[["a"]]])
     with pytest.raises(ValueError):
         text_list({"a": 1})
-    assert written_list("plain, text") == ("plain, text",) and written("{'a': [1]}") == {"a": [1]}
+    assert answer_list("['a', \"b\"]") == ("a", "b") == answer_list('["a", "b"]') and answer_list("[1, 5]") == ("[1, 5]",)
 
 
 def fields(values: dict[str, Any], columns: str = "") -> Fields:

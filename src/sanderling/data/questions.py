@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -117,28 +116,21 @@ def text_list(value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for text in map(plain_text, flat) if text))
 
 
-def written(value: Any) -> Any:
-    """What a text spells in JSON's or Python's notation; a value that is no text stays. Raises ValueError for other texts."""
-    if not isinstance(value, str):
-        return value
+def answer_list(value: Any) -> tuple[str, ...]:
+    """`text_list` of what may be a list of texts written in JSON's or Python's notation; any other text is one answer.
+
+    Raises ValueError for a list that is cut short, and for one without commas, as numpy prints it.
+    """
+    if not isinstance(value, str) or not _TEXTS.match(value):
+        return text_list(value)
     with suppress(ValueError, RecursionError):  # else it may be Python's
-        return json.loads(value)
+        return text_list(json.loads(value))
     if _NEIGHBOURS.search(value):
         raise ValueError("a list without commas, as numpy prints it: its items cannot be told apart")
     try:
-        return ast.literal_eval(value.strip())
+        return text_list(ast.literal_eval(value.strip()))
     except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
         raise ValueError("a value is neither JSON nor Python's notation") from error
-
-
-def written_list(value: Any) -> tuple[str, ...]:
-    """`text_list` of what ought to be a list, written as text or not. Raises ValueError for one that is cut short."""
-    return text_list(written(value.strip()) if isinstance(value, str) and value.strip()[:1] == "[" else value)
-
-
-def answer_list(value: Any) -> tuple[str, ...]:
-    """`text_list` of what may be a list of texts written as text; any other text is one answer, "[1, 5]" too."""
-    return written_list(value) if not isinstance(value, str) or _TEXTS.match(value) else text_list(value)
 
 
 class MissingColumnError(KeyError):
@@ -150,21 +142,13 @@ class MissingColumnError(KeyError):
 
 
 def named_columns(text: str) -> dict[str, str]:
-    """A person's word on which column plays which role: ``question=Prompt,answer=Gold,level=meta.level``.
-
-    Raises UserError for an unknown role, one given twice, or an empty name.
-    """
+    """A person's word on which column plays which role: ``question=Prompt,answer=Gold,level=meta.level``. Raises UserError."""
     found: dict[str, str] = {}
     for part in filter(str.strip, text.split(",")):
         role, _, name = (piece.strip() for piece in part.partition("="))
-        if not name:
-            raise UserError(f"{part.strip()!r} names no column: write for example question=Prompt,answer=Gold.")
-        if role not in ROLES:
-            near = get_close_matches(role, ROLES, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"choose of {', '.join(ROLES)}."
-            raise UserError(f"There is no role {role!r} for a column: {hint}")
-        if role in found:
-            raise UserError(f"The role {role!r} is given to two columns, {found[role]!r} and {name!r}: keep one.")
+        if not name or role not in ROLES or role in found:
+            roles = f"{', '.join(ROLES[:-1])} or {ROLES[-1]}"
+            raise UserError(f"{part.strip()!r} names no column for {roles}, each once: write question=Prompt,answer=Gold.")
         found[role] = name
     return found
 

@@ -27,7 +27,6 @@ from sanderling.data.questions import (
     masked_urls,
     opened,
     text_list,
-    written_list,
 )
 from sanderling.evaluate.benchmarks import Benchmark, Cipher, Role
 
@@ -187,7 +186,7 @@ def _answers(found: Fields, lists: tuple[str, ...]) -> tuple[str, ...]:
     """Of the first column of lists that is there, else of ``answer``, which may be TriviaQA's dict of value and aliases."""
     for name in lists:
         if found.role("answer", name) is not None:
-            return written_list(found.role("answer", name))
+            return answer_list(found.role("answer", name))
     try:
         answer: Any = opened(found.need("answer", "answer", "answers"), "{")
     except MissingColumnError as error:
