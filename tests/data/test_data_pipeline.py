@@ -93,8 +93,6 @@ def test_bad_settings_are_refused(lamps: Path, tmp_path: Path) -> None:
     ):
         with pytest.raises(UserError, match=told):
             DataRun((lamps,), tmp_path / "out", find_data_recipe("dr-venus", [override])).check()
-    with pytest.raises(UserError, match=r"greater than or equal to 0\.5"):
-        find_data_recipe("dr-venus", ["dedupe.threshold=0.4"])
 
 
 def taught(id: str, answer: str | None, ending: Ending = Ending.ANSWERED) -> Trajectory:
@@ -127,7 +125,7 @@ def test_what_is_read_is_never_where_the_run_writes_or_empties(tmp_path):
         path.write_text("{}\n")
     config = find_data_recipe("dr-venus", [])
     for sources, root in (((run / "mine.jsonl",), run), ((run,), run), ((tmp_path,), run), ((tmp_path / "none",), run)):
-        with pytest.raises(UserError, match=r"own directory|lies in|There is no file"):
+        with pytest.raises(UserError, match=r"lie in one|There is no file"):
             DataRun(sources, root, config).check()
     DataRun((source,), run, config).check()
 

@@ -2,7 +2,7 @@
 
 Memory holds one entry and a piece of its file; two imports of the same files give the same records, ids included. Every entry
 becomes a trajectory, a question, or is counted as unread; a file without a known entry is no recording, and left. Ids are the
-file's folder and name, and the entry's place in it; our own records keep theirs, with ``~2`` behind one that was met before.
+file's folder and name, and the entry's place in it; our own records keep theirs.
 """
 
 import json
@@ -92,14 +92,12 @@ class Import:
         self._places = [Place(place.path, name or place.name, place.label) for place in find_places(list(map(Path, sources)))]
         if not self._places:
             raise UserError(f"{self._sources} holds no recorded file: give .json, .jsonl or .parquet files.")
-        self._names = {place.name for place in self._places}
         self._reset()
 
     def _reset(self) -> None:
         self.report = ImportReport()
         """What was met so far, of the files that are done: all of it when the iteration has ended."""
         self.layout = ""  # of the last record handed out
-        self._own_ids: set[str] = set()
 
     def __iter__(self) -> Iterator[Trajectory | Question]:
         """Raises UserError at the end when nothing at all was in a known layout."""
@@ -128,7 +126,7 @@ class Import:
         notes = ImportReport(files=1)
         index = known = 0
         unread: list[tuple[str, Any, str, int]] = []  # kept until it is known whether the file is a recording
-        for row in _rows(place.path):
+        for row in read_parquet(place.path) if is_trajectory_parquet(place.path) else open_rows(place.path):
             for entry in [row] if isinstance(row, Trajectory | Unread) else entries_in(row, self._layouts):
                 where, size = f"{place.name}#{index}", entry.entries if isinstance(entry, Unread) else 1
                 notes.entries += size
@@ -159,9 +157,12 @@ class Import:
         notes.layout, found = "sanderling", entry
         if not isinstance(entry, Trajectory):
             for key in ("messages", "conversations"):  # may be JSON text of a list
-                if isinstance(entry, dict) and isinstance(entry.get(key), str):
-                    messages = messages_in(entry, key)
-                    entry = entry if messages is None else entry | {key: messages}
+                if (
+                    isinstance(entry, dict)
+                    and isinstance(entry.get(key), str)
+                    and (messages := messages_in(entry, key)) is not None
+                ):
+                    entry = entry | {key: messages}
             notes.layout = layout_of(entry, self._layouts)
             found = self._layouts[notes.layout].read(entry, id, notes) if notes.layout else None
             if found is None:
@@ -176,25 +177,7 @@ class Import:
         raw = sum(node.kind is NodeKind.RAW for node in found.nodes)
         for what, count in (("messages", len(found.nodes)), ("raw", raw), ("kept", len(found.nodes) - raw)):
             notes.tally(what, count)
-        own, number = found.id, 1
-        while own in self._own_ids or (own.rpartition("#")[0] in self._names and own.rpartition("#")[2].isdigit()):
-            number += 1  # it was met, or another file of this import may give it to one of its entries
-            own = f"{found.id}~{number}"
-        self._own_ids.add(own)
-        if own != found.id:
-            notes.add("duplicate_id", found.id)
-        return found if own == found.id else found.model_copy(update={"id": own})
-
-
-def _rows(path: Path) -> Iterator[Any]:
-    """A file's values; what cannot be read of our own Parquet ends it."""
-    if not is_trajectory_parquet(path):
-        yield from open_rows(path)
-        return
-    try:
-        yield from read_parquet(path)
-    except UserError as error:
-        yield Unread("damaged_file", str(error))
+        return found
 
 
 class ImportResult(NamedTuple):

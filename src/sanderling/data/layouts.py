@@ -19,12 +19,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.plugins import resolve
 from sanderling.core.record import Question, Trajectory, decode_trajectory, question_id
 from sanderling.core.types import Ending
-from sanderling.data.conversation import (
-    ImportReport,
-    conversation,
-    note_problems,
-    structured_turn,
-)
+from sanderling.data.conversation import ImportReport, conversation, note_problems, structured_turn
 from sanderling.data.messages import ChatMessage, Speaker, messages_in, tool_call, turns_of_items
 from sanderling.data.questions import (
     ANSWER_KEYS,
@@ -249,21 +244,17 @@ def _step(step: Any) -> ChatMessage:
     return ChatMessage(step, speakers[kind], content, plain=set(step) <= {"type", "content"})
 
 
-def _own_record(entry: Entry, id: str, notes: ImportReport) -> Trajectory | None:
-    """Our own record, which comes back exactly as it is, its id included."""
-    try:
-        return decode_trajectory(entry)
-    except ValueError as error:
-        notes.add("odd_record", id, error)
-        return None
+def _own(decode: Callable[[Entry], Trajectory | Question], code: str) -> Callable[[Entry, str, ImportReport], Any]:
+    """Our own records and questions, which come back exactly as they are, ids included."""
 
+    def read(entry: Entry, id: str, notes: ImportReport) -> Trajectory | Question | None:
+        try:
+            return decode(entry)
+        except ValueError as error:
+            notes.add(code, id, error.errors()[0]["msg"] if isinstance(error, ValidationError) else error)
+            return None
 
-def _own_question(entry: Entry, id: str, notes: ImportReport) -> Question | None:
-    try:
-        return Question.model_validate(entry)
-    except ValidationError as error:
-        notes.add("odd_question", id, error.errors()[0]["msg"])
-        return None
+    return read
 
 
 def _is_verl(entry: Entry) -> bool:
@@ -327,10 +318,10 @@ def _chats(entry: Entry) -> bool:
 
 
 LAYOUTS: dict[str, Layout] = {
-    "sanderling": Layout(lambda e: "schema_version" in e and "nodes" in e, _own_record),
+    "sanderling": Layout(lambda e: "schema_version" in e and "nodes" in e, _own(decode_trajectory, "odd_record")),
     "sanderling-question": Layout(
         lambda e: isinstance(e.get("id"), str) and isinstance(e.get("text"), str) and set(e) <= set(Question.model_fields),
-        _own_question,
+        _own(Question.model_validate, "odd_question"),
     ),
     "literesearcher-cases": Layout(lambda e: isinstance(e.get("steps"), list), _case),
     "agenttoleap": Layout(lambda e: bool(_first_with_messages(e, _HISTORIES)), _agenttoleap),

@@ -11,7 +11,7 @@ the three systems.
 import asyncio
 import dataclasses
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from enum import StrEnum
 from functools import partial
@@ -24,16 +24,16 @@ from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import Frozen, check_config, load_config, read_config
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
-from sanderling.core.record import Trajectory, encode_record, encode_trajectory
+from sanderling.core.record import encode_record, encode_trajectory
 from sanderling.core.text import visible
 from sanderling.data.cleaning import CleaningRecipe, clean_file, get_recipe
 from sanderling.data.contamination import check_file
-from sanderling.data.dedupe import LEAST_THRESHOLD, THRESHOLD, Shares, dedupe_file, split_file
+from sanderling.data.dedupe import Shares, dedupe_file, split_file
 from sanderling.data.importing import find_places, import_to, open_trajectories
 from sanderling.data.questions import read_questions
 from sanderling.data.resample import Schedule, resample_file
 from sanderling.data.stats import NOT_JUDGED, data_page, figures_table, portray, ruling_of
-from sanderling.judge.book import Judged, JudgeReport, VerdictBook, judge_stream
+from sanderling.judge.book import JudgeReport, VerdictBook, judge_stream
 from sanderling.judge.opening import JudgeConfig, check_judges, opened_judges
 from sanderling.judge.verdict import Ruling
 from sanderling.policy.budget import BudgetConfig, Spending
@@ -94,8 +94,6 @@ class Deduping(Frozen):
 
     keep: int = Field(default=1, ge=0)
     """Most trajectories of one question; 0: as many as there are."""
-    threshold: float = Field(default=THRESHOLD, ge=LEAST_THRESHOLD, le=1)
-    by_answers: bool = True
 
 
 class Splitting(Frozen):
@@ -103,7 +101,6 @@ class Splitting(Frozen):
 
     shares: Annotated[str, AfterValidator(lambda shares: Shares.read(shares) and shares)] = "train=0.95,validation=0.05"
     seed: int = 0
-    by_answers: bool = False
 
 
 class Resampling(Frozen):
@@ -189,10 +186,8 @@ class DataRun:
         read += [Path(spec) for spec in config.judge.judges if names_model(spec) and not is_endpoint(spec)]
         for path in [*read, *([] if config.tokenizer is None else [config.tokenizer])]:
             place = path.resolve()
-            if place == root or root in place.parents:
-                raise UserError(f"{path} lies in the run's own directory {self.root}: move it, or name another --out.")
-            if place in root.parents:
-                raise UserError(f"The run's directory {self.root} lies in {path}, which is read: name another --out.")
+            if place == root or root in place.parents or place in root.parents:
+                raise UserError(f"{path} is read, and it and the run's directory {self.root} lie in one: name another --out.")
         for path in config.against:
             read_questions(path)
         if config.tokenizer is not None:
@@ -311,7 +306,7 @@ def judge(
             counts.judge = chosen.name
             book = VerdictBook(stack.enter_context(Run(place)).table("verdicts"))
             stream = judge_stream(trajectories, chosen, book, concurrency=concurrency, runner=runner)
-            trajectories = _counted(stack.enter_context(closing(stream)), counts)
+            trajectories = (counts.add(one) or one.trajectory for one in stack.enter_context(closing(stream)))
         for trajectory in trajectories:
             ruling = ruling_of(trajectory)
             found[ruling or NOT_JUDGED] += 1
@@ -333,18 +328,10 @@ def judge(
     return figures | {"told": f"by {counts.judge}: {told}; kept {settings.keep.value}"}
 
 
-def _counted(stream: Iterable[Judged], counts: JudgeReport) -> Iterator[Trajectory]:
-    for one in stream:
-        counts.add(one)
-        yield one.trajectory
-
-
 def dedupe(run: DataRun, report: Report) -> Figures:
     """One for each question, and none that a benchmark asks."""
-    settings, number = run.config.dedupe, count_lines(run.judged)
-    choice: dict[str, Any] = {"keep": settings.keep or max(1, number)}
-    choice |= {"threshold": settings.threshold, "by_answers": settings.by_answers}
-    done = dedupe_file(run.judged, run.unlike, **choice)
+    number = count_lines(run.judged)
+    done = dedupe_file(run.judged, run.unlike, keep=run.config.dedupe.keep or max(1, number))
     told, written = f"{done.questions:,} questions, at most {done.largest:,} of one", done.kept
     same = [(one["id"], "same_question", f"{one['kept']} stays: {one['kept_question']}", one) for one in done.left_out]
     if run.config.against:
@@ -362,8 +349,7 @@ def dedupe(run: DataRun, report: Report) -> Figures:
 def split(run: DataRun, report: Report) -> Figures:
     """Parts that share no question."""
     settings = run.config.split
-    shares = Shares.read(settings.shares)
-    done = split_file(run.deduped, run.parted, shares, seed=settings.seed, by_answers=settings.by_answers)
+    done = split_file(run.deduped, run.parted, Shares.read(settings.shares), seed=settings.seed)
     parts = {one.name: one.trajectories for one in done}
     told, total = ", ".join(f"{name} {count:,}" for name, count in parts.items()), sum(parts.values())
     return {"came_in": total, "went_out": total, "told": told, "parts": parts}
