@@ -51,13 +51,12 @@ def whole(**fields) -> Trajectory:
 
 def test_a_set_in_figures_in_a_table_and_on_a_page() -> None:
     one, empty = portray("a_set", [whole(), whole(meta={"evaluation": {"correct": True}})]), portray("none", [])
-    assert one.figures["turns"]["median"] == one.turns[0] == 2 and empty.figures["turns"]["median"] is None
-    assert (one.figures["tools"], one.figures["browse_share"]) == ({"search": 2}, 0.0)
-    assert one.figures["standings"] == {"not judged": 1, "correct": 1} and one.figures["correct_share"] == 1.0
+    assert one["turns"]["median"] == one["turns"]["most"] == 2 and empty["turns"]["median"] is None
+    assert (one["tools"], one["browse_share"]) == ({"search": 2}, 0.0)
+    assert one["standings"] == {"not judged": 1, "correct": 1} and one["correct_share"] == 1.0
     table, page = printed(figures_table([one, empty])), data_page("Data", [one, empty], command="sanderling data stats")
     for text in (table, page):
         assert "a_set" in text and "search 2" in text and "–" in text
-    assert page.count("<svg") == 2
 
 
 def test_everything_worth_reading_is_there() -> None:

@@ -16,8 +16,6 @@ from sanderling.report.charts import (
     Line,
     Part,
     bars,
-    bin_edges,
-    columns,
     curves,
     differences,
     doublings,
@@ -146,19 +144,6 @@ def test_a_log_axis_says_so_and_gives_equal_factors_equal_room() -> None:
 
 def test_nothing_above_zero_is_nothing_to_draw_on_a_log_axis() -> None:
     assert "Nothing was recorded" in curves([Line("a", [0], [0.0])], title="t", x_label="x", y_label="y", log=True)
-
-
-@given(st.integers(0, 10**7))
-def test_edges_cover_everything_with_few_bins(most: int) -> None:
-    edges = bin_edges(most)
-    assert edges[0] == 0 and edges[-1] >= most and 2 <= len(edges) <= 27
-    assert all(b - a == edges[1] for a, b in pairwise(edges))
-
-
-def test_columns_are_as_high_as_their_shares() -> None:
-    drawn = columns(["a", "b"], [0, 10, 20], [[1, 3], [0, 0]], title="t", x_label="x")
-    heights = [float(found) for found in re.findall(r'height="([0-9.]+)" class="column"', drawn)]
-    assert len(heights) == 2 and abs(heights[1] / heights[0] - 3) < 0.01 and "a: 3 (75.0%) from 11 to 20" in drawn
 
 
 @pytest.mark.parametrize(

@@ -307,18 +307,18 @@ def rows(
 @app.command("stats")
 def stats(
     files: Annotated[list[Path], argument("FILE...", "Trajectories; several are shown side by side.")],
-    out: Annotated[Path | None, option("--out", "Write a page with plots.", "PAGE.html")] = None,
+    out: Annotated[Path | None, option("--out", "Write the same as a page.", "PAGE.html")] = None,
     json_out: Annotated[Path | None, option("--json", "Write the figures for machines.", "FILE")] = None,
     tokenizer: Tokenizer = None,
 ) -> None:
-    """Count turns, lengths, tools, endings and verdicts, in a table and on a page with plots."""
+    """Count turns, lengths, tools, endings and verdicts, in a table and on a page."""
     check_places([*files, *([tokenizer] if tokenizer is not None else [])], [place for place in (out, json_out) if place])
     counted, stems = tokenizer and load_tokenizer(tokenizer), Counter(file.stem for file in files)
     names = [one.stem if stems[one.stem] == 1 else f"{one.resolve().parent.name}/{one.stem}" for one in files]
     portraits = [portray(name, open_trajectories(one), counted) for name, one in zip(names, files, strict=True)]
     Console().print(figures_table(portraits))
     if json_out is not None:
-        replace_file(json_out, json.dumps([one.figures for one in portraits], indent=1, ensure_ascii=False) + "\n")
+        replace_file(json_out, json.dumps(portraits, indent=1, ensure_ascii=False) + "\n")
     if out is not None:
         replace_file(out, data_page("Trajectories", portraits, command=command_line()))
         show(f"The page is {out}.")

@@ -246,7 +246,7 @@ def run_data(
         "machine": machine(),
         "settings": run.config.model_dump(mode="json"),
         "steps": [{"name": one.name, "seconds": round(one.seconds, 2), **one.figures} for one in records],
-        "sets": [one.figures for one in portraits],
+        "sets": portraits,
     }
     replace_file(run.root / NUMBERS, json.dumps(numbers, indent=1, ensure_ascii=False) + "\n")
     title = f"From raw files to rows: {run.config.title}"

@@ -7,15 +7,12 @@ measure: visits among all tool calls. Text from models and pages is never taken 
 import difflib
 import json
 import re
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
 from rich import box
 from rich.console import Group, RenderableType
 from rich.panel import Panel
@@ -30,8 +27,6 @@ from sanderling.core.record import Node, NodeKind, Trajectory
 from sanderling.core.text import visible
 from sanderling.data.importing import open_trajectories
 from sanderling.judge.verdict import META_KEY, Ruling, verdict_of
-from sanderling.report import charts
-from sanderling.report.charts import figure, legend
 from sanderling.report.numbers import MISSING, mean, percent
 from sanderling.report.page import render
 
@@ -61,14 +56,8 @@ def _call_roles(trajectory: Trajectory) -> list[str]:
 
 # -- a set ----------------------------------------------------------------------------------------------------------------
 
-
-@dataclass(frozen=True)
-class Portrait:
-    """What a set of trajectories is made of: figures, as JSON, and turns and lengths of each trajectory."""
-
-    figures: dict[str, Any]
-    turns: list[int]
-    lengths: list[int]
+Portrait = dict[str, Any]
+"""What a set of trajectories is made of, as JSON."""
 
 
 def portray(name: str, trajectories: Iterable[Trajectory], tokenizer: Tokenizer | None = None) -> Portrait:
@@ -88,9 +77,8 @@ def portray(name: str, trajectories: Iterable[Trajectory], tokenizer: Tokenizer 
         endings[trajectory.ending.value if trajectory.ending else NO_ENDING] += 1
         verdicts[ruling_of(trajectory) or NOT_JUDGED] += 1
         answered += trajectory.answer is not None
-    judged = verdicts[Ruling.CORRECT] + verdicts[Ruling.INCORRECT]
     above = {f"above_{limit}": _share(sum(number > limit for number in turns), len(turns)) for limit in (50, 100)}
-    figures = {
+    return {
         "name": name,
         "trajectories": len(turns),
         "turns": _spread(turns) | above,
@@ -99,10 +87,9 @@ def portray(name: str, trajectories: Iterable[Trajectory], tokenizer: Tokenizer 
         "browse_share": _share(roles["visit"], tools.total()),
         "endings": dict(endings.most_common()),
         "standings": dict(verdicts.most_common()),
-        "correct_share": _share(verdicts[Ruling.CORRECT], judged),
+        "correct_share": _share(verdicts[Ruling.CORRECT], verdicts[Ruling.CORRECT] + verdicts[Ruling.INCORRECT]),
         "answered": answered,
     }
-    return Portrait(figures, turns, lengths)
 
 
 def _share(part: int, whole: int) -> float | None:
@@ -111,8 +98,7 @@ def _share(part: int, whole: int) -> float | None:
 
 def _spread(values: Sequence[int]) -> dict[str, float | None]:
     """A quantile is the least value that this share of all reaches or stays below."""
-    ordered = sorted(values)
-    shares = {"median": 0.5, "p90": 0.9, "p99": 0.99}
+    ordered, shares = sorted(values), {"median": 0.5, "p90": 0.9, "p99": 0.99}
     quantiles = {name: ordered[ceil(share * len(ordered)) - 1] if ordered else None for name, share in shares.items()}
     return {"mean": _share(sum(ordered), len(ordered)), **quantiles, "most": max(ordered, default=0)}
 
@@ -126,8 +112,8 @@ def _rows(portraits: Sequence[Portrait]) -> list[tuple[str, list[str]]]:
     def most_common(counts: Mapping[str, int]) -> str:
         return "\n".join(f"{visible(name)} {count:,}" for name, count in list(counts.items())[:4])
 
-    unit = portraits[0].figures["length"]["unit"] if portraits else "words"
-    cells: dict[str, Callable[[dict[str, Any]], str]] = {
+    unit = portraits[0]["length"]["unit"] if portraits else "words"
+    cells: dict[str, Callable[[Portrait], str]] = {
         "trajectories": lambda one: count(one["trajectories"]),
         "turns, mean": lambda one: mean(one["turns"]["mean"]),
         "turns, median": lambda one: count(one["turns"]["median"]),
@@ -135,14 +121,15 @@ def _rows(portraits: Sequence[Portrait]) -> list[tuple[str, list[str]]]:
         ">50": lambda one: percent(one["turns"]["above_50"]),
         ">100": lambda one: percent(one["turns"]["above_100"]),
         f"{unit}, mean": lambda one: mean(one["length"]["mean"], 0),
-        "length, p90": lambda one: count(one["length"]["p90"]),
+        f"{unit}, p90": lambda one: count(one["length"]["p90"]),
+        f"{unit}, p99": lambda one: count(one["length"]["p99"]),
         "browse": lambda one: percent(one["browse_share"], 0),
         "answered": lambda one: percent(_share(one["answered"], one["trajectories"])),
         "correct": lambda one: percent(one["correct_share"]),
         "endings": lambda one: most_common({name.replace("_", " "): n for name, n in one["endings"].items()}),
         "tools": lambda one: most_common(one["tools"]),
     }
-    return [(head, [cell(one.figures) for one in portraits]) for head, cell in cells.items()]
+    return [(head, list(map(cell, portraits))) for head, cell in cells.items()]
 
 
 def figures_table(portraits: Sequence[Portrait]) -> Table:
@@ -150,34 +137,20 @@ def figures_table(portraits: Sequence[Portrait]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     table.add_column("", no_wrap=True)
     for one in portraits:
-        table.add_column(Text(visible(one.figures["name"])), justify="right")
+        table.add_column(Text(visible(one["name"])), justify="right")
     for head, cells in _rows(portraits):
         table.add_row(head, *map(Text, cells))
     return table
 
 
 def data_page(title: str, portraits: Sequence[Portrait], *, command: str, steps: Sequence[Mapping[str, Any]] = ()) -> str:
-    """The same as one HTML page that needs nothing else, with the distributions of turns and lengths.
+    """The same as one HTML page that needs nothing else.
 
     ``steps``: lines of the way that the data took, each with ``name``, ``came_in``, ``went_out`` and ``told``.
     """
-    names = [one.figures["name"] for one in portraits]
-    unit = portraits[0].figures["length"]["unit"] if portraits else "words"
-    lengths = [
-        _columns(names, [one.turns for one in portraits], "Turns", "turns of the policy"),
-        _columns(names, [one.lengths for one in portraits], f"Length in {unit}", f"{unit} of all messages"),
-    ]
+    about = {"steps": steps, "names": [one["name"] for one in portraits], "figures": _rows(portraits)}
     summary = f"{len(portraits)} set{'s' * (len(portraits) != 1)}, side by side."
-    about = {"steps": steps, "names": names, "figures": _rows(portraits), "lengths": lengths}
     return render("data.html", title, summary=summary, command=command, **about)
-
-
-def _columns(names: Sequence[str], sets: Sequence[Sequence[int]], title: str, x_label: str) -> Markup:
-    edges = charts.bin_edges(max((max(values, default=0) for values in sets), default=0))
-    counted = [Counter(bisect_left(edges, value, lo=1) - 1 for value in values) for values in sets]
-    bins = [[one[place] for place in range(len(edges) - 1)] for one in counted]
-    drawn = charts.columns(names, edges, bins, title=title, x_label=x_label)
-    return figure(f"{title}, shares of each set", drawn, legend(names) if len(names) > 1 else None)
 
 
 # -- one trajectory -------------------------------------------------------------------------------------------------------

@@ -21,7 +21,6 @@ _COLOURS = 8  # so many lines of a chart have colours of their own
 _MOST_POINTS = 600  # more of one line are thinned: the eye sees no more, and the file stays small
 _FEW_POINTS = 25  # so many of a line, or fewer, are dots on it: what lies between them was not measured
 _FEW_ATTEMPTS = 9  # the same, of a curve over attempts
-_MOST_LABELS = 7
 _ROW = 38.0
 _LONGEST_LABEL = 24
 
@@ -260,34 +259,6 @@ def _scaled(frame: _Frame, place: int, name: str, points: Sequence[tuple[int, fl
         words = percent(value) + (f" ({100 * spread[0]:.1f}–{100 * spread[1]:.1f})" if spread else "")
         told.append((round(frame.x(x), 1), round(frame.y(value), 1), k, words))
     return _series(place, name, shapes, told)
-
-
-def bin_edges(most: int, about: int = 12) -> list[int]:
-    """Round edges from 0 to at or above the largest value."""
-    step = max(1, int(nice_ticks(0, max(1, most), about)[1]))
-    return list(range(0, step * (ceil(max(1, most) / step) + 1), step))
-
-
-def columns(names: Sequence[str], edges: Sequence[int], counts: Sequence[Sequence[int]], *, title: str, x_label: str) -> Markup:
-    """For every bin a column for each name: its share of that name's total. A bin is above one edge, up to the next."""
-    shares = [[count / sum(row) if sum(row) else 0.0 for count in row] for row in counts]
-    ticks = nice_ticks(0.0, max([0.05, *(share for row in shares for share in row)]))
-    frame = _Frame((0.0, float(len(edges) - 1)), (ticks[0], ticks[-1]))
-    slot = frame.x(1.0) - frame.x(0.0)
-    width = 0.84 * slot / max(1, len(names))
-    drawn: list[Markup] = []
-    for row, name in enumerate(names):
-        for place, share in enumerate(shares[row]):
-            if share:
-                first = edges[place] + 1 if place else 0
-                words = f"{name}: {counts[row][place]:,} ({share:.1%}) from {first:,} to {edges[place + 1]:,}"
-                x, y = frame.x(place) + 0.08 * slot + row * width, frame.y(share)
-                shape = tag("rect", x=x, y=y, width=max(0.8, width - 0.6), height=frame.bottom - y, class_="column")
-                drawn.append(tag("g", tag("title", words), shape, class_=f"s{row % _COLOURS}"))
-    every = ceil(len(edges) / _MOST_LABELS)
-    places = [(at, f"{edge / 1_000:g}k" if edge >= 10_000 else f"{edge:,}") for at, edge in enumerate(edges) if at % every == 0]
-    *axes, label = frame.axes([(tick, percent(tick, 0)) for tick in ticks], places, x_label)
-    return _svg(title, *axes, *drawn, label, class_="plot columns")
 
 
 @dataclass(frozen=True)
