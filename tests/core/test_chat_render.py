@@ -95,11 +95,6 @@ def test_text_from_outside_cannot_end_its_turn(chat: ChatRenderer, tokenizer: To
     assert [token for token in chat.turn_ids(text) if token in control] == [chat.end_id]
 
 
-def test_a_turn_that_did_not_end_is_closed(chat: ChatRenderer) -> None:
-    ended = chat.observation_ids("x", previous_ended=True)
-    assert chat.observation_ids("x", previous_ended=False) == [chat.end_id, *ended]
-
-
 def test_a_tokenizer_without_chatml_is_refused(tmp_path: Path) -> None:
     bare = tokenizers.Tokenizer(models.BPE(vocab={"a": 0}, merges=[]))
     bare.save(str(tmp_path / "tokenizer.json"))

@@ -70,16 +70,6 @@ def test_every_byte_of_a_torn_line_is_survived(tmp_path):
             assert [t.id for t in store] == ["a", "c"]
 
 
-def test_a_torn_only_line_and_a_long_torn_line(tmp_path):
-    store = TrajectoryStore(tmp_path / "s.jsonl")
-    store.path.write_bytes(b'{"id": "' + b"x" * 200_000)
-    with pytest.warns(TornLineWarning):
-        assert list(store) == []
-    with pytest.warns(TornLineWarning):
-        store.append(make("a"))
-    assert store.path.read_bytes() == encode_trajectory(make("a")) + b"\n"
-
-
 @pytest.mark.parametrize("damage", [b"{broken\n", b"\n", b"[1]\n", b'{"id": 3}\n', b"\xff\xfe\n", b"\x00\x00\n"])
 def test_damage_in_the_middle_names_file_and_line(tmp_path, damage):
     store = TrajectoryStore(tmp_path / "s.jsonl")

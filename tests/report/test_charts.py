@@ -18,11 +18,8 @@ from sanderling.report.charts import (
     bars,
     curves,
     differences,
-    doublings,
-    log_ticks,
     nice_ticks,
     scaling,
-    smooth,
     stack,
 )
 
@@ -50,11 +47,6 @@ def test_ticks_of_a_constant_and_of_nonsense() -> None:
         nice_ticks(float("nan"), 1.0)
 
 
-def test_smoothing_averages_around_and_keeps_gaps() -> None:
-    assert smooth([1.0, 2.0, 6.0, None, 4.0], 3) == [1.5, 3.0, 4.0, None, 4.0]
-    assert smooth([1.0, 5.0], 1) == [1.0, 5.0]
-
-
 def test_a_gap_lifts_the_pen() -> None:
     plot = curves([Line("a", [0, 1, 2, 3], [0.0, 1.0, None, 1.0])], title="t", x_label="x", y_label="y")
     (path,) = re.findall(r'<path d="([^"]*)" class="line"', plot)
@@ -80,11 +72,6 @@ def test_few_points_are_dots_and_many_are_not_and_a_mark_stands_at_its_x() -> No
     assert float(upright.get("x1") or "") == pytest.approx(frame[0] + frame[2] * 33 / 99, abs=0.1)
 
 
-def test_long_series_are_thinned() -> None:
-    plot = curves([Line("a", range(50_000), [float(i % 7) for i in range(50_000)])], title="t", x_label="x", y_label="y")
-    assert len(plot) < 60_000
-
-
 @pytest.mark.parametrize("line", [Line("a", [], []), Line("a", [1.0], [None])])
 def test_nothing_to_draw_is_said(line: Line) -> None:
     assert "Nothing was recorded" in curves([line], title="t", x_label="x", y_label="y")
@@ -104,12 +91,6 @@ def test_bars_and_whiskers_stay_inside(rows: list[tuple[float, float, float]]) -
     assert all(0 <= x <= width for x in texts)
 
 
-def test_a_stage_without_score_has_no_bar() -> None:
-    plot = bars([Bar("base", None, None)], title="t")
-    assert "not scored" in plot
-    assert "<rect" not in plot
-
-
 def test_differences_show_zero() -> None:
     root = ElementTree.fromstring(differences([Difference("a", "b", 0.2, (0.1, 0.3))], title="t"))
     assert [node for node in root.iter("line") if node.get("class") == "zero"]
@@ -123,15 +104,6 @@ def test_stacks_leave_out_what_did_not_happen() -> None:
     assert len(ElementTree.fromstring(stack([]))) == 0
 
 
-def test_log_ticks_are_round_and_enclose() -> None:
-    assert log_ticks(0.06, 14.2) == [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0]
-    assert log_ticks(0.002, 150.0) == [0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0]
-    assert log_ticks(1.0, 1.0) == [1.0, 2.0]
-    for low, high in ((0.0, 1.0), (-1.0, 1.0), (2.0, 1.0), (1.0, float("inf"))):
-        with pytest.raises(ValueError, match="no logarithmic ticks"):
-            log_ticks(low, high)
-
-
 def test_a_log_axis_says_so_and_gives_equal_factors_equal_room() -> None:
     lines = [Line("a", [0, 1, 2, 3], [10.0, 1.0, 0.1, 0.0])]
     root = ElementTree.fromstring(curves(lines, title="t", x_label="step", y_label="nats", log=True))
@@ -140,17 +112,6 @@ def test_a_log_axis_says_so_and_gives_equal_factors_equal_room() -> None:
     heights = [point[1] for point in json.loads(series.attrib["data-points"])]
     assert len(heights) == 3  # no place for a zero
     assert heights[1] - heights[0] == pytest.approx(heights[2] - heights[1], abs=0.2)
-
-
-def test_nothing_above_zero_is_nothing_to_draw_on_a_log_axis() -> None:
-    assert "Nothing was recorded" in curves([Line("a", [0], [0.0])], title="t", x_label="x", y_label="y", log=True)
-
-
-@pytest.mark.parametrize(
-    ("most", "told"), [(1, [1]), (2, [1, 2]), (5, [1, 2, 4]), (6, [1, 2, 4, 6]), (64, [1, 2, 4, 8, 16, 32, 64])]
-)
-def test_the_axis_doubles_and_ends_at_the_last(most: int, told: list[int]) -> None:
-    assert doublings(most) == told
 
 
 def test_a_curve_of_nothing_is_said() -> None:

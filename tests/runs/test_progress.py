@@ -18,17 +18,6 @@ def shown(report: Report) -> str:
     return report.console.file.getvalue()
 
 
-def test_a_bar_counts_from_where_the_work_had_come_to(report: Report) -> None:
-    with report.task("Trajectories", 10, start=4) as advance:
-        advance()
-        advance(3)
-        advance(0, "right 0.5")
-        advance(1)
-    assert "Trajectories" in shown(report)
-    assert "9/10" in shown(report)
-    assert "right 0.5" in shown(report)
-
-
 def test_figures_and_alarms_are_whole_on_a_narrow_terminal() -> None:
     report = Report(Console(file=io.StringIO(), width=80))
     note = "reward 0.62, held out 0.58, signal 75%, age 0.4, learning 31%; ALARM: query_style, think_length, group_variance"

@@ -6,7 +6,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,7 +19,7 @@ from sanderling.core.types import Ending, placed
 from sanderling.judge.book import VerdictBook
 from sanderling.judge.verdict import Verdict, decided
 from sanderling.runs.files import LOCK, locked
-from sanderling.runs.run import DATABASE, Run, beside, reading
+from sanderling.runs.run import DATABASE, Run, reading
 
 KEYS = st.text(st.characters(), max_size=8)
 VALUES = st.recursive(
@@ -64,14 +63,6 @@ def test_a_table_is_an_ordered_mapping_that_outlives_its_process(tmp_path_factor
                 assert "nobody" * 2 not in table and table.get("nobody" * 2, 7) == 7 and table.blob("nobody" * 2) is None
 
 
-def test_a_cleared_table_is_empty_and_the_others_stay(tmp_path: Path) -> None:
-    with Run(tmp_path) as run:
-        for kind in "ab":
-            run.table(kind).put("k", 1, blob=b"x")
-        run.table("a").remove(whole="a")
-        assert len(run.table("a")) == 0 and run.table("b").blob("k") == b"x"
-
-
 WRITER = """
 import sys
 from pathlib import Path
@@ -106,18 +97,6 @@ def test_nothing_that_was_acknowledged_is_lost_by_kills(tmp_path: Path, durable:
         table = run.table("t")
         assert last < len(table) <= last + 2
         assert all(table.get(str(n)) == [n] and table.blob(str(n)) == bytes([n % 256]) * 5000 for n in range(len(table)))
-
-
-def test_a_key_that_utf_8_cannot_hold_is_found_again_and_no_other_key(tmp_path: Path) -> None:
-    keys = ["half \ud83d", "half \ud83e", "half \ufffd", "half \\ud83d", "half \U0001f426"]
-    with Run(tmp_path) as run:
-        for number, key in enumerate(keys):
-            run.table("t").put(key, number, blob=bytes([number]))
-            run.table(key).put("k", number)
-        assert [(run.table("t").get(key), run.table("t").blob(key)) for key in keys] == [(n, bytes([n])) for n in range(5)]
-        run.table("t").remove(keys[0], whole=keys[1])
-        assert run.table("t").keys() == keys[1:]
-        assert [len(run.table(key)) for key in keys] == [1, 0, 1, 1, 1]
 
 
 class Traced(sqlite3.Connection):
@@ -188,21 +167,6 @@ def test_without_shared_memory_a_run_is_kept_all_the_same(
     assert {path.name for path in tmp_path.iterdir()} == {LOCK, DATABASE}
 
 
-def test_many_threads_write_one_run(tmp_path: Path) -> None:
-    with Run(tmp_path) as run:
-
-        def write(thread: int) -> None:
-            for number in range(30):
-                run.table("t").put(f"{thread} {number}", number, durable=number % 2 == 0)
-
-        threads = [threading.Thread(target=write, args=(one,)) for one in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(run.table("t")) == 120
-
-
 def test_a_run_opened_twice_in_a_process_is_one(tmp_path: Path) -> None:
     with Run(tmp_path) as run:
         (tmp_path.parent / f"{tmp_path.name} too").symlink_to(tmp_path)
@@ -247,23 +211,6 @@ def test_a_rank_is_one_process(tmp_path: Path) -> None:
     assert other(1) == ""
 
 
-def test_who_has_a_table_has_the_run(tmp_path: Path) -> None:
-    table = Run(tmp_path).table("t")
-    table.put("k", 1)
-    assert (
-        "Another process"
-        in subprocess.run(
-            [sys.executable, "-c", OTHER.replace(", locked=True", ""), str(tmp_path), "0"],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-    )
-    del table
-    with locked(tmp_path):
-        pass
-
-
 def test_a_reader_changes_nothing_and_is_not_disturbed(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="There is no run"), reading(tmp_path):
         pass
@@ -282,15 +229,6 @@ def test_a_reader_changes_nothing_and_is_not_disturbed(tmp_path: Path) -> None:
         run.table("t").put("k", 3)
 
 
-def test_a_bug_is_not_called_damage(tmp_path: Path) -> None:
-    run = Run(tmp_path)
-    table = run.table("t")
-    table.put("k", 1)
-    run.close()
-    with pytest.raises(sqlite3.ProgrammingError):
-        table.get("k")
-
-
 def test_other_settings_are_refused_and_each_difference_is_named(tmp_path: Path) -> None:
     settings = {"model": placed("m", ["http://one"]), "seed": 3, "profile": {"name": "tiny", "turns": 4}, "world": "w1"}
     with Run(tmp_path) as run:
@@ -303,10 +241,6 @@ def test_other_settings_are_refused_and_each_difference_is_named(tmp_path: Path)
         with pytest.warns(UserWarning, match="a model at another place"):
             run.claim({**settings, "model": placed("m", ["http://two"])})
         run.claim({"anything": 1}, "of another kind")
-
-
-def test_the_directory_of_a_single_file(tmp_path: Path) -> None:
-    assert beside(tmp_path / "t.jsonl") == tmp_path / "t.jsonl.run"
 
 
 def test_what_is_wrong_is_one_sentence(tmp_path: Path) -> None:
@@ -331,11 +265,6 @@ def test_what_is_wrong_is_one_sentence(tmp_path: Path) -> None:
         pass
     with pytest.raises(UserError, match=r"Cannot use .*file"), Run(tmp_path / "file" / "below", private=True):
         pass
-
-
-def test_a_private_run_is_for_its_owner(tmp_path: Path) -> None:
-    with Run(tmp_path / "run", private=True):
-        assert (tmp_path / "run").stat().st_mode & 0o077 == 0
 
 
 def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path) -> None:

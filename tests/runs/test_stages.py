@@ -86,14 +86,6 @@ def test_each_stage_runs_once(tmp_path: Path) -> None:
     assert [(record.name, record.figures) for record in first] == [("one", {"order": 1}), ("two", {"order": 2})]
 
 
-def test_another_run_s_settings_are_refused_with_one_sentence(tmp_path: Path) -> None:
-    log = Log()
-    run_stages([log.stage("one")], tmp_path, {"seed": 1}, log.report)
-    with pytest.raises(UserError, match="other settings"):
-        run_stages([log.stage("one")], tmp_path, {"seed": 2}, log.report)
-    assert log.ran == ["one"]
-
-
 def test_a_stage_that_fails_stops_the_run_and_is_taken_up_again(tmp_path: Path) -> None:
     log = Log()
     with pytest.raises(RuntimeError):
@@ -137,26 +129,6 @@ def test_a_record_taken_away_runs_its_stage_and_the_later_ones_again(tmp_path: P
     assert run_stages(stages, tmp_path, {"seed": 1}, log.report) == records
 
 
-def test_later_stages_stay_undone_when_the_earlier_one_fails(tmp_path: Path) -> None:
-    log = Log()
-    names = ("one", "two", "three")
-    run_stages([log.stage(name) for name in names], tmp_path, {"seed": 1}, log.report)
-    forget(tmp_path, "one")
-    with pytest.raises(RuntimeError):
-        run_stages([log.stage(name, fails=name == "one") for name in names], tmp_path, {"seed": 1}, log.report)
-    with pytest.raises(UserError, match="no finished stage 'three'"):
-        read_record(tmp_path, "three")
-    run_stages([log.stage(name) for name in names], tmp_path, {"seed": 1}, log.report)
-    assert log.ran == [*names, "one", *names]
-
-
-def test_a_stage_put_in_between_has_the_later_ones_run_again(tmp_path: Path) -> None:
-    log = Log()
-    run_stages([log.stage("one"), log.stage("three")], tmp_path, {"seed": 1}, log.report)
-    run_stages([log.stage(name) for name in ("one", "two", "three")], tmp_path, {"seed": 1}, log.report)
-    assert log.ran == ["one", "three", "two", "three"]
-
-
 # -- one sentence --------------------------------------------------------------------------------------------------------
 
 
@@ -167,17 +139,6 @@ def test_a_database_whose_maker_was_killed_at_once_is_no_run_yet(tmp_path: Path)
     RunRecord(tmp_path, STAGES, ("rank-",)).check_fresh([])
     (record,) = run_stages([Log().stage("one")], tmp_path, {"seed": 1}, SILENT)
     assert read_record(tmp_path, "one") == record
-
-
-def test_a_directory_that_cannot_be_made_or_used_is_one_sentence(tmp_path: Path) -> None:
-    log = Log()
-    file = tmp_path / "file"
-    file.write_text("x")
-    (tmp_path / "lock-is-a-directory" / LOCK).mkdir(parents=True)
-    for directory in (file, file / "below", tmp_path / "lock-is-a-directory"):
-        with pytest.raises(UserError, match="Cannot use"):
-            run_stages([log.stage("one")], directory, {"seed": 1}, log.report)
-    assert log.ran == []
 
 
 # -- one process at a time -----------------------------------------------------------------------------------------------
