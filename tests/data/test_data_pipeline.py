@@ -83,7 +83,7 @@ def test_bad_settings_are_refused(lamps: Path, tmp_path: Path) -> None:
         ("resample.weights=[1]", "one weight for each bucket"),
         ("clean.recipe=none", "no cleaning recipe"),
         ("profile=none", "no profile"),
-        ('clean.settings.steps=["normalise", "polish"]', "steps.1: input should be 'whole'"),
+        ('clean.settings.steps=["normalise", "polish"]', "steps.1: there is no step 'polish'"),
         ("clean.settings.repeat.with_goal=true", "did you mean"),
         ('judge.judges=["contain"]', "did you mean 'contains'"),
         ('judge.judges=["http://host/v1"]', "lacks the host or the model"),
@@ -125,7 +125,7 @@ def test_what_is_read_is_never_where_the_run_writes_or_empties(tmp_path):
         path.write_text("{}\n")
     config = find_data_recipe("dr-venus", [])
     for sources, root in (((run / "mine.jsonl",), run), ((run,), run), ((tmp_path,), run), ((tmp_path / "none",), run)):
-        with pytest.raises(UserError, match=r"lie in one|There is no file"):
+        with pytest.raises(UserError, match=r"own directory|lies in|There is no file"):
             DataRun(sources, root, config).check()
     DataRun((source,), run, config).check()
 

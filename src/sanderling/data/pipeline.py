@@ -186,8 +186,10 @@ class DataRun:
         read += [Path(spec) for spec in config.judge.judges if names_model(spec) and not is_endpoint(spec)]
         for path in [*read, *([] if config.tokenizer is None else [config.tokenizer])]:
             place = path.resolve()
-            if place == root or root in place.parents or place in root.parents:
-                raise UserError(f"{path} is read, and it and the run's directory {self.root} lie in one: name another --out.")
+            if place == root or root in place.parents:
+                raise UserError(f"{path} lies in the run's own directory {self.root}: move it, or name another --out.")
+            if place in root.parents:
+                raise UserError(f"The run's directory {self.root} lies in {path}, which is read: name another --out.")
         for path in config.against:
             read_questions(path)
         if config.tokenizer is not None:
