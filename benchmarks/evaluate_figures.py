@@ -102,8 +102,8 @@ def main() -> None:
     chosen = options.parse_args()
     questions = questions_of(chosen.questions)
     episodes = episodes_of(questions, chosen.attempts)
-    plain = INFO | {"prices": PRICES}
-    full = plain | {"judged": said_of(episodes)}
+    plain: dict[str, Any] = INFO | {"prices": PRICES}
+    full: dict[str, Any] = plain | {"judged": said_of(episodes)}
 
     def seconds(info: dict[str, Any]) -> float:
         began = time.process_time()

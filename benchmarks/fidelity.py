@@ -12,12 +12,13 @@ import json
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import sanderling
 from sanderling.core.record import Trajectory
 from sanderling.data.importing import import_all
-from sanderling.evaluate.fidelity import Comparison, as_json, compare, summarise
+from sanderling.evaluate.fidelity import Comparison, compare, summarise
 from sanderling.runs.files import replace_file
 from sanderling.runs.progress import machine
 from sanderling.world.fidelity import Row
@@ -66,13 +67,13 @@ def main() -> None:
         "seed": SEED,
         "folds": FOLDS,
         "k": K,
-        "parts": [as_json(found) for found in parts],
+        "parts": [asdict(found) for found in parts],
     }
     replace_file(given.out, json.dumps(data, indent=1) + "\n")
     for found in parts:
         print(f"\n{found.label}: {found.searches} lists, {found.questions} questions, {found.asked_before} dropped")
-        for name, one in found.figures.items():
-            print(f"  {name:20} n={one.n:<5} {one.value} {one.interval}")
+        for one in found.figures:
+            print(f"  {one.name:20} n={one.n:<5} {one.value} {one.interval}")
 
 
 if __name__ == "__main__":

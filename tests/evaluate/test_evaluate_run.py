@@ -15,7 +15,7 @@ import pytest
 from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, Seeds, Trajectory
 from sanderling.core.types import Ending, Role
-from sanderling.evaluate.attempts import Attempts, Rollout, make_attempts
+from sanderling.evaluate.attempts import Attempts, Rollout
 from sanderling.evaluate.figures import summarise
 from sanderling.evaluate.log import JsonlAttempts
 from sanderling.evaluate.result import EvalResult
@@ -74,7 +74,8 @@ async def evaluate(
     **how: Any,
 ) -> EvalResult:
     """Attempts in a file of their own, and their figures."""
-    made = await make_attempts(Attempts(questions, attempts, seed), rollout, judge, JsonlAttempts(store), **how)
+    concurrency = how.pop("concurrency", 8)
+    made = await Attempts(questions, attempts, seed, rollout, judge, JsonlAttempts(store), **how).make(concurrency)
     if made.stopped:
         raise UserError(made.stopped)
     about = {"command": "c", "seed": seed, "version": "0", "date": "", "seconds": 0.0, "resumed": made.resumed}
@@ -114,8 +115,7 @@ async def test_attempts_are_begun_in_rounds_or_question_by_question(
         begun.append(f"{question.id}{attempt}")
         return episode(question, attempt, "x")
 
-    wanted = Attempts(QUESTIONS[:3], 2, 7, together=together)
-    await make_attempts(wanted, Script(play), EXACT, JsonlAttempts(store), concurrency=2)
+    await Attempts(QUESTIONS[:3], 2, 7, Script(play), EXACT, JsonlAttempts(store), together).make(2)
     assert begun == expected
 
 

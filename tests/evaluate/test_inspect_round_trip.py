@@ -32,7 +32,7 @@ def test_odd_attempts_are_read_back(tmp_path: Path) -> None:
     ]
     make_run(tmp_path / "run", stored, 1)
     out = tmp_path / "log.eval"
-    assert export_run(tmp_path / "run", out).samples == len(IDS)
+    assert export_run(tmp_path / "run", out, texts=True) == len(IDS)
     log: Any = import_module("inspect_ai.log")
     whole = log.read_eval_log(str(out))
     found = {sample.id: sample for sample in whole.samples}
@@ -55,7 +55,7 @@ def test_odd_attempts_are_read_back(tmp_path: Path) -> None:
 def test_inspect_finds_the_same_figures(tmp_path: Path) -> None:
     """Its own metrics over the samples: accuracy over the means of the epochs, what is unscored left out."""
     _, result = asyncio.run(go(tmp_path / "run", 20, 3))
-    export_run(tmp_path / "run", tmp_path / "a.eval")
+    export_run(tmp_path / "run", tmp_path / "a.eval", texts=True)
     whole = import_module("inspect_ai.log").read_eval_log(str(tmp_path / "a.eval"))
     values: dict[str, list[float]] = {}
     for sample in whole.samples:

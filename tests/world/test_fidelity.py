@@ -63,10 +63,10 @@ def test_values_by_hand():
     rows, counts = compare(world, asked, None, k=2)
     assert counts == {"trajectories": 3, "searches": 4, "visits": 3, "asked_before": 0}
     whole = summarise("l", rows, counts)
-    assert {name: (one.n, one.value) for name, one in whole.figures.items()} == {
+    assert {one.name: (one.n, one.value) for one in whole.figures} == {
         "overlap": (3, pytest.approx(0.5 / 3)), "visit_held": (3, pytest.approx(2 / 3)), "answer_read": (2, 0.5),
     }  # fmt: skip
-    for one in whole.figures.values():
+    for one in whole.figures:
         assert one.interval is not None and one.interval.low <= one.value <= one.interval.high
     known = built_from(asked[:1], asked[1:], 0.5, 0)  # it asked q1's query too
     assert compare(world, asked[1:], known, k=2)[1] == {"trajectories": 2, "searches": 2, "visits": 2, "asked_before": 1}

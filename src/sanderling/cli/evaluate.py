@@ -281,18 +281,19 @@ def export(
     texts: Annotated[bool | None, option("--show-texts/--no-texts", _TEXTS)] = None,
 ) -> None:
     """Write a run as trajectories, or a finished one as a log of Inspect (https://inspect.aisi.org.uk) for its viewer."""
+    log = RunLog(run)
+    private = log.require().about.private
     if out.suffix in (".jsonl", ".parquet"):
-        log = RunLog(run)
-        private = log.require().about.private
         if texts is False or (private and not texts):
             raise UserError(f"{out.name} would hold questions and answers: say --show-texts, or write a log of Inspect.")
         show(f"{out}: {write_trajectories(out, log.records()):,} attempts.")
         return
     from sanderling.evaluate.inspect_log import export_run  # an extra
 
-    made = export_run(run, out, texts=texts)
-    show(f"{out}: {made.samples:,} attempts. To read it: inspect view --log-dir {out.parent}")
-    if not made.texts:
+    texts = not private if texts is None else texts
+    count = export_run(run, out, texts=texts)
+    show(f"{out}: {count:,} attempts. To read it: inspect view --log-dir {out.parent}")
+    if not texts:
         show("Questions, answers and messages are left out; --show-texts puts them in.")
 
 

@@ -294,8 +294,8 @@ def fidelity(
     """Compare a world with recorded calls that it was not built from."""
     compared = measure_fidelity(directory, against, out, k=k, search=mode)
     found = table("measure", ">n", ">mean", ">95% over questions", title=compared.label)
-    for name, one in compared.figures.items():
-        found.add_row(name, f"{one.n:,}", percent(one.value), span(one.interval))
+    for one in compared.figures:
+        found.add_row(one.name, f"{one.n:,}", percent(one.value), span(one.interval))
     show(found, error=True)
 
 

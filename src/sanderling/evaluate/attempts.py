@@ -8,7 +8,6 @@ attempt after attempt, nothing more is begun.
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -18,6 +17,7 @@ from sanderling.agent.journal import Journal
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import BudgetSpentError, Ending
+from sanderling.data.questions import require_distinct
 from sanderling.evaluate.log import AttemptStore
 from sanderling.evaluate.result import Episode, Key, asked_digest
 from sanderling.judge.verdict import META_KEY, Judge, patiently_rule_on, recorded
@@ -45,30 +45,6 @@ class Watch:
 
     def judged(self, count: int) -> None:
         """All attempts are made, and the judges have looked through so many of them."""
-
-
-@dataclass(frozen=True)
-class Attempts:
-    """What is to be attempted, in which order: every question once, then twice, so that a spent budget leaves an average."""
-
-    questions: Sequence[Question]
-    each: int
-    seed: int  # ``seeds.run`` of every episode
-    together: bool = False  # all attempts at a question in a row: a policy in this process computes once what they begin with
-
-    def order(self) -> list[tuple[Question, int]]:
-        """Questions and attempts as they are begun. Raises UserError."""
-        if not self.questions:
-            raise UserError("There are no questions to attempt: give a file with at least one.")
-        ids = Counter(question.id for question in self.questions)
-        if (id := max(ids, key=lambda id: ids[id])) and ids[id] > 1:
-            raise UserError(f"Two questions have the id {id!r}: give each its own.")
-        silent = next((question.id for question in self.questions if not question.answers), None)
-        if silent is not None:
-            raise UserError(f"Question {silent!r} has no accepted answer: add one, or leave the question out.")
-        if self.together:
-            return [(question, attempt) for question in self.questions for attempt in range(self.each)]
-        return [(question, attempt) for attempt in range(self.each) for question in self.questions]
 
 
 @dataclass(frozen=True)
@@ -107,58 +83,60 @@ async def in_parallel(work: Callable[[T], Awaitable[None]], items: Sequence[T], 
         raise failures.exceptions[0] from None
 
 
-async def make_attempts(
-    wanted: Attempts,
-    rollout: Rollout,
-    judge: Judge,
-    store: AttemptStore,
-    *,
-    concurrency: int = 8,
-    pauses: Sequence[float] = PAUSES,
-    on_stored: Callable[[Episode], None] | None = None,
-    watch: Watch | None = None,
-    cancel: asyncio.Event | None = None,
-) -> Made:
-    """Make the attempts, or go on with what ``store`` already holds.
-
-    ``on_stored`` hears of every attempt that the store holds, those of earlier runs included. At most ``concurrency`` episodes
-    run at once. A cancelled episode is not stored: it is still to be made. Raises UserError for questions without accepted
-    answers, repeated ids, or a store that holds another run; other exceptions of ``rollout`` propagate.
-    """
-    run = _Making(wanted, rollout, judge, store, pauses, watch or Watch(), on_stored, cancel, Silence(concurrency))
-    return await run.made(concurrency)
-
-
 @dataclass
-class _Making:
-    """What attempts at the same time share, and what has come of them so far."""
+class Attempts:
+    """Attempts at questions: every question once, then twice, so that a spent budget leaves an average.
 
-    wanted: Attempts
+    Example: ``await Attempts(questions, 4, 0, rollout_of(agent, 0), judge, RunLog(place)).make()``
+    """
+
+    questions: Sequence[Question]
+    each: int
+    seed: int  # ``seeds.run`` of every episode
     rollout: Rollout
     judge: Judge
     store: AttemptStore
-    pauses: Sequence[float]
-    watch: Watch
-    on_stored: Callable[[Episode], None] | None
-    cancel: asyncio.Event | None
-    silence: Silence
-    episodes: dict[Key, Episode] = field(default_factory=dict[Key, Episode])
-    unjudged: dict[Key, Episode] = field(default_factory=dict[Key, Episode])
-    stops: list[str] = field(default_factory=list[str])
-    writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    together: bool = False  # all attempts at a question in a row: a policy in this process computes once what they begin with
+    pauses: Sequence[float] = PAUSES
+    on_stored: Callable[[Episode], None] | None = None  # hears of all that the store holds, earlier runs' included
+    watch: Watch | None = None
+    cancel: asyncio.Event | None = None
+    _episodes: dict[Key, Episode] = field(default_factory=dict[Key, Episode])
+    _unjudged: dict[Key, Episode] = field(default_factory=dict[Key, Episode])
+    _stops: list[str] = field(default_factory=list[str])
+    _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def made(self, concurrency: int) -> Made:
-        """Attempt what the store does not hold."""
-        order, asked = self.wanted.order(), {question.id: question for question in self.wanted.questions}
+    async def make(self, concurrency: int = 8) -> Made:
+        """Make the attempts that ``store`` does not hold, at most so many at once.
+
+        A cancelled episode is not stored: it is still to be made. Raises UserError for questions without accepted answers,
+        repeated ids, or a store that holds another run; other exceptions of ``rollout`` propagate.
+        """
+        order, asked = self._order(), {question.id: question for question in self.questions}
+        self._silence = Silence(concurrency)
         settled = self._read(asked)
-        self.watch.resumed([self._take(one, asked[one.question]) for one in settled.values()])
+        resumed = [self._take(one, asked[one.question]) for one in settled.values()]
+        if self.watch is not None:
+            self.watch.resumed(resumed)
         pending = [(question, attempt) for question, attempt in order if (question.id, attempt) not in settled]
-        pending.sort(key=lambda one: (one[0].id, one[1]) in self.episodes)  # earlier outages last, which may meet another
+        pending.sort(key=lambda one: (one[0].id, one[1]) in self._episodes)  # earlier outages last, which may meet another
         await in_parallel(self._work, pending, concurrency)
         if self._cancelled:
-            self.stops.append("It was stopped.")
-        stopped = self.stops[0] if self.stops and (self._cancelled or len(self.episodes) < len(order)) else ""
-        return Made(self.episodes, len(settled), stopped, self._cancelled)
+            self._stops.append("It was stopped.")
+        stopped = self._stops[0] if self._stops and (self._cancelled or len(self._episodes) < len(order)) else ""
+        return Made(self._episodes, len(settled), stopped, self._cancelled)
+
+    def _order(self) -> list[tuple[Question, int]]:
+        """Questions and attempts as they are begun. Raises UserError."""
+        if not self.questions:
+            raise UserError("There are no questions to attempt: give a file with at least one.")
+        require_distinct(self.questions)
+        silent = next((question.id for question in self.questions if not question.answers), None)
+        if silent is not None:
+            raise UserError(f"Question {silent!r} has no accepted answer: add one, or leave the question out.")
+        if self.together:
+            return [(question, attempt) for question in self.questions for attempt in range(self.each)]
+        return [(question, attempt) for attempt in range(self.each) for question in self.questions]
 
     @property
     def _cancelled(self) -> bool:
@@ -169,55 +147,58 @@ class _Making:
         digests = {id: asked_digest(question) for id, question in asked.items()}
         settled: dict[Key, Episode] = {}
         for one in self.store.episodes():
-            if one.question not in asked or one.attempt >= self.wanted.each:
+            if one.question not in asked or one.attempt >= self.each:
                 continue
-            if one.asked != digests[one.question] or one.seed != self.wanted.seed:
+            if one.asked != digests[one.question] or one.seed != self.seed:
                 raise UserError(f"The store already holds another run of question {one.question!r}: choose another store.")
             if self.on_stored is not None:
                 self.on_stored(one)
-            for earlier in (settled, self.unjudged, self.episodes):
+            for earlier in (settled, self._unjudged, self._episodes):
                 earlier.pop(one.key, None)
             if one.ending is None or not one.ending.scored:
                 self._take(one, asked[one.question])
             elif one.ruling(self.judge.name, asked[one.question]) is not None:
                 settled[one.key] = one
             else:
-                self.unjudged[one.key] = one
+                self._unjudged[one.key] = one
         return settled
 
     def _take(self, episode: Episode, question: Question) -> Episode:
         """Take in what the store holds of an attempt."""
         correct = episode.ruling(self.judge.name, question) if episode.can_be_judged else None
-        self.episodes[episode.key] = found = replace(episode, correct=correct)
+        self._episodes[episode.key] = found = replace(episode, correct=correct)
         return found
 
     async def _work(self, one: tuple[Question, int]) -> None:
         """Make one attempt, unless nothing more is to be begun."""
-        if self.stops or self._cancelled:
+        if self._stops or self._cancelled:
             return
         try:
             if (episode := await self._stored(*one)) is not None:
                 if self.on_stored is not None:
                     self.on_stored(episode)
-                self.watch.ended(self._take(episode, one[0]))
+                taken = self._take(episode, one[0])
+                if self.watch is not None:
+                    self.watch.ended(taken)
         except BudgetSpentError as error:
-            self.stops.append(str(error))
+            self._stops.append(str(error))
 
     async def _stored(self, question: Question, attempt: int) -> Episode | None:
         """Make an attempt, or only judge it where it was made before, and store it; None: it was cancelled."""
-        if (known := self.unjudged.get((question.id, attempt))) is not None:
+        if (known := self._unjudged.get((question.id, attempt))) is not None:
             return await self._write(self.store.judged, known, question, await self._verdict(known.case(question)))
         trajectory = await self._once(question, attempt)
         for pause in self.pauses:
             if trajectory.ending not in (Ending.TOOL_OUTAGE, Ending.POLICY_OUTAGE):
                 break
-            self.watch.waits((question.id, attempt), trajectory.detail, pause)
+            if self.watch is not None:
+                self.watch.waits((question.id, attempt), trajectory.detail, pause)
             await asyncio.sleep(pause)
             trajectory = await self._once(question, attempt)
         if trajectory.ending is Ending.CANCELLED and self._cancelled:
             return None
-        if why := self.silence.after(trajectory):
-            self.stops.append(why)
+        if why := self._silence.after(trajectory):
+            self._stops.append(why)
         if trajectory.ending is not None and trajectory.ending.scored:
             meta = {**trajectory.meta, META_KEY: await self._verdict(trajectory)}
             trajectory = trajectory.model_copy(update={"meta": meta})
@@ -228,7 +209,7 @@ class _Making:
         return recorded(verdict, self.judge.name, self.judge.places)
 
     async def _write(self, write: Callable[..., Episode], *what: object) -> Episode:
-        async with self.writing:  # in a thread: encoding and flushing a long record would hold up every other episode
+        async with self._writing:  # in a thread: encoding and flushing a long record would hold up every other episode
             return await asyncio.to_thread(write, *what)
 
     async def _once(self, question: Question, attempt: int) -> Trajectory:
@@ -236,6 +217,6 @@ class _Making:
             return await self.rollout(question, attempt)
         except (PolicyOutageError, ToolOutageError) as error:  # before the episode could begin
             ending = Ending.POLICY_OUTAGE if isinstance(error, PolicyOutageError) else Ending.TOOL_OUTAGE
-            seeds = Seeds(run=self.wanted.seed, attempt=attempt)
+            seeds = Seeds(run=self.seed, attempt=attempt)
             about = {"id": f"{question.id}-{attempt}", "question": question, "seeds": seeds, "detail": str(error)}
             return Trajectory(nodes=(), leaf=None, ending=ending, **about)

@@ -41,6 +41,12 @@ class Loaded:
     """Published encrypted, or under terms that forbid to share it: its texts are not to be shown or written unasked."""
     canaries: tuple[str, ...]  # the different ones of the rows
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a run's log says of it (`log.About`)."""
+        about = {"benchmark": self.benchmark, "split": self.split, "file": self.path_name, "file_sha256": self.sha256}
+        return about | {"private": self.private, "canaries": self.canaries}
+
 
 def load_benchmark(benchmark: Benchmark, path: Path, options: Options | None = None) -> Loaded:
     """Read a file, or a folder as it was downloaded. Raises UserError when it is another's or holds no question."""

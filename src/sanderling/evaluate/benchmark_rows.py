@@ -1,9 +1,8 @@
 """How a row of a benchmark's file becomes a question: decrypted, read by its columns, or left out with the reason.
 
 The ciphers under which benchmarks are published, so that no crawler reads them, are base64 over XOR with a row's canary: its
-SHA-256, or its own bytes, repeated. Neither can prove that a canary was the right one: a wrong one mostly gives what is no
-UTF-8 or is full of control characters, and is refused, but a short text may come out as other letters. Nothing is decrypted on
-trial: that a file is decrypted already shows in its having no canary.
+SHA-256, or its own bytes, repeated. A wrong canary mostly gives what is no UTF-8 or is full of control characters, and is
+refused. Nothing is decrypted on trial: that a file is decrypted already shows in its having no canary.
 """
 
 import base64

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -35,9 +34,11 @@ _RESAMPLES = 2_000
 _CHUNK = 100  # resamples drawn at once: bounds memory whatever the number of questions
 
 
-class Figure(NamedTuple):
+@dataclass(frozen=True)
+class Figure:
     """A mean over the n calls (or questions) in which it is defined."""
 
+    name: str
     n: int
     value: float | None
     interval: Interval | None  # None where there is one question only
@@ -53,7 +54,7 @@ class Comparison:
     searches: int
     asked_before: int  # queries that the build knew word for word: in no figure
     visits: int
-    figures: dict[str, Figure]
+    figures: tuple[Figure, ...]
 
 
 def measure_fidelity(
@@ -86,7 +87,7 @@ def measure_fidelity(
         "fingerprint": world.fingerprint,
         "pages": world.page_count,
         "k": k,
-        "compared": as_json(compared),
+        "compared": asdict(compared),
         "same_question": same_question,  # trajectories that were not built in, but whose question was: in no figure
     }
     replace_file(out / "fidelity.json", json.dumps(report, indent=1) + "\n")
@@ -111,18 +112,12 @@ def summarise(label: str, rows: Sequence[Row], counts: Counter[str], *, seed: in
     read = {row.question: 0.0 for row in rows if row.answer_recorded}
     read |= {row.question: 1.0 for row in rows if row.answer_shown and row.question in read}
     defined["answer_read"] = list(read.items())
-    figures: dict[str, Figure] = {}
+    figures: list[Figure] = []
     for name, pairs in defined.items():
         values = np.array([value for _, value in pairs])
         interval = _interval([question for question, _ in pairs], values, seed)
-        figures[name] = Figure(len(pairs), float(values.mean()) if pairs else None, interval)
-    return Comparison(label=label, questions=len({row.question for row in rows}), figures=figures, **counts)
-
-
-def as_json(compared: Comparison) -> dict[str, object]:
-    """As reports hold it."""
-    figures = [{"name": name, **figure._asdict()} for name, figure in compared.figures.items()]
-    return asdict(compared) | {"figures": figures}
+        figures.append(Figure(name, len(pairs), float(values.mean()) if pairs else None, interval))
+    return Comparison(label=label, questions=len({row.question for row in rows}), figures=tuple(figures), **counts)
 
 
 def _interval(questions: Sequence[str], values: FloatArray, seed: int) -> Interval | None:

@@ -8,15 +8,13 @@ metrics leave out; the reason is in ``reason``. Token counts that nobody made ar
 
 import hashlib
 import json
-import re
 from datetime import datetime, timedelta
 from math import nan
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from sanderling.core.errors import UserError
-from sanderling.core.parse import CALL, CALL_END, THINK, THINK_END
 from sanderling.core.record import Node, NodeKind, Trajectory
 from sanderling.core.types import Role
 from sanderling.evaluate.figures import groups_of
@@ -30,15 +28,8 @@ LEFT_OUT = "(texts are left out)"
 _SUMMARY = ("id", "epoch", "input", "target", "metadata", "scores", "model_usage", "total_time", "turn_count", "uuid")
 
 
-class Exported(NamedTuple):
-    """What was written: attempts, and whether questions, answers and messages are in it."""
-
-    samples: int
-    texts: bool
-
-
-def export_run(place: Path, out: Path, *, texts: bool | None = None) -> Exported:
-    """Write a finished run as a log, sample by sample. ``texts`` None: unless they are not to be published.
+def export_run(place: Path, out: Path, *, texts: bool) -> int:
+    """Write a finished run as a log, sample by sample; returns how many there are.
 
     Raises UserError for a directory that is no finished run, and for a file name that is no log's.
     """
@@ -46,7 +37,6 @@ def export_run(place: Path, out: Path, *, texts: bool | None = None) -> Exported
         raise UserError(f"{out.name} is no log of Inspect: call it something that ends in .eval.")
     log = RunLog(place)
     run, result = log.require(), EvalResult.load(log.result_file)
-    texts = not run.about.private if texts is None else texts
     judged = {one.key: one for one in log.verdicts()}
     summaries: list[Json] = []
     with WholeFile(out, durable=False) as whole, ZipFile(whole.file, "w", ZIP_DEFLATED, compresslevel=1) as archive:
@@ -60,7 +50,7 @@ def export_run(place: Path, out: Path, *, texts: bool | None = None) -> Exported
             summaries.append({name: sample[name] for name in _SUMMARY} | about | error)
         archive.writestr("summaries.json", _encoded(summaries))
         archive.writestr("header.json", _encoded(header_of(run, result, texts=texts)))
-    return Exported(len(summaries), texts)
+    return len(summaries)
 
 
 def _encoded(value: Any) -> bytes:
@@ -152,15 +142,10 @@ def messages_of(trajectory: Trajectory) -> list[Json]:
 
 
 def _turn(index: int, node: Node) -> Json:
-    """Reasoning and calls become parts of the message and leave its text; what is not found word for word stays in it."""
-    text = node.text
-    thought, tag, after = text.partition(THINK_END)
-    if tag and node.think and thought.strip().removeprefix(THINK).strip() == node.think.strip():
-        text = after
-    for call in node.calls:
-        text = re.sub(rf"{re.escape(CALL)}\s*{re.escape(call.raw.strip())}\s*(?:{re.escape(CALL_END)}|\Z)", "", text, count=1)
+    """Reasoning, answer and calls are parts of the message; a turn in which the parser found none of them is its text."""
+    text = f"<answer>{node.answer}</answer>" if node.answer is not None else "" if node.think or node.calls else node.text
     content: list[Json] = [{"type": "reasoning", "reasoning": node.think}] if node.think else []
-    content += [{"type": "text", "text": text.strip()}] if text.strip() or not content else []
+    content += [{"type": "text", "text": text}] if text or not content else []
     calls = [{"id": f"{index}-{at}", "function": call.name, "arguments": call.arguments} for at, call in enumerate(node.calls)]
     message: Json = {"role": Role.ASSISTANT.value, "content": content, "source": "generate"}
     return message | ({"tool_calls": calls} if calls else {})

@@ -1,8 +1,7 @@
 """Judging a run: who decides, who is compared with them, a person's verdicts; from attempts to figures, without repeating any.
 
 What a judge has decided stands in the log and its book of verdicts; only what is missing is asked for. A person's verdicts
-outweigh every judge's: there a line about an attempt's id is bound to the answer that the attempt had when the line came, so
-that another answer, made in a later round, is not judged by it.
+outweigh every judge's; a line about an attempt's id is bound to the answer that the attempt had when the line came.
 """
 
 import csv

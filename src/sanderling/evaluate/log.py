@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -111,14 +111,6 @@ class JudgedBy(NamedTuple):
 
 
 NOBODY = JudgedBy("")
-
-
-class AttemptStore(Protocol):
-    """Where attempts are kept: records, and later verdicts on them; of several records of one attempt the last counts."""
-
-    def episodes(self) -> Iterable[Episode]: ...
-    def append(self, trajectory: Trajectory) -> Episode: ...
-    def judged(self, episode: Episode, question: Question, verdict: dict[str, Any]) -> Episode: ...
 
 
 class RunLog:
@@ -254,7 +246,7 @@ class RunLog:
         """What its attempts depend on; empty where it does not say."""
         return self._values(_ABOUT).get(_SETUP, {})
 
-    # -- attempts: an `AttemptStore` -----------------------------------------------------------------------------------
+    # -- attempts -----------------------------------------------------------------------------------
 
     def episodes(self) -> list[Episode]:
         """All attempts in short, in the order of their making; no record is read."""
@@ -355,6 +347,10 @@ class JsonlAttempts:
         episode = episode_of(trajectory)
         self._offsets[episode.key] = offset
         return episode
+
+
+AttemptStore = RunLog | JsonlAttempts
+"""Where attempts are kept, and later verdicts on them; of several records of one attempt the last counts."""
 
 
 def check_same_setup(run: Run, now: dict[str, Any], attempts: Iterable[object], place: Path) -> None:

@@ -2,14 +2,11 @@
 
 Sources are files of any layout that `data` imports, or AgentToLeaP's folders: ``TASK/traj_I/``, ``TASK_run_I/`` or ``TASK/``,
 each with a ``result.json``, which an attempt that was killed lacks. ``TASK-context-N/`` without one is a later part of an
-attempt's context. The harness copies judged attempts to ``success/`` and ``fail/``: a copy is no attempt of its own, but a
-verdict, which is taken for a second judge's.
+attempt's context. The harness copies judged attempts to ``success/`` and ``fail/``: a copy is no attempt, but a verdict.
 
-A record finds the benchmark's question by its task's name, which is the benchmark's own id, if that question was asked; else by
-the question's words. Two candidates are none. Without a benchmark's file the records' own questions are taken. Attempts are
-numbered 0, 1, … within their question: in the order of the numbers that their folders say, else as they are read.
-
-Records are read twice: once to learn what each is, once to write them. Memory holds one.
+A record finds the benchmark's question by its task's name, if that question was asked, else by the question's words; without a
+benchmark's file the records' own questions are taken. Attempts are numbered 0, 1, … within their question, in the order of
+their folders' numbers, else as they are read. Records are read twice, to learn what each is and to write them.
 """
 
 import json
@@ -279,9 +276,8 @@ def _joined(one: Found, joiner: Joiner, plan: Plan) -> Question:
 
 def _own(one: Found, plan: Plan) -> Question:
     """The record's own question; equal ids with other texts or accepted answers are another one."""
-    asked = one.trajectory.question
-    name = id = one.task or asked.id
-    number = 1
+    asked, id, number = one.trajectory.question, one.task or one.trajectory.question.id, 1
+    name = id
     while (held := plan.questions.get(id)) and not one.task and (held.text, held.answers) != (asked.text, asked.answers):
         number += 1
         id = f"{name}~{number}"
@@ -406,15 +402,7 @@ def _about(records: Records, plan: Plan, loaded: Loaded | None) -> About:
         joined=dict(plan.joined),
         unmatched=dict(plan.unmatched),
     )
-    about = About(
-        benchmark="",
-        questions=len(questions),
-        questions_sha256=sha256_of_questions(questions),
-        seed=0,
-        private=True,
-        peers=facts,
-    )
-    return about if loaded is None else about.model_copy(update={
-        "benchmark": loaded.benchmark, "split": loaded.split, "file": loaded.path_name, "file_sha256": loaded.sha256,
-        "chosen": "those with a record", "private": loaded.private, "canaries": loaded.canaries,
-    })  # fmt: skip
+    chosen = {"questions": len(questions), "questions_sha256": sha256_of_questions(questions), "seed": 0, "peers": facts}
+    if loaded is None:
+        return About(benchmark="", private=True, **chosen)
+    return About(**loaded.facts, chosen="those with a record", **chosen)

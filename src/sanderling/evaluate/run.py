@@ -3,8 +3,7 @@
     result = evaluate(agent, read_questions(path), "exact", Path("runs/mine"), attempts=4)
     print(result.pass_at_1.value, result.pass_at_k[4].interval)
 
-The same call goes on with what the run's directory holds. `run_benchmark` does the same for the file of a benchmark, with
-everything as `EvalConfig` says.
+The same call goes on with what the run's directory holds. `run_benchmark` does the same for a benchmark's file.
 """
 
 import asyncio
@@ -26,7 +25,7 @@ from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError, check_all
 from sanderling.core.record import Question
 from sanderling.core.types import BudgetSpentError, placed
-from sanderling.evaluate.attempts import PAUSES, Attempts, Made, Watch, make_attempts, rollout_of
+from sanderling.evaluate.attempts import PAUSES, Attempts, Made, Watch, rollout_of
 from sanderling.evaluate.benchmark_files import Loaded
 from sanderling.evaluate.benchmarks import Benchmark, leaks
 from sanderling.evaluate.judging import Judges, conclude, judge_again, with_book
@@ -60,7 +59,7 @@ async def run_evaluation(
 ) -> Made:
     """Make the attempts that are missing of a run that `RunLog.begin` began; when none is, write the result.
 
-    Raises UserError as :func:`make_attempts` does, and for another agent or world than the run was begun with.
+    Raises UserError as `Attempts` does, and for another agent or world than the run was begun with.
     """
     judge, began = judges.first, time.monotonic()
     if judge is None:
@@ -69,17 +68,10 @@ async def run_evaluation(
     check_same_setup(log.run, setup, log.episodes(), log.root)
     state = state.model_copy(update={"unscored_limit": unscored_limit})
     log.write_state(state, questions)
-    made = await make_attempts(
-        Attempts(questions, state.attempts, state.about.seed, together),
-        rollout_of(agent, state.about.seed, journal=journal, cancel=cancel),
-        judge,
-        log,
-        concurrency=concurrency,
-        pauses=pauses,
-        on_stored=journal.stored,
-        watch=watch,
-        cancel=cancel,
-    )
+    rollout = rollout_of(agent, state.about.seed, journal=journal, cancel=cancel)
+    how: dict[str, Any] = {"pauses": pauses, "on_stored": journal.stored, "watch": watch, "cancel": cancel}
+    attempts = Attempts(questions, state.attempts, state.about.seed, rollout, judge, log, together, **how)
+    made = await attempts.make(concurrency)
     if made.stopped:
         return made
     episodes = [made.episodes[one.id, attempt] for one in questions for attempt in range(state.attempts)]
@@ -120,9 +112,8 @@ async def evaluate_async(
     """Evaluate an agent, or go on with what the run's directory ``out`` already holds.
 
     ``judge``: one, or the name of a rule. ``out`` None: nothing is kept. ``weights`` tells the model from others of its name.
-    ``how``: ``concurrency``, ``unscored_limit``, ``together``, ``watch`` and others of :func:`run_evaluation`. A finished run
-    repeats nothing but attempts that met outages. Raises UserError also when a budget was spent before every attempt was made:
-    figures over a part would mislead.
+    ``how``: keywords of :func:`run_evaluation`. A finished run repeats nothing but attempts that met outages. Raises UserError
+    also when a budget was spent before every attempt was made: figures over a part would mislead.
     """
     about = about or About(benchmark="", questions=len(questions), questions_sha256=sha256_of_questions(questions), seed=seed)
     with ExitStack() as stack:
@@ -272,20 +263,8 @@ def prepare(loaded: Loaded, config: EvalConfig, guard: GuardFacts = NO_GUARD) ->
     chosen, how_chosen = _chosen(loaded.questions, config.limit, config.sample_seed)
     if without := sum(not question.answers for question in chosen):
         raise UserError(f"{without:,} of the {len(chosen):,} questions have no accepted answer: nothing can be scored there.")
-    about = About(
-        benchmark=loaded.benchmark,
-        split=loaded.split,
-        file=loaded.path_name,
-        file_sha256=loaded.sha256,
-        chosen=how_chosen,
-        questions=len(chosen),
-        questions_sha256=sha256_of_questions(chosen),
-        seed=config.agent.seed,
-        private=loaded.private,
-        canaries=loaded.canaries,
-        guard=guard,
-    )
-    return about, chosen
+    about = {"chosen": how_chosen, "questions": len(chosen), "questions_sha256": sha256_of_questions(chosen)}
+    return About(**loaded.facts, **about, seed=config.agent.seed, guard=guard), chosen
 
 
 def judges_or_own(benchmark: Benchmark | None, judges: Sequence[str]) -> tuple[str, ...]:

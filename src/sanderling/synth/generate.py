@@ -22,7 +22,7 @@ from sanderling.core.errors import UserError, check_all
 from sanderling.core.record import Question, Trajectory, encode_record
 from sanderling.core.types import placed
 from sanderling.data.questions import read_questions, require_distinct, write_questions
-from sanderling.evaluate.attempts import PAUSES, Attempts, Made, Watch, make_attempts, rollout_of
+from sanderling.evaluate.attempts import PAUSES, Attempts, Made, Watch, rollout_of
 from sanderling.evaluate.log import JUDGE, JsonlAttempts, check_same_setup
 from sanderling.judge.opening import JudgeConfig, check_judges, opened_judges
 from sanderling.judge.verdict import Judge, verdict_of
@@ -89,17 +89,9 @@ async def generate(
     store = TrajectoryStore(out)
     with Run(beside(out)) as run:
         check_same_setup(run, {**agent.as_json(), JUDGE: placed(judge.name, judge.places)}, store, out)
-    made = await make_attempts(
-        Attempts(questions, attempts, seed),
-        rollout_of(agent, seed, journal=journal, cancel=cancel),
-        judge,
-        JsonlAttempts(store),
-        concurrency=concurrency,
-        pauses=pauses,
-        on_stored=journal.stored,
-        watch=watch,
-        cancel=cancel,
-    )
+    rollout = rollout_of(agent, seed, journal=journal, cancel=cancel)
+    how = {"pauses": pauses, "on_stored": journal.stored, "watch": watch, "cancel": cancel}
+    made = await Attempts(questions, attempts, seed, rollout, judge, JsonlAttempts(store), **how).make(concurrency)
     if not made.stopped:
         _put_in_order(out, [attempt_id(question, attempt) for question in questions for attempt in range(attempts)])
     return made

@@ -196,8 +196,6 @@ def _endings_legend(results: Sequence[EvalResult]) -> Markup:
 # A recipe's report ----------------------------------------------------------------------------------------------------------
 
 ENOUGH_QUESTIONS = 200  # with fewer held-out questions a run is a check of the machinery, and its report claims nothing
-HTML_NAME = "report.html"
-JSON_NAME = "report.json"
 
 
 class Stage(Record):
@@ -300,9 +298,10 @@ def better(*results: tuple[str, EvalResult]) -> tuple[str, EvalResult]:
 
 def write_report(report: RecipeReport, directory: Path) -> Path:
     """Write ``report.json`` and ``report.html``, each whole or not at all; returns the path of the page."""
-    replace_file(directory / JSON_NAME, report.model_dump_json(indent=1) + "\n")
-    replace_file(directory / HTML_NAME, recipe_html(report))
-    return directory / HTML_NAME
+    replace_file(directory / "report.json", report.model_dump_json(indent=1) + "\n")
+    page = directory / "report.html"
+    replace_file(page, recipe_html(report))
+    return page
 
 
 def recipe_html(report: RecipeReport) -> str:
