@@ -34,11 +34,18 @@ class RecordedSource(Source):
 
     def items(self, skip: int = 0) -> Iterator[Page | Skipped]:
         """Pages, then addresses without words, then files that are no recording."""
-        reading = Import(*self._files())
-        pages, report = pages_from_trajectories(found for found in reading if isinstance(found, Trajectory))
+        refused: list[Skipped] = []
+        pages, report = pages_from_trajectories(self.trajectories(refused))
         textless = (Skipped(url, Reason.EMPTY) for url in report.textless_urls)
-        refused = (Skipped(file, Reason.NOT_A_RECORDING) for file, _ in reading.report.left_files)
         return islice(chain(pages, textless, refused), skip, None)
+
+    def trajectories(self, refused: list[Skipped]) -> Iterator[Trajectory]:
+        """Every trajectory; files that are no recording are left out, and appended to ``refused``."""
+        for file in self._files():
+            try:
+                yield from (found for found in Import(file) if isinstance(found, Trajectory))
+            except UserError:
+                refused.append(Skipped(str(file), Reason.NOT_A_RECORDING))
 
     def stamp(self) -> str:
         return stamp_of("recorded", *(f"{file!a} {file_facts(file)}" for file in self._files()))
