@@ -55,8 +55,6 @@ _NUMBERS = {word: value for value, word in enumerate(WORDS["ones"])}
 _NUMBERS |= {word: 10 * value for value, word in enumerate(WORDS["tens"], start=2)}
 _MAGNITUDES = {word: int(power) for power, words in _TABLE["magnitudes"].items() for word in words.split()}
 _SUFFIXES = {word: int(power) for power, words in _TABLE["suffixes"].items() for word in words.split()}
-SIGNS = {sign: int(unicodedata.numeric(sign)) for sign in "零〇一二兩三四五六七八九十百千万萬亿億"} | {"两": 2}
-"""Chinese signs that numbers are written with, and what they are worth."""
 
 
 _UNITS = {
@@ -69,7 +67,6 @@ _FOLDED: dict[str, Unit | None] = {}  # by names in lower case; None where only 
 for _name, _unit in _UNITS.items():
     _FOLDED[_name.lower()] = _unit if _FOLDED.get(_name.lower(), _unit) == _unit else None
 _LONGEST_NAME = max(name.count(" ") for name in _UNITS) + 1  # in words
-_LONGEST_SIGNS = 4  # of a Chinese name
 
 
 def alike(one: Unit, other: Unit) -> tuple[Unit, Unit]:
@@ -127,7 +124,7 @@ def _number_of(found: re.Match[str]) -> tuple[Fraction, Fraction] | None:
 
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _CURRENCY = re.compile(r"(?:^|(?<=[\s(\[:=~≈<>≤≥]))(US\$|[$€£¥₹]|USD|EUR|GBP|JPY|CNY|INR|CHF)\s?$")
-_MINUS = re.compile(r"(?:\b(?:minus|negative)\s|[负負]|零下|マイナス)$", re.IGNORECASE)
+_MINUS = re.compile(r"\b(?:minus|negative)\s$", re.IGNORECASE)
 _DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2212\ufe63\uff0d", "-"))
 _RAISED_DASH = re.compile("[\u207b\u208b](?=[0-9])")
 _OWED = re.compile(r"(?<![^\s(\[:=~≈])([-\u2013])(US\$|[$€£¥₹])(?=[\d.])")
@@ -143,12 +140,7 @@ def quantities(text: str) -> list[Quantity]:
     found: list[Quantity] = []
     at = 0
     while at < len(text):
-        if text[at] in SIGNS:
-            quantity = _in_signs(text, at)
-        elif text[at].isalpha():
-            quantity = _in_words(text, at)
-        else:
-            quantity = _in_digits(text, at)
+        quantity = _in_words(text, at) if text[at].isalpha() else _in_digits(text, at)
         if quantity is not None:
             found.append(quantity)
         at = at + 1 if quantity is None else max(quantity.end, at + 1)
@@ -182,8 +174,7 @@ def quantities(text: str) -> list[Quantity]:
 
 def _in_digits(text: str, at: int) -> Quantity | None:
     before = text[at - 1] if at else ""
-    is_within_word = before.isalnum() and not _is_east_asian(before)
-    if is_within_word or (before and before in "-–/.,:^_#" and at > 1 and text[at - 2].isalnum()):
+    if before.isalnum() or (before and before in "-–/.,:^_#" and at > 1 and text[at - 2].isalnum()):
         return None
     found = _NUMBER.match(text, at)
     if found is not None:
@@ -214,15 +205,11 @@ def _in_digits(text: str, at: int) -> Quantity | None:
 def _magnitude_at(text: str, end: int) -> tuple[int, int] | None:
     """The power of ten that stands behind a number, and its end; None where a letter makes the number part of a word."""
     power = 0
-    while SIGNS.get(text[end : end + 1], 0) >= 10_000:
-        power, end = power + len(str(SIGNS[text[end]])) - 1, end + 1
-    if _is_east_asian(text[end : end + 1]):
-        return (power, end) if _unit_at(text, end)[0] or text[end] in WORDS["counters"] else None
     word = _WORD.match(text, end)
     if word is not None:
         if letters := _SUFFIXES.get(word[0]) or _MAGNITUDES.get(word[0].lower()):
-            return power + letters, word.end()
-        return (power, end) if _unit_of(word[0].partition("-")[0]) or _unit_at(text, end)[0] else None
+            return letters, word.end()
+        return (0, end) if _unit_of(word[0].partition("-")[0]) or _unit_at(text, end)[0] else None
     if re.match(r"[\s\u00a0-]", text[end:]):
         word = _WORD.match(text, end + 1)
     while word is not None and word[0].lower() in _MAGNITUDES:
@@ -264,47 +251,12 @@ def _in_words(text: str, at: int) -> Quantity | None:
     return Quantity(Fraction(sign * (total + run)), Fraction(0), unit, at, end)
 
 
-def _in_signs(text: str, at: int) -> Quantity | None:
-    """A number in Chinese signs (三百二十), where a unit, a counting word or no further sign follows: 三星 is a name."""
-    if at and _is_east_asian(text[at - 1]):
-        return None
-    run = "".join(itertools.takewhile(SIGNS.__contains__, text[at : at + 24]))
-    total, section, digit = 0, 0, -1
-    if len(run) > 1 and all(SIGNS[sign] < 10 for sign in run):  # digit by digit: 一九六九
-        total = int("".join(str(SIGNS[sign]) for sign in run))
-    else:
-        for sign in run:
-            worth = SIGNS[sign]
-            if worth >= 10_000:
-                total, section, digit = (total + section + max(digit, 0)) * worth, 0, -1
-            elif worth >= 10:
-                section, digit = section + (1 if digit < 0 else digit) * worth, -1
-            elif digit > 0:
-                return None  # in no order
-            else:
-                digit = worth
-    unit, end = _unit_at(text, at + len(run))
-    follower = text[end : end + 1]
-    if unit is None and _is_east_asian(follower) and follower not in WORDS["counters"]:
-        return None
-    return Quantity(Fraction(total + section + max(digit, 0)), Fraction(0), unit, at, end)
-
-
-def _is_east_asian(char: str) -> bool:
-    """Whether this is a Chinese character or kana, which stand next to numbers without a blank."""
-    return "\u3040" <= char <= "\u30ff" or "\u3400" <= char <= "\u9fff"
-
-
 def _unit_of(name: str) -> Unit | None:
     return _UNITS.get(name) or _FOLDED.get(name.lower())
 
 
 def _unit_at(text: str, end: int) -> tuple[Unit | None, int]:
     """The unit that follows, by the longest of its names, and its end."""
-    if _is_east_asian(text[end : end + 1]):
-        names = (text[end : end + size] for size in range(_LONGEST_SIGNS, 0, -1))
-        name = next((name for name in names if name in _UNITS), "")
-        return _UNITS.get(name), end + len(name)
     found = _UNIT.match(text, end)
     if not found:
         return None, end
@@ -348,7 +300,7 @@ _DECADE = re.compile(r"\b[12]\d\d0['\u2019]?s\b")
 _RANGE_BEGINS = re.compile(r"\s?(?:[-\u2013\u2014~:/]|\.\.+|to\b|or\b)\s?[$€£¥]?\d")
 _RANGE_ENDS = re.compile(r"\d[^\s\d]{0,3}\s?(?:[-\u2013\u2014~:/]|\.\.+|\bto|\bor)\s?[$€£¥]?$")
 _UNREAD = re.compile(
-    rf"(?<!\w)(?<![^\W\d_]-)\d|[{''.join(SIGNS)}]"
+    r"(?<!\w)(?<![^\W\d_]-)\d"
     r"|\b(?:half|halves|thirds?|quarters?|fifths?|tenths?|dozens?|hundreds?|thousands?|millions?|billions?|trillions?|none|nil"
     r"|once|twice|thrice|double|triple|first|second|fourth|sixth|seventh|eighth|ninth)\b",
     re.IGNORECASE,
@@ -362,11 +314,17 @@ _READ_OTHERWISE = re.compile(
 """Years in words, shares, letters that may be a million or a metre, powers: what was read of them is not their number."""
 
 
+_EAST_ASIAN = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+
+
 def compare(answer: str, accepted: str, tolerance: float | None = None) -> bool | None:
     """Whether an answer, such as "It is 5,000 m", is an accepted one, such as "5 km".
 
-    None where rules cannot tell: the accepted one is no quantity, the answer gives several, or units have no fixed factor.
+    None where rules cannot tell: the accepted one is no quantity, the answer gives several, units have no fixed factor, or a
+    text is in Chinese or Japanese.
     """
+    if _EAST_ASIAN.search(answer + accepted):
+        return None
     date = _only_date(accepted)
     if date is not None:  # an answer gives at least what it gives, and the same
         given = _dates(answer).values()
@@ -379,7 +337,7 @@ def compare(answer: str, accepted: str, tolerance: float | None = None) -> bool 
         return None
     wanted = asked[0]
     before = re.findall(r"[^\W\d_]+", accepted[: wanted.start].lower())
-    after = accepted[wanted.end :].strip(" .,;:!?)(]['\"\n*" + "".join(WORDS["counters"]))
+    after = accepted[wanted.end :].strip(" .,;:!?)(]['\"\n*")
     if not set(before).issubset(WORDS["before"]) or (after and not _AFTER.fullmatch(after)):
         return None
     found = [quantity for quantity in read if _same_kind(quantity, wanted)] or read
@@ -448,7 +406,6 @@ _FORMS = [
     for form in (
         r"(?P<year>[12]\d{3})-(?P<number>\d{1,2})-(?P<day>\d{1,2})(?![\d-])",
         r"(?P<year>[12]\d{3})/(?P<number>\d{1,2})/(?P<day>\d{1,2})(?![\d/])",
-        r"(?P<year>[12]\d{3})\s?年\s?(?P<number>\d{1,2})\s?月(?:\s?(?P<day>\d{1,2})\s?[日号])?",
         rf"(?P<day>\d{{1,2}})\.\s?(?P<number>\d{{1,2}})\.\s?{_YEAR}",
         rf"{_DAY}(?:\s+of)?[\s-]+(?P<month>{_NAMES})\b\.?,?[\s-]+{_YEAR}",
         rf"(?P<month>{_NAMES})\b\.?\s+{_DAY},?\s+{_YEAR}",
