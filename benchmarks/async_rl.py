@@ -63,6 +63,7 @@ from sanderling.runs.progress import command_line, machine
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
 from sanderling.train.encoding import Encoding
+from sanderling.train.metrics import Progress
 
 HERE = Path(__file__).parent
 GROUP = 8
@@ -162,12 +163,12 @@ def measure(setting: Setting, base: Path, turn: float) -> Shares:
         made.append((policy, Watching(policy, DeviceMeter(model, clock), clock)))
         return Actor(lambda ask: episode(policy, tool, ask), made[0][1])
 
-    def heard(step: int, figures: dict[str, float]) -> None:
-        if step == setting.warm + setting.steps:
+    def heard(progress: Progress) -> None:
+        if progress.step == setting.warm + setting.steps:
             raise _EnoughError
 
     with tempfile.TemporaryDirectory() as out, asyncio.Runner(loop_factory=lambda: SkippingLoop(clock)) as runner:
-        running = run_rl(config, QUESTIONS, connect, Encoding(Bytes(), PROFILE), base, Path(out), on_step=heard)
+        running = run_rl(config, QUESTIONS, connect, Encoding(Bytes(), PROFILE), base, Path(out), progress=heard)
         try:
             runner.run(running)
         except _EnoughError:

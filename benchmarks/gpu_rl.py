@@ -29,11 +29,11 @@ from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.policy.weight_sync import Copying, copied
 from sanderling.rl.config import PipelineConfig, RlConfig
 from sanderling.rl.contract import Actor, Ask
-from sanderling.rl.run import METRICS, run_rl
+from sanderling.rl.run import run_rl
 from sanderling.train.config import MemoryConfig, Precision, Recompute, TrainerConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.fit import Shape
-from sanderling.train.metrics import read_metrics
+from sanderling.train.metrics import METRICS, Progress, read_metrics
 
 QWEN3_06B = Shape(hidden=1024, layers=28, heads=16, kv_heads=8, head_dim=128, intermediate=3072, vocab=151_936, tied=True)
 QUESTIONS = [Question(id=f"q{number}", text="Which?", answers=("yes",)) for number in range(64)]
@@ -136,13 +136,13 @@ def loop(device: torch.device, small: bool, *, shape: Shape, staleness: int) -> 
             policy = Directed(TransformersPolicy(bfloat16_twin(model), Bytes(), max_batch=256))
             return Actor(partial(episode, policy, Sleeper(0.0 if small else 0.3), profile), Copying(policy.live))
 
-        def heard(step: int, figures: dict[str, float]) -> None:
+        def heard(progress: Progress) -> None:
             marks.append((time.perf_counter(), len(watched.shares)))
-            if step == WARM + MEASURED:
+            if progress.step == WARM + MEASURED:
                 raise _EnoughError
 
         encoding = Encoding(Bytes(), profile)
-        running = run_rl(config, QUESTIONS, connect, encoding, base, Path(place) / "run", on_step=heard, device=device)
+        running = run_rl(config, QUESTIONS, connect, encoding, base, Path(place) / "run", progress=heard, device=device)
         with contextlib.suppress(_EnoughError):
             asyncio.run(running)
         steps = read_metrics(Path(place) / "run" / METRICS)[WARM:]

@@ -26,8 +26,7 @@ def main() -> None:
 
     from sanderling.core.profiles import get_profile
     from sanderling.recipes.find import find_rl_recipe
-    from sanderling.rl.launch import run_rl_command
-    from sanderling.rl.prepare import Order
+    from sanderling.rl.launch import Order, run_rl_command
     from sanderling.rl.queue import Rollouts
     from sanderling.rl.step import Learner
 

@@ -31,10 +31,10 @@ from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.statistics import paired_difference
 from sanderling.rl.config import RlConfig
 from sanderling.rl.queue import Ledger
-from sanderling.rl.run import CHECKPOINTS, METRICS
 from sanderling.runs.progress import command_line, machine
 from sanderling.runs.run import DATABASE, reading
-from sanderling.train.metrics import read_metrics
+from sanderling.train.checkpoint import CHECKPOINTS
+from sanderling.train.metrics import METRICS, read_metrics
 
 FILE = Path(__file__).parent / "results" / "rl_tiny_async.json"
 KILLS = 10

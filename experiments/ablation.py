@@ -35,8 +35,7 @@ from sanderling.policy.model_directory import check_model
 from sanderling.recipes.tiny import JUDGE, Questions, TinyConfig, TinyRun, Worlds, build_worlds, curate, find_recipe, teach
 from sanderling.recipes.tiny_stages import choose_arm, train_arms
 from sanderling.rl.config import RlConfig, RlRecipe, RolloutConfig
-from sanderling.rl.launch import run_rl_command
-from sanderling.rl.prepare import Order
+from sanderling.rl.launch import Order, run_rl_command
 from sanderling.runs.files import replace_file
 from sanderling.runs.progress import Report, command_line
 from sanderling.runs.stages import Stage, command_in, content_hash, read_record, run_stages

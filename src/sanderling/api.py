@@ -194,8 +194,7 @@ def train_rl(
 
     need("train")
     from sanderling.recipes.find import find_rl_recipe
-    from sanderling.rl.launch import run_rl_command
-    from sanderling.rl.prepare import Order
+    from sanderling.rl.launch import Order, run_rl_command
 
     given = {
         "model": Path(model),

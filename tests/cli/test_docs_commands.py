@@ -14,7 +14,7 @@ from sanderling.cli.rl import served_at
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import PROFILES
 from sanderling.recipes.find import find_rl_recipe
-from sanderling.rl.prepare import check_settings
+from sanderling.rl.launch import check_settings
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

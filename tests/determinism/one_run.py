@@ -7,7 +7,6 @@ import asyncio
 import hashlib
 import json
 import sys
-from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
@@ -21,8 +20,9 @@ from sanderling.core.types import FixedClock
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.policy.weight_sync import InPlace
 from sanderling.rl.config import RlConfig
-from sanderling.rl.contract import Actor, Ask, Group
+from sanderling.rl.contract import Actor, Ask
 from sanderling.rl.run import run_rl
+from sanderling.runs.run import records
 from sanderling.synth.chains import chain_questions
 from sanderling.tools.world_tools import world_tools
 from sanderling.train.config import TrainerConfig
@@ -57,7 +57,7 @@ async def episodes(model: Path, tools: dict, questions: list[Question]) -> list[
 
 
 async def reinforce(model: Path, tools: dict, questions: list[Question], out: Path) -> list[bytes]:
-    tokenizer, seen = load_tokenizer(model), []
+    tokenizer = load_tokenizer(model)
 
     def connect(module: object) -> Actor:
         policy = TransformersPolicy(module, tokenizer)
@@ -69,13 +69,8 @@ async def reinforce(model: Path, tools: dict, questions: list[Question], out: Pa
 
         return Actor(rollout, InPlace(policy))
 
-    def keep(step: int, groups: Sequence[Group]) -> None:
-        # How long a rollout took is part of its record.
-        found = (one.trajectory for group in groups for one in group.rollouts)
-        seen.extend(encode_trajectory(one) for one in found)
-
-    await run_rl(CONFIG, questions, connect, Encoding(tokenizer, PROFILE), model, out, on_groups=keep)
-    return seen
+    await run_rl(CONFIG, questions, connect, Encoding(tokenizer, PROFILE), model, out)
+    return sorted(encode_trajectory(one) for one in records(out))
 
 
 def main(model: Path, out: Path) -> None:

@@ -154,7 +154,6 @@ def run(
     held_out=(),
     score=None,
     forget=None,
-    on_groups=None,
     **settings,
 ) -> Any:
     """A run by such actors; the one that connected."""
@@ -166,7 +165,7 @@ def run(
         return Actor(actors[0].rollout, actors[0], score=score, **more)
 
     encoding = Encoding(WordTokenizer(), PROFILE)
-    asyncio.run(run_rl(config, QUESTIONS, connect, encoding, base, out, held_out=held_out, on_groups=on_groups))
+    asyncio.run(run_rl(config, QUESTIONS, connect, encoding, base, out, held_out=held_out))
     return actors[0]
 
 

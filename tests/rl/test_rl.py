@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bandit import CONFIG, QUESTIONS, Bandit, credit_of, train, weights
+from bandit import CONFIG, QUESTIONS, Bandit, changed, credit_of, same_weights, train, weights
 from safetensors.numpy import load_file
 from tiny_qwen3 import save_tiny
 from train_records import PROFILE, WordTokenizer
@@ -18,6 +18,7 @@ from sanderling.rl.credit import IgpoConfig
 from sanderling.rl.gain import GainConfig, Probe
 from sanderling.rl.losses import MinirlConfig, PpoConfig, RatioTo
 from sanderling.rl.queue import episode_seed
+from sanderling.rl.rl_loop import run_simple
 from sanderling.rl.run import run_rl
 from sanderling.runs.run import records
 from sanderling.train.encoding import Encoding
@@ -62,6 +63,24 @@ def test_a_run_stopped_inside_a_step_continues_to_the_same_weights(tmp_path: Pat
         tmp_path / "straight"
     )
     assert not train(CONFIG, base, tmp_path / "stopped")
+
+
+@pytest.mark.parametrize("kind", ["grpo", "igpo"])
+def test_the_loop_on_a_page_ends_with_the_weights_of_a_synchronous_run(tmp_path: Path, kind: str):
+    gained = {"estimator": IgpoConfig(), "gain": GainConfig(probe=Probe(prefix="so </think> <answer>"))}
+    config = changed(CONFIG, **(gained if kind == "igpo" else {}))
+    base, bandits = save_tiny(tmp_path / "base"), []
+
+    def connect(model) -> Actor:
+        bandits.append(Bandit(model))
+        return Actor(bandits[0].rollout, bandits[0])
+
+    simple = run_simple(config, QUESTIONS, connect, Encoding(WordTokenizer(), PROFILE), base, tmp_path / "simple")
+    asyncio.run(simple)
+    train(config, base, tmp_path / "whole", bandits)
+    assert sorted(bandits[0].attempts) == sorted(bandits[1].attempts) and same_weights(tmp_path / "simple", tmp_path / "whole")
+    ours, theirs = (read_metrics(tmp_path / name / "metrics.jsonl") for name in ("simple", "whole"))
+    assert [line["reward"] for line in ours] == [line["reward"] for line in theirs]
 
 
 def test_groups_share_a_seed_and_attempts_never_repeat(tmp_path: Path):

@@ -13,8 +13,7 @@ from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import read_config
 from sanderling.core.errors import UserError
 from sanderling.rl.config import RlRecipe
-from sanderling.rl.launch import run_rl_command
-from sanderling.rl.prepare import Order
+from sanderling.rl.launch import Order, run_rl_command
 from sanderling.runs.run import records
 from sanderling.train.metrics import read_metrics
 

@@ -165,24 +165,6 @@ def test_a_measurement_needs_most_of_its_rollouts_and_asks_only_the_judge_again(
     assert scored == ({0: 8, 1: 8} if away == 2 else {0: 10, 1: 10})
 
 
-def test_an_episode_is_forgotten_when_its_group_is_settled_on_disk_and_by_the_next_process_after_a_kill(
-    base: Path, tmp_path: Path
-):
-    forgotten: list[str] = []
-
-    def forget(trajectory: Trajectory) -> None:
-        with Ledger(tmp_path / "run") as ledger:
-            assert 0 in {number for batch in ledger.batches() for number in batch}, "a kill before would begin it from nothing"
-        forgotten.append(trajectory.id)
-        if len(forgotten) == 1:
-            raise RuntimeError("killed here")
-
-    with pytest.raises(RuntimeError, match="killed here"):
-        run(CONFIG, base, tmp_path / "run", Bandit, forget=forget, outage=1)
-    run(CONFIG, base, tmp_path / "run", Bandit, forget=forget, outage=1)
-    assert len(forgotten) == 2 and all(name.endswith("-1") for name in forgotten)
-
-
 def test_a_held_out_attempt_that_was_stored_leaves_nothing_for_later_measurements(base: Path, tmp_path: Path):
     """Its name is the same at each: after a kill between storing and forgetting, the older model's episode would be found."""
     held_out, asked = [Question(id="h0", text="?", answers=("Oslo",))], []

@@ -15,8 +15,7 @@ from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
 from sanderling.recipes.find import find_rl_recipe
 from sanderling.rl.config import RlRecipe
-from sanderling.rl.launch import run_rl_command, run_simple
-from sanderling.rl.prepare import Order
+from sanderling.rl.launch import Order, run_rl_command
 from sanderling.train.metrics import read_metrics
 
 MINE = """
@@ -135,21 +134,6 @@ def test_settings_of_the_former_kind_are_dropped_with_a_line():
 
 
 def test_the_loop_that_fits_on_a_page_runs(given: Path, tmp_path: Path):
-    run_simple(Order(recipe_of(given, "rl.steps=2"), tmp_path / "out"), silent())
+    run_rl_command(Order(recipe_of(given, "rl.steps=2"), tmp_path / "out", simple=True), silent())
     assert [line["step"] for line in read_metrics(tmp_path / "out" / "metrics.jsonl")] == [1, 2]
     assert (tmp_path / "out" / "model" / "config.json").is_file()
-
-
-def test_the_loop_that_fits_on_a_page_refuses_what_it_does_not_have(given: Path, tmp_path: Path):
-    def refused(*sets: str, processes: int = 1) -> str:
-        with pytest.raises(UserError) as told:
-            run_simple(Order(recipe_of(given, *sets), tmp_path / "out", processes), silent())
-        return str(told.value)
-
-    several = {"rl.outcome": "f1", "rl.loss.kl_coef": "0.1", "rl.updates_per_step": "2", "judges": '["f1:0.8"]'}
-    sentence = refused("rl.loss.kind=ppo", *(f"{name}={value}" for name, value in several.items()))
-    named = sentence.partition("ask for: ")[2].partition(";")[0].split(", ")
-    assert "estimators grpo and igpo" in sentence and sorted(named) == sorted(several)
-    assert "rl.loss.kind" in refused("rl.loss.kind=minirl")
-    assert "one process" in refused(processes=2)
-    assert not (tmp_path / "out").exists()

@@ -10,7 +10,7 @@ from sanderling.core.config import load_config
 from sanderling.recipes.find import find_rl_recipe
 from sanderling.recipes.tiny import TinyConfig
 from sanderling.rl.config import rollout_profile
-from sanderling.runs.stages import flat, unlike
+from sanderling.runs.stages import unlike
 
 PUBLISHED = ("dr-venus-4b", "literesearcher-4b", "literesearcher-4b-two", "agentcpm-explore-4b")
 
@@ -27,7 +27,7 @@ def test_rollouts_are_of_the_whole_distribution_and_never_tried_again(name: str)
 
 
 def test_literesearchers_stages_differ_in_sizes_and_temperature():
-    one, two = (flat(find_rl_recipe(f"literesearcher-4b{more}"), ()) for more in ("", "-two"))
+    one, two = (find_rl_recipe(f"literesearcher-4b{more}") for more in ("", "-two"))
     sizes = {f"rollout.{name}" for name in ("temperature", "context_tokens", "max_turns", "turn_tokens")}
     assert set(unlike(one, two)) == sizes | {"title", "rl.steps", "rl.save_every", "rl.trainer.temperature"}
 

@@ -18,8 +18,7 @@ from sanderling.policy.contract import Completion, Delta, Finish, PolicyOutageEr
 from sanderling.policy.endpoint import CompletionEndpointPolicy, HttpClient
 from sanderling.policy.load import close_policy, open_policy
 from sanderling.policy.weight_sync import VllmServer, WeightFiles
-from sanderling.rl.launch import run_rl_command
-from sanderling.rl.prepare import Order
+from sanderling.rl.launch import Order, run_rl_command
 from sanderling.train.metrics import read_metrics
 
 pytestmark = [needs_vllm, pytest.mark.slow]

@@ -99,7 +99,7 @@ def reinforce(
     encoding = Encoding(WordTokenizer(), PROFILE)
     with join_team(rank, size, meeting) as team:
         own = Sharded(team) if shard else team
-        told = {"on_step": lambda _, found: figures.append(found), "team": own}
+        told = {"progress": lambda found: figures.append(found.metrics), "team": own}
         asyncio.run(run_rl(config, questions, connect, encoding, base, out, **told))
     names = {name for name, _ in load_model(base).named_parameters()}
     assert all(found >= names if rank == 0 else not found for found in published), "rank 0 alone hands out the weights"

@@ -38,8 +38,6 @@ class Ran:
     figures: list[dict[str, float]]
     gradients: tuple[np.ndarray, ...] = ()
     attempts: tuple[int, ...] = ()
-    said: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    """Ids of the trajectories that were stored, and their tokens."""
 
 
 @contextmanager
@@ -96,16 +94,12 @@ def take_steps(rank: int, size: int, meeting: Path, config: TrainerConfig, rows:
     return Ran(flat(model).tobytes(), figures, (*gradients, *logprobs))
 
 
-def trajectories(groups) -> list:
-    return [one.trajectory for group in groups for one in group.rollouts]
-
-
 def train_bandit(
     rank: int, size: int, meeting: Path, config: RlConfig, questions: list[Question], base: Path, out: Path, fail_at: int | None
 ) -> Ran:
     """An RL run of one-token episodes."""
     torch.set_num_threads(1)
-    bandits, said, figures = [], [], []
+    bandits, figures = [], []
 
     def connect(model) -> Actor:
         bandits.append(Bandit(model, fail_at=fail_at))
@@ -120,12 +114,11 @@ def train_bandit(
                 Encoding(WordTokenizer(), PROFILE),
                 base,
                 out,
-                on_step=lambda _, found: figures.append(found),
-                on_groups=lambda _, found: said.extend((t.id, tuple(t.token_ids())) for t in trajectories(found)),
+                progress=lambda found: figures.append(found.metrics),
                 team=team,
             )
         )
-    return Ran(flat(bandits[0].model).tobytes(), figures, (), tuple(bandits[0].attempts), tuple(said))
+    return Ran(flat(bandits[0].model).tobytes(), figures, (), tuple(bandits[0].attempts))
 
 
 def refuse(rank: int, size: int, meeting: Path) -> None:

@@ -37,9 +37,7 @@ RL = RlConfig.model_validate(
         "loss": PpoConfig(ratio_to=RatioTo.PROXIMAL, kl_coef=0.01),
     }
 )
-OWN = {
-    "seconds", "tokens_per_second", "computed_tokens", "wait_seconds", "learn_seconds", "groups_under_way", "groups_waiting",
-}  # fmt: skip
+OWN = {"seconds", "tokens_per_second", "computed_tokens", "wait_seconds", "learn_seconds"}
 """What is a rank's own, or depends on how many there are."""
 
 KILLED = """

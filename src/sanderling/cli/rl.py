@@ -57,13 +57,11 @@ def rl(
 
     Everything is checked first. OUT then holds model/, metrics.jsonl, run.db (every rollout) and checkpoints/.
     """
-    from sanderling.rl.launch import run_rl_command, run_simple
-    from sanderling.rl.prepare import Order
+    from sanderling.rl.launch import Order, run_rl_command
 
     given: dict[str, Any] = {"model": model, "judges": tuple(judges) if judges else None, **served_at(endpoint)}
     for name, paths in (("questions", questions), ("worlds", worlds), ("held_out", held_out)):
         given[name] = tuple(found for path in paths for found in matching(path)) if paths else None
     config = or_help(lambda sets: find_rl_recipe(recipe, sets, given), overrides)
     with one_voice() as report:
-        order = Order(config, out or Path("runs") / config.title, processes, fresh)
-        (run_simple if simple else run_rl_command)(order, report)
+        run_rl_command(Order(config, out or Path("runs") / config.title, processes, fresh, simple), report)

@@ -10,7 +10,6 @@ import os
 import warnings
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
 
 WEIGHTS = "weights"
 """Where, in a run's directory, a server finds each version."""
-NAME = "rl"
-"""What records call the model that is trained."""
 _AWAY = frozenset({Code.OUTAGE, Code.BUDGET})
 
 
@@ -172,21 +169,11 @@ class Together:
 # -- all of them together --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Acting:
-    """What a process of a run acts with."""
-
-    over: Callable[[Policy, WeightSync], Actor]
-    """The actor that samples with a policy."""
-    connect: Callable[[Any], Actor]
-    """The actor of a live module."""
-
-
 @asynccontextmanager
 async def opened_acting(
     recipe: RlRecipe, profile: Profile, questions: Sequence[Question], model_dir: Path, directory: Path, team: Any
-) -> AsyncIterator[Acting]:
-    """Everything that this process acts with; ``directory`` is the run's. Raises UserError."""
+) -> AsyncIterator[Callable[[Any], Actor]]:
+    """Everything that this process acts with: what makes the actor of a live module. Raises UserError."""
     rl, sampler = recipe.rl, recipe.sampler
     served = rl.pipeline.placement is Placement.SERVED
     under_way = -(-rl.questions_per_step // team.size) * (rl.pipeline.max_staleness + 1) * rl.group_size
@@ -198,10 +185,23 @@ async def opened_acting(
         reader = await stack.enter_async_context(opened_reader(reading))
         places = await stack.enter_async_context(opened_places(recipe, profile, questions, reader=reader))
         journal = stack.enter_context(Journal(directory, across_versions=True, rank=team.rank, locked=True))
-        score = None if judge is None else score_by(judge)
         clock, one = SystemClock() if recipe.date is None else FixedClock(recipe.date), next(iter(places.values()))
 
-        def over(policy: Policy, sync: WeightSync) -> Actor:
+        def connect(model: Any) -> Actor:
+            from sanderling.policy.transformers_policy import TransformersPolicy
+            from sanderling.policy.weight_sync import Copying, InPlace, copied
+
+            policy: Policy
+            sync: WeightSync
+            if served:
+                policy, sync = server_of(recipe, model_dir, directory, stack)
+                if team.size > 1:
+                    sync = Together(sync, policy.gate, team, sleeps=sampler.sleeps)
+            else:
+                beside = rl.pipeline.placement is Placement.BESIDE
+                module, batch = copied(model) if beside else model, sampler.sessions or under_way
+                policy = TransformersPolicy(module, load_tokenizer(model_dir), name="rl", max_batch=batch)
+                sync = Copying(policy) if beside else InPlace(policy)
             named = {} if "" in places else places
             agent = Agent(policy, one.tools, profile, clock, one.name, one.fingerprint, places=named)
 
@@ -209,19 +209,6 @@ async def opened_acting(
                 seeds = Seeds(run=rl.seed, episode=ask.seed, attempt=ask.attempt)
                 return await agent.run(ask.question, seeds, journal=journal, finish_early=ask.finish_early)
 
-            return Actor(rollout, sync, journal.stored, score, journal.forget)
+            return Actor(rollout, sync, journal.stored, score_by(judge) if judge else None, journal.forget)
 
-        def connect(model: Any) -> Actor:
-            from sanderling.policy.transformers_policy import TransformersPolicy
-            from sanderling.policy.weight_sync import Copying, InPlace, copied
-
-            if not served:
-                beside, batch = rl.pipeline.placement is Placement.BESIDE, sampler.sessions or under_way
-                module = copied(model) if beside else model
-                policy = TransformersPolicy(module, load_tokenizer(model_dir), name=NAME, max_batch=batch)
-                return over(policy, Copying(policy) if beside else InPlace(policy))
-            policy, server = server_of(recipe, model_dir, directory, stack)
-            alone = team.size == 1
-            return over(policy, server if alone else Together(server, policy.gate, team, sleeps=sampler.sleeps))
-
-        yield Acting(over, connect)
+        yield connect

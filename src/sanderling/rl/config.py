@@ -17,6 +17,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.plugins import resolve
 from sanderling.core.profiles import Profile, get_profile
 from sanderling.core.record import Question
+from sanderling.data.questions import require_distinct
 from sanderling.judge.rules import OUTCOMES
 from sanderling.rl.credit import EstimatorConfig, GrpoConfig
 from sanderling.rl.denoise import DenoiseConfig
@@ -133,7 +134,8 @@ class RlConfig(Frozen):
 def check_run(config: RlConfig, questions: Sequence[Question], held_out: Sequence[Question], encoding: Encoding) -> None:
     """Raises UserError for questions and rollouts that cannot be trained on."""
     if not questions:
-        raise UserError("There are no questions to train on: give a file with at least one.")
+        raise UserError("There are no questions to train on: name a file with --questions.")
+    require_distinct(questions)
     budgets, sampling, trained = encoding.profile.budgets, encoding.profile.sampling, config.trainer.temperature
     room = budgets.max_context_tokens - budgets.answer_reserve_tokens
     for question in (*questions, *held_out):
@@ -144,15 +146,9 @@ def check_run(config: RlConfig, questions: Sequence[Question], held_out: Sequenc
             raise UserError(f"{named} has no accepted answer, or an empty one: mend it, or leave the question out.")
         # Of most questions it is plain without an encoding: a token is a byte at least.
         if len(question.text.encode()) >= room and (length := len(encoding.tokenizer.encode(question.text))) >= room:
-            raise UserError(
-                f"{named} has {length:,} tokens, and rollouts have {room:,} for all they read: leave it out, or let "
-                "rollouts be longer."
-            )
-    ids = {question.id for question in questions}
-    if len(ids) < len(questions):
-        raise UserError("Two questions have the same id: sanderling data dedupe leaves one of them.")
-    if both := next((question.id for question in held_out if question.id in ids), None):
-        raise UserError(f"Question {both!r} is trained on and held out: take it out of one of the files.")
+            raise UserError(f"{named} has {length:,} tokens, and rollouts have {room:,} for all they read: leave it out.")
+    if both := {question.id for question in held_out} & {question.id for question in questions}:
+        raise UserError(f"Question {min(both)!r} is trained on and held out: take it out of one of the files.")
     if config.pipeline.straggler is Straggler.CUT_OFF and not budgets.force_answer:
         # They would end without having been asked, and this stop of the trainer's would count as a wrong answer.
         raise UserError(
@@ -276,6 +272,14 @@ class RlRecipe(PlaceConfig):
                 f"rollouts are sampled at temperature {self.rollout.temperature} and trained at {self.rl.trainer.temperature}: "
                 "set rollout.temperature alone"
             )
+        served, sampler = self.rl.pipeline.placement is Placement.SERVED, self.sampler
+        if self.parallel.kind is ParallelKind.FSDP and not served:
+            raise ValueError(
+                "a model in shards (parallel.kind fsdp) cannot sample in the trainer's processes: set "
+                "rl.pipeline.placement=served, or parallel.kind to none or replicate"
+            )
+        if not served and (sampler.sleeps or sampler.endpoint or sampler.served):
+            raise ValueError("there is no server: set rl.pipeline.placement=served, or leave out what sampler says of one")
         return self
 
 

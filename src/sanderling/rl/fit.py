@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from sanderling.core.errors import UserError
 from sanderling.rl.config import Placement, RlConfig, RlRecipe, rollout_profile
-from sanderling.rl.prepare import check_placement, check_positions
+from sanderling.rl.launch import check_positions
 from sanderling.train.config import LOGIT_CHUNK, ParallelKind, Precision, Recompute, TrainerConfig
 from sanderling.train.fit import Changes, Devices, Load, Shape, context_knobs, estimate, mildest, read_shape, with_changes
 from sanderling.train.launch import check_parallel
@@ -71,7 +71,6 @@ def _planned(recipe: RlRecipe, devices: Devices, longest: int | None) -> RlPlan:
     if recipe.model is None:
         raise UserError("There is no model to plan for: give --model, a directory with config.json.")
     shape, profile = read_shape(recipe.model), rollout_profile(recipe)
-    check_placement(recipe, devices.count)
     check_parallel(recipe.parallel, devices.count, shape)
     check_positions(profile, recipe.model, longest)
     # One process in bfloat16 is a mesh of one: see `train.launch.opened_team`.

@@ -1,195 +1,224 @@
-"""``sanderling train rl`` from end to end: what is prepared, sampled, trained and shown.
+"""``sanderling train rl`` from end to end: questions, checks, the record of the run, training, what a person is told.
 
-Everything is checked before torch is imported; then one process acts and trains, or several that were started by torchrun or
-are started here. Killed at any moment, the same command goes on; once finished, it says so. Rank 0 alone writes models and
-speaks.
+Everything that can be known is checked before torch is imported; then one process acts and trains, or several that were started
+by torchrun or are started here. Killed at any moment, the same command goes on; once finished, it says so. A run goes on with
+the settings and content it was begun with, or is refused; how many processes share the work is part of that.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+import datetime
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sanderling.agent.opening import opened_places, world_directories
 from sanderling.core.chat import load_tokenizer
+from sanderling.core.config import load_config
 from sanderling.core.errors import UserError
+from sanderling.core.plugins import is_outside
+from sanderling.core.profiles import Profile
+from sanderling.core.record import Question
+from sanderling.data.questions import read_questions
+from sanderling.judge.opening import JudgeConfig, check_judges
 from sanderling.policy.contract import PolicyOutageError
-from sanderling.rl.act import opened_acting
-from sanderling.rl.prepare import MODEL, Job, Look, Order, prepare
-from sanderling.runs.files import locked
+from sanderling.policy.load import names_model
+from sanderling.policy.model_directory import check_model, check_vocabulary, positions_of, read_model_config
+from sanderling.rl.act import check_served, opened_acting, served_spec
+from sanderling.rl.config import Placement, RlConfig, RlRecipe, check_run, rollout_profile
 from sanderling.runs.progress import Report
+from sanderling.runs.stages import RunRecord, content_hash, model_files
+from sanderling.train import launch
+from sanderling.train.checkpoint import CHECKPOINTS, last_step
+from sanderling.train.config import Precision
 from sanderling.train.encoding import Encoding
-from sanderling.train.launch import Place, opened_team, run_team, torchrun_place
-from sanderling.train.metrics import open_watcher, read_metrics
+from sanderling.train.launch import Launch, check_parallel
+from sanderling.train.metrics import OnProgress, check_watchers
+from sanderling.world.disk.store import read_manifest
 
-if TYPE_CHECKING:
-    from sanderling.rl.run import OnStep
+_FREE = (
+    *("title", "model", "questions", "held_out", "worlds", "watch", "sampler.", "parallel."),
+    *("rl.health.", "rl.keep", "rl.save_every", "rl.pipeline.placement", "rl.trainer.memory.", "rl.trainer.logit_chunk"),
+    *("rl.denoise.outage_", "rl.denoise.judge_patience_s", "rl.denoise.least_scored"),
+)
+"""Settings that may differ when a run goes on: paths (their content may not), where and how the work is done, when it is
+paused, how long an outage is waited for and how much of one is borne."""
 
-METRICS, SELECTION = "metrics.jsonl", "selection.jsonl"
+
+@dataclass(frozen=True)
+class Order:
+    """What a person asked for."""
+
+    recipe: RlRecipe
+    out: Path
+    processes: int = 1
+    fresh: bool = False
+    """Whether a run that the directory holds gives way to a new one, once everything is checked."""
+    simple: bool = False
+    """Train by the loop that fits on a page (`rl_loop`)."""
 
 
-def run_rl_command(order: Order, report: Report, look: Look | None = None) -> None:
+@dataclass(frozen=True)
+class Job:
+    """What every process has to know in order to train."""
+
+    order: Order
+    model: Path
+    questions: tuple[Question, ...]
+    held_out: tuple[Question, ...]
+
+
+def run_rl_command(order: Order, report: Report) -> None:
     """Train, or go on training, until the model lies in its directory. Raises UserError."""
-    place = torchrun_place()
-    if place is not None and order.processes > 1:
-        raise UserError("torchrun has started the processes already: leave --processes out.")
-    if place is not None and place.size > 1:
-        _with_others(order, report, place, look)
-        return
-    with locked(order.out):
-        job = prepare(order, order.processes, look)
-        if not job.is_finished:
-            _announce(job, report)
-            if order.processes > 1:
-                with _bar(job, report) as follow:
-                    run_team(_as_worker, (job,), order.processes, follow)
-                    follow()
-            else:
-                with _watched(job, report) as watch:
-                    _run(Place(), None, job, watch)
-        _conclude(job, report)
+    recipe, out, model = order.recipe, order.out, order.out / "model"
+
+    def jobs(processes: int) -> Iterator[launch.Job[Job]]:
+        job, done = prepare(order, processes), last_step(out / CHECKPOINTS)
+        if not (model / "config.json").is_file():
+            report.say(
+                f"{len(job.questions):,} questions, {recipe.rl.questions_per_step} a step with {recipe.rl.group_size} rollouts "
+                f"each, {recipe.rl.steps:,} steps from {job.model}." + (f" Goes on after step {done:,}." if done else "")
+            )
+            settings = job.order.recipe.model_dump(mode="json")
+            yield launch.Job(job, out, recipe.title, recipe.rl.steps, done, recipe.watch, settings)
+        world = str(recipe.worlds[0]) if len(recipe.worlds) == 1 else "WORLD"
+        asking = f"sanderling ask QUESTION --world {world} --model {model} --profile {recipe.profile}"
+        report.say(f"The model is in {model}: ask it with {asking}.")
+
+    bfloat16 = recipe.rl.trainer.precision is Precision.BFLOAT16
+    Launch(out, recipe.parallel, bfloat16, order.processes).run(jobs, _train, _figures, report)
 
 
-def run_simple(order: Order, report: Report) -> None:
-    """``--simple``: the loop that fits on a page (`rl_loop`), over everything that a run would be checked for."""
-    from sanderling.rl.rl_loop import run, settings_of
-
-    if order.processes > 1:
-        raise UserError("The simple loop is one process: leave --simple or --processes out.")
-    settings_of(order.recipe)  # refuses what it does not have before --fresh deletes anything
-    with locked(order.out):
-        job = prepare(order, 1)
-        with report.task(order.recipe.title, job.rl.steps) as advance:
-            run(job, lambda line: advance(1, f"reward {line['reward']:.2f}"))
-        _conclude(job, report)
+def _train(team: Any, device: Any, job: Job, progress: OnProgress | None) -> None:
+    asyncio.run(_act_and_train(team, device, job, progress))
 
 
-def _announce(job: Job, report: Report) -> None:
-    done, rl = len(read_metrics(job.out / METRICS)), job.rl
-    report.say(
-        f"{len(job.questions):,} questions, {rl.questions_per_step} a step with {rl.group_size} rollouts each, {rl.steps:,} "
-        f"steps from {job.model}." + (f" Goes on after step {done:,}." if done else "")
-    )
-
-
-# -- processes -------------------------------------------------------------------------------------------------------------
-
-
-def _with_others(order: Order, report: Report, place: Place, look: Look | None) -> None:
-    """As one of torchrun's processes: rank 0 prepares, and all run."""
-    with opened_team(order.recipe.parallel, place, None, bfloat16=order.bfloat16) as (team, device):
-        first = team.rank == 0
-        with locked(order.out) if first else nullcontext():
-            prepared = prepare(order, place.size, look) if first else None
-            job = team.gather(prepared if prepared and not prepared.is_finished else None)[0]
-            if job is not None:
-                if first:
-                    _announce(job, report)
-                with _watched(job, report) if first else nullcontext() as watch:
-                    asyncio.run(_run_in(team, device, job, watch))
-            if prepared is not None:
-                _conclude(prepared, report)
-
-
-def _as_worker(rank: int, size: int, meeting: Path, job: Job) -> None:
-    with _views(job) if rank == 0 else nullcontext() as watch:
-        _run(Place(rank, size, rank, size), meeting, job, watch)
-
-
-def _run(place: Place, meeting: Path | None, job: Job, watch: "OnStep | None") -> None:
-    order = job.order
-    with opened_team(order.recipe.parallel, place, meeting, bfloat16=order.bfloat16) as (team, device):
-        asyncio.run(_run_in(team, device, job, watch))
-
-
-async def _run_in(team: Any, device: Any, job: Job, watch: "OnStep | None") -> None:
+async def _act_and_train(team: Any, device: Any, job: Job, progress: OnProgress | None) -> None:
     """The run, in one of its processes."""
+    from sanderling.rl.rl_loop import run_simple
     from sanderling.rl.run import run_rl
 
-    every = (*job.questions, *job.held_out)
-    async with opened_acting(job.order.recipe, job.profile, every, job.model, job.out, team) as acting:
+    recipe, out, given = job.order.recipe, job.order.out, {"progress": progress, "device": device}
+    profile = rollout_profile(recipe)
+    encoding = Encoding(load_tokenizer(job.model), profile)
+    async with opened_acting(recipe, profile, (*job.questions, *job.held_out), job.model, out, team) as connect:
+        if job.order.simple:
+            await run_simple(recipe.rl, job.questions, connect, encoding, job.model, out, **given)
+            return
         try:
-            await run_rl(
-                job.rl,
-                job.questions,
-                acting.connect,
-                Encoding(load_tokenizer(job.model), job.profile),
-                job.model,
-                job.out,
-                held_out=job.held_out,
-                on_step=watch,
-                team=team,
-                device=device,
-            )
+            given |= {"held_out": job.held_out, "team": team}
+            await run_rl(recipe.rl, job.questions, connect, encoding, job.model, out, **given)
         except PolicyOutageError as error:  # of a turn it is a rollout's ending; here the sampler took no weights
             gone = f"The sampler could not be handed the weights ({str(error).removesuffix('.')})"
             raise UserError(f"{gone}: see that it runs, and the same command goes on where this one stopped.") from error
 
 
-# -- what a person sees ----------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _watched(job: Job, report: Report) -> "Iterator[OnStep]":
-    """A bar that follows the steps of this process, and the views that were asked for."""
-    with _bar(job, report) as follow, _views(job) as log:
-
-        def on_step(step: int, figures: Mapping[str, float]) -> None:
-            log(step, figures)
-            follow()
-
-        yield on_step
-
-
-@contextmanager
-def _bar(job: Job, report: Report) -> Iterator[Callable[[], None]]:
-    """A bar that follows the run's metrics."""
-    file = job.out / METRICS
-    seen = len(read_metrics(file))
-    with report.task(job.order.recipe.title, job.rl.steps, start=seen) as advance:
-
-        def follow() -> None:
-            nonlocal seen
-            lines = read_metrics(file)
-            if len(lines) != seen:
-                advance(len(lines) - seen, shown(lines[-1]) if lines else None)
-                seen = len(lines)
-
-        yield follow
-
-
-@contextmanager
-def _views(job: Job) -> "Iterator[OnStep]":
-    """The views of the run that were asked for; opened where rank 0 is."""
-    recipe, done = job.order.recipe, len(read_metrics(job.out / METRICS))
-    with ExitStack() as stack:
-        settings = recipe.model_dump(mode="json")
-        views = [stack.enter_context(closing(open_watcher(name, job.out, settings, done))) for name in recipe.watch]
-
-        def log(step: int, figures: Mapping[str, float]) -> None:
-            for view in views:
-                view.log(step, figures)
-
-        yield log
-
-
-def shown(line: Mapping[str, Any]) -> str:
+def _figures(lines: Sequence[Mapping[str, Any]]) -> str:
     """The last step's: reward, groups with signal, age in updates, and alarms."""
+    line = lines[-1]
     alarms = ", ".join(name.removeprefix("alarm_") for name, value in line.items() if name.startswith("alarm_") and value)
     held_out = f", held out {line['held_out']:.2f}" if "held_out" in line else ""
     signal = f"signal {line.get('groups_with_signal', 0.0):.0%}, age {line.get('age', 0.0):.1f}"
     return f"reward {line.get('reward', 0.0):.2f}{held_out}, {signal}" + (f"; ALARM: {alarms}" if alarms else "")
 
 
-def _conclude(job: Job, report: Report) -> None:
-    """Say which model held-out questions have chosen, where the last model is and what to do with it."""
-    if measured := read_metrics(job.out / SELECTION):
-        best = max(measured, key=lambda line: line["held_out"])  # the first of several, as it was kept
-        right = f"{best['held_out']:.1%} right, {measured[0]['held_out']:.1%} before any step"
-        report.say(f"Held-out questions chose the model after step {best['step']:,} of {job.rl.steps:,} ({right}).")
-    model, recipe = job.out / MODEL, job.order.recipe
-    world = str(recipe.worlds[0]) if len(recipe.worlds) == 1 else "WORLD"
-    report.say(
-        f"The model is in {model}: ask it with sanderling ask QUESTION --world {world} --model {model} --profile "
-        f"{recipe.profile}."
-    )
+# -- before the first rollout ----------------------------------------------------------------------------------------------
+
+
+def prepare(order: Order, processes: int) -> Job:
+    """Read and check everything, and write the record. Raises UserError."""
+    record, recipe, model = RunRecord(order.out, "rl"), order.recipe, order.recipe.model
+    begun = record.is_begun and not order.fresh
+    if recipe.date is None:  # the day that agents see; where nobody names one that of the beginning
+        day = load_config(RlRecipe, record.settings(), str(order.out)).date if begun else datetime.date.today()
+        recipe = recipe.model_copy(update={"date": day})
+    if model is None:
+        raise UserError("There is no model to train: give --model, a local Hugging Face directory.")
+    profile = check_settings(recipe, processes)
+    if order.simple and processes > 1:
+        raise UserError("The simple loop is one process: leave --simple or --processes out.")
+    check_watchers(recipe.watch)
+    check_model(model)
+    check_positions(profile, model)
+    asked = (recipe.questions, recipe.held_out)
+    questions, held_out = ([one for file in files for one in read_questions(file, whole=True)] for files in asked)
+    every = (*questions, *held_out)
+    worlds = {} if recipe.web else world_directories(recipe.worlds, every)
+    encoding = Encoding(load_tokenizer(model), profile)
+    check_vocabulary(encoding.tokenizer.vocab_size, read_model_config(model).get("vocab_size"))
+    _ = encoding.renderer  # which refuses a tokenizer that lacks the marks of turns
+    check_run(recipe.rl, questions, held_out, encoding)
+    asyncio.run(_check_reached(recipe, profile, every))
+    files = _files(recipe)
+    inputs = _inputs(model, files, worlds) | {"number of processes": processes}
+    if begun:
+        record.check_same(recipe, inputs, lambda key: key.startswith(_FREE))
+    elif order.fresh:
+        record.check_fresh([model, *(file for named in files.values() for file in named), *worlds.values()])
+        record.empty()
+    else:
+        record.check_empty()
+    record.write(recipe, inputs)
+    return Job(replace(order, recipe=recipe), model, tuple(questions), tuple(held_out))
+
+
+def check_settings(recipe: RlRecipe, processes: int) -> Profile:
+    """The profile of rollouts. Raises UserError for settings that do not go together, or could not be opened later."""
+    check_parallel(recipe.parallel, processes)
+    if recipe.rl.pipeline.placement is Placement.SERVED:
+        served_spec(recipe, recipe.model or Path())
+    check_judges(JudgeConfig(judges=recipe.judges))
+    if recipe.judges and recipe.rl.outcome != RlConfig().outcome:
+        raise UserError(
+            f"The judges ({', '.join(recipe.judges)}) would be asked, and the rule rl.outcome={recipe.rl.outcome} be "
+            "ignored: leave one of them out (--set 'judges=[]' where the recipe names judges)."
+        )
+    if bool(recipe.rl.selection.every) is not bool(recipe.held_out):
+        raise UserError(
+            "Held-out questions select the checkpoint after every rl.selection.every steps: give some with --held-out and set "
+            "these steps, or do neither (rl.selection.every=0)."
+        )
+    return rollout_profile(recipe)
+
+
+def check_positions(profile: Profile, model: Path, longest: int | None = None) -> None:
+    """Raises UserError where rollouts may grow longer than the model reads: they would be cut where it ends, without a word."""
+    positions, most = positions_of(read_model_config(model)), longest or profile.budgets.max_context_tokens
+    if positions is not None and most > positions:
+        raise UserError(
+            f"Rollouts may have {most:,} tokens, the model has {positions:,} positions: set "
+            f"{'--row-tokens' if longest else 'rollout.context_tokens'}={positions}, or choose a model for longer texts "
+            "(rope scaling in its config.json counts)."
+        )
+
+
+async def _check_reached(recipe: RlRecipe, profile: Profile, questions: Sequence[Question]) -> None:
+    """Raises UserError for a world that cannot be opened, and for a judge's server that has other models."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what there is to warn of is told when it is opened again
+        async with opened_places(recipe, profile, questions):
+            pass
+    for spec in filter(names_model, recipe.judges):
+        if "#" in spec:
+            await check_served(spec, spec.partition("#")[2])
+
+
+def _files(recipe: RlRecipe) -> Mapping[str, Sequence[Path]]:
+    """Every file that a run reads beside its model and worlds, by what it is."""
+    named = [recipe.rl.estimator.kind, recipe.rl.loss.kind, recipe.rl.outcome, *recipe.tools, *recipe.filters]
+    code = [Path(name.rpartition(":")[0]) for name in dict.fromkeys(named) if is_outside(name)]
+    faults = [file for file in [Path(recipe.faults)] if file.suffix]
+    found = {"questions": recipe.questions, "held_out": recipe.held_out, "faults": faults}
+    return found | {"code": [file for file in code if file.suffix == ".py"]}
+
+
+def _inputs(model: Path, files: Mapping[str, Sequence[Path]], worlds: Mapping[str, Path]) -> dict[str, Any]:
+    """Hashes of the content of everything that a run reads."""
+
+    def hashed(paths: Iterable[Path]) -> list[list[str]]:
+        return [[path.name, content_hash(path)] for path in paths]
+
+    fingerprints = {name: read_manifest(path).fingerprint for name, path in worlds.items()}
+    contents = {name: hashed(paths) for name, paths in files.items() if paths}
+    return {"model": hashed(model_files(model)), "worlds": fingerprints} | contents

@@ -15,7 +15,7 @@ has the batches.
 import asyncio
 import hashlib
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -27,7 +27,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory, encode_trajectory
 from sanderling.rl.config import RlConfig, Straggler
 from sanderling.rl.contract import Actor, Ask, FinishedRollout, Group, GroupStatus, Score, ScorerAwayError
-from sanderling.runs.jsonl import TrajectoryStore
+from sanderling.rl.step import group_status
 from sanderling.runs.run import RECORDS, Run
 
 META = "rl"
@@ -58,12 +58,12 @@ class Ledger:
         """Rank 0: record what group numbers depend on. Raises UserError where earlier groups were made with other settings."""
         self._run.claim(about, "groups", "go on with the settings of before, or begin in another directory")
 
-    def keep(self, number: int, attempt: int, ended: FinishedRollout) -> Trajectory:
+    def keep(self, number: int, attempt: int, ended: FinishedRollout) -> FinishedRollout:
         """Store a rollout for good; returns it as it is stored."""
-        meta = {"group": number, "attempt": attempt, "outcome": ended.outcome}
-        trajectory = ended.trajectory.model_copy(update={"meta": {**ended.trajectory.meta, META: meta}})
-        self._records.put(f"{_of(number)}{attempt}", {"id": trajectory.id, **meta}, blob=encode_trajectory(trajectory))
-        return trajectory
+        kept = with_outcome(ended, {"group": number, "attempt": attempt})
+        about = {"id": kept.id, **kept.meta[META]}
+        self._records.put(f"{_prefix(number)}{attempt}", about, blob=encode_trajectory(kept))
+        return FinishedRollout(kept, ended.outcome)
 
     def settle(self, step: int, batch: Batch) -> None:
         """Write down a step's groups, before its update. ``step``: steps done before it."""
@@ -76,7 +76,7 @@ class Ledger:
 
     def ended(self, number: int) -> dict[int, FinishedRollout]:
         """A group's stored rollouts by attempt. Raises UserError for one that is damaged."""
-        stored = self._records.items(_of(number))
+        stored = self._records.items(_prefix(number))
         return {meta["attempt"]: FinishedRollout(self._records.record(key), meta["outcome"]) for key, meta in stored}
 
     def group(self, number: int) -> Group | None:
@@ -85,18 +85,26 @@ class Ledger:
         return Group(number, rollouts[0].trajectory.question, tuple(rollouts)) if rollouts else None
 
 
-def _of(number: int) -> str:
+def _prefix(number: int) -> str:
     """How the keys of a group's rollouts begin."""
     return f"{number:08d}/"
+
+
+def with_outcome(ended: FinishedRollout, about: Mapping[str, Any]) -> Trajectory:
+    """A rollout whose ``meta`` says its outcome and ``about``."""
+    meta = {**ended.trajectory.meta, META: {**about, "outcome": ended.outcome}}
+    return ended.trajectory.model_copy(update={"meta": meta})
 
 
 # -- what is made --------------------------------------------------------------------------------------------------------
 
 
-def question_at(questions: Sequence[Question], number: int, seed: int) -> Question:
-    """The question of a group: every pass over the questions has a seeded order of its own."""
+def asks_of(number: int, questions: Sequence[Question], config: RlConfig) -> tuple[Question, list[Ask]]:
+    """A group's question and rollouts: every pass over the questions has a seeded order of its own."""
     turn, index = divmod(number, len(questions))
-    return questions[int(np.random.default_rng((seed, turn)).permutation(len(questions))[index])]
+    question = questions[int(np.random.default_rng((config.seed, turn)).permutation(len(questions))[index])]
+    seed, first = episode_seed(config.seed, number, question), number * config.group_size
+    return question, [Ask(question, seed, attempt) for attempt in range(first, first + config.group_size)]
 
 
 def episode_seed(seed: int, number: int, question: Question) -> int:
@@ -111,9 +119,9 @@ class _UnderWay:
 
     number: int
     question: Question
+    asks: list[Ask]
     late: bool
     """It began in another's place, and is not cut off with its step."""
-    asks: list[Ask] = field(default_factory=list)
     ended: dict[int, FinishedRollout] = field(default_factory=dict)
     """By attempt."""
 
@@ -131,7 +139,6 @@ class Rollouts:
         score: Score,
         ledger: Ledger,
         questions: Sequence[Question],
-        judge: Callable[[Group, int], GroupStatus],
         places: Sequence[int],
         settled: set[int],
         steps_left: int,
@@ -139,24 +146,25 @@ class Rollouts:
     ) -> None:
         """Nothing begins before the context is entered.
 
-        ``judge``: ``(group, version) -> status``, whether a step that updates that version can train on it. ``places``: which
-        of a step's groups (0 to ``questions_per_step - 1``) are this rank's. ``settled``: numbers that were dealt with before.
-        ``steps_left``: how many steps groups are begun for. ``room``: for rollouts at once, whoever else makes some.
+        ``places``: which of a step's groups (0 to ``questions_per_step - 1``) are this rank's. ``settled``: numbers that were
+        dealt with before. ``steps_left``: how many steps groups are begun for. ``room``: for rollouts at once, whoever else
+        makes some.
         """
         self._config, self._actor, self._score, self._ledger = config, actor, score, ledger
-        self._questions, self._judge, self._places = questions, judge, places
+        self._questions, self._places, self._steps_left, self._room = questions, len(places), steps_left, room
         every = (step * config.questions_per_step + place for step in itertools.count() for place in places)
         self._numbers = (number for number in every if number not in settled)
         self._under_way: dict[int, _UnderWay] = {}
-        self._waiting: list[Group] = []
+        self._waiting: dict[int, Group] = {}
         self._dropped: list[tuple[Group, GroupStatus]] = []
         """Since the last step."""
         self._statuses: dict[int, GroupStatus] = {}
         """Under the present version."""
         self._begun = 0
         """Groups begun since the last step was taken."""
-        self._steps_left, self._room = steps_left, room
         self._silence = Silence(len(places) * (config.pipeline.max_staleness + 1) * config.group_size)
+        self._most_tried = max(len(places), int(config.denoise.most_groups * len(places)))
+        """Groups that a step tries at most."""
         self._updating = False
         self._news = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -171,46 +179,26 @@ class Rollouts:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    @property
-    def under_way(self) -> int:
-        """Groups whose rollouts are being made."""
-        return len(self._under_way)
-
-    @property
-    def waiting(self) -> int:
-        """Groups that wait for a step."""
-        return len(self._waiting)
-
     async def batch(self) -> list[tuple[Group, GroupStatus]]:
         """The groups that the next step settles: as many to use as this rank has places, and those dropped on the way.
 
         Fewer where ``denoise.most_groups`` were tried. Groups of later steps go on being made. Raises what a rollout raised,
         and UserError when the model is out of reach in rollout after rollout.
         """
-        wanted = len(self._places)
         while True:
             if self._failure is not None:
                 raise self._failure
             self._news.clear()
-            used = self._take(wanted)
-            if len(used) == wanted or len(used) + len(self._dropped) >= self._most_tried:
+            used = self._usable()
+            if len(used) == self._places or len(used) + len(self._dropped) >= self._most_tried:
                 break
             self._admit()
             self._cut_off()
             await self._news.wait()
-        taken = {group.number for group in used}
-        self._waiting = [group for group in self._waiting if group.number not in taken]
-        found, self._dropped = [*((group, GroupStatus.USED) for group in used), *self._dropped], []
-        self._updating, self._begun = True, 0
+        found = [*((self._waiting.pop(number), GroupStatus.USED) for number in used), *self._dropped]
+        self._dropped, self._updating, self._begun = [], True, 0
         self._steps_left -= 1
         return sorted(found, key=lambda pair: pair[0].number)
-
-    def settled(self, groups: Sequence[tuple[Group, GroupStatus]]) -> None:
-        """What became of these is written down: their outages are not tried again."""
-        for group, _ in groups:
-            for one in group.rollouts:
-                if one.outcome is None:
-                    self._actor.forget(one.trajectory)
 
     def published(self) -> None:
         """Newer weights sample from now on: more groups may begin."""
@@ -218,37 +206,30 @@ class Rollouts:
         self._statuses.clear()
         self._admit()
 
-    def _take(self, wanted: int) -> list[Group]:
+    def _usable(self) -> list[int]:
         """The waiting groups to use, the longest begun first; those that never can be are moved to the dropped ones."""
-        used: list[Group] = []
-        for group in sorted(self._waiting, key=lambda group: group.number):
-            if len(used) == wanted:
+        used: list[int] = []
+        for number, group in sorted(self._waiting.items()):
+            if len(used) == self._places:
                 break
-            if group.number not in self._statuses:
-                self._statuses[group.number] = self._judge(group, self._actor.sync.version)
-            if (status := self._statuses[group.number]) is GroupStatus.USED:
-                used.append(group)
+            if number not in self._statuses:
+                self._statuses[number] = group_status(group, self._actor.sync.version, self._config)
+            if (status := self._statuses[number]) is GroupStatus.USED:
+                used.append(number)
             else:
-                self._dropped.append((group, status))
-                self._waiting.remove(group)
+                self._dropped.append((self._waiting.pop(number), status))
         return used
-
-    @property
-    def _most_tried(self) -> int:
-        """Groups that a step tries at most."""
-        return max(len(self._places), int(self._config.denoise.most_groups * len(self._places)))
 
     def _admit(self) -> None:
         """Begin groups as long as the bound on staleness lets them."""
-        places = len(self._places)
         # What begins amid an update is sampled with the weights before it, and so counts as a step older.
         steps = self._config.pipeline.max_staleness + (0 if self._updating else 1)
         # The last tries of a step that drops much are not replaced: nothing of it is under way when it ends.
-        spent = max(0, len(self._dropped) - (self._most_tried - places))
-        while len(self._under_way) + len(self._waiting) < places * min(steps, self._steps_left) - spent:
+        spent = max(0, len(self._dropped) - (self._most_tried - self._places))
+        while len(self._under_way) + len(self._waiting) < self._places * min(steps, self._steps_left) - spent:
             number = next(self._numbers)
-            question = question_at(self._questions, number, self._config.seed)
-            group = self._under_way[number] = _UnderWay(number, question, late=self._begun >= places)
+            question, asks = asks_of(number, self._questions, self._config)
+            group = self._under_way[number] = _UnderWay(number, question, asks, late=self._begun >= self._places)
             self._begun += 1
             task = asyncio.get_running_loop().create_task(self._make(group))
             self._tasks.add(task)
@@ -257,14 +238,14 @@ class Rollouts:
     async def _make(self, group: _UnderWay) -> None:
         """All rollouts of a group; what an earlier process has finished is not made again."""
         try:
-            unscored = self._recall(group)
+            stored = self._ledger.ended(group.number)
             async with asyncio.TaskGroup() as together:
                 for ask in group.asks:
-                    together.create_task(self._rollout(group, ask, unscored.get(ask.attempt)))
+                    together.create_task(self._rollout(group, ask, stored.get(ask.attempt)))
             if len(group.ended) < self._config.group_size:  # a task group takes no notice of one that was cancelled by itself
                 raise RuntimeError(f"group {group.number} ended with {len(group.ended)} rollouts")
             rollouts = tuple(one for _, one in sorted(group.ended.items()))
-            self._waiting.append(Group(group.number, group.question, rollouts))
+            self._waiting[group.number] = Group(group.number, group.question, rollouts)
             del self._under_way[group.number]
             self._admit()
         except Exception as failure:  # whoever waits for a batch must hear of it
@@ -273,32 +254,22 @@ class Rollouts:
         finally:
             self._news.set()
 
-    def _recall(self, group: _UnderWay) -> dict[int, Trajectory]:
-        """What is on disk of a group; returns what is there without an outcome, by attempt: an outage is tried again."""
-        stored, size = self._ledger.ended(group.number), self._config.group_size
-        group.ended = {attempt: one for attempt, one in stored.items() if one.outcome is not None}
-        for one in group.ended.values():
-            self._actor.stored(one.trajectory)  # a kill may have come between
-        seed = episode_seed(self._config.seed, group.number, group.question)
-        attempts = range(group.number * size, (group.number + 1) * size)
-        group.asks = [Ask(group.question, seed, attempt) for attempt in attempts if attempt not in group.ended]
-        return {attempt: one.trajectory for attempt, one in stored.items() if one.outcome is None}
-
-    async def _rollout(self, group: _UnderWay, ask: Ask, before: Trajectory | None) -> None:
-        """One rollout until it is on disk."""
-        ended = await made(ask, self._actor, self._score, self._config, self._room, before)
-        kept = self._ledger.keep(group.number, ask.attempt, ended)
-        self._actor.stored(kept)
-        group.ended[ask.attempt] = FinishedRollout(kept, ended.outcome)
+    async def _rollout(self, group: _UnderWay, ask: Ask, stored: FinishedRollout | None) -> None:
+        """One rollout until it is on disk; one that is stored without an outcome met an outage, and is tried again."""
+        if stored is None or stored.outcome is None:
+            async with self._room:
+                ended = await made(ask, self._actor, self._score, self._config, stored and stored.trajectory)
+            stored = self._ledger.keep(group.number, ask.attempt, ended)
+            check_reached(self._silence, stored.trajectory)
+        self._actor.stored(stored.trajectory)  # of one stored before as well: a kill may have come between
+        group.ended[ask.attempt] = stored
         self._news.set()
-        check_reached(self._silence, kept)
 
     def _cut_off(self) -> None:
         """Ask the stragglers of a synchronous step for their answers, once most of it is done and where that is wanted."""
         pipeline, size = self._config.pipeline, self._config.group_size
         first = [group for group in self._under_way.values() if not group.late]
-        left = sum(size - len(group.ended) for group in first)
-        whole = size * len(self._places)
+        left, whole = sum(size - len(group.ended) for group in first), size * self._places
         if pipeline.straggler is Straggler.CUT_OFF and whole - left >= pipeline.cut_off_share * whole:
             for ask in (ask for group in first for ask in group.asks):
                 ask.finish_early.set()
@@ -310,60 +281,21 @@ def check_reached(silence: Silence, trajectory: Trajectory) -> None:
         raise UserError(f"{why} See that the model answers: the same command goes on where this one stopped.")
 
 
-async def made(
-    ask: Ask, actor: Actor, score: Score, config: RlConfig, room: asyncio.Semaphore, before: Trajectory | None = None
-) -> FinishedRollout:
+async def made(ask: Ask, actor: Actor, score: Score, config: RlConfig, before: Trajectory | None = None) -> FinishedRollout:
     """A rollout and its outcome; after an outage it is tried again a few times, with growing pauses.
 
-    ``room``: for rollouts at once. ``before``: the rollout as it was left. Where it came to an end and only its judge did not
-    answer, the judge alone is asked. Raises UserError when who scores stays away.
+    ``before``: the rollout as it was left. Where it came to an end and only its judge did not answer, the judge alone is asked.
+    Raises UserError when who scores stays away.
     """
     retry = 0
     while True:
         if before is None or before.ending is None or not before.ending.scored:
-            async with room:
-                before = await actor.rollout(ask)
+            before = await actor.rollout(ask)
         outcome = await _scored(before, score, config.denoise.judge_patience_s)
         if outcome is not None or retry == config.denoise.outage_retries:
             return FinishedRollout(before, outcome)
         await asyncio.sleep(config.denoise.outage_wait_s * 2**retry)
         retry += 1
-
-
-async def answered(
-    asks: Sequence[Ask],
-    store: TrajectoryStore,
-    actor: Actor,
-    score: Score,
-    config: RlConfig,
-    room: asyncio.Semaphore,
-    at_once: int,
-) -> list[FinishedRollout]:
-    """Rollouts that nothing is trained on, in the order of ``asks``; the store gets each as it ends, so that a kill loses none.
-
-    Those that an earlier process left without an outcome are tried again. ``room``: for ``at_once`` of them. Raises as
-    :func:`made`, and UserError when the model is out of reach in rollout after rollout.
-    """
-    before = {(one.question.id, one.meta[META]["attempt"]): one for one in store}
-    silence = Silence(at_once)
-
-    async def one(ask: Ask) -> FinishedRollout:
-        found = before.get((ask.question.id, ask.attempt))
-        if found is None or found.meta[META]["outcome"] is None:
-            ended = await made(ask, actor, score, config, room, found)
-            meta = {META: {"attempt": ask.attempt, "outcome": ended.outcome}}
-            found = ended.trajectory.model_copy(update={"meta": {**ended.trajectory.meta, **meta}})
-            store.append(found)
-            check_reached(silence, found)
-        actor.forget(found)  # other weights may make the same attempt again: nothing of this one may be gone on with
-        return FinishedRollout(found, found.meta[META]["outcome"])
-
-    try:
-        async with asyncio.TaskGroup() as together:
-            tasks = [together.create_task(one(ask)) for ask in asks]
-    except ExceptionGroup as failures:
-        raise failures.exceptions[0] from None
-    return [task.result() for task in tasks]
 
 
 async def _scored(trajectory: Trajectory, score: Score, patience_s: float) -> float | None:

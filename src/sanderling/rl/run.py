@@ -15,10 +15,9 @@ LiteResearcher's still rose when its agent had collapsed.
 
 import asyncio
 import hashlib
-import shutil
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -28,31 +27,28 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 import torch
 from transformers import PreTrainedModel
 
+from sanderling.agent.agent import Silence
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.rl.config import Placement, RlConfig, check_run
 from sanderling.rl.contract import Actor, Ask, FinishedRollout, Group, GroupStatus, Score, rule_score
 from sanderling.rl.health import Health
-from sanderling.rl.queue import Batch, Ledger, Rollouts, answered, episode_seed
-from sanderling.rl.step import Learner, group_status, write_credit
+from sanderling.rl.queue import META, Batch, Ledger, Rollouts, check_reached, episode_seed, made, with_outcome
+from sanderling.rl.step import Learner, write_credit
 from sanderling.runs.jsonl import TrajectoryStore
-from sanderling.train.checkpoint import checkpoints, save_model
+from sanderling.train.checkpoint import CHECKPOINTS, checkpoints, save_model
 from sanderling.train.encoding import Encoding
-from sanderling.train.metrics import MetricsLog, read_metrics
+from sanderling.train.metrics import METRICS, MetricsLog, OnProgress, Progress, read_metrics
 from sanderling.train.team import SOLO, Team, joined, share
 from sanderling.train.trainer import NotFiniteError
 
-METRICS, CHECKPOINTS, CREDIT = "metrics.jsonl", "checkpoints", "credit"
+CREDIT = "credit"
 BEST, HELD_OUT, SELECTION = "best", "held_out", "selection.jsonl"
 """Of the selection: its model, the directory of its rollouts, and what was measured."""
 P = ParamSpec("P")
 T = TypeVar("T")
 Connect = Callable[[PreTrainedModel], Actor]
 """Called once with the live module, before the first rollout."""
-OnStep = Callable[[int, Mapping[str, float]], None]
-"""Receives the steps done and the figures of the last one."""
-OnGroups = Callable[[int, Sequence[Group]], None]
-"""Receives the steps done and the groups of the last one."""
 Decided = Sequence[tuple[Group, GroupStatus]]
 
 
@@ -75,37 +71,34 @@ async def run_rl(
     out_dir: Path,
     *,
     held_out: Sequence[Question] = (),
-    on_step: OnStep | None = None,
-    on_groups: OnGroups | None = None,
+    progress: OnProgress | None = None,
     team: Team = SOLO,
     device: torch.device | str = "cpu",
 ) -> bool:
     """Train the model at ``model_dir`` and write ``out_dir/model``, ``metrics.jsonl``, ``run.db`` and checkpoints.
 
     Returns False when it was finished before. In a team, every rank calls this with the same arguments; rank 0 writes models
-    and metrics, and it alone calls back. Raises UserError when there are no questions, no model, rollouts that cannot be
+    and metrics, and it alone reports progress. Raises UserError when there are no questions, no model, rollouts that cannot be
     trained on, or a step that is not finite; HealthPause when an alarm stops the run before its last step; whatever a rollout
     raises propagates.
     """
-    final = out_dir / "model"
-    if (final / "config.json").is_file():
+    if (out_dir / "model" / "config.json").is_file():
         return False
     check_run(config, questions, held_out, encoding)
     if team.sharded and config.pipeline.placement is not Placement.SERVED:
         raise UserError("A sharded model cannot sample in its own process: serve it, and set pipeline.placement=served.")
     with apart_from(device) as apart, Ledger(out_dir, team.rank) as ledger:
-        learner = await apart(open_learner, config, encoding, model_dir, out_dir, team, device)
-        run = _Run(learner, connect(learner.model), questions, held_out, out_dir, ledger)
+        last = team.gather(next(reversed(checkpoints(out_dir / CHECKPOINTS)), None))[0]
+        learner = await apart(Learner, config, encoding, model_dir, last, team, device)
+        run = _Run(learner, connect(learner.model), questions, held_out, out_dir, ledger, progress)
         await apart(run.claim)
-        await run.catch_up(apart, on_step)
+        await run.catch_up(apart)
         await run.publish(await apart(learner.weights))
         await run.select(apart)
         async with run.rollouts() as rollouts:
             while learner.step < config.steps:
                 began = time.perf_counter()
-                own = await rollouts.batch()
-                batch = await apart(run.settle, own)
-                rollouts.settled(own)
+                batch = await apart(run.settle, await rollouts.batch())
                 waited = time.perf_counter() - began
                 async with run.actor.sync.training():
                     metrics = await apart(run.learn, batch)
@@ -113,15 +106,11 @@ async def run_rl(
                 await run.publish(weights)  # nothing is awaited between: no token is sampled under another version's name
                 rollouts.published()
                 metrics |= await run.select(apart)
-                metrics |= {"wait_seconds": waited, "seconds": time.perf_counter() - began}
-                metrics |= {"groups_under_way": rollouts.under_way, "groups_waiting": rollouts.waiting}
-                alarms = run.note(metrics, on_step)
-                if run.leads and on_groups is not None:
-                    on_groups(learner.step, [group for group, status in batch if status is GroupStatus.USED])
+                alarms = run.note({**metrics, "wait_seconds": waited, "seconds": time.perf_counter() - began})
                 await apart(run.save, now=bool(alarms))
                 if learner.step < config.steps:
                     run.health.pause(learner.step, alarms)
-        await apart(run.finish, final)
+        await apart(run.finish)
     return True
 
 
@@ -133,21 +122,20 @@ class Selection:
 
     def __init__(
         self,
-        config: RlConfig,
         held_out: Sequence[Question],
         actor: Actor,
         score: Score,
         learner: Learner,
-        out_dir: Path,
+        out: Path,
         room: asyncio.Semaphore,
     ) -> None:
         """``room``: for the rollouts that this rank makes at once, those that are trained on included."""
-        self._config, self._held_out, self._actor, self._score, self._room = config, held_out, actor, score, room
-        self._learner, self._out_dir = learner, out_dir
+        self._config, self._held_out, self._actor, self._score, self._room = learner.config, held_out, actor, score, room
+        self._learner, self._out, config = learner, out, learner.config
         # Updates after the last checkpoint are done again to the same weights, so what was measured stays true.
-        self._seen = {line["step"]: float(line["held_out"]) for line in read_metrics(out_dir / SELECTION)}
+        self._seen = {line["step"]: float(line["held_out"]) for line in read_metrics(out / SELECTION)}
         writes = config.selection.every and learner.team.rank == 0
-        self._log = MetricsLog(out_dir / SELECTION, resume_step=max(self._seen, default=0)) if writes else None
+        self._log = MetricsLog(out / SELECTION, resume_step=max(self._seen, default=0)) if writes else None
 
     @property
     def due(self) -> bool:
@@ -160,15 +148,34 @@ class Selection:
         return {"held_out": self._seen[self._learner.step]} if self._learner.step in self._seen else {}
 
     async def answer(self) -> list[FinishedRollout]:
-        """The held-out rollouts that this rank makes. Each is stored as it ends, so that a kill loses none."""
-        config, team, step = self._config, self._learner.team, self._learner.step
-        asks = [
-            Ask(question, episode_seed(config.seed, attempt, question), attempt)
-            for question in self._held_out
-            for attempt in range(config.selection.attempts)
-        ]
-        store = TrajectoryStore(self._out_dir / HELD_OUT / f"{step:08d}-{team.rank}.jsonl")
-        return await answered(share(team, asks), store, self._actor, self._score, config, self._room, len(asks))
+        """Make this rank's held-out rollouts. Each is stored as it ends; what a kill left unscored is tried again.
+
+        Raises as `queue.made`, and UserError when the model is out of reach in rollout after rollout.
+        """
+        config, team, actor = self._config, self._learner.team, self._actor
+        attempts = range(config.selection.attempts)
+        asks = [Ask(one, episode_seed(config.seed, at, one), at) for one in self._held_out for at in attempts]
+        store = TrajectoryStore(self._out / HELD_OUT / f"{self._learner.step:08d}-{team.rank}.jsonl")
+        before = {(one.question.id, one.meta[META]["attempt"]): one for one in store}
+        silence = Silence(len(asks))
+
+        async def one(ask: Ask) -> FinishedRollout:
+            found = before.get((ask.question.id, ask.attempt))
+            if found is None or found.meta[META]["outcome"] is None:
+                async with self._room:
+                    ended = await made(ask, actor, self._score, config, found)
+                found = with_outcome(ended, {"attempt": ask.attempt})
+                store.append(found)
+                check_reached(silence, found)
+            actor.forget(found)  # other weights may make the same attempt again: nothing of this one may be gone on with
+            return FinishedRollout(found, found.meta[META]["outcome"])
+
+        try:
+            async with asyncio.TaskGroup() as together:
+                tasks = [together.create_task(one(ask)) for ask in share(team, asks)]
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+        return [task.result() for task in tasks]
 
     def decide(self, own: Sequence[FinishedRollout]) -> dict[str, float]:
         """Collective: the mean over all ranks' outcomes; the model is kept where it is the best so far.
@@ -186,20 +193,9 @@ class Selection:
         weights = learner.trainer.weights() if is_best else None
         if self._log is not None:
             if is_best:
-                save_model(learner.model, self._out_dir / BEST, learner.model_dir, weights=weights)
+                save_model(learner.model, self._out / BEST, learner.model_dir, weights=weights)
             self._log.append({"step": step, "held_out": mean, "scored": len(values)})
         return {"held_out": mean}
-
-    def adopt(self, final: Path) -> bool:
-        """Rank 0: make the best model the run's result; False where nothing is selected."""
-        best = self._out_dir / BEST
-        if not self._config.selection.every or not best.is_dir():
-            return False
-        partial = final.with_name(f".{final.name}")
-        shutil.rmtree(partial, ignore_errors=True)
-        shutil.copytree(best, partial)
-        partial.rename(final)
-        return True
 
 
 def _unscored(what: str, ended: Sequence[tuple[float | None, str]]) -> UserError:
@@ -223,17 +219,17 @@ class _Run:
         held_out: Sequence[Question],
         out_dir: Path,
         ledger: Ledger,
+        progress: OnProgress | None,
     ) -> None:
         self.learner, self.actor, self.questions, self.out_dir, self.ledger = learner, actor, questions, out_dir, ledger
-        self.config, self.team = learner.config, learner.team
+        self.config, self.team, self.progress = learner.config, learner.team, progress
         self.leads = self.team.rank == 0
+        self.score = actor.score or rule_score(self.config.outcome)
         self.places = share(self.team, range(self.config.questions_per_step))
         """Which of a step's groups this rank makes."""
-        at_once = len(self.places) * (self.config.pipeline.max_staleness + 1)
-        self.room = asyncio.Semaphore(max(1, at_once) * self.config.group_size)
-        """For the rollouts that this rank makes at once, held-out ones included."""
-        self.score = actor.score or rule_score(self.config.outcome)
-        self.selection = Selection(self.config, held_out, actor, self.score, learner, out_dir, self.room)
+        at_once = len(self.places) * (self.config.pipeline.max_staleness + 1) * self.config.group_size
+        self.room = asyncio.Semaphore(max(1, at_once))
+        self.selection = Selection(held_out, actor, self.score, learner, out_dir, self.room)
         earlier = [line for line in read_metrics(out_dir / METRICS) if line["step"] <= learner.step]
         self.health = Health(self.config.health, earlier)
         self.log = MetricsLog(out_dir / METRICS, resume_step=learner.step) if self.leads else None
@@ -248,7 +244,6 @@ class _Run:
             self.score,
             self.ledger,
             self.questions,
-            lambda group, version: group_status(group, version, self.config),
             self.places,
             {number for batch in self.batches for number in batch},
             self.config.steps - self.learner.step,
@@ -260,34 +255,29 @@ class _Run:
         served = self.config.pipeline.placement is Placement.SERVED
         await self.actor.sync.publish(None if served and not self.leads else weights, self.learner.version)
 
-    def note(self, metrics: dict[str, float], on_step: OnStep | None) -> dict[str, str]:
+    def note(self, metrics: dict[str, float]) -> dict[str, str]:
         """Write a step's figures down and tell whoever watches; returns the alarms that went off, and warns of them."""
-        raised = self.health.heard(metrics)
+        raised, step = self.health.heard(metrics), self.learner.step
         if self.log is not None:
             figures = {**metrics, **self.health.figures()}
-            self.log.append({"step": self.learner.step, **figures})
+            self.log.append({"step": step, **figures})
             for sentence in raised.values():
-                warnings.warn(f"step {self.learner.step}: {sentence}", HealthWarning, stacklevel=2)
-            if on_step is not None:
-                on_step(self.learner.step, figures)
+                warnings.warn(f"step {step}: {sentence}", HealthWarning, stacklevel=2)
+            if self.progress is not None:
+                self.progress(Progress(step, self.config.steps, figures))
         return raised
 
     async def select(self, apart: Apart) -> dict[str, float]:
         """Measure the model on the held-out questions, where it is time."""
         return await apart(self.selection.decide, await self.selection.answer()) if self.selection.due else {}
 
-    async def catch_up(self, apart: Apart, on_step: OnStep | None) -> None:
+    async def catch_up(self, apart: Apart) -> None:
         """Do again the updates that an earlier process had settled after its last checkpoint."""
-        for number in self.batches[-1] if self.batches else ():  # a kill may have come before their outages were forgotten
-            for ended in self.ledger.ended(number).values():
-                if ended.outcome is None:
-                    self.actor.forget(ended.trajectory)
         if late := self.batches[self.learner.step :]:
             async with self.actor.sync.training():
                 for batch in late:
                     metrics = await apart(self.learn, await apart(self.read, batch)) | self.selection.known()
-                    metrics |= {"wait_seconds": 0.0, "seconds": metrics["learn_seconds"]}
-                    self.note({**metrics, "groups_under_way": 0, "groups_waiting": 0}, on_step)
+                    self.note({**metrics, "wait_seconds": 0.0, "seconds": metrics["learn_seconds"]})
 
     # -- in the thread that computes; collective in a team -------------------------------------------------------------
 
@@ -320,7 +310,6 @@ class _Run:
             raise _unscored(f"rollouts of step {self.learner.step + 1}", ended)
         if self.leads:
             self.ledger.settle(self.learner.step, batch)
-        self.team.gather("it is written down")  # no rank forgets an episode before
         self.batches.append(batch)
         return found
 
@@ -344,20 +333,14 @@ class _Run:
         if (now or self.learner.step % self.config.save_every == 0) and self.learner.step < self.config.steps:
             self.learner.save(self.out_dir / CHECKPOINTS)
 
-    def finish(self, final: Path) -> None:
+    def finish(self) -> None:
         """Write the run's result: the best of the measured models where there is one, else the last."""
-        weights = self.learner.trainer.weights()
-        if self.leads and not self.selection.adopt(final):
+        weights, best, final = self.learner.trainer.weights(), self.out_dir / BEST, self.out_dir / "model"
+        if self.leads and self.config.selection.every:
+            best.rename(final)
+        elif self.leads:
             save_model(self.learner.model, final, self.learner.model_dir, weights=weights)
         self.team.gather("the model is saved")
-
-
-def open_learner(
-    config: RlConfig, encoding: Encoding, model_dir: Path, out_dir: Path, team: Team, device: torch.device | str
-) -> Learner:
-    """The learner as the last checkpoint left it, or at the beginning."""
-    last = team.gather(next(reversed(checkpoints(out_dir / CHECKPOINTS)), None))[0]
-    return Learner(config, encoding, model_dir, last, team, device)
 
 
 @contextmanager

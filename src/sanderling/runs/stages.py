@@ -12,7 +12,7 @@ it was in.
 import hashlib
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,24 +50,13 @@ class RunRecord:
         """As TOML, what it was started with."""
         return (self._about() or {})["settings"]
 
-    def check_same(
-        self,
-        settings: BaseModel,
-        inputs: Mapping[str, Any],
-        free: Callable[[str], bool],
-        unordered: Collection[str] = (),
-        more: str = "",
-    ) -> None:
-        """Raises UserError where the run was begun with other inputs or settings, but for those that are ``free`` to differ.
-
-        ``unordered``: see :func:`flat`; ``more``: what else a person may do.
-        """
-        before = flat(load_config(type(settings), self.settings(), str(self.out)), unordered)
-        now, earlier = flat(settings, unordered), (self._about() or {})["inputs"]
-        differing = [key for key in unlike(before, now) if not free(key)]
-        told = differences({key: before.get(key) for key in differing}, {key: now.get(key) for key in differing})
+    def check_same(self, settings: BaseModel, inputs: Mapping[str, Any], free: Callable[[str], bool]) -> None:
+        """Raises UserError where the run was begun with other inputs or settings, but for those that are ``free`` to differ."""
+        before, earlier = load_config(type(settings), self.settings(), str(self.out)), (self._about() or {})["inputs"]
+        differing = {key: pair for key, pair in unlike(before, settings).items() if not free(key)}
+        told = (line for key, (was, now) in differing.items() for line in differences(was, now, key))
         others = [f"other {name}" for name in inputs if earlier.get(name) != inputs[name]]
-        refuse_other(self.out, [*told, *others], _WAY_OUT + more)
+        refuse_other(self.out, [*told, *others], _WAY_OUT)
 
     def write(self, settings: BaseModel, inputs: Mapping[str, Any]) -> None:
         """Remember what the run is made with. The caller has the directory's lock."""
@@ -123,22 +112,18 @@ class RunRecord:
         return [path for path in held if not path.name.startswith(beside)]
 
 
-def flat(settings: BaseModel, unordered: Collection[str] = ()) -> dict[str, Any]:
-    """Settings by dotted name; lists under the names ``unordered`` as lists with an order."""
+def unlike(before: BaseModel, now: BaseModel) -> dict[str, tuple[Any, Any]]:
+    """By dotted name the settings that differ, as JSON."""
 
-    def walk(values: dict[str, Any], path: str) -> Iterator[tuple[str, Any]]:
+    def flat(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
         for key, value in values.items():
             if isinstance(value, dict):
-                yield from walk(value, f"{path}{key}.")
+                yield from flat(value, f"{path}{key}.")
             else:
-                yield f"{path}{key}", sorted(value) if isinstance(value, list) and key in unordered else value
+                yield f"{path}{key}", to_jsonable_python(sorted(value) if isinstance(value, frozenset) else value)
 
-    return dict(walk(settings.model_dump(mode="json"), ""))
-
-
-def unlike(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Names of what differs, sorted."""
-    return [key for key in sorted({*before, *now}) if before.get(key) != now.get(key)]
+    one, other = (dict(flat(settings.model_dump())) for settings in (before, now))
+    return {key: (one.get(key), other.get(key)) for key in sorted({*one, *other}) if one.get(key) != other.get(key)}
 
 
 def model_files(model: Path) -> list[Path]:
