@@ -48,7 +48,6 @@ BENCH = known(ask(LONG, "Ann"), ask(SHORT, "Bo"), ask(WIDE, "安"), ask("Why?", 
             None,
         ),
         (ask("请回答下面的问题并给出所有的资料来源和链接以及推理过程谢谢" + WIDE), Kind.CONTAINED, 2, None),
-        (ask("Who designed the second bridge of a town?", "Bo"), Kind.SAME_ANSWER, 1, True),
     ],
 )
 def test_what_is_recognised(question: Question, kind: Kind, place: int, same: bool | None) -> None:
@@ -60,7 +59,7 @@ def test_what_is_recognised(question: Question, kind: Kind, place: int, same: bo
 @pytest.mark.parametrize(
     "question",
     [
-        ask("Who designed the second bridge of a town?", "Eve"),
+        ask("Who designed the second bridge of a town?", "Bo"),
         ask("Why is that so, and who says so?"),
         ask("Which town was rebuilt after a fire?", "Ann"),
         ask("哪位作曲家写了歌剧？", "安"),

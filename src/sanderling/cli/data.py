@@ -215,7 +215,7 @@ def contamination(
     report: ReportFile = None,
     threshold: Threshold = THRESHOLD,
 ) -> None:
-    """Find questions that benchmarks ask as well: the same words, nearly, contained, or alike with the same answer."""
+    """Find questions that benchmarks ask as well: the same words, nearly the same, or contained."""
     check_places([file, *against], [place for place in (out, report) if place is not None])
     if out is not None and out.suffix != ".jsonl":
         raise UserError(f"{out} is written as JSON lines: end its name in .jsonl.")

@@ -108,9 +108,6 @@ def drop_repeats(draft: Draft, *, with_goal: bool = False, keep_retries: bool = 
             draft.notes["turns_removed"] += 1
 
 
-_EARLY, _UNANSWERED = "early_answers", "calls_without_response"
-
-
 def mend_turns(draft: Draft) -> Drop | None:
     """Repair malformed turns, or take them away.
 
@@ -118,24 +115,23 @@ def mend_turns(draft: Draft) -> Drop | None:
     what came of it. Of several calls those that their tool can take as one are joined. A last turn that is no answer stays.
     """
     head = [message for message in draft.head if message.node.kind not in REPLIES]
-    if len(head) < len(draft.head):
-        draft.notes["responses_without_call"] += len(draft.head) - len(head)
-        draft.head = head
-    before, draft.rounds = draft.rounds, []
+    draft.notes["responses_without_call"] += len(draft.head) - len(head)
+    before, draft.head, draft.rounds = draft.rounds, head, []
+    faults: Counter[str] = Counter()
     for one in before[:-1]:
         fault = _mend(draft, one)
         if fault:
-            draft.notes[fault] += 1
-            draft.notes["turns_removed"] += 1
+            faults[fault] += 1
         else:
             draft.rounds.append(one)
+    draft.notes += faults
+    draft.notes["turns_removed"] += faults.total()
     for last in before[-1:]:
         _mend_end(draft, last)
         draft.rounds.append(last)
     if not _has_calls(before[:-1]) or _has_calls(draft.rounds):
         return None
-    faults = {code: n for code, n in draft.notes.items() if code.startswith("malformed:") or code in (_EARLY, _UNANSWERED)}
-    code, number = Counter(faults).most_common(1)[0]
+    code, number = faults.most_common(1)[0]
     silent = code in (f"malformed:{Violation.NO_THINK.value}", f"malformed:{Violation.THINK_EMPTY.value}")
     return Drop(Reason.NO_REASONING if silent else Reason.MALFORMED_TURN, f"no call is left: {number} times {code}")
 
@@ -158,9 +154,9 @@ def _mend(draft: Draft, one: Round) -> str:
     """Make it a turn that calls and is answered, in one well-formed call; returns the code of its fault where it cannot be."""
     node = one.node
     if not node.calls:
-        return _EARLY if node.answer is not None else "malformed:no_action"
+        return "early_answers" if node.answer is not None else "malformed:no_action"
     if one.observation is None:
-        return _UNANSWERED
+        return "calls_without_response"
     if node.answer is not None:  # it is the call that was run: what stands beside it goes into the reasoning
         parsed = draft.read(node)
         left = (*parsed.left, parsed.answer) if parsed.answer is not None else parsed.left
@@ -264,8 +260,7 @@ def limit_errors(draft: Draft, *, most: NonNegativeInt = 2) -> Drop | None:
 def demand_reasoning(draft: Draft, *, least_characters: PositiveInt = 1) -> Drop | None:
     """Drop a trajectory that calls a tool without having thought."""
     for place, one in enumerate(draft.rounds, start=1):
-        think = (draft.read(one.node).think or "") if one.node.calls else None
-        if think is not None and len(think.strip()) < least_characters:
+        if one.node.calls and len((draft.read(one.node).think or "").strip()) < least_characters:
             return Drop(Reason.NO_REASONING, f"turn {place}")
     return None
 

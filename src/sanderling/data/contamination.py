@@ -1,11 +1,9 @@
 """Questions that a benchmark asks as well: found before training, with both texts to look at.
 
-Four kinds, strongest first: *exact* (the same words), *near* (shingles similar to 0.7), *contained* (a run of 13 words of the
+Three kinds, strongest first: *exact* (the same words), *near* (shingles similar to 0.7), *contained* (a run of 13 words of the
 benchmark's question stands in ours, as the field checks; a shorter question is looked for whole, from 6 words on, or 10
-characters of scripts without spaces), *similar, same answer* (similar to 0.5, and an accepted answer in common). A run that
-more than ten *different* questions share is phrasing and counts for nothing.
-
-Paraphrases and translations are not found; of similar ones at 0.5 one in eight is missed.
+characters of scripts without spaces). A run that more than ten *different* questions share is phrasing and counts for nothing.
+Paraphrases and translations are not found.
 """
 
 from collections import Counter
@@ -26,7 +24,7 @@ from sanderling.runs.jsonl import Lines
 
 _RUN = 13
 _FEWEST_WORDS, _FEWEST_CHARACTERS = 6, 10
-_COMMON, _SIMILAR = 10, 0.5
+_COMMON = 10
 
 
 class Kind(StrEnum):
@@ -35,7 +33,6 @@ class Kind(StrEnum):
     EXACT = "exact"
     NEAR = "near"
     CONTAINED = "contained"
-    SAME_ANSWER = "similar, same answer"
 
 
 @dataclass(frozen=True)
@@ -97,16 +94,15 @@ class Benchmarks:
         text = " ".join(words)
         if text in self._exact:
             return hit(Kind.EXACT, self._exact[text], 1.0)
-        near = sorted(self._index.near(text, min(self._threshold, _SIMILAR)), key=lambda found: (-found[1], found[0]))
-        if near and near[0][1] >= self._threshold:
-            return hit(Kind.NEAR, *near[0])
+        near = self._index.near(text, self._threshold)
+        if near:
+            return hit(Kind.NEAR, *max(near, key=lambda found: (found[1], -found[0])))
         for size in sorted(self._runs, reverse=True):
             for run in _runs(words, size):
                 holders = self._runs[size].get(run, [])
                 if 0 < len(holders) <= _COMMON:
                     return hit(Kind.CONTAINED, holders[0], run=run)
-        alike = (hit(Kind.SAME_ANSWER, *found) for found in near)
-        return next((one for one in alike if one.same_answer), None)
+        return None
 
 
 def _runs(words: list[str], size: int) -> Iterator[str]:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from math import isfinite
 from pathlib import Path
 from typing import NamedTuple
 
@@ -257,20 +256,15 @@ class Shares(NamedTuple):
     @classmethod
     def read(cls, text: str) -> "Shares":
         """From ``train=0.95,validation=0.05``; shares are scaled to 1. Raises UserError."""
-        found: dict[str, float] = {}
         parts = [part.strip() for part in text.split(",") if part.strip()]
         for part in parts:
-            name, _, share = (piece.strip() for piece in part.partition("="))
-            try:
-                found[name] = float(share)
-            except ValueError:
-                name = ""
-            if not name.replace("-", "").replace("_", "").isalnum():
+            if not re.fullmatch(r"[\w-]+\s*=\s*-?(\d+\.?\d*|\.\d+)", part):
                 raise UserError(f"{part!r} is no share: write a name and a number, such as train=0.95.")
+        found = {name.strip(): float(share) for name, _, share in (part.partition("=") for part in parts)}
         if not parts or len(found) < len(parts):
             names = ", ".join(part.partition("=")[0].strip() for part in parts)
             raise UserError(f"The parts {names or '(none)'} are not told apart: give each a name of its own.")
-        if not all(isfinite(share) and share >= 0 for share in found.values()) or sum(found.values()) <= 0:
+        if min(found.values()) < 0 or sum(found.values()) == 0:
             raise UserError("A share is negative or none is above 0: give shares such as train=0.95,validation=0.05.")
         return cls(tuple(found), tuple(found.values()))
 

@@ -14,17 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from rich import box
-from rich.console import Group, RenderableType
-from rich.panel import Panel
-from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
 from sanderling.core.chat import Tokenizer
 from sanderling.core.errors import UserError
 from sanderling.core.observations import read_observation, tool_role, unwrap
-from sanderling.core.record import Node, NodeKind, Trajectory
+from sanderling.core.record import NodeKind, Trajectory
 from sanderling.core.text import visible
+from sanderling.core.types import ToolStatus
 from sanderling.data.importing import open_trajectories
 from sanderling.judge.verdict import META_KEY, Ruling, verdict_of
 from sanderling.report.numbers import MISSING, mean, percent
@@ -169,48 +167,45 @@ def find_trajectory(path: Path, *, id: str | None = None, index: int = 0) -> Tra
     raise UserError(f"{path} holds no trajectory {id!r}: did you mean {near!r}?")
 
 
-def transcript(trajectory: Trajectory, *, full: bool = False) -> RenderableType:
+def transcript(trajectory: Trajectory, *, full: bool = False) -> Text:
     """The main branch for the terminal; ``full``: nothing is shortened."""
+    shown, number = Text(), 0
 
-    def short(text: str, style: str = "") -> Text:
+    def say(text: str, style: str = "") -> None:
         text, most = visible(text.strip()), 600
         left = f" … ({len(text) - most:,} characters more)" if len(text) > most and not full else ""
-        return Text(text[: most if left else None].rstrip() + left, style=style)
+        shown.append(text[: most if left else None].rstrip() + left + "\n", style=style)
 
-    def turn_parts(node: Node) -> list[RenderableType]:
-        whole = node.problems or not (node.calls or node.answer is not None)
-        said: list[RenderableType] = [short(node.text if whole else node.think or "", "dim")]
-        for call in node.calls:
-            arguments = ", ".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in call.arguments.items())
-            said.append(short(f"→ {call.name}({arguments})", "cyan"))
-        return said if node.answer is None else [*said, Panel(short(node.answer), title="answer", border_style="green")]
-
-    question, number = trajectory.question, 0
-    accepted = [short("accepted: " + " | ".join(question.answers), "green")] if question.answers else []
-    asked = Text("\n").join([short(question.text), *accepted])
-    parts: list[RenderableType] = [Panel(asked, title=Text(visible(trajectory.id)), title_align="left")]
+    say(f"── {trajectory.id} ──", "bold")
+    say(trajectory.question.text)
+    if trajectory.question.answers:
+        say("accepted: " + " | ".join(trajectory.question.answers), "green")
     for node in trajectory.branch():
         if node.kind is NodeKind.TURN:
             number += 1
-            odd = f" · odd: {', '.join(node.problems)}" if node.problems else ""
-            parts += [Rule(Text(visible(f"turn {number}{odd}")), align="left", style="dim"), *turn_parts(node)]
+            say(f"── turn {number}" + (f" · odd: {', '.join(node.problems)}" if node.problems else "") + " ──", "dim")
+            is_plain = node.problems or not (node.calls or node.answer is not None)
+            say(node.text if is_plain else node.think or "", "dim")
+            for call in node.calls:
+                arguments = ", ".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in call.arguments.items())
+                say(f"→ {call.name}({arguments})", "cyan")
+            if node.answer is not None:
+                say(f"answer: {node.answer}", "bold green")
         elif node.kind is NodeKind.OBSERVATION:
             hits = [hit for block in read_observation(node.text).blocks for hit in block.hits]
-            failed = "".join(f", {event.name}: {event.status}" for event in node.events if event.status.value != "ok")
-            listed = "\n".join(f"{hit.title}  {hit.url}" for hit in hits[:5])
-            parts.append(Text(visible(f"← {len(hits)} results, {len(node.text):,} characters{failed}"), style="cyan"))
-            parts.append(short(listed if hits and not full else unwrap(node.text)))
+            failed = "".join(f", {event.name}: {event.status}" for event in node.events if event.status is not ToolStatus.OK)
+            say(f"← {len(hits)} results, {len(node.text):,} characters{failed}", "cyan")
+            say("\n".join(f"{hit.title}  {hit.url}" for hit in hits[:5]) if hits and not full else unwrap(node.text))
         elif full or node.kind not in (NodeKind.SYSTEM, NodeKind.QUESTION):
-            parts.append(short(f"{node.kind.value}: {node.text}", "yellow"))
+            say(f"{node.kind.value}: {node.text}", "yellow")
     roles, trained = Counter(_call_roles(trajectory)), trajectory.meta.get("rl")
     outcome = (trained if isinstance(trained, dict) else {"outcome": trajectory.meta.get("held_out", "")}).get("outcome")
-    foot = {
-        "ending": f"{trajectory.ending.value if trajectory.ending else NO_ENDING} {trajectory.detail}",
-        "answer": trajectory.answer or "none",
-        "outcome": "unscored" if outcome is None else f"{outcome:.3g}" if isinstance(outcome, int | float) else str(outcome),
-        "usage": f"{number} turns, {roles['search']} searches, {roles['visit']} visits"
-        + (f", {trajectory.seconds:.1f} s" if trajectory.seconds else ""),
-        "of": " · ".join(filter(None, (trajectory.profile, trajectory.model, trajectory.world))),
-    }
-    lines = Text("\n").join(short(f"{name:<8} {value}") for name, value in foot.items() if value)
-    return Group(*parts, Panel(lines, border_style="dim"))
+    say(f"── {trajectory.ending.value if trajectory.ending else NO_ENDING} ── {trajectory.detail}", "bold")
+    say(f"{number} turns, {roles['search']} searches, {roles['visit']} visits, {trajectory.seconds:.1f} s")
+    if outcome != "":
+        say(
+            "outcome: "
+            + ("unscored" if outcome is None else f"{outcome:.3g}" if isinstance(outcome, float | int) else str(outcome))
+        )
+    say(" · ".join(filter(None, (trajectory.profile, trajectory.model, trajectory.world))))
+    return shown
