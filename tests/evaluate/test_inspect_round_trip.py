@@ -1,6 +1,5 @@
 """What was exported, read back by Inspect itself. Runs where Inspect is installed: see docs/evaluation.md."""
 
-import asyncio
 from importlib import import_module
 from math import isnan
 from pathlib import Path
@@ -8,7 +7,6 @@ from typing import Any
 
 import pytest
 from inspect_runs import answering, calling, episode, make_run, plain, question_node, seen, system
-from measured_runs import go
 
 from sanderling.core.types import Ending, ToolStatus
 from sanderling.evaluate.inspect_log import export_run
@@ -50,19 +48,3 @@ def test_odd_attempts_are_read_back(tmp_path: Path) -> None:
     summaries = {one.id: one for one in log.read_eval_log_sample_summaries(str(out))}
     assert summaries[IDS[2]].error == "away" and summaries[IDS[0]].completed and summaries[IDS[0]].message_count == 5
     assert [Path(one.name).name for one in log.list_eval_logs(str(tmp_path))] == ["log.eval"]
-
-
-def test_inspect_finds_the_same_figures(tmp_path: Path) -> None:
-    """Its own metrics over the samples: accuracy over the means of the epochs, what is unscored left out."""
-    _, result = asyncio.run(go(tmp_path / "run", 20, 3))
-    export_run(tmp_path / "run", tmp_path / "a.eval", texts=True)
-    whole = import_module("inspect_ai.log").read_eval_log(str(tmp_path / "a.eval"))
-    values: dict[str, list[float]] = {}
-    for sample in whole.samples:
-        value = sample.scores[result.judge].value
-        if isinstance(value, str):
-            values.setdefault(sample.id, []).append(float(value == "C"))
-    means = [sum(given) / len(given) for given in values.values()]
-    told = whole.results.scores[0]
-    assert told.metrics["accuracy"].value == pytest.approx(sum(means) / len(means))
-    assert told.scored_samples == len(means) and told.scored_samples + told.unscored_samples == 20

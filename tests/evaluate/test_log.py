@@ -1,7 +1,6 @@
 """The log of a run: what is stored comes back, in short and whole; and what stands in files of trajectories alone."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,11 +12,11 @@ from sanderling.cli.main import build_app
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Ending
-from sanderling.evaluate.log import About, JsonlAttempts, RunLog, check_same_setup
+from sanderling.evaluate.log import About, RunLog, check_same_setup
 from sanderling.evaluate.result import asked_digest
-from sanderling.judge.verdict import META_KEY, verdict_of
+from sanderling.judge.verdict import META_KEY
 from sanderling.runs.jsonl import TrajectoryStore
-from sanderling.runs.run import DATABASE, RECORDS, Run
+from sanderling.runs.run import RECORDS, Run
 
 VERDICT = {"judge": "exact", "correct": True, "score": 1.0, "reason": "alike"}
 
@@ -53,15 +52,6 @@ def test_any_answer_comes_back(tmp_path_factory: pytest.TempPathFactory, answer:
     assert RunLog(root).episodes() == [one] and one.answer == answer == next(RunLog(root).records()).answer
 
 
-def test_of_an_attempt_made_again_the_last_record_counts(tmp_path: Path) -> None:
-    log = RunLog(tmp_path)
-    first = record(0, None).model_copy(update={"ending": Ending.TOOL_OUTAGE})
-    for one in (first, record(1), record(0, "Rome")):
-        log.append(one)
-    assert [(one.id, one.answer) for one in log.episodes()] == [("q0-0", "Rome"), ("q1-0", "Oslo")]
-    assert [one.answer for one in log.records()] == ["Rome", "Oslo"]
-
-
 def test_a_later_verdict_stands_in_short_and_no_record_is_written_twice(tmp_path: Path) -> None:
     log = RunLog(tmp_path)
     first = log.append(record(0))
@@ -69,28 +59,6 @@ def test_a_later_verdict_stands_in_short_and_no_record_is_written_twice(tmp_path
     later = log.judged(first, mended, VERDICT)
     assert later.ruling("exact", mended) is True and later.ruling("exact", record(0).question) is None
     assert log.episodes() == [later] and log.record(later) == record(0)
-
-
-def test_files_of_trajectories_take_a_later_verdict_as_a_further_record(tmp_path: Path) -> None:
-    records = TrajectoryStore(tmp_path / "t.jsonl")
-    store = JsonlAttempts(records)
-    first = store.append(record(0))
-    mended = record(0).question.model_copy(update={"answers": ("Bergen",)})
-    later = store.judged(first, mended, VERDICT)
-    assert list(JsonlAttempts(records).episodes()) == [first, later]
-    assert [(one.question, verdict_of(one, "exact")) for one in records] == [(record(0).question, None), (mended, True)]
-
-
-@pytest.mark.parametrize("harm", [lambda whole: b"noise" * 100, lambda whole: whole[:4096] + b"\xff" * (len(whole) - 4096)])
-def test_a_damaged_database_is_named(tmp_path: Path, harm: Any) -> None:
-    log = RunLog(tmp_path)
-    with log.exclusive():
-        for number in range(40):
-            log.append(record(number))
-    file = tmp_path / DATABASE
-    file.write_bytes(harm(file.read_bytes()))
-    with pytest.raises(UserError, match=r"run\.db is damaged"):
-        log.episodes()
 
 
 def test_what_another_version_wrote_is_told(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 from sanderling.cli.evaluate import app
 from sanderling.core.errors import UserError
 from sanderling.evaluate.log import RunLog
-from sanderling.policy.budget import Spending
 from sanderling.policy.load import ReplyCache
 from sanderling.runs.files import close_directory
 
@@ -35,16 +34,6 @@ def test_a_private_runs_directory_is_closed(tmp_path: Path, private: bool) -> No
     directory = RunLog(tmp_path / "run")
     directory.write_state(directory.begin(directory.require().about, directory.questions(), 1, "again"), directory.questions())
     assert mode(tmp_path / "run") == (0o700 if private else 0o755), "one that was there as well"
-
-
-@pytest.mark.parametrize("private", [True, False])
-def test_replies_are_kept_for_their_owner(tmp_path: Path, private: bool) -> None:
-    (tmp_path / "kept").mkdir()
-    ReplyCache(tmp_path / "kept", private=private)
-    assert mode(tmp_path / "kept") == (0o700 if private else 0o755)
-    ReplyCache(tmp_path / "kept")
-    assert mode(tmp_path / "kept") == (0o700 if private else 0o755), "nobody opens it again"
-    assert Spending(tmp_path / "a.jsonl", private=private).private is private
 
 
 def test_a_directory_for_everybody_is_not_closed(tmp_path: Path) -> None:

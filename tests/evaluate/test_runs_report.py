@@ -100,16 +100,6 @@ def test_questions_of_one_id_and_another_text_are_not_compared() -> None:
     assert (pair.found.questions, pair.left_out, pair.better, pair.worse) == (1, 4, ("3",), ()), "two ids are four questions"
 
 
-def test_private_texts_are_left_out_unless_they_are_asked_for(tmp_path: Path) -> None:
-    asyncio.run(go(tmp_path / "run", 6, 1))
-    (run,) = open_runs([tmp_path / "run"])
-    assert run.about is not None
-    secret = Run(**{**vars(run), "about": run.about.model_copy(update={"private": True, "canaries": ("canary 1-2-3",)})})
-    hidden, shown = (html(compared([secret]), texts=texts) for texts in (False, True))
-    assert "What is number" not in hidden and "What is number" in shown
-    assert "not to be published" in hidden and "canary 1-2-3" in hidden and "canary 1-2-3" in shown
-
-
 def test_the_command(tmp_path: Path) -> None:
     for name in ("one", "two"):
         asyncio.run(go(tmp_path / name, 5, 2))
