@@ -62,9 +62,8 @@ def test_a_check_counts_and_shows_no_private_text(tmp_path: Path) -> None:
     [
         (("check", "browscomp", "{file}"), "did you mean 'browsecomp'"),
         (("check", "gaia", "{file}", "--split", "valid"), "did you mean 'validation'"),
-        (("check", "gaia", "{file}", "--columns", "qestion=Q"), "did you mean 'question'"),
-        (("check", "gaia", "{file}", "--columns", "question"), "question=Prompt"),
-        (("check", "gaia", "{file}", "--columns", "question=A,question=B"), "keep one"),
+        (("check", "gaia", "{file}", "--columns", "qestion=Q"), "names no column for question"),
+        (("check", "gaia", "{file}", "--columns", "question=A,question=B"), "each once"),
         (("check", "gaia", "{file}", "--columns", "question=Nowhere"), "no column 'Nowhere'"),
         (("check", "gaia", "{file}", "--out", "{file}"), "is read and would be written"),
     ],
