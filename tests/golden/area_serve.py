@@ -305,18 +305,16 @@ def recordings(scratch: Path) -> Path:
 def fidelity(scratch: Path) -> dict[str, Any]:
     """The figures of a world of some recordings against all of them."""
     against, cases = recordings(scratch), {}
-    for unit in ("question", "trajectory"):
-        world, out = scratch / f"from-{unit}", scratch / f"report-{unit}"
-        run("build", "recorded", "--from", against, "--out", world, "--hold-out", 0.4, "--hold-out-by", unit, "--seed", 1)
-        cases[f"built from, by {unit}"] = digest((world / "built_from.json").read_text())
-        run("fidelity", world, "--against", against, "--out", out, "--k", 4)
-        report = json.loads((out / "fidelity.json").read_text())
-        part = report["compared"]
-        if unit == "question":
-            figures = {each["name"]: [each["n"], each["value"], each["interval"]] for each in part["figures"]}
-            cases["fidelity by question, held out"] = {name: figures[name] for name in FIGURES}
-        cases[f"counts by {unit}, held out"] = {name: part[name] for name in COUNTS}
-        cases[f"report by {unit}"] = {name: report[name] for name in ABOUT}
+    world, out = scratch / "from-question", scratch / "report-question"
+    run("build", "recorded", "--from", against, "--out", world, "--hold-out", 0.4, "--seed", 1)
+    cases["built from, by question"] = digest((world / "built_from.json").read_text())
+    run("fidelity", world, "--against", against, "--out", out, "--k", 4)
+    report = json.loads((out / "fidelity.json").read_text())
+    part = report["compared"]
+    figures = {each["name"]: [each["n"], each["value"], each["interval"]] for each in part["figures"]}
+    cases["fidelity by question, held out"] = {name: figures[name] for name in FIGURES}
+    cases["counts by question, held out"] = {name: part[name] for name in COUNTS}
+    cases["report by question"] = {name: report[name] for name in ABOUT}
     return cases
 
 
