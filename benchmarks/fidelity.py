@@ -21,9 +21,8 @@ from sanderling.data.importing import import_all
 from sanderling.evaluate.fidelity import Comparison, compare, summarise
 from sanderling.runs.files import replace_file
 from sanderling.runs.progress import machine
-from sanderling.world.fidelity import Row
 from sanderling.world.local import LocalWorld
-from sanderling.world.recorded import Unit, built_from, key_of, pages_from_trajectories, place_of
+from sanderling.world.recorded import Row, Unit, built_from, key_of, pages_from_trajectories, place_of
 
 FOLDS = 5
 SEED = 0

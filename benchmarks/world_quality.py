@@ -29,9 +29,8 @@ from sanderling.synth.chains import chain_questions
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page, answered
 from sanderling.world.encyclopedia import Encyclopedia, Site, generate_encyclopedia, url_of
-from sanderling.world.fidelity import recorded_calls
 from sanderling.world.local import LocalWorld
-from sanderling.world.recorded import pages_from_trajectories
+from sanderling.world.recorded import pages_from_trajectories, recorded_calls
 from sanderling.world.text import STOP_WORDS, sentences, words
 
 HOPS = {1: 1.0, 2: 1.0, 3: 1.0}

@@ -12,9 +12,8 @@ from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Role
 from sanderling.evaluate.fidelity import compare, summarise
 from sanderling.world.contract import Page
-from sanderling.world.fidelity import holds_answer
 from sanderling.world.local import LocalWorld
-from sanderling.world.recorded import built_from, place_of, read_built_from, split
+from sanderling.world.recorded import built_from, holds_answer, place_of, read_built_from, split
 
 
 def results(query: str, *hits: tuple[str, str]) -> str:

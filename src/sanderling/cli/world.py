@@ -40,7 +40,6 @@ from sanderling.world.disk.store import WorldInfo, add_to_world, build_world, op
 from sanderling.world.milvus import VectorIndex, push_world
 from sanderling.world.recorded import (
     REPLAY_FILE,
-    Unit,
     answerable_questions,
     built_from,
     pages_from_trajectories,
@@ -132,7 +131,6 @@ def build_recorded(
     out: Out,
     name: Name = "recorded",
     hold_out: Annotated[float, option("--hold-out", "Share of the questions to leave out, for `world fidelity`.")] = 0.0,
-    hold_out_by: Annotated[Unit, option("--hold-out-by", "Whole questions, or single trajectories.")] = Unit.QUESTION,
     seed: Annotated[int, option("--seed", "Which questions are held out.")] = 0,
 ) -> None:
     """Build a world from recorded trajectories: every page they listed or read, and a table that replays their calls.
@@ -140,15 +138,15 @@ def build_recorded(
     Their questions that have accepted answers are laid beside them, for sanderling eval run world.
     """
     recorded = read_recorded(source)
-    built, held = split(recorded.trajectories, hold_out, seed, hold_out_by)
+    built, held = split(recorded.trajectories, hold_out, seed)
     pages, report = pages_from_trajectories(built)
 
     def finish(place: Path) -> None:
         recorded.replays(built).save(place / REPLAY_FILE)
         write_questions(place / "questions.jsonl", answerable_questions(built))
-        write_built_from(place, [built_from(built, held, hold_out, seed, hold_out_by)])
+        write_built_from(place, [built_from(built, held, hold_out, seed)])
 
-    words = f"recorded {source.name}" + (f", {hold_out:g} held out by {hold_out_by.value}" if hold_out else "")
+    words = f"recorded {source.name}" + (f", {hold_out:g} held out by question" if hold_out else "")
     how = {"name": name, "source": words, "seed": seed if hold_out else None, "finish": finish}
     with _progress() as progress:
         info = build_world(out, pages, progress=progress, **how)

@@ -1,6 +1,6 @@
 """How far a world resembles recorded calls that it was not built from: figures with counts and intervals.
 
-`world.fidelity` repeats each recorded search and visit in the world; here its values become means over the calls in which they
+`world.recorded` repeats each recorded search and visit in the world; here its values become means over the calls in which they
 are defined: ``overlap``, the share of recorded addresses that the world lists for the same query; ``visit_held``, of visited
 pages that it holds; ``answer_read``, of questions whose answer stood in what was recorded, and stands in the world's. Intervals
 are 95%, a bootstrap over whole questions, because calls for one question depend on each other. A report holds numbers only.
@@ -27,8 +27,7 @@ from sanderling.runs.progress import command_line
 from sanderling.world.contract import World
 from sanderling.world.disk.index import SearchMode
 from sanderling.world.disk.store import open_as_met, read_manifest
-from sanderling.world.fidelity import Row, compare_calls, recorded_calls
-from sanderling.world.recorded import BuiltFrom, read_built_from, sides, was_asked
+from sanderling.world.recorded import BuiltFrom, Row, compare_calls, read_built_from, recorded_calls, sides, was_asked
 
 _RESAMPLES = 2_000
 _CHUNK = 100  # resamples drawn at once: bounds memory whatever the number of questions

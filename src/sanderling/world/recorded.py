@@ -1,6 +1,6 @@
 """Recorded trajectories as a world: every page they listed or read by its real URL, and a table that replays their calls.
 
-Some may be held out, so that the world can be compared with what it was not built from: by their question (or observations),
+Some may be held out, so that the world can be compared with what it was not built from: by their question,
 the seed and the share alone, so a larger share holds out what a smaller one does and more. The world keeps digests, no text.
 """
 
@@ -8,27 +8,26 @@ import hashlib
 import itertools
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 from rich.table import Table
 
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
-from sanderling.core.observations import read_observation, tool_role, unwrap
+from sanderling.core.observations import ListedPage, read_observation, tool_role, unwrap
 from sanderling.core.parse import normalise_arguments
 from sanderling.core.profiles import ToolNames
 from sanderling.core.record import NodeKind, Question, Trajectory
-from sanderling.core.types import ToolCall
+from sanderling.core.types import ToolCall, ToolStatus
 from sanderling.runs.files import or_cannot, replace_file
 from sanderling.runs.jsonl import JsonlLog
 from sanderling.world.addresses import canonical_url
-from sanderling.world.contract import Page
-from sanderling.world.fidelity import RecordedSearch, recorded_calls
+from sanderling.world.contract import Page, SearchHit, World, answered
+from sanderling.world.text import words
 
 _NAMES = ToolNames()
 REPLAY_FILE = "replay.jsonl"
@@ -184,18 +183,56 @@ def pages_from_trajectories(trajectories: Iterable[Trajectory]) -> tuple[list[Pa
     return pages, RecordedReport(**counts, **about)
 
 
-class Unit(StrEnum):
-    """What is held out as a whole."""
+@dataclass(frozen=True)
+class RecordedSearch:
+    """One query and the ranked list it was answered with."""
 
-    QUESTION = "question"  # every attempt at it
-    TRAJECTORY = "trajectory"  # one attempt: others at the same question may be built in
+    question: Question
+    query: str
+    hits: tuple[ListedPage, ...]
+
+
+@dataclass(frozen=True)
+class RecordedVisit:
+    """One page that was asked for, and what came back: its own words, else its summary; empty for a failure."""
+
+    question: Question
+    url: str
+    goal: str
+    text: str
+
+
+@dataclass(frozen=True)
+class RecordedCalls:
+    """What trajectories recorded of their tools."""
+
+    searches: tuple[RecordedSearch, ...]
+    visits: tuple[RecordedVisit, ...]
+
+
+def recorded_calls(trajectories: Iterable[Trajectory]) -> RecordedCalls:
+    """Every search and visit, in order."""
+    searches: list[RecordedSearch] = []
+    visits: list[RecordedVisit] = []
+    for trajectory in trajectories:
+        question = trajectory.question
+        for node in (node for node in trajectory.nodes if node.kind is NodeKind.OBSERVATION):
+            reading = read_observation(node.text)
+            searches += [RecordedSearch(question, block.query, block.hits) for block in reading.blocks]
+            statuses = [status for event in node.events for status in event.parts or (event.status,)]
+            if len(statuses) != len(reading.extracts):
+                statuses = [ToolStatus.NOT_FOUND if page.dead else ToolStatus.OK for page in reading.extracts]
+            for page, status in zip(reading.extracts, statuses, strict=True):
+                text = (page.evidence or page.summary) if status is ToolStatus.OK else ""
+                visits.append(RecordedVisit(question, page.url, page.goal, text))
+    return RecordedCalls(tuple(searches), tuple(visits))
 
 
 class BuiltFrom(Frozen):
     """What a recorded world was built from: digests only."""
 
     share: float  # of the units that was to be held out
-    unit: Unit
+    unit: Literal["question"] = "question"  # what is held out as a whole: every attempt at it
     seed: int
     trajectories: frozenset[str]  # of their observations: a renamed file is known all the same
     questions: frozenset[str]
@@ -218,36 +255,31 @@ def place_of(key: str, seed: int) -> float:
     return (int.from_bytes(digest[:8]) >> 11) / 2**53
 
 
-def key_of(trajectory: Trajectory, unit: Unit) -> str:
-    """What decides a trajectory's side: its question's text, or the digest of its observations."""
-    return (trajectory.question.text or trajectory.question.id) if unit is Unit.QUESTION else _content(trajectory)
+def key_of(trajectory: Trajectory) -> str:
+    """What decides a trajectory's side: its question's text."""
+    return trajectory.question.text or trajectory.question.id
 
 
-def split(
-    trajectories: Iterable[Trajectory], share: float, seed: int, unit: Unit = Unit.QUESTION
-) -> tuple[list[Trajectory], list[Trajectory]]:
+def split(trajectories: Iterable[Trajectory], share: float, seed: int) -> tuple[list[Trajectory], list[Trajectory]]:
     """Those to build from and those held out, each in order. Raises UserError for no share in [0, 1), or when none is left."""
     if not 0.0 <= share < 1.0:
         raise UserError(f"A share of {share:g} cannot be held out: give one from 0 to below 1, such as 0.2.")
     built: list[Trajectory] = []
     held: list[Trajectory] = []
     for trajectory in trajectories:
-        (held if place_of(key_of(trajectory, unit), seed) < share else built).append(trajectory)
+        (held if place_of(key_of(trajectory), seed) < share else built).append(trajectory)
     if held and not built:
         raise UserError(f"Holding out a share of {share:g} leaves no trajectory to build from: hold out less.")
     return built, held
 
 
-def built_from(
-    built: Sequence[Trajectory], held: Sequence[Trajectory], share: float, seed: int, unit: Unit = Unit.QUESTION
-) -> BuiltFrom:
+def built_from(built: Sequence[Trajectory], held: Sequence[Trajectory], share: float, seed: int) -> BuiltFrom:
     """What the world will remember."""
     return BuiltFrom(
         share=share,
-        unit=unit,
         seed=seed,
         trajectories=frozenset(map(_content, built)),
-        questions=frozenset(_digest(key_of(trajectory, Unit.QUESTION)) for trajectory in built),
+        questions=frozenset(_digest(key_of(trajectory)) for trajectory in built),
         queries=frozenset(_digest(search.query) for search in recorded_calls(built).searches),
         held_out=len(held),
     )
@@ -258,7 +290,7 @@ def sides(trajectories: Iterable[Trajectory], known: BuiltFrom) -> Sides:
     found: tuple[list[Trajectory], ...] = ([], [], [])
     for trajectory in trajectories:
         built_in = _content(trajectory) in known.trajectories
-        shared = known.unit is Unit.QUESTION and _digest(key_of(trajectory, Unit.QUESTION)) in known.questions
+        shared = _digest(key_of(trajectory)) in known.questions
         found[1 if built_in else 2 if shared else 0].append(trajectory)
     return Sides(*map(tuple, found))
 
@@ -300,3 +332,53 @@ def _digest(words: str) -> str:
 
 def _plain(text: str) -> str:
     return " ".join(text.casefold().split())
+
+
+# -- recorded calls, and each of them repeated in a world ----------------------------------------------------------------
+# A query is asked for as many results as its recorded list has, k at most, so that length alone is no difference.
+
+
+@dataclass(frozen=True)
+class Row:
+    """One recorded call repeated in the world; whether what each of them showed holds an accepted answer."""
+
+    question: str  # its id
+    values: Mapping[str, float]  # by measure: those that are defined for the call
+    answer_recorded: bool
+    answer_shown: bool
+
+
+def compare_calls(calls: RecordedCalls, world: World, *, k: int) -> list[Row]:
+    """A row for each search, then for each visit, in order."""
+    return [*(_search(call, world, k) for call in calls.searches), *(_visit(call, world) for call in calls.visits)]
+
+
+def _search(call: RecordedSearch, world: World, k: int) -> Row:
+    urls = _addresses(call.hits)[:k]
+    shown = answered(world.search(call.query, limit=len(urls))).hits if urls else ()
+    values = {"overlap": len(set(urls) & set(_addresses(shown))) / len(urls)} if urls else {}
+    recorded, here = ("\n".join(f"{hit.title}\n{hit.snippet}" for hit in hits) for hits in (call.hits[:k], shown))
+    return _row(call.question, values, recorded, here)
+
+
+def _visit(call: RecordedVisit, world: World) -> Row:
+    reply = answered(world.visit(call.url, call.goal))
+    values = {"visit_held": float(reply.status is not ToolStatus.NOT_FOUND)}
+    return _row(call.question, values, call.text, reply.text if reply.status is ToolStatus.OK else "")
+
+
+def _row(question: Question, values: Mapping[str, float], recorded: str, shown: str) -> Row:
+    return Row(question.id, values, holds_answer(recorded, question.answers), holds_answer(shown, question.answers))
+
+
+def holds_answer(text: str, answers: Sequence[str]) -> bool:
+    """Whether the words of an answer stand in the text, in order; short answers and yes or no say nothing and never do."""
+    common = {"yes", "no", "true", "false", "none", "unknown"}
+    telling = [a for a in map(str.strip, answers) if len(a) >= 3 and a.casefold() not in common and words(a)]
+    spoken = f" {' '.join(words(text))} " if telling else ""
+    return any(f" {' '.join(words(answer))} " in spoken for answer in telling)
+
+
+def _addresses(hits: Sequence[ListedPage | SearchHit]) -> tuple[str, ...]:
+    """Canonical URLs in order, each once, at its first place."""
+    return tuple(dict.fromkeys(canonical_url(hit.url) for hit in hits))

@@ -22,7 +22,7 @@ from sanderling.world.contract import Page
 from sanderling.world.disk.building import Feed, SourceAccount
 from sanderling.world.disk.store import FILE_NAME, open_world, read_manifest
 from sanderling.world.encyclopedia import check_size, generate_pages
-from sanderling.world.recorded import Unit, built_from, read_built_from, write_built_from
+from sanderling.world.recorded import built_from, read_built_from, write_built_from
 from sanderling.world.sources.archives import WarcSource, ZimSource
 from sanderling.world.sources.base import DocumentSource, Limits, Skipped, Source, base_of, stamp_of
 from sanderling.world.sources.documents import ENDINGS, FolderSource
@@ -158,7 +158,7 @@ def remember_sources(directory: Path, sources: Sequence[Source]) -> None:
     brought = []
     for source in sources:
         if (trajectories := getattr(source, "trajectories", None)) is not None:  # as recordings have them
-            brought.append(built_from(tuple(trajectories([])), (), 0.0, 0, Unit.QUESTION))
+            brought.append(built_from(tuple(trajectories([])), (), 0.0, 0))
         elif isinstance(source, WorldSource):
             brought.append(read_built_from(source.path))
     if any(brought):
