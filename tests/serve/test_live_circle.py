@@ -64,6 +64,7 @@ def run(*arguments: object) -> str:
 def test_from_a_served_world_to_a_recorded_one_and_back(tmp_path, served, monkeypatch):
     world, url = served
     policy = ScriptedPolicy(lambda messages, key: TURNS[key.turn], "list")
+    (tmp_path / "config.json").write_text("{}")  # as a model's directory has it
     monkeypatch.setattr("sanderling.agent.opening.open_policy", lambda model, **how: policy)
     monkeypatch.setenv("SERPER_API_KEY", "k")
     monkeypatch.setenv("JINA_API_KEY", "k")
