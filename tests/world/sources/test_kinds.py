@@ -132,7 +132,7 @@ def test_what_recorded_trajectories_hold(tmp_path):
     ]
     assert items[2:] == [
         Skipped("https://x.example/gone", Reason.EMPTY),
-        Skipped("b.json", Reason.NOT_A_RECORDING),
+        Skipped(str(tmp_path / "trajectories" / "b.json"), Reason.NOT_A_RECORDING),
     ]
     (one,) = list(open_source(f"recorded:{tmp_path / 'trajectories' / 'b.json'}").items())
     assert isinstance(one, Skipped)
