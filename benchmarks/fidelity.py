@@ -22,7 +22,7 @@ from sanderling.evaluate.fidelity import Comparison, compare, summarise
 from sanderling.runs.files import replace_file
 from sanderling.runs.progress import machine
 from sanderling.world.local import LocalWorld
-from sanderling.world.recorded import Row, Unit, built_from, key_of, pages_from_trajectories, place_of
+from sanderling.world.recorded import Row, built_from, key_of, pages_from_trajectories, place_of
 
 FOLDS = 5
 SEED = 0
@@ -34,9 +34,9 @@ def world_of(trajectories: Sequence[Trajectory]) -> LocalWorld:
     return LocalWorld.in_memory(pages_from_trajectories(trajectories)[0], name="recorded")
 
 
-def held_out(trajectories: Sequence[Trajectory], unit: Unit) -> Comparison:
+def held_out(trajectories: Sequence[Trajectory]) -> Comparison:
     """Every trajectory against a world that was built without its fold."""
-    folds = [min(FOLDS - 1, int(FOLDS * place_of(key_of(t, unit), SEED))) for t in trajectories]
+    folds = [min(FOLDS - 1, int(FOLDS * place_of(key_of(t), SEED))) for t in trajectories]
     rows, counts = list[Row](), Counter[str]()
     for fold in sorted(set(folds)):
         built = [t for t, mine in zip(trajectories, folds, strict=True) if mine != fold]
@@ -44,7 +44,7 @@ def held_out(trajectories: Sequence[Trajectory], unit: Unit) -> Comparison:
         more, counted = compare(world_of(built), asked, built_from(built, asked, 1 / FOLDS, SEED), k=K)
         rows += more
         counts.update(counted)
-    return summarise(f"held out by {unit.value}", rows, counts, seed=SEED)
+    return summarise("held out by question", rows, counts, seed=SEED)
 
 
 def main() -> None:
@@ -55,7 +55,7 @@ def main() -> None:
     given = options.parse_args()
     started = time.perf_counter()
     trajectories = import_all(given.against).trajectories
-    parts = [held_out(trajectories, unit) for unit in Unit]
+    parts = [held_out(trajectories)]
     everything = compare(world_of(trajectories), trajectories, None, k=K)
     parts.append(summarise("built in (upper bound)", *everything, seed=SEED))
     data = {
