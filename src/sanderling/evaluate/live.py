@@ -18,7 +18,7 @@ from sanderling.core.text import visible
 from sanderling.evaluate.attempts import Watch
 from sanderling.evaluate.result import Episode, Key
 from sanderling.evaluate.statistics import wilson_interval
-from sanderling.report.numbers import compact, duration, ending_words, percent, roughly, span
+from sanderling.report.numbers import compact, duration, ending_words, percent, span
 
 FEWEST_FOR_TIME_LEFT = 5
 """So many attempts have to end in this run before it is said how long it will take."""
@@ -78,7 +78,7 @@ class Live(Watch):
             return f"{self._judged:,} looked through by the judges" if self._judged else "all made"
         if self._ended_here < FEWEST_FOR_TIME_LEFT:
             return "time left: too early to tell"
-        return f"about {roughly(remaining * elapsed / self._ended_here)} left"
+        return f"about {duration(remaining * elapsed / self._ended_here)} left"
 
     def _quality(self) -> list[str]:
         """The mean over questions of the share of right ones among scored attempts, with Wilson's interval over questions."""

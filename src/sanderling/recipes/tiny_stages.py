@@ -272,7 +272,7 @@ def _charts(run: TinyRun) -> tuple[Chart, ...]:
     arms = {NAMES[arm]: line(arm, "nll") for arm in ARMS}
     steps, nats = "optimizer step", "nats per token"
     return (
-        Chart(title="SFT: loss on the agent's tokens", x_label=steps, y_label=nats, lines=arms, smooth=5, log=True),
+        Chart(title="SFT: loss on the agent's tokens", x_label=steps, y_label=nats, lines=arms, smooth=5),
         of_rl("right answers among rollouts", "share", reward="reward"),
         of_rl("what the agent does", "share", visits_among_tool_turns="browse_share", malformed_turns="malformed_share"),
         of_rl("entropy", nats, entropy="entropy"),

@@ -55,25 +55,12 @@ def nice_ticks(low: float, high: float, about: int = 5) -> list[float]:
     return [float(f"{index * step:.12g}") for index in range(first, last + 1)]
 
 
-def log_ticks(low: float, high: float) -> list[float]:
-    """1, 2 and 5 times powers of ten (powers alone over more than three decades) around a range above 0; two at least."""
-    if not (isfinite(low) and isfinite(high)) or not 0 < low <= high:
-        raise ValueError(f"no logarithmic ticks from {low} to {high}")
-    factors = (1, 2, 5) if high / low <= 1_000 else (1,)
-    powers = range(floor(log10(low)) - 1, ceil(log10(high)) + 2)
-    ticks = [float(f"{factor}e{power}") for power in powers for factor in factors]
-    first = max(index for index, tick in enumerate(ticks) if tick <= low * (1 + 1e-9))
-    last = min(index for index, tick in enumerate(ticks) if tick >= high * (1 - 1e-9))
-    return ticks[first : max(last, first + 1) + 1]
-
-
 @dataclass(frozen=True)
 class _Frame:
-    """Maps data to the SVG's units, and draws its axes; ``log``: the y axis is."""
+    """Maps data to the SVG's units, and draws its axes."""
 
     x_range: tuple[float, float]
     y_range: tuple[float, float]
-    log: bool = False
     left: float = 54.0
     top: float = 12.0
     width: float = _WIDTH - 66.0
@@ -89,8 +76,6 @@ class _Frame:
 
     def y(self, value: float) -> float:
         low, high = self.y_range
-        if self.log:
-            low, value, high = log10(low), log10(value), log10(high)
         return self.top + self.height * (1.0 - (value - low) / (high - low))
 
     def axes(self, levels: Iterable[tuple[float, str]], places: Iterable[tuple[float, str]], x_label: str) -> list[Markup]:
@@ -153,17 +138,8 @@ def curves(
     y_label: str,
     window: int = 1,
     percent: bool = False,
-    log: bool = False,
-    mark: float | None = None,
 ) -> Markup:
-    """A line chart; with a window, the raw lines are faint and their moving averages are drawn over them.
-
-    ``log``: a logarithmic y axis, which says so; values that are not above 0 are gaps there. ``mark``: an x, within those of
-    the lines, at which an upright line is drawn.
-    """
-    if log:
-        lines = [Line(line.name, line.x, [y if y is not None and y > 0 else None for y in line.y]) for line in lines]
-        y_label += " (log scale)"
+    """A line chart; with a window, the raw lines are faint and their moving averages are drawn over them."""
     xs = [x for line in lines for x in line.x]
     ys = [y for line in lines for y in line.y if y is not None]
     if not xs or not ys:
@@ -172,15 +148,13 @@ def curves(
     def write(value: float) -> str:
         return f"{100 * value:.3g}%" if percent else f"{value:.3g}"
 
-    y_ticks = (log_ticks if log else nice_ticks)(min(ys), max(ys))
+    y_ticks = nice_ticks(min(ys), max(ys))
     x_ticks = nice_ticks(min(xs), max(xs))
     span = (min(xs), max(xs)) if max(xs) > min(xs) else (x_ticks[0], x_ticks[-1])
-    frame = _Frame(span, (y_ticks[0], y_ticks[-1]), log)
+    frame = _Frame(span, (y_ticks[0], y_ticks[-1]))
     places = [(tick, _whole(tick)) for tick in x_ticks if span[0] <= tick <= span[1]]
     parts = frame.axes([(tick, write(tick)) for tick in y_ticks], places, x_label)
     parts.append(tag("text", y_label, class_="axis", text_anchor="middle", transform="translate(12 105) rotate(-90)"))
-    if mark is not None:
-        parts.append(frame.upright(mark, "zero"))
     parts += [_line(frame, line, index, window, write) for index, line in enumerate(lines)]
     return _hoverable(frame, title, x_label, parts)
 
@@ -278,7 +252,6 @@ class Difference:
     baseline: str
     value: float
     interval: Interval
-    href: str = ""
 
 
 def bars(items: Sequence[Bar], *, title: str) -> Markup:
@@ -319,7 +292,7 @@ def differences(items: Sequence[Difference], *, title: str) -> Markup:
             tag("circle", cx=frame.x(item.value), cy=middle, r=4.5, class_="point"),
             tag("text", points(item.value), x=frame.x(high) + 8, y=middle + 4, class_="value"),
         )
-        parts.append(tag("a", drawn, href=item.href) if item.href else drawn)
+        parts.append(drawn)
     return _svg(title, *parts, height=frame.bottom + 24)
 
 

@@ -55,15 +55,6 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
-def roughly(seconds: float) -> str:
-    """An estimate of wall time, to one unit: ``40 s``, ``12 min``, ``27 h``, ``3.1 days``."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    if seconds < 5_400:
-        return f"{round(seconds / 60)} min"
-    return f"{round(seconds / 3_600)} h" if seconds < 172_800 else f"{seconds / 86_400:.1f} days"
-
-
 def compact(count: float | None) -> str:
     """A count to three digits: ``0.25``, ``950``, ``9.1k``, ``31.2M``, ``1.93B``."""
     if count is None:

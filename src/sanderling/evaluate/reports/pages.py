@@ -229,7 +229,6 @@ class Chart(Record):
     lines: dict[str, dict[float, float | None]]  # by name, y by x; None is a gap
     smooth: int = Field(default=1, ge=1)  # points in the moving average that is drawn over the raw line; 1: raw only
     percent: bool = False  # whether y values are shares to be shown as percentages
-    log: bool = False  # whether the y axis is logarithmic: for a loss that falls by a factor
 
 
 class RecipeReport(Record):
@@ -336,7 +335,6 @@ def _chart(chart: Chart) -> Markup:
     lines = [Line(name, list(values), list(values.values())) for name, values in chart.lines.items()]
     plot = charts.curves(
         lines, title=chart.title, x_label=chart.x_label, y_label=chart.y_label, window=chart.smooth, percent=chart.percent,
-        log=chart.log,
     )  # fmt: skip
     below = note(f"Faint: raw; strong: moving average of {chart.smooth} points.") if chart.smooth > 1 else None
     return figure(chart.title, plot, legend([line.name for line in lines]) if len(lines) > 1 else None, below)
