@@ -136,9 +136,9 @@ def hold(file: Path, place: Path) -> FileLock:
 
 @contextmanager
 def locked(place: Path, *, beside: bool = False) -> Iterator[None]:
-    """Keep every other process out of a directory, such as a run's, which is made if it is missing. Raises UserError.
+    """Keep every other process out of a directory, which is made if it is missing. Raises UserError.
 
-    ``beside``: keep them from making what will be renamed to ``place``; nothing but a file beside it is made meanwhile.
+    ``beside``: keep them from making what will be renamed to ``place``, with a file beside it.
     """
     file, is_new = place.with_name(f"{LOCK}-{place.name}") if beside else place / LOCK, not place.exists()
     held = hold(file, place)
@@ -167,9 +167,9 @@ def in_processes(
     killed: str,
     prepare: Callable[[], None] | None = None,
 ) -> Iterator[Result]:
-    """What ``work`` makes of each item, in their order, by processes of which each has only a few items under way.
+    """What ``work`` makes of each item, in their order, by processes that call ``prepare`` first and have few items under way.
 
-    Each process calls ``prepare`` first. Raises UserError, with the sentence ``killed``, when a process was killed.
+    Raises UserError, with the sentence ``killed``, when a process was killed.
     """
     context = multiprocessing.get_context("spawn")  # a caller may have threads, which no fork survives
     pool = ProcessPoolExecutor(workers, context, _begin, (prepare,))

@@ -98,18 +98,14 @@ class _Lines(Generic[Record]):
         offset = 0
         with or_cannot(f"read {self.path}", "check the path"), self.path.open("rb") as file:
             for number, line in enumerate(file, start=1):
-                is_json = False
                 try:
-                    value = decode_record(line)
-                    is_json = True
-                    record = self._decode(value)
+                    yield offset, self._decode(decode_record(line))
                 except ValueError as error:
-                    if not is_json and not line.endswith(b"\n"):
+                    if not line.endswith(b"\n"):
                         warnings.warn(f"{self.path}: the torn last line is left out", TornLineWarning, stacklevel=3)
                         return
                     advice = "remove that line or restore the file"
                     raise UserError(f"Line {number} of {self.path} is damaged ({error}): {advice}.") from error
-                yield offset, record
                 offset += len(line)
 
     def at(self, offset: int) -> Record:
@@ -120,10 +116,7 @@ class _Lines(Generic[Record]):
 
 
 class JsonlLog(_Lines[dict[str, Any]]):
-    """An append-only log of JSON objects, such as metrics.
-
-    Example: ``JsonlLog(path).append({"step": 3, "loss": 0.5})``
-    """
+    """An append-only log of JSON objects, such as metrics."""
 
     _encode = staticmethod(encode_record)
 
@@ -143,7 +136,7 @@ class TrajectoryStore(_Lines[Trajectory]):
     _decode = staticmethod(decode_trajectory)
 
     def prepare(self) -> None:
-        """Make sure, before long work begins, that the store can be appended to. Raises UserError when it cannot."""
+        """Raises UserError, before long work begins, when the store cannot be appended to."""
         with open(self._open(), "rb") as file:  # noqa: PTH123 (of a handle)
             if not is_store(file.read(64)):
                 raise UserError(f"{self.path} holds something else than trajectories: choose another place.")
@@ -159,10 +152,7 @@ def is_store(head: bytes) -> bool:
 
 
 class Lines(WholeFile):
-    """A file of lines in the making; ``keep_empty=False``: where no line came, no file stands there afterwards.
-
-    Example: ``with Lines(path) as file: file.add(b"{}")``
-    """
+    """A file of lines in the making; ``keep_empty=False``: where no line came, no file stands there afterwards."""
 
     def __init__(self, path: Path, *, keep_empty: bool = True) -> None:
         with or_cannot(f"write {path}"):

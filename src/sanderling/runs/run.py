@@ -60,16 +60,12 @@ def beside(out: Path) -> Path:
 
 
 class Run:
-    """A run under way, held by this process until it is closed or ends, however it ends.
-
-    In one process all who open it share one connection and one lock, and the last to close lets go.
-    """
+    """A run under way, held by this process until all who opened it have closed it, or the process ends."""
 
     def __init__(self, directory: Path, *, rank: int = 0, private: bool = False, locked: bool = False) -> None:
         """Open or begin the run of a directory. Raises UserError while another process is at work there.
 
-        ``rank``: which process of a team this is; the first holds the directory for all. ``private``: it is for its owner's
-        eyes. ``locked``: the caller holds the directory already.
+        ``rank``: which process of a team this is; the first holds the directory for all. ``locked``: the caller holds it.
         """
         self.directory, self.rank = directory, rank
         if private:
@@ -89,7 +85,6 @@ class Run:
             failed.pop_all()
         self._database = database
         self.close = weakref.finalize(self, _let_go, database, os.getpid())
-        """Let go; closing twice is allowed. The last user brings everything into the one file; an empty run is gone."""
 
     def __enter__(self) -> Self:
         return self
@@ -98,7 +93,6 @@ class Run:
         self.close()
 
     def table(self, kind: str) -> "Table":
-        """Entries of one kind."""
         return Table(self._database, kind, self)
 
     def reset(self, what: str) -> None:
@@ -107,10 +101,7 @@ class Run:
             run("DELETE FROM entry WHERE kind <> 'about' OR key <> ?", (what,))
 
     def claim(self, settings: Mapping[str, Any], what: str = "settings", way_out: str = WAY_OUT) -> None:
-        """Say what all work of one kind depends on, or see that it still does (:func:`go_on_with`).
-
-        Raises UserError, which names what differs and ends in ``way_out``.
-        """
+        """Say what all work of one kind depends on, or see that it still does (:func:`go_on_with`). Raises UserError."""
         about = self.table("about")
         was = about.get(what)
         if was is None or go_on_with(was, dict(settings), self.directory, way_out):
@@ -172,17 +163,12 @@ class Table:
     """Entries of one kind, by key, in the order in which they first came: JSON values, with a blob where one was given."""
 
     def __init__(self, database: "Database", kind: str, run: Run | None = None) -> None:
-        """``run``: what keeps the database open while this is used."""
-        self._database, self.kind, self._run = database, kind, run
+        self._database, self.kind, self.path = database, kind, database.path
+        self._run = run  # which keeps the database open while this is used
         self._kind = _stored(kind)
-        self.path = database.path
-        """The file that holds it, for what a person is told."""
 
     def put(self, key: str, value: Any, *, blob: bytes | None = None, durable: bool = True) -> None:
-        """Keep a value, in place of an earlier one of its key; without ``blob`` an earlier one stays.
-
-        ``durable``: it outlives a loss of power as well as the process.
-        """
+        """Keep a value, in place of an earlier one of its key; without ``blob`` an earlier one stays."""
         with self._database.writing(durable) as run:
             query = "INSERT INTO entry (kind, key, value) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
             run(query, (self._kind, _stored(key), json.dumps(value)))
@@ -192,18 +178,16 @@ class Table:
                 run(query, (len(blob), packed, self._kind, _stored(key)))
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of a key."""
         found = self._database.rows("SELECT value FROM entry WHERE kind = ? AND key = ?", self._kind, _stored(key))
         return json.loads(found[0][0]) if found else default
 
     def blob(self, key: str) -> bytes | None:
-        """The large value of a key; None where it has none."""
         query = "SELECT size, data FROM entry JOIN blob USING (number) WHERE kind = ? AND key = ?"
         found = self._database.rows(query, self._kind, _stored(key))
         return _zstd().decompress(found[0][1], decompressed_size=found[0][0], asbytes=True) if found else None
 
     def record(self, key: str) -> Trajectory:
-        """The trajectory that is the large value of a key. Raises UserError for a damaged one."""
+        """The trajectory that is the blob of a key. Raises UserError for a damaged one."""
         try:
             return decode_trajectory(decode_record(self.blob(key) or b""))
         except (OSError, ValueError) as error:
@@ -225,7 +209,7 @@ class Table:
                 run("INSERT INTO entry (kind, key, value) VALUES (?, ?, ?)", (self._kind, _stored(key), json.dumps(value)))
 
     def items(self, prefix: str = "") -> Iterator[tuple[str, Any]]:
-        """Keys and values, in the order in which the keys first came, of keys that begin so; no blob is read."""
+        """Keys that begin so and their values, in the order in which the keys first came; no blob is read."""
         values, wanted = [self._kind], ""
         if prefix:
             values += [prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1)]
@@ -258,10 +242,8 @@ class Database:
 
     def __init__(self, path: Path, *, reading: bool = False) -> None:
         """Open or make it; ``reading``: only look, which changes nothing. Raises UserError."""
-        self.path = path
-        self.users = 0
+        self.path, self.users, self._guard = path, 0, threading.Lock()
         self.lock: FileLock | None = None
-        self._guard = threading.Lock()
         self._is_durable: bool | None = None
         no_run = NoRunError(f"There is no run in {path.parent}: choose the directory of one.")
         if reading and not path.exists():
@@ -338,10 +320,9 @@ class Database:
         """As a sentence where a person can do something; any other error is a bug, and stays what it is."""
         if _code(error) in _DAMAGED:
             return UserError(f"{self.path} is damaged ({error}): restore it, or begin in another place.")
-        if _code(error) in _BUSY:
-            return UserError(f"{self.path} is in use by another process that does not let go: wait for its end, then go on.")
         if isinstance(error, sqlite3.OperationalError):
-            return UserError(f"Cannot use {self.path} ({error}): free some space, or choose another place.")
+            advice = "wait for the end of other processes, free some space, or choose another place"
+            return UserError(f"Cannot use {self.path} ({error}): {advice}.")
         return error
 
 

@@ -3,10 +3,8 @@
     stages = [Stage("worlds", "Worlds and questions", build), Stage("sft", "SFT", train)]
     worlds, sft = run_stages(stages, Path("runs/tiny"), config.model_dump(mode="json"), Report(Console()))
 
-A run goes on with the settings and files it was started with, or not at all; which settings may differ is each command's
-business. A stage is done when the run's database has its record and every stage before it is done too; when an earlier one has
-to run, the later ones run again. The record is written last and through to the disk: a run that is killed redoes only the stage
-it was in.
+A run goes on with the settings and files it was started with, or not at all. A stage is done when the run's database has its
+record and every stage before it is done too; when an earlier one has to run, the later ones run again.
 """
 
 import hashlib
@@ -82,10 +80,7 @@ class RunRecord:
             raise UserError(f"{inside} lies in {self.out}, which --fresh empties: move it elsewhere, or choose another --out.")
 
     def empty(self) -> None:
-        """Delete what a run left in its directory, once all that could be refused was looked at. The caller has its lock.
-
-        Cut short, the directory is still known as one of a run, which has done nothing yet.
-        """
+        """Delete what a run left in its directory, whose lock the caller has. Cut short, it is a run that has done nothing."""
         with Run(self.out, locked=True) as run:
             run.reset(self.kind)
         for path in self._held(LOCK, DATABASE):
@@ -165,10 +160,9 @@ class Stage:
 
 
 def run_stages(stages: Sequence[Stage], directory: Path, settings: Mapping[str, Any], report: Report) -> list[StageRecord]:
-    """Run the stages that are not done, in order, each under its title.
+    """Run the stages that are not done, in order, each under its title; ``settings``: JSON, all that results depend on.
 
-    ``settings``: JSON, all that results depend on. Raises UserError when the directory holds a run with others, naming what
-    differs, is in use by another process or cannot be written.
+    Raises UserError when the directory holds a run with others, is in use by another process or cannot be written.
     """
     done: list[StageRecord] = []
     with Run(directory) as run:
