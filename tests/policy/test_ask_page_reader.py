@@ -59,9 +59,7 @@ def test_a_page_is_read_once_and_remembered(world: Path) -> None:
 @pytest.mark.parametrize(
     ("answers", "reason"),
     [
-        ((reply(json.dumps({"evidence": ["It is deep."]})),), "1 not_in_page"),
         ((reply("I cannot", "length"), reply("help")), "1 unreadable"),
-        ((plain({"error": {"message": "too long"}}, 400),), "1 refused"),
         ((plain({"error": {"message": "down"}}, 503, Retry_After="0.001"),) * 6, "1 unreachable"),
     ],
 )
@@ -71,14 +69,6 @@ def test_what_fails_is_read_without_the_model_and_told(world: Path, answers: tup
         shown = visit(world, "--set", f"reader.model={server.url}#reader")
     assert shown.stdout == without.stdout and f"read without it: {reason}\n" in shown.stderr
     assert server.answers == []
-
-
-def test_an_outage_may_be_refused(world: Path) -> None:
-    down = (plain({"error": {"message": "down"}}, 503, Retry_After="0.001"),) * 12
-    with serve(*down) as server:
-        for profile in ((), ("--profile", "tiny")):
-            with pytest.raises(UserError, match=r"^The page reader cannot be reached .*start its server"):
-                visit(world, "--set", f"reader.model={server.url}#reader", "--set", "reader.on_outage=refuse", *profile)
 
 
 @pytest.mark.parametrize(

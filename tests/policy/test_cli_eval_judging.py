@@ -140,7 +140,6 @@ def test_a_spent_budget_is_told_and_gone_on_with_by_score_and_by_judge(place: Pa
     ("arguments", "message"),
     [
         (("--judge", "exat"), "did you mean 'exact'"),
-        (("--judge", "exact", "--set", "judging.prompt=letters"), "letters"),
         (("--judge", "exact", "--set", "judging.prompt=word"), "is for a judging model"),
         ((), "scored by a model"),
     ],

@@ -10,11 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from billing_server import billing
-from scripted_server import hang_up, plain, serve
 
-from sanderling.cli import UNFINISHED
 from sanderling.cli.data import judge
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
@@ -53,32 +50,6 @@ def file(tmp_path: Path) -> Path:
 def answer(text: str | None, finish: str) -> dict[str, object]:
     usage = {"prompt_tokens": 1, "completion_tokens": 1}
     return {"choices": [{"message": {"content": text}, "finish_reason": finish}], "usage": usage}
-
-
-def test_replies_as_a_server_may_break_them(tmp_path: Path) -> None:
-    """Empty, cut, hung up, no JSON at all, and nothing but a refusal: never wrong."""
-    file = store(tmp_path / "in.jsonl", ["a"])
-    for name, replies, code in (
-        ("empty", [plain(answer("", "stop"))] * 2, "unreadable"),
-        ("cut", [plain(answer("CORRECT", "length"))] * 2, "unreadable"),
-        ("mute", [plain(answer(None, "stop"))] * 2, "unreadable"),
-        ("gone", [hang_up] * 2, "outage"),
-        ("refused", [plain({"error": {"message": "too long"}}, 400)], "refused"),
-    ):
-        out = tmp_path / f"{name}.jsonl"
-        with serve(*replies) as server:
-            try:
-                judge(
-                    file,
-                    out,
-                    [f"{server.url}?retries=1#m"],
-                    form="word",
-                    sets=[f"budget.cache={tmp_path / name}", "concurrency=1"],
-                )
-            except typer.Exit as left:
-                assert (left.exit_code, code) == (UNFINISHED, "outage")
-            assert server.asked, name
-        assert report_of(out)["codes"] == {code: 1}, name
 
 
 def test_two_forms_of_one_model_are_two_judges(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,6 @@ from billing_server import billing
 from typer.testing import CliRunner, Result
 
 from sanderling.cli.evaluate import app
-from sanderling.core.errors import UserError
 from sanderling.evaluate.log import RunLog
 from sanderling.evaluate.result import EvalResult
 from sanderling.synth.chains import chain_questions
@@ -101,15 +100,3 @@ def test_from_the_file_to_the_figures(place: Path, tmp_path: Path) -> None:
     assert len(stored) == 20 and {one.question.id.partition("/")[0] for one in stored} == {"gaia"}
     kept = RunLog(tmp_path / "run").read()
     assert kept is not None and (kept.about.benchmark, kept.about.split, kept.about.private) == ("gaia", "validation", True)
-
-
-def test_hidden_answers_are_said_before_a_turn_is_paid_for(place: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "GAIA" / "2023" / "test"
-    folder.mkdir(parents=True)
-    hidden = [{**row, "Final answer": "?"} for row in rows()]
-    (folder / "metadata.jsonl").write_text("".join(json.dumps(row) + "\n" for row in hidden))
-    arguments = ["run", "gaia", tmp_path / "GAIA", "--set", "split=test", "--world", place / "world", "--out", tmp_path / "run"]
-    with billing(agent) as server:
-        refused = CliRunner().invoke(app, [*map(str, arguments), "--profile", "tiny", "--model", f"{server.url}#m"])
-    assert isinstance(refused.exception, UserError) and "nothing can be scored" in str(refused.exception)
-    assert server.asked == []

@@ -10,7 +10,6 @@ from typer.testing import CliRunner, Result
 from sanderling.cli.evaluate import app
 from sanderling.core.errors import UserError
 from sanderling.core.types import Ending
-from sanderling.evaluate.log import RunLog
 from sanderling.evaluate.result import EvalResult
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import build_world
@@ -73,24 +72,3 @@ def test_a_reader_that_is_away_is_no_weak_agent(place: Path, outage: str, ending
         done = run(place, server.url, *options, "--set", f"agent.reader.model={reader.url}?retries=0#reader")
     assert done.exit_code == code, done.output
     assert EvalResult.load(place / "run" / "result.json").endings == {ending: 1}
-
-
-def test_other_budgets_than_the_profiles(place: Path) -> None:
-    with billing(agent) as server:
-        small = run(place, server.url, "--profile", "literesearcher-4b", "--set", "agent.max_context=9000")
-        assert isinstance(small.exception, UserError) and "keeps 11000 for an answer" in str(small.exception)
-        done = run(
-            place,
-            server.url,
-            "--profile",
-            "literesearcher-4b",
-            "--set",
-            "agent.max_turns=1",
-            "--set",
-            "agent.max_context=131072",
-        )
-    assert done.exit_code == 0, done.output
-    (one,) = RunLog(place / "run").records()
-    assert one.ending is Ending.ANSWERED_AT_BUDGET
-    kept = RunLog(place / "run").made_with()
-    assert kept["profile"]["budgets"]["max_context_tokens"] == 131_072

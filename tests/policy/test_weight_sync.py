@@ -195,13 +195,6 @@ def test_the_newest_two_are_kept_and_later_ones_of_an_undone_past_go(tmp_path):
     assert torch.equal(load_file(path / "model.safetensors")["a"], torch.ones(4))
 
 
-def test_shared_and_sliced_tensors_are_stored_as_they_are(tmp_path):
-    whole = torch.arange(12.0).reshape(3, 4)
-    weights = {"a": whole, "tied": whole, "slice": whole[1:], "turned": whole.T}
-    found = load_file(WeightFiles(tmp_path).write(weights, 0) / "model.safetensors")
-    assert set(found) == {"a", "slice", "turned"} and all(torch.equal(weights[name], tensor) for name, tensor in found.items())
-
-
 KILLED = """
 import os, signal, sys
 from pathlib import Path

@@ -128,21 +128,6 @@ def test_thirty_two_tiles_in_16_bits_err_no_more_than_none(autocast: bool, outer
     assert all(one < 1.1 * other for one, other in zip(tiles, whole, strict=True)), (tiles, whole)
 
 
-def test_frozen_weights_get_no_gradient_and_hidden_states_may_need_none():
-    module = block()
-    module.gate_proj.weight.requires_grad_(False)
-    for one, other in zip(gradients_in_tiles(module, 100), gradients_in_tiles(module, None), strict=True):
-        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
-    hidden = torch.randn(1, 30, HIDDEN)
-    tiled(module, 10)(hidden).sum().backward()
-    found = module.up_proj.weight.grad
-    module.zero_grad()
-    module(hidden).sum().backward()
-    torch.testing.assert_close(found, module.up_proj.weight.grad, atol=1e-5, rtol=1e-5)
-    module.requires_grad_(False)
-    assert not tiled(module, 10)(hidden).requires_grad
-
-
 @pytest.mark.parametrize("recompute", ["none", "full"])
 def test_each_tile_runs_twice_even_where_the_layer_is_computed_again(recompute: str):
     model = tiny_model(layers=3)
