@@ -116,7 +116,9 @@ def _drop(index: Path) -> None:
 
 def _tear(index: Path) -> None:
     for path in index.glob("*.term"):
-        path.write_bytes(path.read_bytes()[:-5])
+        whole = path.read_bytes()
+        path.unlink()  # cut in place it would be cut under whoever still has it mapped
+        path.write_bytes(whole[:-5])
 
 
 def _age(index: Path) -> None:
