@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import pytest
 
-from sanderling.core.record import CreditLine
-
-Steps = Sequence[Sequence[Sequence[CreditLine]]]
+Steps = Sequence[Sequence[Sequence[Any]]]
 """Lines by step and group."""
 
 
@@ -27,7 +26,7 @@ def check_venus_credit(steps: Steps) -> None:
             to_go = [sum(0.95**far * one for far, one in enumerate(found[len(found) - left :])) for left in after]
             assert line.credit.outcome == pytest.approx([0.95**left * z for left in after], abs=1e-4)
             assert line.credit.gain == pytest.approx([sizes[0] / sizes[1] * value for value in to_go], abs=1e-3)
-            assert line.credit.penalty == tuple(-1.0 if malformed else 0.0 for malformed in line.malformed)
+            assert line.credit.penalty == [-1.0 if malformed else 0.0 for malformed in line.malformed]
 
 
 def check_lite_credit(steps: Steps) -> None:

@@ -5,11 +5,13 @@ sleeps while they train samples (`rl_led` leads it). The table of what was made 
 recipe: the run's own record is held against it.
 """
 
+import json
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,7 @@ from torch import Tensor
 
 from sanderling.core.config import read_config
 from sanderling.core.profiles import get_profile
-from sanderling.core.record import CreditLine, NodeKind, Question, Trajectory
+from sanderling.core.record import NodeKind, Question, Trajectory
 from sanderling.core.types import Ending
 from sanderling.recipes.find import find_rl_recipe
 from sanderling.rl.config import RlRecipe
@@ -107,11 +109,12 @@ def rollouts_of(out: Path) -> list[Trajectory]:
     return list(records(out))
 
 
-def credit_of(out: Path) -> list[list[list[CreditLine]]]:
+def credit_of(out: Path) -> list[list[list[SimpleNamespace]]]:
     """By step and group."""
     found = []
     for file in sorted((out / "credit").iterdir()):
-        lines = [CreditLine.model_validate_json(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        text = file.read_text(encoding="utf-8")
+        lines = [json.loads(line, object_hook=lambda values: SimpleNamespace(**values)) for line in text.splitlines()]
         found.append([[one for one in lines if one.group == group] for group in sorted({one.group for one in lines})])
     return found
 
@@ -123,7 +126,7 @@ def differ(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
     return any(not np.array_equal(np.asarray(ours[name]), np.asarray(theirs[name])) for name in names)
 
 
-def share_of(ways: Collection[int], out: Path, lines: Sequence[CreditLine]) -> float:
+def share_of(ways: Collection[int], out: Path, lines: Sequence[SimpleNamespace]) -> float:
     """The share of these ways' tokens among those that were trained."""
     trained = {one.id for one in lines if one.left_out is None}
     tokens: Counter[bool] = Counter()

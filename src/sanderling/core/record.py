@@ -194,27 +194,3 @@ def decode_trajectory(value: Any) -> Trajectory:
     except ValidationError as error:
         first = error.errors()[0]
         raise ValueError(f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}") from None
-
-
-class CreditParts(Frozen):
-    """The parts of each turn's advantage, over a rollout's turns; their sum is what the turn's tokens were trained with."""
-
-    outcome: tuple[float, ...]
-    gain: tuple[float, ...]
-    penalty: tuple[float, ...]
-
-
-class CreditLine(Frozen):
-    """What each turn of one rollout was credited with in a step of reinforcement learning. Lists run over its turns."""
-
-    id: str  # the trajectory's
-    question: str
-    group: int
-    outcome: float | None  # what counted in its group; None: nothing did
-    left_out: str | None  # why it was not trained on
-    tools: tuple[str, ...]
-    gains: tuple[float | None, ...]  # information gain as it was measured; None: none was
-    malformed: tuple[bool, ...]
-    capped: tuple[bool, ...]  # turns that could get no positive credit
-    credit: CreditParts
-    version: int | None = None  # updates behind the weights that gains were measured under, the same for a whole group

@@ -1,8 +1,8 @@
 """What passes between the parts of an RL run: rollouts to make, groups that ended, and who acts. Importable without torch.
 
 A *group* is one question's rollouts under one episode seed. Groups are numbered over the whole run, and a group's number alone
-says which question, seed and attempts it has: no rollout depends on when it was made. Versions count
-weight updates; a trajectory's age is the number of the update that trains on it less the version of its oldest token.
+says which question, seed and attempts it has. Versions count weight updates; a trajectory's age is the number of the update
+that trains on it less the version of its oldest token.
 """
 
 import asyncio
@@ -22,10 +22,8 @@ class Ask:
     """One rollout to make."""
 
     question: Question
-    seed: int
-    """The episode seed, shared by the group."""
-    attempt: int
-    """Over the whole run, no two rollouts have the same."""
+    seed: int  # the episode seed, shared by the group
+    attempt: int  # over the whole run, no two rollouts have the same
     finish_early: asyncio.Event = field(default_factory=asyncio.Event, compare=False)
     """Once set, the agent is asked for its answer at its next turn."""
 
@@ -64,8 +62,7 @@ class Actor:
     sync: WeightSync
     stored: Callable[[Trajectory], None] = lambda _: None
     """Told when a trajectory is on disk for good: an episode journal can then forget it."""
-    score: Score | None = None
-    """None: the rule that the configuration names."""
+    score: Score | None = None  # None: the rule that the configuration names
     forget: Callable[[Trajectory], None] = lambda _: None
     """Told when an outage is not tried again: what a journal holds of that episode is of no use."""
 
@@ -74,14 +71,10 @@ class GroupStatus(StrEnum):
     """Whether a finished group is trained on, or why it is not."""
 
     USED = "used"
-    FLAT = "flat"
-    """Its outcomes do not differ, and another was made in its place."""
-    STALE = "stale"
-    """Too few of its rollouts were young enough, and another is made in its place."""
-    NOISY = "noisy"
-    """Denoising left too few of its rollouts to compare."""
-    UNSCORED = "unscored"
-    """Too few of its rollouts have an outcome: outages."""
+    FLAT = "flat"  # its outcomes do not differ, and another was made in its place
+    STALE = "stale"  # too few of its rollouts were young enough, and another is made in its place
+    NOISY = "noisy"  # denoising left too few of its rollouts to compare
+    UNSCORED = "unscored"  # too few of its rollouts have an outcome: outages
 
 
 @dataclass(frozen=True)
@@ -89,8 +82,7 @@ class FinishedRollout:
     """A finished rollout, and its outcome."""
 
     trajectory: Trajectory
-    outcome: float | None
-    """None: unscored."""
+    outcome: float | None  # None: unscored
 
 
 @dataclass(frozen=True)

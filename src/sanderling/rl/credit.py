@@ -25,15 +25,13 @@ from sanderling.rl.table import TurnTable
 from sanderling.train.contract import BoolArray, FloatArray, IntArray
 
 EPS = 1e-6
-FLAT = 1e-9
-"""A spread below this is rounding: the values are taken as equal."""
+FLAT = 1e-9  # a spread below this is rounding: the values are taken as equal
 
 
 class Estimating(Chosen):
     """What every estimator can be set."""
 
-    penalty_weight: float = Field(default=1.0, ge=0)
-    """Weight of a turn's format penalty."""
+    penalty_weight: float = Field(default=1.0, ge=0)  # weight of a turn's format penalty
 
     @property
     def needs_gain(self) -> bool:
@@ -64,8 +62,7 @@ class Components:
 class Outcomes:
     """The table's N trajectories, in order of first appearance by index."""
 
-    of_turn: IntArray
-    """[K] which trajectory (0 to N-1) each turn belongs to."""
+    of_turn: IntArray  # [K] which trajectory (0 to N-1) each turn belongs to
     group: IntArray
     outcome: FloatArray
     scored: BoolArray
@@ -114,12 +111,9 @@ def outcome_credit(table: TurnTable, config: Estimating, of: Callable[[FloatArra
 class Deviation(StrEnum):
     """Which standard deviation outcomes are divided by."""
 
-    POPULATION = "population"
-    """Over n (DR-Venus)."""
-    SAMPLE = "sample"
-    """Over n - 1 (LiteResearcher; TRL)."""
-    NONE = "none"
-    """Outcomes are not divided: Dr. GRPO (arXiv 2503.20783)."""
+    POPULATION = "population"  # over n (DR-Venus)
+    SAMPLE = "sample"  # over n - 1 (LiteResearcher; TRL)
+    NONE = "none"  # outcomes are not divided: Dr. GRPO (arXiv 2503.20783)
 
 
 class GrpoConfig(Estimating):
@@ -165,8 +159,7 @@ def leave_one_out(table: TurnTable, config: LeaveOneOutConfig) -> Components:
 # at a scored turn; what follows the last of those is the tail. A turn's *place* is its number, or its segment's, by the kind of
 # discount.
 
-GAIN, PENALTY = 0, 1
-"""The columns of ``parts``."""
+GAIN, PENALTY = 0, 1  # the columns of ``parts``
 LEAST_SPREAD = 0.5
 """The others' deviation counts at least as this share of the whole group's: one trajectory that stands out is not blown up."""
 
@@ -183,8 +176,7 @@ class IgpoMode(StrEnum):
     """Outcomes and gains z-scored each on its own, gains then scaled to the outcomes' size over the whole batch and summed; the
     outcome's z is the last turn's, and discounted on its way back (DR-Venus)."""
     SEPARATE = "separate"
-    JOINT = "joint"
-    """z-scored together."""
+    JOINT = "joint"  # z-scored together
 
 
 class Assignment(StrEnum):
@@ -200,8 +192,7 @@ class Discount(StrEnum):
     """What a step of discounting is."""
 
     PER_TURN = "per_turn"
-    PER_SEGMENT = "per_segment"
-    """A scored turn and the unscored ones before it are one step (DR-Venus as released)."""
+    PER_SEGMENT = "per_segment"  # a scored turn and the unscored ones before it are one step (DR-Venus as released)
 
 
 class PenaltyForm(StrEnum):
@@ -251,10 +242,8 @@ class Rewards:
     """The rewards of a batch's turns."""
 
     found: Outcomes
-    scored: BoolArray
-    """[K] turns that end a segment: with a gain, or with a penalty in its place."""
-    parts: FloatArray
-    """[K, 2] gains, and penalties in their place; 0 where there is none."""
+    scored: BoolArray  # [K] turns that end a segment: with a gain, or with a penalty in its place
+    parts: FloatArray  # [K, 2] gains, and penalties in their place; 0 where there is none
 
     def trajectories(self) -> list[IntArray]:
         """Each trajectory's turns, in order: a table is sorted."""
@@ -386,8 +375,7 @@ def gain_weights(scored: BoolArray, config: IgpoConfig) -> FloatArray:
 
 ESTIMATORS = {"grpo": grpo, "leave_one_out": leave_one_out, "igpo": igpo}
 CHOICE = Choice("estimator", ESTIMATORS, Estimating)
-EstimatorConfig = Annotated[Estimating, CHOICE]
-"""Settings of the estimator that ``kind`` names."""
+EstimatorConfig = Annotated[Estimating, CHOICE]  # settings of the estimator that ``kind`` names
 
 
 @dataclass(frozen=True)
@@ -395,8 +383,7 @@ class Credit:
     """One configured estimator."""
 
     estimate: Callable[[TurnTable], Any]
-    penalty_weight: float
-    """Of the format penalty, where the estimator returns plain advantages."""
+    penalty_weight: float  # of the format penalty, where the estimator returns plain advantages
 
     def components(self, table: TurnTable) -> Components:
         """Advantages in their parts; none where none is due: on unscored or untrained turns, and no praise on capped ones."""

@@ -14,17 +14,14 @@ from enum import StrEnum
 from pydantic import Field
 
 from sanderling.core.config import Frozen
-from sanderling.core.grammar import Violation, check_final, check_turn
+from sanderling.core.grammar import check_final, check_turn
 from sanderling.core.profiles import Profile
-from sanderling.core.record import NodeKind, Trajectory, turn_indices
+from sanderling.core.record import Trajectory, turn_indices
 from sanderling.core.types import Ending
 
 _FORCED = frozenset({Ending.ANSWERED_AT_BUDGET, Ending.NO_ANSWER})
 _OVER_LONG = frozenset({Ending.CONTEXT_EXHAUSTED, Ending.TIME_LIMIT, Ending.TURN_LIMIT, Ending.NO_ANSWER})
-RIGHT_ABOVE = 0.5
-"""An outcome above it is a right answer (AgentCPM-Explore cuts its scores there)."""
-SAME = 1e-9
-"""Outcomes that differ by less differ by rounding."""
+SAME = 1e-9  # outcomes that differ by less differ by rounding
 
 
 class DenoiseConfig(Frozen):
@@ -34,10 +31,8 @@ class DenoiseConfig(Frozen):
     """Leave out rollouts that ended for want of context, turns or time, or were asked for their answer then and gave none."""
     least_turns: int = Field(default=0, ge=0)
     """Leave out right answers after at most so many turns as trivially short (0: none is)."""
-    cap_malformed: bool = False
-    """A turn that breaks the grammar keeps negative credit and gets no positive one."""
-    cap_repeated: bool = False
-    """The same for a turn whose text the trajectory has said before."""
+    cap_malformed: bool = False  # a turn that breaks the grammar keeps negative credit and gets no positive one
+    cap_repeated: bool = False  # the same for a turn whose text the trajectory has said before
     drop_flat: bool = False
     """Groups whose outcomes do not differ are dropped and replaced by others (dynamic sampling, arXiv 2503.14476)."""
     least_spread: float = Field(default=0.0, ge=0, le=1)
@@ -47,43 +42,37 @@ class DenoiseConfig(Frozen):
     least_scored: float = Field(default=0.75, ge=0, le=1)
     """Share of a group's rollouts that has to be scored; with less it is left out whole, and another is made in its place: who
     met no outage is no fair sample where outages are many. Of held-out rollouts, too: with less the run stops."""
-    outage_wait_s: float = Field(default=5.0, ge=0)
-    """Seconds before such a rollout is tried again, doubled each time."""
+    outage_wait_s: float = Field(default=5.0, ge=0)  # seconds before such a rollout is tried again, doubled each time
     outage_retries: int = Field(default=2, ge=0)
     """How often a rollout that met an outage is tried again (it goes on where it was); then its group goes on without it."""
     judge_patience_s: float = Field(default=600.0, ge=0)
     """Seconds that a rollout waits for a judge who is not reached; then the run stops, and the same command goes on."""
 
 
-def turn_violations(trajectory: Trajectory, profile: Profile) -> list[tuple[Violation, ...]]:
-    """What each turn (rejected attempts left out) breaks; the last turn after a forced hint has to be an answer."""
-    turns = [node for node in trajectory.nodes if node.kind is NodeKind.TURN and not node.rejected]
+def broken_turns(trajectory: Trajectory, profile: Profile) -> list[bool]:
+    """Whether each turn breaks the grammar; the last turn after a forced hint has to be an answer."""
+    turns = turn_indices(trajectory)
     found = []
-    for index, node in enumerate(turns):
-        think_open = "<think>" in profile.think_prefix and (node.token_ids is not None or _goes_on(node.text))
-        forced = index == len(turns) - 1 and trajectory.ending in _FORCED
-        found.append((check_final if forced else check_turn)(node.text, think_open=think_open))
+    for index in turns:
+        node = trajectory.nodes[index]
+        opened, closed = node.text.find("<think>"), node.text.find("</think>")
+        # Servers give turns without ids as they were sampled: such a one may continue reasoning that its prompt opened.
+        goes_on = node.token_ids is not None or (closed >= 0 and not 0 <= opened < closed)
+        check = check_final if index == turns[-1] and trajectory.ending in _FORCED else check_turn
+        found.append(bool(check(node.text, think_open=goes_on and "<think>" in profile.think_prefix)))
     return found
-
-
-def _goes_on(text: str) -> bool:
-    """Whether a turn without ids continues reasoning that its prompt opened: servers give such turns as they were sampled."""
-    opened, closed = text.find("<think>"), text.find("</think>")
-    return closed >= 0 and not 0 <= opened < closed
 
 
 def turn_penalties(trajectory: Trajectory, profile: Profile, scale: float = 1.0) -> list[float]:
     """``-scale`` for each turn that breaks the grammar in any way, else 0."""
-    return [-scale if violations else 0.0 for violations in turn_violations(trajectory, profile)]
+    return [-scale if broken else 0.0 for broken in broken_turns(trajectory, profile)]
 
 
 class Noise(StrEnum):
     """Why a rollout is not trained on, and is in no statistic of its group; where several hold, the first of them."""
 
-    OUTAGE = "outage"
-    """It ended in an outage or was cancelled, or no judge could score it."""
-    STALE = "stale"
-    """It is older than the bound on staleness."""
+    OUTAGE = "outage"  # it ended in an outage or was cancelled, or no judge could score it
+    STALE = "stale"  # it is older than the bound on staleness
     OVER_LONG = "over_long"
     TOO_SHORT = "too_short"
 
@@ -102,22 +91,16 @@ def noise_of(trajectory: Trajectory, outcome: float | None, config: DenoiseConfi
     # An answer that was given at the budget is an answer: only who gave none is over-long.
     if config.over_long and trajectory.ending in _OVER_LONG:
         return Noise.OVER_LONG
-    is_short = len(turn_indices(trajectory)) <= config.least_turns and outcome > RIGHT_ABOVE
-    return Noise.TOO_SHORT if is_short else None
+    is_right = outcome > 0.5  # AgentCPM-Explore cuts its scores there
+    return Noise.TOO_SHORT if is_right and len(turn_indices(trajectory)) <= config.least_turns else None
 
 
 def capped_turns(trajectory: Trajectory, config: DenoiseConfig, profile: Profile) -> tuple[bool, ...]:
-    """The turns that get no positive credit: those that break the grammar, and those that were said before."""
-    none = [False] * len(turn_indices(trajectory))
-    broken = map(bool, turn_violations(trajectory, profile)) if config.cap_malformed else none
-    repeated = repeated_turns(trajectory) if config.cap_repeated else none
-    return tuple(malformed or again for malformed, again in zip(broken, repeated, strict=True))
-
-
-def repeated_turns(trajectory: Trajectory) -> list[bool]:
-    """For each turn, whether the trajectory has said the very same before."""
-    said = [trajectory.nodes[index].text.strip() for index in turn_indices(trajectory)]
-    return [text in said[:place] for place, text in enumerate(said)]
+    """The turns that get no positive credit: those that break the grammar, and those whose very text was there before."""
+    texts = [trajectory.nodes[index].text.strip() for index in turn_indices(trajectory)]
+    broken = broken_turns(trajectory, profile) if config.cap_malformed else [False] * len(texts)
+    again = [config.cap_repeated and text in texts[:at] for at, text in enumerate(texts)]
+    return tuple(bad or same for bad, same in zip(broken, again, strict=True))
 
 
 def is_flat(outcomes: Sequence[float], config: DenoiseConfig) -> bool:

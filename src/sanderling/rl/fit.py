@@ -15,10 +15,8 @@ from sanderling.train.config import LOGIT_CHUNK, ParallelKind, Precision, Recomp
 from sanderling.train.fit import Changes, Devices, Load, Shape, context_knobs, estimate, mildest, read_shape, with_changes
 from sanderling.train.launch import check_parallel
 
-PROBE_TOKENS = 64
-"""About that long is what is teacher-forced at a turn's boundary: probe and answer."""
-_LEAST_SLOTS, _LEAST_CAPACITY = 8, 256
-"""Of the cache in this process, which grows by doubling (`policy/forward`)."""
+PROBE_TOKENS = 64  # about that long is what is teacher-forced at a turn's boundary: probe and answer
+_LEAST_SLOTS, _LEAST_CAPACITY = 8, 256  # of the cache in this process, which grows by doubling (`policy/forward`)
 
 
 @dataclass(frozen=True)
@@ -27,15 +25,11 @@ class RlPlan:
 
     recipe: RlRecipe
     shape: Shape
-    load: Load
-    """With rows as long as the longest rollout."""
+    load: Load  # with rows as long as the longest rollout
     devices: Devices
-    memory: dict[str, int]
-    """Bytes by purpose on each device while it trains."""
-    host: int
-    """Page-locked memory of the machine for each process."""
-    sentence: str = ""
-    """What is missing and what to set; empty where it fits."""
+    memory: dict[str, int]  # bytes by purpose on each device while it trains
+    host: int  # page-locked memory of the machine for each process
+    sentence: str = ""  # what is missing and what to set; empty where it fits
 
     @property
     def fits(self) -> bool:
@@ -96,8 +90,9 @@ def memory(shape: Shape, rl: RlConfig, load: Load, turns: int) -> tuple[dict[str
         parts["the copy that samples"] = 4 * shape.parameters
     if rl.pipeline.placement is not Placement.SERVED:  # open sessions keep their keys and values meanwhile
         under_way = -(-rl.questions_per_step // load.ranks) * rl.group_size * (rl.pipeline.max_staleness + 1)
-        session = shape.kv_bytes(doubled(_LEAST_CAPACITY, load.row_tokens), width)
-        parts["keys and values of rollouts"] = doubled(_LEAST_SLOTS, under_way) * session
+        slots, capacity = (1 << (wanted - 1).bit_length() for wanted in (under_way, load.row_tokens))
+        session = shape.kv_bytes(max(_LEAST_CAPACITY, capacity), width)
+        parts["keys and values of rollouts"] = max(_LEAST_SLOTS, slots) * session
     return parts, base.host
 
 
@@ -116,30 +111,19 @@ def scoring_bytes(shape: Shape, trainer: TrainerConfig, longest: int, turns: int
     return per_token * tokens + max(mlp, logits)
 
 
-def doubled(have: int, wanted: int) -> int:
-    """What a cache that grows by doubling makes room for."""
-    while have < wanted:
-        have *= 2
-    return have
-
-
 def _knobs(plan: RlPlan) -> Iterator[Changes]:
     """From mild to costly, those that are not set yet. None changes what is learnt but for rounding."""
-    trainer, gpus = plan.recipe.rl.trainer, plan.devices.gpus
-    memory = "rl.trainer.memory."
-    if trainer.memory.recompute is not Recompute.FULL:
-        yield {f"{memory}recompute": "full"}
-    if trainer.memory.mlp_tile is None:
-        yield {f"{memory}mlp_tile": 8192}
-    if gpus and not trainer.memory.offload:
-        yield {f"{memory}offload": True}
-    if trainer.logit_chunk > LOGIT_CHUNK:
-        yield {"rl.trainer.logit_chunk": LOGIT_CHUNK}
-    if trainer.micro_batch_tokens > plan.load.row_tokens:
+    trainer, gpus, own = plan.recipe.rl.trainer, plan.devices.gpus, plan.load.row_tokens
+    memory, served = trainer.memory, plan.recipe.rl.pipeline.placement is Placement.SERVED
+    tries: list[tuple[bool, Changes]] = [
+        (memory.recompute is not Recompute.FULL, {"rl.trainer.memory.recompute": "full"}),
+        (memory.mlp_tile is None, {"rl.trainer.memory.mlp_tile": 8192}),
+        (gpus and not memory.offload, {"rl.trainer.memory.offload": True}),
+        (trainer.logit_chunk > LOGIT_CHUNK, {"rl.trainer.logit_chunk": LOGIT_CHUNK}),
         # In a pass of one rollout nothing is shared between those of a question: what they begin with is computed for each.
-        yield {"rl.trainer.micro_batch_tokens": plan.load.row_tokens}
-    if gpus and plan.recipe.rl.pipeline.placement is not Placement.SERVED:
-        yield {"rl.pipeline.placement": "served", "sampler.sleeps": True}
-    if gpus and plan.load.ranks > 1 and not plan.load.sharded:
-        yield {"parallel.kind": "fsdp"}
+        (trainer.micro_batch_tokens > own, {"rl.trainer.micro_batch_tokens": own}),
+        (gpus and not served, {"rl.pipeline.placement": "served", "sampler.sleeps": True}),
+        (gpus and plan.load.ranks > 1 and not plan.load.sharded, {"parallel.kind": "fsdp"}),
+    ]
+    yield from (changes for is_missing, changes in tries if is_missing)
     yield from context_knobs(plan.shape, plan.load)

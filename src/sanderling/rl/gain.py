@@ -44,19 +44,15 @@ PROBES: dict[str, Probe] = {
 class GainForm(StrEnum):
     """What is subtracted."""
 
-    LOGPROB = "logprob"
-    """Mean log-probabilities (DR-Venus's default)."""
-    PROB = "prob"
-    """Their exponentials: geometric-mean probabilities (IGPO's)."""
+    LOGPROB = "logprob"  # mean log-probabilities (DR-Venus's default)
+    PROB = "prob"  # their exponentials: geometric-mean probabilities (IGPO's)
 
 
 class GainAnswers(StrEnum):
     """Which of several accepted answers counts."""
 
-    BEST = "best"
-    """At each boundary the likeliest, so that a valid alternative is not punished."""
-    FIRST = "first"
-    """The first that the question names (DR-Venus)."""
+    BEST = "best"  # at each boundary the likeliest, so that a valid alternative is not punished
+    FIRST = "first"  # the first that the question names (DR-Venus)
 
 
 class GainConfig(Frozen):
@@ -65,8 +61,7 @@ class GainConfig(Frozen):
     form: GainForm = GainForm.LOGPROB
     tools: frozenset[TurnTool] = Field(default=frozenset({TurnTool.VISIT, TurnTool.BOTH}), min_length=1)
     """Turns that did this are scored; the answer and malformed turns have no observation and never are."""
-    probe: Probe | None = None
-    """None: the profile's."""
+    probe: Probe | None = None  # None: the profile's
     answers: GainAnswers = GainAnswers.BEST
 
 

@@ -116,13 +116,10 @@ def _mean(values: Sequence[float | bool] | np.ndarray) -> float:
 class Rule(NamedTuple):
     """How the windowed mean of a figure is watched; thresholds are ours: nobody has published any."""
 
-    kind: Literal["above", "below", "fell"]
-    """It fell: its share of the best window so far is below."""
+    kind: Literal["above", "below", "fell"]  # fell: its share of the best window so far is below
     threshold: float
-    what: str
-    """The figure in words."""
-    floor: float = 0.0
-    """The least best window that a fall is measured from: changes of next to nothing are noise."""
+    what: str  # the figure in words
+    floor: float = 0.0  # the least best window that a fall is measured from: changes of next to nothing are noise
 
 
 RULES = {
@@ -154,12 +151,10 @@ Alarm = Annotated[str, AfterValidator(_is_alarm)]
 class HealthConfig(Frozen):
     """When alarms go off, and which of them stop the run."""
 
-    window: int = Field(default=5, ge=1)
-    """Each figure is a mean over the last so many steps."""
+    window: int = Field(default=5, ge=1)  # each figure is a mean over the last so many steps
     thresholds: dict[Alarm, float] = Field(default_factory=dict[Alarm, float])
     """Other thresholds than those of ``RULES``, by alarm."""
-    pause_on: frozenset[Alarm] = frozenset()
-    """Alarms that stop the run, resumably, with a sentence."""
+    pause_on: frozenset[Alarm] = frozenset()  # alarms that stop the run, resumably, with a sentence
 
 
 class HealthPause(UserError):  # noqa: N818  it is no error

@@ -24,15 +24,13 @@ if TYPE_CHECKING:
 
     from sanderling.train.contract import Loss, LossInputs, Metrics
 
-LIMIT = 20.0
-"""Log-ratios beyond this size enter with this size: exp(20) is 5e8, and float32 overflows at exp(88.7)."""
+LIMIT = 20.0  # log-ratios beyond this size enter with this size: exp(20) is 5e8, and float32 overflows at exp(88.7)
 
 
 class RatioTo(StrEnum):
     """Which policy a loss's ratio is taken to."""
 
-    SAMPLER = "sampler"
-    """The distribution that was sampled from."""
+    SAMPLER = "sampler"  # the distribution that was sampled from
     PROXIMAL = "proximal"
     """The trainer's weights before the batch's first update; where rows bring none, the present ones (ratio 1). What lies
     between them and the sampler is then a detached weight (decoupled PPO, arXiv 2110.00641, 2505.24298)."""
@@ -84,8 +82,7 @@ class PpoConfig(PolicyLoss):
 
     kind: str = "ppo"
     clip_low: float = Field(default=0.2, ge=0, lt=1)
-    clip_high: float = Field(default=0.28, ge=0)
-    """Larger than ``clip_low``: clip-higher (DAPO, arXiv 2503.14476)."""
+    clip_high: float = Field(default=0.28, ge=0)  # larger than ``clip_low``: clip-higher (DAPO, arXiv 2503.14476)
     dual_clip: float | None = Field(default=None, gt=1)
     """Bound on the loss of tokens with negative advantage, in units of the advantage (arXiv 1912.09729)."""
 
@@ -119,8 +116,7 @@ class GspoConfig(PolicyLoss):
 
     kind: str = "gspo"
     clip_low: float = Field(default=3e-4, ge=0, lt=1)
-    clip_high: float = Field(default=4e-4, ge=0)
-    """A row's ratio moves far less than tokens' do: these are the paper's."""
+    clip_high: float = Field(default=4e-4, ge=0)  # a row's ratio moves far less than tokens' do: these are the paper's
 
 
 def gspo(tokens: "LossInputs", config: GspoConfig) -> "tuple[Tensor, Metrics]":
@@ -138,8 +134,7 @@ class CispoConfig(PolicyLoss):
     """REINFORCE with a capped, detached importance weight (CISPO, arXiv 2506.13585): no token loses its gradient."""
 
     kind: str = "cispo"
-    most: float = Field(default=2.0, gt=0)
-    """Largest weight."""
+    most: float = Field(default=2.0, gt=0)  # largest weight
 
 
 def cispo(tokens: "LossInputs", config: CispoConfig) -> "tuple[Tensor, Metrics]":
@@ -156,8 +151,7 @@ class MinirlConfig(PolicyLoss):
     least: float = Field(default=0.2, ge=0)
     """A token with a negative advantage is dropped where its ratio to the sampler is below: 1 - 0.2 * 4 (AgentRL's default
     bounds), 1 - 0.2 with its ``strict_in_bound``."""
-    most: float = Field(default=2.2, gt=0)
-    """One with a positive advantage, where it is above: 1 + 0.3 * 4, or 1 + 0.3."""
+    most: float = Field(default=2.2, gt=0)  # one with a positive advantage, where it is above: 1 + 0.3 * 4, or 1 + 0.3
 
 
 def minirl(tokens: "LossInputs", config: MinirlConfig) -> "tuple[Tensor, Metrics]":
@@ -172,8 +166,7 @@ def minirl(tokens: "LossInputs", config: MinirlConfig) -> "tuple[Tensor, Metrics
 
 LOSSES = {"ppo": ppo, "gspo": gspo, "cispo": cispo, "minirl": minirl}
 CHOICE = Choice("loss", LOSSES, PolicyLoss)
-LossConfig = Annotated[PolicyLoss, CHOICE]
-"""Settings of the loss that ``kind`` names."""
+LossConfig = Annotated[PolicyLoss, CHOICE]  # settings of the loss that ``kind`` names
 
 
 def build_loss(config: PolicyLoss) -> "Loss":

@@ -10,9 +10,10 @@ with log-probabilities and advantages: nothing is ever cut or rendered anew.
 Under distributed training every method is collective and is given the same arguments on every rank.
 """
 
+import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from transformers import PreTrainedModel
 
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile
-from sanderling.core.record import CreditLine, CreditParts, Trajectory, turn_indices
+from sanderling.core.record import Trajectory, turn_indices
 from sanderling.policy.model_directory import load_empty
 from sanderling.rl.config import RlConfig
 from sanderling.rl.contract import Group, GroupStatus, oldest_version
@@ -41,8 +42,7 @@ from sanderling.train.scorer import ModelScorer
 from sanderling.train.team import Team
 from sanderling.train.trainer import Trainer, row_logprobs
 
-_COMPARABLE = 2
-"""Scored rollouts that a group needs at least to compare."""
+_COMPARABLE = 2  # scored rollouts that a group needs at least to compare
 _DIGITS = 6
 
 
@@ -66,7 +66,7 @@ class Learner:
         self.trainer = Trainer(self.model, config.trainer.model_copy(update={"total_steps": total}), team)
         self.step = 0
         """Steps done; with ``updates_per_step`` updates each, or none where nothing was informative."""
-        self.credit: list[CreditLine] = []
+        self.credit: list[dict[str, Any]] = []
         """Of the last step, a line for each rollout of the groups that were used."""
         if checkpoint is not None:
             state = load_state(checkpoint)
@@ -198,33 +198,32 @@ def counted(decided: Sequence[tuple[Group, GroupStatus]], version: int, config: 
 # -- credit ----------------------------------------------------------------------------------------------------------------
 
 
-def credit_lines(batch: Sequence[Graded], table: TurnTable, parts: Components, version: int) -> Iterator[CreditLine]:
-    """What each turn was credited with, for a person to read: a line for each rollout, in their order.
+def credit_lines(batch: Sequence[Graded], table: TurnTable, parts: Components, version: int) -> Iterator[dict[str, Any]]:
+    """For a person to read, of each rollout: its outcome, and by turn its tool, gain and credit in parts.
 
     ``table`` and ``parts`` are of the batch. ``version``: updates behind the weights that gains were measured under.
     """
     for number, one in enumerate(batch):
         own = np.flatnonzero(table.trajectory == number)
-        sizes = {name: tuple(np.round(getattr(parts, name)[own], _DIGITS).tolist()) for name in CreditParts.model_fields}
-        yield CreditLine(
-            id=one.trajectory.id,
-            question=one.trajectory.question.id,
-            group=one.group or 0,
-            outcome=one.outcome,
-            left_out=one.left_out,
-            tools=tuple(map(str, table.tool[own])),
-            gains=tuple(float(table.gain[turn]) if table.gain_scored[turn] else None for turn in own),
-            malformed=tuple(map(bool, table.penalty[own] < 0)),
-            capped=tuple(map(bool, table.capped[own])),
-            credit=CreditParts(**sizes),
-            version=version,
-        )
+        yield {
+            "id": one.trajectory.id,
+            "question": one.trajectory.question.id,
+            "group": one.group or 0,
+            "outcome": one.outcome,
+            "left_out": one.left_out,
+            "version": version,
+            "tools": table.tool[own].tolist(),
+            "gains": [float(table.gain[turn]) if table.gain_scored[turn] else None for turn in own],
+            "malformed": (table.penalty[own] < 0).tolist(),
+            "capped": table.capped[own].tolist(),
+            "credit": {part.name: np.round(getattr(parts, part.name)[own], _DIGITS).tolist() for part in fields(parts)},
+        }
 
 
-def write_credit(path: Path, lines: Iterable[CreditLine]) -> None:
+def write_credit(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
     """Put the file there, whole or not at all; a step that is made again after a kill writes the same."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, "".join(line.model_dump_json() + "\n" for line in lines))
+    replace_file(path, "".join(json.dumps(line) + "\n" for line in lines))
 
 
 # -- rows ------------------------------------------------------------------------------------------------------------------

@@ -45,29 +45,19 @@ class TurnTable:
     Outcome, gain and penalty are separate components; which are combined, and how, is the estimator's business.
     """
 
-    trajectory: IntArray
-    """Index of the trajectory in the batch."""
-    group: IntArray
-    """Index of the trajectory's group (one question's rollouts)."""
-    turn: IntArray
-    """0, 1, … within the trajectory."""
-    tokens: IntArray
-    """Sampled tokens in the turn."""
-    tool: NDArray[np.str_]
-    """A TurnTool."""
-    outcome: FloatArray
-    """The trajectory's outcome in [0, 1], repeated on each of its turns."""
-    scored: BoolArray
-    """False where the trajectory ended in an outage: no outcome, and out of every group statistic."""
-    gain: FloatArray
-    """Information gain of the turn; meaningless where ``gain_scored`` is False. Zero is a value."""
+    trajectory: IntArray  # index of the trajectory in the batch
+    group: IntArray  # index of the trajectory's group (one question's rollouts)
+    turn: IntArray  # 0, 1, … within the trajectory
+    tokens: IntArray  # sampled tokens in the turn
+    tool: NDArray[np.str_]  # a TurnTool
+    outcome: FloatArray  # the trajectory's outcome in [0, 1], repeated on each of its turns
+    scored: BoolArray  # False where the trajectory ended in an outage: no outcome, and out of every group statistic
+    gain: FloatArray  # information gain of the turn; meaningless where ``gain_scored`` is False. Zero is a value
     gain_scored: BoolArray
-    penalty: FloatArray
-    """Format penalty of the turn, 0 or negative."""
+    penalty: FloatArray  # format penalty of the turn, 0 or negative
     trained: BoolArray
     """False where the trajectory takes part in its group's statistics and receives no credit (a denoised one)."""
-    capped: BoolArray
-    """True where the turn gets no positive credit; negative credit is kept."""
+    capped: BoolArray  # True where the turn gets no positive credit; negative credit is kept
 
     def __len__(self) -> int:
         return int(self.trajectory.shape[0])
@@ -82,15 +72,12 @@ class Graded:
     """A trajectory and its reward; per-turn sequences follow :func:`sanderling.core.record.turn_indices`."""
 
     trajectory: Trajectory
-    outcome: float | None
-    """None: unscored."""
+    outcome: float | None  # None: unscored
     penalties: Sequence[float]
-    gains: Sequence[float | None] | None = None
-    """None, whole or for a turn: no gain was scored there."""
+    gains: Sequence[float | None] | None = None  # None, whole or for a turn: no gain was scored there
     left_out: str | None = None
     """Why it is not trained on and receives no credit; its outcome, where it has one, counts in its group."""
-    capped: Sequence[bool] | None = None
-    """Turns that get no positive credit; None: none."""
+    capped: Sequence[bool] | None = None  # turns that get no positive credit; None: none
     group: int | None = None
     """Which group it belongs to; None: that of its question. One question may have several groups in a step."""
 
