@@ -8,14 +8,12 @@ import pytest
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import BudgetSpentError, Ending
-from sanderling.evaluate.figures import comparisons
 from sanderling.evaluate.judging import (
     Judges,
     by_hand_of,
     judge_again,
     unused_by_hand,
     with_book,
-    write_to_settle,
 )
 from sanderling.evaluate.log import About, RunLog, sha256_of_questions
 from sanderling.evaluate.result import EvalResult, JudgedAttempt
@@ -86,37 +84,6 @@ def test_verdicts_in_the_records_are_not_asked_for_again(directory: RunLog) -> N
     assert list(said) == sorted(said) and said["q2-1"].code is Code.NOT_ENDED and said["q2-0"].code is Code.NO_ANSWER
     assert (result.judge, result.second_judge, result.by_hand, result.unscored) == ("exact", "", 0, 1)
     assert result.pass_at_1.value == pytest.approx(0.5 / 3) and (result.command, result.judging_command) == ("begun", "again")
-
-
-def test_what_the_judge_had_said_before_a_person_did_is_compared(directory: RunLog) -> None:
-    by_hand = ByHand({("q0-0",): True, ("q0-1",): True, ("q1-0",): False, ("q2-1",): True})
-    result, said = again(directory, with_book(directory, EXACT, Milder(), by_hand))
-    assert {id: one.overruled for id, one in said.items()} == {
-        "q0-0": True, "q0-1": False, "q1-0": False, "q1-1": None, "q2-0": None, "q2-1": None,
-    }  # fmt: skip
-    assert said["q2-1"].correct is True, "an outage that a person has judged counts"
-    second, person = comparisons(list(said.values()), result.judge, result.second_judge)
-    assert (person.figures.second, [one.id for one in person.differing]) == ("a person, on what they settled", ["q0-1"])
-    assert (
-        sum(vars(second.figures)[n] for n in ("both", "neither", "first_only", "second_only")),
-        [one.id for one in second.differing],
-    ) == (4, ["q0-1"])
-    _, anew = again(directory, with_book(directory, Milder("another"), None, by_hand))
-    assert anew["q0-1"].overruled is None, "nobody had asked that judge"
-    again(directory, with_book(directory, Milder("another"), None, ByHand()))
-    _, booked_before = again(directory, with_book(directory, milder := Milder("another"), None, by_hand))
-    assert booked_before["q0-1"].overruled is True and milder.asked == 1, "its book tells, without asking"
-
-
-def test_what_they_differ_on_is_written_to_be_settled(directory: RunLog, tmp_path: Path) -> None:
-    result, said = again(directory, Judges(EXACT, Milder()))
-    (found,) = comparisons(list(said.values()), result.judge, result.second_judge)
-    assert write_to_settle(tmp_path / "settle.csv", [*found.differing, said["q2-0"]], directory.episodes()) == 1
-    head, line = (tmp_path / "settle.csv").read_text().splitlines()
-    assert head == "question,answer,correct,note" and line.startswith("q0,a9,,")
-    assert not ByHand.read(tmp_path / "settle.csv").lines, "what is not filled in is still to be settled"
-    (tmp_path / "settle.csv").write_text(f"{head}\n{line.replace(',,', ',yes,', 1)}\n")
-    assert ByHand.read(tmp_path / "settle.csv").verdict(attempt(QUESTIONS[0], 1, "a9")) is True
 
 
 def test_an_unfinished_run_and_a_damaged_list_are_refused(directory: RunLog) -> None:

@@ -74,34 +74,20 @@ def test_save_and_load(tmp_path: Path) -> None:
 
 
 def trajectory(**changes: object) -> Trajectory:
-    call = ToolCall(name="visit", arguments={})
+    def turn(parent: int, text: str, ids: tuple[int, ...], **more: object) -> Node:
+        return Node(parent=parent, role=Role.ASSISTANT, kind=NodeKind.TURN, text=text, token_ids=ids).model_copy(update=more)
+
+    events = (ToolEvent(name="fetch_url", role="visit", status=ToolStatus.OK),)
+    events += (ToolEvent(name="search", role="search", status=ToolStatus.EMPTY),)
     nodes = (
         Node(parent=None, role=Role.USER, kind=NodeKind.QUESTION, text="q", token_ids=(1, 2)),
-        Node(parent=0, role=Role.ASSISTANT, kind=NodeKind.TURN, text="bad", token_ids=(3, 4, 5), rejected=True),
-        Node(parent=0, role=Role.ASSISTANT, kind=NodeKind.TURN, text="call", token_ids=(6,), calls=(call,)),
-        Node(
-            parent=2,
-            role=Role.USER,
-            kind=NodeKind.OBSERVATION,
-            text="<answer>x</answer>",
-            token_ids=(7, 8),
-            events=(
-                ToolEvent(name="fetch_url", role="visit", status=ToolStatus.OK),
-                ToolEvent(name="search", role="search", status=ToolStatus.EMPTY),
-            ),
-        ),
-        Node(parent=3, role=Role.ASSISTANT, kind=NodeKind.TURN, text="end", token_ids=(9, 10), answer="x"),
+        turn(0, "bad", (3, 4, 5), rejected=True),
+        turn(0, "call", (6,), calls=(ToolCall(name="visit", arguments={}),)),
+        Node(parent=2, role=Role.USER, kind=NodeKind.OBSERVATION, text="<answer>x</answer>", token_ids=(7, 8), events=events),
+        turn(3, "end", (9, 10), answer="x"),
     )
-    values: dict[str, object] = {
-        "id": "t",
-        "question": QUESTIONS[0],
-        "nodes": nodes,
-        "leaf": 4,
-        "ending": Ending.ANSWERED,
-        "answer": "x",
-        "seeds": Seeds(attempt=1),
-        "meta": {META_KEY: {"judge": "exact", "correct": True}},
-    }
+    values: dict[str, object] = {"id": "t", "question": QUESTIONS[0], "nodes": nodes, "leaf": 4, "ending": Ending.ANSWERED}
+    values |= {"answer": "x", "seeds": Seeds(attempt=1), "meta": {META_KEY: {"judge": "exact", "correct": True}}}
     return Trajectory.model_validate(values | changes)
 
 

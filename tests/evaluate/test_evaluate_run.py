@@ -11,7 +11,7 @@ import pytest
 from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, Seeds, Trajectory
 from sanderling.core.types import Ending, Role
-from sanderling.evaluate.attempts import Attempts, Rollout
+from sanderling.evaluate.attempts import Attempts
 from sanderling.evaluate.figures import summarise
 from sanderling.evaluate.log import JsonlAttempts
 from sanderling.evaluate.result import EvalResult
@@ -59,28 +59,17 @@ class Script:
             self.running -= 1
 
 
-async def evaluate(
-    questions: Sequence[Question],
-    attempts: int,
-    rollout: Rollout,
-    judge: Judge,
-    store: TrajectoryStore,
-    *,
-    seed: int,
-    **how: Any,
-) -> EvalResult:
+async def run(
+    script: Script, store: TrajectoryStore, *, questions: Sequence[Question] = QUESTIONS, attempts: int = 2, seed: int = 7,
+    judge: Judge = EXACT, concurrency: int = 8, pauses: Sequence[float] = PATIENT,
+) -> EvalResult:  # fmt: skip
     """Attempts in a file of their own, and their figures."""
-    concurrency = how.pop("concurrency", 8)
-    made = await Attempts(questions, attempts, seed, rollout, judge, JsonlAttempts(store), **how).make(concurrency)
+    wanted = Attempts(questions, attempts, seed, script, judge, JsonlAttempts(store), pauses=pauses)
+    made = await wanted.make(concurrency)
     if made.stopped:
         raise UserError(made.stopped)
     about = {"command": "c", "seed": seed, "version": "0", "date": "", "seconds": 0.0, "resumed": made.resumed}
     return summarise(made.episodes.values(), questions, attempts, judge=judge.name, **about)
-
-
-async def run(script: Script, store: TrajectoryStore, **changes: object) -> EvalResult:
-    options: dict[str, object] = {"judge": EXACT, "questions": QUESTIONS, "attempts": 2, "pauses": PATIENT, "seed": 7} | changes
-    return await evaluate(rollout=script, store=store, **options)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.fixture
@@ -146,20 +135,6 @@ async def test_a_model_out_of_reach_ends_the_run_instead_of_every_attempt(store:
     assert len(made.calls) == 4 * 45 and found.valid, "what ended stands, and all the rest is made"
 
 
-async def test_the_next_run_tries_outages_again_and_mends_the_result(store: TrajectoryStore) -> None:
-    def outage(question: Question, attempt: int, _: int) -> Trajectory:
-        if question.id == "q3":
-            raise PolicyOutageError("down")
-        return episode(question, attempt, "a0")
-
-    assert not (await run(Script(outage), store)).valid
-    script = Script()
-    found = await run(script, store)
-    assert set(script.calls) == {("q3", 0), ("q3", 1)}
-    assert found.valid
-    assert found.endings == {Ending.ANSWERED: 8}
-
-
 @pytest.mark.parametrize("answer", [None, "a0"])
 async def test_no_answer_of_its_own_is_wrong_and_the_judge_is_not_asked(store: TrajectoryStore, answer: str | None) -> None:
     def forbidden(answer: str, accepted: str) -> float:
@@ -216,6 +191,6 @@ async def test_mended_answers_are_judged_anew_and_other_masks_are_another_run(st
         ({"questions": [Question(id="x", text="?")]}, "no accepted answer"),
     ],
 )
-async def test_what_cannot_be_evaluated(store: TrajectoryStore, changes: dict[str, object], message: str) -> None:
+async def test_what_cannot_be_evaluated(store: TrajectoryStore, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         await run(Script(), store, **changes)

@@ -93,13 +93,6 @@ def test_tokens_are_told_where_all_were_counted() -> None:
     assert sample(episode(unknown))["model_usage"] == {}, "a sum with a hole is no sum"
 
 
-def test_without_texts_no_word_is_in_it() -> None:
-    private = plain(ending=Ending.TOOL_OUTAGE, detail="the reader was asked for Vumhum")
-    for one in (private, plain()):
-        found = str(sample(one, judged(one, reason="Vumhum is it"), texts=False))
-        assert not any(word in found for word in ("Vumhum", "Which town", "look", "[1] Town"))
-
-
 def test_the_head_takes_its_figures_from_the_result(tmp_path: Path) -> None:
     stored = [plain(id=f"q/{q}", attempt=a, correct=[True, q == 1, None][a], answer="x") for q in (1, 2) for a in (0, 1)]
     stored += [episode(id=f"q/{q}", attempt=2, ending=Ending.TOOL_OUTAGE) for q in (1, 2)]

@@ -2,10 +2,8 @@
 
 import asyncio
 import io
-from pathlib import Path
 
 import pytest
-from measured_runs import go
 from rich.console import Console
 from test_evaluate_result import episode
 
@@ -36,16 +34,6 @@ def test_a_run_from_its_beginning_to_its_end() -> None:
     assert live.lines(0.0)[0].endswith("all made") and "unscored" not in live.lines(0.0)[1]
     live.judged(3)
     assert live.lines(0.0)[0].endswith("3 looked through by the judges")
-
-
-def test_a_real_run_with_outages_ends_with_the_figures_of_its_result(tmp_path: Path) -> None:
-    live = Live(30, lambda: 0.0)
-    made, result = asyncio.run(go(tmp_path / "run", 15, 2, watch=live))
-    turns = sum(one.turns for one in made.episodes.values())
-    head, quality, *_ = live.lines(0.0)
-    assert head == "30/30 · 0.0 s · 30 looked through by the judges" and result.unscored
-    assert f"pass so far {percent(result.pass_at_1.value)}" in quality
-    assert f"{result.unscored} unscored · {turns} turns" in quality
 
 
 @pytest.mark.parametrize("width", [20, 200])

@@ -96,13 +96,6 @@ def test_a_directory_of_something_else_is_left_alone(tmp_path: Path) -> None:
         RunLog(tmp_path).begin(about, questions(1), 1, "c")
 
 
-def test_one_process_at_a_time(tmp_path: Path) -> None:
-    with RunLog(tmp_path / "run").exclusive(), pytest.raises(UserError, match="Another process is at work"):
-        RunLog(tmp_path / "run").exclusive().__enter__()
-    with RunLog(tmp_path / "run").exclusive():
-        pass
-
-
 def test_which_questions_and_which_judge(tmp_path: Path) -> None:
     (tmp_path / "own.jsonl").write_text(
         "".join(json.dumps({"question": f"What is number {i}?", "answer": f"a{i}"}) + "\n" for i in range(9))

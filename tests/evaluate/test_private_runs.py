@@ -34,6 +34,8 @@ def test_a_private_runs_directory_is_closed(tmp_path: Path, private: bool) -> No
     directory = RunLog(tmp_path / "run")
     directory.write_state(directory.begin(directory.require().about, directory.questions(), 1, "again"), directory.questions())
     assert mode(tmp_path / "run") == (0o700 if private else 0o755), "one that was there as well"
+    done = CliRunner().invoke(app, ["report", str(tmp_path / "run"), "--out", str(tmp_path / "out")])
+    assert done.exit_code == 0 and {mode(path) for path in (tmp_path / "out").iterdir()} == {0o600 if private else 0o644}
 
 
 def test_a_directory_for_everybody_is_not_closed(tmp_path: Path) -> None:
@@ -46,11 +48,3 @@ def test_a_directory_for_everybody_is_not_closed(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="choose a directory of your own"):
         make_run(tmp_path / "shared", [plain()], 1, private=True)
     assert mode(tmp_path / "shared") == 0o777 and not any((tmp_path / "shared").iterdir())
-
-
-@pytest.mark.parametrize("private", [True, False])
-def test_reports_of_private_runs_are_their_owners(tmp_path: Path, private: bool) -> None:
-    make_run(tmp_path / "run", [plain()], 1, private=private)
-    done = CliRunner().invoke(app, ["report", str(tmp_path / "run"), "--out", str(tmp_path / "out")])
-    assert done.exit_code == 0, done.output
-    assert {mode(path) for path in (tmp_path / "out").iterdir()} == {0o600 if private else 0o644}

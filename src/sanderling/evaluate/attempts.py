@@ -113,11 +113,9 @@ class Attempts:
         repeated ids, or a store that holds another run; other exceptions of ``rollout`` propagate.
         """
         order, asked = self._order(), {question.id: question for question in self.questions}
-        self._silence = Silence(concurrency)
+        self._silence, self._heard = Silence(concurrency), self.watch or Watch()
         settled = self._read(asked)
-        resumed = [self._take(one, asked[one.question]) for one in settled.values()]
-        if self.watch is not None:
-            self.watch.resumed(resumed)
+        self._heard.resumed([self._take(one, asked[one.question]) for one in settled.values()])
         pending = [(question, attempt) for question, attempt in order if (question.id, attempt) not in settled]
         pending.sort(key=lambda one: (one[0].id, one[1]) in self._episodes)  # earlier outages last, which may meet another
         await in_parallel(self._work, pending, concurrency)
@@ -177,9 +175,7 @@ class Attempts:
             if (episode := await self._stored(*one)) is not None:
                 if self.on_stored is not None:
                     self.on_stored(episode)
-                taken = self._take(episode, one[0])
-                if self.watch is not None:
-                    self.watch.ended(taken)
+                self._heard.ended(self._take(episode, one[0]))
         except BudgetSpentError as error:
             self._stops.append(str(error))
 
@@ -191,8 +187,7 @@ class Attempts:
         for pause in self.pauses:
             if trajectory.ending not in (Ending.TOOL_OUTAGE, Ending.POLICY_OUTAGE):
                 break
-            if self.watch is not None:
-                self.watch.waits((question.id, attempt), trajectory.detail, pause)
+            self._heard.waits((question.id, attempt), trajectory.detail, pause)
             await asyncio.sleep(pause)
             trajectory = await self._once(question, attempt)
         if trajectory.ending is Ending.CANCELLED and self._cancelled:

@@ -101,7 +101,16 @@ async def conclude(
     ``on_judged`` hears how many are judged so far. Raises BudgetSpentError before anything is written.
     """
     questions, names = log.questions(), judges.names
-    judged = await judge_episodes(episodes, questions, judges, concurrency, pauses, on_judged)
+    judged: list[JudgedAttempt] = []
+    asked, places = {one.id: one for one in questions}, {one.id: place for place, one in enumerate(questions)}
+
+    async def work(episode: Episode) -> None:
+        judged.append(await _judged(episode, asked[episode.question], judges, pauses))
+        if on_judged is not None:
+            on_judged(len(judged))
+
+    await in_parallel(work, episodes, concurrency)
+    judged.sort(key=lambda one: (places[one.question], one.attempt))
     correct = {one.key: one.correct for one in judged}
     result = summarise(
         [replace(one, correct=correct[one.key]) for one in episodes],
@@ -125,30 +134,6 @@ async def conclude(
     log.write_verdicts(judged, names)
     result.save(log.result_file)
     return result
-
-
-async def judge_episodes(
-    episodes: Sequence[Episode],
-    questions: Sequence[Question],
-    judges: Judges,
-    concurrency: int = 8,
-    pauses: Sequence[float] = PAUSES,
-    on_judged: Callable[[int], None] | None = None,
-) -> list[JudgedAttempt]:
-    """The verdicts on all attempts, in the order of questions and attempts, a bounded number at a time.
-
-    Raises BudgetSpentError; the first failure stops the others and is raised as itself.
-    """
-    found: list[JudgedAttempt] = []
-    asked, places = {one.id: one for one in questions}, {one.id: place for place, one in enumerate(questions)}
-
-    async def work(episode: Episode) -> None:
-        found.append(await _judged(episode, asked[episode.question], judges, pauses))
-        if on_judged is not None:
-            on_judged(len(found))
-
-    await in_parallel(work, episodes, concurrency)
-    return sorted(found, key=lambda judged: (places[judged.question], judged.attempt))
 
 
 async def _judged(episode: Episode, question: Question, judges: Judges, pauses: Sequence[float]) -> JudgedAttempt:
