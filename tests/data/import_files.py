@@ -2,11 +2,8 @@
 
 import gzip
 import json
-import zipfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import escape
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -43,8 +40,6 @@ def save(path: Path, value: Any) -> Path:
     if name.endswith(".parquet") and not isinstance(value, bytes):
         pq.write_table(pa.Table.from_pylist(list(value)), path)
         return path
-    if name.endswith(".xlsx") and not isinstance(value, bytes):
-        return _workbook(path, [list(value[0]), *[list(row.values()) for row in value]])
     if isinstance(value, bytes):
         data = value
     elif isinstance(value, str):
@@ -67,13 +62,6 @@ def read(tmp_path: Path, value: Any, name: str = "a.json") -> tuple[tuple[Trajec
     return result.trajectories, result.report
 
 
-def one(tmp_path: Path, entry: Any) -> Trajectory:
-    """The one trajectory of a file with this entry; nothing of it is raw."""
-    (found,), report = read(tmp_path, [entry])
-    assert report.messages == report.kept
-    return found
-
-
 def codes(report: ImportReport) -> dict[str, int]:
     """Odd things and how often they were met."""
     return dict(report.odd)
@@ -87,28 +75,3 @@ def kinds(trajectory: Trajectory) -> list[str]:
 def called(trajectory: Trajectory) -> list[tuple[str, dict[str, Any]]]:
     """All calls, in order."""
     return [(call.name, call.arguments) for node in trajectory.nodes for call in node.calls]
-
-
-def _workbook(path: Path, table: Sequence[Sequence[Any]]) -> Path:
-    """Numbers as numbers, anything else as texts in the cells; empty cells are left out."""
-    office = "http://schemas.openxmlformats.org"
-    main, kin = f"{office}/spreadsheetml/2006/main", f"{office}/officeDocument/2006/relationships"
-    rows = ""
-    for number, row in enumerate(table, start=1):
-        rows += f'<row r="{number}">'
-        for at, value in enumerate(row):
-            text = escape(str(value), {"\r": "_x000D_"})
-            is_text = f't="inlineStr"><is><t xml:space="preserve">{text}</t></is>'
-            cell = f"><v>{value}</v>" if isinstance(value, int | float) else " " + is_text
-            rows += f'<c r="{chr(65 + at)}{number}"{cell}</c>' if value not in (None, "") else ""
-        rows += "</row>"
-    relation = f'<Relationship Id="r1" Type="{kin}/%s" Target="%s"/>'
-    relations = f'<Relationships xmlns="{office}/package/2006/relationships">{relation}</Relationships>'
-    sheets = '<sheets><sheet name="S" sheetId="1" r:id="r1"/></sheets>'
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("_rels/.rels", relations % ("officeDocument", "xl/workbook.xml"))
-        archive.writestr("xl/workbook.xml", f'<workbook xmlns="{main}" xmlns:r="{kin}">{sheets}</workbook>')
-        sheet = relations % ("worksheet", "worksheets/sheet1.xml")
-        archive.writestr("xl/_rels/workbook.xml.rels", sheet)
-        archive.writestr("xl/worksheets/sheet1.xml", f'<worksheet xmlns="{main}"><sheetData>{rows}</sheetData></worksheet>')
-    return path

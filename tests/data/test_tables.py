@@ -21,7 +21,7 @@ from sanderling.data.tables import Unread, open_rows, question_rows
 ROWS = [{"a": "1", "b": 'x, "y"\nz'}, {"a": "", "b": "灯\t\r塔\u2028"}]
 ROW = {"question": "Où est-ce ?", "messages": TALK}
 GOOD = json.dumps(ROW)
-NAMES = ["t.csv", "t.tsv", "t.jsonl", "t.json", "t.parquet", "t.xlsx", "t.csv.gz", "t.json.gz"]
+NAMES = ["t.csv", "t.tsv", "t.jsonl", "t.json", "t.parquet", "t.csv.gz"]
 
 
 def rows_of(path: Path) -> list[Any]:

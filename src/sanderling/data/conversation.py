@@ -3,7 +3,7 @@
 Every message is in exactly one node, in order, and either the node's text is the message's content, unchanged, or the node's
 ``raw`` is the message (``{"messages": [...]}`` where a node holds several). What cannot be classified becomes a RAW node. As in
 the loop's own records, the results of all calls of one turn are *one* OBSERVATION with an event for each call it answers, each
-result in its own ``<tool_response>``; and reasoning in a message of its own is one TURN with the turn that follows it.
+result in its own ``<tool_response>``.
 """
 
 import json
@@ -131,25 +131,20 @@ def conversation(
     notes.tally("messages", sum(said.size for said in spread))
     for index, said in enumerate(spread):
         chat.add(said, f"{id} message {index}", last=index == len(spread) - 1)
-    chat.flush()
-    nodes = chat.nodes
+    nodes = chat.flush()
     if question is None:
         question = next((node.text for node in nodes if node.kind is NodeKind.QUESTION), "")
     if not question.strip():
         notes.add("no_question", id)
     if not answers:  # an answer that is not text, in whatever form, stays in ``meta``
         kept -= {key for key in ANSWER_KEYS if entry.get(key)}
-    # What an environment says after the answer ("episode finished") hangs off the episode's end.
-    last = len(nodes)
-    if last > 1 and nodes[-1].kind is NodeKind.OBSERVATION and nodes[-2].kind is NodeKind.TURN:
-        last -= nodes[-2].answer is not None and not nodes[-2].calls
     return Trajectory(
         id=id,
         question=Question(id=question_id(question), text=question, answers=answers, masked_urls=masked_urls(entry)),
         nodes=tuple(nodes),
-        leaf=last - 1 if last else None,
-        ending=_ending_of(entry, nodes[:last], id, notes),
-        answer=nodes[last - 1].answer if last and nodes[last - 1].kind is NodeKind.TURN else None,
+        leaf=len(nodes) - 1 if nodes else None,
+        ending=_ending_of(entry, nodes, id, notes),
+        answer=nodes[-1].answer if nodes and nodes[-1].kind is NodeKind.TURN else None,
         meta=rest(entry, {*kept, *(key for key in SURE_QUESTION_KEYS if entry.get(key) == question)}),
     )
 
@@ -242,13 +237,14 @@ class _Chat:
         self.call_ids = said.call_ids
         self.put(_turn(self.parent, said, raw), place, said.size)
 
-    def flush(self) -> None:
-        """Put the results that wait: those of one turn's calls as one observation."""
+    def flush(self) -> list[Node]:
+        """Put the results that wait, those of one turn's calls as one observation; returns all nodes."""
         waiting, self.results = self.results, []
         size, ids = max(1, len(self.calls)), self.call_ids
         for some in [waiting[:size], *([one] for one in waiting[size:])] if waiting else []:
             self.put(self.joined(some, ids), some[0][1], sum(said.size for said, _ in some))
             ids = ()
+        return self.nodes
 
     def joined(self, results: Sequence[tuple[ChatMessage, str]], ids: tuple[str, ...]) -> Node:
         """One observation for results in a row; ``ids``: those of the calls of the turn before it.
