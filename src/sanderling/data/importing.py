@@ -229,10 +229,11 @@ def _imported(path: Path) -> Iterator[Trajectory]:
 
 def warn_of_left_out(path: Path, report: ImportReport) -> None:
     """Warn where a part of what was given could not be read."""
-    files = report.odd["not_a_recording"]
-    entries = f"{report.unread:,} {'entry' if report.unread == 1 else 'entries'} that could not be read"
-    others = f"{files:,} {'file' if files == 1 else 'files'} without a recording in a known layout"
-    parts = ([entries] if report.unread else []) + ([others] if files else [])
+    parts, files = list[str](), len(report.left_files)
+    if report.unread:
+        parts.append(f"{report.unread:,} {'entry' if report.unread == 1 else 'entries'} that could not be read")
+    if files:
+        parts.append(f"{files:,} {'file' if files == 1 else 'files'} without a recording in a known layout")
     if parts:
         message = f"{path}: left out are {' and '.join(parts)}; sanderling data import {path} says which, and why."
         warnings.warn(message, LeftOutWarning, stacklevel=3)
@@ -288,12 +289,8 @@ def import_to(
                     asked.add(encode_record(found))
 
         count = write_trajectories(out, trajectories()) if out is not None else sum(1 for _ in trajectories())
-    about = {
-        "left_files": [{"file": file, "reason": reason} for file, reason in reading.report.left_files],
-        "sources": [str(source) for source in sources],
-        "out": None if out is None else out.name,
-        "questions": None if questions is None else questions.name,
-    }
-    text = json.dumps(about | reading.report.as_json(), ensure_ascii=False, indent=1)
+    left = [{"file": file, "reason": reason} for file, reason in reading.report.left_files]
+    about = {"left_files": left, "sources": list(map(str, sources)), "questions": 0} | reading.report.as_json()
+    text = json.dumps(about, ensure_ascii=False, indent=1)
     replace_file(report_file, text.encode("utf-8", "replace") + b"\n")
     return Written(reading.report, count, report_file, unread_file if unread.count else None)

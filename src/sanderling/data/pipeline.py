@@ -48,8 +48,6 @@ RECIPES = ("dr-venus", "literesearcher", "agentcpm")
 """The named recipes, each a file in ``data/recipes``."""
 PAGE, NUMBERS = "report.html", "data.json"
 Figures = dict[str, Any]
-WriteRows = Callable[..., Any]
-"""`train`'s ``rows_of_file``: source, output, tokenizer, profile, the longest row, and what becomes of a longer one."""
 
 
 class OpenVerdictsError(UserError):
@@ -169,10 +167,6 @@ class DataRun:
         """Trajectories of a part."""
         return self.parted / f"{name}.jsonl"
 
-    def rows(self, name: str) -> Path:
-        """Rows of a part; what makes none is named in a file beside it, ``….left-out.jsonl``."""
-        return self.root / "rows" / f"{name}.parquet"
-
     def check(self) -> None:
         """Raise UserError now, and not after an hour, for what is not there or does not fit."""
         config, root = self.config, self.root.resolve()
@@ -198,8 +192,8 @@ class DataRun:
     def inputs(self) -> dict[str, Any]:
         """Whatever results depend on, as JSON: of files the content, and the name that the ids of trajectories begin with."""
 
-        def contents(places: Sequence[Path]) -> list[dict[str, str]]:
-            return [{"name": place.name, "content": content_hash(place.path)} for place in find_places(places)]
+        def contents(*places: Path) -> list[list[str]]:
+            return [[place.name, content_hash(place.path)] for place in find_places(places)]
 
         config = self.config
         return {
@@ -207,8 +201,8 @@ class DataRun:
             "keep": config.judge.keep.value,
             "judges": [weights_of(spec) if names_model(spec) else spec for spec in config.judge.judges],
             "tokenizer": None if config.tokenizer is None else load_tokenizer(config.tokenizer).fingerprint,
-            "sources": contents(self.sources),
-            "against": [{"name": path.stem, "files": contents([path])} for path in config.against],
+            "sources": contents(*self.sources),
+            "against": [{"name": path.stem, "files": contents(path)} for path in config.against],
         }
 
 
@@ -217,14 +211,14 @@ def run_data(
     report: Report,
     command: str,
     *,
-    write_rows: WriteRows,
+    write_rows: Callable[..., Any],
     prices: Sequence[str] = (),
     budget: BudgetConfig | None = None,
     concurrency: int = 8,
 ) -> Path:
     """Run what is not done yet and write the report; returns its page. Raises UserError.
 
-    ``prices``: what judging models cost; ``concurrency``: verdicts that are waited for at a time.
+    ``write_rows``: `train`'s ``rows_of_file``; ``prices``: what judging models cost; ``concurrency``: verdicts at a time.
     """
     run.check()
     steps: dict[str, tuple[str, Callable[[DataRun, Report], Figures]]] = {
@@ -317,8 +311,7 @@ def judge(
             (kept if wanted else others).add(encode_trajectory(trajectory))
             advance(1)
         if counts.open:
-            codes = sorted(counts.examples.items())
-            why = ", ".join(f"{counts.codes[code]:,} {code.value} (such as {ids[0]})" for code, ids in codes)
+            why = ", ".join(f"{counts.codes[code]:,} {code.value} (such as {ids[0]})" for code, ids in counts.examples.items())
             raise OpenVerdictsError(
                 f"{counts.open:,} of {counts.trajectories:,} verdicts are still open ({why}): run the same command again, with "
                 "a larger limit if that was reached; what was said is remembered."
@@ -371,15 +364,15 @@ def resample(run: DataRun, report: Report) -> Figures:
     }
 
 
-def make_rows(run: DataRun, report: Report, write_rows: WriteRows) -> Figures:
+def make_rows(run: DataRun, report: Report, write_rows: Callable[..., Any]) -> Figures:
     """Token rows of every part; the first from its resampled trajectories."""
     config, told, parts = run.config, list[str](), dict[str, Any]()
     if config.tokenizer is None:
         return {"came_in": 0, "went_out": 0, "told": "none made: give --tokenizer DIRECTORY"}
     came_in = went_out = 0
     for place, name in enumerate(run.parts):
-        source, limit = run.part(name) if place else run.resampled, config.rows
-        made = write_rows(source, run.rows(name), config.tokenizer, config.profile, limit.max_tokens, limit.overlong)
+        source, to = run.part(name) if place else run.resampled, run.root / "rows" / f"{name}.parquet"
+        made = write_rows(source, to, config.tokenizer, config.profile, config.rows.max_tokens, config.rows.overlong)
         parts[name] = vars(made)
         came_in, went_out = came_in + made.trajectories, went_out + made.rows
         missing = [f", {count:,} {reason.replace('_', ' ')}" for reason, count in made.left_out().items() if count]
