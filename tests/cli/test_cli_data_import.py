@@ -48,11 +48,6 @@ def test_a_folder_becomes_a_store_with_its_report(tmp_path, source, suffix):
     assert sorted(path.name for path in out.parent.iterdir() if "partial" in path.name or path.name.startswith(".")) == []
 
 
-def test_what_is_not_written_is_said(tmp_path, source):
-    assert "1 questions were met" in run(source, "--out", tmp_path / "t.jsonl").output.replace("\n", " ")
-    assert "2 trajectories were met" in run(source, "--questions", tmp_path / "q.jsonl").output.replace("\n", " ")
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

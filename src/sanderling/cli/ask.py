@@ -1,8 +1,7 @@
-"""``sanderling ask``: research one question and watch the turns; ``sanderling show``: read a recorded episode. Thin.
+"""``sanderling ask``: research one question and watch the turns; ``sanderling show``: read a recorded episode.
 
-Exit status: 0 for an answer, 1 for none, 130 after Ctrl-C. The first Ctrl-C ends the episode with a readable record, which is
-stored like any other; a second one interrupts at once. With ``--out`` a journal lies beside the store while the episode is
-under way: killed, stopped or met by an outage, the same command goes on where it was.
+Exit status: 0 for an answer, 1 for none, 130 after Ctrl-C, of which the first ends the episode with a readable record. With
+``--out`` a journal lies beside the store meanwhile: killed, stopped or met by an outage, the same command goes on.
 """
 
 import asyncio
@@ -85,7 +84,6 @@ def ask(
 async def _ask(
     question: str, config: AskConfig, store: TrajectoryStore | None, log: JsonlLog | None, console: Console
 ) -> Trajectory:
-    """Open the agent, run its episode and store it."""
     tell = partial(console.print, style="dim", markup=False, highlight=False, soft_wrap=True)
     how = {"spending": Spending(None, config.budget), "on_outage": OnOutage.FALL_BACK, "on_close": tell}
     async with opened_agent(config.agent, **how) as agent:
@@ -128,10 +126,7 @@ def _digest(*parts: str) -> str:
 
 
 class Watcher:
-    """Prints an episode's events as they come: ``agent.run(..., on_event=Watcher(console))``.
-
-    Text from outside is never read as markup, and its control characters never reach the terminal.
-    """
+    """Prints an episode's events as they come; text from outside is neither markup nor control characters there."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -194,7 +189,6 @@ class Watcher:
             self._shown, self._mid_line = len(reasoning), not new.endswith("\n")
 
     def _line(self, text: Text) -> None:
-        """A line of its own, whatever was streamed before it."""
         if self._mid_line:
             self._console.print()
             self._mid_line = False
@@ -202,7 +196,6 @@ class Watcher:
 
 
 def _brief(value: object) -> str:
-    """A value on one short line."""
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     line = visible(" ".join(text.split()))
     return line if len(line) <= _PREVIEW_CHARS else line[: _PREVIEW_CHARS - 1] + "…"

@@ -1,7 +1,4 @@
-"""What commands share that let an agent attempt questions: the live view, what is told, and how they end. Thin.
-
-The first Ctrl-C stops the episodes under way and keeps their turns; a second one interrupts at once.
-"""
+"""What commands share that let an agent attempt questions: the live view, what is told, and how they end."""
 
 import asyncio
 from collections import Counter

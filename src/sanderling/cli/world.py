@@ -13,7 +13,6 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
 
 from sanderling.agent.opening import PlaceConfig, opened_reader
 from sanderling.cli import NO_ANSWER
@@ -340,8 +339,8 @@ def _report(directory: Path, world: WorldInfo, dense: str = "") -> None:
     if world.accounts:
         found = table("source", ">documents", ">pages", "left out")
         for account in world.accounts:
-            reasons = counted(account.skipped)
-            found.add_row(_plain(account.name), f"{account.documents:,}", f"{account.pages:,}", reasons)
+            name = escape(visible(account.name))  # text from a world: neither markup nor control characters
+            found.add_row(name, f"{account.documents:,}", f"{account.pages:,}", counted(account.skipped))
         show(found)
     rows = {
         "world": world.name,
@@ -353,11 +352,7 @@ def _report(directory: Path, world: WorldInfo, dense: str = "") -> None:
         "sha256": world.fingerprint,
         "dense search": dense,
     }
-    grid = Table(show_header=False, box=None)
-    for key, value in rows.items():
-        if value:
-            grid.add_row(f"[dim]{key}[/]", _plain(value))
-    show(grid)
+    show(*(f"{key:<12}  {value}" for key, value in rows.items() if value))
 
 
 def _left_out(accounts: Iterable[SourceAccount], counts: WorldCounts) -> str:
@@ -366,11 +361,6 @@ def _left_out(accounts: Iterable[SourceAccount], counts: WorldCounts) -> str:
     for account in accounts:
         left.update(account.skipped)
     return counted(left)
-
-
-def _plain(text: str) -> str:
-    """Text from a world: neither markup nor control characters."""
-    return escape(visible(text))
 
 
 @contextmanager
