@@ -183,14 +183,6 @@ def test_another_benchmarks_file_is_refused_with_its_columns(key: str, tmp_path:
     assert "--columns question=NAME" in str(error.value) or key == "world"
 
 
-def test_golden_answers_in_every_writing(tmp_path: Path) -> None:
-    writings = [["a", "b"], '["a", "b"]', "['a', 'b']", ["a", ["b"]], "['a' 'b']", [[["a"]]]]
-    rows = [{"id": str(at), "question": f"{at}?", "golden_answers": value} for at, value in enumerate(writings)]
-    loaded = load("nq", write_rows(tmp_path / "nq.jsonl", rows))
-    assert {question.answers for question in loaded.questions} == {("a", "b")} and len(loaded.questions) == 4
-    assert loaded.unread == {UnreadWhy.BAD_ROW: [5, 6]}
-
-
 def test_what_is_odd_is_remarked_on(tmp_path: Path) -> None:
     rows = [QA[0], {"question": "And?"}, {"question": " ", "answer": "x"}, {"question": "b?", "answer": None}, QA[0]]
     loaded = load("jsonl", write_rows(tmp_path / "a.jsonl", rows))

@@ -19,21 +19,15 @@ from sanderling.judge.verdict import Code
 
 
 def test_turns_calls_and_results() -> None:
+    search = {"id": "2-0", "function": "search", "arguments": {"query": ["town"]}}
+    thought, spoke = ({"type": "reasoning", "reasoning": text} for text in ("look", "so"))
+    answer, turn = {"type": "text", "text": "<answer>Vumhum</answer>"}, {"role": "assistant", "source": "generate"}
     assert messages_of(plain()) == [
         {"role": "system", "content": "You are a research agent."},
         {"role": "user", "content": "Which town?"},
-        {
-            "role": "assistant",
-            "content": [{"type": "reasoning", "reasoning": "look"}],
-            "source": "generate",
-            "tool_calls": [{"id": "2-0", "function": "search", "arguments": {"query": ["town"]}}],
-        },
+        {**turn, "content": [thought], "tool_calls": [search]},
         {"role": "tool", "content": plain().nodes[3].text, "tool_call_id": "2-0", "function": "search"},
-        {
-            "role": "assistant",
-            "content": [{"type": "reasoning", "reasoning": "so"}, {"type": "text", "text": "<answer>Vumhum</answer>"}],
-            "source": "generate",
-        },
+        {**turn, "content": [spoke, answer]},
     ]
 
 

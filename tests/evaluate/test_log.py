@@ -1,10 +1,11 @@
 """The log of a run: what is stored comes back, in short and whole; and what stands in files of trajectories alone."""
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from inspect_runs import make_run, plain
 from typer.testing import CliRunner
 
 from sanderling.cli.evaluate import app
@@ -13,8 +14,9 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Ending
 from sanderling.evaluate.log import About, RunLog, check_same_setup
-from sanderling.evaluate.result import asked_digest
 from sanderling.judge.verdict import META_KEY
+from sanderling.policy.load import ReplyCache
+from sanderling.runs.files import close_directory
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.run import RECORDS, Run
 
@@ -42,14 +44,6 @@ def test_an_episode_says_what_its_record_says(tmp_path: Path) -> None:
     assert RunLog(tmp_path).record(one).id == "q1-0" and [whole.id for whole in log.records()] == ["q0-0", "q1-0"]
     case = one.case(asked)
     assert (case.id, case.answer, case.ending, case.question) == ("q1-0", "Oslo", Ending.ANSWERED, asked)
-
-
-@given(st.text(st.characters(), max_size=40) | st.just("half \ud83d of a pair") | st.none())
-@settings(max_examples=60, deadline=None)
-def test_any_answer_comes_back(tmp_path_factory: pytest.TempPathFactory, answer: str | None) -> None:
-    root = tmp_path_factory.mktemp("any")
-    one = RunLog(root).append(record(0, answer))
-    assert RunLog(root).episodes() == [one] and one.answer == answer == next(RunLog(root).records()).answer
 
 
 def test_a_later_verdict_stands_in_short_and_no_record_is_written_twice(tmp_path: Path) -> None:
@@ -83,17 +77,6 @@ def test_attempts_of_another_agent_are_refused(tmp_path: Path) -> None:
         check_same_setup(run, made | {"agent": "other", "judge": "f1"}, store, store.path)
 
 
-def test_masks_and_words_make_the_question_blanks_do_not_hide() -> None:
-    question = record(0).question
-    other = [{"text": "What?"}, {"masked_urls": ("https://a.example",)}]
-    same = [{"answers": ("Bergen",)}, {"hops": 3}, {"meta": {"level": "1"}}]
-    digests = [asked_digest(question.model_copy(update=change)) for change in (*other, *same)]
-    assert digests[2:] == [asked_digest(question)] * 3 and len(set(digests)) == 3
-    twice = {"masked_urls": ("https://b.example", "https://a.example", "https://b.example")}
-    once = {"masked_urls": ("https://a.example", "https://b.example")}
-    assert asked_digest(question.model_copy(update=twice)) == asked_digest(question.model_copy(update=once))
-
-
 def test_a_run_gives_its_attempts_back_as_lines(tmp_path: Path) -> None:
     log, out = RunLog(tmp_path / "run"), tmp_path / "t.jsonl"
     about = About(benchmark="", questions=2, questions_sha256="", seed=3)
@@ -122,3 +105,41 @@ def test_where_there_is_no_run(tmp_path: Path) -> None:
     about = About(benchmark="", questions=0, questions_sha256="", seed=0)
     with pytest.raises(UserError):
         RunLog(private / "run").begin(about, [], 1, "c")
+
+
+# A private run's files are for their owner alone --------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def usual_umask() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_a_private_runs_directory_is_closed(tmp_path: Path, private: bool) -> None:
+    make_run(tmp_path / "run", [plain()], 1, private=private)
+    assert mode(tmp_path / "run") == (0o700 if private else 0o755)
+    (tmp_path / "run").chmod(0o755)
+    directory = RunLog(tmp_path / "run")
+    directory.write_state(directory.begin(directory.require().about, directory.questions(), 1, "again"), directory.questions())
+    assert mode(tmp_path / "run") == (0o700 if private else 0o755), "one that was there as well"
+    done = CliRunner().invoke(app, ["report", str(tmp_path / "run"), "--out", str(tmp_path / "out")])
+    assert done.exit_code == 0 and {mode(path) for path in (tmp_path / "out").iterdir()} == {0o600 if private else 0o644}
+
+
+def test_a_directory_for_everybody_is_not_closed(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o1777)
+    with pytest.raises(PermissionError):
+        close_directory(tmp_path / "shared")
+    with pytest.raises(UserError, match="choose another directory"):
+        ReplyCache(tmp_path / "shared", private=True)
+    with pytest.raises(UserError, match="choose a directory of your own"):
+        make_run(tmp_path / "shared", [plain()], 1, private=True)
+    assert mode(tmp_path / "shared") == 0o777 and not any((tmp_path / "shared").iterdir())

@@ -72,23 +72,6 @@ def test_attempts_may_become_more_and_never_fewer(tmp_path: Path) -> None:
         asyncio.run(go(tmp_path / "run", 6, 2))
 
 
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ({"seed": 4}, "seed was 3 and is 4"),
-        ({"questions_sha256": "0"}, "the questions are others"),
-        ({"chosen": "first 2"}, "chosen"),
-    ],
-)
-def test_another_run_is_not_mixed_in(tmp_path: Path, changes: dict, told: str) -> None:
-    asyncio.run(go(tmp_path / "run", 3, 1))
-    directory = RunLog(tmp_path / "run")
-    was = directory.read()
-    assert was is not None
-    with pytest.raises(UserError, match=f"begun with something else .*{told}"):
-        directory.begin(was.about.model_copy(update=changes), questions(3), 1, "c")
-
-
 def test_a_directory_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("mine")
     about = About(benchmark="jsonl", questions=1, questions_sha256="", seed=0)

@@ -1,7 +1,6 @@
 """Others' records: AgentToLeaP's folders, which question of a benchmark a record asks, and which attempt each becomes."""
 
 import json
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from peer_files import benchmark, copy_judged, save_attempt
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory, question_id
 from sanderling.core.types import Ending
-from sanderling.evaluate.peers import NUMBER, UNMATCHED, Found, Joiner, open_records, planned, rewritten
+from sanderling.evaluate.peers import UNMATCHED, Found, Joiner, open_records, planned, rewritten
 
 
 def read(*sources: Path, tasks: frozenset[str] = frozenset()) -> list[Found]:
@@ -165,20 +164,6 @@ def test_every_record_is_one_attempt(asked: list[tuple[str, tuple[str, ...]]], l
     else:
         kept = [(one.question.text, one.question.answers) for one in stored if one.detail != "gone"]
         assert kept == asked, "each is judged by its own accepted answers"
-
-
-@given(st.lists(st.tuples(st.sampled_from(["Who?", "Where?"]), st.integers(0, 10**12)), min_size=1, unique=True))
-def test_attempts_are_counted_not_numbered(asked: list[tuple[str, int]]) -> None:
-    """Folders may begin at 1, lack one, or have a number that no table could hold."""
-    records = [Found(recorded(text), "agenttoleap", text, number, published=True) for text, number in asked]
-    plan = planned(records, None)
-    stored = list(rewritten(records, plan))
-    made = Counter(one.question.text for one in stored)
-    for text, count in made.items():
-        numbers = sorted((one.seeds.attempt, one.meta[NUMBER]) for one in stored if one.question.text == text)
-        assert [attempt for attempt, _ in numbers] == list(range(count))
-        assert [number for _, number in numbers] == sorted(number for of, number in asked if of == text)
-    assert set(plan.published) == {one.id for one in stored}
 
 
 @pytest.mark.parametrize(

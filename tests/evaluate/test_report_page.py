@@ -25,7 +25,7 @@ from sanderling.evaluate.reports.pages import (
     write_report,
 )
 from sanderling.evaluate.result import EvalResult
-from sanderling.runs.progress import command_line, machine
+from sanderling.runs.progress import command_line
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'><b>&amp;\x00"
 RUN = {"command": "sanderling x", "seed": 1, "date": "2026", "machine": "m", "version": "0", "seconds": 75}
@@ -175,14 +175,6 @@ def test_the_table_for_the_terminal() -> None:
         assert "…" not in shown and "is invalid" in shown
         for piece in ("[red]a|b", "correct", "only", "50.0%", "2 min 10 s", "unscored", "nothing is claimed"):
             assert piece in shown
-
-
-def test_provenance_names_no_path_or_host() -> None:
-    import socket
-
-    assert command_line(["/home/someone/bin/sanderling", "ask", "a question?"]) == "sanderling ask 'a question?'"
-    assert "Python" in machine()
-    assert socket.gethostname() not in machine()
 
 
 @pytest.mark.parametrize(
