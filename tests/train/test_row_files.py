@@ -192,20 +192,11 @@ def test_tokenizers_of_files_have_to_agree(tmp_path: Path) -> None:
         index_rows(files)
 
 
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"loss_mask": [False, True]}, "the loss mask of row t0 does not fit"),
-        ({"loss_mask": [True, True, False]}, "the first not trained"),
-        ({"ids": None}, "without ids"),
-        ({"loss_mask": [False, None, True]}, "gaps"),
-    ],
-)
-def test_bad_rows_are_told_by_name(tmp_path: Path, change: dict[str, object], sentence: str) -> None:
-    good = {"trajectory": "t0", "group": "g", "ids": [1, 2, 3], "loss_mask": [False, True, True]}
-    other = {**good, "trajectory": "t1"}
-    pq.write_table(pa.Table.from_pylist([other, {**good, **change}], schema=SCHEMA), tmp_path / "r.parquet")
-    with pytest.raises(UserError, match=sentence):
+def test_a_mask_that_does_not_fit_is_told_by_its_row(tmp_path: Path) -> None:
+    good = {"trajectory": "t1", "group": "g", "ids": [1, 2, 3], "loss_mask": [False, True, True]}
+    bad = {**good, "trajectory": "t0", "loss_mask": [False, True]}
+    pq.write_table(pa.Table.from_pylist([good, bad], schema=SCHEMA), tmp_path / "r.parquet")
+    with pytest.raises(UserError, match="the loss mask of row t0 does not fit"):
         index_rows([tmp_path / "r.parquet"])
 
 

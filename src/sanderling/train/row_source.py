@@ -260,21 +260,13 @@ def _table(file: pq.ParquetFile, group: int) -> pa.Table:
 
 
 def _sizes(path: Path, names: Sequence[str], table: pa.Table) -> IntArray:
-    """Of each row of a row group its tokens, and the trained ones [rows, 2]. Raises UserError for bad rows."""
+    """Of each row of a row group its tokens, and the trained ones [rows, 2]. Raises UserError for masks that do not fit."""
     ids, mask = (table[name].combine_chunks() for name in ("ids", "loss_mask"))
-    if any(values.null_count or values.flatten().null_count for values in (ids, mask)):
-        raise UserError(f"{path} holds a row without ids or without a loss mask, or one with gaps: write it again.")
-    lengths, places = (np.diff(values.offsets.to_numpy()).astype(np.int64) for values in (ids, mask))
-    trains = np.concatenate(([0], np.cumsum(mask.flatten().to_numpy(zero_copy_only=False))))
-    ends = np.cumsum(places)
-    starts = ends - places
-    first = trains[np.minimum(starts + 1, ends)] - trains[starts]
-    for row in np.flatnonzero((lengths != places) | (first > 0)).tolist():
-        raise UserError(
-            f"{path}: the loss mask of row {names[row] or row} does not fit its ids (a place for each of them, the first not "
-            "trained): write it again."
-        )
-    return np.stack((lengths, trains[ends] - trains[starts]), 1)
+    lengths, ends = np.diff(ids.offsets.to_numpy()).astype(np.int64), mask.offsets.to_numpy().astype(np.int64)
+    trains = np.concatenate(([0], np.cumsum(mask.flatten().to_numpy(zero_copy_only=False).astype(np.int64))))
+    for row in np.flatnonzero(lengths != np.diff(ends)).tolist():
+        raise UserError(f"{path}: the loss mask of row {names[row] or row} does not fit its ids: write it again.")
+    return np.stack((lengths, np.diff(trains[ends - ends[0]])), 1)
 
 
 class ParquetSource:
