@@ -8,7 +8,7 @@ import difflib
 import json
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,8 +68,9 @@ def _sections() -> Iterator[tuple[str, Any]]:
     """For each step that has settings a section of that name: a model of the function's keyword arguments."""
     for name, step in STEPS.items():
         kinds, defaults = get_type_hints(step, include_extras=True), step.__kwdefaults__ or {}
-        if defaults:
-            section = create_model(name, __base__=Frozen, **{key: (kinds[key], value) for key, value in defaults.items()})
+        fields: dict[str, Any] = {key: (kinds[key], value) for key, value in defaults.items()}
+        if fields:
+            section = create_model(name, __base__=Frozen, **fields)
             yield name, (section, section())
 
 
@@ -192,7 +193,7 @@ def clean_file(
     check_places([origin], [out, dropped_file, report_file])
     cleaner = Cleaner(recipe, profile)
 
-    def kept() -> Iterator[Trajectory]:
+    def kept() -> Generator[Trajectory, None, None]:
         with Lines(dropped_file, keep_empty=False) as dropped:
             for trajectory in trajectories:
                 found = cleaner.clean(trajectory)
