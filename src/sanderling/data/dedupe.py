@@ -76,13 +76,13 @@ _SHORT = 4  # letters of an abbreviation such as "St." or "Prof.", after which n
 
 @dataclass(frozen=True)
 class Things:
-    """What one question is about, as far as writing tells: its words, and which of them are names, without "Norway's" ending.
+    """What one question is about, as far as writing tells: words, and how often each name is there, without "Norway's" ending.
 
     Questions are about other things with *other numbers* on either side, or *other names on both sides*: a name that only one
     side has may just say more ("in Oslo, Norway").
     """
 
-    words: Counter[str]
+    words: list[str]
     names: Counter[str]
 
     def differ(self, other: "Things") -> bool:
@@ -93,7 +93,7 @@ class Things:
         return {word for word in self.words if any(char in "0123456789" for char in word)}
 
     def _names_more(self, other: "Things") -> bool:
-        return any(count > (other.names[name] or other.words[name]) for name, count in self.names.items())
+        return any(count > (other.names[name] or other.words.count(name)) for name, count in self.names.items())
 
 
 def things_of(words: str, texts: Iterable[str]) -> Things:
@@ -108,7 +108,7 @@ def things_of(words: str, texts: Iterable[str]) -> Things:
     for text in texts:
         for name in _names(text):
             names |= dict(zip(question_tokens(name), question_tokens(_OWNING.sub("", name)), strict=False))
-    return Things(Counter(tokens), Counter(names[word] for word in tokens if word in names))
+    return Things(tokens, Counter(names[word] for word in tokens if word in names))
 
 
 def _names(text: str) -> Iterator[str]:
@@ -117,8 +117,8 @@ def _names(text: str) -> Iterator[str]:
         yield from "".join(found).split()
     found, begins = list(_WORD.finditer(text)), True
     for number, match in enumerate(found, start=1):
-        word, end = match[0], found[number].start() if number < len(found) else len(text)
-        if (word[0].isupper() and not begins) or any(char.isupper() for char in word[1:]):
+        word, rest, end = match[0], match[0][1:], found[number].start() if number < len(found) else len(text)
+        if (word[0].isupper() and not begins) or (not rest.islower() and any(map(str.isupper, rest))):
             yield word
         between = "." * word.endswith(".") + text[match.end() : end]
         is_short = word[0].isupper() and len(word.rstrip(".")) <= _SHORT
@@ -182,8 +182,10 @@ def question_groups(questions: Iterable[QA], *, threshold: float = THRESHOLD, by
             groups.join(row, by_answer.setdefault(answer, {}).setdefault(text, row))
     unanswered = {text: row for (text, answers), row in first.items() if not answers}
     for rows in (*by_answer.values(), unanswered):
+        if len(rows) < 2:
+            continue
         index, texts = NearIndex(), list(rows)
-        for text in texts if len(texts) > 1 else ():
+        for text in texts:
             for _, place in alike(text, texts, index):
                 groups.join(rows[text], rows[texts[place]])
             index.add(text)
