@@ -68,14 +68,10 @@ def entries_in(value: Any, layouts: Mapping[str, Layout]) -> list[Any]:
     """The entries that one row of a file holds: those of a list in one of its fields, or the row itself."""
     if not isinstance(value, dict) or layout_of(value, layouts):
         return [value]
-    for key, inner in value.items():
-        if isinstance(inner, list) and (key == "cases" or any(layout_of(item, layouts) for item in inner[:3])):
+    for inner in value.values():
+        if isinstance(inner, list) and any(layout_of(item, layouts) for item in inner[:3]):
             return inner
     return [value]
-
-
-def _first_with_messages(entry: Entry, keys: Iterable[str]) -> str:
-    return next((key for key in keys if messages_in(entry, key) is not None), "")
 
 
 def _is_dr_venus(entry: Entry) -> bool:
@@ -116,15 +112,14 @@ def _redsearcher(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
     return conversation(entry, "messages", id, notes, question=question, answers=answers, prompts=("system_prompt",))
 
 
-def _plain_chat(keys: tuple[str, ...], prompts: tuple[str, ...]) -> Layout:
-    """Messages under one of the names, and whatever fields beside them."""
+def _plain_chat(key: str, *prompts: str) -> Layout:
+    """Messages under a name, and whatever fields beside them."""
 
     def read(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
-        key = _first_with_messages(entry, keys)
         question, answers = asked(entry, SURE_QUESTION_KEYS), accepted(entry)
         return conversation(entry, key, id, notes, question=question, answers=answers, prompts=prompts)
 
-    return Layout(lambda entry: bool(_first_with_messages(entry, keys)), read)
+    return Layout(lambda entry: messages_in(entry, key) is not None, read)
 
 
 def _openai_log(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
@@ -183,7 +178,7 @@ def _agenttoleap(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
     that there is an answer: last words without tags are one only where turns were left. A run that failed has no ending, as the
     file does not say whose failure it was.
     """
-    key = _first_with_messages(entry, _HISTORIES)
+    key = next(key for key in _HISTORIES if messages_in(entry, key) is not None)
     messages, sample = messages_in(entry, key) or [], record_of(entry, "gaia_sample")
     if entry.get("success") is False:
         notes.add("failed_run", id, entry.get("error", ""))
@@ -324,7 +319,7 @@ LAYOUTS: dict[str, Layout] = {
         _own(Question.model_validate, "odd_question"),
     ),
     "literesearcher-cases": Layout(lambda e: isinstance(e.get("steps"), list), _case),
-    "agenttoleap": Layout(lambda e: bool(_first_with_messages(e, _HISTORIES)), _agenttoleap),
+    "agenttoleap": Layout(lambda e: any(messages_in(e, key) is not None for key in _HISTORIES), _agenttoleap),
     "openai-log": Layout(lambda e: _chats(record_of(e, "request")) and isinstance(e.get("response"), dict), _openai_log),
     "webdancer-chatml": Layout(lambda e: _chats(e) and (e.get("type") == "chatml" or "functions" in e), _webdancer),
     "dr-venus-rl": Layout(lambda e: _chats(e) and ("request_id" in e or "sample_idx" in e), _dr_venus),
@@ -336,9 +331,9 @@ LAYOUTS: dict[str, Layout] = {
         lambda e: _chats(e) and (isinstance(e.get("system_prompt"), str) or asked(record_of(e, "meta")) is not None),
         _redsearcher,
     ),
-    "sharegpt": _plain_chat(("conversations", "conversation"), ("system",)),
+    "sharegpt": _plain_chat("conversations", "system"),
     "openai-responses": Layout(lambda e: bool(_items_back(e)), _responses),
-    "openai-messages": _plain_chat(("messages",), ("system_prompt", "system")),
+    "openai-messages": _plain_chat("messages", "system_prompt", "system"),
     "literesearcher-rl": Layout(
         lambda e: _is_verl(e) and ("mask_url" in record_of(e, "extra_info") or bool(masked_urls(e))), _verl
     ),

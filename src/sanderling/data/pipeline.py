@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from sanderling.core.chat import load_tokenizer
-from sanderling.core.config import Frozen, check_config, load_config, read_config
+from sanderling.core.config import Frozen, load_config, read_config
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import encode_record, encode_trajectory
@@ -63,19 +63,14 @@ class Keep(StrEnum):
 
 
 class Cleaning(Frozen):
-    """A cleaning recipe."""
+    """How trajectories are cleaned."""
 
     recipe: str = "dr-venus"
-    settings: dict[str, Any] = Field(default_factory=dict)
-    """Laid over that recipe's, by section."""
+    """A cleaning recipe by name, or a TOML file."""
 
     def resolved(self) -> CleaningRecipe:
-        """The cleaning recipe. Raises UserError for one that is not there, and for settings it does not have."""
-        chosen = get_recipe(self.recipe).model_dump(mode="json")
-        for name, section in self.settings.items():
-            below = chosen.get(name)
-            chosen[name] = {**below, **section} if isinstance(below, dict) and isinstance(section, dict) else section
-        return check_config(CleaningRecipe, chosen, f"clean.settings over {self.recipe}")
+        """Raises UserError for a recipe that is not there, and for settings it does not have."""
+        return read_config(CleaningRecipe, Path(self.recipe)) if self.recipe.endswith(".toml") else get_recipe(self.recipe)
 
 
 class Judging(Frozen):
@@ -198,6 +193,7 @@ class DataRun:
         config = self.config
         return {
             "settings": config.model_dump(mode="json", exclude={"title", "tokenizer", "against", "judge"}),
+            "clean": config.clean.resolved().model_dump(mode="json"),
             "keep": config.judge.keep.value,
             "judges": [weights_of(spec) if names_model(spec) else spec for spec in config.judge.judges],
             "tokenizer": None if config.tokenizer is None else load_tokenizer(config.tokenizer).fingerprint,

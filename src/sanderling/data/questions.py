@@ -263,7 +263,6 @@ def _own(path: Path) -> list[Question] | None:
             except ValidationError as error:
                 if not found:
                     return None
-                first = error.errors()[0]
-                what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}".lstrip(": ")
+                what = error.errors()[0]["msg"]
                 raise UserError(f"Line {number} of {path} is no question ({what}): mend or remove it.") from error
     return found
