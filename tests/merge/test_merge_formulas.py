@@ -31,14 +31,6 @@ def test_linear_is_the_weighted_mean(models: list[Path], weights: list[Weights],
     assert_close(found, {name: 0.2 * a[name] + 0.3 * b[name] + 0.5 * c[name] for name in a})
 
 
-def test_linear_divides_by_the_sum_unless_told_otherwise(models: list[Path], weights: list[Weights], tmp_path: Path) -> None:
-    a, b = weights[:2]
-    found = merged(tmp_path / "mean", method="linear", models=models[:2], weights=(1.0, 3.0))
-    assert_close(found, {name: (a[name] + 3 * b[name]) / 4 for name in a})
-    found = merged(tmp_path / "sum", method="linear", models=models[:2], weights=(1.0, 3.0), normalize=False)
-    assert_close(found, {name: a[name] + 3 * b[name] for name in a})
-
-
 @pytest.mark.parametrize("place", [0, 1])
 def test_linear_with_all_weight_on_one_is_that_model_bit_for_bit(models: list[Path], place: int, tmp_path: Path) -> None:
     share = (1.0, 0.0) if place == 0 else (0.0, 1.0)
@@ -108,15 +100,6 @@ def test_dare_keeps_a_share_and_restores_the_sum(models: list[Path], weights: li
         np.testing.assert_allclose(found[name], base + delta * mask * factor, rtol=1e-4, atol=1e-5, err_msg=name)
         kept, total = kept + int(mask.sum()), total + mask.size
     assert abs(kept / total - 0.4) < 0.02
-
-
-@pytest.mark.parametrize("method", ["dare-linear", "dare-ties"])
-def test_equal_seeds_give_equal_models_and_others_others(models: list[Path], method: str, tmp_path: Path) -> None:
-    def digest(name: str, seed: int) -> bytes:
-        merged(tmp_path / name, method=method, models=models[1:3], base=models[0], seed=seed)
-        return (tmp_path / name / "model.safetensors").read_bytes()
-
-    assert digest("a", 1) == digest("b", 1) != digest("c", 2)
 
 
 def test_bfloat16_models_are_merged_in_float32(models: list[Path], tmp_path: Path) -> None:

@@ -13,11 +13,8 @@ from merge_models import merged, needs_mergekit, save_models, weights_of
 from safetensors.torch import load_file
 from tiny_qwen3 import tiny_model
 
-from sanderling.core.errors import UserError
-from sanderling.merge.run import merge, read_merge
-from sanderling.merge.settings import MergeSettings
+from sanderling.merge.run import read_merge
 from sanderling.policy.model_directory import load_model
-from sanderling.runs.files import locked
 
 pytestmark = needs_mergekit
 
@@ -59,18 +56,6 @@ def test_a_merge_that_is_killed_leaves_the_one_before_it(tmp_path: Path) -> None
     assert not list(tmp_path.glob(".*out*"))
 
 
-def test_the_record_says_what_went_in(tmp_path: Path) -> None:
-    models = save_models(tmp_path, 3)
-    settings = {"method": "ties", "models": models[1:], "base": models[0], "weights": (0.5, 0.75), "density": 0.25, "seed": 7}
-    record = merge(MergeSettings.model_validate(settings), tmp_path / "out", "sanderling merge run …")
-    assert read_merge(tmp_path / "out") == record
-    assert record.settings.density == 0.25 and list(record.inputs) == list(map(str, models))
-    assert len({*record.inputs.values(), record.sha256}) == 4
-    assert set(record.versions) == {"sanderling", "mergekit", "torch", "transformers", "safetensors"}
-    again = merge(MergeSettings.model_validate(settings), tmp_path / "again", "again")
-    assert again.sha256 == record.sha256
-
-
 def test_shards_are_read_and_the_merged_model_is_loaded_and_runs(tmp_path: Path) -> None:
     for seed in (0, 1):
         tiny_model(seed).save_pretrained(tmp_path / f"m@{seed}+x", max_shard_size="20KB")
@@ -93,11 +78,3 @@ def test_merging_opens_no_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for name in ("socket", "create_connection", "getaddrinfo"):
         monkeypatch.setattr(socket, name, refuse)
     merged(tmp_path / "out", method="dare-linear", models=models[1:], base=models[0])
-
-
-def test_of_two_merges_into_one_place_the_second_is_refused(tmp_path: Path) -> None:
-    models, out = save_models(tmp_path, 2), tmp_path / "out"
-    with locked(out, beside=True), pytest.raises(UserError, match=r"Another process is at work in .*out: wait for its end"):
-        merged(out, method="linear", models=models)
-    merged(out, method="linear", models=models)
-    assert read_merge(out).command == "a test" and not list(tmp_path.glob(".*out*"))

@@ -50,11 +50,3 @@ def test_no_json_makes_a_500(client, path, body):
     assert reply.status_code in (200, 400, 404)
     if reply.status_code != 200:
         refused(reply, reply.status_code)
-
-
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(rest=st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=60), query=st.text(max_size=20))
-def test_no_address_makes_a_500(client, rest, query):
-    safe = "".join(c if c not in "?#" else "%3F" for c in rest)
-    reply = client.get(f"{client.base_url}/r/{safe}", params={"q": query})
-    assert reply.status_code in (200, 400, 404)

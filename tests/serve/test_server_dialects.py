@@ -4,7 +4,7 @@ from serving import FailingWorld
 
 from sanderling.core.types import ToolStatus
 from sanderling.serve.dialects import target_url
-from sanderling.world.contract import Occasion, SearchReply, World
+from sanderling.world.contract import SearchReply
 
 FILM = "https://en.example/wiki/Alien_(film)"
 SHIPS = "https://sea.example/ships"
@@ -18,25 +18,6 @@ def sentence(reply) -> str:
 
 
 # native
-
-
-def test_native_tells_the_world_of_the_episode(client_with):
-    seen = []
-
-    class Watching(FailingWorld):
-        async def search(self, query, **options):
-            seen.append(options)
-            return SearchReply(query=query, hits=())
-
-    body = {"queries": ["a"], "episode_seed": -5, "occurrence": 2, "masked": ["https://m.example/"]}
-    assert client_with(Watching()).post("/v1/search", json=body).status_code == 200
-    assert seen == [
-        {
-            "limit": 10,
-            "snippet_words": 30,
-            "occasion": Occasion(frozenset({"https://m.example/"}), episode_seed=-5, occurrence=2),
-        }
-    ]
 
 
 # Serper
@@ -90,29 +71,3 @@ def test_a_world_that_cannot_be_read_is_503_and_a_bug_is_500(client_with):
         for reply in (client.post("/v1/search", json={"queries": ["x"]}), client.get(f"/r/{FILM}")):
             assert reply.status_code == code
             assert "disk" not in sentence(reply) and "secret" not in reply.text
-
-
-def test_queries_of_one_request_are_asked_together(client_with, world):
-    """In parts, so that none keeps a thread for long; and each is answered as it would be alone."""
-    asked = []
-
-    class Together(World):
-        name, fingerprint, page_count = "together", "0" * 64, 1
-
-        async def search_many(self, queries, **options):
-            asked.append((len(queries), options["limit"]))
-            return await world.search_many(queries, **options)
-
-        async def visit(self, url, goal="", **options):
-            return await world.visit(url, goal, **options)
-
-    queries = [f"film {number}" for number in range(18)] + ["ripley"]
-    client = client_with(Together())
-    replies = client.post("/v1/search", json={"queries": queries}).json()["replies"]
-    assert [reply["query"] for reply in replies] == queries and replies[-1]["hits"][0]["title"] == "Alien (film)"
-    assert sorted(asked) == [(3, 10), (8, 10), (8, 10)]
-    asked.clear()
-    batch = [{"q": "film"}, {"q": "ripley", "num": 2, "page": 5}, {"q": "honey", "num": 1}, {"q": "film"}]
-    together = client.post("/search", json=batch).json()
-    assert sorted(asked) == [(1, 1), (2, 10)]
-    assert together == [client.post("/search", json=one).json() for one in batch]

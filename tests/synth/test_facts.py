@@ -116,21 +116,6 @@ def test_what_a_text_holds(text, answer, held):
     assert holds(text, answer) is held
 
 
-@pytest.mark.parametrize(
-    ("reply", "count"),
-    [
-        (json.dumps({"questions": [GOOD]}), 1),
-        (f"<think>hm {{}}</think>Here:\n```json\n{json.dumps({'questions': [GOOD, GOOD]})}\n```", 2),
-        ('{"questions": []}', 0),
-        ('{"questions": [1, null, {"question": "x"}, {"question": 3, "answer": 4.5}]}', 1),
-        ("{'questions': [{question: 'Q?', answer: 'A',}]}", 1),
-    ],
-)
-def test_replies_are_read_leniently(reply, count):
-    found = read_candidates(reply)
-    assert found is not None and len(found) == count
-
-
 @given(
     st.text()
     | st.recursive(
@@ -190,11 +175,6 @@ def test_what_cannot_be_read_is_unscored_and_asked_again_a_bounded_number_of_tim
     assert sum(system == JUDGE.system for system, _ in client.asked) == 2
     nonsense = ScriptedClient(lambda *_: "nonsense")
     assert [reason for reason, _ in of_page(nonsense).rejected] == [UNREADABLE] and len(nonsense.asked) == 2
-
-
-def test_more_than_was_wanted_is_not_taken():
-    many = [GOOD | {"question": f"Who built the lighthouse number {n} of Orlo in Venn?"} for n in range(9)]
-    assert len(of_page(scripted(many), 2).questions) == 2
 
 
 def pages(count: int) -> list[Page]:

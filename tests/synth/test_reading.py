@@ -112,26 +112,6 @@ def test_one_name_is_one_thing():
     assert not graph.complete
 
 
-def named(url: str, *things: tuple[str, str]) -> PageFacts:
-    return read(Page(url=url, title="t", text="t"), {"entities": [{"name": n, "kind": k} for n, k in things], "facts": []})
-
-
-def test_things_of_different_kinds_stay_two():
-    graph = merged(
-        [named("u", ("Mercury", "planet")), named("v", ("mercury", "element")), named("w", ("The Mercury", "planet"))]
-    )
-    assert [(entity.name, entity.aliases) for entity in graph.entities.values()] == [
-        ("Mercury", ("The Mercury",)),
-        ("mercury", ()),
-    ]
-
-
-def test_names_that_differ_by_a_sign_are_two_things():
-    names = ["C", "C++", "C#", "Orbit -5", "Orbit 5", "Part 1.5", "Part 15", "Area 10²", "Area 102"]
-    pages = [named("u", *((name, "k") for name in names)), named("v", *((f"the {name.lower()}", "k") for name in names))]
-    assert [entity.name for entity in merged(pages).entities.values()] == names
-
-
 def test_a_crawl_reads_on_from_what_it_found():
     world = LocalWorld.in_memory([OHM, ORLO, BRANDT], name="w")
     client = ScriptedClient(by_page)

@@ -3,7 +3,6 @@
 import itertools
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Occasion, Page, answered
-from sanderling.world.disk.building import building_place
 from sanderling.world.disk.index import is_whole
 from sanderling.world.disk.store import WorldInfo, add_to_world, build_world, open_world, read_manifest, write_manifest
 from sanderling.world.sources.kinds import Gathering, open_sources
@@ -67,44 +65,6 @@ def test_added_in_pieces_or_built_at_once_it_is_one_world(tmp_path_factory, whol
     for number in (0, 31, 59):
         assert answered(one.visit(f"https://w.example/{number}")) == answered(other.visit(f"https://w.example/{number}"))
     assert list(one.all_pages()) == list(other.all_pages())
-
-
-def test_what_is_there_is_left_alone_and_counted(tmp_path):
-    build_world(tmp_path / "w", pages(range(10)), name="w", source="s")
-    changed = Page(url="HTTP://w.example/3/", title="Other", text="other words")
-    after, counts = add(tmp_path / "w", [changed, *pages(range(8, 12)), Page(url="", title="", text="x")])
-    assert counts.model_dump() == {"read": 6, "kept": 2, "not_text": 0, "empty": 0, "duplicate": 3, "no_url": 1}
-    assert after.counts.kept == after.page_count == 12 and after.counts.duplicate == 3
-    assert after.source == "s + more" and after.generation == 1
-    page = open_world(tmp_path / "w").page("https://w.example/3")
-    assert page is not None and page.title == "Title 3"
-
-
-def test_the_number_of_files_grows_with_the_logarithm(tmp_path):
-    build_world(tmp_path / "w", pages(range(16)), name="w", source="s")
-    most = 0
-    for number in range(16, 40):
-        add(tmp_path / "w", pages(range(number, number + 1)))
-        most = max(most, len(read_manifest(tmp_path / "w").parts))
-        assert len(list((tmp_path / "w").glob("index-*"))) <= 2
-    assert most <= 5
-    assert open_world(tmp_path / "w").page_count == 40
-    assert len(list((tmp_path / "w").glob("pages-*"))) <= 2 * most
-
-
-def test_a_reader_keeps_what_it_opened_while_files_are_merged_under_it(tmp_path):
-    build_world(tmp_path / "w", pages(range(4)), name="w", source="s")
-    reader = open_world(tmp_path / "w")
-    before = answered(reader.search("every", limit=20))
-    for number in range(4, 24):
-        add(tmp_path / "w", pages(range(number, number + 1)))
-    assert not (tmp_path / "w" / "pages-0.sqlite").exists()
-    found: list[object] = []
-    thread = threading.Thread(target=lambda: found.append(answered(reader.search("every", limit=20))))
-    thread.start()
-    thread.join()
-    assert found == [before] and reader.page_count == 4
-    assert answered(reader.visit("https://w.example/20")).status == "not_found"
 
 
 READER = """
@@ -202,17 +162,6 @@ def test_remains_of_another_build_are_refused(tmp_path, monkeypatch):
     (docs / "p3.md").write_text("changed since, and of another length\n")
     with pytest.raises(UserError, match="interrupted build of other sources"):
         build_world(tmp_path / "w", Gathering(open_sources([docs])), name="w", source="test")
-
-
-def test_two_builders_of_one_place(tmp_path):
-    docs = write_pages(tmp_path / "docs", range(3))
-    refused = pytest.raises(UserError, match="Another process is at work in")
-    with building_place(tmp_path / ".w.building", "stamp"), refused:
-        build_world(tmp_path / "w", Gathering(open_sources([docs])), name="w", source="test")
-    build_world(tmp_path / "w", Gathering(open_sources([docs])), name="w", source="test")
-    refused = pytest.raises(UserError, match="Another process is at work in")
-    with building_place(tmp_path / "w" / "adding", "stamp"), refused:
-        add_to_world(tmp_path / "w", Gathering(open_sources([docs])), source="test")
 
 
 def test_an_addition_that_was_killed_after_its_last_step_is_in_nobodys_way(tmp_path, monkeypatch):

@@ -17,18 +17,13 @@ from sanderling.world.faults import (
     FaultProfile,
     FaultyWorld,
     Latency,
-    Made,
     PageNoise,
     VisitFaults,
     get_faults,
-    made_page,
-    made_url,
-    order,
-    with_order,
 )
 
 COAST = coast()
-CALM, WEB, HOSTILE = PROFILES["calm"], PROFILES["web"], PROFILES["hostile"]
+WEB, HOSTILE = PROFILES["web"], PROFILES["hostile"]
 HARSH = HOSTILE.model_copy(update={"pages": PageNoise(stale=0.3, injected=0.3)})
 URLS = [page.url for page in TIDES] + ["https://nowhere.example", "", "::"]
 SEARCH = st.tuples(st.just("search"), st.sampled_from(["tidal flat", "waders winter", "1998", "", "zzz"]), st.just(""))
@@ -53,18 +48,6 @@ def test_order_company_and_instance_change_no_reply(calls, rng: random.Random, e
     other = FaultyWorld(COAST, HARSH, seed=5)
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(lambda call: reply_of(other, call, episode), shuffled)) == [plain[call] for call in shuffled]
-
-
-def test_a_group_shares_its_faults_and_other_seeds_meet_others() -> None:
-    def statuses(seed: int, episode: int) -> list[ToolStatus]:
-        world = FaultyWorld(Always(), HOSTILE, seed=seed)
-        return [
-            answered(world.visit(f"https://p.example/{n}", occasion=Occasion(episode_seed=episode))).status for n in range(100)
-        ]
-
-    assert statuses(1, 1) == statuses(1, 1)
-    assert statuses(1, 1) != statuses(1, 2)
-    assert statuses(1, 1) != statuses(2, 1)
 
 
 @pytest.mark.parametrize("profile", [WEB, HOSTILE], ids=lambda profile: profile.name)
@@ -114,17 +97,6 @@ def test_a_stale_page_lacks_its_newest_year() -> None:
     assert answered(world.visit("https://a.example")).text.strip() == "The hut was built in 1911."
 
 
-@given(st.text(max_size=60), st.floats(0, 1, exclude_max=True))
-def test_made_addresses_say_what_they_are(subject: str, u: float) -> None:
-    url = made_url(Made.COPY, subject, u)
-    if url:
-        found = made_page(url)
-        assert found is not None and made_url(Made.COPY, found[1], u) == url
-    query = " ".join(subject.split())
-    found = made_page(made_url(Made.SPAM, f"{query} 1", u))
-    assert found is not None and found[0] is Made.SPAM
-
-
 def test_profiles_are_data(tmp_path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('name = "mine"\n[visit]\nnot_found = 0.5\n[search_latency]\nmedian_s = 1\np95_s = 2\n')
@@ -140,14 +112,3 @@ def test_profiles_are_data(tmp_path) -> None:
         get_faults("stormy")
     with pytest.raises(ValueError, match="below"):
         Latency(median_s=2, p95_s=1)
-
-
-PARAGRAPH = st.text(min_size=1, max_size=20).map(lambda text: text.strip("\n") or "x")
-
-
-@given(st.floats(0, 1, exclude_max=True), st.floats(0, 1, exclude_max=True), st.lists(PARAGRAPH, max_size=4).map("\n\n".join))
-def test_an_order_is_a_paragraph_and_changes_no_other(u: float, code: float, text: str) -> None:
-    instruction = order(u, code)
-    paragraphs = with_order(text, instruction, u).split("\n\n")
-    paragraphs.remove(instruction)
-    assert "\n\n".join(paragraphs) == text or text == ""

@@ -5,8 +5,6 @@ import random
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
 from sanderling.core.types import ToolStatus
@@ -52,23 +50,6 @@ def test_a_mask_reaches_near_duplicates_and_links(mask: str) -> None:
         "Read about Orlo or , see a copy and [Bex](https://w.example/Bex).\n\nAlso www.leaks.example/quiz?page=2, he said. face"
     )
     assert not any(name in hit.snippet for hit in found.hits for name in ("mirror.example", "Orlo_("))
-
-
-def test_blocked_sites_do_not_exist() -> None:
-    blocked = world(blocked="# leaks\nleaks.example  # and below\n")
-    assert "https://leaks.example/quiz" not in {
-        hit.url for hit in answered(blocked.search("poet quiz answer Orlo", limit=1)).hits
-    }
-    assert len(answered(blocked.search("poet quiz answer Orlo", limit=3)).hits) == 3, "others move up"
-    assert answered(blocked.visit("http://www.leaks.example/quiz")).status is ToolStatus.NOT_FOUND
-    assert "leaks.example" not in answered(blocked.visit("https://w.example/Poets")).text
-    assert answered(world(blocked="w.example\nleaks.example\nmirror.example").search("Orlo")).status is ToolStatus.EMPTY
-
-
-@given(st.text(alphabet=st.sampled_from("[]()<>!:/. \nahtpsw"), max_size=80))
-def test_texts_without_hidden_addresses_stay_as_they_are(text: str) -> None:
-    assert without_links(text, "https://a.example/b", lambda key: False) == text
-    assert len(without_links(text, "https://a.example/b", lambda key: True)) <= len(text)
 
 
 HIDDEN = frozenset(

@@ -18,27 +18,6 @@ def extract(page: str, goal: str, most: int) -> str:
 FILLER = "The old road runs past fields and farms where nothing happens for many miles today. "
 
 
-def test_cut_sentences_are_marked():
-    page = "Aa bb cc dd ee ff gg hh ii jj kk ll mm nn oo pp qq rr ss tt."
-    assert snippet(flow("", page), {"kk": 1.0}, 6) == "… hh ii jj kk ll mm …"
-    assert snippet(flow("", page), {}, 3) == "Aa bb cc …"
-    assert snippet(flow("", page), {"tt": 1.0}, 30) == page
-
-
-@given(
-    st.lists(st.sampled_from(["!" * 3_000, "x" * 3_000, "one", "two.", "東" * 300, "\u0301" * 999, "—" * 900]), max_size=8),
-    st.sampled_from(["one", "x" * 3_000, "two", "東", "no"]),
-    st.sampled_from([" ", ""]),
-)
-def test_neither_signs_nor_a_long_word_make_a_snippet_wide(parts, term, glue):
-    laid_out = flow("", glue.join(parts))
-    text = snippet(laid_out, {term: 1.0}, 30)
-    assert len(text) <= 4 * 165 + 165 + 4
-    assert text.removeprefix("… ").removesuffix(" …") in laid_out.text
-    if laid_out.starts.size and f" {term} " in laid_out.terms and len(term) < 9:
-        assert term in text.casefold()
-
-
 WORDS = st.lists(st.sampled_from(["alpha", "beta.", "Gamma", "delta!\n", "東京", "\n\n# Head\n\n", "x", "- "]), max_size=80)
 
 

@@ -3,7 +3,7 @@ import pytest
 from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Role, ToolCall
-from sanderling.world.recorded import ReplayTable, call_key
+from sanderling.world.recorded import ReplayTable
 
 
 def call(name: str, **arguments) -> ToolCall:
@@ -20,12 +20,6 @@ def episode(id: str, *turns: tuple[tuple[ToolCall, ...], str]) -> Trajectory:
 
 
 SEARCH = call("search", query=["a"])
-VISIT = call("visit", url=["https://x.org/p"], goal="g")
-
-
-def test_a_turn_with_several_calls_is_one_key():
-    table = ReplayTable.from_trajectories([episode("t", ((SEARCH, VISIT), "both"))])
-    assert table.call_keys() == {call_key("search", SEARCH.arguments), call_key("visit", VISIT.arguments)}
 
 
 def test_a_saved_table_answers_the_same(tmp_path):

@@ -26,12 +26,6 @@ def world_dir(tmp_path) -> Path:
     return tmp_path / "w"
 
 
-def test_no_page_no_world(tmp_path):
-    with pytest.raises(UserError, match="would hold no page"):
-        build_world(tmp_path / "w", [], name="t", source="test")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_failing_source_leaves_nothing(tmp_path):
     def broken():
         yield from pages(5)
@@ -135,9 +129,3 @@ def test_the_index_is_rebuilt(world_dir, harm):
     assert answered(open_world(world_dir).search("number7 page", limit=5)) == before
     assert (world_dir / "index-0").stat().st_ino == stamp, "the rebuilt index is kept"
     assert not list(world_dir.glob(".index-*"))
-
-
-def test_a_reader_whose_files_are_gone_reads_on(world_dir):
-    world = open_world(world_dir)
-    shutil.rmtree(world_dir)
-    assert answered(world.visit("https://w.example/7")).title == "Title 7"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sanderling.core.text import question_tokens
 from sanderling.core.types import ToolStatus
-from sanderling.world.contract import NO_OCCASION, Occasion, Page, VisitReply, answered
+from sanderling.world.contract import NO_OCCASION, Occasion, Page, answered
 from sanderling.world.filters import GuardedWorld
 from sanderling.world.guard import Blocklist, Found, Guard, GuardKind, GuardLine, Wording, as_words
 from sanderling.world.local import LocalWorld
@@ -21,8 +21,6 @@ LONG = (
     "to the tide before a storm of the nineteenth century took the library that his sister had founded there?"
 )
 WORDS = LONG.split()
-RUNS = len(WORDS) - 12
-CHINESE = "哪位作家在北方海岸的灯塔旁写下了四十首潮汐颂歌，并且在风暴来临之前把手稿交给了他的妹妹保管？"
 
 
 def found(question: str, text: str) -> Found | None:
@@ -31,33 +29,6 @@ def found(question: str, text: str) -> Found | None:
 
 def words(count: int, start: int = 0) -> str:
     return " ".join(WORDS[start : start + count])
-
-
-def test_the_whole_question_is_a_leak_however_it_is_set() -> None:
-    for text in (LONG, f"Q17.\n{LONG.upper()}\nA: Orlo", LONG.replace(",", "").replace(" ", "\n"), f"({LONG})"):
-        assert found(LONG, text) == (GuardKind.VERBATIM, "whole question")
-    assert found(CHINESE, f"题目：{CHINESE}答案：奥洛") == (GuardKind.VERBATIM, "whole question")
-
-
-@pytest.mark.parametrize(
-    ("count", "leak"),
-    [(12, None), (13, False), (12 + (RUNS + 1) // 2 - 1, False), (12 + (RUNS + 1) // 2, True), (12 + RUNS - 1, True)],
-)
-def test_half_of_the_runs_are_a_leak_and_fewer_a_quotation(count: int, leak: bool | None) -> None:
-    got = found(LONG, f"Before. {words(count)} and after.")
-    assert (None if got is None else got[0] is GuardKind.VERBATIM) is leak
-    assert got is None or got[1] == f"{count - 12} of {RUNS} runs"
-
-
-def test_a_canary_is_found_whatever_is_around_it() -> None:
-    def holds(text: str, *canaries: str) -> bool:
-        page = VisitReply("https://p.example", "", text)
-        return Guard(Blocklist(), {}, canaries, lambda line: None).hides(NO_OCCASION, "visit", page)
-
-    some = ("BENCH canary GUID 26b5c67b-86ad", "short", "BENCH other GUID 11111111-2222")
-    assert holds("x\nbench CANARY guid: 26b5c67b-86ad\ny", *some)
-    assert not holds("short bench canary guid 26b5c67b-86ae, BENCH other GUID 1111", *some)
-    assert not holds("anything") and not holds("a b", "", "a b")
 
 
 TEXT = st.lists(st.sampled_from(["tide", "bell", "coast", "storm", "ode", "keeper"]), min_size=0, max_size=40).map(" ".join)

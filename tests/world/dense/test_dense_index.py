@@ -22,22 +22,9 @@ def index_of(rows: list[list[float]], owners: list[int], table: dict | None = No
     return DenseIndex(settings_for(embedder), vectors.astype(np.float16), np.array(owners, np.uint32), embedder)
 
 
-def test_a_page_is_as_near_as_its_nearest_passage() -> None:
-    index = index_of([[0, 1], [1, 0.1], [1, 1], [-1, 0]], [0, 0, 3, 5])
-    assert [number for number, _ in index.rank("east", 3)] == [0, 3, 5]
-    assert [number for number, _ in index.rank("north", 3)] == [0, 3, 5]
-    assert [number for number, _ in index.rank("between", 1)] == [3]
-    assert index.rank("west", 1) == [(5, 1.0)]
-
-
 @pytest.mark.parametrize("query", ["", "   ", "unknown"])
 def test_a_query_that_says_nothing_finds_nothing(query: str) -> None:
     assert index_of([[1, 0]], [0]).rank(query, 5) == []
-
-
-def test_an_index_without_rows_finds_nothing() -> None:
-    assert index_of([], []).rank("east", 5) == []
-    assert index_of([[1, 0]], [0]).rank("east", 0) == []
 
 
 @settings(max_examples=60, deadline=None)

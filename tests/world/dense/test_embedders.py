@@ -133,14 +133,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     return Server(monkeypatch)
 
 
-def test_rows_come_in_the_order_of_the_texts_from_several_requests(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "secret")
-    texts = [f"harbour {number}" for number in range(70)]
-    assert np.array_equal(server.embedder().embed(texts, Kind.QUERY), HASHED.embed(texts, Kind.QUERY))
-    assert server.asked == [texts[:64], texts[64:]]
-    assert {request.headers["authorization"] for request in server.requests} == {"Bearer secret"}
-
-
 def test_the_dimension_is_asked_for_once_or_known(server: Server) -> None:
     asking = server.embedder()
     assert (asking.dimension, asking.dimension, len(server.requests)) == (32, 32, 1)

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from dense_fakes import made_pages
 
@@ -43,18 +42,6 @@ def embedded(directory: Path, world: LocalWorld) -> DenseInfo:
 
 def files(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (directory / DIRECTORY).iterdir() if "partial" not in path.name}
-
-
-def test_every_page_has_its_passages(tmp_path: Path) -> None:
-    long = Page(
-        url="https://w.example/long", title="Long", text="\n\n".join(f"Paragraph {n}. " + "word " * 150 for n in range(9))
-    )
-    noise = Page(url="https://w.example/noise", title="", text="\x01" * 200)
-    world = world_at(tmp_path / "w", [*made_pages(3), noise, long])
-    info = embedded(tmp_path / "w", world)
-    assert (info.pages, info.world) == (5, world.fingerprint)
-    assert np.fromfile(tmp_path / "w" / DIRECTORY / "owners.bin", np.uint32).tolist() == [0, 1, 2, 4, 4, 4, 4]
-    assert read_info(tmp_path / "w" / DIRECTORY) == info
 
 
 def test_passages_end_at_paragraphs_and_carry_the_title() -> None:

@@ -69,16 +69,6 @@ def note(text: str) -> Document:
     return found
 
 
-def test_a_note():
-    page = note(
-        "---\ntitle: 'Of Orlo'\ndate: 2020-03-01\ntags: [a]\n---\n# Orlo\n\nA [town](../Orlo_(town).md#top) by the"
-        " ![pic](p.png) sea, see https://w.example/x(1). and [ref][1].\n\n[1]: http://o.example/y\n"
-    )
-    assert (page.title, page.date) == ("Of Orlo", "2020-03-01")
-    assert page.text.startswith("# Orlo")
-    assert page.links == ("local://notes/Orlo_(town).md", "https://w.example/x(1)", "http://o.example/y")
-
-
 def test_a_megabyte_of_marks_is_read_in_time_that_grows_evenly():
     marks = ["[" * 1_000_000, "# a" + " #" * 500_000, "(" * 1_000_000, " " * 1_000_000 + "x", "https://" * 120_000]
     marks += ["`" * 1_000_000, "~~~\n" * 250_000, "[a](" * 250_000]
@@ -113,10 +103,6 @@ def test_encrypted():
     assert read_document(Kind.PDF, written(["Secret"], "word"), "", Limits()) is Reason.ENCRYPTED
     opened = read_document(Kind.PDF, written(["Not printed, but read."], "", "owner"), "", Limits())
     assert isinstance(opened, Document) and "Not printed" in opened.text
-
-
-def test_without_words():
-    assert read_document(Kind.PDF, written(["", ""]), "", Limits()) is Reason.EMPTY
 
 
 def test_damage_anywhere_is_a_reason_or_a_text():

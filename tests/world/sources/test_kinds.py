@@ -8,14 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from source_makers import WRITERS, write_folder, write_recorded, write_world
+from source_makers import WRITERS
 from typer.testing import CliRunner
 
 from sanderling.cli.world import app
 from sanderling.core.errors import UserError
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
-from sanderling.world.disk.store import build_world, open_world, read_manifest
+from sanderling.world.disk.store import read_manifest
 from sanderling.world.sources.base import DocumentSource, Limits, Reason, Skipped, Source
 from sanderling.world.sources.documents import FolderSource
 from sanderling.world.sources.kinds import Gathering, kind_of, open_source, open_sources, parallel_items
@@ -44,32 +44,6 @@ def test_a_missing_reader_is_one_sentence(tmp_path, monkeypatch, name, package):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UserError, match=rf"needs {package}.*pip install '\.\[world\]'"):
         open_source(tmp_path / name)
-
-
-def test_several_kinds_make_one_world(tmp_path):
-    specs = [
-        str(write_folder(tmp_path)),
-        "encyclopedia:60/1",
-        f"recorded:{write_recorded(tmp_path)}",
-        str(write_world(tmp_path)),
-    ]
-    gathering = Gathering(open_sources(specs))
-    info = build_world(tmp_path / "w", gathering, name="w", source="test")
-    assert [account.name for account in info.accounts] == ["notes", "encyclopedia-60-1", "recorded trajectories", "old"]
-    world = open_world(tmp_path / "w")
-    assert world.page_count == sum(account.pages for account in info.accounts)
-    for url in ("local://notes/b.md", "https://x.example/r", "https://w.example/3"):
-        assert world.page(url) is not None
-
-
-def test_a_world_keeps_its_pages_as_they_are(tmp_path):
-    place = write_world(tmp_path)
-    assert list(open_source(place).items()) == list(open_world(place).all_pages())
-    build_world(tmp_path / "new", [Page(url="https://w.example/9", title="N", text="Other words.")], name="n", source="t")
-    assert open_source(tmp_path / "new").stamp() != open_source(place).stamp()
-    folder = write_folder(tmp_path)
-    (folder / "manifest.json").write_text('{"name": "a web app", "icons": []}')
-    assert (kind_of(folder), kind_of(place)) == ("folder", "world")
 
 
 def test_a_source_of_ones_own(tmp_path):
@@ -121,21 +95,6 @@ def test_a_killed_process_is_one_sentence_and_what_came_before_is_whole(tmp_path
         for item in items:
             first.append(item)
     assert first == list(source.items())[: len(first)] and len(first) < 600
-
-
-def test_what_recorded_trajectories_hold(tmp_path):
-    items = list(open_source(f"recorded:{write_recorded(tmp_path)}").items())
-    pages = [item for item in items if isinstance(item, Page)]
-    assert [(page.url, page.text) for page in pages] == [
-        ("https://x.example/p", "one"),
-        ("https://x.example/r", "three\n\nfour"),
-    ]
-    assert items[2:] == [
-        Skipped("https://x.example/gone", Reason.EMPTY),
-        Skipped(str(tmp_path / "trajectories" / "b.json"), Reason.NOT_A_RECORDING),
-    ]
-    (one,) = list(open_source(f"recorded:{tmp_path / 'trajectories' / 'b.json'}").items())
-    assert isinstance(one, Skipped)
 
 
 # folders
