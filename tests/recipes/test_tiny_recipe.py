@@ -19,8 +19,8 @@ from tiny_base import FIRST_WORLD, BaseConfig, write_untrained
 from sanderling.core.config import load_config, read_config
 from sanderling.evaluate.log import RunLog
 from sanderling.evaluate.reports.pages import RecipeReport
-from sanderling.recipes.tiny import TinyConfig, TinyRun, WorldPlan
-from sanderling.recipes.tiny_stages import NAMES, run_tiny
+from sanderling.recipes.tiny import TinyConfig, TinyRun, WorldPlan, build_worlds, curate, teach
+from sanderling.recipes.tiny_stages import NAMES, measure, measure_all, reinforce_rank, run_tiny, train_arm
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.progress import Report
 from sanderling.runs.run import reading
@@ -133,6 +133,23 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = directory / "small.toml"
     path.write_text(f"base = {json.dumps(str(directory / 'base'))}\n{SMALL}")
     return path
+
+
+def test_the_stages_one_by_one(settings: Path, tmp_path: Path) -> None:
+    """In this process and with one attempt: material, one arm, a measurement; each a second time does nothing."""
+    config = read_config(TinyConfig, settings, ["evaluation.attempts=1", "sft.max_steps=2", "rl.steps=1"])
+    run, report = TinyRun(tmp_path, config), Report(Console(file=io.StringIO()))
+    made = [build_worlds(run, report), teach(run, report), curate(run, report)]
+    assert (made[0]["worlds"], made[1]["trajectories"]) == (4, 16) and 0 < made[1]["correct"] < 16
+    trained = train_arm(run, "sft-correct")
+    assert (trained["trajectories"], trained["steps"]) == (made[1]["correct"], 2) and trained["tokens_seen"] > 0
+    result = measure(run, "sft-correct", run.model("sft-correct"), run.validation, COMMAND)
+    assert (len(result.questions), result.attempts, result.command) == (2, 1, COMMAND)
+    assert teach(run, report) == made[1]
+    again = measure_all(run, {"sft-correct": run.model("sft-correct")}, run.validation, COMMAND, report)
+    assert again == {"sft-correct": result}
+    reinforce_rank(0, 1, tmp_path / "meeting", run, "sft-correct")
+    assert [line["step"] for line in read_metrics(tmp_path / "rl" / "metrics.jsonl")] == [1]
 
 
 @pytest.fixture(scope="module")
