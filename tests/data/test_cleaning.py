@@ -15,11 +15,10 @@ from typer.testing import CliRunner
 
 from sanderling.cli.data import app
 from sanderling.core.errors import UserError
-from sanderling.core.grammar import check_final, check_turn
 from sanderling.core.parse import parse_turn
 from sanderling.core.profiles import Profile, default_specs, get_profile, render_question, render_system
 from sanderling.core.record import Node, NodeKind, Question, Trajectory, decode_record, decode_trajectory, encode_trajectory
-from sanderling.core.types import FixedClock, Role, ToolCall
+from sanderling.core.types import FixedClock, Role
 from sanderling.data.cleaning import RECIPES, STEPS, Cleaner, CleaningRecipe, CleanReport, Dropped, clean_file
 from sanderling.data.cleaning_draft import Reason
 from sanderling.runs.jsonl import TrajectoryStore
@@ -331,34 +330,6 @@ def test_a_branch_whose_context_changed_is_pruned_and_counted() -> None:
     assert len(kept.nodes) == len(base.nodes) - 2 + 1
     assert kept.leaves() == [kept.leaf, len(kept.nodes) - 1]
     assert kept.nodes[-1].parent == 3 and kept.nodes[-1].rejected
-
-
-def test_the_whole_order_on_one_bad_conversation() -> None:
-    found = talk(
-        'Let me see. <tool_call>{"name": "google_search", "arguments": {"queries": "a"}}</tool_call>',
-        "A Google search for '\"it's\" [quoted]' found 1 results:\n\n## Web Results\n1. [Alien [PDF]](https://a.example/A_(film))",
-        call_text(("PythonInterpreter", {"code": "1"})),
-        "1",
-        call_text(("browse", {"urls": "https://a.example/(x)", "purpose": ["dates"]})) + " Wait.",
-        "page",
-        visit("https://a.example/(x)", goal="something else"),
-        "page again",
-        "no form at all",
-        "Malformed.",
-        "<think>Sure.</think> So <answer> Lisbon </answer>",
-        "Thanks!",
-    )
-    done, _ = cleaned(found)
-    turns = [node for node in done.branch() if node.kind is TURN]
-    assert [turn.calls for turn in turns[:2]] == [
-        (ToolCall(name="search", arguments={"query": ["a"]}, raw='\n{"name": "search", "arguments": {"query": ["a"]}}\n'),),
-        (ToolCall(name="visit", arguments={"url": ["https://a.example/(x)"], "goal": "dates"}, raw=turns[1].calls[0].raw),),
-    ]
-    assert [turn.think for turn in turns] == ["Let me see.", "Look it up.\n\nWait.", "Sure.\n\nSo"]
-    assert [check_turn(turn.text, think_open=False) for turn in turns[:-1]] == [(), ()]
-    assert check_final(turns[-1].text, think_open=False) == ()
-    assert (done.answer, done.profile) == ("Lisbon", "dr-venus-4b")
-    assert [node.kind for node in done.branch()] == [SYSTEM, QUESTION, TURN, SEEN, TURN, SEEN, TURN]
 
 
 def test_a_step_of_ones_own(tmp_path: Path) -> None:
