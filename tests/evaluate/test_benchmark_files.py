@@ -39,6 +39,8 @@ LAYOUTS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
                                             "canary": CANARY}, {"id": "117"}),
     ("webwalkerqa", "main.parquet", {"question": Q, "answer": A, "info": WALKED},
      {"level": "easy", "topics": ("theatre",)}),
+    ("frames", "test.tsv", {"Unnamed: 0": 3, "Prompt": Q, "Answer": A, "reasoning_types": "Tables | Time"},
+     {"id": "3", "topics": ("Tables", "Time")}),
     ("nq", "asked.parquet", {**SEARCH_R1, "extra_info": {"index": 6, "question": "Asked here?"}},
      {"text": "Asked here?", "answers": BOTH, "id": "6"}),
     ("triviaqa", "unfiltered.json", {"Data": [TRIVIA, {**TRIVIA, "QuestionId": "tc_2"}]}, {"answers": BOTH, "id": "tc_1"}),
@@ -58,6 +60,25 @@ def test_rows_become_questions(key: str, name: str, row: dict[str, Any], expecte
     private |= {"canary": CANARY} if loaded.canaries else {}
     assert first.meta == known | private and loaded.private is bool(private)
     assert not loaded.unread
+
+
+@pytest.mark.parametrize(
+    ("key", "row", "why"),
+    [
+        (
+            "hle",
+            {"id": "1", "question": "What is shown?", "answer": "x", "image": "data:image/png;base64,AA"},
+            UnreadWhy.NEEDS_IMAGE,
+        ),
+        ("browsecomp", {"problem": "a", "answer": "b", "canary": ""}, UnreadWhy.UNDECODABLE),
+        ("hotpotqa", SEARCH_R1, UnreadWhy.OTHER_SET),
+        ("musique", {"id": "2hop__1", "question": "Who?", "answer": "x", "answerable": False}, UnreadWhy.UNANSWERABLE),
+        ("nq", {**SEARCH_R1, "prompt": [{"role": "user", "content": "No mark here"}]}, UnreadWhy.NO_QUESTION),
+    ],
+)
+def test_rows_that_are_no_questions_of_a_run(key: str, row: dict[str, Any], why: UnreadWhy, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=f"1 {why}"):
+        load(key, write_rows(tmp_path / "rows.jsonl", [row]))
 
 
 # Ciphers ------------------------------------------------------------------------------------------------------------------
