@@ -54,9 +54,8 @@ from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import SystemClock
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.rl.config import PipelineConfig, RlConfig
-from sanderling.rl.contract import Actor, Ask, GroupStatus
-from sanderling.rl.denoise import DenoiseConfig
 from sanderling.rl.queue import Ledger
+from sanderling.rl.rollouts import Actor, Ask, DenoiseConfig, GroupStatus
 from sanderling.rl.run import run_rl
 from sanderling.rl.step import noises
 from sanderling.runs.progress import command_line, machine

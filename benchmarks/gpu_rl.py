@@ -28,7 +28,7 @@ from sanderling.core.types import SystemClock
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.policy.weight_sync import Copying, copied
 from sanderling.rl.config import PipelineConfig, RlConfig
-from sanderling.rl.contract import Actor, Ask
+from sanderling.rl.rollouts import Actor, Ask
 from sanderling.rl.run import run_rl
 from sanderling.train.config import MemoryConfig, Precision, Recompute, TrainerConfig
 from sanderling.train.encoding import Encoding

@@ -20,7 +20,7 @@ from sanderling.core.types import FixedClock
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.policy.weight_sync import InPlace
 from sanderling.rl.config import RlConfig
-from sanderling.rl.contract import Actor, Ask
+from sanderling.rl.rollouts import Actor, Ask
 from sanderling.rl.run import run_rl
 from sanderling.runs.run import records
 from sanderling.synth.chains import chain_questions

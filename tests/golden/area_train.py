@@ -401,7 +401,6 @@ if __name__ == "__main__":
     from sanderling.policy.contract import Delta, SampleKey
     from sanderling.policy.transformers_policy import TransformersPolicy
     from sanderling.rl.config import RlConfig
-    from sanderling.rl.contract import Actor
     from sanderling.rl.credit import (
         Assignment,
         Discount,
@@ -412,9 +411,9 @@ if __name__ == "__main__":
         PenaltyForm,
         build_estimator,
     )
-    from sanderling.rl.denoise import DenoiseConfig
     from sanderling.rl.gain import GainAnswers, GainConfig, GainForm, information_gains
     from sanderling.rl.losses import CorrectionConfig, MinirlConfig, PpoConfig, RatioTo, build_loss
+    from sanderling.rl.rollouts import Actor, DenoiseConfig
     from sanderling.rl.run import run_rl
     from sanderling.rl.table import TurnTable, TurnTool
     from sanderling.runs.jsonl import write_trajectories

@@ -15,9 +15,8 @@ from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
 from sanderling.policy.weight_sync import copied, copy_into
 from sanderling.rl.config import RlConfig
-from sanderling.rl.contract import Actor, Ask
 from sanderling.rl.credit import GrpoConfig
-from sanderling.rl.denoise import DenoiseConfig
+from sanderling.rl.rollouts import Actor, Ask, DenoiseConfig
 from sanderling.rl.run import run_rl
 from sanderling.train.config import TrainerConfig
 from sanderling.train.encoding import Encoding

@@ -22,7 +22,7 @@ from sanderling.policy.contract import WrappedPolicy
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.policy.weight_sync import Copying, copied
 from sanderling.rl.config import PipelineConfig, RlConfig
-from sanderling.rl.contract import Actor, Ask
+from sanderling.rl.rollouts import Actor, Ask
 from sanderling.rl.run import run_rl
 from sanderling.train.config import TrainerConfig
 from sanderling.train.encoding import Encoding

@@ -8,9 +8,8 @@ from sanderling.core.profiles import Profile
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Ending, Role
 from sanderling.rl.config import RlConfig
-from sanderling.rl.contract import FinishedRollout, Group
 from sanderling.rl.credit import LeaveOneOutConfig, build_estimator
-from sanderling.rl.denoise import DenoiseConfig, Noise, capped_turns, is_flat, is_outage, noise_of
+from sanderling.rl.rollouts import DenoiseConfig, FinishedRollout, Group, Noise, capped_turns, is_flat, is_outage, noise_of
 from sanderling.rl.step import graded
 from sanderling.rl.table import build_table
 

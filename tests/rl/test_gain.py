@@ -4,8 +4,8 @@ from train_records import PROFILE, WordTokenizer, record
 
 from sanderling.core.errors import UserError
 from sanderling.core.types import Ending
-from sanderling.rl.denoise import turn_penalties
 from sanderling.rl.gain import GainConfig, GainForm, Probe, information_gains
+from sanderling.rl.rollouts import turn_penalties
 from sanderling.train.contract import ScoreRequest
 
 PROBE = Probe(prefix="enough </think> <answer>", suffix="</answer>")

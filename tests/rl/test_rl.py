@@ -13,12 +13,12 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.core.types import Sampling
 from sanderling.rl.config import PipelineConfig, RlConfig, Straggler
-from sanderling.rl.contract import Actor
 from sanderling.rl.credit import IgpoConfig
 from sanderling.rl.gain import GainConfig, Probe
 from sanderling.rl.losses import MinirlConfig, PpoConfig, RatioTo
 from sanderling.rl.queue import episode_seed
 from sanderling.rl.rl_loop import run_simple
+from sanderling.rl.rollouts import Actor
 from sanderling.rl.run import run_rl
 from sanderling.runs.run import records
 from sanderling.train.encoding import Encoding

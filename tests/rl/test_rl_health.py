@@ -14,8 +14,8 @@ from sanderling.core.profiles import ToolNames
 from sanderling.core.record import Trajectory
 from sanderling.core.types import Ending, ToolCall
 from sanderling.recipes.find import find_rl_recipe
-from sanderling.rl.contract import FinishedRollout, Group
 from sanderling.rl.health import RULES, Health, HealthConfig, HealthPause, Rule, queries, rollout_figures, step_metrics
+from sanderling.rl.rollouts import FinishedRollout, Group
 from sanderling.rl.run import HealthWarning
 from sanderling.rl.table import Graded, build_table
 from sanderling.train.metrics import read_metrics

@@ -10,7 +10,7 @@ from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import AskingOutageError, Ending
 from sanderling.judge.verdict import Code, Ruling, Verdict, unscored
 from sanderling.rl.act import check_served, opened_judge, score_by
-from sanderling.rl.contract import ScorerAwayError
+from sanderling.rl.rollouts import ScorerAwayError
 from sanderling.tools.page_reader import PageReader
 from sanderling.world.contract import VisitReply
 

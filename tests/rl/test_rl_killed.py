@@ -21,8 +21,8 @@ from safetensors.numpy import load_file
 from test_rl_real_policy import base as base  # the fixture
 
 from sanderling.core.chat import load_tokenizer
-from sanderling.rl.contract import Actor, GroupStatus
 from sanderling.rl.queue import Ledger
+from sanderling.rl.rollouts import Actor, GroupStatus
 from sanderling.rl.run import run_rl
 from sanderling.train.checkpoint import CHECKPOINTS
 from sanderling.train.encoding import Encoding

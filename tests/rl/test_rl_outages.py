@@ -11,9 +11,8 @@ from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
 from sanderling.rl import queue
 from sanderling.rl.config import SelectionConfig
-from sanderling.rl.contract import Ask, FinishedRollout, Group, GroupStatus, ScorerAwayError
-from sanderling.rl.denoise import DenoiseConfig
 from sanderling.rl.queue import Ledger
+from sanderling.rl.rollouts import Ask, DenoiseConfig, FinishedRollout, Group, GroupStatus, ScorerAwayError
 from sanderling.rl.step import group_status
 from sanderling.train.metrics import read_metrics
 

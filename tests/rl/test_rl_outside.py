@@ -102,7 +102,7 @@ def test_settings_of_ones_own_are_checked_and_recorded_as_any(mine: Path):
 
 
 async def test_an_outcome_of_ones_own_scores(mine: Path):
-    from sanderling.rl.contract import rule_score
+    from sanderling.rl.rollouts import rule_score
 
     name = find_rl_recipe("tiny", [f"rl.outcome={mine}:long"]).rl.outcome
     question = Question(id="q", text="?", answers=("Rome",))

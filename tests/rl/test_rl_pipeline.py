@@ -10,9 +10,8 @@ from train_records import record
 
 from sanderling.core.record import Question, Trajectory
 from sanderling.rl.config import PipelineConfig, SelectionConfig, Straggler
-from sanderling.rl.contract import Ask, FinishedRollout, Group, GroupStatus
-from sanderling.rl.denoise import DenoiseConfig, Noise
 from sanderling.rl.queue import Ledger
+from sanderling.rl.rollouts import Ask, DenoiseConfig, FinishedRollout, Group, GroupStatus, Noise
 from sanderling.rl.step import group_status, noises, split_updates
 from sanderling.runs.run import DATABASE
 from sanderling.train.contract import Row

@@ -131,8 +131,8 @@ def test_what_is_durable_is_brought_to_the_disk_and_what_is_not_waits(tmp_path: 
 
 async def test_the_end_of_an_episode_a_step_or_a_verdict_is_durable(tmp_path: Path, commits: list[str]) -> None:
     pytest.importorskip("torch")
-    from sanderling.rl.contract import FinishedRollout
     from sanderling.rl.queue import Ledger
+    from sanderling.rl.rollouts import FinishedRollout
 
     question = Question(id="q", text="?")
     episode = Trajectory(id="q-0", question=question, nodes=(), leaf=None, ending=Ending.ANSWERED)

@@ -13,7 +13,7 @@ from train_records import PROFILE, WordTokenizer
 
 from sanderling.core.record import Question
 from sanderling.rl.config import RlConfig
-from sanderling.rl.contract import Actor
+from sanderling.rl.rollouts import Actor
 from sanderling.rl.run import run_rl
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import ParallelConfig, Precision, SupervisedConfig, TrainerConfig

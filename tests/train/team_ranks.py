@@ -21,7 +21,7 @@ from train_records import PROFILE, WordTokenizer
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.rl.config import RlConfig
-from sanderling.rl.contract import Actor
+from sanderling.rl.rollouts import Actor
 from sanderling.rl.run import run_rl
 from sanderling.train.config import TrainerConfig
 from sanderling.train.contract import sft

@@ -38,7 +38,7 @@ from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import evaluate
 from sanderling.judge.verdict import verdict_of
 from sanderling.recipes.tiny import ARMS, JUDGE, TinyConfig, TinyRun, WorldPlan, build_worlds, curate, teach
-from sanderling.rl.contract import Actor, Ask
+from sanderling.rl.rollouts import Actor, Ask
 from sanderling.runs.progress import Report, machine
 from sanderling.runs.stages import Stage, StageRecord, read_record, run_stages
 from sanderling.train.launch import Task, run_tasks, run_team

@@ -28,7 +28,7 @@ from sanderling.policy.budget import Spending
 from sanderling.policy.contract import Gate, Policy, PolicyOutageError, WeightSync
 from sanderling.policy.load import close_policy, is_endpoint, models_at, open_policy, place_of
 from sanderling.rl.config import Placement, RlRecipe
-from sanderling.rl.contract import Actor, Ask, Score, ScorerAwayError
+from sanderling.rl.rollouts import Actor, Ask, Score, ScorerAwayError
 from sanderling.runs.run import Run
 
 if TYPE_CHECKING:

@@ -20,10 +20,10 @@ from sanderling.core.record import Question
 from sanderling.data.questions import require_distinct
 from sanderling.judge.rules import OUTCOMES
 from sanderling.rl.credit import EstimatorConfig, GrpoConfig
-from sanderling.rl.denoise import DenoiseConfig
 from sanderling.rl.gain import GainConfig
 from sanderling.rl.health import HealthConfig
 from sanderling.rl.losses import LossConfig, PpoConfig
+from sanderling.rl.rollouts import DenoiseConfig
 from sanderling.train.config import ParallelConfig, ParallelKind, Title, TrainerConfig
 from sanderling.train.encoding import Encoding
 

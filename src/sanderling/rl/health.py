@@ -1,12 +1,9 @@
 """A run's health: what a step looked like, in numbers, and alarms on these.
 
-Figures are pure functions of a step's rollouts, its table and its credit. Shares and means are 0 where there is nothing to take
-them of: metrics files hold no NaN. What each figure means, and what to do about an alarm: docs/rl-health.md.
-
-A rising reward is no sign of health: LiteResearcher's first stage gained reward until shortly before it collapsed near step
-510, while quoted queries and reasoning had long been shrinking. So behaviour is watched, against thresholds and against the
-run's own best. An alarm looks at a figure's mean over a window of steps; steps without it (such as those without an update) are
-passed over.
+Shares and means are 0 where there is nothing to take them of: metrics files hold no NaN. What each figure means, and what to do
+about an alarm: docs/rl-health.md. A rising reward is no sign of health: LiteResearcher's first stage gained reward until
+shortly before it collapsed. So behaviour is watched, against thresholds and against the run's own best, as a figure's mean over
+a window of the steps that have it.
 """
 
 import re
@@ -22,8 +19,8 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import ToolNames
 from sanderling.core.record import Node, Trajectory, turn_indices
 from sanderling.core.types import Ending
-from sanderling.rl.contract import FinishedRollout, Group, oldest_version
 from sanderling.rl.credit import Components, differ
+from sanderling.rl.rollouts import FinishedRollout, Group, oldest_version
 from sanderling.rl.table import TurnTable, TurnTool
 
 _VISITS = (TurnTool.VISIT, TurnTool.BOTH)

@@ -26,7 +26,7 @@ from sanderling.agent.agent import Silence
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory, encode_trajectory
 from sanderling.rl.config import RlConfig, Straggler
-from sanderling.rl.contract import Actor, Ask, FinishedRollout, Group, GroupStatus, Score, ScorerAwayError
+from sanderling.rl.rollouts import Actor, Ask, FinishedRollout, Group, GroupStatus, Score, ScorerAwayError
 from sanderling.rl.step import group_status
 from sanderling.runs.run import RECORDS, Run
 

@@ -18,8 +18,8 @@ from transformers import PreTrainedModel
 
 from sanderling.core.record import Question
 from sanderling.rl.config import RlConfig, check_run
-from sanderling.rl.contract import Actor, FinishedRollout, Group, rule_score
 from sanderling.rl.queue import asks_of
+from sanderling.rl.rollouts import Actor, FinishedRollout, Group, rule_score
 from sanderling.rl.step import Learner, group_status
 from sanderling.train.checkpoint import save_model
 from sanderling.train.encoding import Encoding

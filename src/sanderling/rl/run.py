@@ -31,9 +31,9 @@ from sanderling.agent.agent import Silence
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.rl.config import Placement, RlConfig, check_run
-from sanderling.rl.contract import Actor, Ask, FinishedRollout, Group, GroupStatus, Score, rule_score
 from sanderling.rl.health import Health
 from sanderling.rl.queue import META, Batch, Ledger, Rollouts, check_reached, episode_seed, made, with_outcome
+from sanderling.rl.rollouts import Actor, Ask, FinishedRollout, Group, GroupStatus, Score, rule_score
 from sanderling.rl.step import Learner, write_credit
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.train.checkpoint import CHECKPOINTS, checkpoints, save_model

@@ -3,7 +3,7 @@
     groups ─▶ filter ─▶ gains ─▶ table ─▶ credit ─▶ rows ─▶ update
 
 :meth:`Learner.learn` is that line; what it calls stands below it in the same order. *Filtering* says which rollouts are trained
-on and which turns get no positive credit (`denoise`, and the bound on staleness). *Gains* are measured under the very version
+on and which turns get no positive credit (`rollouts`, and the bound on staleness). *Gains* are measured under the very version
 that the step updates. The *table* of turns becomes advantages by an estimator (`credit`). *Rows* are the ids that were sampled,
 with log-probabilities and advantages: nothing is ever cut or rendered anew.
 
@@ -26,12 +26,11 @@ from sanderling.core.profiles import Profile
 from sanderling.core.record import Trajectory, turn_indices
 from sanderling.policy.model_directory import load_empty
 from sanderling.rl.config import RlConfig
-from sanderling.rl.contract import Group, GroupStatus, oldest_version
 from sanderling.rl.credit import Components, build_estimator
-from sanderling.rl.denoise import Noise, capped_turns, is_flat, noise_of, turn_penalties
 from sanderling.rl.gain import information_gains
 from sanderling.rl.health import age_figures, credit_figures, step_metrics, update_figures
 from sanderling.rl.losses import build_loss
+from sanderling.rl.rollouts import Group, GroupStatus, Noise, capped_turns, is_flat, noise_of, oldest_version, turn_penalties
 from sanderling.rl.table import Graded, TurnTable, build_table
 from sanderling.runs.files import replace_file
 from sanderling.train.checkpoint import load_model, load_state, reads_weights, save_checkpoint
