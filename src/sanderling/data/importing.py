@@ -87,7 +87,7 @@ class Import:
 
         Raises UserError for a source that is not there, and for a directory without a file that could be imported.
         """
-        self._sources, self._on_unread = ", ".join(map(str, sources)), on_unread
+        self._sources, self._on_unread = ", ".join(map(str, sources)), on_unread or (lambda *_: None)
         self._layouts = ({layout: layout_named(layout)} if layout else {}) | LAYOUTS
         self._places = [Place(place.path, name or place.name, place.label) for place in find_places(list(map(Path, sources)))]
         if not self._places:
@@ -140,10 +140,9 @@ class Import:
                 notes.unread += size
                 notes.add(code, where, value, size)
                 unread.append((where, value, code, size))
-            if known and unread:
-                for one in unread if self._on_unread is not None else ():
-                    self._on_unread(*one)
-                unread.clear()
+            for one in unread if known else ():
+                self._on_unread(*one)
+            unread = [] if known else unread
             if not known and index >= _GIVE_UP:
                 break
         if not known:

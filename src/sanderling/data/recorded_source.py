@@ -9,12 +9,11 @@ from typing import NamedTuple
 from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory
 from sanderling.data.conversation import ImportReport
-from sanderling.data.importing import Import, import_all, importable
+from sanderling.data.importing import Import, find_places, import_all
 from sanderling.tools.recording import is_recording, read_recording, replay_table, trajectories_of
 from sanderling.world.contract import Page
 from sanderling.world.recorded import ReplayTable, pages_from_trajectories
 from sanderling.world.sources.base import Reason, Skipped, Source, file_facts, stamp_of
-from sanderling.world.sources.documents import files_below
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class RecordedSource(Source):
     path: Path
 
     def __post_init__(self) -> None:
-        """Raises UserError when there is no such place, or no file in it that could be a recording."""
+        """Raises UserError for a place that is not there, or holds no file that could be a recording."""
         if not self._files():
             raise UserError(f"{self.path} holds no .json, .jsonl or .parquet file: give a directory of recorded trajectories.")
 
@@ -51,10 +50,7 @@ class RecordedSource(Source):
         return stamp_of("recorded", *(f"{file!a} {file_facts(file)}" for file in self._files()))
 
     def _files(self) -> list[Path]:
-        if not self.path.is_dir():
-            return [self.path] if self.path.exists() else []
-        below = [file for file in files_below(self.path) if isinstance(file, Path)]
-        return sorted(file for file in below if importable(file) and file.is_file())
+        return [place.path for place in find_places([self.path])]
 
 
 class RecordedCalls(NamedTuple):
