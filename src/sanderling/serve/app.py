@@ -118,9 +118,6 @@ async def _http_error(request: Request, error: Exception) -> Response:
     return RefusalError(error.status_code, f"{sentence}: see docs/worlds-serving.md.").response()
 
 
-# -- a server as a process: one socket, one event loop, an orderly end ---------------------------------------------------
-
-
 def serve(world: World, settings: ServerSettings, ready: Callable[[str], None]) -> None:
     """Serve a world until stopped; ``ready`` is called with the base URL once the server listens.
 

@@ -111,8 +111,6 @@ class WorldCalls:
             raise RefusalError(503, "The world cannot be read at the moment; try again, or look at the server.") from error
 
 
-# -- the contract of a dialect -------------------------------------------------------------------------------------------
-
 MAX_QUERIES = 100
 MAX_URLS = 1_000
 

@@ -48,7 +48,6 @@ class _NativeBody(Frozen):
 
     @property
     def occasion(self) -> Occasion:
-        """What a reply may depend on beside the call."""
         return Occasion(self.masked, self.episode_seed, self.occurrence)
 
 
@@ -66,6 +65,10 @@ class VisitBody(_NativeBody):
     urls: list[str] = Field(min_length=1, max_length=MAX_QUERIES)
     goal: str = ""
     max_words: int = Field(default=2_000, ge=1, le=1_000_000)
+
+
+async def _native_info(call: Call) -> object:
+    return _fields(call.world.world, "name", "fingerprint", "page_count")
 
 
 async def _native_search(call: Call) -> object:
@@ -91,10 +94,6 @@ async def _native_visit(call: Call) -> object:
     return {"replies": [_fields(reply, *names) for reply in replies]}
 
 
-async def _native_info(call: Call) -> object:
-    return _fields(call.world.world, "name", "fingerprint", "page_count")
-
-
 def _fields(record: object, *names: str) -> dict[str, Any]:
     return {name: getattr(record, name) for name in names}
 
@@ -112,7 +111,6 @@ class SerperQuery(ForeignBody):
 
     @property
     def depth(self) -> int:
-        """How many results reach to the end of the page."""
         return self.num * self.page
 
 

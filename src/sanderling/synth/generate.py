@@ -113,8 +113,7 @@ def _put_in_order(store: Path, ids: Sequence[str]) -> None:
 # sorts by length: below 16K, 32K, 48K and 64K tokens. An attempt that could not be scored is none: a question with fewer scored
 # attempts than were wanted is in no band until its missing attempts have been made or could not change it.
 
-META = "difficulty"
-"""Where a question's ``meta`` has its figures."""
+META = "difficulty"  # where a question's ``meta`` has its figures
 
 
 class Band(StrEnum):
@@ -165,10 +164,8 @@ class Try(NamedTuple):
     """One attempt at a question."""
 
     question: str
-    correct: bool | None
-    """None: unscored, since it ended in an outage or was not judged."""
-    length: int
-    """Of its context, in tokens, or characters where no tokens are known."""
+    correct: bool | None  # None: unscored, since it ended in an outage or was not judged
+    length: int  # of its context, in tokens, or characters where no tokens are known
     turns: int = 0
 
 

@@ -94,7 +94,7 @@ class FactGraph:
             self.outgoing[fact.subject].append(fact)
             if not fact.is_literal:
                 self.incoming[fact.object].append(fact)
-            if not is_claim(fact.relation):
+            if _CLAIM not in fact.relation:
                 self.facts_of.setdefault(fact.relation, []).append(fact)
             heads[fact.relation, tail].add(head)
             tails[fact.relation, head].add(tail)
@@ -136,13 +136,13 @@ class FactGraph:
         return [
             (fact, other)
             for (relation, _), found in alike.items()
-            if not is_claim(relation)
+            if _CLAIM not in relation
             for fact, other in (found if len(found) <= _MOST_ALIKE else rng.sample(found, _MOST_ALIKE))
             if other != node
         ]
 
     def _is_contradicted(self, claim: Fact) -> bool:
-        truth = self.tails.get((split_claim(claim.relation)[0], claim.head)) if is_claim(claim.relation) else None
+        truth = self.tails.get((split_claim(claim.relation)[0], claim.head)) if _CLAIM in claim.relation else None
         return bool(truth) and claim.object not in {node.id for node in truth}
 
 
@@ -173,36 +173,26 @@ class RelationWords(Frozen):
     is_numeric: bool = False
 
 
-class RelationBook:
-    """The wordings of every relation: those of a table, and plain ones for all others."""
+class RelationBook(dict[str, RelationWords]):
+    """The wordings of every relation: those of a table, and plain ones, made of its name, for all others."""
 
-    def __init__(self, table: Mapping[str, RelationWords] | None = None) -> None:
-        self._words = dict(table or {})
-
-    def __getitem__(self, relation: str) -> RelationWords:
-        if relation not in self._words:
-            base, site = split_claim(relation)
-            self._words[relation] = _as_claim(self[base], site) if site else plain_words(relation)
-        return self._words[relation]
-
-
-def encyclopedia_words() -> RelationBook:
-    """The wordings of the generated encyclopedia's relations."""
-    text = Path(__file__).with_name("relations.toml").read_text(encoding="utf-8")
-    return RelationBook({name: RelationWords.model_validate(words) for name, words in tomllib.loads(text).items()})
-
-
-def plain_words(relation: str) -> RelationWords:
-    """Wordings made of a relation's name. Example: ``plain_words("birth_place").noun == ("the birth place of {s}",)``."""
-    value = " ".join(relation.replace("_", " ").replace("-", " ").split()).lower()
-    label = escaped(value)
-    return RelationWords(
-        subject=(f"whose {label} is {{o}}",),
-        object=(f"that is the {label} of {{s}}",),
-        noun=(f"the {label} of {{s}}",),
-        value=value,
-        inquiry=(f"What is the {label} of {{s}}?",),
-    )
+    def __missing__(self, relation: str) -> RelationWords:
+        base, site = split_claim(relation)
+        if site:
+            of, said = self[base], f" (according to the {escaped(site)})"
+            subject, object = (tuple(clause + said for clause in clauses) for clauses in (of.subject, of.object))
+            self[relation] = RelationWords(subject=subject, object=object, value=of.value)
+        else:
+            value = " ".join(relation.replace("_", " ").replace("-", " ").split()).lower()
+            label = escaped(value)
+            self[relation] = RelationWords(
+                subject=(f"whose {label} is {{o}}",),
+                object=(f"that is the {label} of {{s}}",),
+                noun=(f"the {label} of {{s}}",),
+                value=value,
+                inquiry=(f"What is the {label} of {{s}}?",),
+            )
+        return self[relation]
 
 
 def escaped(words: str) -> str:
@@ -219,17 +209,6 @@ def split_claim(relation: str) -> tuple[str, str]:
     """The relation that a claim is about, and the site. Example: ``split_claim("mayor@gazette") == ("mayor", "gazette")``."""
     base, _, site = relation.partition(_CLAIM)
     return base, site
-
-
-def is_claim(relation: str) -> bool:
-    """Whether a relation is what some other site claims."""
-    return _CLAIM in relation
-
-
-def _as_claim(words: RelationWords, site: str) -> RelationWords:
-    said = f" (according to the {escaped(site)})"
-    subject, object = (tuple(clause + said for clause in clauses) for clauses in (words.subject, words.object))
-    return RelationWords(subject=subject, object=object, value=words.value)
 
 
 # -- the graph of a generated encyclopedia ---------------------------------------------------------------------------------
@@ -285,7 +264,9 @@ def encyclopedia_graph(world: Encyclopedia) -> FactGraph:
     for thing in world.facts.entities:
         aliases = tuple(alias for alias in dict.fromkeys((thing.mention, thing.title)) if alias != thing.name)
         entities[str(thing.id)] = Entity(str(thing.id), thing.name, _NOUNS[thing.kind], aliases)
-    return FactGraph(entities, _facts(world), encyclopedia_words(), complete=True)
+    table = tomllib.loads(Path(__file__).with_name("relations.toml").read_text(encoding="utf-8"))
+    words = RelationBook({name: RelationWords.model_validate(words) for name, words in table.items()})
+    return FactGraph(entities, _facts(world), words, complete=True)
 
 
 def _facts(world: Encyclopedia) -> Iterator[Fact]:

@@ -22,8 +22,7 @@ from sanderling.runs.files import replace_file
 from sanderling.world.disk.pages import PageStore, writable
 from sanderling.world.text import index_text, plain, query_terms
 
-Ranked = list[tuple[int, float]]
-"""Page numbers with scores, best first, equal scores by page number."""
+Ranked = list[tuple[int, float]]  # page numbers with scores, best first, equal scores by page number
 INDEX_VERSION = 4  # raised when tokenisation or the schema changes: an index of another version is rebuilt
 TITLE_WEIGHT = 2
 """Recall@10 of 770 recorded live result lists (one world of all their pages): 0.520, 0.527, 0.530, 0.521 for 1, 2, 3, 5."""
