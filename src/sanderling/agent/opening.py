@@ -31,8 +31,7 @@ from sanderling.core.types import Clock, SystemClock, placed
 from sanderling.policy.budget import BudgetConfig, MeteredPolicy, Prices, Spending, read_prices
 from sanderling.policy.contract import Policy
 from sanderling.policy.load import check_model, close_policy, is_endpoint, open_policy, place_of, weights_of
-from sanderling.tools.contract import Tool
-from sanderling.tools.page_reader import OnOutage, PageReader, Reader, ReadingLimits
+from sanderling.tools.contract import OnOutage, Reader, Tool
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import World
 from sanderling.world.disk.index import SearchMode
@@ -263,9 +262,10 @@ async def opened_reader(
         yield None
         return
     if not is_endpoint(config.model):
-        yield _outside(config.model, Reader, "page reader: give an object after Reader in tools/page_reader.py")
+        yield _outside(config.model, Reader, "page reader: give an object after Reader in tools/contract.py")
         return
     from sanderling.policy.load import opened_clients
+    from sanderling.tools.page_reader import PageReader, ReadingLimits
 
     spending = Spending(None, BudgetConfig(cache=config.cache), private=private)
     async with opened_clients([config.model], (), spending, concurrency=_READINGS) as (client,):

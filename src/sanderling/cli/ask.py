@@ -30,8 +30,7 @@ from sanderling.core.text import visible
 from sanderling.core.types import BudgetSpentError, Ending, ToolStatus
 from sanderling.policy.budget import Spending
 from sanderling.runs.jsonl import JsonlLog, TrajectoryStore
-from sanderling.tools.contract import tool_roles
-from sanderling.tools.page_reader import OnOutage
+from sanderling.tools.contract import OnOutage, tool_roles
 from sanderling.tools.recording import open_recording, recorded_tools
 
 _PREVIEW_CHARS, _URLS = 240, 3

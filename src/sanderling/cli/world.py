@@ -27,8 +27,7 @@ from sanderling.data.recorded_source import read_recorded
 from sanderling.evaluate.fidelity import measure_fidelity
 from sanderling.report.numbers import percent, span
 from sanderling.runs.stages import after_interrupt
-from sanderling.tools.contract import Tool, ToolContext, ToolOutageError
-from sanderling.tools.page_reader import OnOutage
+from sanderling.tools.contract import OnOutage, Tool, ToolContext, ToolOutageError
 from sanderling.tools.world_tools import SearchTool, VisitTool
 from sanderling.world.disk.building import SourceAccount
 from sanderling.world.disk.dense import DIRECTORY, DenseSettings, embed_world, read_info, settings_for

@@ -215,7 +215,7 @@ def guard_of(benchmark: Benchmark, loaded: Loaded, config: EvalConfig, log: Path
     for file in config.blocklist:
         if not file.is_file():
             raise UserError(f"There is no blocklist at {file}: check the path.")
-        blocklist |= read_blocklist(file)
+        blocklist |= read_blocklist(file) or Blocklist()
 
     def write(line: GuardLine) -> None:
         lines.append(line.model_dump(mode="json"))

@@ -16,7 +16,7 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, nullcontext
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 from weakref import WeakValueDictionary
 
@@ -29,9 +29,11 @@ from sanderling.core.plugins import is_outside, load_outside
 from sanderling.core.types import AskingOutageError, AskingRefusedError, Message, Reply, Sampling, Usage
 from sanderling.policy.budget import Ledger, MeteredPolicy, Prices, Spending, read_prices
 from sanderling.policy.contract import Delta, Finish, Policy, PolicyOutageError, SampleKey, ScriptedPolicy
-from sanderling.policy.endpoint import ChatEndpointPolicy, CompletionEndpointPolicy, HttpClient, RefusedError
 from sanderling.runs.files import close_directory
 from sanderling.runs.run import Database, Table
+
+if TYPE_CHECKING:
+    from sanderling.policy.endpoint import HttpClient
 
 
 class _Options(Frozen):
@@ -108,8 +110,8 @@ def place_of(spec: str) -> str:
 
 async def close_policy(policy: Policy) -> None:
     """Close an endpoint's connections, in the event loop that used them."""
-    if isinstance(policy, ChatEndpointPolicy | CompletionEndpointPolicy):
-        await policy.aclose()
+    if (aclose := getattr(policy, "aclose", None)) is not None:
+        await aclose()
 
 
 async def models_at(spec: str) -> dict[str, int | None]:
@@ -137,6 +139,8 @@ def _split(spec: str) -> tuple[SplitResult, _Options]:
 
 
 def _endpoint(spec: str) -> Policy:
+    from sanderling.policy.endpoint import ChatEndpointPolicy, CompletionEndpointPolicy
+
     parts, options = _split(spec)
     if not parts.hostname or not parts.fragment:
         raise UserError(f"{spec!r} lacks the host or the model's name: write http://host:port/v1#model.")
@@ -147,7 +151,9 @@ def _endpoint(spec: str) -> Policy:
     return CompletionEndpointPolicy(client, parts.fragment, tokenizer, context_length=options.context)
 
 
-def _client(parts: SplitResult, options: _Options) -> HttpClient:
+def _client(parts: SplitResult, options: _Options) -> "HttpClient":
+    from sanderling.policy.endpoint import HttpClient
+
     variable = options.key_env or "OPENAI_API_KEY"
     key = os.environ.get(variable)
     if options.key_env and key is None:
@@ -236,6 +242,8 @@ class RequestClient:
         return Reply(without_reasoning(kept.reply), usage, kept.cut)
 
     async def _sampled(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Kept:
+        from sanderling.policy.endpoint import RefusedError
+
         text = "\x1e".join(f"{message.role.value}\x1f{message.content}" for message in messages)
         asked = hashlib.sha256(text.encode("utf-8", errors="replace")).hexdigest()
         key = SampleKey(seed=0, question=asked, attempt=sample, turn=0)

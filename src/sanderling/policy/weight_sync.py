@@ -9,17 +9,19 @@ import shutil
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import torch
 from safetensors.torch import save_file
 
 from sanderling.core.errors import UserError
-from sanderling.policy.endpoint import CompletionEndpointPolicy, HttpClient
 from sanderling.policy.model_directory import TOKENIZER_FILES, some_of
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.runs.files import sync
+
+if TYPE_CHECKING:
+    from sanderling.policy.endpoint import CompletionEndpointPolicy, HttpClient
 
 _VERSIONS = "weights-" + 8 * "[0-9]"
 _PAUSES_S = (0.0, 0.1, 0.5, 2.0)  # before each time that cached keys and values are asked to go
@@ -128,7 +130,9 @@ class VllmServer:
     server and trainer have one GPU in turns.
     """
 
-    def __init__(self, root: HttpClient, policy: CompletionEndpointPolicy, files: WeightFiles, *, sleeps: bool = False) -> None:
+    def __init__(
+        self, root: "HttpClient", policy: "CompletionEndpointPolicy", files: WeightFiles, *, sleeps: bool = False
+    ) -> None:
         """``root`` is the server's address without ``/v1``."""
         self._root, self._policy, self._files, self._sleeps = root, policy, files, sleeps
 

@@ -21,8 +21,6 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import FixedClock, SystemClock
-from sanderling.judge.book import CachedJudge, VerdictBook
-from sanderling.judge.opening import JudgeConfig, opened_judges
 from sanderling.judge.verdict import Code, Judge, patiently_rule_on
 from sanderling.policy.budget import Spending
 from sanderling.policy.contract import Gate, Policy, PolicyOutageError, WeightSync
@@ -62,6 +60,9 @@ async def opened_judge(specs: Sequence[str], directory: Path, concurrency: int, 
     if not specs:
         yield None
         return
+    from sanderling.judge.book import CachedJudge, VerdictBook
+    from sanderling.judge.opening import JudgeConfig, opened_judges
+
     config, spending = JudgeConfig(judges=tuple(specs)), Spending(directory, rank=rank, locked=True)
     opening = opened_judges(config, spending, concurrency=concurrency)
     with spending.alone(), Run(directory, rank=rank, locked=True) as run:

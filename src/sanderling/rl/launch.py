@@ -21,7 +21,6 @@ from sanderling.core.plugins import is_outside
 from sanderling.core.profiles import Profile
 from sanderling.core.record import Question
 from sanderling.data.questions import read_questions
-from sanderling.judge.opening import JudgeConfig, check_judges
 from sanderling.policy.contract import PolicyOutageError
 from sanderling.policy.load import names_model
 from sanderling.policy.model_directory import check_model, check_vocabulary, positions_of, read_model_config
@@ -96,7 +95,6 @@ def _train(team: Any, device: Any, job: Job, progress: OnProgress | None) -> Non
 
 async def _act_and_train(team: Any, device: Any, job: Job, progress: OnProgress | None) -> None:
     """The run, in one of its processes."""
-    from sanderling.rl.rl_loop import run_simple
     from sanderling.rl.run import run_rl
 
     recipe, out, given = job.order.recipe, job.order.out, {"progress": progress, "device": device}
@@ -104,6 +102,8 @@ async def _act_and_train(team: Any, device: Any, job: Job, progress: OnProgress 
     encoding = Encoding(load_tokenizer(job.model), profile)
     async with opened_acting(recipe, profile, (*job.questions, *job.held_out), job.model, out, team) as connect:
         if job.order.simple:
+            from sanderling.rl.rl_loop import run_simple
+
             await run_simple(recipe.rl, job.questions, connect, encoding, job.model, out, **given)
             return
         try:
@@ -168,7 +168,10 @@ def check_settings(recipe: RlRecipe, processes: int) -> Profile:
     check_parallel(recipe.parallel, processes)
     if recipe.rl.pipeline.placement is Placement.SERVED:
         served_spec(recipe, recipe.model or Path())
-    check_judges(JudgeConfig(judges=recipe.judges))
+    if recipe.judges:
+        from sanderling.judge.opening import JudgeConfig, check_judges
+
+        check_judges(JudgeConfig(judges=recipe.judges))
     if recipe.judges and recipe.rl.outcome != RlConfig().outcome:
         raise UserError(
             f"The judges ({', '.join(recipe.judges)}) would be asked, and the rule rl.outcome={recipe.rl.outcome} be "

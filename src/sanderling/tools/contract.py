@@ -10,14 +10,18 @@ A tool never raises for what the world does (dead links, time-outs, wrong argume
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from pydantic import ConfigDict, ValidationError, create_model
 
 from sanderling.core.profiles import Profile
 from sanderling.core.types import ToolSpec, ToolStatus
+
+if TYPE_CHECKING:
+    from sanderling.world.contract import VisitReply
 
 
 class ToolOutageError(Exception):
@@ -163,3 +167,31 @@ def _without_titles(schema: Any) -> Any:
     if isinstance(schema, dict):
         return {key: _without_titles(value) for key, value in schema.items() if key != "title" or not isinstance(value, str)}
     return [_without_titles(one) for one in schema] if isinstance(schema, list) else schema
+
+
+# -- reading visited pages -----------------------------------------------------------------------------------------------
+
+Visit = Callable[[str, int], Awaitable["VisitReply"]]
+"""The visit of an address with a budget of words, on the occasion at hand."""
+
+
+class OnOutage(StrEnum):
+    """What an unreachable model does to a visit: it is read without, and counted; or the episode ends unscored."""
+
+    FALL_BACK = "fall-back"
+    REFUSE = "refuse"
+
+
+@runtime_checkable
+class Reader(Protocol):
+    """What reads visited pages for the agent: `PageReader`, or a reader of one's own."""
+
+    async def read_visits(
+        self, visit: Visit, replies: "Sequence[tuple[str, VisitReply]]", goal: str, max_words: int, seconds: float | None
+    ) -> "list[VisitReply]":
+        """Replies by the addresses asked for, in the same order and each within ``max_words``, read for the goal.
+
+        ``visit`` makes the same visits with another budget of words; ``seconds`` is the real time left for all of it. Raises
+        AskingOutageError where the episode is to end unscored.
+        """
+        ...

@@ -12,17 +12,18 @@ import re
 import tomllib
 import unicodedata
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 from sanderling.core.errors import UserError
 from sanderling.core.text import find_object
 from sanderling.core.types import AskingOutageError, AskingRefusedError, Message, ModelClient, Role, ToolStatus
+from sanderling.tools.contract import OnOutage, Visit
 from sanderling.world.addresses import asked_part
 from sanderling.world.contract import VisitReply
 from sanderling.world.cutting import Prices, find_links, pieces, split_page
@@ -127,9 +128,6 @@ def _fold(text: str) -> tuple[str, list[int], list[int]]:
     return "".join(chars), starts, ends
 
 
-Visit = Callable[[str, int], Awaitable[VisitReply]]
-"""The visit of an address with a budget of words, on the occasion at hand."""
-
 _ENOUGH = 0.95
 """Share of a call's time after which a page is shown without the model's reading, so that it is shown at all."""
 _SUMMARY_SHARE = 4
@@ -151,13 +149,6 @@ class Fallback(StrEnum):
     NO_EVIDENCE = "no_evidence"  # it quoted nothing
     NOT_IN_PAGE = "not_in_page"  # nothing that it quoted stands in the page
     LATE = "late"  # the time of the call was used up
-
-
-class OnOutage(StrEnum):
-    """What an unreachable model does to a visit: it is read without, and counted; or the episode ends unscored."""
-
-    FALL_BACK = "fall-back"
-    REFUSE = "refuse"
 
 
 @dataclass(frozen=True)
@@ -213,21 +204,6 @@ class Report(NamedTuple):
 
     evidence: tuple[str, ...]
     summary: str
-
-
-@runtime_checkable
-class Reader(Protocol):
-    """What reads visited pages for the agent: `PageReader`, or a reader of one's own."""
-
-    async def read_visits(
-        self, visit: Visit, replies: Sequence[tuple[str, VisitReply]], goal: str, max_words: int, seconds: float | None
-    ) -> list[VisitReply]:
-        """Replies by the addresses asked for, in the same order and each within ``max_words``, read for the goal.
-
-        ``visit`` makes the same visits with another budget of words; ``seconds`` is the real time left for all of it. Raises
-        AskingOutageError where the episode is to end unscored.
-        """
-        ...
 
 
 class PageReader:

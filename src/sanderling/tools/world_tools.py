@@ -16,6 +16,7 @@ from sanderling.core.profiles import Profile, default_specs
 from sanderling.core.types import AskingOutageError, ToolSpec, ToolStatus
 from sanderling.tools.contract import (
     BadArgumentsError,
+    Reader,
     Tool,
     ToolContext,
     ToolOutageError,
@@ -24,7 +25,6 @@ from sanderling.tools.contract import (
     string_list,
 )
 from sanderling.tools.layouts import search_text, visit_text
-from sanderling.tools.page_reader import Reader
 from sanderling.world.addresses import page_address
 from sanderling.world.contract import Occasion, OutageError, SearchReply, VisitReply, World
 

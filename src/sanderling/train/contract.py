@@ -100,3 +100,11 @@ Loss = Callable[[LossInputs], tuple["Tensor", Metrics]]
 def sft(tokens: LossInputs) -> "tuple[Tensor, Metrics]":
     """The weighted negative log-likelihood: with ``token_mean`` the mean over all trained tokens of the optimizer batch."""
     return -(tokens.weights * tokens.logprobs).sum(), {"nll": -tokens.logprobs.detach()}
+
+
+def grouped(names: Sequence[str]) -> list[list[int]]:
+    """Places of equal names together, in the order of first appearance; one without a name is alone."""
+    found: dict[str, list[int]] = {}
+    for place, name in enumerate(names):
+        found.setdefault(name or f"\0{place}", []).append(place)
+    return list(found.values())

@@ -22,7 +22,7 @@ from sanderling.core.record import Trajectory, encode_record
 from sanderling.core.text import without_surrogates
 from sanderling.runs.files import check_places, or_cannot
 from sanderling.runs.jsonl import Lines
-from sanderling.train.contract import IntArray, Row
+from sanderling.train.contract import IntArray, Row, grouped
 from sanderling.train.encoding import Encoding, Limit, Made, Overlong, rows_of
 
 SCHEMA = pa.schema(
@@ -164,14 +164,6 @@ class Survey:
     longest: int
     tokenizer: str | None = None
     """Fingerprint of the tokenizer that made the ids, where it is known."""
-
-
-def grouped(names: Sequence[str]) -> list[list[int]]:
-    """Places of equal names together, in the order of first appearance; one without a name is alone."""
-    found: dict[str, list[int]] = {}
-    for place, name in enumerate(names):
-        found.setdefault(name or f"\0{place}", []).append(place)
-    return list(found.values())
 
 
 class ListSource:

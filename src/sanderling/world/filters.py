@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 from sanderling.core.errors import UserError
@@ -21,7 +22,9 @@ from sanderling.core.types import ToolStatus
 from sanderling.world.addresses import canonical_set, canonical_url, page_address
 from sanderling.world.contract import NO_OCCASION, Occasion, SearchHit, SearchReply, VisitReply, World, missing
 from sanderling.world.cutting import find_links, only_words
-from sanderling.world.guard import Blocklist, Guard
+
+if TYPE_CHECKING:
+    from sanderling.world.guard import Blocklist, Guard
 
 BLOCKLIST_FILE = "blocklist.txt"
 _WHOLE_PAGE = 10**9  # words: more than any page has
@@ -123,15 +126,15 @@ class Filter(World):
 class MaskedWorld(Filter):
     """A world in which masks reach near-duplicates (``groups`` by URL), and blocked sites do not exist."""
 
-    def __init__(self, world: World, groups: Sequence[Sequence[str]] = (), blocklist: Blocklist | None = None) -> None:
-        self._blocklist = blocklist or Blocklist()
+    def __init__(self, world: World, groups: Sequence[Sequence[str]] = (), blocklist: "Blocklist | None" = None) -> None:
+        self._blocklist = blocklist
         self._group_of: dict[str, frozenset[str]] = {}
         for group in groups:
             keys = frozenset(canonical_url(url) for url in group)
             self._group_of.update(dict.fromkeys(keys, keys))
         parts = [sorted({tuple(sorted(group)) for group in self._group_of.values()})]
-        parts += [sorted(self._blocklist.hosts), sorted(self._blocklist.prefixes)]
-        parts += [sorted(self._blocklist.paths)] if self._blocklist.paths else []
+        parts += [sorted(blocklist.hosts), sorted(blocklist.prefixes)] if blocklist else [[], []]
+        parts += [sorted(blocklist.paths)] if blocklist and blocklist.paths else []
         digest = hashlib.sha256(json.dumps([world.fingerprint, *parts]).encode()).hexdigest()
         super().__init__(world, digest if self._group_of or self._blocklist else world.fingerprint)
 
@@ -168,9 +171,10 @@ class MaskedWorld(Filter):
         """The occasion with all near-duplicates masked, and what is hidden then; None: nothing."""
         keys = canonical_set(occasion.masked)
         keys = keys.union(*(self._group_of[key] for key in keys if key in self._group_of))
-        if not keys and not self._blocklist:
+        blocklist = self._blocklist
+        if not keys and not blocklist:
             return occasion, None
-        return replace(occasion, masked=keys), lambda key: key in keys or self._blocklist.blocks(key)
+        return replace(occasion, masked=keys), lambda key: key in keys or bool(blocklist and blocklist.blocks(key))
 
 
 class GuardedWorld(Filter):
@@ -180,7 +184,7 @@ class GuardedWorld(Filter):
     words; every hit is judged besides by what the list shows of it. Stands beneath a world's faults.
     """
 
-    def __init__(self, world: World, guard: Guard) -> None:
+    def __init__(self, world: World, guard: "Guard") -> None:
         self._guard = guard
         self._leaking: dict[str, frozenset[str]] = {}
         guarded = f"{world.fingerprint} guarded {guard.fingerprint}"
@@ -238,8 +242,8 @@ class GuardedWorld(Filter):
 
 def filtered(
     world: World,
-    blocklist: Blocklist | None = None,
-    guard: Guard | None = None,
+    blocklist: "Blocklist | None" = None,
+    guard: "Guard | None" = None,
     *,
     groups: Sequence[Sequence[str]] = (),
     filters: Sequence[str] = (),
@@ -262,10 +266,14 @@ def filtered(
     return world
 
 
-def read_blocklist(path: Path) -> Blocklist:
-    """The blocklist of a file; an empty one when there is no file. Raises UserError when it cannot be read."""
+def read_blocklist(path: Path) -> "Blocklist | None":
+    """The blocklist of a file; None when there is no file. Raises UserError when it cannot be read."""
+    if not path.exists():
+        return None
+    from sanderling.world.guard import Blocklist
+
     try:
-        return Blocklist.parse(path.read_text(encoding="utf-8")) if path.exists() else Blocklist()
+        return Blocklist.parse(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UserError(
             f"The blocklist {path} cannot be read ({error}): write one host, URL or */path a line, in UTF-8."

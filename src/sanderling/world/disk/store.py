@@ -9,6 +9,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -32,8 +33,10 @@ from sanderling.world.disk.duplicates import file_name, load_groups, near_duplic
 from sanderling.world.disk.index import SearchMode, link_index, linked, sound_index
 from sanderling.world.disk.pages import SqlitePages, WorldCounts, absorb, writable
 from sanderling.world.filters import BLOCKLIST_FILE, filtered, read_blocklist
-from sanderling.world.guard import Guard
 from sanderling.world.local import LocalWorld
+
+if TYPE_CHECKING:
+    from sanderling.world.guard import Guard
 
 FORMAT_VERSION = 2
 FILE_NAME = "manifest.json"
@@ -257,7 +260,7 @@ def open_as_met(
     world_seed: int = 0,
     search: SearchMode = SearchMode.LEXICAL,
     injected: float = 0.0,
-    guard: Guard | None = None,
+    guard: "Guard | None" = None,
     filters: Sequence[str] = (),
 ) -> World:
     """A world as an agent is to meet it: ranked as asked, with masks and ``blocklist.txt``, then with the faults asked for.
