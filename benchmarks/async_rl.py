@@ -61,8 +61,8 @@ from sanderling.rl.step import noises
 from sanderling.runs.progress import command_line, machine
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
-from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import Progress
+from sanderling.train.rows import Encoding
 
 HERE = Path(__file__).parent
 GROUP = 8

@@ -15,10 +15,10 @@ from transformers import PreTrainedModel
 
 from sanderling.train.attention import packed_attention
 from sanderling.train.config import MemoryConfig, Recompute
-from sanderling.train.contract import Row
 from sanderling.train.fit import Shape
 from sanderling.train.memory import economise
 from sanderling.train.packing import TokenLogprobs, collate, head_logprobs
+from sanderling.train.rows import Row
 
 CHUNKS = (16_000_000, 64_000_000, LOGIT_CHUNK, 1_600_000_000, 10**12)
 """Logits at once; the last: all."""

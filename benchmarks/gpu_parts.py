@@ -16,8 +16,8 @@ from sanderling.core.types import Sampling
 from sanderling.policy.contract import Delta, SampleKey
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.train.config import Precision, TrainerConfig
-from sanderling.train.contract import Row, ScoreRequest
 from sanderling.train.packing import TokenLogprobs
+from sanderling.train.rows import Row, ScoreRequest
 from sanderling.train.scorer import ModelScorer
 from sanderling.train.trainer import row_logprobs
 

@@ -31,9 +31,9 @@ from sanderling.rl.config import PipelineConfig, RlConfig
 from sanderling.rl.rollouts import Actor, Ask
 from sanderling.rl.run import run_rl
 from sanderling.train.config import MemoryConfig, Precision, Recompute, TrainerConfig
-from sanderling.train.encoding import Encoding
 from sanderling.train.fit import Shape
 from sanderling.train.metrics import METRICS, Progress, read_metrics
+from sanderling.train.rows import Encoding
 
 QWEN3_06B = Shape(hidden=1024, layers=28, heads=16, kv_heads=8, head_dim=128, intermediate=3072, vocab=151_936, tied=True)
 QUESTIONS = [Question(id=f"q{number}", text="Which?", answers=("yes",)) for number in range(64)]

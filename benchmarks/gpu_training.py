@@ -17,8 +17,8 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen3Config
 
 from sanderling.train.checkpoint import add_adapter
 from sanderling.train.config import LoraConfig, MemoryConfig, Precision, Recompute, TrainerConfig
-from sanderling.train.contract import Row, sft
 from sanderling.train.fit import Load, Shape, estimate, lora_parameters
+from sanderling.train.rows import Row, sft
 from sanderling.train.team import SOLO, Sharded
 from sanderling.train.trainer import Trainer
 

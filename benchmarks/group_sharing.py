@@ -42,8 +42,7 @@ from sanderling.runs.progress import Report, command_line, machine
 from sanderling.tools.world_tools import world_tools
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
-from sanderling.train.contract import Row
-from sanderling.train.encoding import Encoding
+from sanderling.train.rows import Encoding, Row
 from sanderling.train.trainer import Trainer
 
 FILE = Path(__file__).parent / "results" / "group_sharing.json"

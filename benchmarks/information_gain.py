@@ -41,7 +41,7 @@ from transformers.cache_utils import DynamicCache, DynamicLayer
 
 from sanderling.runs.progress import command_line, machine
 from sanderling.train.config import TrainerConfig
-from sanderling.train.contract import Row, ScoreRequest, sft
+from sanderling.train.rows import Row, ScoreRequest, sft
 from sanderling.train.scorer import ModelScorer
 from sanderling.train.trainer import Trainer, row_logprobs
 

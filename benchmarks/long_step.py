@@ -31,8 +31,8 @@ from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.rl.losses import PpoConfig, build_loss
 from sanderling.runs.progress import command_line, machine
 from sanderling.train.config import TrainerConfig
-from sanderling.train.contract import Row, ScoreRequest
 from sanderling.train.packing import TokenLogprobs
+from sanderling.train.rows import Row, ScoreRequest
 from sanderling.train.scorer import ModelScorer
 from sanderling.train.trainer import Trainer, row_logprobs
 

@@ -16,8 +16,8 @@ import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from sanderling.train.config import TrainerConfig
-from sanderling.train.contract import Row, sft
 from sanderling.train.fit import read_shape
+from sanderling.train.rows import Row, sft
 from sanderling.train.trainer import Trainer
 
 TRAINED = 4

@@ -28,7 +28,7 @@ import numpy as np
 from sanderling.rl.credit import Assignment, Discount, EstimatorConfig, GrpoConfig, IgpoConfig, IgpoMode, build_estimator
 from sanderling.rl.table import TurnTable, TurnTool
 from sanderling.runs.progress import command_line, machine
-from sanderling.train.contract import BoolArray, FloatArray
+from sanderling.train.rows import BoolArray, FloatArray
 
 GROUPS, SIZE, MOST_EXTRA = 16, 8, 30
 TOLERANCE = 0.05

@@ -232,8 +232,8 @@ def teach(run: Forgetting, report: Report) -> dict[str, Any]:
 
 def train(run: Forgetting, name: str) -> dict[str, Any]:
     """One model, from the base or the ancestor to a directory; resumes where it was killed."""
-    from sanderling.train.encoding import Encoding, Limit
     from sanderling.train.row_source import sft_rows
+    from sanderling.train.rows import Encoding, Limit
     from sanderling.train.sft import run_sft
 
     config, profile = run.config, run.tiny.profile

@@ -30,8 +30,8 @@ from sanderling.runs.progress import Report
 from sanderling.runs.stages import after_interrupt
 from sanderling.synth.chains import THOUGHTS, chain_questions
 from sanderling.train.config import OptimizerKind, Precision, Schedule, TrainerConfig
-from sanderling.train.contract import Row
 from sanderling.train.random_model import END_OF_TEXT, ModelShape, train_tokenizer, write_random_model
+from sanderling.train.rows import Row
 from sanderling.world.encyclopedia import (
     SYLLABLE_LETTERS,
     SYLLABLES,
@@ -237,8 +237,8 @@ def train_base(config: BaseConfig, out: Path, on_step: Callable[[int, dict[str, 
     Killed and called again, it continues from its last checkpoint; once finished, it does nothing.
     """
     from sanderling.train.checkpoint import checkpoints, load_model, load_state, save_checkpoint, save_model
-    from sanderling.train.contract import sft
     from sanderling.train.metrics import MetricsLog
+    from sanderling.train.rows import sft
     from sanderling.train.trainer import Trainer
 
     final, start = out / "model", out / "untrained"

@@ -26,8 +26,8 @@ from sanderling.runs.run import records
 from sanderling.synth.chains import chain_questions
 from sanderling.tools.world_tools import world_tools
 from sanderling.train.config import TrainerConfig
-from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
+from sanderling.train.rows import Encoding
 from sanderling.world.encyclopedia import generate_encyclopedia
 from sanderling.world.local import LocalWorld
 

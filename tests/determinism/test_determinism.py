@@ -22,9 +22,9 @@ from sanderling.core.types import FixedClock
 from sanderling.synth.chains import ModeShares, TeacherPolicy, chain_questions
 from sanderling.tools.world_tools import world_tools
 from sanderling.train.config import SupervisedConfig, TrainerConfig
-from sanderling.train.encoding import Encoding, Limit
 from sanderling.train.random_model import ModelShape, train_tokenizer, write_random_model
 from sanderling.train.row_source import sft_rows
+from sanderling.train.rows import Encoding, Limit
 from sanderling.train.sft import run_sft
 from sanderling.world.encyclopedia import generate_encyclopedia
 from sanderling.world.local import LocalWorld

@@ -418,9 +418,8 @@ if __name__ == "__main__":
     from sanderling.rl.table import TurnTable, TurnTool
     from sanderling.runs.jsonl import write_trajectories
     from sanderling.train.config import TrainerConfig
-    from sanderling.train.contract import LossInputs, sft
-    from sanderling.train.encoding import Encoding
     from sanderling.train.metrics import read_metrics
+    from sanderling.train.rows import Encoding, LossInputs, sft
     from sanderling.train.scorer import ModelScorer
     from sanderling.train.team import join_team
 

@@ -19,7 +19,7 @@ from sanderling.rl.credit import GrpoConfig
 from sanderling.rl.rollouts import Actor, Ask, DenoiseConfig
 from sanderling.rl.run import run_rl
 from sanderling.train.config import TrainerConfig
-from sanderling.train.encoding import Encoding
+from sanderling.train.rows import Encoding
 
 QUESTIONS = [Question(id=f"q{i}", text="?", answers=("Oslo",)) for i in range(3)]
 CONFIG = RlConfig(

@@ -25,7 +25,7 @@ from sanderling.rl.config import PipelineConfig, RlConfig
 from sanderling.rl.rollouts import Actor, Ask
 from sanderling.rl.run import run_rl
 from sanderling.train.config import TrainerConfig
-from sanderling.train.encoding import Encoding
+from sanderling.train.rows import Encoding
 
 PROFILE = TINY.model_copy(
     update={"sampling": Sampling(temperature=0.8, max_tokens=16), "guards": Guards(max_retries=0, max_malformed=6)}

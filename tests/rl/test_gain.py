@@ -6,7 +6,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.types import Ending
 from sanderling.rl.gain import GainConfig, GainForm, Probe, information_gains
 from sanderling.rl.rollouts import turn_penalties
-from sanderling.train.contract import ScoreRequest
+from sanderling.train.rows import ScoreRequest
 
 PROBE = Probe(prefix="enough </think> <answer>", suffix="</answer>")
 

@@ -16,7 +16,7 @@ import torch
 
 from sanderling.rl.losses import CispoConfig, CorrectionConfig, GspoConfig, PolicyLoss, PpoConfig, RatioTo, build_loss
 from sanderling.train.config import Aggregation
-from sanderling.train.contract import LossInputs, Row
+from sanderling.train.rows import LossInputs, Row
 from sanderling.train.trainer import row_weights
 
 pytest.importorskip("trl", reason="TRL comes with the extra `dev`")

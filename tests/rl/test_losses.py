@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from sanderling.core.errors import UserError
 from sanderling.rl.losses import CispoConfig, CorrectionConfig, GspoConfig, PpoConfig, RatioTo, build_loss
-from sanderling.train.contract import LossInputs
+from sanderling.train.rows import LossInputs
 
 logps = st.floats(-4, -0.01, allow_nan=False)
 tokens = st.lists(st.tuples(logps, logps, logps, logps, st.floats(-2, 2), st.floats(0, 1)), min_size=1, max_size=8)

@@ -9,7 +9,7 @@ from tiny_qwen3 import random_rows, tiny_model
 
 from sanderling.rl.losses import CorrectionConfig, MinirlConfig, PpoConfig, build_loss
 from sanderling.train.config import TrainerConfig
-from sanderling.train.contract import Row
+from sanderling.train.rows import Row
 from sanderling.train.trainer import Trainer
 
 CORRECTION = CorrectionConfig(low=0.7, high=1.5, veto=0.65)

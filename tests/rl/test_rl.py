@@ -21,8 +21,8 @@ from sanderling.rl.rl_loop import run_simple
 from sanderling.rl.rollouts import Actor
 from sanderling.rl.run import run_rl
 from sanderling.runs.run import records
-from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
+from sanderling.train.rows import Encoding
 from sanderling.train.trainer import Trainer
 
 pytestmark = pytest.mark.filterwarnings("ignore::sanderling.rl.run.HealthWarning")

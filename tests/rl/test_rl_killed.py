@@ -25,8 +25,8 @@ from sanderling.rl.queue import Ledger
 from sanderling.rl.rollouts import Actor, GroupStatus
 from sanderling.rl.run import run_rl
 from sanderling.train.checkpoint import CHECKPOINTS
-from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
+from sanderling.train.rows import Encoding
 
 pytestmark = pytest.mark.filterwarnings("ignore::sanderling.rl.run.HealthWarning")
 KILLS = 10

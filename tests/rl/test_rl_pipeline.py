@@ -14,8 +14,8 @@ from sanderling.rl.queue import Ledger
 from sanderling.rl.rollouts import Ask, DenoiseConfig, FinishedRollout, Group, GroupStatus, Noise
 from sanderling.rl.step import group_status, noises, split_updates
 from sanderling.runs.run import DATABASE
-from sanderling.train.contract import Row
 from sanderling.train.metrics import read_metrics
+from sanderling.train.rows import Row
 
 pytestmark = pytest.mark.filterwarnings("ignore::sanderling.rl.run.HealthWarning")
 HELD_OUT = [Question(id=f"h{i}", text="?", answers=("Oslo",)) for i in range(2)]

@@ -18,9 +18,9 @@ from sanderling.rl.gain import PROBES
 from sanderling.rl.step import rl_rows
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
-from sanderling.train.encoding import Encoding
 from sanderling.train.packing import TokenLogprobs
 from sanderling.train.random_model import ModelShape, train_tokenizer, write_random_model
+from sanderling.train.rows import Encoding
 from sanderling.train.trainer import row_logprobs
 
 PROFILE = TINY.model_copy(update={"sampling": Sampling(temperature=0.8, max_tokens=12)})

@@ -7,7 +7,7 @@ import torch
 from tiny_qwen3 import VOCAB, tiny_model
 
 from sanderling.train.config import TrainerConfig
-from sanderling.train.contract import ScoreRequest
+from sanderling.train.rows import ScoreRequest
 from sanderling.train.scorer import ModelScorer
 from sanderling.train.team import Sharded, join_team
 from sanderling.train.trainer import Trainer

@@ -17,9 +17,8 @@ from sanderling.rl.rollouts import Actor
 from sanderling.rl.run import run_rl
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import ParallelConfig, Precision, SupervisedConfig, TrainerConfig
-from sanderling.train.contract import LossInputs, Metrics, sft
-from sanderling.train.encoding import Encoding
 from sanderling.train.launch import Place, opened_team
+from sanderling.train.rows import Encoding, LossInputs, Metrics, sft
 from sanderling.train.sft import run_sft
 from sanderling.train.team import Sharded, join_team
 from sanderling.train.trainer import Trainer

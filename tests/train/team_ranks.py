@@ -24,8 +24,7 @@ from sanderling.rl.config import RlConfig
 from sanderling.rl.rollouts import Actor
 from sanderling.rl.run import run_rl
 from sanderling.train.config import TrainerConfig
-from sanderling.train.contract import sft
-from sanderling.train.encoding import Encoding
+from sanderling.train.rows import Encoding, sft
 from sanderling.train.team import join_team
 from sanderling.train.trainer import Trainer
 

@@ -23,7 +23,7 @@ from sanderling.train.checkpoint import (
     save_checkpoint,
 )
 from sanderling.train.config import LoraConfig, MemoryConfig, Precision, SupervisedConfig, TrainerConfig
-from sanderling.train.contract import sft
+from sanderling.train.rows import sft
 from sanderling.train.sft import run_sft
 from sanderling.train.trainer import Trainer
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from tiny_qwen3 import VOCAB, tiny_model
 
 from sanderling.train.attention import packed_attention
-from sanderling.train.contract import Row
 from sanderling.train.packing import (
     Layout,
     TokenLogprobs,
@@ -20,6 +19,7 @@ from sanderling.train.packing import (
     lay_out,
     per_token,
 )
+from sanderling.train.rows import Row
 
 
 def line_of(rows: Sequence[Row]) -> Layout:

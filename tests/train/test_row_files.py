@@ -16,8 +16,6 @@ from train_records import PROFILE, WordTokenizer, record
 from sanderling.core.errors import UserError
 from sanderling.core.record import NodeKind, Trajectory
 from sanderling.train.config import Aggregation
-from sanderling.train.contract import Row
-from sanderling.train.encoding import Encoding, Limit, Overlong, Piece, fit, rows_of
 from sanderling.train.row_source import (
     SCHEMA,
     ListSource,
@@ -28,6 +26,7 @@ from sanderling.train.row_source import (
     sft_rows,
     write_rows,
 )
+from sanderling.train.rows import Encoding, Limit, Overlong, Piece, Row, fit, rows_of
 from sanderling.train.trainer import row_weights
 
 

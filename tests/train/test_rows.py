@@ -5,8 +5,7 @@ from train_records import PROFILE, WordTokenizer, record
 from sanderling.core.errors import UserError
 from sanderling.core.record import NodeKind, Trajectory
 from sanderling.rl.step import rl_rows
-from sanderling.train.contract import Row
-from sanderling.train.encoding import Encoding, Limit, rows_of
+from sanderling.train.rows import Encoding, Limit, Row, rows_of
 
 
 def sft_row(trajectory: Trajectory, encoding: Encoding) -> Row | None:

@@ -12,8 +12,8 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from sanderling.train.attention import packed_attention
 from sanderling.train.config import TrainerConfig
-from sanderling.train.contract import Row, ScoreRequest
 from sanderling.train.packing import TokenLogprobs, collate
+from sanderling.train.rows import Row, ScoreRequest
 from sanderling.train.scorer import ModelScorer
 
 

@@ -22,9 +22,9 @@ from sanderling.train.config import (
     Precision,
     TrainerConfig,
 )
-from sanderling.train.contract import sft
 from sanderling.train.fit import Shape
 from sanderling.train.launch import Place, check_parallel, opened_team
+from sanderling.train.rows import sft
 from sanderling.train.trainer import NotFiniteError, Trainer
 
 FORKS = STEADY.model_copy(update={"aggregation": Aggregation.TRAJECTORY_MEAN})

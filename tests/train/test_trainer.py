@@ -11,8 +11,8 @@ from transformers import MistralConfig, MistralForCausalLM
 
 from sanderling.core.errors import UserError
 from sanderling.train.config import Aggregation, OptimizerKind, Schedule, TrainerConfig
-from sanderling.train.contract import Row, sft
 from sanderling.train.packing import collate, head_logprobs
+from sanderling.train.rows import Row, sft
 from sanderling.train.trainer import Muon, Trainer, lr_at, row_weights
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from sanderling.train.contract import Row
+from sanderling.train.rows import Row
 
 VOCAB = 61
 

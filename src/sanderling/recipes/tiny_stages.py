@@ -111,8 +111,8 @@ def train_arms(run: TinyRun, report: Report) -> dict[str, Any]:
 
 def train_arm(run: TinyRun, arm: str) -> dict[str, Any]:
     """One arm, from its trajectories to a model directory; resumes where it was killed."""
-    from sanderling.train.encoding import Encoding, Limit
     from sanderling.train.row_source import sft_rows
+    from sanderling.train.rows import Encoding, Limit
     from sanderling.train.sft import run_sft
 
     trajectories = run.training_set(arm)
@@ -153,7 +153,7 @@ def reinforce_rank(rank: int, size: int, meeting: Path, run: TinyRun, start: str
     from sanderling.policy.transformers_policy import TransformersPolicy
     from sanderling.policy.weight_sync import InPlace
     from sanderling.rl.run import run_rl
-    from sanderling.train.encoding import Encoding
+    from sanderling.train.rows import Encoding
     from sanderling.train.team import join_team
 
     settings, out = run.config.rl, run.root / "rl"

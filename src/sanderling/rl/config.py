@@ -25,7 +25,7 @@ from sanderling.rl.health import HealthConfig
 from sanderling.rl.losses import LossConfig, PpoConfig
 from sanderling.rl.rollouts import DenoiseConfig
 from sanderling.train.config import ParallelConfig, ParallelKind, Title, TrainerConfig
-from sanderling.train.encoding import Encoding
+from sanderling.train.rows import Encoding
 
 Section = TypeVar("Section", bound=BaseModel)
 

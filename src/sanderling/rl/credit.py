@@ -22,7 +22,7 @@ from pydantic import Field, model_validator
 from sanderling.core.errors import UserError
 from sanderling.core.plugins import Choice, Chosen
 from sanderling.rl.table import TurnTable
-from sanderling.train.contract import BoolArray, FloatArray, IntArray
+from sanderling.train.rows import BoolArray, FloatArray, IntArray
 
 EPS = 1e-6
 FLAT = 1e-9  # a spread below this is rounding: the values are taken as equal

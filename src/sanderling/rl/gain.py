@@ -19,7 +19,7 @@ from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.record import NodeKind, Trajectory, turn_indices
 from sanderling.rl.table import TurnTool, turn_tools
-from sanderling.train.contract import FloatArray, Scorer, ScoreRequest
+from sanderling.train.rows import FloatArray, Scorer, ScoreRequest
 
 # -- settings --------------------------------------------------------------------------------------------------------------
 

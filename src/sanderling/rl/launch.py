@@ -31,9 +31,9 @@ from sanderling.runs.stages import RunRecord, content_hash, model_files
 from sanderling.train import launch
 from sanderling.train.checkpoint import CHECKPOINTS, last_step
 from sanderling.train.config import Precision
-from sanderling.train.encoding import Encoding
 from sanderling.train.launch import Launch, check_parallel
 from sanderling.train.metrics import OnProgress, check_watchers
+from sanderling.train.rows import Encoding
 from sanderling.world.disk.store import read_manifest
 
 _FREE = (

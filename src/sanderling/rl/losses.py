@@ -22,7 +22,7 @@ from sanderling.core.plugins import Choice, Chosen
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from sanderling.train.contract import Loss, LossInputs, Metrics
+    from sanderling.train.rows import Loss, LossInputs, Metrics
 
 LIMIT = 20.0  # log-ratios beyond this size enter with this size: exp(20) is 5e8, and float32 overflows at exp(88.7)
 

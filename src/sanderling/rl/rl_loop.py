@@ -22,8 +22,8 @@ from sanderling.rl.queue import asks_of
 from sanderling.rl.rollouts import Actor, FinishedRollout, Group, rule_score
 from sanderling.rl.step import Learner, group_status
 from sanderling.train.checkpoint import save_model
-from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import METRICS, MetricsLog, OnProgress, Progress
+from sanderling.train.rows import Encoding
 from sanderling.train.team import SOLO
 
 

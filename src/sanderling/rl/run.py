@@ -37,8 +37,8 @@ from sanderling.rl.rollouts import Actor, Ask, FinishedRollout, Group, GroupStat
 from sanderling.rl.step import Learner, write_credit
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.train.checkpoint import CHECKPOINTS, checkpoints, save_model
-from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import METRICS, MetricsLog, OnProgress, Progress, read_metrics
+from sanderling.train.rows import Encoding
 from sanderling.train.team import SOLO, Team, joined, share
 from sanderling.train.trainer import NotFiniteError
 

@@ -34,9 +34,8 @@ from sanderling.rl.rollouts import Group, GroupStatus, Noise, capped_turns, is_f
 from sanderling.rl.table import Graded, TurnTable, build_table
 from sanderling.runs.files import replace_file
 from sanderling.train.checkpoint import load_model, load_state, reads_weights, save_checkpoint
-from sanderling.train.contract import FloatArray, Row
-from sanderling.train.encoding import Encoding, branch_leaves, check_tokenizer
 from sanderling.train.packing import TokenLogprobs
+from sanderling.train.rows import Encoding, FloatArray, Row, branch_leaves, check_tokenizer
 from sanderling.train.scorer import ModelScorer
 from sanderling.train.team import Team
 from sanderling.train.trainer import Trainer, row_logprobs

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sanderling.core.record import NodeKind, Trajectory, turn_indices
-from sanderling.train.contract import BoolArray, FloatArray, IntArray
+from sanderling.train.rows import BoolArray, FloatArray, IntArray
 
 
 class TurnTool(StrEnum):

@@ -11,7 +11,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from sanderling.core.config import Frozen
-from sanderling.train.encoding import Limit, Overlong
+from sanderling.train.rows import Limit, Overlong
 
 LOGIT_CHUNK = 64_000_000
 """Of Qwen3's vocabulary 421 positions: 0.8 GB, which every card has. Large ones do better with 400 million."""

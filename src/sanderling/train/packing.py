@@ -18,7 +18,7 @@ from transformers import PreTrainedModel
 
 from sanderling.train.attention import Span, Stretch
 from sanderling.train.config import LOGIT_CHUNK
-from sanderling.train.contract import IntArray, Row, grouped
+from sanderling.train.rows import IntArray, Row, grouped
 from sanderling.train.team import Context
 
 # -- lines -------------------------------------------------------------------------------------------------------------------

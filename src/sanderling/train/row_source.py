@@ -22,8 +22,7 @@ from sanderling.core.record import Trajectory, encode_record
 from sanderling.core.text import without_surrogates
 from sanderling.runs.files import check_places, or_cannot
 from sanderling.runs.jsonl import Lines
-from sanderling.train.contract import IntArray, Row, grouped
-from sanderling.train.encoding import Encoding, Limit, Made, Overlong, rows_of
+from sanderling.train.rows import Encoding, IntArray, Limit, Made, Overlong, Row, grouped, rows_of
 
 SCHEMA = pa.schema(
     [("trajectory", pa.string()), ("group", pa.string()), ("ids", pa.list_(pa.int32())), ("loss_mask", pa.list_(pa.bool_()))]

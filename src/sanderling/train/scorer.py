@@ -14,15 +14,15 @@ from transformers import PreTrainedModel
 
 from sanderling.train.attention import Span, Stretch, packed_attention
 from sanderling.train.config import Precision, TrainerConfig
-from sanderling.train.contract import FloatArray, IntArray, ScoreRequest
 from sanderling.train.packing import MicroBatch, TokenLogprobs, deal, joined, lay_out, pack, portion, spans
+from sanderling.train.rows import FloatArray, IntArray, ScoreRequest
 from sanderling.train.team import SOLO, Team
 
 _DEFAULT = TrainerConfig()
 
 
 class ModelScorer:
-    """The :class:`sanderling.train.contract.Scorer` of a module in this process.
+    """The :class:`sanderling.train.rows.Scorer` of a module in this process.
 
     In a team all methods are collective, and handed the same on every rank.
     """

@@ -32,12 +32,11 @@ from sanderling.train.checkpoint import (
     save_model,
 )
 from sanderling.train.config import Aggregation, Precision, SftConfig, SupervisedConfig
-from sanderling.train.contract import IntArray, Row
-from sanderling.train.encoding import Encoding
 from sanderling.train.fit import Devices, devices_here, plan_sft, read_shape, with_changes
 from sanderling.train.launch import Job, Launch, check_parallel
 from sanderling.train.metrics import METRICS, MetricsLog, OnProgress, Progress, check_watchers
 from sanderling.train.row_source import ListSource, ParquetSource, RowIndex, Survey, holds_rows, index_rows, write_rows
+from sanderling.train.rows import Encoding, IntArray, Row, sft
 
 if TYPE_CHECKING:
     import torch
@@ -123,7 +122,6 @@ def run_sft(
     Killed and called again with the same arguments, it continues from the last checkpoint; once finished, it does nothing.
     Raises UserError when there are no rows, no model, or a step is not finite.
     """
-    from sanderling.train.contract import sft
     from sanderling.train.team import SOLO
     from sanderling.train.trainer import Trainer
 

@@ -21,9 +21,9 @@ from transformers import PreTrainedModel
 from sanderling.core.errors import UserError
 from sanderling.train.attention import packed_attention
 from sanderling.train.config import Aggregation, OptimizerKind, Precision, Schedule, TrainerConfig
-from sanderling.train.contract import PER_TOKEN, FloatArray, Loss, LossInputs, Row, grouped
 from sanderling.train.memory import economise
 from sanderling.train.packing import MicroBatch, TokenLogprobs, TokenScores, bundled, collate, deal, pack, per_token, portion
+from sanderling.train.rows import PER_TOKEN, FloatArray, Loss, LossInputs, Row, grouped
 from sanderling.train.team import SOLO, Team, load_optimizer_state, optimizer_state, whole, whole_weights
 
 
