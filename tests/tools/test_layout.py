@@ -2,7 +2,7 @@
 
 from sanderling.core.profiles import ResultLayout
 from sanderling.core.types import ToolStatus
-from sanderling.tools.layouts import status_sentence, summary, visit_text
+from sanderling.tools.world_tools import status_sentence, summary, visit_text
 from sanderling.world.contract import VisitReply
 
 LONG = "https://a.example/l"

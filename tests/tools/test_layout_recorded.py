@@ -10,7 +10,7 @@ import pytest
 
 from sanderling.core.profiles import ResultLayout
 from sanderling.core.types import ToolStatus
-from sanderling.tools.layouts import search_text
+from sanderling.tools.world_tools import search_text
 from sanderling.world.contract import SearchHit, SearchReply
 
 RECORDED = Path(os.environ.get("SANDERLING_RECORDED", ""))

@@ -23,7 +23,7 @@ from sanderling.serve.calls import (
     parse,
     require_served,
 )
-from sanderling.tools.layouts import visit_text
+from sanderling.tools.world_tools import visit_text
 from sanderling.world.addresses import page_address
 from sanderling.world.contract import SearchReply
 

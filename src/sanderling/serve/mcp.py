@@ -16,7 +16,7 @@ from sanderling.core.types import ToolStatus
 from sanderling.serve.calls import RefusalError, WorldCalls, failure_sentence, parse
 from sanderling.serve.dialects import SearchBody, VisitBody
 from sanderling.serve.limits import ServerSettings
-from sanderling.tools.layouts import parts_note, visit_miss
+from sanderling.tools.world_tools import parts_note, visit_miss
 from sanderling.world.contract import SearchReply, VisitReply, World
 
 _SEARCH = "Search the web. Several queries may be given at once; each returns ranked results with title, address and snippet."
