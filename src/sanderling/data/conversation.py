@@ -55,7 +55,6 @@ class ImportReport:
             self.examples[code] = f"{where}: {shown}" if shown else where
 
     def tally(self, what: str, count: int = 1) -> None:
-        """Count something of the layout being read."""
         self.layouts.setdefault(self.layout, Counter())[what] += count
 
     def absorb(self, other: "ImportReport") -> None:
@@ -175,7 +174,6 @@ class _Chat:
 
     @property
     def parent(self) -> int | None:
-        """What the next node hangs off."""
         return len(self.nodes) - 1 if self.nodes else None
 
     @property
@@ -219,7 +217,6 @@ class _Chat:
         self.put(Node(parent=self.parent, role=role, kind=kind, text=said.text, raw=raw), place, said.size)
 
     def turn(self, said: ChatMessage, place: str, *, last: bool) -> None:
-        """What the agent says."""
         raw = None if said.plain else said.original
         if said.speaker is Speaker.CALL:  # nothing but calls: JSON of one or several, or in their tags
             calls = parse_turn(said.text).calls or calls_in(said.text)

@@ -40,8 +40,7 @@ class Place(NamedTuple):
     label: str  # its path below the source
 
 
-def importable(path: Path) -> bool:
-    """Whether a file's name says that it could be imported."""
+def _importable(path: Path) -> bool:
     name = path.name.lower()
     return name.removesuffix(".gz").endswith(JSON_NAMES) or name.endswith(PARQUET_NAMES)
 
@@ -54,7 +53,7 @@ def find_places(sources: Sequence[Path]) -> list[Place]:
     found: dict[Path, tuple[Path, str]] = {}
     for source in sources:
         if source.is_dir():
-            for path in sorted(path for path in source.rglob("*") if importable(path) and path.is_file()):
+            for path in sorted(path for path in source.rglob("*") if _importable(path) and path.is_file()):
                 found.setdefault(path.resolve(), (path, path.relative_to(source).as_posix()))
         elif source.exists():
             found.setdefault(source.resolve(), (source, source.name))

@@ -40,10 +40,7 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True)
 class Layout:
-    """How entries of one layout are recognised, and read, with the id that they get and where oddities go.
-
-    What is read is None where an entry could not be read after all, and the notes say why.
-    """
+    """How entries of one layout are recognised, and read with their id into a record, or None where the notes say why not."""
 
     recognises: Callable[[Entry], bool]
     read: Callable[[Entry, str, ImportReport], Trajectory | Question | None]
@@ -211,7 +208,6 @@ def _agenttoleap(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
 
 
 def _case(case: Entry, id: str, notes: ImportReport) -> Trajectory:
-    """The case viewer's files, whose turns are structured steps."""
     question = case["question"] if isinstance(case.get("question"), str) else None
     held, answers = ("reference_answer", "steps"), answers_in(case.get("reference_answer"))
     found = conversation(case, list(map(_step, case["steps"])), id, notes, question=question, answers=answers, held=held)

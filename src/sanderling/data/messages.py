@@ -3,8 +3,6 @@
 `read_message` never raises and loses nothing. ``{"role", "content"}`` and ``{"from", "value"}`` are the same here; calls and
 reasoning may stand in fields of their own, and content may be a list of texts. Fields that are null count as absent: Parquet
 fills every message of a column with the fields of all.
-
-Example: ``read_message({"role": "human", "content": "why?"}).speaker is Speaker.USER``
 """
 
 import json

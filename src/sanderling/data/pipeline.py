@@ -104,7 +104,6 @@ class Resampling(Frozen):
     seed: int = 0
 
     def schedule(self) -> Schedule:
-        """Raises UserError when thresholds and weights do not fit."""
         return Schedule(self.thresholds, self.weights)
 
 
@@ -159,7 +158,6 @@ class DataRun:
         self.parted, self.resampled = root / "5-parts", root / "6-resampled.jsonl"
 
     def part(self, name: str) -> Path:
-        """Trajectories of a part."""
         return self.parted / f"{name}.jsonl"
 
     def check(self) -> None:
@@ -268,7 +266,7 @@ def bring_in(run: DataRun, report: Report) -> Figures:
 def clean(run: DataRun, report: Report) -> Figures:
     """Records to what may be imitated."""
     recipe, source = run.config.clean.resolved(), open_trajectories(run.imported)
-    with report.task("Clean", count_lines(run.imported)) as advance:
+    with report.task("Clean", _count_lines(run.imported)) as advance:
         found = clean_file(source, run.cleaned, recipe, run.profile, origin=run.imported, advance=advance)
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in found.reasons.items())
     told = f"{found.changed:,} of the kept changed; dropped: {reasons or 'none'}"
@@ -287,7 +285,7 @@ def judge(
     counts, trajectories = JudgeReport("the verdicts in the records"), open_trajectories(run.cleaned)
     with ExitStack() as stack:
         kept, others = (stack.enter_context(Lines(path)) for path in (run.judged, run.left_out))
-        advance = stack.enter_context(report.task("Judge", count_lines(run.cleaned)))
+        advance = stack.enter_context(report.task("Judge", _count_lines(run.cleaned)))
         if settings.judges:
             runner = stack.enter_context(asyncio.Runner())
             config, place = JudgeConfig(judges=settings.judges, prices=tuple(prices)), beside(run.judged)
@@ -321,7 +319,7 @@ def judge(
 
 def dedupe(run: DataRun, report: Report) -> Figures:
     """One for each question, and none that a benchmark asks."""
-    number = count_lines(run.judged)
+    number = _count_lines(run.judged)
     done = dedupe_file(run.judged, run.unlike, keep=run.config.dedupe.keep or max(1, number))
     told, written = f"{done.questions:,} questions, at most {done.largest:,} of one", done.kept
     same = [(one["id"], "same_question", f"{one['kept']} stays: {one['kept_question']}", one) for one in done.left_out]
@@ -377,7 +375,6 @@ def make_rows(run: DataRun, report: Report, write_rows: Callable[..., Any]) -> F
     return {"came_in": came_in, "went_out": went_out, "told": "; ".join(told), "parts": parts}
 
 
-def count_lines(path: Path) -> int:
-    """Lines of a store that an earlier step wrote."""
+def _count_lines(path: Path) -> int:
     with path.open("rb") as file:
         return sum(1 for line in file if line.strip())

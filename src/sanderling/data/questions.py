@@ -162,7 +162,6 @@ class Fields:
     columns: Mapping[str, str] = field(default_factory=dict)  # by role; overrule the names that a benchmark knows
 
     def has(self, name: str) -> bool:
-        """Whether there is a column of that name, empty or not."""
         return bool(_looked_up(self.values, name))
 
     def get(self, *names: str) -> Any:

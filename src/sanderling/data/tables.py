@@ -2,8 +2,6 @@
 
 Text is UTF-8. A row that cannot be read is handed on in its place as `Unread`; a damaged gzip or Parquet file gives what stands
 before the damage, and one `Unread`.
-
-Example: ``list(open_rows(Path("a.csv"))) == [{"question": "Who?"}]``
 """
 
 import csv
@@ -117,7 +115,6 @@ def _text_rows(path: Path) -> Iterator[Any]:
 
 
 def _parsed(line: bytes) -> Any:
-    """The JSON value of a line."""
     try:
         return _DECODER.decode(line.decode("utf-8"))
     except (ValueError, RecursionError):
