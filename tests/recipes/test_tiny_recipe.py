@@ -1,14 +1,11 @@
 """The tiny recipe from end to end with a minuscule model, killed twice on the way; and that its worlds share no name."""
 
-import contextlib
 import io
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
-import time
 from importlib.resources import files
 from pathlib import Path
 
@@ -236,43 +233,3 @@ def test_a_run_that_is_done_is_left_as_it_is(out: Path, settings: Path) -> None:
     places = [shown.index(said) for said in (report.title, *NAMES.values(), report.comparisons[0].verdict)]
     assert places == sorted(places)
     assert lines[-1] == f"  The report is {out.resolve() / 'report.html'}."
-
-
-IN_FRONT = """
-import signal
-signal.signal(signal.SIGINT, signal.default_int_handler)  # tests that run behind a shell's & would ignore it
-from sanderling.cli.main import main
-main()
-"""
-
-
-def at_work(group: int) -> list[str]:
-    """The processes of a group that run (those that have ended and were not waited for do not)."""
-    found = []
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            state, _, its_group = status.read_text().rpartition(")")[2].split()[:3]
-            found += [status.parent.name] if int(its_group) == group and state != "Z" else []
-    return found
-
-
-@pytest.mark.slow
-def test_after_ctrl_c_one_sentence_says_how_to_go_on_and_no_process_is_left(settings: Path) -> None:
-    stopped = settings.with_name("stopped")
-    command = [sys.executable, "-c", IN_FRONT, "recipe", "run", str(settings), "--out", str(stopped)]
-    shell = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    logs = [stopped / arm / "metrics.jsonl" for arm in ARMS]
-    deadline = time.monotonic() + 600
-    while shell.poll() is None and not any(log.is_file() and log.stat().st_size for log in logs):
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.01)
-    assert shell.poll() is None, shell.communicate()
-    os.killpg(shell.pid, signal.SIGINT)  # as a terminal sends it: to the workers too
-    shown, said = shell.communicate(timeout=120)
-    assert shell.returncode == 130, said
-    assert said == "Interrupted: the same command goes on where it stopped.\n"
-    assert "Traceback" not in shown
-    while at_work(shell.pid):
-        assert time.monotonic() < deadline, "a worker went on"
-        time.sleep(0.01)
-    assert list(records(stopped)) == ["worlds", "teach", "data"]
