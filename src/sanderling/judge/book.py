@@ -121,7 +121,8 @@ class VerdictBook:
                 return known, False
             verdict = await ask()
             if verdict.ruling is not Ruling.UNSCORED:
-                self._kept.put(key, asdict(verdict))
+                # A rule's verdict is free: it need not survive a loss of power, which costs a disk's sync for each.
+                self._kept.put(key, asdict(verdict), durable=bool(verdict.model))
             return verdict, True
 
 
