@@ -7,8 +7,6 @@ from typer.testing import CliRunner
 
 from sanderling.cli.data import app
 from sanderling.core.errors import UserError
-from sanderling.data.importing import open_trajectories
-from sanderling.data.questions import read_questions
 
 TALK = [
     {"role": "user", "content": "why?"},
@@ -27,25 +25,6 @@ def source(tmp_path):
     lines = [{"messages": TALK, "gt": "42"}, {"messages": [*TALK, 7]}, {"question": "q?", "answer": "a"}, {"odd": 1}]
     (folder / "a.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\nnonsense\n")
     return folder
-
-
-@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
-def test_a_folder_becomes_a_store_with_its_report(tmp_path, source, suffix):
-    out, questions = tmp_path / "made" / f"t.{suffix}", tmp_path / "made" / "q.jsonl"
-    done = run(source, "--out", out, "--questions", questions)
-    assert done.exit_code == 0 and "dr-venus-sft" in done.output and f"t.{suffix}.unread.jsonl" in done.output.replace("\n", "")
-    found = list(open_trajectories(out))
-    assert [t.id for t in found] == ["raw/a#0", "raw/a#1"] and found[1].nodes[2].raw == {"message": 7}
-    assert [q.text for q in read_questions(questions)] == ["q?"]
-    told = json.loads((tmp_path / "made" / f"t.{suffix}.import.json").read_text())
-    assert (told["entries"], told["trajectories"], told["questions"], told["unread"], told["raw"]) == (5, 2, 1, 2, 1)
-    assert {odd["code"]: odd["count"] for odd in told["odd"]}["odd_entry"] == 1
-    unread = (tmp_path / "made" / f"t.{suffix}.unread.jsonl").read_text().splitlines()
-    assert list(map(json.loads, unread)) == [
-        {"place": "raw/a#3", "code": "odd_entry", "value": {"odd": 1}},
-        {"place": "raw/a#4", "code": "unreadable_line", "value": "nonsense"},
-    ]
-    assert sorted(path.name for path in out.parent.iterdir() if "partial" in path.name or path.name.startswith(".")) == []
 
 
 @pytest.mark.parametrize(

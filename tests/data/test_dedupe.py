@@ -98,30 +98,6 @@ def test_an_unanswered_question_ties_no_two_answers_together(asked: list[QA]) ->
         assert (alone[one] == alone[other]) == (groups[known[one]] == groups[known[other]])
 
 
-END = "and which person lived in the house beside the well at the end of the street by the northern gate"
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("Who directed the {} film of that year?", ("Orlo", "Venn")),
-        ("who won the race of {} in the river town of the old days", ("1904", "1905")),
-        ("who won the race of {} in the river town of the old days", ("1.5 km", "15 km")),
-        ("what did the people of the town say of {} in those days of need", ("C++", "C#")),
-        ("what is the meaning of the sign {} in the letters of young people", ("😀", "😭")),
-        ('who wrote the song "{}" that was sung in the town hall each year', ("the old road", "the new road")),
-        ("谁写了《{}》这首每年在市政厅里由大家一起演唱的歌曲的歌词和曲子", ("老路", "新路")),
-        ("The page of St. {} tells who built the tower of the town: name that builder", ("Orlo", "Venn")),
-        ("How old was the body that paid the pilot Lumnun when another one paid the pilot {}?", ("Lumnun", "Orlo")),
-        ("Which of the towns of {}'s river was burnt down by its own people in the war", ("Orlo", "Venn")),
-    ],
-)
-def test_other_numbers_and_names_make_another_question(one: str, other: tuple[str, str]) -> None:
-    asked = [QA(f"{one.format(name)} {END}", ("x",)) for name in other]
-    assert similarity(*(normalised(question.text) for question in asked)) >= 0.7
-    assert question_groups(asked) == question_groups(asked, by_answers=False) == [0, 1]
-
-
 # -- what is kept ---------------------------------------------------------------------------------------------------------
 
 

@@ -6,52 +6,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from import_files import SEARCH, SEEN, TALK, call, called, codes, kinds, read, tool
+from import_files import SEARCH, SEEN, TALK, called, codes, kinds, read
 
 from sanderling.core.record import NodeKind
-from sanderling.core.types import ToolStatus
 from sanderling.data.messages import read_message
 
-OPENAI = [
-    {"role": "system", "content": "sys"},
-    {"role": "user", "content": "why?"},
-    {
-        "role": "assistant",
-        "content": None,
-        "reasoning_content": "two things",
-        "tool_calls": [call("1", "search", '{"query": ["a"]}'), call("2", "visit", {"url": ["u"], "goal": "g", "x": None})],
-    },
-    tool("2", "The useful information in u for user goal g as follows: \n\nEvidence in page: \nyes\n\nSummary: \nyes"),
-    tool("1", "[]"),
-    {"role": "assistant", "content": "It is 42."},
-]
-
 # -- messages -------------------------------------------------------------------------------------------------------------
-
-
-def test_tool_calls_become_the_protocols_text(tmp_path: Path) -> None:
-    (t,), report = read(tmp_path, {"messages": OPENAI, "id": 7})
-    assert t.meta == {"layout": "openai-messages", "fields": {"id": 7}}
-    assert kinds(t) == ["system", "question", "turn", "observation", "turn"]
-    turn = t.nodes[2]
-    assert turn.text == (
-        "<think>\ntwo things\n</think>\n\n"
-        '<tool_call>\n{"name": "search", "arguments": {"query": ["a"]}}\n</tool_call>\n\n'
-        '<tool_call>\n{"name": "visit", "arguments": {"url": ["u"], "goal": "g"}}\n</tool_call>'
-    )
-    assert (turn.think, called(t)) == ("two things", [("search", {"query": ["a"]}), ("visit", {"url": ["u"], "goal": "g"})])
-    assert turn.raw == OPENAI[2] and turn.problems == ("several_calls",)
-    assert t.answer == "It is 42." and t.nodes[4].text == "<answer>\nIt is 42.\n</answer>" and t.nodes[4].raw == OPENAI[5]
-    assert (report.messages, report.kept, report.raw) == (6, 6, 0)
-    seen = t.nodes[3]
-    assert seen.text == f"<tool_response>\n[]\n</tool_response>\n<tool_response>\n{OPENAI[3]['content']}\n</tool_response>"
-    assert seen.raw == {"messages": OPENAI[3:5]} and "results_reordered" in codes(report), (
-        "in the calls' order; raw as they came"
-    )
-    assert [(e.name, e.role, e.status) for e in seen.events] == [
-        ("search", "search", ToolStatus.EMPTY),
-        ("visit", "visit", ToolStatus.OK),
-    ]
 
 
 ODD_MESSAGES = [

@@ -2,8 +2,6 @@
 
 import json
 import re
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -13,9 +11,6 @@ from sanderling.cli.evaluate import app
 from sanderling.core.errors import UserError
 from sanderling.evaluate import benchmarks
 from sanderling.evaluate.benchmarks import BENCHMARKS, leaks
-from sanderling.evaluate.result import EvalResult
-from sanderling.world.contract import Page
-from sanderling.world.disk.store import build_world
 from sanderling.world.guard import Blocklist
 
 
@@ -86,40 +81,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     rows = [{"nr": n, "q": f"Which river is number {n}?", "found": f"river {n}"} for n in range(3)]
     (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return tmp_path
-
-
-class Answering(BaseHTTPRequestHandler):
-    """A chat server that knows two of three answers."""
-
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["messages"][-1]["content"]
-        number = int(asked.split("number ")[1][0])
-        text = f"<think>\nso\n</think>\n<answer>{f'river {number}' if number else 'nothing'}</answer>"
-        body = json.dumps({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
-
-
-@pytest.mark.parametrize("name", ["mine.py:RIVERS", "mine.py:READ"])
-def test_a_benchmark_from_outside_is_run(place: Path, name: str) -> None:
-    build_world(place / "world", [Page(url="https://r.example/", title="Rivers", text="Rivers.")], name="w", source="folder")
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        model = f"http://127.0.0.1:{server.server_address[1]}/v1#m"
-        arguments = ["run", name, "q.jsonl", "--world", "world", "--model", model, "--profile", "tiny", "--out", "run"]
-        done = CliRunner().invoke(app, arguments)
-        server.shutdown()
-    assert done.exit_code == 0, f"{done.output}{done.exception}"
-    result = EvalResult.load(place / "run" / "result.json")
-    assert [(one.id, one.correct) for one in result.questions] == [("rivers/0", 0), ("rivers/1", 1), ("rivers/2", 1)]
-    assert result.judge == "exact"
-    again = CliRunner().invoke(app, ["judge", "run", "--judge", "contains"])
-    assert again.exit_code == 0 and EvalResult.load(place / "run" / "result.json").judge == "contains", again.exception
 
 
 @pytest.mark.parametrize(

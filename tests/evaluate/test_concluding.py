@@ -7,7 +7,7 @@ import pytest
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
-from sanderling.core.types import BudgetSpentError, Ending
+from sanderling.core.types import Ending
 from sanderling.evaluate.judging import (
     Judges,
     by_hand_of,
@@ -124,20 +124,6 @@ def test_an_id_is_bound_to_the_answer_that_was_judged(directory: RunLog, tmp_pat
     directory.append(attempt(QUESTIONS[2], 1, "c"))
     _, later = again(directory, with_book(directory, EXACT, None, by_hand_of(directory, None)))
     assert later["q0-1"].correct is later["q2-1"].correct is False, "another answer is another matter"
-
-
-def test_a_spent_budget_leaves_the_figures_as_they_are(directory: RunLog) -> None:
-    class Poor(Milder):
-        async def __call__(self, trajectory: Trajectory) -> Verdict:
-            return await super().__call__(trajectory) if self.asked < 2 else unscored(Code.BUDGET, "The limit is reached.")
-
-    first, said = again(directory, Judges(EXACT))
-    with pytest.raises(BudgetSpentError, match="limit is reached"):
-        again(directory, with_book(directory, Poor(), None, ByHand()))
-    assert EvalResult.load(directory.result_file) == first
-    assert {one.id: one for one in directory.verdicts()} == said
-    _, later = again(directory, with_book(directory, milder := Milder(), None, ByHand()))
-    assert milder.asked == 2 and later["q0-1"].correct is True, "what was asked for is not asked for again"
 
 
 def test_the_limit_of_unscored_attempts_is_the_runs(directory: RunLog) -> None:

@@ -65,21 +65,6 @@ def leap(tmp_path: Path) -> Path:
     return tmp_path / "eval"
 
 
-def test_published_verdicts_are_the_second_judge_until_another_is_named(gaia: Path, leap: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    alone, _, _ = scored(leap, "--benchmark", "gaia-text-103", "--questions", gaia, out=out, code=3)
-    assert [(one.first, one.second) for one in alone.agreement] == [("gaia", "published")]
-    for arguments in (["--second-judge", "contains"], []):  # the second time by what it said before
-        other = CliRunner().invoke(app, ["judge", str(out), *arguments])
-        result = EvalResult.load(RunLog(out).result_file)
-        assert other.exit_code == 3 and result.second_judge == "contains"
-        assert [(one.first, one.second) for one in result.agreement] == [("gaia", "contains")]
-        judged = {one.key: one for one in RunLog(out).verdicts()}
-        assert [judged["gaia-text-103/t1", number].second for number in (0, 1)] == [True, False]
-    agreed = CliRunner().invoke(app, ["agree", str(out)])
-    assert "gaia against contains: 4 attempts" in agreed.output
-
-
 def test_the_same_command_goes_on_and_other_files_do_not(gaia: Path, leap: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     first = scored(leap, "--benchmark", "gaia-text-103", "--questions", gaia, out=out, code=3)

@@ -84,23 +84,6 @@ def store(tmp_path: Path) -> TrajectoryStore:
     return TrajectoryStore(tmp_path / "episodes.jsonl")
 
 
-@pytest.mark.parametrize(
-    ("together", "expected"),
-    [(False, ["q00", "q10", "q20", "q01", "q11", "q21"]), (True, ["q00", "q01", "q10", "q11", "q20", "q21"])],
-)
-async def test_attempts_are_begun_in_rounds_or_question_by_question(
-    store: TrajectoryStore, together: bool, expected: list[str]
-) -> None:
-    begun: list[str] = []
-
-    def play(question: Question, attempt: int, _: int) -> Trajectory:
-        begun.append(f"{question.id}{attempt}")
-        return episode(question, attempt, "x")
-
-    await Attempts(QUESTIONS[:3], 2, 7, Script(play), EXACT, JsonlAttempts(store), together).make(2)
-    assert begun == expected
-
-
 async def test_concurrency_is_bounded_and_changes_no_figure(tmp_path: Path) -> None:
     results = []
     for width in (1, 3, 50):

@@ -13,8 +13,8 @@ from sanderling.cli.evaluate import app
 from sanderling.core.errors import UserError
 from sanderling.core.record import NodeKind, Trajectory
 from sanderling.core.types import Ending, Role, ToolStatus
-from sanderling.evaluate.inspect_log import export_run, header_of, messages_of, sample_of, scores_of
-from sanderling.evaluate.result import EvalResult, JudgedAttempt
+from sanderling.evaluate.inspect_log import export_run, messages_of, sample_of, scores_of
+from sanderling.evaluate.result import JudgedAttempt
 from sanderling.judge.verdict import Code
 
 
@@ -85,27 +85,6 @@ def test_tokens_are_told_where_all_were_counted() -> None:
     assert found["model_usage"] == {"sanderling/made-up": usage} and found["metadata"]["rejected_turns"] == 1
     unknown = [system(), question_node(), answering(1, prompt_tokens=100), answering(1, **counts)]
     assert sample(episode(unknown))["model_usage"] == {}, "a sum with a hole is no sum"
-
-
-def test_the_head_takes_its_figures_from_the_result(tmp_path: Path) -> None:
-    stored = [plain(id=f"q/{q}", attempt=a, correct=[True, q == 1, None][a], answer="x") for q in (1, 2) for a in (0, 1)]
-    stored += [episode(id=f"q/{q}", attempt=2, ending=Ending.TOOL_OUTAGE) for q in (1, 2)]
-    directory = make_run(tmp_path / "run", stored, 3)
-    result = EvalResult.load(directory.result_file).model_copy(update={"second_judge": "second"})
-    found = header_of(directory.require(), result, texts=True)
-    assert found["eval"]["task"] == "sanderling/jsonl" and found["eval"]["model"] == "sanderling/made-up"
-    assert found["eval"]["config"] == {"epochs": 3, "epochs_reducer": ["mean"]}
-    assert found["eval"]["scorers"] == [{"name": JUDGE}, {"name": "second"}]
-    assert "33.3%" in found["eval"]["metadata"]["invalid_because"] and found["status"] == "success"
-    assert found["stats"] == {"started_at": "2026-01-02T03:03:05+00:00", "completed_at": "2026-01-02T03:04:05+00:00"}
-    assert (found["results"]["total_samples"], found["results"]["completed_samples"]) == (6, 4)
-    (score,) = found["results"]["scores"]
-    assert (score["name"], score["scored_samples"], score["unscored_samples"]) == (JUDGE, 2, 0)
-    assert {name: metric["value"] for name, metric in score["metrics"].items()} == {
-        "accuracy": 0.75,
-        "pass_at_2": 1.0,
-        "pass_hat_2": 0.5,
-    }, "no question has three scored attempts, so there is no figure of three"
 
 
 def test_an_archive_holds_samples_summaries_and_head(tmp_path: Path) -> None:

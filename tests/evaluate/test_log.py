@@ -14,7 +14,6 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Ending
 from sanderling.evaluate.log import About, RunLog, check_same_setup
-from sanderling.judge.verdict import META_KEY
 from sanderling.policy.load import ReplyCache
 from sanderling.runs.files import close_directory
 from sanderling.runs.jsonl import TrajectoryStore
@@ -29,21 +28,6 @@ def record(number: int, answer: str | None = "Oslo", **meta: object) -> Trajecto
         id=f"q{number}-0", question=question, nodes=(), leaf=None, ending=Ending.ANSWERED, answer=answer,
         seeds=Seeds(run=3, attempt=0), meta=meta, model="m", profile="tiny",
     )  # fmt: skip
-
-
-def test_an_episode_says_what_its_record_says(tmp_path: Path) -> None:
-    log = RunLog(tmp_path)
-    log.append(record(0))
-    one = log.append(record(1, "Oslo", **{META_KEY: VERDICT}))
-    assert RunLog(tmp_path).episodes() == log.episodes() and one == log.episodes()[1]
-    assert (one.id, one.key, one.seed, one.answer, one.profile) == ("q1-0", ("q1", 0), 3, "Oslo", "tiny")
-    asked = record(1).question
-    assert one.ruling("exact", asked) is True and one.ruling("f1", asked) is None
-    assert one.ruling("exact", asked.model_copy(update={"answers": ("Bergen",)})) is None
-    assert one.correct is None and one.model == "m"
-    assert RunLog(tmp_path).record(one).id == "q1-0" and [whole.id for whole in log.records()] == ["q0-0", "q1-0"]
-    case = one.case(asked)
-    assert (case.id, case.answer, case.ending, case.question) == ("q1-0", "Oslo", Ending.ANSWERED, asked)
 
 
 def test_a_later_verdict_stands_in_short_and_no_record_is_written_twice(tmp_path: Path) -> None:

@@ -40,20 +40,6 @@ def test_runs_behind_the_name_and_no_number_at_all(tmp_path: Path) -> None:
     assert names(known) == [("7", 0), ("7", 2), ("8", 0), ("9", 2)], "the benchmark's ids decide"
 
 
-def test_copies_of_judged_attempts_are_verdicts(tmp_path: Path) -> None:
-    raw = raw_of(tmp_path, {"t": 2, "u": 1})
-    judged = tmp_path / "b" / "m"
-    copy_judged(raw, judged, "t", 0, 2, right=False)
-    copy_judged(raw, judged, "t", 1, 2, right=True)
-    copy_judged(raw, judged, "u", 0, 1, right=True)
-    records = open_records([tmp_path])
-    found = list(records)
-    assert names(found) == [("t", 0), ("t", 1), ("u", 0)]
-    assert [one.published for one in found if isinstance(one, Found)] == [False, True, True]
-    alone = read(judged)
-    assert names(alone) == names(found)
-
-
 def test_verdicts_behind_a_gap_are_left_out(tmp_path: Path) -> None:
     """The harness numbers what it could read, so that its second verdict stands at what was its third attempt."""
     raw = raw_of(tmp_path, {"t": 3})

@@ -1,7 +1,6 @@
 """Reports of runs: pairs by question, what a reader has to know, links that lead somewhere, texts that stay private."""
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -83,21 +82,6 @@ def test_runs_are_paired_by_question_and_the_p_values_adjusted() -> None:
     assert turned.found.difference == -0.75
     with pytest.raises(ValueError, match="none of the runs"):
         compared([base], "who")
-
-
-def test_questions_of_one_id_and_another_text_are_not_compared() -> None:
-    right: list[bool | None] = [True, True]
-    wrong: list[bool | None] = [False, False]
-    base = made("base", {"1": wrong, "2": wrong, "3": wrong})
-    other = made("other", {"1": right, "2": right, "3": right}, asks="Who saw")
-    found = compared([base, other])
-    assert not found.pairs
-    assert found.notes == ("other has no question in common with base.",)
-    mixed = replace(other, result=other.result.model_copy(update={
-        "questions": (*other.result.questions[:2], made("same", {"3": right}).result.questions[0])
-    }))  # fmt: skip
-    (pair,) = compared([base, mixed]).pairs
-    assert (pair.found.questions, pair.left_out, pair.better, pair.worse) == (1, 4, ("3",), ()), "two ids are four questions"
 
 
 def test_an_unknown_baseline_is_named(tmp_path: Path) -> None:

@@ -28,29 +28,6 @@ def read(path: Path, text: str) -> ByHand:
 
 
 @pytest.mark.parametrize(
-    ("text", "answer", "found"),
-    [
-        ("q1-0,yes", "Oslo", True),
-        ("id,correct\nq1-0,no\n", "Oslo", False),
-        ("\ufeffid,correct\r\nq1-0,TRUE\r\n\r\n", None, True),
-        ("q1-1,yes", "Oslo", None),
-        ("question,answer,correct\nq1,Oslo,yes", "Oslo", True),
-        ("question,answer,correct\nCapital of Norway?,Oslo,yes", " Oslo\n", True),
-        ("question,answer,correct,note\nq1,Oslo,no,an older name is asked for", "Oslo", False),
-        ("Question,Answer,Correct,Note\nq1,Oslo,0", "Oslo", False),
-        ('question,answer,correct\n"q1","Oslo,\nNorway",1', "Oslo,  Norway", True),
-        ("question,answer,correct\nq1,Oslo,yes", "oslo", None),
-        ("question,answer,correct\nq1,Oslo,yes", None, None),
-        ("question,answer,correct\nq2,Oslo,yes", "Oslo", None),
-        ("question,answer,correct\nq1,Oslo,yes\nq1,Oslo,yes\nq1,Rome,no", "Rome", False),
-        ("", "Oslo", None),
-    ],
-)
-def test_lines_and_what_they_match(tmp_path: Path, text: str, answer: str | None, found: bool | None) -> None:
-    assert read(tmp_path, text).verdict(episode(answer)) is found
-
-
-@pytest.mark.parametrize(
     ("text", "told"),
     [
         ("q1-0", "Line 1 .* is not id,correct"),

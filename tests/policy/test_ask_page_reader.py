@@ -43,19 +43,6 @@ def visit(world: Path, *options: object):
     return CliRunner().invoke(app, arguments, env={"COLUMNS": "300"}, catch_exceptions=False)
 
 
-def test_a_page_is_read_once_and_remembered(world: Path) -> None:
-    with serve(reply(FOUND)) as server:
-        first = visit(world, "--set", f"reader.model={server.url}#reader")
-        second = visit(world, "--set", f"reader.model={server.url}#reader", "--profile", "dr-venus-4b")
-    assert first.exit_code == second.exit_code == 0
-    assert "It flows through Kendal.\n" in first.stdout and "32 km" not in first.stdout
-    assert "1 quotes kept and 1 dropped" in first.stderr and "0 replies asked for," in second.stderr
-    assert "Evidence in page: \nIt flows through Kendal.\n\nSummary: \nThrough Kendal." in second.stdout
-    ((path, body, _),) = server.asked
-    assert path == "/v1/chat/completions" and (body["model"], body["temperature"]) == ("reader", 0)
-    assert TEXT in body["messages"][1]["content"]
-
-
 @pytest.mark.parametrize(
     ("answers", "reason"),
     [

@@ -64,30 +64,6 @@ def model(server: Billing) -> str:
     return f"{server.url}#j"
 
 
-def test_a_model_judges_in_its_benchmarks_form_once_for_each_answer(place: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    with billing(lenient) as server:
-        judges = ("--judge", model(server), "--set", "judging.second=['exact']")
-        result = run(place, out, "seal-0", "seal-0.jsonl", *judges)
-        assert result.exit_code == 0, result.output
-        judged = RunLog(out).verdicts()
-        answers = {(one.question, row["answer"]) for one, row in zip(judged, _rows(out, judged), strict=True)}
-        assert len(server.asked) == len(answers) < len(judged) == 12
-        figures = EvalResult.load(out / "result.json")
-        assert "simpleqa" in figures.judge and figures.pass_at_1.value == 1.0 and figures.second_judge == "exact"
-        assert {one.second for one in judged} == {True, False}
-        again = run(place, out, "seal-0", "seal-0.jsonl", *judges)
-        assert again.exit_code == 0 and len(server.asked) == len(answers) and "12 from earlier" in again.output
-        other = call("judge", out, "--judge", model(server), "--set", "judging.prompt=word")
-        assert other.exit_code == 3 and "invalid" in other.output, "this judge speaks another form's language"
-    assert "against exact" in call("agree", out).output, "the second judge's word is kept"
-
-
-def _rows(out: Path, judged: list) -> list[dict]:
-    rows = {row.id: row for row in RunLog(out).episodes()}
-    return [{"answer": rows[one.id].answer} for one in judged]
-
-
 def test_judges_are_compared_and_a_person_settles(place: Path, tmp_path: Path) -> None:
     out, settle = tmp_path / "run", tmp_path / "settle.csv"
     assert run(place, out, "seal-0", "seal-0.jsonl", "--judge", "exact").exit_code == 0

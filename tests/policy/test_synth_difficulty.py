@@ -12,7 +12,7 @@ from sanderling.core.types import Ending
 from sanderling.data.questions import read_questions
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.synth.generate import META, BandSettings, DifficultyConfig, sort_attempts
-from sanderling.world.disk.store import build_world, read_manifest
+from sanderling.world.disk.store import build_world
 from sanderling.world.encyclopedia import generate_encyclopedia
 
 
@@ -42,29 +42,6 @@ def test_questions_are_sorted_by_how_often_the_agent_is_right(directory, tmp_pat
     assert all(1 <= q.meta[META]["right"] <= 3 and q.meta[META]["scored"] == 4 for q in kept)
     assert all(q.meta[META]["right"] == 4 for q in others[1]) and kept[0].meta[META]["agent"] == "scripted-teacher"
     assert "4/4" in told
-
-
-def test_chains_name_the_world_as_it_names_itself_and_the_teacher_walks_them(tmp_path):
-    """By its manifest, which `train rl` finds it by."""
-    made = generate_encyclopedia(60, 3)
-    source = "encyclopedia --size 60 --seed 3"
-    build_world(tmp_path / "w", (item.page for item in made.pages), name="encyclopedia-60-3", source=source, seed=3)
-    run("chains", tmp_path / "w", "--out", tmp_path / "q.jsonl", "--count", 4)
-    questions = read_questions(tmp_path / "q.jsonl")
-    assert {question.meta["world"] for question in questions} == {read_manifest(tmp_path / "w").name} == {"encyclopedia-60-3"}
-    arguments = (
-        tmp_path / "q.jsonl",
-        "--world",
-        tmp_path / "w",
-        "--model",
-        "teacher:60/3",
-        "--judge",
-        "exact",
-        "--attempts",
-        2,
-    )
-    run("difficulty", *arguments, "--keep", "1-1", "--out", tmp_path / "kept.jsonl")
-    assert len((tmp_path / "kept.attempts.jsonl").read_text().splitlines()) == 8  # the teacher knows its own all the same
 
 
 def test_the_last_record_of_an_attempt_counts_and_other_words_are_another_question(tmp_path):

@@ -1,18 +1,13 @@
 """``sanderling synth`` with models behind a real HTTP server: what comes out, what is paid, what is asked again."""
 
 import json
-import signal
-import subprocess
-import sys
-import threading
-import time
 from pathlib import Path
 
 import pytest
 from billing_server import Billing, billing
 from typer.testing import CliRunner
 
-from sanderling.cli import INTERRUPTED, UNFINISHED
+from sanderling.cli import UNFINISHED
 from sanderling.cli.synth import app
 from sanderling.data.questions import read_questions
 from sanderling.synth.facts import JUDGE, POINTS, WRITER
@@ -81,16 +76,6 @@ def model(server: Billing) -> tuple[str, str]:
     return "--model", f"{server.url}#careful"
 
 
-def test_from_a_world_to_questions(directory, tmp_path):
-    out, cache = tmp_path / "q.jsonl", tmp_path / "cache"
-    with billing(say) as server:
-        told = run("facts", directory, "--out", out, *model(server), "--set", 'prices=["1,2"]', cache=cache)
-        questions = read_questions(out)
-        assert {q.text for q in questions} == {f"Who built the tower of {name}?" for name in NAMES}
-        assert "leans on the page" in told and "4 questions of 4 pages" in told and f"{server.tokens:,} tokens" in told
-        assert all(q.meta["provenance"][0]["cost"] > 0 and q.meta["world"] == "towns" for q in questions)
-
-
 def test_again_it_asks_for_nothing(directory, tmp_path):
     out = tmp_path / "q.jsonl"
     with billing(say) as server:
@@ -144,24 +129,3 @@ def test_a_world_grows_by_its_questions(directory, tmp_path):
         app, ["grow", str(directory), str(asked), "--from", str(tmp_path / "large"), "--set", "least_chars=100"]
     )
     assert told.exit_code == 0 and "took in 1 pages" in told.output and open_world(directory).page_count == 5
-
-
-def test_ctrl_c_says_how_to_go_on(directory, tmp_path):
-    """As a terminal sends it, to the command itself."""
-    asked = threading.Event()
-
-    def slow(messages: list[dict[str, str]], before: int) -> str:
-        asked.set()
-        time.sleep(3)
-        return say(messages, before)
-
-    code = "from sanderling.cli.main import main; main()"
-    with billing(slow) as server:
-        told = ["synth", "facts", directory, "--out", tmp_path / "q.jsonl", *model(server)]
-        told += ["--set", f"budget.cache={tmp_path / 'c'}"]
-        command = [sys.executable, "-c", code, *map(str, told)]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        assert asked.wait(60)
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
-    assert process.returncode == INTERRUPTED and "the same command goes on" in said and "Traceback" not in said

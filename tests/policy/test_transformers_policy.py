@@ -59,16 +59,6 @@ async def test_logprobs_are_those_of_the_distribution_sampled_from(loaded, polic
                 assert completion.logprobs[offset] == pytest.approx(math.log(weights[token]), abs=1e-4)
 
 
-async def test_turn_k_prefills_only_what_is_new(policy):
-    session = policy.open(key())
-    first = await session.generate(ids(*prompt(1, 20)), GREEDY, key(0))
-    assert (first.prefilled_tokens, first.prompt_tokens) == (20, 20)
-    second = await session.generate(ids(*prompt(2, 7)), GREEDY, key(1))
-    said_first = len(said(first))
-    assert second.prefilled_tokens == 7 + 1  # and the last token of the turn before, sampled but never computed
-    assert second.prompt_tokens == 20 + said_first + 7
-
-
 async def test_rewind_keeps_the_cache_before_the_mark(loaded, policy):
     session = policy.open(key())
     first = await session.generate(ids(*prompt(1, 15)), GREEDY, key(0))

@@ -12,7 +12,7 @@ import threading
 
 import pytest
 import torch
-from policy_tiny import GREEDY, full_logits, ids, key, load, model_directory, said
+from policy_tiny import GREEDY, full_logits, ids, key, load, said
 from safetensors.torch import load_file
 
 from sanderling.core.errors import UserError
@@ -174,15 +174,6 @@ def test_weights_that_do_not_fit_change_nothing(pair, wrong):
 
 def stored(directory):
     return sorted(path.name for path in directory.iterdir())
-
-
-def test_a_version_is_a_model_directory(tmp_path):
-    model, _ = load()
-    path = WeightFiles(tmp_path / "weights", like=model_directory()).write(train(model), 3)
-    again = TransformersPolicy.load(path)
-    assert all(map(torch.equal, model.state_dict().values(), again.model.state_dict().values()))
-    assert again.tokenizer.fingerprint and path.name == "weights-00000003"
-    assert (path / "model.safetensors").stat().st_mode & 0o044  # a server under another name reads it
 
 
 def test_the_newest_two_are_kept_and_later_ones_of_an_undone_past_go(tmp_path):

@@ -5,14 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bandit import CONFIG, QUESTIONS, Bandit, changed, credit_of, same_weights, train, weights
-from safetensors.numpy import load_file
 from tiny_qwen3 import save_tiny
 from train_records import PROFILE, WordTokenizer
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.core.types import Sampling
-from sanderling.rl.config import PipelineConfig, RlConfig, Straggler
+from sanderling.rl.config import PipelineConfig, Straggler
 from sanderling.rl.credit import IgpoConfig
 from sanderling.rl.gain import GainConfig, Probe
 from sanderling.rl.losses import MinirlConfig, PpoConfig, RatioTo
@@ -20,7 +19,6 @@ from sanderling.rl.queue import episode_seed
 from sanderling.rl.rl_loop import run_simple
 from sanderling.rl.rollouts import Actor
 from sanderling.rl.run import run_rl
-from sanderling.runs.run import records
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rows import Encoding
 from sanderling.train.trainer import Trainer
@@ -92,29 +90,6 @@ def test_groups_share_a_seed_and_attempts_never_repeat(tmp_path: Path):
     assert episode_seed(1, 0, QUESTIONS[0]) != episode_seed(1, 1, QUESTIONS[0]) != episode_seed(2, 1, QUESTIONS[0])
 
 
-def test_the_outcome_is_the_rule_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    partly = [question.model_copy(update={"answers": ("Oslo city",)}) for question in QUESTIONS]
-    monkeypatch.setattr("bandit.QUESTIONS", partly)
-    for rule, best in (("exact", 0.0), ("f1", 2 / 3)):
-        train(CONFIG.model_copy(update={"steps": 1, "outcome": rule}), save_tiny(tmp_path / f"{rule}-base"), tmp_path / rule)
-        (line,) = read_metrics(tmp_path / rule / "metrics.jsonl")
-        outcomes = {round(one.meta["rl"]["outcome"], 3) for one in records(tmp_path / rule)}
-        assert outcomes == {0.0, round(best, 3)} and bool(line["reward"]) == bool(best)
-
-
-def test_igpo_scores_gains_with_the_trained_module(tmp_path: Path):
-    gain = GainConfig(probe=Probe(prefix="so </think> <answer>"))
-    config = RlConfig.model_validate({**CONFIG.model_dump(), "steps": 2, "estimator": IgpoConfig(), "gain": gain})
-    train(config, save_tiny(tmp_path / "base"), tmp_path / "run")
-    for line in read_metrics(tmp_path / "run" / "metrics.jsonl"):
-        assert line["gains_scored"] == 12 and line["gain"] != 0.0
-        told = credit_of(tmp_path / "run")[int(line["step"])]
-        gains = [gain for one in told for gain in one["gains"] if gain is not None]
-        assert len(gains) == 12 and np.mean(gains) == pytest.approx(line["gain"])
-        assert {tuple(one["tools"]) for one in told} == {("search", "visit", "answer")}
-        assert {one["version"] for one in told} == {line["version"] - line["updates"]}, "what gains were measured under"
-
-
 def test_a_step_that_is_not_finite_says_where_to_begin_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     step = Trainer.step
 
@@ -132,16 +107,6 @@ def test_a_step_that_is_not_finite_says_where_to_begin_again(tmp_path: Path, mon
     monkeypatch.undo()
     good = next(one for one in (tmp_path / "run" / "checkpoints").iterdir() if one.name.endswith("2"))
     assert train(config, good, tmp_path / "next"), "a checkpoint is a model to begin with"
-
-
-def test_a_step_without_signal_updates_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("bandit.QUESTIONS", [one.model_copy(update={"answers": ("Rome",)}) for one in QUESTIONS])
-    base = save_tiny(tmp_path / "base")
-    config = CONFIG.model_copy(update={"steps": 1})
-    train(config, base, tmp_path / "run")
-    (line,) = read_metrics(tmp_path / "run" / "metrics.jsonl")
-    assert line["updates"] == 0 and line["version"] == 0
-    assert all(np.array_equal(v, load_file(base / "model.safetensors")[k]) for k, v in weights(tmp_path / "run").items())
 
 
 @pytest.mark.parametrize("answers", [("Oslo", ""), (" \n",), ()])

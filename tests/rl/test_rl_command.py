@@ -55,19 +55,6 @@ def test_questions_that_name_their_worlds_are_researched_there(given: Path, tmp_
     }  # fmt: skip
 
 
-def test_a_served_model_samples_with_each_updates_weights(given: Path, tmp_path: Path):
-    """The trainer's log-probabilities are the server's: it had the weights of each update when it sampled."""
-    end = load_tokenizer(given / "base").token_id("<|im_end|>")
-    with served(given / "base", end) as (address, double):
-        placed = ["rl.pipeline.placement=served", f"sampler.endpoint={address}", "sampler.served=m", "sampler.sleeps=true"]
-        run(recipe_of(given, *placed, "rl.steps=3", "rl.loss.kind=ppo"), tmp_path / "out")
-    lines = read_metrics(tmp_path / "out" / "metrics.jsonl")
-    assert all(line["sampler_gap"] < 1e-4 for line in lines), [line["sampler_gap"] for line in lines]
-    assert double.paths.count("/collective_rpc") == 4, "at the beginning, and after each of three updates"
-    assert double.paths.count("/sleep") == double.paths.count("/wake_up") == 3 and not double.spoke_asleep
-    assert differ(tmp_path / "out" / "model", given / "base")
-
-
 def test_a_server_that_takes_shorter_contexts_than_rollouts_may_have_is_refused(given: Path, tmp_path: Path):
     """Each rollout that grew longer would end unscored, and long ones alone."""
     end = load_tokenizer(given / "base").token_id("<|im_end|>")

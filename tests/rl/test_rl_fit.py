@@ -8,10 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from sanderling.cli.train import app
-from sanderling.core.config import load_config
 from sanderling.core.errors import UserError
 from sanderling.recipes.find import find_rl_recipe
-from sanderling.rl.config import RlRecipe
 from sanderling.rl.fit import PROBE_TOKENS, RlPlan, plan_rl, scoring_bytes
 from sanderling.train.config import MemoryConfig, Precision, Recompute, TrainerConfig
 from sanderling.train.fit import Devices, Shape, described
@@ -80,15 +78,6 @@ def test_what_does_not_fit_says_what_to_set_and_that_does_it(
     if ": set " in sentence:
         sets = sentence.rpartition(": set ")[2].removesuffix(".").split(" and ")
         assert not planned(model, name, devices, *overrides, *sets).sentence, sentence
-
-
-def test_a_tiny_run_on_a_processor_is_planned_with_its_cache():
-    tiny = Path(__file__).parents[2] / "src" / "sanderling" / "recipes" / "assets" / "tiny-base"
-    recipe = load_config(RlRecipe, "profile = 'tiny'\n[rl]\nquestions_per_step = 4\ngroup_size = 4\n", "a.toml")
-    recipe = recipe.model_copy(update={"model": tiny})
-    plan = plan_rl(recipe, Devices("processor", 1, 2**31, gpus=False))
-    assert plan.fits and plan.memory["keys and values of rollouts"] > 0
-    assert "use more devices" in plan_rl(recipe, Devices("processor", 1, 2**27, gpus=False)).sentence
 
 
 def test_the_command_shows_the_plan_and_refuses_what_cannot_fit(model: Path):

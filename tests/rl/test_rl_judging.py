@@ -49,20 +49,6 @@ class Says:
 RIGHT, WRONG = Verdict(Ruling.CORRECT, 1.0, "says so"), Verdict(Ruling.INCORRECT, 0.0, "says so")
 
 
-@pytest.mark.parametrize(
-    ("verdicts", "outcome", "left"),
-    [
-        ([RIGHT, WRONG], 1.0, 1), ([WRONG, RIGHT], 0.0, 1), ([unscored(Code.OUTAGE, "away"), RIGHT], 1.0, 0),
-        ([unscored(Code.UNREADABLE, "?"), RIGHT], None, 1),
-        ([unscored(Code.REFUSED, "too long"), WRONG], None, 1),
-    ],
-)  # fmt: skip
-async def test_a_verdict_is_an_outcome_and_none_is_none(verdicts: list[Verdict], outcome: float | None, left: int) -> None:
-    judge = Says(*verdicts)
-    assert await score_by(judge, (0.0, 0.0))(answered("Bergen")) == outcome
-    assert len(judge.verdicts) == left
-
-
 @pytest.mark.parametrize(("code", "asked"), [(Code.OUTAGE, 3), (Code.BUDGET, 1)])
 async def test_a_judge_that_is_away_is_no_verdict_at_all(code: Code, asked: int) -> None:
     judge = Says(*[unscored(code, "http://judge gave no answer")] * 3)

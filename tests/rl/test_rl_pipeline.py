@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bandit import CONFIG, QUESTIONS, Bandit, Slow, always_right, by_token, changed, run, same_weights
+from bandit import CONFIG, QUESTIONS, Bandit, Slow, by_token, changed, run, same_weights
 from train_records import record
 
 from sanderling.core.record import Question, Trajectory
@@ -19,10 +19,6 @@ from sanderling.train.rows import Row
 
 pytestmark = pytest.mark.filterwarnings("ignore::sanderling.rl.run.HealthWarning")
 HELD_OUT = [Question(id=f"h{i}", text="?", answers=("Oslo",)) for i in range(2)]
-
-
-def statuses(out: Path) -> list[list[GroupStatus]]:
-    return [list(batch.values()) for batch in Ledger(out).batches()]
 
 
 def test_synchronous_training_does_not_depend_on_how_long_rollouts_take(base: Path, tmp_path: Path):
@@ -115,37 +111,10 @@ def test_a_synchronous_step_cuts_off_its_last_fifth_and_not_that_of_each_group(b
         PipelineConfig(straggler=Straggler.CUT_OFF, max_staleness=1)
 
 
-def test_groups_without_variance_are_replaced_until_there_are_enough(base: Path, tmp_path: Path):
-    config = changed(CONFIG, steps=3, group_size=2, denoise=DenoiseConfig(drop_flat=True, most_groups=50))
-    run(config, base, tmp_path / "run")
-    found = statuses(tmp_path / "run")
-    assert [one.count(GroupStatus.USED) for one in found] == [2, 2, 2]
-    log = read_metrics(tmp_path / "run" / "metrics.jsonl")
-    assert sum(line["groups_flat"] for line in log) == sum(one.count(GroupStatus.FLAT) for one in found) > 0
-    assert min(line["groups_with_signal"] for line in log) < 1.0, "what was dropped is still seen"
-
-
-def test_and_not_for_ever(base: Path, tmp_path: Path):
-    config = changed(CONFIG, steps=2, denoise=DenoiseConfig(drop_flat=True, most_groups=3))
-    run(config, base, tmp_path / "run", score=always_right)
-    assert statuses(tmp_path / "run") == [[GroupStatus.FLAT] * 6] * 2
-    assert [line["updates"] for line in read_metrics(tmp_path / "run" / "metrics.jsonl")] == [0, 0]
-
-
 def test_nothing_is_under_way_at_a_synchronous_update_when_most_groups_were_tried(base: Path, tmp_path: Path):
     denoise = DenoiseConfig(drop_flat=True, most_groups=1.5)
     config = changed(CONFIG, steps=6, group_size=2, questions_per_step=4, denoise=denoise)
     assert run(config, base, tmp_path / "run", pace=0.0).at_updates == [0] * 7
-
-
-def test_the_best_model_on_held_out_questions_is_the_result(base: Path, tmp_path: Path):
-    config = changed(CONFIG, steps=6, selection=SelectionConfig(every=2, attempts=30))
-    run(config, base, tmp_path / "run", Bandit, HELD_OUT, score=by_token)
-    measured = {line["step"]: line["held_out"] for line in read_metrics(tmp_path / "run" / "selection.jsonl")}
-    assert sorted(measured) == [0, 2, 4, 6] and len(set(measured.values())) > 1
-    best = max(measured, key=lambda step: (measured[step], -step))
-    run(changed(config, steps=best, selection=SelectionConfig()), base, tmp_path / "until", Bandit, score=by_token)
-    assert same_weights(tmp_path / "run", tmp_path / "until")
 
 
 def test_a_measurement_before_a_kill_is_not_made_again_and_figures_are_those_of_before(base: Path, tmp_path: Path):

@@ -14,7 +14,6 @@ from sanderling.core.profiles import TINY
 from sanderling.core.record import Question, Seeds, turn_indices
 from sanderling.core.types import FixedClock, Sampling
 from sanderling.policy.transformers_policy import TransformersPolicy
-from sanderling.rl.gain import PROBES
 from sanderling.rl.step import rl_rows
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
@@ -49,11 +48,3 @@ def test_trainer_and_sampler_agree_on_every_sampled_token(base: Path):
     for row, ours in zip(rows, row_logprobs(TokenLogprobs(model), rows, TRAINER), strict=True):
         assert row.sampler_logprobs is not None
         np.testing.assert_allclose(ours, row.sampler_logprobs, atol=1e-4)
-
-
-def test_the_tiny_probe_is_an_answer_turn_to_the_letter(base: Path):
-    tokenizer = load_tokenizer(base)
-    encoding, probe = Encoding(tokenizer, TINY), PROBES["tiny"]
-    turn = encoding.renderer.turn_ids(f"<think>\n{probe.prefix}Oslo{probe.suffix}")
-    parts = [tokenizer.encode(probe.prefix), tokenizer.encode("Oslo"), tokenizer.encode(probe.suffix)]
-    assert turn == [*(i for part in parts for i in part), encoding.renderer.end_id]

@@ -85,22 +85,6 @@ def test_it_sleeps_once_the_last_turn_of_every_rank_is_over_and_until_all_have_t
     assert told[2] == "sleeps" and told[-1] == "wakes" and set(told[3:5]) == {"trained 0", "trained 1"}
 
 
-def test_nobody_passes_while_it_sleeps():
-    async def body(rank, sync, door, told):
-        async def turn() -> None:
-            async with door.passing():
-                told.append(f"turn of {rank}")
-
-        async with sync.training():
-            later = asyncio.create_task(turn())
-            await asyncio.sleep(0.02)
-            assert f"turn of {rank}" not in told
-        await later
-
-    told = ranks(body, sleeps=True)
-    assert set(told[-2:]) == {"turn of 0", "turn of 1"}
-
-
 def test_others_hear_of_a_version_when_the_server_has_it():
     async def body(rank, sync, door, told):
         async with sync.training():

@@ -16,26 +16,6 @@ def tries(right: int, wrong: int, unscored: int = 0, length: int = 20_000) -> li
     return [Try("q", correct, length, turns=4) for correct in results]
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong", "unscored", "band"),
-    [
-        (0, 8, 0, Band.TOO_HARD),
-        (1, 7, 0, Band.KEPT),
-        (7, 1, 0, Band.KEPT),
-        (8, 0, 0, Band.TOO_EASY),
-        (1, 6, 1, Band.KEPT),
-        (0, 7, 1, Band.UNTOLD),
-        (7, 0, 1, Band.UNTOLD),
-        (6, 1, 1, Band.KEPT),
-        (0, 0, 8, Band.UNTOLD),
-    ],
-)
-def test_bands(right, wrong, unscored, band):
-    found = difficulty(tries(right, wrong, unscored), EIGHT)
-    assert (found["band"], found["scored"], found["right"]) == (band, right + wrong, right)
-    assert found["length"] == ("16k-32k" if right else "")
-
-
 @given(st.integers(0, 8), st.integers(0, 8), st.lists(st.booleans(), max_size=8))
 def test_what_is_told_early_stays_so(right, wrong, later):
     if right + wrong + len(later) > 8:

@@ -10,8 +10,8 @@ from sanderling.core.errors import UserError
 from sanderling.core.grammar import check_turn
 from sanderling.core.profiles import Profile, get_profile
 from sanderling.core.record import Question, Seeds, Trajectory
-from sanderling.core.types import Ending, FixedClock, Message, Role, Sampling
-from sanderling.policy.contract import Delta, SampleKey
+from sanderling.core.types import Ending, FixedClock
+from sanderling.policy.contract import SampleKey
 from sanderling.synth.chains import ModeShares, TeacherPolicy, chain_questions
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.encyclopedia import Encyclopedia, Names, Site, generate_encyclopedia
@@ -19,7 +19,6 @@ from sanderling.world.local import LocalWorld
 
 TINY = get_profile("tiny")
 NO_FAULTS = {"first_result": 0.0, "trust_snippet": 0.0, "stop_early": 0.0, "repeat_call": 0.0, "slip": 0.0}
-SAMPLING = Sampling()
 
 
 def shares(**forced: float) -> ModeShares:
@@ -77,25 +76,6 @@ async def test_a_faultless_teacher_is_right(world: Encyclopedia, local: LocalWor
         assert not any(check_turn(turn.text, think_open=False) for turn in turns)
         assert not any(turn.problems for turn in turns)
         assert all(url.startswith(Site.ATLAS) for url in visited(trajectory))
-
-
-async def test_rewind_puts_the_whole_head_back(world: Encyclopedia, local: LocalWorld, questions: list[Question]) -> None:
-    question = next(question for question in questions if question.hops == 3)
-    policy = TeacherPolicy(world, {question.id: question}, shares(slip=0.5, repeat_call=0.5, first_result=0.5))
-    session = policy.open(SampleKey(1, question.id, 0, 0))
-    results = Delta(messages=(Message(role=Role.USER, content=(await local.search(question.text)).hits[0].url),))
-
-    async def three() -> list[str]:
-        return [(await session.generate(results, SAMPLING, SampleKey(1, question.id, 0, turn))).text for turn in range(3)]
-
-    start = session.mark()
-    first = await three()
-    session.rewind(start)
-    assert await three() == first
-    session.rewind(start)
-    assert await three() == first
-    session.close()
-    session.close()
 
 
 async def test_a_retry_draws_anew(world: Encyclopedia, local: LocalWorld, questions: list[Question]) -> None:

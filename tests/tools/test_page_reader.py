@@ -54,22 +54,7 @@ class Model:
 
 
 GOAL = "who founded the town hall"
-FOUNDED = "Anna Bel founded the town hall in 1903 with Ivo Kern."
 LONG = "\n\n".join(f"Paragraph {n} of the chronicle has about ten words in it." for n in range(40))
-
-
-async def test_quotes_come_back_in_page_order_as_they_stand() -> None:
-    model = Model(said("Herring is sold at the café.", FOUNDED, "The mayor is rich.", summary="Anna Bel did."))
-    reader = PageReader(model)
-    reading = await reader.read(PAGE, GOAL, 200)
-    assert reading.text == (
-        "Anna Bel founded the town hall in 1903 with [Ivo Kern](https://w.example/Ivo_(mason)).\n\n"
-        "Herring   is\nsold at the café."
-    )
-    assert (reading.summary, reading.fallback) == ("Anna Bel did.", None)
-    counts = reader.counts
-    assert (counts.pages, counts.asked, counts.kept, counts.dropped, dict(counts.fallbacks)) == (1, 1, 2, 1, {})
-    assert TEXT in model.asked[0][1].content and GOAL in model.asked[0][1].content
 
 
 @pytest.mark.parametrize("most", [5, 12, 30])

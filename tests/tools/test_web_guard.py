@@ -92,20 +92,6 @@ def guard(lines: list[GuardLine]) -> Guard:
     return Guard(Blocklist.parse("*/leak\n*/datasets/owner"), {"q1": ASKED}, (), lines.append)
 
 
-async def test_results_are_judged_by_what_they_show_and_the_others_keep_their_order(here: str) -> None:
-    lines: list[GuardLine] = []
-    async with LiveWeb(web_settings(here, here, env={"SERPER_API_KEY": "k"})) as web:
-        found = await world_tools(filtered(web, guard=guard(lines)), PROFILE)["search"]({"query": ["odes"]}, CONTEXT)
-        plain = await world_tools(filtered(web), PROFILE)["search"]({"query": ["odes"]}, CONTEXT)
-    hidden = [f"{here}/elsewhere", f"{here}/leak", f"{here}/api/datasets/owner/quiz"]
-    assert [url for url in plain.provenance if url not in hidden] == list(found.provenance) and len(plain.provenance) == 5
-    assert [(line.url, line.kind, line.tool, line.attempt) for line in lines] == [
-        (f"{here}/elsewhere", GuardKind.VERBATIM, "search", 2),
-        (f"{here}/leak", GuardKind.ADDRESS, "search", 2),
-        (f"{here}/api/datasets/owner/quiz", GuardKind.ADDRESS, "search", 2),
-    ]
-
-
 @pytest.mark.parametrize(
     ("path", "kind", "url"),
     [

@@ -14,7 +14,6 @@ from sanderling.core.types import ToolStatus
 from sanderling.serve.app import create_app
 from sanderling.serve.limits import ServerSettings
 from sanderling.tools.contract import ToolContext, ToolOutageError
-from sanderling.tools.page_reader import PageReader, Reading, ReadingLimits
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Page, SearchReply, VisitReply, World
 from sanderling.world.filters import filtered
@@ -100,34 +99,6 @@ async def test_every_status_of_a_page_survives_the_way_through_http(status):
         assert (await tools["visit"]({"url": FILM, "goal": "x"}, ToolContext())).parts == (status,)
 
 
-class Reader(PageReader):
-    """A page reader that quotes the second sentence of what it is given."""
-
-    def __init__(self) -> None:
-        super().__init__(None, limits=ReadingLimits(part_words=200))  # pyright: ignore[reportArgumentType]
-        self.read_pages: list[VisitReply] = []
-
-    async def read(self, page: VisitReply, goal: str, max_words: int) -> Reading:
-        self.read_pages.append(page)
-        return Reading(text=page.text.split(". ")[1], summary=f"of {goal}")
-
-
-async def test_a_model_reads_the_pages_that_were_fetched_once(world):
-    asked, reader = [], Reader()
-
-    def count(request: httpx.Request) -> httpx.Response:
-        url = json.loads(request.content)["url"]
-        asked.append(url)
-        page = world.page(url)
-        return httpx.Response(200, json={"data": {"url": url, "title": page.title, "content": page.text}} if page else {})
-
-    async with tools_over(service(count), reader=reader) as tools:
-        result = await tools["visit"]({"url": [BEES, "https://no.example/x"], "goal": "films"}, ToolContext())
-    assert asked == [BEES, "https://no.example/x"] and [page.url for page in reader.read_pages] == [BEES]
-    assert "A film about bees followed" in result.text and "honey" not in result.text and "of films" in result.text
-    assert result.parts == (ToolStatus.OK, ToolStatus.OUTAGE)
-
-
 # services as they are
 
 
@@ -146,29 +117,6 @@ async def test_what_is_sent():
     assert json.loads(search.content) == {"q": "tidal flats", "num": 10}
     assert (page.method, str(page.url), page.headers["authorization"]) == ("POST", f"{HERE}/", "Bearer k")
     assert page.headers["accept"] == "application/json" and json.loads(page.content) == {"url": FILM}
-
-
-async def test_odd_bodies_are_no_crash():
-    bodies = [
-        {"organic": [{"title": 3, "link": "https://a.example", "snippet": None}, {"link": 4}, "x", {"title": "t"}]},
-        {"organic": "none"},
-        {"data": {"content": "\ud800 words", "title": None}},
-        {"data": {"content": "  "}},
-        {"data": []},
-    ]
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, content=json.dumps(bodies[int(json.loads(request.content).get("q", "0"))]).encode())
-
-    async with tools_over(service(answer)) as tools:
-        found = await tools["search"]({"query": ["0", "1"]}, ToolContext())
-        assert found.parts == (ToolStatus.OK, ToolStatus.EMPTY) and found.provenance == ("https://a.example",)
-    for body, status in zip(bodies[2:], (ToolStatus.OK, ToolStatus.NOT_TEXT, ToolStatus.OUTAGE), strict=True):
-        content = json.dumps(body).encode()
-        async with tools_over(service(lambda _, content=content: httpx.Response(200, content=content))) as tools:
-            result = await tools["visit"]({"url": FILM, "goal": ""}, ToolContext())
-            assert result.parts == (status,) and result.text.isprintable is not None
-            result.text.encode("utf-8")
 
 
 async def test_busy_services_are_asked_again_and_then_told():

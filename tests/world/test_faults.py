@@ -18,7 +18,6 @@ from sanderling.world.faults import (
     FaultyWorld,
     Latency,
     PageNoise,
-    VisitFaults,
     get_faults,
 )
 
@@ -60,26 +59,6 @@ def test_failures_come_as_often_as_the_profile_says(profile: FaultProfile) -> No
         for name, chance in chances.model_dump().items():
             low, high = binom.interval(0.9999, n, chance)
             assert low <= met.count(ToolStatus(name)) <= high, name
-
-
-def test_dead_pages_stay_dead_and_timeouts_pass() -> None:
-    lasting = {ToolStatus.NOT_FOUND, ToolStatus.GONE, ToolStatus.BLOCKED, ToolStatus.PAYWALLED}
-    profile = FaultProfile(
-        visit=VisitFaults(timeout=0.3, rate_limited=0.1, not_found=0.1, gone=0.1, blocked=0.1, paywalled=0.1)
-    )
-    world = FaultyWorld(Always(), profile, seed=1)
-    fates, passed = set(), 0
-    for number in range(60):
-        tries = [
-            answered(world.visit(f"https://p.example/{number}", goal, occasion=Occasion(occurrence=n))).status
-            for n in range(5)
-            for goal in ("", "g")
-        ]
-        met = [status for status in tries if status not in (ToolStatus.TIMEOUT, ToolStatus.RATE_LIMITED)]
-        assert len(set(met)) <= 1
-        fates |= set(met)
-        passed += tries[0] is ToolStatus.TIMEOUT and bool(met)
-    assert fates == {*lasting, ToolStatus.OK} and passed > 5
 
 
 @settings(max_examples=60, deadline=None)

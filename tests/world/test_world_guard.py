@@ -89,19 +89,6 @@ def on(question: str = "q1", attempt: int = 0) -> Occasion:
     return Occasion(question=question, attempt=attempt)
 
 
-def test_leaks_are_dropped_and_the_others_keep_their_order(world: GuardedWorld, lines: list[GuardLine]) -> None:
-    plain = answered(LocalWorld.in_memory(PAGES, name="w").search("odes to the tide lighthouse"))
-    hidden = {LEAK, LONG_LEAK, "https://copy.example/set"}
-    assert hidden < {hit.url for hit in plain.hits}
-    assert answered(world.search("odes to the tide lighthouse", occasion=on())).hits == tuple(
-        h for h in plain.hits if h.url not in hidden
-    )
-    told = {line.url: line.kind for line in lines}
-    assert told == {LEAK: GuardKind.VERBATIM, LONG_LEAK: GuardKind.VERBATIM, "https://copy.example/set": GuardKind.CANARY} | {
-        url: GuardKind.REPORTED for url in told if url == "https://w.example/source"
-    }
-
-
 def test_a_leak_is_missing_as_any_missing_page_is(world: GuardedWorld, lines: list[GuardLine]) -> None:
     missing = answered(world.visit("https://no.example/", occasion=on()))
     for url in (LEAK, LONG_LEAK, f"{LONG_LEAK}#page=2", f"{LONG_LEAK}#page=99"):
