@@ -74,18 +74,6 @@ def test_pages_that_hold_the_question_are_hidden_written_down_and_told(place: Pa
     assert not (tmp_path / "open" / "guard.jsonl").exists()
 
 
-def test_the_rules_of_a_benchmark(place: Path) -> None:
-    loaded = load_benchmark(get_benchmark("jsonl"), place / "q.jsonl", Options())
-    facts, on = guard_of(get_benchmark("jsonl"), loaded, EvalConfig(), place / "no.jsonl")
-    assert facts.on and on is not None and set(on.texts) == {question.id for question in loaded.questions}
-    assert on.blocklist.blocks("https://any-mirror.example/datasets/gaia-benchmark/GAIA/viewer")
-    assert on.blocklist.blocks("https://web.archive.org/web/2024/https://huggingface.co/datasets/x")
-    assert not on.blocklist.blocks("https://huggingface.co/blog") and not on.blocklist.blocks("https://x.example/datasets/ours")
-    assert not guard_of(get_benchmark("nq"), loaded, EvalConfig(), place / "no.jsonl")[0].verbatim
-    off, none = guard_of(get_benchmark("jsonl"), loaded, EvalConfig(guard=False), place / "no.jsonl")
-    assert not off.on and none is None
-
-
 def test_lists_and_logs_that_cannot_be_used_are_refused(place: Path, tmp_path: Path) -> None:
     benchmark, log = get_benchmark("jsonl"), tmp_path / "guard.jsonl"
     loaded = load_benchmark(benchmark, place / "q.jsonl", Options())

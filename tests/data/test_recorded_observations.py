@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.core.observations import read_link, read_observation, unwrap
-from sanderling.core.types import ToolStatus
 
 
 def wrapped(body: str) -> str:
@@ -62,28 +61,6 @@ def test_a_truncated_list_yields_every_whole_entry():
         assert reading.problems[0] == "truncated_results"
         found = [hit.url for block in reading.blocks for hit in block.hits]
         assert found == [f"https://x.org/{i}{j}" for i in range(2) for j in range(3)][: part.count('"}')]
-
-
-@pytest.mark.parametrize(
-    ("body", "status", "problems"),
-    [
-        ("[]", ToolStatus.EMPTY, ()),
-        ("Tool execution timed out after 120 seconds.", ToolStatus.TIMEOUT, ("tool_timeout",)),
-        ("No results found for 'x'.", ToolStatus.EMPTY, ()),
-        ("Error: no such tool", ToolStatus.OK, ("unknown_layout",)),
-        ("", ToolStatus.OK, ("unknown_layout",)),
-        ('{"error": "no route to host", "server_id": "web"}', ToolStatus.OUTAGE, ("tool_failed",)),
-        ('{"status_code": 500, "detail": "timed out"}', ToolStatus.OUTAGE, ("tool_failed",)),
-        ("{}", ToolStatus.EMPTY, ("tool_failed",)),
-        ('{"status_code": 200, "content": "a page"}', ToolStatus.OK, ("unknown_layout",)),
-        ('{"error": "the article is about an error"}', ToolStatus.OK, ("unknown_layout",)),
-        ('{"error": "cut', ToolStatus.OK, ("unknown_layout",)),
-        ("{" + '"a":{' * 20_000, ToolStatus.OK, ("unknown_layout",)),
-    ],
-)
-def test_other_observations(body, status, problems):
-    reading = read_observation(wrapped(body))
-    assert (reading.status, reading.problems, reading.blocks) == (status, problems, ())
 
 
 @pytest.mark.parametrize("line", ["[no link]", "[empty]()", "no bracket", "[", "", "[a](unclosed"])

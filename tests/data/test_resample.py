@@ -1,11 +1,8 @@
 """Turn-aware resampling: the published counts, and an order that follows from ids and the seed."""
 
-from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from test_jsonl import make
 
 from sanderling.core.errors import UserError
@@ -24,18 +21,6 @@ def test_the_published_counts() -> None:
     assert found.before == (3_720, 4_400, 1_245) and found.after == (3_720, 8_800, 6_225)
     assert round(100 * (4_400 + 1_245) / 9_365, 2) == 60.28 and round(100 * (8_800 + 6_225) / 18_745, 2) == 80.15
     assert round(100 * 1_245 / 9_365, 2) == 13.29 and round(100 * 6_225 / 18_745, 2) == 33.21
-
-
-@given(st.lists(st.integers(0, 7), max_size=9), st.integers(0, 5), st.randoms(use_true_random=False))
-def test_every_copy_is_there_whatever_the_order_of_the_rows(weights: list[int], seed: int, random) -> None:
-    """Turn counts fall into buckets of their own."""
-    names, turns = [f"t{number}" for number in range(len(weights))], list(range(len(weights)))
-    schedule = Schedule(tuple(turns), (*weights, 1))
-    mixed = random.sample(turns, len(turns))
-    one = resample(names, turns, schedule, seed)
-    two = resample([names[row] for row in mixed], [turns[row] for row in mixed], schedule, seed)
-    assert Counter(one.rows) == {row: weight for row, weight in enumerate(weights) if weight}
-    assert [names[row] for row in one.rows] == [names[mixed[row]] for row in two.rows]
 
 
 def episode(id: str, turns: int) -> Trajectory:

@@ -216,21 +216,3 @@ def test_what_is_odd_is_remarked_on(tmp_path: Path) -> None:
 
 
 # GAIA -----------------------------------------------------------------------------------------------------------------------
-
-
-def gaia_row(number: int, **changed: Any) -> dict[str, Any]:
-    row = {"task_id": f"t{number}", "Question": f"How many lamps hang in hall {number}?", "Level": str(number % 3 + 1)}
-    return {**row, "Final answer": str(number), "file_name": "", **changed}
-
-
-def test_attached_files_are_left_out(tmp_path: Path) -> None:
-    rows = [gaia_row(1), gaia_row(2, file_name="sheet.xlsx"), gaia_row(3, Level=1.0)]
-    loaded = load("gaia", write_rows(tmp_path / "metadata.jsonl", rows))
-    first = loaded.questions[0]
-    assert first.meta == {"benchmark": "gaia", "split": "validation", "level": "2", "topics": [], "line": 1, "private": True}
-    assert loaded.questions[1].meta["level"] == "1" and loaded.questions[1].meta["line"] == 3
-    assert loaded.unread == {UnreadWhy.NEEDS_FILE: [2]}
-    assert (loaded.expected, loaded.private) == (165, True)
-    alone = write_rows(tmp_path / "one" / "metadata.jsonl", rows[1:2])
-    with pytest.raises(UserError, match="1 about an attached file"):
-        load("gaia", alone)

@@ -18,19 +18,6 @@ from sanderling.evaluate.result import JudgedAttempt
 from sanderling.judge.verdict import Code
 
 
-def test_turns_calls_and_results() -> None:
-    search = {"id": "2-0", "function": "search", "arguments": {"query": ["town"]}}
-    thought, spoke = ({"type": "reasoning", "reasoning": text} for text in ("look", "so"))
-    answer, turn = {"type": "text", "text": "<answer>Vumhum</answer>"}, {"role": "assistant", "source": "generate"}
-    assert messages_of(plain()) == [
-        {"role": "system", "content": "You are a research agent."},
-        {"role": "user", "content": "Which town?"},
-        {**turn, "content": [thought], "tool_calls": [search]},
-        {"role": "tool", "content": plain().nodes[3].text, "tool_call_id": "2-0", "function": "search"},
-        {**turn, "content": [spoke, answer]},
-    ]
-
-
 def test_an_observation_answers_its_turns_first_call() -> None:
     turn = calling(1, ("search", {"query": ["a"]}), ("visit", {"url": ["u"]}))
     results = seen(2, ("found", ToolStatus.OK), ("no such page", ToolStatus.NOT_FOUND))
@@ -44,25 +31,6 @@ def test_an_observation_answers_its_turns_first_call() -> None:
 def sample(trajectory: Trajectory, one: JudgedAttempt | None = None, **more: Any) -> dict[str, Any]:
     scores = scores_of(trajectory, one or judged(trajectory), JUDGE, texts=more.get("texts", True))
     return sample_of(trajectory, scores, **more)
-
-
-def test_a_sample() -> None:
-    found = sample(plain(attempt=1, seconds=2.5, world="w"))
-    messages, _ = found.pop("messages"), found.pop("uuid")
-    score = {"value": "C", "answer": "Vumhum", "explanation": "because", "metadata": {"code": "judged"}}
-    about = {"level": "2", "topic": ["a", "b"], "ending": "answered", "profile": "tiny", "world": "w", "calls": 1}
-    assert found == {
-        "id": "q/1",
-        "epoch": 2,
-        "input": "Which town?",
-        "target": ["Vumhum", "the town"],
-        "output": {"model": "made-up", "choices": [{"message": messages[-1], "stop_reason": "stop"}]},
-        "scores": {"exact": score},
-        "metadata": about,
-        "model_usage": {},
-        "total_time": 2.5,
-        "turn_count": 2,
-    }
 
 
 def test_each_judge_has_its_score() -> None:

@@ -1,12 +1,11 @@
 """Others' records: AgentToLeaP's folders, which question of a benchmark a record asks, and which attempt each becomes."""
 
-import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peer_files import benchmark, copy_judged, save_attempt
+from peer_files import benchmark, save_attempt
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory, question_id
@@ -40,17 +39,6 @@ def test_runs_behind_the_name_and_no_number_at_all(tmp_path: Path) -> None:
     assert names(known) == [("7", 0), ("7", 2), ("8", 0), ("9", 2)], "the benchmark's ids decide"
 
 
-def test_verdicts_behind_a_gap_are_left_out(tmp_path: Path) -> None:
-    """The harness numbers what it could read, so that its second verdict stands at what was its third attempt."""
-    raw = raw_of(tmp_path, {"t": 3})
-    judged = tmp_path / "b" / "m"
-    copy_judged(raw, judged, "t", 0, 2, right=True)
-    copy_judged(raw, judged, "t", 2, 2, right=False)
-    (raw / "t" / "traj_1" / "result.json").write_text('{"task_id": "t", "conversation_hist')
-    found = [one.trajectory.detail or one.published for one in read(tmp_path)]
-    assert found == [True, "its record is cut off, or none", None]
-
-
 def test_two_records_of_one_attempt_are_refused(tmp_path: Path) -> None:
     for number, folder in enumerate(["a_run_1", "a/traj_1"]):
         save_attempt(tmp_path / folder, "a", "a?", str(number))
@@ -69,13 +57,6 @@ def test_a_record_that_is_none_is_lost(tmp_path: Path, text: str) -> None:
 
 # Joining --------------------------------------------------------------------------------------------------------------
 
-ASKED = benchmark(
-    ("1", "Who wrote the hymn of Lund?", "Ada"),
-    ("2", "Which river crosses Umeå?", "Ume"),
-    ("3", "Which river crosses Umeå?", "Vindel"),
-    ("x/y", "谁写了这本书？", "某人"),
-)
-
 
 SEVERAL, NONE = "asked by several questions of the benchmark", "asked by no question of the benchmark"
 
@@ -83,28 +64,6 @@ SEVERAL, NONE = "asked by several questions of the benchmark", "asked by no ques
 def found(joiner: Joiner, text: str, task: str = "") -> tuple[str, str]:
     one, how = joiner.find(text, task)
     return (one.id if one else "", how)
-
-
-@pytest.mark.parametrize(
-    ("text", "task", "expected"),
-    [
-        ("Who wrote the hymn of Lund?", "1", ("b/1", "by task")),
-        ("Answer this. Who wrote the hymn of Lund? Be short.", "1", ("b/1", "by task")),
-        ("Who wrote the hymn of Lund", "", ("b/1", "by text")),
-        ("  Who wrote the\nhymn of Lund??  ", "", ("b/1", "by text")),
-        ("who WROTE the hymn, of Lund", "", ("b/1", "by text")),
-        ("谁写了这本书？", "x/y", ("b/x/y", "by task")),
-        ("Which river crosses Umeå?", "3", ("b/3", "by task")),
-        ("Which river crosses Umeå?", "", ("", SEVERAL)),
-        ("Which river crosses Umeå?", "17", ("", SEVERAL)),
-        ("Who wrote the hymn of Malmö?", "", ("", NONE)),
-        ("Who wrote the hymn of Lund?", "2", ("b/1", "by text")),
-        ("", "2", ("b/2", "by task")),
-        ("?", "", ("", NONE)),
-    ],
-)
-def test_a_record_finds_its_question_or_none(text: str, task: str, expected: object) -> None:
-    assert found(Joiner(ASKED), text, task) == expected
 
 
 # Attempts -------------------------------------------------------------------------------------------------------------
@@ -146,15 +105,3 @@ def test_every_record_is_one_attempt(asked: list[tuple[str, tuple[str, ...]]], l
     else:
         kept = [(one.question.text, one.question.answers) for one in stored if one.detail != "gone"]
         assert kept == asked, "each is judged by its own accepted answers"
-
-
-@pytest.mark.parametrize(
-    ("verdict", "expected"), [("CORRECT", True), (" incorrect ", False), ("NOT_ATTEMPTED", None), (1, None)]
-)
-def test_literesearchers_verdict(tmp_path: Path, verdict: object, expected: bool | None) -> None:
-    path = tmp_path / "cases.json"
-    steps = [{"type": "question", "content": "q"}, {"type": "assistant", "think": "t", "tool_calls": [], "answer": "42"}]
-    case = {"question": "What?", "reference_answer": "42", "judge_verdict": verdict, "steps": steps}
-    path.write_text(json.dumps({"benchmark": "B", "cases": [case]}))
-    (one,) = open_records([path])
-    assert isinstance(one, Found) and one.published is expected

@@ -12,10 +12,8 @@ from sanderling.judge.book import CachedJudge, VerdictBook, judge_stream
 from sanderling.judge.verdict import (
     META_KEY,
     Code,
-    Panel,
     Ruling,
     Verdict,
-    in_order,
     unscored,
     verdict_of,
 )
@@ -29,7 +27,6 @@ def book_in(place: Path) -> VerdictBook:
 RIGHT = Verdict(Ruling.CORRECT, 1.0, "yes")
 WRONG = Verdict(Ruling.INCORRECT, 0.0, "no")
 DOWN = unscored(Code.OUTAGE, "down")
-STRANGE = unscored(Code.NOT_COMPARABLE, "no number")
 
 
 def episode(
@@ -68,29 +65,6 @@ class Prepared:
             await asyncio.sleep(0)
         self.running -= 1
         return self.by(trajectory) if self.by else self.verdicts.pop(0)
-
-
-@pytest.mark.parametrize(
-    ("said", "ruling", "code", "asked"),
-    [
-        ((RIGHT, WRONG), Ruling.CORRECT, Code.JUDGED, 1),
-        ((WRONG, RIGHT), Ruling.CORRECT, Code.JUDGED, 2),
-        ((WRONG, WRONG), Ruling.INCORRECT, Code.JUDGED, 2),
-        ((WRONG, DOWN), Ruling.UNSCORED, Code.OUTAGE, 2),
-        ((DOWN, WRONG), Ruling.UNSCORED, Code.OUTAGE, 2),
-        ((DOWN, RIGHT), Ruling.CORRECT, Code.JUDGED, 2),
-        ((STRANGE, WRONG), Ruling.INCORRECT, Code.JUDGED, 2),
-        ((WRONG, STRANGE), Ruling.INCORRECT, Code.JUDGED, 2),
-        ((STRANGE, STRANGE), Ruling.UNSCORED, Code.NOT_COMPARABLE, 2),
-    ],
-)
-async def test_judges_in_order(said: tuple[Verdict, ...], ruling: Ruling, code: Code, asked: int) -> None:
-    """A judge that failed never makes an answer wrong, whatever cheaper ones say."""
-    judges = [Prepared(verdict, name=f"j{at}") for at, verdict in enumerate(said)]
-    verdict = await Panel(judges)(episode())
-    assert (verdict.ruling, verdict.code) == (ruling, code)
-    assert sum(len(judge.asked) for judge in judges) == asked
-    assert in_order(judges).name == "j0, then j1" and in_order(judges[:1]) is judges[0]
 
 
 def by_answer(trajectory: Trajectory) -> Verdict:

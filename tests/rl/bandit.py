@@ -168,10 +168,6 @@ def run(
     return actors[0]
 
 
-async def always_right(trajectory: Trajectory) -> float:
-    return 1.0
-
-
 async def by_token(trajectory: Trajectory) -> float:
     """Finer than right or wrong."""
     return (trajectory.nodes[-1].token_ids or (0,))[0] % 8 / 8

@@ -7,19 +7,14 @@ from pydantic import BaseModel
 
 from sanderling.core.config import load_config, to_toml
 from sanderling.core.errors import UserError
-from sanderling.core.profiles import get_profile
 from sanderling.recipes.find import find_rl_recipe, recipe_names
-from sanderling.rl.config import RlRecipe, rollout_profile
+from sanderling.rl.config import RlRecipe
 from sanderling.rl.credit import IgpoConfig
 from sanderling.rl.losses import PpoConfig
 
 
 def read(toml: str, *overrides: str) -> RlRecipe:
     return load_config(RlRecipe, toml, "a.toml", overrides)
-
-
-def test_what_is_not_given_is_the_profiles():
-    assert rollout_profile(read("[rl]\nsteps = 3")).budgets == get_profile("tiny").budgets
 
 
 def test_the_trainers_temperature_follows_the_rollouts_and_never_contradicts_it():

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bandit import CONFIG, QUESTIONS, Bandit, Slow, by_token, changed, run, same_weights
+from bandit import CONFIG, QUESTIONS, Bandit, by_token, changed, run, same_weights
 from train_records import record
 
-from sanderling.core.record import Question, Trajectory
+from sanderling.core.record import Question
 from sanderling.rl.config import PipelineConfig, SelectionConfig, Straggler
 from sanderling.rl.queue import Ledger
 from sanderling.rl.rollouts import Ask, DenoiseConfig, FinishedRollout, Group, GroupStatus, Noise
@@ -46,33 +46,6 @@ def test_rollouts_go_on_while_the_model_is_trained_and_none_is_too_old(base: Pat
     (tmp_path / "run" / DATABASE).rename(again / DATABASE)
     assert run(config, base, again).attempts == [], "all steps were settled: nothing is sampled"
     assert same_weights(again, tmp_path / "run")
-
-
-class Late(Slow):
-    """Its attempt 3 takes until three updates are done."""
-
-    def __init__(self, model) -> None:
-        super().__init__(model)
-        self.third = asyncio.Event()
-
-    async def publish(self, weights, version: int) -> None:
-        await super().publish(weights, version)
-        if version == 3:
-            self.third.set()
-
-    async def rollout(self, ask: Ask) -> Trajectory:
-        trajectory = await Bandit.rollout(self, ask)
-        if ask.attempt == 3:
-            await self.third.wait()
-        return trajectory
-
-
-def test_who_comes_too_late_is_left_out_and_replaced(base: Path, tmp_path: Path):
-    config = changed(CONFIG, steps=6, group_size=2, pipeline=PipelineConfig(max_staleness=1))
-    run(config, base, tmp_path / "run", Late)
-    found = {number: status for batch in Ledger(tmp_path / "run").batches() for number, status in batch.items()}
-    assert found[1] is GroupStatus.STALE
-    assert list(found.values()).count(GroupStatus.USED) == 6 * config.questions_per_step
 
 
 def test_a_group_goes_on_without_the_one_that_is_too_old():

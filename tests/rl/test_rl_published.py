@@ -10,7 +10,6 @@ from sanderling.core.config import load_config
 from sanderling.recipes.find import find_rl_recipe
 from sanderling.recipes.tiny import TinyConfig
 from sanderling.rl.config import rollout_profile
-from sanderling.runs.stages import unlike
 
 PUBLISHED = ("dr-venus-4b", "literesearcher-4b", "literesearcher-4b-two", "agentcpm-explore-4b")
 
@@ -24,12 +23,6 @@ def test_rollouts_are_of_the_whole_distribution_and_never_tried_again(name: str)
     assert profile.guards.max_retries == 0
     assert sampling.temperature == recipe.rl.trainer.temperature, "log-probabilities are of what was sampled"
     assert profile.budgets.max_seconds is None, "none of the three ends a rollout by the clock"
-
-
-def test_literesearchers_stages_differ_in_sizes_and_temperature():
-    one, two = (find_rl_recipe(f"literesearcher-4b{more}") for more in ("", "-two"))
-    sizes = {f"rollout.{name}" for name in ("temperature", "context_tokens", "max_turns", "turn_tokens")}
-    assert set(unlike(one, two)) == sizes | {"title", "rl.steps", "rl.save_every", "rl.trainer.temperature"}
 
 
 def test_the_tiny_recipe_trains_as_the_tiny_recipes_stage_does_but_for_the_pipeline():

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from sanderling.core.record import Question
-from sanderling.synth.generate import META, Band, BandSettings, Try, by_difficulty, difficulty
+from sanderling.synth.generate import Band, BandSettings, Try, difficulty
 
 EIGHT = BandSettings()
 
@@ -36,15 +35,3 @@ def test_length_bands(length, name):
 def test_settings_that_make_no_sense_are_refused(wrong):
     with pytest.raises(ValidationError):
         BandSettings(**wrong)
-
-
-def test_questions_by_band_keep_their_order_and_say_who_measured():
-    questions = [Question(id=str(n), text=f"Q{n}?", answers=("a",)) for n in range(4)]
-    made = [Try(str(n), k < 3 * n, 100) for n in range(3) for k in range(8)]
-    bands, rates = by_difficulty(questions, made, EIGHT, "agent")
-    assert [q.id for q in bands[Band.KEPT]] == ["1", "2"] and [q.id for q in bands[Band.TOO_HARD]] == ["0"]
-    assert [q.id for q in bands[Band.UNTOLD]] == ["3"]
-    assert rates == {"0/8": 1, "3/8": 1, "6/8": 1, "0/0": 1}
-    assert bands[Band.KEPT][0].meta[META] == {
-        "agent": "agent", "attempts": 8, "band": "kept", "scored": 8, "right": 3, "length": "lt16k", "turns": 0.0,
-    }  # fmt: skip

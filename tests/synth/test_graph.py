@@ -12,7 +12,7 @@ from sanderling.judge.rules import exact_match
 from sanderling.synth.capabilities import Capability, Range, list_answers
 from sanderling.synth.graph import Entity, Fact, FactGraph, Node, encyclopedia_graph, encyclopedia_of
 from sanderling.synth.making import GraphSettings, Made, make
-from sanderling.synth.tree import Constraint, QueryNode, Speaker, answers, canonical, chain_of, is_followable
+from sanderling.synth.tree import Constraint, QueryNode, answers, canonical, chain_of, is_followable
 from sanderling.world.disk.store import build_world
 from sanderling.world.encyclopedia import Encyclopedia, Site, generate_encyclopedia
 
@@ -239,20 +239,3 @@ def test_what_has_in_its_name_what_is_hidden_is_not_told() -> None:
     facts = (Fact("b", "module", "a", False, "x"), Fact("a", "author", "c", False, "y"))
     hidden = chain_of([Node("c"), Node("a"), Node("b")], (facts[1], facts[0]))
     assert not is_followable(FactGraph(things, facts), hidden)
-
-
-def test_braces_in_kinds_values_and_relations_are_told_as_they_are() -> None:
-    things = {name: Entity(name, f"{{{name}}}", "{basin}") for name in ("orlo", "venn")}
-    depth, outlet = Fact("orlo", "{s} depth", "{9} m", is_literal=True), Fact("orlo", "{0} outlet", "venn")
-    graph = FactGraph(things, (depth, outlet))
-
-    def told(query: QueryNode) -> set[str]:
-        return {Speaker(graph, random.Random(seed)).question(query) for seed in range(40)}
-
-    assert told(chain_of([Node("orlo"), Node("{9} m", is_literal=True)], [depth])) == {
-        "What is the {basin} whose {s} depth is {9} m?",
-        "Find the {basin} whose {s} depth is {9} m.",
-        "Name the {basin} whose {s} depth is {9} m.",
-    }
-    assert "Which {basin} is the {0} outlet of {orlo}?" in told(chain_of([Node("venn"), Node("orlo")], [outlet]))
-    assert told(chain_of([Node("{9} m", is_literal=True), Node("orlo")], [depth])) == {"What is the {s} depth of {orlo}?"}

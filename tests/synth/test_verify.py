@@ -41,22 +41,6 @@ def run(check: Check, asked: Question, world: World | None = None) -> Result:
     return asyncio.run(CHECKS[check](asked, world or here, here.page))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("text", "answers", "passed"),
-    [
-        ("Who built the lighthouse of Orlo?", ("Asta Brandt",), True),
-        ("What did asta brandt build in Orlo?", ("Asta Brandt",), False),
-        ("Was it Brandt, or another Asta, who built it?", ("Asta Brandt",), False),
-        ("Which Brandt built it?", ("Asta Brandt",), True),
-        ("When, 14120 or 1413, was it?", ("1412",), True),
-        ("京都タワーはいつ完成しましたか", ("京都",), False),
-        ("Who has no answer?", (), False),
-    ],
-)
-def test_giveaways(text, answers, passed):
-    assert run(Check.GIVEAWAY, question(text=text, answers=answers)).passed is passed
-
-
 def test_evidence_is_the_page_it_came_from_where_that_is_visible():
     found = run(Check.EVIDENCE, question())
     assert found.passed and found.meta["way"] == "facts"

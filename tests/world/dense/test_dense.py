@@ -44,11 +44,6 @@ def index_of(rows: list[list[float]], owners: list[int], table: dict | None = No
     return DenseIndex(settings_for(embedder), vectors.astype(np.float16), np.array(owners, np.uint32), embedder)
 
 
-@pytest.mark.parametrize("query", ["", "   ", "unknown"])
-def test_a_query_that_says_nothing_finds_nothing(query: str) -> None:
-    assert index_of([[1, 0]], [0]).rank(query, 5) == []
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_batches_blocks_and_a_plain_reference_agree(data: st.DataObject) -> None:
