@@ -103,8 +103,7 @@ def polled(report: Report, title: str, total: int, count: Callable[[], int]) -> 
 def train_arms(run: TinyRun, report: Report) -> dict[str, Any]:
     """Train both arms, each in a process of its own."""
     steps, logs = run.config.sft.max_steps, [run.root / arm / "metrics.jsonl" for arm in ARMS]
-    if steps is None:
-        raise ValueError("the arms are compared at equal steps: sft.max_steps must be set")
+    assert steps is not None, "TinyRun.check asked for it"
     with polled(report, "SFT, two arms", steps * len(ARMS), lambda: sum(len(read_metrics(log)) for log in logs)) as poll:
         return dict(zip(ARMS, run_tasks([Task(train_arm, (run, arm)) for arm in ARMS], run.config.workers, poll), strict=True))
 
