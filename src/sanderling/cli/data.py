@@ -103,8 +103,7 @@ def clean(
 
     chosen = or_help(read, sets)
     target = get_profile(chosen.profile)
-    tell_replaced(out)
-    with Console(stderr=True).status("cleaning"):
+    with tell_replaced(out), Console(stderr=True).status("cleaning"):
         report = clean_file(open_trajectories(file), out, chosen, target, origin=file)
     steps = table("step", ">in", ">out", ">changed", "what was done")
     for step in report.steps:

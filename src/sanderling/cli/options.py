@@ -134,9 +134,12 @@ def show(*things: RenderableType, error: bool = False) -> None:
             console.print(thing)
 
 
-def tell_replaced(*places: Path) -> None:
-    """Say which files there are already that a command is about to write over."""
-    for place in filter(Path.is_file, places):
+@contextmanager
+def tell_replaced(place: Path) -> "Iterator[None]":
+    """Say of a file that was there already, once what is done within has written over it."""
+    there = place.is_file()
+    yield
+    if there:
         show(f"{place} was there, and is written anew.", error=True)
 
 

@@ -113,8 +113,8 @@ def _from_facts(directory: Path, out: Path, wanted: GraphSettings) -> None:
         raise UserError(f"{directory} gave no question: try other --hops or --size.")
     place = {"world": info.name, "fingerprint": info.fingerprint, "seed": wanted.seed}
     questions = [question_of(facts, draft, **place, number=number) for number, draft in enumerate(made.drafts)]
-    tell_replaced(out)
-    write_questions(out, questions)
+    with tell_replaced(out):
+        write_questions(out, questions)
     show(f"{len(questions):,} questions in {out}: {counted(made.kept)}; other draws: {counted(made.dropped)}.")
     if len(questions) < wanted.count:
         show(f"No more were found of the {wanted.count:,} asked for: another --seed, --size or --hops may find others.")
