@@ -57,7 +57,7 @@ from sanderling.rl.config import PipelineConfig, RlConfig
 from sanderling.rl.queue import Ledger
 from sanderling.rl.rollouts import Actor, Ask, DenoiseConfig, GroupStatus
 from sanderling.rl.run import run_rl
-from sanderling.rl.step import noises
+from sanderling.rl.step import why_left_out
 from sanderling.runs.progress import command_line, machine
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
@@ -184,7 +184,7 @@ def figures(setting: Setting, config: RlConfig, ledger: Path, policy: Directed, 
     for step, batch in enumerate(files.batches()[setting.warm :], setting.warm):
         for number, status in batch.items():
             group = files.group(number)
-            for rollout, noise in zip(group.rollouts, noises(group, step, config), strict=True):
+            for rollout, noise in zip(group.rollouts, why_left_out(group, step, config), strict=True):
                 trajectory = rollout.trajectory
                 used = status is GroupStatus.USED and noise is None
                 why = "used" if used else status.value if status is not GroupStatus.USED else str(noise)

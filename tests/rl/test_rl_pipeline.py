@@ -12,7 +12,7 @@ from sanderling.core.record import Question
 from sanderling.rl.config import PipelineConfig, SelectionConfig, Straggler
 from sanderling.rl.queue import Ledger
 from sanderling.rl.rollouts import Ask, DenoiseConfig, FinishedRollout, Group, GroupStatus, Noise
-from sanderling.rl.step import group_status, noises, split_updates
+from sanderling.rl.step import group_status, split_updates, why_left_out
 from sanderling.runs.run import DATABASE
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rows import Row
@@ -52,7 +52,7 @@ def test_a_group_goes_on_without_the_one_that_is_too_old():
     config = changed(CONFIG, pipeline=PipelineConfig(max_staleness=2), group_size=3)
     rollouts = tuple(FinishedRollout(record("sva", version=version), float(version == 6)) for version in (3, 4, 6))
     group = Group(0, QUESTIONS[0], rollouts)
-    assert noises(group, 6, config) == [Noise.STALE, None, None]
+    assert why_left_out(group, 6, config) == [Noise.STALE, None, None]
     assert group_status(group, 6, config) is GroupStatus.USED
     assert group_status(group, 7, config) is GroupStatus.STALE, "one alone tells nothing"
 

@@ -151,10 +151,10 @@ class DataRun:
         self.parts = Shares.read(config.split.shares).names  # the first is trained on
         self.imported, self.questions = root / "1-imported.jsonl", root / "1-questions.jsonl"
         self.cleaned = root / "2-cleaned.jsonl"
-        self.judged, self.left_out = root / "3-judged.jsonl", root / "3-left-out.jsonl"
-        self.unlike, self.same = root / "4-unlike.jsonl", root / "4-left-out.jsonl"
+        self.judged, self.judge_left_out = root / "3-judged.jsonl", root / "3-left-out.jsonl"
+        self.one_a_question, self.dedupe_left_out = root / "4-unlike.jsonl", root / "4-left-out.jsonl"
         self.benchmark_free = root / "4-benchmark-free.jsonl"
-        self.deduped = self.benchmark_free if config.against else self.unlike
+        self.deduped = self.benchmark_free if config.against else self.one_a_question
         self.parted, self.resampled = root / "5-parts", root / "6-resampled.jsonl"
 
     def part(self, name: str) -> Path:
@@ -212,7 +212,8 @@ def run_data(
 ) -> Path:
     """Run what is not done yet and write the report; returns its page. Raises UserError.
 
-    ``write_rows``: `train`'s ``rows_of_file``; ``prices``: what judging models cost; ``concurrency``: verdicts at a time.
+    ``write_rows``: `train`'s ``rows_of_file``, handed in because this room may not import that one; ``prices``: what judging
+    models cost; ``concurrency``: verdicts at a time.
     """
     run.check()
     steps: dict[str, tuple[str, Callable[[DataRun, Report], Figures]]] = {
@@ -284,7 +285,7 @@ def judge(
     settings, found = run.config.judge, dict.fromkeys((*Ruling, NOT_JUDGED), 0)
     counts, trajectories = JudgeReport("the verdicts in the records"), open_trajectories(run.cleaned)
     with ExitStack() as stack:
-        kept, others = (stack.enter_context(Lines(path)) for path in (run.judged, run.left_out))
+        kept, others = (stack.enter_context(Lines(path)) for path in (run.judged, run.judge_left_out))
         advance = stack.enter_context(report.task("Judge", _count_lines(run.cleaned)))
         if settings.judges:
             runner = stack.enter_context(asyncio.Runner())
@@ -296,6 +297,7 @@ def judge(
             counts.judge = chosen.name
             book = VerdictBook(stack.enter_context(Run(place)).table("verdicts"))
             stream = judge_stream(trajectories, chosen, book, concurrency=concurrency, runner=runner)
+            # `add` counts a verdict and returns None, so that the trajectory passes on.
             trajectories = (counts.add(one) or one.trajectory for one in stack.enter_context(closing(stream)))
         for trajectory in trajectories:
             ruling = ruling_of(trajectory)
@@ -320,18 +322,18 @@ def judge(
 def dedupe(run: DataRun, report: Report) -> Figures:
     """One for each question, and none that a benchmark asks."""
     number = _count_lines(run.judged)
-    done = dedupe_file(run.judged, run.unlike, keep=run.config.dedupe.keep or max(1, number))
+    done = dedupe_file(run.judged, run.one_a_question, keep=run.config.dedupe.keep or max(1, number))
     told, written = f"{done.questions:,} questions, at most {done.largest:,} of one", done.kept
-    same = [(one["id"], "same_question", f"{one['kept']} stays: {one['kept_question']}", one) for one in done.left_out]
+    left_out = [(one["id"], "same_question", f"{one['kept']} stays: {one['kept_question']}", one) for one in done.left_out]
     if run.config.against:
-        found = check_file(run.unlike, run.config.against, out=run.benchmark_free)
+        found = check_file(run.one_a_question, run.config.against, out=run.benchmark_free)
         written = found.rows - len(found.hits)
         told += f"; asked by benchmarks ({found.benchmarks:,} questions): {found.kinds() or 'none'}"
         for hit in found.hits:
             detail = f"{hit.benchmark}: {hit.benchmark_question}"
-            same.append((hit.id, hit.kind.value, detail, dataclasses.asdict(hit)))
-    lines = ({"id": id, "reason": reason, "detail": detail, "found": one} for id, reason, detail, one in same)
-    write_lines(run.same, map(encode_record, lines))
+            left_out.append((hit.id, hit.kind.value, detail, dataclasses.asdict(hit)))
+    lines = ({"id": id, "reason": reason, "detail": detail, "found": one} for id, reason, detail, one in left_out)
+    write_lines(run.dedupe_left_out, map(encode_record, lines))
     return {"came_in": number, "went_out": written, "told": told}
 
 

@@ -96,7 +96,7 @@ class Learner:
         rows = credit_rows(batch, table, credit.total, self.encoding, config.drop_zero_advantage)
         self.credit = list(credit_lines(batch, table, credit, version))
         figures = step_metrics(table, [group for group, _ in decided], profile.tools)
-        figures |= credit_figures(credit) | counted(decided, version, config)
+        figures |= credit_figures(credit) | group_figures(decided, version, config)
         trained = {row.trajectory for row in rows}
         figures |= age_figures((one.trajectory for one in batch if one.trajectory.id in trained), version)
         rows = self._with_logprobs(rows)
@@ -152,7 +152,7 @@ def _opened(directory: Path, team: Team, device: torch.device | str) -> PreTrain
 # -- who counts ------------------------------------------------------------------------------------------------------------
 
 
-def noises(group: Group, version: int, config: RlConfig) -> list[Noise | None]:
+def why_left_out(group: Group, version: int, config: RlConfig) -> list[Noise | None]:
     """Why each rollout of a group is left out by a step that updates ``version``; None: it is trained on."""
     most = config.pipeline.max_staleness * config.updates_per_step
     found: list[Noise | None] = []
@@ -165,7 +165,7 @@ def noises(group: Group, version: int, config: RlConfig) -> list[Noise | None]:
 
 def group_status(group: Group, version: int, config: RlConfig) -> GroupStatus:
     """What becomes of a group that could be taken by a step that updates ``version``."""
-    left_out = noises(group, version, config)
+    left_out = why_left_out(group, version, config)
     kept = zip(group.rollouts, left_out, strict=True)
     outcomes = [one.outcome for one, noise in kept if noise is None and one.outcome is not None]
     enough = min(_COMPARABLE, config.group_size)
@@ -177,18 +177,18 @@ def group_status(group: Group, version: int, config: RlConfig) -> GroupStatus:
 
 
 def graded(group: Group, version: int, config: RlConfig, profile: Profile) -> Iterator[Graded]:
-    """What credit reads of a group's rollouts, but for gains."""
-    for one, noise in zip(group.rollouts, noises(group, version, config), strict=True):
+    """What credit reads of a group's rollouts, but for gains. One left out has no outcome here: it counts nowhere."""
+    for one, noise in zip(group.rollouts, why_left_out(group, version, config), strict=True):
         penalties = turn_penalties(one.trajectory, profile)
         capped = capped_turns(one.trajectory, config.denoise, profile)
         outcome = one.outcome if noise is None else None
         yield Graded(one.trajectory, outcome, penalties, None, noise and noise.value, capped, group.number)
 
 
-def counted(decided: Sequence[tuple[Group, GroupStatus]], version: int, config: RlConfig) -> dict[str, float]:
+def group_figures(decided: Sequence[tuple[Group, GroupStatus]], version: int, config: RlConfig) -> dict[str, float]:
     """How many groups were used, and dropped for each reason, and how many rollouts are not trained on."""
     statuses = Counter(status for _, status in decided)
-    left_out = Counter(noise for group, _ in decided for noise in noises(group, version, config))
+    left_out = Counter(noise for group, _ in decided for noise in why_left_out(group, version, config))
     groups = {f"groups_{status.value}": float(statuses[status]) for status in GroupStatus}
     return groups | {f"left_out_{noise.value}": float(left_out[noise]) for noise in Noise}
 
@@ -232,11 +232,11 @@ def credit_rows(
 ) -> list[Row]:
     """Rows of the trajectories that are trained on; ``advantages`` are of the table's turns [K]."""
     rows: list[Row] = []
-    for number, graded in enumerate(batch):
+    for number, one in enumerate(batch):
         own = advantages[table.trajectory == number]
-        if graded.outcome is None or graded.left_out or not own.size or (drop_zero and not own.any()):
+        if one.outcome is None or one.left_out or not own.size or (drop_zero and not own.any()):
             continue
-        rows.extend(rl_rows(graded.trajectory, own, encoding))
+        rows.extend(rl_rows(one.trajectory, own, encoding))
     return rows
 
 

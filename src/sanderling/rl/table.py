@@ -56,7 +56,8 @@ class TurnTable:
     gain_scored: BoolArray
     penalty: FloatArray  # format penalty of the turn, 0 or negative
     trained: BoolArray
-    """False where the trajectory takes part in its group's statistics and receives no credit (a denoised one)."""
+    """False where the trajectory receives no credit. With an outcome it would still count in its group: `step.graded` leaves
+    none to what denoising took out."""
     capped: BoolArray  # True where the turn gets no positive credit; negative credit is kept
 
     def __len__(self) -> int:

@@ -41,8 +41,8 @@ _ADDRESS = re.compile(
     rf"(?:{_CHAR}|\((?:{_CHAR}|\((?:{_CHAR}|\({_CHAR}*+\))*+\))*+\))++>?",
     re.IGNORECASE,
 )
-_WITHIN = re.compile(r"https?://", re.IGNORECASE)
-_AFTER = ".,;:!?'*_"
+_WITHIN = re.compile(r"https?://", re.IGNORECASE)  # where an address begins that another one carries
+_AFTER = ".,;:!?'*_"  # marks behind an address that belong to the sentence
 _ENDS = re.compile(r"[|`\\^{}。，、；：！？（）「」『』《》“”‘’…]|(?<![^\x00-\x7f])[^\x00-\x7f]")
 """Where a bare address may have ended: marks that none holds unescaped, and the first letter outside ASCII."""
 _MOST_TRIED = 8  # ends of one address, and addresses within one: what goes on further is no address that anybody wrote
@@ -70,6 +70,7 @@ def without_links(text: str, base: str, hidden: Hidden) -> str:
             yield bare[: end.start()].rstrip(_AFTER)
 
     def erase(match: re.Match[str]) -> str:
+        """What stays of a bare address: what is behind a hidden one, nothing where it carries a hidden one, else all of it."""
         bare = match[0].strip("<>")
         shown = next((part for part in readings(bare) if is_hidden(part)), None)
         if shown is not None:
@@ -201,6 +202,7 @@ class GuardedWorld(Filter):
             for hit in reply.hits:
                 if self._guard.hides_address(occasion, "search", hit.url):
                     continue
+                # A page that is known to leak is judged again as a whole, so that it is written down; others by what is shown.
                 leaks = canonical_url(hit.url) in leaking
                 page = await self._whole(hit.url, NO_OCCASION) if leaks else VisitReply(hit.url, hit.title, hit.snippet)
                 if page is None or not self._guard.hides(occasion, "search", page):

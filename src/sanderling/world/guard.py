@@ -104,6 +104,7 @@ class Blocklist:
 
     @cached_property
     def _below(self) -> dict[str, tuple[str, ...]]:
+        """Of each host the beginnings of paths that ``prefixes`` block there."""
         below: dict[str, dict[str, None]] = {}
         for prefix in self.prefixes:
             for host, path in _own_spots(canonical_url(prefix)):
@@ -112,6 +113,7 @@ class Blocklist:
 
     @cached_property
     def _anywhere(self) -> re.Pattern[str]:
+        """Matches a path that ``paths`` block on every host; without any, nothing."""
         paths = "|".join(re.escape(_path(path)) for path in self.paths)
         return re.compile(f"(?:{paths}){_ENDS}" if paths else r"(?!)")
 
@@ -135,6 +137,7 @@ def spots(url: str) -> tuple[tuple[str, str], ...]:
 
 
 def _own_spots(key: str) -> Iterator[tuple[str, str]]:
+    """Host and path of a canonical address, and of its twins: behind a translator, a hub's ``/api/``, a repository's mirror."""
     found = _PARTS.fullmatch(key)
     authority, path, query = found.groups() if found else ("", "", "")
     host, path, query = _host(authority), _path(path), query.lower()
@@ -183,7 +186,7 @@ def _within(key: str, host: str) -> Iterator[str]:
 # -- the guard -----------------------------------------------------------------------------------------------------------
 
 VERSION = 2  # another number where other texts are found
-_RUN, _FEWEST = 13, 8
+_RUN, _FEWEST = 13, 8  # words of a run, and of the shortest question that is looked for
 _CHARACTERS = 2  # characters of scripts without blanks that count for a word
 _SHORTEST_CANARY = 12  # characters: shorter ones would be found by chance, and are not looked for
 
