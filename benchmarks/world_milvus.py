@@ -12,10 +12,11 @@ import time
 from pathlib import Path
 
 from sanderling.world.contract import World, answered
+from sanderling.world.disk.building import build_world
 from sanderling.world.disk.dense import embed_world, ranked_world, settings_for
 from sanderling.world.disk.embedders import HashedEmbedder
 from sanderling.world.disk.index import SearchMode
-from sanderling.world.disk.store import build_world, open_world
+from sanderling.world.disk.store import open_world
 from sanderling.world.encyclopedia import generate_pages
 from sanderling.world.local import LocalWorld
 from sanderling.world.milvus import MilvusWorld, VectorIndex, push_world

@@ -18,10 +18,11 @@ from typing import NamedTuple
 
 from sanderling.synth.chains import chain_questions
 from sanderling.world.contract import World, answered
+from sanderling.world.disk.building import build_world
 from sanderling.world.disk.dense import embed_world, ranked_world, settings_for
 from sanderling.world.disk.embedders import open_embedder
 from sanderling.world.disk.index import SearchMode
-from sanderling.world.disk.store import build_world, open_world
+from sanderling.world.disk.store import open_world
 from sanderling.world.encyclopedia import Encyclopedia, Site, generate_encyclopedia
 from sanderling.world.text import content_terms
 

@@ -17,9 +17,8 @@ from world_child import anonymous_mb
 from world_fresh import measure, together
 
 from sanderling.world.contract import Page
-from sanderling.world.disk.building import Stage
+from sanderling.world.disk.building import Stage, build_world
 from sanderling.world.disk.index import IndexBuilder, indexed_text
-from sanderling.world.disk.store import build_world
 
 FEW, MANY = 0, 5
 """Common words in a query beside five rarer ones."""

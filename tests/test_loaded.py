@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sanderling.world.contract import Page
-from sanderling.world.disk.store import build_world
+from sanderling.world.disk.building import build_world
 
 LINES = """
 import sys

@@ -25,7 +25,7 @@ from sanderling.core.types import Ending, ToolStatus
 from sanderling.policy.budget import BudgetConfig, Spending
 from sanderling.tools.contract import ToolContext
 from sanderling.world.contract import Page
-from sanderling.world.disk.store import build_world
+from sanderling.world.disk.building import build_world
 
 MINE = """
 from dataclasses import replace

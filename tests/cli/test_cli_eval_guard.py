@@ -16,7 +16,7 @@ from sanderling.evaluate.log import RunLog
 from sanderling.evaluate.run import EvalConfig, guard_of
 from sanderling.synth.chains import chain_questions
 from sanderling.world.contract import Page
-from sanderling.world.disk.store import build_world
+from sanderling.world.disk.building import build_world
 from sanderling.world.encyclopedia import generate_encyclopedia
 from sanderling.world.guard import GuardKind
 

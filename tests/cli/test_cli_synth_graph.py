@@ -10,7 +10,7 @@ from sanderling.core.errors import UserError
 from sanderling.data.questions import read_questions
 from sanderling.synth.capabilities import Capability
 from sanderling.world.contract import Page
-from sanderling.world.disk.store import build_world
+from sanderling.world.disk.building import build_world
 from sanderling.world.encyclopedia import generate_pages
 
 

@@ -11,7 +11,7 @@ from sanderling.cli import INTERRUPTED
 from sanderling.cli.world import app
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
-from sanderling.world.disk.store import build_world
+from sanderling.world.disk.building import build_world
 from sanderling.world.encyclopedia import generate_pages
 
 PAGES = [

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.core.observations import read_link, read_observation, unwrap
+from sanderling.core.chat import unwrap
+from sanderling.core.observations import read_link, read_observation
 
 
 def wrapped(body: str) -> str:

@@ -8,7 +8,7 @@ from goldens import digest
 from typer.testing import CliRunner
 
 from sanderling.cli.synth import app
-from sanderling.world.disk.store import build_world
+from sanderling.world.disk.building import build_world
 from sanderling.world.encyclopedia import generate_pages
 
 CALLS = {

@@ -29,7 +29,8 @@ from sanderling.tools.world_tools import world_tools
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Occasion
 from sanderling.world.cutting import split_page
-from sanderling.world.disk.store import build_world, open_as_met, open_world, read_manifest
+from sanderling.world.disk.building import build_world
+from sanderling.world.disk.store import open_as_met, open_world, read_manifest
 from sanderling.world.filters import MaskedWorld, filtered, without_links
 from sanderling.world.guard import Blocklist, Guard, spots
 from sanderling.world.live import LiveWeb, web_settings

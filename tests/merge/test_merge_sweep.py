@@ -135,7 +135,7 @@ def questions(root: Path, name: str, count: int = COUNT) -> Path:
 
 
 def small_world(place: Path) -> None:
-    from sanderling.world.disk.store import build_world
+    from sanderling.world.disk.building import build_world
     from sanderling.world.encyclopedia import Names, generate_encyclopedia
 
     world = generate_encyclopedia(40, 1, Names.TRAIN)

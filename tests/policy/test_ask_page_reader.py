@@ -12,7 +12,7 @@ from sanderling.cli.world import app
 from sanderling.core.errors import UserError
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.world.contract import Page
-from sanderling.world.disk.store import build_world
+from sanderling.world.disk.building import build_world
 
 URL = "https://w.example/kent"
 TEXT = "The river Kent is 32 km long. It flows through Kendal.\n\nNothing else is known of it."

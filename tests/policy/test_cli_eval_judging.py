@@ -14,7 +14,7 @@ from sanderling.evaluate.result import EvalResult
 from sanderling.judge.verdict import Code
 from sanderling.runs.jsonl import write_trajectories
 from sanderling.synth.chains import chain_questions
-from sanderling.world.disk.store import build_world
+from sanderling.world.disk.building import build_world
 from sanderling.world.encyclopedia import generate_encyclopedia
 
 

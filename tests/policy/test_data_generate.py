@@ -26,7 +26,7 @@ from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.synth.generate import generate
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Page
-from sanderling.world.disk.store import build_world
+from sanderling.world.disk.building import build_world
 from sanderling.world.local import LocalWorld
 
 PAGES = [

@@ -12,7 +12,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.types import Ending
 from sanderling.evaluate.result import EvalResult
 from sanderling.world.contract import Page
-from sanderling.world.disk.store import build_world
+from sanderling.world.disk.building import build_world
 
 KENT, QUIZ = "https://w.example/kent", "https://quiz.example/1"
 ASKED = "Through which town in the north of England does the river Kent flow on its way?"

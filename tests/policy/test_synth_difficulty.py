@@ -12,7 +12,7 @@ from sanderling.core.types import Ending
 from sanderling.data.questions import read_questions
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.synth.generate import META, BandSettings, DifficultyConfig, sort_attempts
-from sanderling.world.disk.store import build_world
+from sanderling.world.disk.building import build_world
 from sanderling.world.encyclopedia import generate_encyclopedia
 
 

@@ -13,7 +13,8 @@ from sanderling.data.questions import read_questions
 from sanderling.synth.facts import JUDGE, POINTS, WRITER
 from sanderling.synth.reading import COMPARER, READER, REWRITER
 from sanderling.world.contract import Page
-from sanderling.world.disk.store import build_world, open_world
+from sanderling.world.disk.building import build_world
+from sanderling.world.disk.store import open_world
 
 FILLER = "The council met on Monday to speak of nets, salt and the weather, as it had done since the spring. " * 8
 NAMES = ["Orlo", "Venn", "Kello", "Tarn"]

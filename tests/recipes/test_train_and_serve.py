@@ -14,7 +14,8 @@ from sanderling.policy.contract import ScriptedPolicy
 from sanderling.recipes.tiny import TinyConfig, TinyRun
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Page
-from sanderling.world.disk.store import build_world, open_world
+from sanderling.world.disk.building import build_world
+from sanderling.world.disk.store import open_world
 
 WORDS = " ".join(f"word{number}" for number in range(100))
 PAGES = [Page(url=f"https://w.example/{name}", title=name, text=f"# {name}\n{name} flows {WORDS}") for name in ("Kent", "Eden")]

@@ -31,7 +31,7 @@ from sanderling.policy.contract import SampleKey
 from sanderling.policy.endpoint import seed_of
 from sanderling.synth.chains import chain_questions
 from sanderling.train.random_model import ModelShape, train_tokenizer, write_random_model
-from sanderling.world.disk.store import build_world
+from sanderling.world.disk.building import build_world
 from sanderling.world.encyclopedia import Names, generate_encyclopedia
 
 SHAPE = ModelShape(hidden=32, layers=2, heads=4, kv_heads=2, head_dim=8, intermediate=48, max_positions=8192)

@@ -15,7 +15,7 @@ from sanderling.rl.config import RlRecipe
 from sanderling.runs.progress import Report
 from sanderling.synth.chains import chain_questions
 from sanderling.train.random_model import train_tokenizer, write_random_model
-from sanderling.world.disk.store import build_world
+from sanderling.world.disk.building import build_world
 from sanderling.world.encyclopedia import Names, generate_encyclopedia
 
 SETTINGS = """

@@ -18,7 +18,8 @@ from sanderling.core.types import Ending, ToolStatus
 from sanderling.policy.contract import ScriptedPolicy
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.tools.recording import read_recording
-from sanderling.world.disk.store import build_world, open_world
+from sanderling.world.disk.building import build_world
+from sanderling.world.disk.store import open_world
 from sanderling.world.live import LIVE_WEB
 
 FILM = "https://en.example/wiki/Alien_(film)"

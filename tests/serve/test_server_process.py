@@ -26,7 +26,8 @@ from typer.testing import CliRunner
 
 from sanderling.cli.world import app
 from sanderling.core.errors import UserError
-from sanderling.world.disk.store import build_world, open_world
+from sanderling.world.disk.building import build_world
+from sanderling.world.disk.store import open_world
 
 FILM = "https://en.example/wiki/Alien_(film)"
 MAIN = "from sanderling.cli.main import main; main()"

@@ -13,7 +13,7 @@ from sanderling.synth.capabilities import Capability, Range, list_answers
 from sanderling.synth.graph import Entity, Fact, FactGraph, Node, encyclopedia_graph, encyclopedia_of
 from sanderling.synth.making import GraphSettings, Made, make
 from sanderling.synth.tree import Constraint, QueryNode, answers, canonical, chain_of, is_followable
-from sanderling.world.disk.store import build_world
+from sanderling.world.disk.building import build_world
 from sanderling.world.encyclopedia import Encyclopedia, Site, generate_encyclopedia
 
 SETTINGS = GraphSettings(count=300, hops=Range(1, 6), seed=4)

@@ -15,7 +15,8 @@ from sanderling.data.questions import write_questions
 from sanderling.runs.progress import Report
 from sanderling.synth.grow import IN_WORLD, NOT_TEXT, SHORT, GrowthConfig, GrowthReport, grow
 from sanderling.world.contract import OutageError, Page
-from sanderling.world.disk.store import build_world, open_world
+from sanderling.world.disk.building import build_world
+from sanderling.world.disk.store import open_world
 from sanderling.world.live import LiveWeb, web_settings
 from sanderling.world.local import LocalWorld
 

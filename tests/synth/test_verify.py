@@ -12,7 +12,7 @@ from sanderling.core.record import Question
 from sanderling.data.questions import read_questions, write_questions
 from sanderling.synth.verify import CHECKS, META, Check, Result
 from sanderling.world.contract import Page, World
-from sanderling.world.disk.store import build_world
+from sanderling.world.disk.building import build_world
 from sanderling.world.filters import MaskedWorld
 from sanderling.world.local import LocalWorld
 

@@ -30,7 +30,7 @@ from sanderling.train.random_model import (
     train_tokenizer,
     write_random_model,
 )
-from sanderling.world.disk.store import build_world
+from sanderling.world.disk.building import build_world
 from sanderling.world.encyclopedia import generate_pages
 
 SHAPE = ModelShape(hidden=64, layers=3, heads=4, kv_heads=2, head_dim=16, intermediate=96)

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Occasion, Page, answered
+from sanderling.world.disk.building import add_to_world, build_world
 from sanderling.world.disk.index import is_whole
-from sanderling.world.disk.store import WorldInfo, add_to_world, build_world, open_world, read_manifest, write_manifest
+from sanderling.world.disk.store import WorldInfo, open_world, read_manifest, write_manifest
 from sanderling.world.sources.kinds import Gathering, open_sources
 
 # Adding
@@ -174,7 +175,7 @@ def test_an_addition_that_was_killed_after_its_last_step_is_in_nobodys_way(tmp_p
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr("sanderling.world.disk.store.write_manifest", killed)
+        patched.setattr("sanderling.world.disk.building.write_manifest", killed)
         add_to_world(tmp_path / "w", Gathering(open_sources([two])), source="two")
     assert (tmp_path / "w" / "adding" / "stamp").exists()
     info, counts = add_to_world(tmp_path / "w", Gathering(open_sources([three])), source="three")

@@ -12,10 +12,11 @@ from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Occasion, Page, World, answered
+from sanderling.world.disk.building import build_world, compare_pages
 from sanderling.world.disk.dense import embed_world, settings_for
 from sanderling.world.disk.embedders import HashedEmbedder
 from sanderling.world.disk.index import SearchMode
-from sanderling.world.disk.store import build_world, compare_pages, open_as_met, open_world
+from sanderling.world.disk.store import open_as_met, open_world
 from sanderling.world.faults import PROFILES, FaultyWorld, PageNoise
 from sanderling.world.filters import MaskedWorld
 from sanderling.world.guard import Blocklist

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Occasion, Page, World, answered
+from sanderling.world.disk.building import build_world
 from sanderling.world.disk.dense import DIRECTORY, DenseIndex, HybridRanker, embed_world, read_arrays, settings_for
 from sanderling.world.disk.embedders import HashedEmbedder, Kind
-from sanderling.world.disk.store import build_world, open_world
+from sanderling.world.disk.store import open_world
 from sanderling.world.faults import PROFILES, FaultyWorld
 from sanderling.world.filters import MaskedWorld
 from sanderling.world.guard import Blocklist

@@ -9,7 +9,8 @@ from sanderling.core.errors import UserError
 from sanderling.core.types import ToolStatus
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Occasion, Page, World, answered
-from sanderling.world.disk.duplicates import THRESHOLD, file_name, load_groups, near_duplicates, save_groups, signature
+from sanderling.world.disk.duplicates import THRESHOLD, near_duplicates, save_groups, signature
+from sanderling.world.disk.store import groups_file, load_groups
 from sanderling.world.filters import MaskedWorld, filtered, read_blocklist, without_links
 from sanderling.world.guard import Blocklist
 from sanderling.world.local import LocalWorld
@@ -99,7 +100,7 @@ def test_a_worlds_directory_says_what_is_masked(tmp_path) -> None:
     assert [hit.url for hit in answered(opened.search("Orlo", occasion=Occasion(masked=frozenset({ORLO})))).hits] == [
         "https://w.example/Poets"
     ]
-    path = tmp_path / file_name(local.fingerprint)
+    path = tmp_path / groups_file(local.fingerprint)
     record = json.loads(path.read_text())
     path.write_text(json.dumps(record | {"fingerprint": "another"}))
     with pytest.raises(UserError, match="made for other pages"):

@@ -19,10 +19,11 @@ from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Occasion, Page, World, answered
+from sanderling.world.disk.building import build_world
 from sanderling.world.disk.dense import embed_world, ranked_world, settings_for
 from sanderling.world.disk.embedders import HashedEmbedder
 from sanderling.world.disk.index import SearchMode
-from sanderling.world.disk.store import build_world, open_world
+from sanderling.world.disk.store import open_world
 from sanderling.world.encyclopedia import generate_pages
 from sanderling.world.local import LocalWorld
 from sanderling.world.milvus import Milvus, MilvusWorld, VectorIndex, encoded, push_world

@@ -11,7 +11,8 @@ import pytest
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page, answered
-from sanderling.world.disk.store import build_world, open_world, read_manifest
+from sanderling.world.disk.building import build_world
+from sanderling.world.disk.store import open_world, read_manifest
 
 
 def pages(count: int = 20) -> list[Page]:
@@ -48,7 +49,7 @@ import resource, signal, sys
 from pathlib import Path
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
-from sanderling.world.disk.store import build_world
+from sanderling.world.disk.building import build_world
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), int(sys.argv[2])))

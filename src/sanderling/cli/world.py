@@ -29,12 +29,12 @@ from sanderling.report.numbers import percent, span
 from sanderling.runs.stages import after_interrupt
 from sanderling.tools.contract import OnOutage, Tool, ToolContext, ToolOutageError
 from sanderling.tools.world_tools import SearchTool, VisitTool
-from sanderling.world.disk.building import SourceAccount
+from sanderling.world.disk.building import add_to_world, build_world
 from sanderling.world.disk.dense import DIRECTORY, DenseSettings, embed_world, read_info, settings_for
 from sanderling.world.disk.embedders import FORMS, open_embedder, opens_socket
 from sanderling.world.disk.index import SearchMode
 from sanderling.world.disk.pages import WorldCounts
-from sanderling.world.disk.store import WorldInfo, add_to_world, build_world, open_as_met, open_world, read_manifest
+from sanderling.world.disk.store import SourceAccount, WorldInfo, open_as_met, open_world, read_manifest
 from sanderling.world.milvus import VectorIndex, push_world
 from sanderling.world.recorded import (
     REPLAY_FILE,

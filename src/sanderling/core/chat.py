@@ -65,6 +65,14 @@ def wrap_observation(text: str) -> str:
     return f"<tool_response>\n{text}\n</tool_response>"
 
 
+def unwrap(text: str) -> str:
+    """What stands in an observation's wrapper; the text itself where the wrapper is not whole."""
+    bare, opening, closing = text.strip(), "<tool_response>", "</tool_response>"
+    if bare.startswith(opening) and bare.endswith(closing) and len(bare) >= len(opening) + len(closing):
+        return bare[len(opening) : -len(closing)].removeprefix("\n").removesuffix("\n")
+    return text
+
+
 def strip_think_prefix(text: str, think_prefix: str) -> str:
     r"""A turn as it would have been sampled: without the ``<think>\n`` or ``<think>`` that the prompt already holds."""
     if text.startswith(think_prefix):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
+from sanderling.core.profiles import ListedPage, SearchBlock
 from sanderling.core.types import ToolStatus
 
 _OPEN, _CLOSE = "<tool_response>", "</tool_response>"
@@ -38,25 +39,6 @@ _DEAD_CHARS = 400  # most of a notice of failure: longer evidence that has its w
 _QUERY = re.compile(r'\{\s*"query"\s*:\s*')
 _BETWEEN = re.compile(r"[, \n\r\t]*")
 _LIST = re.compile(r'\s*,\s*"web_page_info_list"\s*:\s*\[\s*')
-
-
-@dataclass(frozen=True)
-class ListedPage:
-    """One entry of a recorded list of results."""
-
-    title: str
-    url: str
-    snippet: str
-    date: str = ""
-
-
-@dataclass(frozen=True)
-class SearchBlock:
-    """The results of one query, or what was said of its failure."""
-
-    query: str
-    hits: tuple[ListedPage, ...]
-    error: str = ""
 
 
 @dataclass(frozen=True)
@@ -92,14 +74,6 @@ class Reading:
 def tool_role(name: str) -> str:
     """``"search"``, ``"visit"``, or ``""`` for any other tool."""
     return _ROLES.get(name.strip().lower(), "")
-
-
-def unwrap(text: str) -> str:
-    """What stands in an observation's wrapper; the text itself where the wrapper is not whole."""
-    bare = text.strip()
-    if bare.startswith(_OPEN) and bare.endswith(_CLOSE) and len(bare) >= len(_OPEN) + len(_CLOSE):
-        return bare[len(_OPEN) : -len(_CLOSE)].removeprefix("\n").removesuffix("\n")
-    return text
 
 
 def read_observation(text: str) -> Reading:

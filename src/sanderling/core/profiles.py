@@ -8,6 +8,7 @@ import json
 import re
 import tomllib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from importlib.resources import files
 from pathlib import Path
@@ -17,7 +18,6 @@ from pydantic import Field
 
 from sanderling.core.config import Frozen, read_config
 from sanderling.core.errors import UserError
-from sanderling.core.observations import SearchBlock
 from sanderling.core.plugins import resolve
 from sanderling.core.types import Clock, Sampling, ToolSpec
 
@@ -171,6 +171,25 @@ def render_question(profile: Profile, question: str) -> str:
 def render_malformed(profile: Profile, problem: str) -> str:
     """The notice after a malformed turn; ``problem`` is one sentence."""
     return profile.malformed_hint.replace("{problem}", problem)
+
+
+@dataclass(frozen=True)
+class ListedPage:
+    """One entry of a list of results."""
+
+    title: str
+    url: str
+    snippet: str
+    date: str = ""
+
+
+@dataclass(frozen=True)
+class SearchBlock:
+    """The results of one query, or what was said of its failure."""
+
+    query: str
+    hits: tuple[ListedPage, ...]
+    error: str = ""
 
 
 BETWEEN = "\n=======\n"  # stands between the blocks of one call in the JSON and Markdown layouts

@@ -14,9 +14,8 @@ from functools import cached_property
 from itertools import compress, pairwise
 from typing import Any, NamedTuple
 
-from sanderling.core.chat import wrap_observation
+from sanderling.core.chat import unwrap, wrap_observation
 from sanderling.core.grammar import Violation, check_turn
-from sanderling.core.observations import unwrap
 from sanderling.core.parse import ParsedTurn, parse_turn
 from sanderling.core.profiles import Profile
 from sanderling.core.record import Node, NodeKind, Trajectory

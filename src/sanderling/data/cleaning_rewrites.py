@@ -10,10 +10,18 @@ from typing import Any
 
 from pydantic import PositiveInt
 
-from sanderling.core.chat import strip_think_prefix, wrap_observation
-from sanderling.core.observations import ListedPage, read_observation, tool_role, unwrap
+from sanderling.core.chat import strip_think_prefix, unwrap, wrap_observation
+from sanderling.core.observations import read_observation, tool_role
 from sanderling.core.parse import ParsedTurn, ParseProblem, normalise_arguments
-from sanderling.core.profiles import ResultLayout, default_specs, one_line, render_question, render_system, results_text
+from sanderling.core.profiles import (
+    ListedPage,
+    ResultLayout,
+    default_specs,
+    one_line,
+    render_question,
+    render_system,
+    results_text,
+)
 from sanderling.core.record import Node, NodeKind
 from sanderling.core.text import MINUS, SUFFIX, folded
 from sanderling.core.types import FixedClock, Role, ToolCall

@@ -17,9 +17,9 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from sanderling.core.chat import Tokenizer
+from sanderling.core.chat import Tokenizer, unwrap
 from sanderling.core.errors import UserError
-from sanderling.core.observations import read_observation, tool_role, unwrap
+from sanderling.core.observations import read_observation, tool_role
 from sanderling.core.record import NodeKind, Trajectory
 from sanderling.core.text import visible
 from sanderling.core.types import ToolStatus

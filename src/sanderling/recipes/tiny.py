@@ -34,7 +34,8 @@ from sanderling.synth.chains import ModeShares, TeacherPolicy, chain_questions
 from sanderling.tools.world_tools import world_tools
 from sanderling.train.config import SupervisedConfig
 from sanderling.world.contract import World
-from sanderling.world.disk.store import build_world, open_as_met
+from sanderling.world.disk.building import build_world
+from sanderling.world.disk.store import open_as_met
 from sanderling.world.encyclopedia import Encyclopedia, Names, generate_encyclopedia
 
 SHIPPED_BASE = Path(__file__).parent / "assets" / "tiny-base"

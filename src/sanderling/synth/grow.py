@@ -25,7 +25,8 @@ from sanderling.runs.work import WAY_OUT, work_through
 from sanderling.synth.pages import Outcome
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import OutageError, Page
-from sanderling.world.disk.store import add_to_world, open_world
+from sanderling.world.disk.building import add_to_world
+from sanderling.world.disk.store import open_world
 from sanderling.world.local import LocalWorld
 from sanderling.world.sources.kinds import Gathering
 from sanderling.world.sources.records import JsonlSource

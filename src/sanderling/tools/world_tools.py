@@ -15,8 +15,16 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-from sanderling.core.observations import ListedPage, SearchBlock
-from sanderling.core.profiles import BETWEEN, Profile, ResultLayout, default_specs, one_line, results_text
+from sanderling.core.profiles import (
+    BETWEEN,
+    ListedPage,
+    Profile,
+    ResultLayout,
+    SearchBlock,
+    default_specs,
+    one_line,
+    results_text,
+)
 from sanderling.core.types import AskingOutageError, ToolSpec, ToolStatus
 from sanderling.tools.contract import (
     BadArgumentsError,

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sanderling.core.chat import ChatRenderer, Tokenizer
+from sanderling.core.chat import ChatRenderer, Tokenizer, unwrap
 from sanderling.core.errors import UserError
-from sanderling.core.observations import unwrap
 from sanderling.core.profiles import Profile
 from sanderling.core.record import Node, NodeKind, Trajectory
 

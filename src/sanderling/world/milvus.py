@@ -34,11 +34,10 @@ from sanderling.world.disk.dense import (
     read_arrays,
     read_info,
 )
-from sanderling.world.disk.duplicates import file_name
 from sanderling.world.disk.embedders import Embedder, Kind, embed_units
 from sanderling.world.disk.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, FullText, Ranked, Ranker, SearchMode, indexed_text
 from sanderling.world.disk.pages import writable
-from sanderling.world.disk.store import FILE_NAME, POINTER
+from sanderling.world.disk.store import FILE_NAME, POINTER, groups_file
 from sanderling.world.filters import BLOCKLIST_FILE
 from sanderling.world.local import LocalWorld
 from sanderling.world.text import query_terms
@@ -227,7 +226,7 @@ def push_world(
     with writable(target):
         (target / DIRECTORY).mkdir(parents=True, exist_ok=True)  # beside the pointer, what masks and searches need
         replace_file(target / POINTER, pointer.model_dump_json(indent=2) + "\n")
-        for file in (FILE_NAME, file_name(world.pages_fingerprint), BLOCKLIST_FILE, f"{DIRECTORY}/{MANIFEST}"):
+        for file in (FILE_NAME, groups_file(world.pages_fingerprint), BLOCKLIST_FILE, f"{DIRECTORY}/{MANIFEST}"):
             (target / file).unlink(missing_ok=True)
             if (source / file).is_file():
                 shutil.copyfile(source / file, target / file)

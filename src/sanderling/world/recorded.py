@@ -16,11 +16,12 @@ from typing import Any, Literal
 from pydantic import ValidationError
 from rich.table import Table
 
+from sanderling.core.chat import unwrap
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
-from sanderling.core.observations import ListedPage, read_observation, tool_role, unwrap
+from sanderling.core.observations import read_observation, tool_role
 from sanderling.core.parse import normalise_arguments
-from sanderling.core.profiles import ToolNames
+from sanderling.core.profiles import ListedPage, ToolNames
 from sanderling.core.record import NodeKind, Question, Trajectory
 from sanderling.core.types import ToolCall, ToolStatus
 from sanderling.runs.files import or_cannot, replace_file

@@ -17,6 +17,7 @@ from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.disk import dense as build
 from sanderling.world.disk import dense as dense_index
+from sanderling.world.disk.building import build_world
 from sanderling.world.disk.dense import (
     DIRECTORY,
     Chunking,
@@ -31,7 +32,7 @@ from sanderling.world.disk.dense import (
 )
 from sanderling.world.disk.embedders import HashedEmbedder, Prefixes
 from sanderling.world.disk.index import Ranked, Ranker, SearchMode
-from sanderling.world.disk.store import build_world, open_world
+from sanderling.world.disk.store import open_world
 from sanderling.world.local import LocalWorld
 
 AXES = {"east": [1.0, 0.0], "north": [0.0, 1.0], "between": [1.0, 1.0], "west": [-1.0, 0.0]}

@@ -18,6 +18,7 @@ from sanderling.core.profiles import get_profile
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.disk import embedders
+from sanderling.world.disk.building import build_world
 from sanderling.world.disk.embedders import (
     CallableEmbedder,
     EmbedderOutageError,
@@ -28,7 +29,7 @@ from sanderling.world.disk.embedders import (
     open_embedder,
 )
 from sanderling.world.disk.index import SearchMode
-from sanderling.world.disk.store import build_world, open_as_met, open_world
+from sanderling.world.disk.store import open_as_met, open_world
 
 
 @given(st.lists(st.text(max_size=40), max_size=5))

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from libzim.writer import Creator, Hint, Item, StringProvider
 
 from sanderling.world.contract import Page
-from sanderling.world.disk.store import build_world
+from sanderling.world.disk.building import build_world
 
 BODY = b"<title>Orlo</title><p>Orlo is a town by the sea, known for its herring.</p><a href='/x'>x</a>"
 

@@ -14,12 +14,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sanderling.core.errors import UserError
 from sanderling.runs.files import replace_file
 from sanderling.world.disk.pages import writable
+from sanderling.world.disk.store import GROUPS_FORMAT, groups_file
 from sanderling.world.text import plain, words
 
-FORMAT_VERSION = 2
 THRESHOLD = 0.8
 _SHINGLE = 5
 _POSITIONS = 128
@@ -131,29 +130,10 @@ def _root(parent: list[int], row: int) -> int:
     return row
 
 
-def file_name(fingerprint: str) -> str:
-    """The file of a world's groups: each state of a world has its own, so that a reader never gets another's."""
-    return f"duplicates-{fingerprint[:12]}.json"
-
-
 def save_groups(directory: Path, fingerprint: str, groups: Sequence[Sequence[str]]) -> Path:
     """Write a world's groups into its directory. Raises UserError when that cannot be written."""
-    path = directory / file_name(fingerprint)
-    record = {"format": FORMAT_VERSION, "fingerprint": fingerprint, "threshold": THRESHOLD, "groups": groups}
+    path = directory / groups_file(fingerprint)
+    record = {"format": GROUPS_FORMAT, "fingerprint": fingerprint, "threshold": THRESHOLD, "groups": groups}
     with writable(path):
         replace_file(path, json.dumps(record, ensure_ascii=False, indent=1) + "\n")
     return path
-
-
-def load_groups(directory: Path, fingerprint: str) -> list[list[str]]:
-    """The groups of a world. Raises UserError when they are missing, damaged or of other pages: a mask would leak silently."""
-    path = directory / file_name(fingerprint)
-    again = "build the world again."
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        made_for, groups = record["fingerprint"], [[str(url) for url in group] for group in record["groups"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path} cannot be read ({error}): {again}") from error
-    if made_for != fingerprint or record.get("format") != FORMAT_VERSION:
-        raise UserError(f"{path} was made for other pages than the world now holds: {again}")
-    return groups

@@ -5,7 +5,6 @@ resolved by fetching further, so results depend neither on threads nor on how th
 """
 
 import json
-import os
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
@@ -188,20 +187,3 @@ def _filled(place: Path | None, store: PageStore, pages: int) -> TextIndex:
         page = store.get(number)
         builder.add(number, page.title, page.text)
     return builder.finish()
-
-
-def linked(file: str | Path, target: str | Path) -> None:
-    """Make ``target`` a second name of a file that never changes; a copy on a file system without links. Raises OSError."""
-    try:
-        os.link(file, target)
-    except OSError:
-        shutil.copy2(file, target)
-
-
-def link_index(index: Path, target: Path) -> None:
-    """Make ``target`` a second name of all files of an index, which tantivy never changes; it is whole or absent."""
-    partial = target.with_name(target.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    shutil.copytree(index, partial, copy_function=linked, ignore=shutil.ignore_patterns("*.lock"))
-    shutil.rmtree(target, ignore_errors=True)
-    partial.rename(target)

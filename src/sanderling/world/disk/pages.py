@@ -9,7 +9,7 @@ import sqlite3
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import accumulate
 from pathlib import Path
 from typing import Protocol, Self
@@ -94,15 +94,6 @@ class PageStore(Protocol):
     def find(self, key: str) -> int | None: ...
 
 
-_TABLES = (
-    """CREATE TABLE IF NOT EXISTS pages (number INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, url TEXT NOT NULL,
-    title TEXT NOT NULL, text TEXT NOT NULL, links TEXT NOT NULL, date TEXT NOT NULL, source TEXT NOT NULL,
-    readable INTEGER NOT NULL)""",
-    "CREATE TABLE IF NOT EXISTS signatures (number INTEGER PRIMARY KEY, signature BLOB NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS state (value TEXT NOT NULL)",
-)
-
-
 class SqlitePages:
     """The pages of a world's parts (path and number of pages of each), from any thread. Raises OSError."""
 
@@ -110,7 +101,7 @@ class SqlitePages:
         self._ends = list(accumulate(count for _path, count in parts))
         self._lock = threading.Lock()
         with self._errors():
-            self._connections = [sqlite3.connect(_read_only(path), uri=True, check_same_thread=False) for path, _ in parts]
+            self._connections = [sqlite3.connect(read_only_uri(path), uri=True, check_same_thread=False) for path, _ in parts]
         for part in range(len(parts)):
             self._row(part, "PRAGMA schema_version")
 
@@ -162,7 +153,8 @@ def _readable() -> Iterator[None]:
         raise OSError(f"the page store cannot be read: {error}") from error
 
 
-def _read_only(path: Path) -> str:
+def read_only_uri(path: Path) -> str:
+    """A file of pages for SQLite, of a finished part that nobody writes."""
     return f"{path.resolve().as_uri()}?mode=ro&immutable=1"
 
 
@@ -186,75 +178,3 @@ class MemoryPages:
             return None
         self._pages.append(page)
         return number
-
-
-class PageFile(SqlitePages):
-    """The last part of a world while it is written, after those ``earlier``: what was committed survives a kill."""
-
-    def __init__(self, path: Path, earlier: SqlitePages | None = None) -> None:
-        super().__init__([])
-        self.first = 0 if earlier is None else earlier.count()
-        with self._errors():
-            own = sqlite3.connect(path, isolation_level=None)
-        self._connections = [*([] if earlier is None else earlier._connections), own]
-        try:
-            self._run("PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL", *_TABLES, "BEGIN")
-            last = self._run("SELECT max(number) FROM pages").fetchone()[0]
-        except UserError:
-            self.close()
-            raise
-        self._ends = [*([] if earlier is None else earlier._ends), self.first if last is None else last + 1]
-
-    def add(self, page: Page) -> int | None:
-        """Store a page under the next number; None when its URL is taken."""
-        number, key = self.count(), canonical_url(page.url)
-        if self.first and self.find(key) is not None:
-            return None
-        row = (number, key, page.url, page.title, page.text, json.dumps(page.links, ensure_ascii=False), page.date, page.source)
-        stored = self._run("INSERT OR IGNORE INTO pages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row=(*row, bool(page.text)))
-        if not stored.rowcount:
-            return None
-        self._ends[-1] += 1
-        return number
-
-    def sign(self, number: int, signature: bytes) -> None:
-        self._run("INSERT OR REPLACE INTO signatures VALUES (?, ?)", row=(number, signature))
-
-    def commit(self, state: str) -> None:
-        """Make everything so far, and this state in place of the one before, survive a kill."""
-        self._run("INSERT OR REPLACE INTO state (rowid, value) VALUES (1, ?)", row=(state,))
-        self._run("COMMIT", "BEGIN")
-
-    @property
-    def state(self) -> str:
-        row = self._run("SELECT value FROM state").fetchone()
-        return "" if row is None else row[0]
-
-    def finish(self) -> None:
-        """Make it a finished part, one file, with its state, so that a build killed after this still finds it whole."""
-        self._run("COMMIT", "PRAGMA wal_checkpoint(TRUNCATE)", "PRAGMA journal_mode = DELETE")
-        self.close()
-
-    def close(self) -> None:
-        self._connections[-1].close()
-
-    def _run(self, *statements: str, row: tuple = ()) -> sqlite3.Cursor:
-        with self._errors():
-            *others, last = statements
-            for statement in others:
-                self._connections[-1].execute(statement)
-            return self._connections[-1].execute(last, row)
-
-    def _errors(self) -> AbstractContextManager[None]:
-        return writable("the pages", sqlite3.Error)
-
-
-def absorb(file: Path, parts: Sequence[Path]) -> None:
-    """Take the pages of finished parts over into the finished file after them. Raises UserError."""
-    with writable("the pages", sqlite3.Error), closing(sqlite3.connect(file.as_uri(), uri=True)) as connection:
-        for part in parts:
-            connection.execute("ATTACH ? AS part", (_read_only(part),))
-            with connection:
-                for name in ("pages", "signatures"):
-                    connection.execute(f"INSERT OR IGNORE INTO main.{name} SELECT * FROM part.{name}")
-            connection.execute("DETACH part")

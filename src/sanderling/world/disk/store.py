@@ -1,37 +1,23 @@
 """Worlds on disk: one directory with a manifest, files of pages, and an index that can be filled anew from them.
 
-A world is built beside its place and renamed at the end; pages are added to it as further files. ``manifest.json``, written
-last, read first and replaced in one step, names the files that count; they never change once it names them, so a reader has the
-world as it was before or as it is after. Whatever interrupts a build or an addition, the same command goes on (`building`).
+``manifest.json``, written last, read first and replaced in one step, names the files that count; they never change once it
+names them, so a reader has the world as it was before or as it is after pages are added (`building`).
 """
 
 import json
-import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 import sanderling
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
-from sanderling.runs.files import replace_file, sync
-from sanderling.world.contract import Page, World
-from sanderling.world.disk.building import (
-    STAMP,
-    Feed,
-    Progress,
-    SourceAccount,
-    Stage,
-    State,
-    building_place,
-    fill,
-    ignore,
-)
-from sanderling.world.disk.duplicates import file_name, load_groups, near_duplicates, save_groups
-from sanderling.world.disk.index import SearchMode, link_index, linked, sound_index
-from sanderling.world.disk.pages import SqlitePages, WorldCounts, absorb, writable
+from sanderling.runs.files import replace_file
+from sanderling.world.contract import World
+from sanderling.world.disk.index import SearchMode, sound_index
+from sanderling.world.disk.pages import SqlitePages, WorldCounts
 from sanderling.world.filters import BLOCKLIST_FILE, filtered, read_blocklist
 from sanderling.world.local import LocalWorld
 
@@ -39,9 +25,9 @@ if TYPE_CHECKING:
     from sanderling.world.guard import Guard
 
 FORMAT_VERSION = 2
+GROUPS_FORMAT = 2
 FILE_NAME = "manifest.json"
 POINTER = "milvus.json"  # of a directory that stands for a world on Milvus
-_ADDING = "adding"
 
 
 class PagePart(Frozen):
@@ -50,6 +36,18 @@ class PagePart(Frozen):
     file: str
     pages: int
     bytes: int
+
+
+class SourceAccount(BaseModel):
+    """What became of the documents of one source, by reason (`sources.base.Reason`), and where the first few of each are."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    documents: int = 0
+    pages: int = 0
+    skipped: dict[str, int] = {}
+    examples: dict[str, list[str]] = {}
 
 
 class WorldInfo(Frozen):
@@ -105,128 +103,6 @@ def read_manifest(directory: Path) -> WorldInfo:
     )
 
 
-def build_world(
-    directory: Path,
-    pages: Feed | Iterable[Page],
-    *,
-    name: str,
-    source: str,
-    seed: int | None = None,
-    progress: Progress = ignore,
-    finish: Callable[[Path], None] | None = None,
-) -> WorldInfo:
-    """Build a world in a directory that does not exist or is empty, or go on with a build of the same feed.
-
-    ``finish`` writes further files into the directory that is handed to it, before the world is in its place. Raises UserError
-    when something is in the way, or when no page is left to hold.
-    """
-    directory, feed = directory.absolute(), pages if isinstance(pages, Feed) else Feed(pages)
-    place = directory.with_name(f".{directory.name}.building")
-    with building_place(place, feed.stamp):
-        if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-            raise UserError(f"{directory} is already there: choose another place, or remove it first.")
-        with writable(directory):
-            (place / "index-0").mkdir(exist_ok=True)
-        none = {"counts": WorldCounts(), "parts": (), "index": "", "fingerprint": State().fingerprint}
-        nothing = WorldInfo(name=name, source=source, seed=seed, generation=-1, **none)
-        info, counts = _extended(nothing, place, feed, progress)
-        if not counts.kept:
-            (place / STAMP).unlink()
-            reasons = [f"{account.examples[why][0]} is {why}" for account in info.accounts for why in account.examples]
-            told = f" ({'; '.join(reasons[:3])}{'; …' if len(reasons) > 3 else ''})"
-            raise UserError(
-                f"The world {name!r} would hold no page{told if reasons else ': give pages that have a URL and text'}."
-            )
-        with writable(directory):
-            progress(Stage.COMPARING, 0, None)
-            compare_pages(place, info)
-            if finish is not None:
-                finish(place)
-            write_manifest(place, info)
-            (place / STAMP).unlink()
-            for path in [*place.rglob("*"), place]:  # whole on the disk before it has its name
-                sync(path)
-            place.rename(directory)
-            sync(directory.parent)
-    return info
-
-
-def add_to_world(
-    directory: Path, pages: Feed | Iterable[Page], *, source: str, progress: Progress = ignore
-) -> tuple[WorldInfo, WorldCounts]:
-    """Add pages to a world, or go on with an addition of the same feed; its new manifest, and what became of the pages.
-
-    Pages whose address the world has are left out and counted. Raises UserError when there is no world, or something is in the
-    way.
-    """
-    directory, feed = directory.absolute(), pages if isinstance(pages, Feed) else Feed(pages)
-    place = directory / _ADDING
-    was_done = (place / f"pages-{read_manifest(directory).generation}.sqlite").exists()  # killed after its last step
-    with building_place(place, feed.stamp, fresh=was_done):
-        before = read_manifest(directory)  # another process may have added meanwhile
-        earlier, index = open_pages(directory, before), place / f"index-{before.generation + 1}"
-        with writable(directory):
-            if not index.is_dir():
-                sound_index(directory / before.index, earlier, before.page_count)
-                link_index(directory / before.index, index)
-        renamed = before.model_copy(update={"source": f"{before.source} + {source}"})
-        after, counts = _extended(renamed, place, feed, progress, earlier)
-        if not counts.kept:
-            (place / STAMP).unlink()
-            return before, counts
-        with writable(directory):
-            pages_file, new_index = directory / after.parts[-1].file, directory / after.index
-            pages_file.unlink(missing_ok=True)  # what a killed addition left there
-            linked(place / pages_file.name, pages_file)
-            link_index(index, new_index)
-            progress(Stage.COMPARING, 0, None)
-            compare_pages(directory, after)
-            for path in [*new_index.rglob("*"), new_index, pages_file]:
-                sync(path)
-            write_manifest(directory, after)
-            (place / STAMP).unlink()
-    # What neither state names goes; the state before may just be opened. Whoever has a file of pages open goes on reading it.
-    named = {part.file for info in (before, after) for part in info.parts} | {before.index, after.index}
-    named |= {file_name(before.fingerprint), file_name(after.fingerprint)}
-    for pattern in ("pages-*.sqlite", "index-*", "duplicates-*.json"):
-        for path in (path for path in directory.glob(pattern) if path.name not in named):
-            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
-    return after, counts
-
-
-def _extended(
-    before: WorldInfo, place: Path, feed: Feed, progress: Progress, earlier: SqlitePages | None = None
-) -> tuple[WorldInfo, WorldCounts]:
-    """A world's manifest with the pages of a feed, whose file and index lie in ``place`` now, and what became of them."""
-    generation = before.generation + 1
-    file, index = place / f"pages-{generation}.sqlite", place / f"index-{generation}"
-    state = fill(file, index, feed, State(fingerprint=before.fingerprint), progress, earlier)
-    counts = WorldCounts(**state.tally)
-    parts, taken, count = list(before.parts), list[Path](), counts.kept
-    # the new file takes over the last ones while they are not much larger: there are about as many as the pages' logarithm
-    while parts and parts[-1].pages < 2 * count:
-        count += parts[-1].pages
-        taken.append(place.parent / parts.pop().file)
-    absorb(file, taken)
-    update = {
-        "package": sanderling.__version__,
-        "counts": before.counts + counts,
-        "accounts": (*before.accounts, *feed.accounts(state.mark)),
-        "generation": generation,
-        "parts": (*parts, PagePart(file=file.name, pages=count, bytes=file.stat().st_size)),
-        "index": index.name,
-        "fingerprint": state.fingerprint,
-    }
-    return before.model_copy(update=update), counts
-
-
-def compare_pages(directory: Path, info: WorldInfo) -> tuple[list[list[str]], Path]:
-    """Find a world's near-duplicates and write them down for masks to reach: the groups by URL, and the file."""
-    pages = open_pages(directory, info)
-    groups = [[pages.get(number).url for number in group] for group in near_duplicates(pages.signatures())]
-    return groups, save_groups(directory, info.fingerprint, groups)
-
-
 def open_world(directory: Path) -> LocalWorld:
     """Open a world for reading. Raises UserError when there is none, when it is of another format, or torn."""
     while True:
@@ -252,6 +128,25 @@ def open_pages(directory: Path, info: WorldInfo) -> SqlitePages:
         return SqlitePages([(directory / part.file, part.pages) for part in info.parts])
     except OSError as error:
         raise UserError(f"The pages of {directory} cannot be read ({error}): copy it again, or build it again.") from error
+
+
+def groups_file(fingerprint: str) -> str:
+    """The file of a world's groups: each state of a world has its own, so that a reader never gets another's."""
+    return f"duplicates-{fingerprint[:12]}.json"
+
+
+def load_groups(directory: Path, fingerprint: str) -> list[list[str]]:
+    """The groups of a world. Raises UserError when they are missing, damaged or of other pages: a mask would leak silently."""
+    path = directory / groups_file(fingerprint)
+    again = "build the world again."
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        made_for, groups = record["fingerprint"], [[str(url) for url in group] for group in record["groups"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path} cannot be read ({error}): {again}") from error
+    if made_for != fingerprint or record.get("format") != GROUPS_FORMAT:
+        raise UserError(f"{path} was made for other pages than the world now holds: {again}")
+    return groups
 
 
 def open_as_met(

@@ -19,8 +19,8 @@ from sanderling.core.errors import UserError
 from sanderling.core.plugins import is_outside, load_outside
 from sanderling.runs.files import in_processes
 from sanderling.world.contract import Page
-from sanderling.world.disk.building import Feed, SourceAccount
-from sanderling.world.disk.store import FILE_NAME, open_world, read_manifest
+from sanderling.world.disk.building import Feed
+from sanderling.world.disk.store import FILE_NAME, SourceAccount, open_world, read_manifest
 from sanderling.world.encyclopedia import check_size, generate_pages
 from sanderling.world.recorded import built_from, read_built_from, write_built_from
 from sanderling.world.sources.archives import WarcSource, ZimSource
