@@ -22,8 +22,8 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import PROFILES, TINY, Profile, get_profile
 from sanderling.core.text import visible
 from sanderling.core.types import AskingOutageError, ToolStatus
+from sanderling.data.importing import read_recorded
 from sanderling.data.questions import write_questions
-from sanderling.data.recorded_source import read_recorded
 from sanderling.evaluate.fidelity import measure_fidelity
 from sanderling.report.numbers import percent, span
 from sanderling.runs.stages import after_interrupt

@@ -20,7 +20,7 @@ import numpy as np
 import sanderling
 from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory
-from sanderling.data.recorded_source import read_recorded
+from sanderling.data.importing import read_recorded
 from sanderling.evaluate.statistics import FloatArray, Interval, constant_interval
 from sanderling.runs.files import or_cannot, replace_file
 from sanderling.runs.progress import command_line

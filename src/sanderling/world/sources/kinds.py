@@ -78,7 +78,7 @@ SOURCES: dict[str, Callable[[str, str, Limits], Source]] = {
     "parquet": ParquetSource,
     "warc": WarcSource,
     "zim": ZimSource,
-    "recorded": lambda rest, _base, _limits: load_outside("sanderling.data.recorded_source:RecordedSource")(Path(rest)),
+    "recorded": lambda rest, _base, _limits: load_outside("sanderling.data.importing:RecordedSource")(Path(rest)),
     "encyclopedia": EncyclopediaSource,
     "world": WorldSource,
 }
