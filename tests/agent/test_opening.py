@@ -6,17 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sanderling.agent.opening import (
-    AgentConfig,
-    PlaceConfig,
-    ReaderConfig,
-    check_agent,
-    journal_identity,
-    opened_agent,
-    opened_places,
-    opened_reader,
-    profile_of,
-)
+from sanderling.agent.opening import AgentConfig, check_agent, journal_identity, opened_agent, profile_of
+from sanderling.agent.places import PlaceConfig, ReaderConfig, opened_places, opened_reader
 from sanderling.core.config import check_config
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import TINY

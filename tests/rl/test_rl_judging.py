@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sanderling.agent.opening import ReaderConfig, opened_reader
+from sanderling.agent.places import ReaderConfig, opened_reader
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import AskingOutageError, Ending
 from sanderling.judge.verdict import Code, Ruling, Verdict, unscored

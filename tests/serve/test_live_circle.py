@@ -9,7 +9,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from sanderling.agent.opening import PlaceConfig, opened_places
+from sanderling.agent.places import PlaceConfig, opened_places
 from sanderling.cli.ask import ask
 from sanderling.cli.world import app
 from sanderling.core.errors import UserError

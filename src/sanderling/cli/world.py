@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from sanderling.agent.opening import PlaceConfig, opened_reader
+from sanderling.agent.places import PlaceConfig, opened_reader
 from sanderling.cli import NO_ANSWER
 from sanderling.cli.options import PLACE, Faults, Set, argument, counted, option, or_help, settings, show, table
 from sanderling.core.config import load_config, to_toml

@@ -23,7 +23,8 @@ from rich.table import Table
 from rich.text import Text
 
 from sanderling import __version__
-from sanderling.agent.opening import AgentConfig, opened_agent, profile_of, world_directories
+from sanderling.agent.opening import AgentConfig, opened_agent, profile_of
+from sanderling.agent.places import world_directories
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
-from sanderling.agent.opening import opened_places, opened_reader
+from sanderling.agent.places import opened_places, opened_reader
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 
-from sanderling.agent.opening import PlaceConfig
+from sanderling.agent.places import PlaceConfig
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.plugins import resolve

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sanderling.agent.opening import opened_places, world_directories
+from sanderling.agent.places import opened_places, world_directories
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import load_config
 from sanderling.core.errors import UserError
