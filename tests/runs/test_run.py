@@ -141,10 +141,14 @@ async def test_the_end_of_an_episode_a_step_or_a_verdict_is_durable(tmp_path: Pa
         ledger.settle(0, {})
 
         async def right() -> Verdict:
-            return decided(True, "it is")
+            return decided(True, "it is", model="m")
+
+        async def ruled() -> Verdict:
+            return decided(True, "the rule says so")
 
         await VerdictBook(run.table("verdicts")).verdict("k", right)
-    assert commits == ["FULL"] * 3
+        await VerdictBook(run.table("verdicts")).verdict("free", ruled)
+    assert commits == ["FULL", "FULL", "FULL", "NORMAL"], "what costs nothing does not wait for the disk"
 
 
 def test_without_shared_memory_a_run_is_kept_all_the_same(
