@@ -62,3 +62,11 @@ def test_bad_commands_are_one_sentence_and_leave_nothing(tmp_path, source, monke
         "raw",
         "t.jsonl",
     ]
+
+
+def test_what_was_met_and_not_written_is_said(source, tmp_path):
+    (source / "notes.json").write_text('{"nothing": 1}')
+    said = run(source, "--out", tmp_path / "t.jsonl").output
+    assert "1 questions were met and not written" in said and "entries could not be read" in said and "no recordings" in said
+    said = run(source, "--questions", tmp_path / "q.jsonl").output
+    assert "trajectories were met and not written" in said

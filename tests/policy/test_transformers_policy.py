@@ -11,7 +11,8 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from sanderling.core.errors import UserError
 from sanderling.core.types import Sampling
-from sanderling.policy.contract import Finish
+from sanderling.policy.budget import read_prices
+from sanderling.policy.contract import Delta, Finish
 from sanderling.policy.model_directory import positions_of
 from sanderling.policy.transformers_policy import TransformersPolicy
 
@@ -195,3 +196,24 @@ async def test_a_listener_that_raises_fails_its_own_session_only(policy):
     good = policy.open(key(attempt=1)).generate(ids(*prompt(2, 10)), GREEDY, key(attempt=1))
     failed, done = await asyncio.gather(bad, good, return_exceptions=True)
     assert isinstance(failed, ZeroDivisionError) and len(said(done)) > 0 and session.mark() == 0
+
+
+async def test_what_cannot_be_done_is_refused(policy, tmp_path):
+    with pytest.raises(UserError, match="Unknown dtype 'int4'"):
+        TransformersPolicy.load(tmp_path, dtype="int4")
+    if not torch.cuda.is_available():
+        with pytest.raises(UserError, match="No CUDA device"):
+            TransformersPolicy.load(tmp_path, device="cuda")
+    session = policy.open(key())
+    with pytest.raises(ValueError, match="token ids"):
+        await session.generate(Delta(messages=()), GREEDY, key())
+    session.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        await session.generate(ids(3, 4), GREEDY, key())
+
+
+def test_prices_are_one_for_each_model_or_one_for_all():
+    assert len(read_prices(["1,2"], 3)) == 3 and read_prices([], 2) == read_prices(["0,0"], 2)
+    for texts, most, said in (([], 2.0, "A limit of money"), (["1,1", "1,1"], None, "2 prices were given for 3 models")):
+        with pytest.raises(UserError, match=said):
+            read_prices(texts, 3, most)
