@@ -214,6 +214,6 @@ async def test_what_cannot_be_done_is_refused(policy, tmp_path):
 
 def test_prices_are_one_for_each_model_or_one_for_all():
     assert len(read_prices(["1,2"], 3)) == 3 and read_prices([], 2) == read_prices(["0,0"], 2)
-    for texts, most, said in (([], 2.0, "A limit of money"), (["1,1", "1,1"], None, "2 prices were given for 3 models")):
-        with pytest.raises(UserError, match=said):
+    for texts, most, refusal in (([], 2.0, "A limit of money"), (["1,1", "1,1"], None, "2 prices were given for 3 models")):
+        with pytest.raises(UserError, match=refusal):
             read_prices(texts, 3, most)
