@@ -6,6 +6,7 @@ deterministic, and groups are a function of the set, in whatever order. Memory h
 
 import hashlib
 import re
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
@@ -40,21 +41,21 @@ class NearIndex:
 
     def __init__(self) -> None:
         self._index = RMinHashLSH(threshold=THRESHOLD, num_perm=_POSITIONS, num_bands=_BANDS)
-        self._sets: list[frozenset[int]] = []
+        self._hashes: list[array[int]] = []  # a tenth of the memory of sets
 
     def add(self, words: str) -> None:
         hashes, signature = _sketch(words)
         if words:
-            self._index.insert(len(self._sets), signature)
-        self._sets.append(hashes)
+            self._index.insert(len(self._hashes), signature)
+        self._hashes.append(array("q", hashes))
 
     def near(self, words: str, threshold: float = THRESHOLD) -> list[tuple[int, float]]:
         """Texts that reach the threshold, by number, ascending, and how similar they are."""
         own, signature = _sketch(words)
         found: list[tuple[int, float]] = []
         for number in sorted(self._index.query(signature)) if words else ():
-            common = len(own & self._sets[number])
-            similarity = common / (len(own) + len(self._sets[number]) - common)
+            common = len(own.intersection(self._hashes[number]))
+            similarity = common / (len(own) + len(self._hashes[number]) - common)
             if similarity >= threshold:
                 found.append((number, similarity))
         return found

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, pairwise
+from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -40,9 +41,6 @@ class Schedule:
     def bucket(self, turns: int) -> int:
         return bisect_left(self.thresholds, turns)
 
-    def weight(self, turns: int) -> int:
-        return self.weights[self.bucket(turns)]
-
     def names(self) -> tuple[str, ...]:
         """The buckets in words: ``up to 50``, ``51 to 100``, ``above 100``."""
         if not self.thresholds:
@@ -64,15 +62,16 @@ def resample(ids: Sequence[str], turns: Sequence[int], schedule: Schedule, seed:
 
     Example: ``Counter(resample(["a", "b"], [60, 10], Schedule()).rows) == {0: 2, 1: 1}``
     """
-
-    def key(id: str, copy: int) -> bytes:
-        return hashlib.blake2b(f"{seed}\0{copy}\0{id}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
-
-    keyed = [(key(ids[row], copy), row) for row, number in enumerate(turns) for copy in range(schedule.weight(number))]
-    sizes = Counter(map(schedule.bucket, turns))
+    buckets = list(map(schedule.bucket, turns))
+    keyed: list[tuple[bytes, int]] = []
+    for row, bucket in enumerate(buckets):
+        for copy in range(schedule.weights[bucket]):
+            text = f"{seed}\0{copy}\0{ids[row]}".encode("utf-8", "surrogatepass")
+            keyed.append((hashlib.blake2b(text, digest_size=8).digest(), row))
+    sizes = Counter(buckets)
     before = tuple(sizes[bucket] for bucket in range(len(schedule.weights)))
     after = tuple(size * weight for size, weight in zip(before, schedule.weights, strict=True))
-    return Resampled([row for _, row in sorted(keyed, key=lambda one: one[0])], before, after)
+    return Resampled([row for _, row in sorted(keyed, key=itemgetter(0))], before, after)
 
 
 def resample_file(source: Path, out: Path, schedule: Schedule, seed: int = 0) -> Resampled:
