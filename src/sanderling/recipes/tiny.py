@@ -18,7 +18,6 @@ from pydantic import Field, field_validator, model_validator
 from sanderling.agent.agent import Agent, Job, Place
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import Frozen
-from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile, get_profile
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import FixedClock
@@ -165,9 +164,7 @@ class TinyRun:
         return get_profile(self.config.profile)
 
     def check(self) -> None:
-        """Raise UserError now, and not after minutes of work, for a number, profile or base model that is not there."""
-        if self.config.sft.max_steps is None:
-            raise UserError("The two SFT arms are compared at equal steps: set sft.max_steps.")
+        """Raise UserError now, and not after minutes of work, for a profile or a base model that is not there."""
         get_profile(self.config.profile)
         load_tokenizer(self.base)
 

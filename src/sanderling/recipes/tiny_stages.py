@@ -20,6 +20,7 @@ from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import to_toml
+from sanderling.core.errors import UserError
 from sanderling.core.record import Seeds, Trajectory
 from sanderling.data.questions import read_questions
 from sanderling.evaluate.log import About, RunLog, sha256_of_questions
@@ -60,6 +61,8 @@ def run_tiny(config: TinyConfig, directory: Path, report: Report, command: str) 
     Raises UserError when the directory holds a run with other settings.
     """
     run = TinyRun(directory.resolve(), config)
+    if config.sft.max_steps is None:
+        raise UserError("The two SFT arms are compared at equal steps: set sft.max_steps.")
     run.check()
 
     def chosen() -> str:
@@ -103,7 +106,7 @@ def polled(report: Report, title: str, total: int, count: Callable[[], int]) -> 
 def train_arms(run: TinyRun, report: Report) -> dict[str, Any]:
     """Train both arms, each in a process of its own."""
     steps, logs = run.config.sft.max_steps, [run.root / arm / "metrics.jsonl" for arm in ARMS]
-    assert steps is not None, "TinyRun.check asked for it"
+    assert steps is not None, "run_tiny asked for it"
     with polled(report, "SFT, two arms", steps * len(ARMS), lambda: sum(len(read_metrics(log)) for log in logs)) as poll:
         return dict(zip(ARMS, run_tasks([Task(train_arm, (run, arm)) for arm in ARMS], run.config.workers, poll), strict=True))
 
