@@ -70,7 +70,7 @@ class Actor:
     """Told when a trajectory is on disk for good: an episode journal can then forget it."""
     score: Score | None = None  # None: the rule that the configuration names
     forget: Callable[[Trajectory], None] = lambda _: None
-    """Told when an outage is not tried again: what a journal holds of that episode is of no use."""
+    """Told when a held-out attempt has ended: the next weights make it anew, and what a journal holds of it is of no use."""
 
 
 class GroupStatus(StrEnum):

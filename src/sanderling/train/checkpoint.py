@@ -154,8 +154,6 @@ def open_model(config: SupervisedConfig, model_dir: Path, last: Path | None, tea
     """The model to train, from ``model_dir`` or the checkpoint ``last``; without weights on ranks that do not read them."""
     import torch
 
-    from sanderling.train.checkpoint import add_adapter, load_adapter
-
     source = model_dir if config.lora.rank or last is None else last
     frozen = config.lora.rank and config.trainer.precision is Precision.BFLOAT16
     dtype = torch.bfloat16 if frozen else torch.float32

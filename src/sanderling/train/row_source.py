@@ -36,7 +36,7 @@ _HELD = 8
 
 @dataclass
 class RowCounts:
-    """What became of the trajectories; figures that a trajectory has too are sums of `encoding.Made`'s."""
+    """What became of the trajectories; figures that a trajectory has too are sums of `rows.Made`'s."""
 
     trajectories: int = 0
     rows: int = 0
@@ -74,7 +74,7 @@ class RowCounts:
 
 
 def sft_rows(trajectories: Iterable[Trajectory], encoding: Encoding, limit: Limit) -> tuple[list[Row], RowCounts]:
-    """The rows of all trajectories in memory, in order. Raises UserError as `encoding.rows_of` does."""
+    """The rows of all trajectories in memory, in order. Raises UserError as `rows.rows_of` does."""
     rows: list[Row] = []
     counts = RowCounts()
     for trajectory in trajectories:

@@ -26,6 +26,7 @@ from sanderling.train.checkpoint import (
     final_dtype,
     last_step,
     load_state,
+    merge_adapter,
     open_model,
     reads_weights,
     save_checkpoint,
@@ -322,8 +323,6 @@ def _conclude(order: Order, report: Report, *, trained: bool) -> None:
         if not config.merge:
             report.say(f"The adapter is in {final}, in peft's files: the same command with --merge makes a whole model of it.")
             return
-        from sanderling.train.checkpoint import final_dtype, merge_adapter, save_model
-
         save_model(merge_adapter(base, final, final_dtype(base)), model, base)
     profile = config.data.profile or "PROFILE"
     report.say(
