@@ -54,9 +54,12 @@ def test_what_cannot_be_is_told_at_once(given: Path, tmp_path: Path, overrides: 
     assert not (tmp_path / "out" / "rl.toml").exists(), "nothing was begun"
 
 
-def test_the_loop_on_a_page_is_one_process(given: Path, tmp_path: Path):
-    with pytest.raises(UserError, match="The simple loop is one process: leave --simple or --processes out"):
-        prepared(recipe_of(given, "parallel.kind=replicate"), tmp_path / "out", 2, simple=True)
+def test_the_loop_on_a_page_is_one_process_and_asks_no_held_out_questions(given: Path, tmp_path: Path):
+    of_two = recipe_of(given, "parallel.kind=replicate")
+    held_out = recipe_of(given, "rl.selection.every=1", held_out=(given / "q2.jsonl",), worlds=(given / "w1", given / "w2"))
+    for recipe, processes in ((of_two, 2), (held_out, 1)):
+        with pytest.raises(UserError, match="The simple loop is one process and selects no checkpoint: leave --processes and"):
+            prepared(recipe, tmp_path / "out", processes, simple=True)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +78,10 @@ def test_held_out_questions_are_asked_and_none_is_trained_on(given: Path, tmp_pa
         prepared(recipe_of(given).model_copy(update=more), tmp_path / "out")
     with pytest.raises(UserError, match="is trained on and held out"):
         prepared(recipe_of(given, "rl.selection.every=1", held_out=(given / "q1.jsonl",)), tmp_path / "out")
+    with pytest.raises(UserError, match="2 questions have the id"):
+        prepared(
+            recipe_of(given, "rl.selection.every=1").model_copy(update=more | {"held_out": more["held_out"] * 2}), tmp_path
+        )
 
 
 def test_a_directory_goes_on_with_what_it_was_begun_with(given: Path, tmp_path: Path):
@@ -89,7 +96,7 @@ def test_a_directory_goes_on_with_what_it_was_begun_with(given: Path, tmp_path: 
     prepared(recipe("rl.health.window=9", "rl.save_every=1", "title=other", "sampler.sessions=3"), out)
     with pytest.raises(UserError, match=r"rollout\.max_turns was 2 and is 3\): choose another directory with --out, or add"):
         prepared(recipe("rollout.max_turns=3"), out)
-    with pytest.raises(UserError, match="other number of processes"):
+    with pytest.raises(UserError, match="number of processes was 1 and is 2"):
         prepared(recipe("parallel.kind=replicate"), out, 2)
     with pytest.raises(UserError, match="other worlds"):
         prepared(recipe().model_copy(update={"worlds": (given / "w2",)}), out)

@@ -152,7 +152,7 @@ def test_another_number_of_processes_where_the_loss_depends_on_it(given: Path) -
     by_cut = "trainer.aggregation=micro_batch_mean"
     assert begin(order(given, by_cut), processes=2) is not None
     for processes in (1, 4):
-        assert "other number of parts that batches are dealt into" in refused(order(given, by_cut), processes=processes)
+        assert "number of parts that batches are dealt into was " in refused(order(given, by_cut), processes=processes)
     shared = order(given, by_cut, "parallel.context=2")
     assert begin(shared, processes=4) is not None, "four that share rows by twos hold two parts"
 

@@ -135,7 +135,8 @@ def check_run(config: RlConfig, questions: Sequence[Question], held_out: Sequenc
     """Raises UserError for questions and rollouts that cannot be trained on."""
     if not questions:
         raise UserError("There are no questions to train on: name a file with --questions.")
-    require_distinct(questions)
+    for asked in (questions, held_out):
+        require_distinct(asked)
     budgets, sampling, trained = encoding.profile.budgets, encoding.profile.sampling, config.trainer.temperature
     room = budgets.max_context_tokens - budgets.answer_reserve_tokens
     for question in (*questions, *held_out):

@@ -136,8 +136,8 @@ def prepare(order: Order, processes: int) -> Job:
     if model is None:
         raise UserError("There is no model to train: give --model, a local Hugging Face directory.")
     profile = check_settings(recipe, processes)
-    if order.simple and processes > 1:
-        raise UserError("The simple loop is one process: leave --simple or --processes out.")
+    if order.simple and (processes > 1 or recipe.held_out):
+        raise UserError("The simple loop is one process and selects no checkpoint: leave --processes and --held-out out.")
     check_watchers(recipe.watch)
     check_model(model)
     check_positions(profile, model)

@@ -53,7 +53,8 @@ class RunRecord:
         before, earlier = load_config(type(settings), self.settings(), str(self.out)), (self._about() or {})["inputs"]
         differing = {key: pair for key, pair in unlike(before, settings).items() if not free(key)}
         told = (line for key, (was, now) in differing.items() for line in differences(was, now, key))
-        others = [f"other {name}" for name in inputs if earlier.get(name) != inputs[name]]
+        told_as = {name: f"{name} was {earlier.get(name)} and is {now}" for name, now in inputs.items() if isinstance(now, int)}
+        others = [told_as.get(name, f"other {name}") for name in inputs if earlier.get(name) != inputs[name]]
         refuse_other(self.out, [*told, *others], _WAY_OUT)
 
     def write(self, settings: BaseModel, inputs: Mapping[str, Any]) -> None:
