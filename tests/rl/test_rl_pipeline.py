@@ -8,7 +8,7 @@ import pytest
 from bandit import CONFIG, QUESTIONS, Bandit, by_token, changed, run, same_weights
 from train_records import record
 
-from sanderling.core.record import Question
+from sanderling.core.record import Question, Trajectory
 from sanderling.rl.config import PipelineConfig, SelectionConfig, Straggler
 from sanderling.rl.queue import Ledger
 from sanderling.rl.rollouts import Ask, DenoiseConfig, FinishedRollout, Group, GroupStatus, Noise
@@ -88,6 +88,27 @@ def test_nothing_is_under_way_at_a_synchronous_update_when_most_groups_were_trie
     denoise = DenoiseConfig(drop_flat=True, most_groups=1.5)
     config = changed(CONFIG, steps=6, group_size=2, questions_per_step=4, denoise=denoise)
     assert run(config, base, tmp_path / "run", pace=0.0).at_updates == [0] * 7
+
+
+def test_a_step_of_which_every_group_is_flat_ends_and_updates_nothing(base: Path, tmp_path: Path):
+    async def always_right(_: Trajectory) -> float:
+        return 1.0
+
+    config = changed(CONFIG, steps=2, denoise=DenoiseConfig(drop_flat=True, most_groups=3))
+    run(config, base, tmp_path / "run", Bandit, score=always_right)
+    with Ledger(tmp_path / "run") as ledger:
+        assert [list(batch.values()) for batch in ledger.batches()] == [[GroupStatus.FLAT] * 6] * 2
+    assert [line["updates"] for line in read_metrics(tmp_path / "run" / "metrics.jsonl")] == [0, 0]
+
+
+def test_the_best_model_on_held_out_questions_is_the_result(base: Path, tmp_path: Path):
+    config = changed(CONFIG, steps=6, selection=SelectionConfig(every=2, attempts=30))
+    run(config, base, tmp_path / "run", Bandit, HELD_OUT, score=by_token)
+    measured = {line["step"]: line["held_out"] for line in read_metrics(tmp_path / "run" / "selection.jsonl")}
+    best = max(measured, key=lambda step: (measured[step], -step))
+    assert sorted(measured) == [0, 2, 4, 6] and 0 < best < 6, "neither the first nor the last"
+    run(changed(config, steps=best, selection=SelectionConfig()), base, tmp_path / "until", Bandit, score=by_token)
+    assert same_weights(tmp_path / "run", tmp_path / "until")
 
 
 def test_a_measurement_before_a_kill_is_not_made_again_and_figures_are_those_of_before(base: Path, tmp_path: Path):
