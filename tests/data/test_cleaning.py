@@ -202,6 +202,7 @@ BARE = talk(search("a"), seen("x"), search("a").partition("\n\n")[2], seen("x"),
 TWO = calls(search("a"), search("b"))
 SIZE = sum(len(node.text) for node in TWO.branch())
 USED = calls(search("a"), call_text(("pythoninterpreter", {"code": "1"})))
+GUESSED = talk(call_text(("python", {"code": "1"})) + "\n\n<answer>\nPorto\n</answer>", seen("x"), answer())
 
 
 @pytest.mark.parametrize(
@@ -219,6 +220,7 @@ USED = calls(search("a"), call_text(("pythoninterpreter", {"code": "1"})))
         ("reasoning", BARE, {}, Reason.NO_REASONING, "turn 2"),
         ("reasoning", calls(search("a", think="Hm.")), {"least_characters": 4}, Reason.NO_REASONING, "turn 1"),
         ("forbidden", USED, {}, Reason.FORBIDDEN_TOOL, "pythoninterpreter"),
+        ("prune", GUESSED, {}, Reason.FORBIDDEN_TOOL, "no call is left: all were of other tools"),
         ("length", TWO, {"most_turns": 2}, Reason.TOO_LONG, "3 turns"),
         ("length", TWO, {"most_characters": SIZE}, None, ""),
         ("length", TWO, {"most_characters": SIZE - 1}, Reason.TOO_LONG, f"{SIZE} characters"),

@@ -66,7 +66,7 @@ def prune_tools(draft: Draft, *, tools: tuple[str, ...] = ()) -> Drop | None:
     ``tools``: names of the allowed ones; none: the target's search and visit.
     """
     allowed = tools or (draft.profile.tools.search, draft.profile.tools.visit)
-    before, draft.rounds = draft.rounds, []
+    before, had_calls, draft.rounds = draft.rounds, _has_calls(draft.rounds[:-1]), []
     for one in before:
         chosen = [call.name in allowed for call in one.node.calls]
         draft.notes["calls_disallowed"] += chosen.count(False)
@@ -76,7 +76,7 @@ def prune_tools(draft: Draft, *, tools: tuple[str, ...] = ()) -> Drop | None:
         else:
             draft.notes["turns_removed"] += 1
             draft.notes["calls_beside_them_lost"] += sum(chosen)
-    if _has_calls(before[:-1]) and not _has_calls(draft.rounds):
+    if had_calls and not _has_calls(draft.rounds):
         return Drop(Reason.FORBIDDEN_TOOL, "no call is left: all were of other tools")
     return None
 
