@@ -80,6 +80,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         (json.dumps(TALK) + "\n" + json.dumps(TALK), 2, 0),
         (json.dumps(TALK, indent=1), 1, 0),
         (json.dumps([ROW, ROW], indent=1), 2, 0),
+        (json.dumps([{"from": "nq", **ROW}] * 2), 2, 0),
         ("", 0, 0),
         ("7", 1, 0),
         ('{"a": "b\0c"}', 1, 0),

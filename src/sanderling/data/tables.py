@@ -26,6 +26,7 @@ from sanderling.runs.files import or_cannot
 
 JSON_NAMES = (".json", ".jsonl", ".ndjson")
 PARQUET_NAMES = (".parquet", ".pq")
+_OF_ROWS = {"messages", "conversations", "question", "problem"}  # what no message has, though a row may have a role or origin
 _LIST_NAMES = ("data", "Data", "rows", "questions", "examples")
 _LFS = b"version https://git-lfs"
 _WEB_PAGE = re.compile(rb"(?i)\s*<(?:!doctype|html|head|\?xml)")
@@ -52,7 +53,7 @@ def open_rows(path: Path, *, skip: Collection[str] = ()) -> Iterator[Any]:
         head = file.read(256)
     if head.startswith(b"PAR1") or path.suffix.lower() in PARQUET_NAMES:
         return _parquet_rows(path, skip)
-    if head.startswith(b"PK\x03\x04"):
+    if head.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
         return _sheet_rows(path)
     if head.startswith(_LFS):
         raise UserError(f"{path} is a pointer of Git LFS and not the data: fetch it with git lfs pull.")
@@ -123,11 +124,12 @@ def _parsed(line: bytes) -> Any:
 
 def _rows_in(value: Any) -> Iterator[Any]:
     """The items of a list; a list of messages is one row, and so is any other value."""
-    is_list = isinstance(value, list)
-    if is_list and value and isinstance(value[0], dict) and isinstance(value[0].get("role", value[0].get("from")), str):
+    first = value[0] if isinstance(value, list) and value else None
+    speaks = isinstance(first, dict) and isinstance(first.get("role", first.get("from")), str) and not _OF_ROWS & first.keys()
+    if speaks and {"content", "value", "text", "tool_calls", "function_call"} & first.keys():
         yield {"messages": value}
     else:
-        yield from value if is_list else [value]
+        yield from value if isinstance(value, list) else [value]
 
 
 def _csv_rows(path: Path, text: str) -> Iterator[Any]:
