@@ -48,3 +48,5 @@ def test_copies_differ_in_their_ids_alone(tmp_path: Path, suffix: str) -> None:
     write_trajectories(source, [episode("a", 2), episode("a", 3)])
     with pytest.raises(UserError, match="more than once"):
         resample_file(source, out, SHORT)
+    with pytest.raises(UserError, match="Cannot write"):
+        resample_file(source, source / out.name, SHORT)

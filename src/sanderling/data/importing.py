@@ -151,9 +151,9 @@ class Import:
             if not known and index >= _GIVE_UP:
                 break
         if not known:
-            raise UserError(
-                f"{place.path} holds no recorded trajectory or question: give a file in a layout of docs/data-import.md."
-            )
+            advice = "give a file in a layout of docs/data-import.md."
+            damage = f" ({notes.examples['damaged_file']})" if "damaged_file" in notes.examples else ""
+            raise UserError(f"{place.path} holds no recorded trajectory or question{damage}: {advice}")
         self.report.absorb(notes)
 
     def _entry(self, entry: Any, id: str, notes: ImportReport) -> Trajectory | Question | None:

@@ -262,6 +262,6 @@ def _own(path: Path) -> list[Question] | None:
             except ValidationError as error:
                 if not found:
                     return None
-                what = error.errors()[0]["msg"]
+                what = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}".lstrip(": ") for one in error.errors())
                 raise UserError(f"Line {number} of {path} is no question ({what}): mend or remove it.") from error
     return found

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from sanderling.core.errors import UserError
 from sanderling.data.importing import open_trajectories
+from sanderling.runs.files import or_cannot
 from sanderling.runs.jsonl import TrajectoryStore, write_trajectories
 
 
@@ -76,8 +77,10 @@ def resample(ids: Sequence[str], turns: Sequence[int], schedule: Schedule, seed:
 
 def resample_file(source: Path, out: Path, schedule: Schedule, seed: int = 0) -> Resampled:
     """Write the resampled trajectories of a file, copies as ``ID~2`` and so on. Raises UserError."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as place:
+    with or_cannot(f"write {out}"):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        beside = TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.")
+    with beside as place:
         store = TrajectoryStore(Path(place) / "copied.jsonl", durable=False)
         offsets: list[int] = []
         turns: dict[str, int] = {}
