@@ -442,10 +442,7 @@ def ran(out: str, *arguments: object) -> dict[str, Any]:
     """The outputs of one run of the pipeline."""
     printed = data("run", *arguments, "--out", out)
     numbers = json.loads((Path(out) / "data.json").read_text(encoding="utf-8"))
-    steps = [
-        {key: value for key, value in step.items() if key not in ("seconds", "report", "side_by_side")}
-        for step in numbers["steps"]
-    ]
+    steps = [{key: value for key, value in step.items() if key not in ("seconds", "report")} for step in numbers["steps"]]
     kept = ("trajectories", "rows", "tokens", "trained_tokens", "too_long", "refused", "without_turns")
     for step in steps:
         if step["name"] == "rows" and "parts" in step:

@@ -27,7 +27,7 @@ def test_a_saved_table_answers_the_same(tmp_path):
     table = ReplayTable.from_trajectories([episode("t", ((SEARCH,), odd), ((SEARCH,), "later"))])
     table.save(tmp_path / "r.jsonl")
     again = ReplayTable.load(tmp_path / "r.jsonl")
-    assert len(again) == 2 and again.call_keys() == table.call_keys()
+    assert len(again) == 2
     again.save(tmp_path / "twice.jsonl")
     assert (tmp_path / "twice.jsonl").read_bytes() == (tmp_path / "r.jsonl").read_bytes()
     with pytest.raises(UserError, match="no replay table"):

@@ -79,9 +79,6 @@ class ReplayTable:
     def of(self, trajectories: Set[str]) -> "ReplayTable":
         return ReplayTable(replay for replay in self._replays if replay.trajectory_id in trajectories)
 
-    def call_keys(self) -> set[str]:
-        return {key for replay in self._replays for key in replay.calls}
-
     def save(self, path: Path | str) -> None:
         """Write the table as JSONL, whole or not at all. Raises UserError when the place cannot be written."""
         with or_cannot(f"write {path}"):
