@@ -161,11 +161,8 @@ class Import:
         notes.layout, found = "sanderling", entry
         if not isinstance(entry, Trajectory):
             for key in ("messages", "conversations"):  # may be JSON text of a list
-                if (
-                    isinstance(entry, dict)
-                    and isinstance(entry.get(key), str)
-                    and (messages := messages_in(entry, key)) is not None
-                ):
+                messages = messages_in(entry, key) if isinstance(entry, dict) and isinstance(entry.get(key), str) else None
+                if messages is not None:
                     entry = entry | {key: messages}
             notes.layout = layout_of(entry, self._layouts)
             found = self._layouts[notes.layout].read(entry, id, notes) if notes.layout else None
