@@ -66,7 +66,7 @@ def measure(size: int) -> dict:
         "reading_s": round(ready - began, 2),
         "asking_s": round(done - ready, 2),
         "questions": len(made.drafts),
-        "drawn": made.drawn.total(),
+        "drawn": len(made.drafts) + made.dropped.total(),
         "capabilities": {str(name): number for name, number in made.kept.items()},
         "hops": dict(sorted(Counter(draft.hops for draft in made.drafts).items())),
         "proven": len(made.drafts) if graph.complete else 0,
