@@ -14,6 +14,7 @@ from sanderling.core.errors import UserError
 from sanderling.evaluate.log import PeerFacts, RunLog
 from sanderling.evaluate.result import EvalResult, JudgedAttempt
 from sanderling.judge.verdict import Code
+from sanderling.runs.jsonl import write_trajectories
 from sanderling.runs.run import RECORDS
 
 RECORDED = os.environ.get("SANDERLING_RECORDED", "")
@@ -128,6 +129,17 @@ def test_what_cannot_be_scored(gaia: Path, leap: Path, tmp_path: Path, arguments
     done = score(*(one.format(**places) for one in arguments), "--out", tmp_path / "run")
     assert isinstance(done.exception, UserError) and told in str(done.exception), done.output
     assert not (tmp_path / "run" / "run.db").exists()
+
+
+def test_a_result_json_of_somebody_else_makes_no_folder_agenttoleaps(leap: Path, tmp_path: Path) -> None:
+    """Such as the figures that our own runs write, beside the lines that were exported from one."""
+    scored(leap, "--judge", "exact", out=tmp_path / "run", code=3)
+    folder = tmp_path / "exported"
+    folder.mkdir()
+    write_trajectories(folder / "all.jsonl", RunLog(tmp_path / "run").records())
+    (folder / "result.json").write_text((tmp_path / "run" / "result.json").read_text())
+    _, facts, _ = scored(folder, "--judge", "exact", out=tmp_path / "again", code=3)
+    assert facts.layouts == ("sanderling",) and facts.records
 
 
 def test_a_run_is_not_written_into_what_is_read(leap: Path) -> None:

@@ -76,7 +76,8 @@ def open_records(sources: Sequence[Path], layout: str = "", tasks: Iterable[str]
     missing = next((source for source in sources if not source.exists()), None)
     if missing is not None:
         raise UserError(f"There is no file or folder {missing}: check the path.")
-    leaps = [not layout and any(source.rglob(_RESULT)) for source in sources]
+    # Others, our own runs too, call a file so; in AgentToLeaP's stands a history.
+    leaps = [not layout and any(_field(path, "conversation_history") for path in one.rglob(_RESULT)) for one in sources]
     if all(leaps):
         return _leap_folders(sources, set(tasks))
     if any(leaps):
@@ -206,8 +207,7 @@ class Joiner:
     """
 
     def __init__(self, questions: Iterable[Question]) -> None:
-        self.by_task: dict[str, Question] = {}
-        """By the id that the publisher gave: ours without the benchmark's key."""
+        self.by_task: dict[str, Question] = {}  # by the id that the publisher gave: ours without the benchmark's key
         self._by_text = defaultdict[str, list[Question]](list)
         for question in questions:
             self.by_task[question.id.partition("/")[2] or question.id] = question
