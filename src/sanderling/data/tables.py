@@ -124,9 +124,9 @@ def _parsed(line: bytes) -> Any:
 
 def _rows_in(value: Any) -> Iterator[Any]:
     """The items of a list; a list of messages is one row, and so is any other value."""
-    first = value[0] if isinstance(value, list) and value else None
-    speaks = isinstance(first, dict) and isinstance(first.get("role", first.get("from")), str) and not _OF_ROWS & first.keys()
-    if speaks and {"content", "value", "text", "tool_calls", "function_call"} & first.keys():
+    first = value[0] if isinstance(value, list) and value and isinstance(value[0], dict) else {}
+    says = {"content", "value", "text", "tool_calls", "function_call"} & first.keys() and not _OF_ROWS & first.keys()
+    if says and isinstance(first.get("role", first.get("from")), str):
         yield {"messages": value}
     else:
         yield from value if isinstance(value, list) else [value]
