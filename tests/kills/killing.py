@@ -22,7 +22,6 @@ import pyarrow.parquet as pq
 from talker import Talker
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
-CLOCKS = ("files", "bytes", "asked", "seconds")
 PATIENCE_S = 600
 FLEETING = {"date", "latency", "remarks", "remembered", "cost", "peak_memory_mb", "runs", "resumed", "interrupted", "command"}
 FLEETING |= {"commands", "parts", "asked"}
