@@ -1,10 +1,11 @@
 """Outages of tools, the model and judges: tried again, left out, never a zero; and what a kill leaves of them."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 from bandit import CONFIG, QUESTIONS, Bandit, changed, run, same_weights
-from train_records import record
+from train_records import PROFILE, WordTokenizer, record
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
@@ -12,9 +13,11 @@ from sanderling.core.types import Ending
 from sanderling.rl import queue
 from sanderling.rl.config import SelectionConfig
 from sanderling.rl.queue import Ledger
-from sanderling.rl.rollouts import Ask, DenoiseConfig, FinishedRollout, Group, GroupStatus, ScorerAwayError
+from sanderling.rl.rl_loop import run_simple
+from sanderling.rl.rollouts import Actor, Ask, DenoiseConfig, FinishedRollout, Group, GroupStatus, ScorerAwayError
 from sanderling.rl.step import group_status
 from sanderling.train.metrics import read_metrics
+from sanderling.train.rows import Encoding
 
 pytestmark = pytest.mark.filterwarnings("ignore::sanderling.rl.run.HealthWarning")
 
@@ -50,6 +53,24 @@ def test_a_world_that_is_down_stops_the_run_with_its_reason_and_it_goes_on_later
         run(config, base, tmp_path / "run", Broken, broken=frozenset(range(100)))
     run(config, base, tmp_path / "run", Bandit)
     assert len(read_metrics(tmp_path / "run" / "metrics.jsonl")) == 2
+
+
+@pytest.mark.parametrize("what", ["world", "judge"])
+def test_the_loop_on_a_page_stops_likewise(base: Path, tmp_path: Path, what: str):
+    """It would else end with the model that it began with, and say that this one is trained."""
+    config = changed(CONFIG, denoise=DenoiseConfig(outage_wait_s=0.0, judge_patience_s=0.0))
+    down = frozenset(range(100) if what == "world" else ())
+
+    def connect(model) -> Actor:
+        actor = Broken(model, down)
+        return Actor(actor.rollout, actor, score=None if down else Judge(0))
+
+    said = (
+        r"Only 0 of 12 rollouts of step 1 could be scored: The search" if down else r"The judge was not reached \(http://judge"
+    )
+    with pytest.raises(UserError, match=said):
+        asyncio.run(run_simple(config, QUESTIONS, connect, Encoding(WordTokenizer(), PROFILE), base, tmp_path / "run"))
+    assert not (tmp_path / "run" / "model").exists()
 
 
 class Gone(Bandit):

@@ -101,14 +101,14 @@ async def _act_and_train(team: Any, device: Any, job: Job, progress: OnProgress 
     profile = rollout_profile(recipe)
     encoding = Encoding(load_tokenizer(job.model), profile)
     async with opened_acting(recipe, profile, (*job.questions, *job.held_out), job.model, out, team) as connect:
-        if job.order.simple:
-            from sanderling.rl.rl_loop import run_simple
-
-            await run_simple(recipe.rl, job.questions, connect, encoding, job.model, out, **given)
-            return
         try:
-            given |= {"held_out": job.held_out, "team": team}
-            await run_rl(recipe.rl, job.questions, connect, encoding, job.model, out, **given)
+            if job.order.simple:
+                from sanderling.rl.rl_loop import run_simple
+
+                await run_simple(recipe.rl, job.questions, connect, encoding, job.model, out, **given)
+            else:
+                given |= {"held_out": job.held_out, "team": team}
+                await run_rl(recipe.rl, job.questions, connect, encoding, job.model, out, **given)
         except PolicyOutageError as error:  # of a turn it is a rollout's ending; here the sampler took no weights
             gone = f"The sampler could not be handed the weights ({str(error).removesuffix('.')})"
             raise UserError(f"{gone}: see that it runs, and the same command goes on where this one stopped.") from error

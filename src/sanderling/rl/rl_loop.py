@@ -4,9 +4,9 @@ Each step asks some questions, several times each, sees which answers are right,
 likely, by how much better it was than the others of its group. The learning is `step.Learner.learn`, the very one of a whole
 run: groups, information gain, a table of turns, credit, rows, an update; it is read next, and after it `credit` and `losses`.
 
-What `run` adds is left out: rollouts that go on during updates, several processes, tries after an outage, groups in the place
-of dropped ones, held-out questions, alarms, checkpoints. Killed, it begins again. With ``max_staleness`` 0, and where no group
-is dropped, a whole run ends with the same weights, bit for bit.
+What `run` adds is left out: rollouts that go on during updates, several processes, groups in the place of dropped ones,
+held-out questions, alarms, checkpoints. Killed, it begins again. With ``max_staleness`` 0, and where no group is dropped, a
+whole run ends with the same weights, bit for bit.
 """
 
 import asyncio
@@ -18,8 +18,9 @@ from transformers import PreTrainedModel
 
 from sanderling.core.record import Question
 from sanderling.rl.config import RlConfig, check_run
-from sanderling.rl.queue import asks_of
-from sanderling.rl.rollouts import Actor, FinishedRollout, Group, rule_score
+from sanderling.rl.queue import asks_of, made
+from sanderling.rl.rollouts import Actor, Group, rule_score
+from sanderling.rl.run import check_scored
 from sanderling.rl.step import Learner, group_status
 from sanderling.train.checkpoint import save_model
 from sanderling.train.metrics import METRICS, MetricsLog, OnProgress, Progress
@@ -50,15 +51,16 @@ async def run_simple(
     async def group(number: int) -> Group:
         """One question's rollouts, under one seed: in the same world with the same faults. An outage has no outcome."""
         question, asks = asks_of(number, questions, config)
-        trajectories = await asyncio.gather(*(actor.rollout(ask) for ask in asks))
-        return Group(number, question, tuple([FinishedRollout(one, await score(one)) for one in trajectories]))
+        return Group(number, question, tuple(await asyncio.gather(*(made(ask, actor, score, config) for ask in asks))))
 
     await actor.sync.publish(learner.weights(), learner.version)
     while learner.step < config.steps:
         first = learner.step * config.questions_per_step
         groups = await asyncio.gather(*(group(first + place) for place in range(config.questions_per_step)))
+        decided = [(one, group_status(one, learner.version, config)) for one in groups]
+        check_scored(decided, learner.step + 1)
         async with actor.sync.training():  # nobody samples meanwhile
-            metrics = learner.learn([(one, group_status(one, learner.version, config)) for one in groups])
+            metrics = learner.learn(decided)
         await actor.sync.publish(learner.weights(), learner.version)
         log.append({"step": learner.step, **metrics})
         if progress is not None:

@@ -208,6 +208,14 @@ def _unscored(what: str, ended: Sequence[tuple[float | None, str]]) -> UserError
     )
 
 
+def check_scored(decided: Decided, step: int) -> None:
+    """Raises UserError for a step that says nothing: of no group could enough rollouts be scored."""
+    if decided and all(status is GroupStatus.UNSCORED for _, status in decided):
+        raise _unscored(
+            f"rollouts of step {step}", [(one.outcome, one.trajectory.detail) for group, _ in decided for one in group.rollouts]
+        )
+
+
 class _Run:
     """A run under way, but for its rollouts: the learner, who acts, and what is on disk."""
 
@@ -299,15 +307,10 @@ class _Run:
         return [(group, batch[group.number]) for group in found]
 
     def settle(self, own: Decided) -> Decided:
-        """All ranks' groups together; what becomes of each is written down before anything changes.
-
-        Raises UserError for a step that says nothing: of no group could enough rollouts be scored.
-        """
+        """All ranks' groups together; what becomes of each is written down first. Raises as `check_scored`."""
         found = sorted(joined(self.team, list(own)), key=lambda pair: pair[0].number)
         batch = {group.number: status for group, status in found}
-        if found and set(batch.values()) == {GroupStatus.UNSCORED}:
-            ended = [(one.outcome, one.trajectory.detail) for group, _ in found for one in group.rollouts]
-            raise _unscored(f"rollouts of step {self.learner.step + 1}", ended)
+        check_scored(found, self.learner.step + 1)
         if self.leads:
             self.ledger.settle(self.learner.step, batch)
         self.batches.append(batch)
