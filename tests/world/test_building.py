@@ -104,6 +104,17 @@ def test_readers_never_see_half_a_write(tmp_path):
         assert int(out) > 1, "it met more than one state"
 
 
+def test_a_reader_keeps_what_it_opened_while_files_are_merged_under_it(tmp_path):
+    build_world(tmp_path / "w", pages(range(4)), name="w", source="s")
+    reader = open_world(tmp_path / "w")
+    before = answered(reader.search("every", limit=20))
+    for number in range(4, 24):
+        add(tmp_path / "w", pages(range(number, number + 1)))
+    assert not (tmp_path / "w" / "pages-0.sqlite").exists()
+    assert answered(reader.search("every", limit=20)) == before and reader.page_count == 4
+    assert answered(reader.visit("https://w.example/20")).status == "not_found"
+
+
 def test_an_index_that_is_missing_is_made_before_it_grows(tmp_path):
     build_world(tmp_path / "w", pages(range(5)), name="w", source="s")
     for path in (tmp_path / "w" / "index-0").iterdir():

@@ -7,9 +7,13 @@ import pytest
 from sanderling.core.errors import UserError
 from sanderling.world.encyclopedia import (
     BY_SUBJECT,
+    EVENT_FORMS,
+    ORGANISATION_FORMS,
     RELATIONS,
     SMALLEST,
+    WORK_FORMS,
     Encyclopedia,
+    Names,
     Relation,
     generate_encyclopedia,
 )
@@ -24,6 +28,16 @@ def world() -> Encyclopedia:
 
 def words(texts: tuple[str, ...]) -> set[str]:
     return set(re.findall("[a-z]+", re.sub("{.}", " ", " ".join(texts)).lower())) - STOP_WORDS
+
+
+def test_held_out_names_occur_in_no_training_world() -> None:
+    def names(held: Names) -> set[str]:
+        made = (generate_encyclopedia(300, seed, held) for seed in range(4))
+        return {word for one in made for entity in one.facts.entities for word in entity.name.split()}
+
+    trained, held_out = names(Names.TRAIN), names(Names.HELD_OUT)
+    assert min(len(trained), len(held_out)) > 500
+    assert trained & held_out <= {*ORGANISATION_FORMS, *WORK_FORMS, *EVENT_FORMS, "of"}
 
 
 @pytest.mark.parametrize("size", [-1, 0, 1, SMALLEST - 1])

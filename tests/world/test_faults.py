@@ -7,8 +7,10 @@ import pytest
 from coast import TIDES, Always, coast
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from sanderling.core.errors import UserError
+from sanderling.core.types import ToolStatus
 from sanderling.world.contract import Occasion, answered
 from sanderling.world.faults import (
     PROFILES,
@@ -16,6 +18,7 @@ from sanderling.world.faults import (
     FaultyWorld,
     Latency,
     PageNoise,
+    VisitFaults,
     get_faults,
 )
 
@@ -55,6 +58,32 @@ def test_a_longer_list_begins_with_the_shorter_one(seed: int, short: int, more: 
     world = FaultyWorld(COAST, FaultProfile(results=noise), seed=seed)
     long = answered(world.search("tidal flat waders", limit=short + more)).hits
     assert answered(world.search("tidal flat waders", limit=short)).hits == long[:short]
+
+
+@pytest.mark.parametrize("profile", [WEB, HOSTILE], ids=lambda profile: profile.name)
+def test_failures_come_as_often_as_the_profile_says(profile: FaultProfile) -> None:
+    """Each count lies in the central 99.99% of its binomial distribution (fixed seeds)."""
+    world, n = FaultyWorld(Always(), profile, seed=3), 4_000
+    visits = [answered(world.visit(f"https://p.example/{number}")).status for number in range(n)]
+    searches = [answered(world.search(f"query {number}", limit=1)).status for number in range(n)]
+    for chances, met in ((profile.visit, visits), (profile.search, searches)):
+        for name, chance in chances.model_dump().items():
+            low, high = binom.interval(0.9999, n, chance)
+            assert low <= met.count(ToolStatus(name)) <= high, name
+
+
+def test_dead_pages_stay_dead_and_timeouts_pass() -> None:
+    lasting, passing = {"not_found": 0.1, "gone": 0.1, "blocked": 0.1, "paywalled": 0.1}, {"timeout": 0.3, "rate_limited": 0.1}
+    world = FaultyWorld(Always(), FaultProfile(visit=VisitFaults(**lasting, **passing)), seed=1)
+    fates, passed = set(), 0
+    for number in range(60):
+        occasions = [Occasion(occurrence=n) for n in range(5)]
+        tries = [answered(world.visit(f"https://p.example/{number}", occasion=one)).status for one in occasions]
+        met = {status for status in tries if status not in passing}
+        assert len(met) <= 1
+        fates |= met
+        passed += tries[0] in passing and bool(met)
+    assert fates == {*lasting, "ok"} and passed > 5
 
 
 def test_a_stale_page_lacks_its_newest_year() -> None:
