@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from enum import StrEnum
+from itertools import chain
 from typing import Any, Self
 
 from pydantic import Field, ValidationError, model_validator
@@ -148,8 +149,9 @@ class Trajectory(Frozen):
 
     def token_ids(self, leaf: int | None = None) -> list[int] | None:
         """What the model saw and said on one branch; None when any node has text only."""
-        nodes = [node.token_ids for node in self.branch(leaf)]
-        return None if None in nodes else [token for ids in nodes for token in ids or ()]
+        nodes = self.branch(leaf)
+        parts = [node.token_ids for node in nodes if node.token_ids is not None]
+        return list(chain.from_iterable(parts)) if len(parts) == len(nodes) else None
 
 
 def turn_indices(trajectory: Trajectory) -> list[int]:
