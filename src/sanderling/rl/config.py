@@ -73,8 +73,7 @@ class SelectionConfig(Frozen):
 
     every: int = Field(default=0, ge=0)
     """Steps between measurements, the first before any step; 0: the last model is the result."""
-    attempts: int = Field(default=1, ge=1)
-    """Rollouts of each held-out question."""
+    attempts: int = Field(default=1, ge=1)  # rollouts of each held-out question
 
 
 class RlConfig(Frozen):
@@ -95,16 +94,13 @@ class RlConfig(Frozen):
     selection: SelectionConfig = SelectionConfig()
     steps: int = Field(default=100, ge=1, le=10**9)
     questions_per_step: int = Field(default=16, ge=1)
-    group_size: int = Field(default=8, ge=1)
-    """Rollouts of each question."""
+    group_size: int = Field(default=8, ge=1)  # rollouts of each question
     updates_per_step: int = Field(default=1, ge=1)
     """Optimizer steps over a step's rows, each on its share of them."""
     drop_zero_advantage: bool = True
     """Leave out trajectories whose advantages are all zero: they cost time, and means are then over the informative ones."""
-    save_every: int = Field(default=10, ge=1)
-    """Steps between checkpoints."""
-    keep: int = Field(default=1, ge=1)
-    """Checkpoints."""
+    save_every: int = Field(default=10, ge=1)  # steps between checkpoints
+    keep: int = Field(default=1, ge=1)  # checkpoints
     seed: int = Field(default=0, ge=0, lt=2**63)
 
     @field_validator("outcome")
