@@ -65,6 +65,16 @@ def test_groups_are_those_of_all_pairs(seed: int) -> None:
     assert question_groups(map(QA, texts), by_answers=False) == brute(texts, 0.7)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_groups_are_a_function_of_the_set(seed: int) -> None:
+    rng = random.Random(seed)
+    asked = [QA(text, rng.choice([(), (), ("x",), ("y",), ("X", "y")])) for text in varied(seed, 100)]
+    order = rng.sample(range(100), 100)
+    straight, shuffled = question_groups(asked), question_groups([asked[row] for row in order])
+    for one, other in combinations(range(100), 2):
+        assert (shuffled[one] == shuffled[other]) == (straight[order[one]] == straight[order[other]])
+
+
 def test_different_answers_are_different_questions() -> None:
     alike = "Which person is the mayor of the home town of the potter {}?"
     names = (("Nolhum", ("Ann",)), ("Belkor", ("Bo",)), ("Turven", ()))

@@ -23,6 +23,17 @@ def test_the_published_counts() -> None:
     assert round(100 * 1_245 / 9_365, 2) == 13.29 and round(100 * 6_225 / 18_745, 2) == 33.21
 
 
+def test_the_order_follows_from_ids_and_seed_and_not_from_the_file() -> None:
+    names, turns = [f"t{number}" for number in range(40)], [number % 7 for number in range(40)]
+
+    def order(rows: list[int], seed: int) -> list[str]:
+        done = resample([names[row] for row in rows], [turns[row] for row in rows], Schedule((2, 4), (1, 0, 5)), seed)
+        return [names[rows[row]] for row in done.rows]
+
+    straight = list(range(40))
+    assert order(straight, 1) == order(straight[::-1], 1) != order(straight, 2)
+
+
 def episode(id: str, turns: int) -> Trajectory:
     nodes = [Node(parent=None, role=Role.USER, kind=NodeKind.QUESTION, text="?")]
     nodes += [Node(parent=n, role=Role.ASSISTANT, kind=NodeKind.TURN, text=f"t{n}") for n in range(turns)]
