@@ -16,7 +16,7 @@ from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.runs.files import replace_file
 from sanderling.world.contract import World
-from sanderling.world.disk.index import SearchMode, sound_index
+from sanderling.world.disk.index import SearchMode, is_whole, sound_index
 from sanderling.world.disk.pages import SqlitePages, WorldCounts
 from sanderling.world.filters import BLOCKLIST_FILE, filtered, read_blocklist
 from sanderling.world.local import LocalWorld
@@ -108,8 +108,9 @@ def open_world(directory: Path) -> LocalWorld:
     while True:
         info = read_manifest(directory)
         try:
-            pages = open_pages(directory, info)
-            return LocalWorld(info.name, info.fingerprint, pages, sound_index(directory / info.index, pages, info.page_count))
+            pages, index = open_pages(directory, info), directory / info.index
+            if is_whole(index, info.page_count) or read_manifest(directory).generation == info.generation:
+                return LocalWorld(info.name, info.fingerprint, pages, sound_index(index, pages, info.page_count))
         except (OSError, UserError) as error:
             if read_manifest(directory).generation != info.generation:
                 continue  # pages were added, and files went, while it was being opened
