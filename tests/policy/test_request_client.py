@@ -4,6 +4,8 @@ And remembered replies: keyed by all they answer, whole or absent, whoever write
 """
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,15 @@ async def test_replies_are_remembered_by_all_that_they_answer(tmp_path: Path) ->
         ]  # fmt: skip
     assert len({one.text, *(other.text for other in others)}) == 6 and len(server.asked) == 6
     assert ledger.spent.calls == 5
+
+
+async def test_a_reply_that_an_earlier_version_kept_is_remembered(tmp_path: Path) -> None:
+    with billing(lambda *_: "reply") as server:
+        one = await client_over(server, cache=ReplyCache(tmp_path)).ask(told("a"))
+        with closing(sqlite3.connect(tmp_path / "replies.db")) as database, database:
+            database.execute("UPDATE entry SET value = json_set(value, '$.estimated', json('false'))")
+        again = await client_over(server, cache=ReplyCache(tmp_path)).ask(told("a"))
+    assert again.usage.remembered and again.text == one.text
 
 
 @pytest.mark.parametrize("trouble", [503, b"[]", b'{"choices": []}', None])

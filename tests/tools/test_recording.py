@@ -117,6 +117,14 @@ def test_outages_and_latencies_are_kept(tmp_path):
     assert [event.latency_s for node in run.nodes for event in node.events] == [2.0, 7.0]
 
 
+def test_a_recording_of_an_earlier_version_is_read(tmp_path):
+    record(tmp_path / "r")
+    calls = list(read_recording(tmp_path / "r"))
+    lines = [json.loads(line) | {"lists": [], "pages": []} for line in (tmp_path / "r").read_text().splitlines()]
+    (tmp_path / "old").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert list(read_recording(tmp_path / "old")) == calls
+
+
 def test_a_killed_process_loses_no_finished_call(tmp_path):
     path = tmp_path / "r.jsonl"
     code = f"""

@@ -164,7 +164,7 @@ def _client(parts: SplitResult, options: _Options) -> "HttpClient":
     return HttpClient(url, key, retries=options.retries, timeout_s=options.timeout)
 
 
-class Kept(Frozen):
+class Kept(Frozen, extra="ignore"):  # a cache outlives versions
     """A reply, and what it took when it was made."""
 
     reply: str

@@ -143,7 +143,7 @@ def content_hash(path: Path) -> str:
 # -- stages --------------------------------------------------------------------------------------------------------------
 
 
-class StageRecord(Frozen):
+class StageRecord(Frozen, extra="ignore"):  # a run outlives versions
     """What a finished stage leaves behind."""
 
     name: str

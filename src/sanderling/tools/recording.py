@@ -24,11 +24,10 @@ from sanderling.tools.contract import Tool, ToolContext, ToolOutageError, ToolRe
 from sanderling.world.recorded import Replay, ReplayTable, call_key
 
 VERSION = 1
-_HEAD = b'{"recording":'
-"""How every line begins."""
+_HEAD = b'{"recording":'  # how every line begins
 
 
-class RecordedCall(Frozen):
+class RecordedCall(Frozen, extra="ignore"):  # of earlier versions, which kept more beside the text, as well
     """One line of a recording."""
 
     recording: int = VERSION
@@ -47,11 +46,9 @@ class RecordedCall(Frozen):
     parts: tuple[ToolStatus, ...] = ()
     latency_s: float
     """As the tool says: virtual in a world."""
-    elapsed_s: float = Field(ge=0.0)
-    """As measured around the call."""
+    elapsed_s: float = Field(ge=0.0)  # as measured around the call
     provenance: tuple[str, ...] = ()
-    outage: str = ""
-    """What the backend said when it broke."""
+    outage: str = ""  # what the backend said when it broke
 
 
 @dataclass(frozen=True)
