@@ -82,6 +82,21 @@ def test_damage_in_the_middle_names_file_and_line(tmp_path, damage):
     assert store.path.read_bytes().count(b"\n") == 3
 
 
+@pytest.mark.parametrize("whole", [b'{"id": 3}', b"[1]"])
+def test_a_last_line_that_is_whole_and_no_record_is_damage_and_not_torn(tmp_path, whole):
+    store = TrajectoryStore(tmp_path / "s.jsonl")
+    store.path.write_bytes(encode_trajectory(make("a")) + b"\n" + whole)
+    with pytest.raises(UserError, match=r"Line 2 of .*s\.jsonl"):
+        list(store)
+
+
+def test_what_keeps_nothing_and_what_is_no_json_are_one_sentence(tmp_path):
+    with pytest.raises(UserError, match="a device or a pipe, which keeps nothing"):
+        JsonlLog("/dev/null").append({})
+    with pytest.raises(UserError, match="object is not a JSON value"):
+        JsonlLog(tmp_path / "log").append({"loss": type("object", (), {})()})
+
+
 @pytest.mark.parametrize("text", ["A diary, last line cut", '{\n "format": 1\n}\n', "x\n" * 99, "[]", "\n{}"])
 def test_what_is_no_store_is_left_as_it_is(tmp_path, text):
     store = TrajectoryStore(tmp_path / "diary.txt")

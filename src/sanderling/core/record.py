@@ -12,7 +12,7 @@ from enum import StrEnum
 from itertools import chain
 from typing import Any, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
@@ -167,11 +167,20 @@ def question_id(text: str) -> str:
 def encode_record(record: Any) -> bytes:
     """One line of JSON without its newline; models by their fields. Raises UserError for what is no JSON value."""
     try:
-        return json.dumps(record, default=vars, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+        return json.dumps(record, default=_fields, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
     except UnicodeEncodeError:  # a lone surrogate
-        return json.dumps(record, default=vars, separators=(",", ":")).encode("ascii")
+        return json.dumps(record, default=_fields, separators=(",", ":")).encode("ascii")
     except (TypeError, ValueError, RecursionError) as error:
         raise UserError(f"A record cannot be written as JSON ({error}): keep plain JSON values in it.") from error
+
+
+encode_trajectory = encode_record
+
+
+def _fields(value: object) -> dict[str, Any]:
+    if isinstance(value, BaseModel):
+        return vars(value)  # unlike ``model_dump``, without a limit on the depth of free-form values
+    raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
 def decode_record(line: bytes) -> Any:
@@ -180,11 +189,6 @@ def decode_record(line: bytes) -> Any:
         return json.loads(line.decode("utf-8"))
     except RecursionError:
         raise ValueError("nested too deeply") from None
-
-
-def encode_trajectory(trajectory: Trajectory) -> bytes:
-    """One line for a trajectory. Raises UserError when a free-form field holds more than JSON values."""
-    return encode_record(trajectory)
 
 
 def decode_trajectory(value: Any) -> Trajectory:

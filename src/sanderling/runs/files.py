@@ -40,7 +40,7 @@ class WholeFile:
     """
 
     def __init__(self, path: Path, *, durable: bool = True, private: bool = False) -> None:
-        if _is_device(path):
+        if is_device(path):
             raise PermissionError(errno.EPERM, "a device or a pipe is not replaced by a file", str(path))
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path, self._durable = path, durable
@@ -73,14 +73,15 @@ def replace_file(path: Path, data: str | bytes, *, durable: bool = False, privat
     A device or pipe (``/dev/stdout``) is written to, never replaced.
     """
     content = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
-    if _is_device(path):
+    if is_device(path):
         path.write_bytes(content)
         return
     with WholeFile(path, durable=durable, private=private) as whole:
         whole.file.write(content)
 
 
-def _is_device(path: Path) -> bool:
+def is_device(path: Path) -> bool:
+    """Whether this is /dev/null, a pipe, a socket."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
@@ -101,7 +102,7 @@ def check_places(sources: Sequence[Path], targets: Sequence[Path | None]) -> Non
             "is read and would be written: choose another place for the output": place in read,
             "lies in a folder that is read, so that the next run would read it: choose another place": read & {*place.parents},
             "is a folder: name a file": place.is_dir(),
-            "is no plain file, and would be replaced by one: name a file": _is_device(place),
+            "is no plain file, and would be replaced by one: name a file": is_device(place),
             "would be written twice: give each output a place of its own": place in taken,
         }
         if wrong := next((problem for problem, found in problems.items() if found), None):

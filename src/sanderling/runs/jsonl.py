@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory, decode_record, decode_trajectory, encode_record, encode_trajectory
-from sanderling.runs.files import WholeFile, or_cannot, sync
+from sanderling.runs.files import WholeFile, is_device, or_cannot, sync
 
 _HEAD = b'{"schema_version":'  # how every record of a trajectory begins
 _COLUMNS = ("id", "question", "answer", "ending", "model", "record")  # of a Parquet file; the last is the whole record
@@ -67,6 +67,8 @@ class _Lines(Generic[Record]):
         with or_cannot(f"open {self.path} for writing", "choose another place"):
             with suppress(FileExistsError):  # which opening tells better
                 self.path.parent.mkdir(parents=True)
+            if is_device(self.path):
+                raise UserError(f"{self.path} is a device or a pipe, which keeps nothing: choose another place.")
             return os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
 
     def _mend(self, handle: int) -> int:
@@ -101,10 +103,10 @@ class _Lines(Generic[Record]):
                 try:
                     yield offset, self._decode(decode_record(line))
                 except ValueError as error:
-                    if not line.endswith(b"\n"):
+                    if not line.endswith(b"\n") and type(error) is not ValueError:  # else it is whole, and no such record
                         warnings.warn(f"{self.path}: the torn last line is left out", TornLineWarning, stacklevel=3)
                         return
-                    advice = "remove that line or restore the file"
+                    advice = "restore the file, remove that line, or update sanderling if a later version wrote it"
                     raise UserError(f"Line {number} of {self.path} is damaged ({error}): {advice}.") from error
                 offset += len(line)
 
