@@ -96,7 +96,7 @@ class Profile(Frozen):
 
 _TABLES = tomllib.loads(files("sanderling.core").joinpath("profiles.toml").read_text(encoding="utf-8"))
 PROFILES = {name: Profile(name=name, **values) for name, values in _TABLES.items()}
-DR_VENUS_4B, TINY = PROFILES["dr-venus-4b"], PROFILES["tiny"]
+TINY = PROFILES["tiny"]
 
 
 def get_profile(name: str) -> Profile:

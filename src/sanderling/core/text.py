@@ -140,8 +140,6 @@ def shingles(tokens: Sequence[str], size: int = 3) -> frozenset[str]:
 _MAX_DEPTH = 32
 _MAX_JSON5_CHARS = 8_000  # json5 is written in Python, about five microseconds a character: longer texts are given up
 _MOST_OPENINGS = 32
-
-
 # NaN and the infinities have no place in JSON: they stay as words.
 _STRICT, _LOOSE = (json.JSONDecoder(parse_constant=str, strict=strict) for strict in (True, False))
 

@@ -157,7 +157,6 @@ class Usage:
     sampled_tokens: int = 0
     cost: float = 0.0
     remembered: bool = False
-    is_estimated: bool = False  # the server did not say: these are the most that it may have been
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,8 +55,6 @@ _NUMBERS = {word: value for value, word in enumerate(WORDS["ones"])}
 _NUMBERS |= {word: 10 * value for value, word in enumerate(WORDS["tens"], start=2)}
 _MAGNITUDES = {word: int(power) for power, words in _TABLE["magnitudes"].items() for word in words.split()}
 _SUFFIXES = {word: int(power) for power, words in _TABLE["suffixes"].items() for word in words.split()}
-
-
 _UNITS = {
     name.replace("_", " "): Unit(kind, Fraction(scale.partition(" + ")[0]), Fraction(scale.partition(" + ")[2] or 0))
     for kind, scales in _TABLE["units"].items()

@@ -3,7 +3,7 @@
 Every step computes what is new of the requests that arrived (ragged prefill), and then one token of every running request. A
 step is synchronous, and decided by no thread or clock: before it, the engine yields to the event loop until nobody submits any
 more. So batches are the same in every run that makes the same calls on one event loop, and draws are each turn's own
-(`sampler`) whatever the batch. Between two steps weights may change, or somebody else use the module, in another thread too.
+whatever the batch (`uniforms`). Between two steps weights may change, or somebody else use the module, in a thread too.
 
 Transformers' own continuous batching (5.19) has no sessions, and samples in a background thread under one seed.
 """

@@ -81,7 +81,7 @@ class SlotLayer(CacheLayerMixin):
 
 
 class SlotCache(Cache):
-    """The layers of all slots."""
+    """The layers of all slots. Memory is slots x longest session: wasteful for a mix of short and very long ones."""
 
     def __init__(self, layers: int) -> None:
         self.slot_layers = [SlotLayer() for _ in range(layers)]

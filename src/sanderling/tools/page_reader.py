@@ -49,7 +49,7 @@ def _folded(char: str) -> str:
 
 
 class PageText:
-    """A page in which quotes can be found."""
+    """A page in which quotes can be found, whatever its Markdown marks, addresses of links, blanks, quotation marks, dashes."""
 
     def __init__(self, text: str) -> None:
         self._text = text
