@@ -118,6 +118,7 @@ def test_records_without_a_benchmarks_file_are_private(leap: Path, tmp_path: Pat
         (("{leap}",), "nothing says who judges"),
         (("{leap}", "--benchmark", "gaia-text-103"), "Give the file of gaia-text-103 with --questions"),
         (("{leap}", "--judge", "exact", "--canary", "x"), "with --questions"),
+        (("{leap}", "--questions", "{gaia}"), "nothing says who judges"),
         (("{leap}", "{gaia}", "--judge", "exact"), "cannot be scored together"),
         (("{gaia}", "--judge", "exact"), "No trajectory can be read"),
         (("{empty}", "--judge", "exact"), "holds no recorded file"),
@@ -140,6 +141,13 @@ def test_a_result_json_of_somebody_else_makes_no_folder_agenttoleaps(leap: Path,
     (folder / "result.json").write_text((tmp_path / "run" / "result.json").read_text())
     _, facts, _ = scored(folder, "--judge", "exact", out=tmp_path / "again", code=3)
     assert facts.layouts == ("sanderling",) and facts.records
+
+
+def test_agenttoleaps_folders_are_such_by_name_too(leap: Path, tmp_path: Path) -> None:
+    """Read as single files, the copies of judged attempts would count as attempts, and what was killed would not."""
+    plain, facts, _ = scored(leap, "--judge", "exact", out=tmp_path / "plain", code=3)
+    named, by_name, _ = scored(leap, "--judge", "exact", "--set", "layout=agenttoleap", out=tmp_path / "named", code=3)
+    assert by_name == facts and facts.lost and named.questions == plain.questions
 
 
 def test_a_run_is_not_written_into_what_is_read(leap: Path) -> None:

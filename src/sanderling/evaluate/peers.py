@@ -77,7 +77,8 @@ def open_records(sources: Sequence[Path], layout: str = "", tasks: Iterable[str]
     if missing is not None:
         raise UserError(f"There is no file or folder {missing}: check the path.")
     # Others, our own runs too, call a file so; in AgentToLeaP's stands a history.
-    leaps = [not layout and any(_field(path, "conversation_history") for path in one.rglob(_RESULT)) for one in sources]
+    may_be = layout in ("", "agenttoleap")
+    leaps = [may_be and any(_field(path, "conversation_history") for path in one.rglob(_RESULT)) for one in sources]
     if all(leaps):
         return _leap_folders(sources, set(tasks))
     if any(leaps):
@@ -105,8 +106,7 @@ def _case_verdict(one: Trajectory, layout: str) -> bool | None:
 # AgentToLeaP's folders ------------------------------------------------------------------------------------------------------
 
 FAILED = "the run failed; its record does not say whether the model, a tool or the harness did"
-_RESULT = "result.json"
-_VERDICTS = {"success": True, "fail": False}
+_RESULT, _VERDICTS = "result.json", {"success": True, "fail": False}
 
 
 class _Attempt(NamedTuple):
