@@ -274,7 +274,7 @@ def judges_or_own(benchmark: Benchmark | None, judges: Sequence[str]) -> tuple[s
     """
     if judges:
         return tuple(judges)
-    if benchmark is None:
+    if benchmark is None or benchmark.key == "jsonl":  # which stands for any file
         raise UserError("Without a benchmark nothing says who judges: name a rule or a model with --judge.")
     if not benchmark.own_rule:
         raise UserError(

@@ -124,7 +124,7 @@ def settings_along(settings: MergeSettings, axis: Axis, values: Sequence[float])
     if axis is not Axis.WEIGHT and not getattr(settings.traits, "base" if axis is Axis.SCALE else "density"):
         raise UserError(f"{settings.method} has no {axis}: sweep another coefficient.")
     if not values or len({f"{value:g}" for value in values}) != len(values):
-        raise UserError("A sweep needs different values: write for example 0,0.25,0.5,0.75,1.")
+        raise UserError("A sweep needs different values: write for example [0, 0.25, 0.5, 0.75, 1].")
     return {at: _settings_at(settings, axis, at) for at in values}
 
 
