@@ -233,3 +233,10 @@ def test_the_same_words_stay_together_whatever_their_answers(tmp_path: Path) -> 
 def test_bad_shares_are_refused(text: str) -> None:
     with pytest.raises(UserError):
         Shares.read(text)
+
+
+def test_a_split_stands_beside_no_other_file(tmp_path: Path):
+    split(tmp_path, [QA("who?")])
+    (tmp_path / "parts" / "earlier.jsonl").write_text("")
+    with pytest.raises(UserError, match=r"earlier\.jsonl, which is no part"):
+        split(tmp_path, [QA("who?")])

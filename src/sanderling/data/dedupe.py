@@ -308,6 +308,11 @@ def split_file(
     """
     files = [directory / f"{name}.jsonl" for name in shares.names]
     check_places([source], files)
+    others = sorted(file.name for file in directory.glob("*.jsonl") if file not in files)
+    if others:
+        raise UserError(
+            f"{directory} holds {others[0]}, which is no part of this split: a question may be there too. Choose another --out."
+        )
     asked = [QA(item.question.text, item.question.answers) for item in open_trajectories(source)]
     words = [normalised(question.text) for question in asked]
     groups, first = Groups(len(words)), dict[str, int]()
