@@ -23,7 +23,7 @@ from talker import Talker
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
 PATIENCE_S = 600
-FLEETING = {"date", "latency", "remarks", "remembered", "cost", "peak_memory_mb", "runs", "resumed", "interrupted", "command"}
+FLEETING = {"date", "latency", "remembered", "cost", "runs", "resumed", "command"}
 FLEETING |= {"commands", "parts", "asked"}
 """Keys of results that tell of clocks, of money and of how often something was begun or asked, beside those of seconds."""
 

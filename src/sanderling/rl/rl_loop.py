@@ -5,8 +5,8 @@ likely, by how much better it was than the others of its group. The learning is 
 run: groups, information gain, a table of turns, credit, rows, an update; it is read next, and after it `credit` and `losses`.
 
 What `run` adds is left out: rollouts that go on during updates, several processes, groups in the place of dropped ones,
-held-out questions, alarms, checkpoints. Killed, it begins again. With ``max_staleness`` 0, and where no group is dropped, a
-whole run ends with the same weights, bit for bit.
+held-out questions, alarms, checkpoints. Killed, it learns again from the first step. With ``max_staleness`` 0, and where no
+group is dropped, a whole run ends with the same weights, bit for bit.
 """
 
 import asyncio
