@@ -5,7 +5,9 @@ They try 50 examples each in ``make test`` and 200 in ``make test-all`` (``HYPOT
 
 import os
 import signal
+from itertools import count
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -15,3 +17,11 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "sanderling"))
 
 # A shell that starts tests in the background has them ignore Ctrl-C, which some of them press.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+_NUMBERS = count()
+
+
+@pytest.fixture(autouse=True)
+def cache_of_its_own(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replies are kept by address: a port that comes again must not answer with what another test's server said."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / f"cache-{next(_NUMBERS)}"))
