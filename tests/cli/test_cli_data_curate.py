@@ -1,5 +1,6 @@
 """The commands that choose and arrange trajectories, from the command line."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,15 @@ def test_a_file_is_said_to_be_written_over_only_when_it_was(
     assert "out.jsonl was there, and is written anew." in run(
         "clean", file, "--out", tmp_path / "out.jsonl", "--recipe", "minimal"
     )
+
+
+def test_statistics_go_to_the_terminal_a_page_and_a_file(file: Path, tmp_path: Path) -> None:
+    said = run("stats", file, "--out", tmp_path / "page.html", "--json", tmp_path / "figures.json")
+    assert "trajectories" in said and json.loads((tmp_path / "figures.json").read_text())[0]["trajectories"] == 1
+    assert "<table" in (tmp_path / "page.html").read_text()
+
+
+def test_a_file_of_verdicts_that_is_about_nothing_is_said(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "by_hand.csv").write_text("id,correct\nnobody,1\n")
+    said = run("judge", file, "--judge", "exact", "--out", tmp_path / "out.jsonl", "--verdicts", tmp_path / "by_hand.csv")
+    assert "about no trajectory (such as" in said
