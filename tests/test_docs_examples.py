@@ -1,0 +1,87 @@
+"""The example that opens a page of docs/ runs: every ``sanderling`` command of its first block of shell, one after another."""
+
+import re
+import shlex
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sanderling.cli.main import build_app
+
+DOCS = Path(__file__).parents[1] / "docs"
+NO_TASK = {"concepts.md", "contributing.md", "log.md", "settings.md"}
+"""Pages that explain, or list: no task begins there."""
+OLD = {path.name for path in DOCS.glob("*-*.md")} | {
+    "api.md",
+    "training.md",
+    "data.md",
+    "evaluation.md",
+    "merging.md",
+    "rl.md",
+    "synth.md",
+    "worlds.md",
+}
+"""Not written anew yet."""
+PAGES = sorted(page for page in DOCS.glob("*.md") if page.name not in NO_TASK | OLD)
+SCRIPTED = """
+def model(messages, key):
+    if key.turn == 0:
+        return '<think>So.</think><tool_call>{"name": "search", "arguments": {"query": ["river Kent"]}}</tool_call>'
+    return "<think>Done.</think><answer>Kendal</answer>"
+"""
+NOTES = {
+    "kent.md": "# Kent\n\nThe river Kent flows through Kendal.\n",
+    "eden.html": "<html><head><title>Eden</title></head><body><p>The river Eden flows through Carlisle.</p></body></html>",
+    "letter.txt": "Dear Ann,\n\nthe mill at Kendal stands on the Kent.\n",
+}
+
+
+def first_block(page: Path) -> list[list[str]]:
+    """The words of each command that the page opens with."""
+    found = re.search(r"^```sh\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    lines = found[1].replace("\\\n", " ").splitlines() if found else []
+    return [words for line in lines if (words := shlex.split(line, comments=True))]
+
+
+def run(commands: Sequence[Sequence[str]]) -> None:
+    for words in commands:
+        assert words[0] == "sanderling", f"{words[0]}: an opening example holds sanderling's commands alone"
+        done = CliRunner().invoke(build_app(words[1]), words[1:])
+        assert done.exit_code == 0, f"{' '.join(words)}\n{done.output}{done.exception or ''}"
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What examples work on, made by the commands themselves."""
+    here = tmp_path_factory.mktemp("prepared")
+    (here / "notes").mkdir()
+    for name, text in NOTES.items():
+        (here / "notes" / name).write_text(text, encoding="utf-8")
+    (here / "scripted.py").write_text(SCRIPTED, encoding="utf-8")
+    evaluate = "sanderling eval run jsonl questions.jsonl --world world --model scripted.py:model --judge exact --no-progress"
+    commands = [
+        "sanderling world build encyclopedia --size 60 --seed 3 --out world",
+        "sanderling synth chains world --count 12 --out questions.jsonl",
+        "sanderling data generate questions.jsonl --world world --model teacher:60/3 --judge exact --out raw.jsonl --no-progress",
+        "sanderling model init --world world --out model",
+        f"{evaluate} --out runs/one",
+        f"{evaluate} --out runs/two --seed 1",
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(here)
+        run([shlex.split(command) for command in commands])
+    return here
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_example_that_opens_a_page_runs(
+    page: Path, prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(prepared, tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
+    commands = first_block(page)
+    assert commands, "no block of shell"
+    run(commands)
