@@ -121,8 +121,12 @@ def test_an_empty_accepted_answer_is_refused_before_the_first_rollout(tmp_path: 
 @pytest.mark.parametrize(
     ("changed", "pipeline", "said"),
     [
-        ({"sampling": Sampling(top_p=0.95)}, {}, "top_p 1"),
-        ({"sampling": Sampling(top_k=20)}, {}, "top_k 0"),
+        (
+            {"sampling": Sampling(top_p=0.95)},
+            {},
+            r"^Rollouts cut to.*: set rl\.loss\.kind=\S+ and rl\.loss\.ratio_to=proximal, or .* rollout\.top_p=1",
+        ),
+        ({"sampling": Sampling(top_k=20)}, {}, r"rl\.loss\.ratio_to=proximal"),
         ({"sampling": Sampling(presence_penalty=1.1)}, {}, "no penalty"),
         ({"guards": PROFILE.guards.model_copy(update={"max_retries": 1})}, {}, "max_retries 0"),
         # Unasked for their answer, who is cut off would end unanswered, by the trainer's own doing, and be scored 0.

@@ -55,6 +55,27 @@ def test_questions_that_name_their_worlds_are_researched_there(given: Path, tmp_
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("behind_an_endpoint", [False, True])
+def test_rollouts_of_a_nucleus_are_trained_by_ratios_to_the_trainers_own(given: Path, tmp_path: Path, behind_an_endpoint: bool):
+    """What the sampler tells is of the nucleus; each token's weight is then the nucleus' probability, and the ratio 1."""
+    cut = ("rollout.top_p=0.9", "rl.steps=2")
+    with pytest.raises(
+        UserError, match=r"^Rollouts cut to their likelier tokens .* and rl\.loss\.ratio_to=proximal, or .* rollout\.top_p=1"
+    ):
+        run(recipe_of(given, *cut), tmp_path / "refused")
+    cut = (*cut, "rl.loss.kind=ppo", "rl.loss.ratio_to=proximal")
+    if behind_an_endpoint:
+        with served(given / "base", load_tokenizer(given / "base").token_id("<|im_end|>")) as (address, double):
+            placed = ["rl.pipeline.placement=served", f"sampler.endpoint={address}", "sampler.served=m"]
+            run(recipe_of(given, *cut, *placed), tmp_path / "out")
+        assert double.cuts == {0.9}
+    else:
+        run(recipe_of(given, *cut), tmp_path / "out")
+    for line in read_metrics(tmp_path / "out" / "metrics.jsonl"):
+        assert line["ratio"] == 1 and 0.9 <= line["importance"] < 0.91, "nearly even chances: hardly more than 0.9 is kept"
+        assert line["sampler_gap"] == pytest.approx(-np.log(line["importance"]), abs=1e-3) and line["grad_norm"] > 0
+
+
 def test_a_server_that_takes_shorter_contexts_than_rollouts_may_have_is_refused(given: Path, tmp_path: Path):
     """Each rollout that grew longer would end unscored, and long ones alone."""
     end = load_tokenizer(given / "base").token_id("<|im_end|>")

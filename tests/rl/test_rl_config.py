@@ -39,7 +39,7 @@ def test_what_is_recorded_reads_back_as_it_was(name: str):
     ("override", "sentence"),
     [
         ("rl.stps=3", r"no setting rl\.stps.* did you mean"),
-        ("rollout.top_p=0.95", r"no setting rollout\.top_p"),
+        ("rollout.top_k=20", r"no setting rollout\.top_k"),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_sentence(override: str, sentence: str):

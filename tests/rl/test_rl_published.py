@@ -10,16 +10,18 @@ from sanderling.core.config import load_config
 from sanderling.recipes.find import find_rl_recipe
 from sanderling.recipes.tiny import TinyConfig
 from sanderling.rl.config import rollout_profile
+from sanderling.rl.losses import RatioTo
 
 PUBLISHED = ("dr-venus-4b", "literesearcher-4b", "literesearcher-4b-two", "agentcpm-explore-4b")
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_rollouts_are_of_the_whole_distribution_and_never_tried_again(name: str):
+@pytest.mark.parametrize(("name", "top_p"), list(zip(PUBLISHED, (0.95, 0.95, 1.0, 1.0), strict=True)))
+def test_rollouts_are_sampled_as_published_and_never_tried_again(name: str, top_p: float):
     recipe = find_rl_recipe(name)
     profile = rollout_profile(recipe)
     sampling = profile.sampling
-    assert (sampling.top_p, sampling.top_k, sampling.presence_penalty) == (1.0, 0, 0.0)
+    assert (sampling.top_p, sampling.top_k, sampling.presence_penalty) == (top_p, 0, 0.0)
+    assert top_p == 1 or recipe.rl.loss.ratio_to is RatioTo.PROXIMAL
     assert profile.guards.max_retries == 0
     assert sampling.temperature == recipe.rl.trainer.temperature, "log-probabilities are of what was sampled"
     assert profile.budgets.max_seconds is None, "none of the three ends a rollout by the clock"

@@ -38,8 +38,8 @@ from sanderling.train.metrics import read_metrics
 
 GIVEN = {"model", "questions", "held_out", "worlds", "sampler.endpoint", "sampler.served", "date"}
 """What no recipe says: the command line does; the day is that of the beginning."""
-WHOLE = (1.0, -1, 0.0, None)
-"""top_p, top_k, min_p and presence penalty that servers are asked for."""
+UNCUT = (-1, 0.0, None)
+"""top_k, min_p and presence penalty that servers are asked for."""
 DR_VENUS = {
     "rl.steps": 2,
     "rl.questions_per_step": 4,
@@ -151,13 +151,13 @@ def check_gap(line: Mapping[str, float], double: Led, *taken: int) -> None:
     assert told > 0 and 1e-3 < line["sampler_gap"] - told < 0.1
 
 
-def check_served(double: Led, steps: int) -> None:
-    """The server slept in every step and took every version; it was asked for the whole distribution."""
+def check_served(double: Led, steps: int, top_p: float) -> None:
+    """The server slept in every step and took every version; it was asked for what is published."""
     assert not double.spoke_asleep and double.paths.count("/sleep") == double.paths.count("/wake_up") == steps
     started, *versions = double.taken
     assert len(versions) == steps + 1 and not differ(versions[0], started)
     assert all(differ(now, before) for before, now in pairwise(versions))
-    assert {(temperature, *cuts) for _, temperature, *cuts in double.sampling} == {(1.0, *WHOLE)}
+    assert {(temperature, *cuts) for _, temperature, *cuts in double.sampling} == {(1.0, top_p, *UNCUT)}
 
 
 def check_goes_on(again: Callable[[], None], double: Led, out: Path) -> None:
@@ -228,7 +228,7 @@ def test_dr_venus_runs_as_it_is_shipped(given: tuple[Path, list[Question]], tmp_
     with led(place, profile=profile, ways=VENUS_WAYS, questions=questions, choose=choose) as (address, double):
         again = partial(run, "dr-venus-4b", changes, processes, place, out, address, files)
         again()
-        check_served(double, steps=2)
+        check_served(double, steps=2, top_p=0.95)
         check_goes_on(again, double, out)
     lines, credit = read_metrics(out / "metrics.jsonl"), credit_of(out)
     check_updates(lines, steps=2)
@@ -286,7 +286,7 @@ def test_literesearcher_runs_as_it_is_shipped(given: tuple[Path, list[Question]]
     assert not differ(first, started) and differ(second, first) and not differ(resumed, second) and differ(last, second)
     assert not differ(weights(out / "model"), last)
     sampled = {tuple(asked_for) for _, *asked_for in double.sampling}
-    assert sampled - {(None,) * 5} == {(0.7, *WHOLE)}, "but for requests that the pause took back"
+    assert sampled - {(None,) * 5} == {(0.7, 0.95, *UNCUT)}, "but for requests that the pause took back"
     assert not double.spoke_asleep and double.paths.count("/sleep") == double.paths.count("/wake_up") == 2
     assert [line["held_out"] for line in read_metrics(out / "selection.jsonl")] == [0.0, 1.0]
     check_record("literesearcher-4b", LITERESEARCHER, out)
@@ -336,7 +336,7 @@ def test_agentcpm_explore_runs_as_it_is_shipped(given: tuple[Path, list[Question
     with led(place, profile=profile, ways=AGENTCPM_WAYS, questions=questions, choose=choose) as (address, double):
         again = partial(run, "agentcpm-explore-4b", AGENTCPM, processes, place, out, address, files)
         again()
-        check_served(double, steps=6)
+        check_served(double, steps=6, top_p=1.0)
         check_goes_on(again, double, out)
     lines, credit = read_metrics(out / "metrics.jsonl"), credit_of(out)
     check_updates(lines, steps=6)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from tiny_base import PHRASES
 
 from sanderling.agent.agent import Agent
@@ -36,9 +37,12 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def test_trainer_and_sampler_agree_on_every_sampled_token(base: Path):
-    model, encoding = load_model(base).eval(), Encoding(load_tokenizer(base), PROFILE)
-    agent = Agent(TransformersPolicy(model, encoding.tokenizer), {}, PROFILE, FixedClock(date(2026, 1, 1)))
+@pytest.mark.parametrize("top_p", [1.0, 0.9])
+def test_the_record_holds_log_probabilities_of_what_was_sampled_from(base: Path, top_p: float):
+    """Where nothing is cut they are the trainer's own; of a nucleus they are its own less the log of its probability."""
+    profile = PROFILE.model_copy(update={"sampling": PROFILE.sampling.model_copy(update={"top_p": top_p})})
+    model, encoding = load_model(base).eval(), Encoding(load_tokenizer(base), profile)
+    agent = Agent(TransformersPolicy(model, encoding.tokenizer), {}, profile, FixedClock(date(2026, 1, 1)))
 
     async def sample():
         return await asyncio.gather(*(agent.run(QUESTION, Seeds(run=0, attempt=attempt)) for attempt in range(6)))
@@ -47,4 +51,9 @@ def test_trainer_and_sampler_agree_on_every_sampled_token(base: Path):
     assert sum(row.loss_mask.sum() for row in rows) > 100
     for row, ours in zip(rows, row_logprobs(TokenLogprobs(model), rows, TRAINER), strict=True):
         assert row.sampler_logprobs is not None
-        np.testing.assert_allclose(ours, row.sampler_logprobs, atol=1e-4)
+        sampled = np.flatnonzero(row.loss_mask)
+        with torch.no_grad():
+            logits = model(torch.from_numpy(np.asarray(row.ids))[None].long()).logits[0, sampled - 1] / TRAINER.temperature
+        chances = logits.softmax(-1).double().sort(descending=True).values
+        kept = (chances * (chances.cumsum(-1) - chances < top_p)).sum(-1).numpy()
+        np.testing.assert_allclose(ours[sampled] - np.log(kept), row.sampler_logprobs[sampled], atol=1e-4)

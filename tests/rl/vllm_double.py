@@ -21,6 +21,8 @@ class Double:
         self.paths: list[str] = []
         self.asleep = False
         self.spoke_asleep = False
+        self.cuts: set[float] = set()
+        """Each top_p that it was asked for."""
         self.room = 1 << 20
         """Longest context that it says it takes; it takes any."""
         self._end = end
@@ -46,13 +48,18 @@ class Double:
 
     @torch.no_grad()
     def _speak(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Plain sampling, with the log-probabilities of what was sampled from."""
+        """Plain sampling and top-p, with the log-probabilities of what was sampled from."""
         self.spoke_asleep |= self.asleep
+        self.cuts.add(body["top_p"])
         ids, said, logprobs = list(body["prompt"]), [], []
         generator = torch.Generator().manual_seed(body["seed"])
         while len(said) < body["max_tokens"] and (not said or said[-1] != self._end):
             logits = self._model(torch.tensor([ids + said])).logits[0, -1].float() / body["temperature"]
             found = torch.log_softmax(logits, -1)
+            if body["top_p"] < 1:
+                values, order = found.exp().sort(descending=True)
+                found[order[values.cumsum(-1) - values >= body["top_p"]]] = -torch.inf
+                found = torch.log_softmax(found, -1)
             said.append(int(torch.multinomial(found.exp(), 1, generator=generator)))
             logprobs.append(float(found[said[-1]]))
         ended = said[-1] == self._end

@@ -55,7 +55,8 @@ class Node(Frozen):
     the generation prompt after it."""
     loss_mask: tuple[bool, ...] | None = None
     """True where the model is trained. None: all of a TURN's tokens, none of another node's."""
-    logprobs: tuple[float, ...] | None = None  # under the distribution actually sampled from
+    logprobs: tuple[float, ...] | None = None
+    """Under the distribution sampled from: after temperature and penalty, and over the tokens that top-k and top-p kept."""
     versions: tuple[int, ...] | None = None  # the policy version that sampled each token
     think: str | None = None
     calls: tuple[ToolCall, ...] = ()

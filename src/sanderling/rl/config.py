@@ -22,7 +22,7 @@ from sanderling.judge.rules import OUTCOMES
 from sanderling.rl.credit import EstimatorConfig, GrpoConfig
 from sanderling.rl.gain import GainConfig
 from sanderling.rl.health import HealthConfig
-from sanderling.rl.losses import LossConfig, PpoConfig
+from sanderling.rl.losses import LossConfig, PpoConfig, RatioTo
 from sanderling.rl.rollouts import DenoiseConfig
 from sanderling.train.config import ParallelConfig, ParallelKind, Title, TrainerConfig
 from sanderling.train.rows import Encoding
@@ -157,11 +157,14 @@ def check_run(config: RlConfig, questions: Sequence[Question], held_out: Sequenc
             f"Rollouts are sampled at temperature {sampling.temperature} and trained at {trained}: "
             f"set trainer.temperature to {sampling.temperature}."
         )
-    # The trainer's log-probabilities are of the whole distribution: ratios to a cut one would be wrong without a sign.
-    if sampling.top_p < 1.0 or sampling.top_k or sampling.presence_penalty or encoding.profile.guards.max_retries:
+    if sampling.presence_penalty or encoding.profile.guards.max_retries:
+        raise UserError("RL needs every attempt as it was sampled: give a profile with no penalty and guards.max_retries 0.")
+    # A ratio to a cut distribution starts below 1 and not at it: clips and bounds would act on the cut, not on what is learnt.
+    if (sampling.top_p < 1.0 or sampling.top_k) and config.loss.ratio_to is RatioTo.SAMPLER:
         raise UserError(
-            "RL needs every attempt as it was sampled, from the whole distribution: give a profile with top_p 1, top_k 0, no "
-            "penalty and guards.max_retries 0."
+            "Rollouts cut to their likelier tokens (top_p, top_k) need a loss whose ratio is to the trainer's own "
+            f"log-probabilities: set rl.loss.kind={config.loss.kind} and rl.loss.ratio_to=proximal, or sample from the whole "
+            "distribution with rollout.top_p=1."
         )
 
 
@@ -171,12 +174,14 @@ def check_run(config: RlConfig, questions: Sequence[Question], held_out: Sequenc
 class RolloutConfig(Frozen):
     """How an episode is sampled and when it has to end. What is not given is the profile's.
 
-    Rollouts are of the whole distribution, whose log-probabilities the trainer can take again, and every attempt counts as it
-    was sampled: top_p is 1, nothing is penalised, and no turn is tried again.
+    Every attempt counts as it was sampled: top_k is 0, nothing is penalised, and no turn is tried again.
     """
 
     temperature: float = Field(default=1.0, gt=0)
     """The trainer's, too."""
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    """Below 1 only with ``rl.loss.ratio_to = proximal``. What bias remains: tokens outside the nucleus, at most 1 - top_p of
+    the probability at each place, are never sampled, so updates lack their share and favour what is likely already."""
     turn_tokens: int | None = Field(default=None, ge=1)
     """Most tokens that one turn samples."""
     stop: tuple[Annotated[str, Field(min_length=1)], ...] | None = None
@@ -199,12 +204,12 @@ class RolloutConfig(Frozen):
             values |= {name: getattr(self, name) for name in names}
             return section.model_copy(update={name: value for name, value in values.items() if value is not None})
 
-        whole = {"top_p": 1.0, "top_k": 0, "presence_penalty": 0.0}
+        plain = {"top_k": 0, "presence_penalty": 0.0}
         own = ("answer_reserve_tokens", "max_turns", "max_seconds", "tool_timeout_s", "force_answer")
         budgets = given(profile.budgets, *own, max_context_tokens=self.context_tokens)
         return profile.model_copy(
             update={
-                "sampling": given(profile.sampling, "temperature", "stop", max_tokens=self.turn_tokens, **whole),
+                "sampling": given(profile.sampling, "temperature", "top_p", "stop", max_tokens=self.turn_tokens, **plain),
                 "budgets": budgets.model_copy(update={"max_seconds": budgets.max_seconds or None}),
                 "guards": given(profile.guards, "max_malformed", "max_repeated_calls", max_retries=0),
             }
