@@ -68,11 +68,11 @@ class SweepConfig(Frozen):
     """What is swept, and how every model is measured."""
 
     merge: MergeSettings
-    over: Axis = Axis.WEIGHT
-    values: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
+    over: Axis = Axis.WEIGHT  # the coefficient that is swept
+    values: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)  # its values
     skills: dict[str, Path]  # files of questions, by what a model can do that answers them
     agent: SweptAgent = SweptAgent()
-    attempts: int = Field(default=1, ge=1)
+    attempts: int = Field(default=1, ge=1)  # at each question
     judge: JudgeConfig = JudgeConfig(judges=("exact",))
     budget: BudgetConfig = BudgetConfig()
 

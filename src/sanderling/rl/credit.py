@@ -120,7 +120,7 @@ class GrpoConfig(Estimating):
     """Outcome minus the group's mean, over the group's standard deviation (arXiv 2402.03300)."""
 
     kind: str = "grpo"
-    deviation: Deviation = Deviation.POPULATION
+    deviation: Deviation = Deviation.POPULATION  # which standard deviation outcomes are divided by
 
 
 def grpo(table: TurnTable, config: GrpoConfig) -> Components:
@@ -136,9 +136,9 @@ class LeaveOneOutConfig(Estimating):
 
     kind: str = "leave_one_out"
     right_above: float | None = None
-    """Sign constraint: outcomes up to this get at most 0, those above at least 0 (AgentCPM-Explore: 0.5). None: none."""
+    """Sign constraint: at most 0 for outcomes up to this, at least 0 above it (AgentCPM-Explore: 0.5)."""
     scale: float = Field(default=1.0, gt=0)
-    """Factor of the advantage (AgentCPM-Explore's ``adv_scaling``: 1, in its scripts 2)."""
+    """Factor of the advantage (AgentCPM-Explore's scripts: 2)."""
 
 
 def leave_one_out(table: TurnTable, config: LeaveOneOutConfig) -> Components:
@@ -209,16 +209,16 @@ class IgpoConfig(Estimating):
     """Information gain and outcome in the group, discounted backwards over turns (arXiv 2510.14967, 2604.19859)."""
 
     kind: str = "igpo"
-    mode: IgpoMode = IgpoMode.RETURNS
-    assignment: Assignment = Assignment.CODE
-    discount: Discount = Discount.PER_TURN
+    mode: IgpoMode = IgpoMode.RETURNS  # how gains and outcomes are made comparable
+    assignment: Assignment = Assignment.CODE  # which turns receive a gain
+    discount: Discount = Discount.PER_TURN  # what gamma counts
     gamma: float = Field(default=1.0, ge=0, le=1)
-    """1 by default in ``returns``, where less is a preference for early gains and late losses; else 0.95, as published."""
-    gain_weight: float = Field(default=1.0, ge=0)
+    """Discount; by default 1 in ``returns`` and 0.95, as published, in the other modes."""
+    gain_weight: float = Field(default=1.0, ge=0)  # factor of the gains' part
     outcome_floor: float = Field(default=0.3, ge=0)
-    """Scale of the gains where outcomes say little: the least mean |z| of outcomes that gains are scaled to."""
-    max_scale: float = Field(default=10.0, gt=0)
-    penalty_form: PenaltyForm = PenaltyForm.OWN_TURN
+    """Least mean absolute z of outcomes that gains are scaled to."""
+    max_scale: float = Field(default=10.0, gt=0)  # most that gains are multiplied by
+    penalty_form: PenaltyForm = PenaltyForm.OWN_TURN  # where the format penalty enters
 
     @model_validator(mode="before")
     @classmethod

@@ -27,7 +27,7 @@ from sanderling.train.rows import FloatArray, Scorer, ScoreRequest
 class Probe(Frozen):
     """The text that is teacher-forced around the answer, right after a turn's prompt."""
 
-    prefix: str
+    prefix: str  # text put between a turn's prompt and the answer
     suffix: str = ""
     """What follows it. Cannot change the answer's log-probabilities under a causal model, but decides its last token:
     ``.`` before a line break is one token with it in many vocabularies. Scorers leave out what stands behind that."""
@@ -58,11 +58,11 @@ class GainAnswers(StrEnum):
 class GainConfig(Frozen):
     """How information gain is measured."""
 
-    form: GainForm = GainForm.LOGPROB
+    form: GainForm = GainForm.LOGPROB  # differences of mean log-probabilities or of probabilities
     tools: frozenset[TurnTool] = Field(default=frozenset({TurnTool.VISIT, TurnTool.BOTH}), min_length=1)
-    """Turns that did this are scored; the answer and malformed turns have no observation and never are."""
+    """Turns that are scored, by what they called. The answer and malformed turns have no observation and never are."""
     probe: Probe | None = None  # None: the profile's
-    answers: GainAnswers = GainAnswers.BEST
+    answers: GainAnswers = GainAnswers.BEST  # which of several accepted answers counts
 
 
 # -- gains -----------------------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ class GenerateConfig(Frozen):
 
     questions: Path  # file of questions with their answers
     out: Path  # the store of trajectories (.jsonl), which attempts are added to one by one; the same one goes on
-    attempts: int = Field(default=1, ge=1)
+    attempts: int = Field(default=1, ge=1)  # at each question
     agent: AgentConfig = AgentConfig()
     judge: JudgeConfig = JudgeConfig()
     budget: BudgetConfig = BudgetConfig()
@@ -128,9 +128,9 @@ class Band(StrEnum):
 class BandSettings(Frozen):
     """Which questions are kept."""
 
-    attempts: int = Field(default=8, ge=1)
-    least_right: int = Field(default=1, ge=0)
-    most_right: int = Field(default=7, ge=0)
+    attempts: int = Field(default=8, ge=1)  # at each question
+    least_right: int = Field(default=1, ge=0)  # fewer right attempts: too hard
+    most_right: int = Field(default=7, ge=0)  # more right attempts: too easy
     lengths: tuple[int, ...] = (16_000, 32_000, 48_000, 64_000)
     """Ends of the length bands, in tokens of the longest right attempt's context (characters where no tokens are known)."""
 
