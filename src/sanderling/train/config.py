@@ -92,6 +92,7 @@ class TrainerConfig(Frozen):
     grad_clip: float = Field(default=1.0, gt=0)  # largest norm of the gradient
     warmup_steps: int = Field(default=0, ge=0)  # steps of linear warm-up
     warmup_share: float = Field(default=0.0, ge=0, lt=1)  # warm-up as a share of all steps, in place of warmup_steps
+    warmup_from_zero: bool = False  # the first step has a rate of 0, as in Hugging Face's schedules
     total_steps: int | None = Field(default=None, ge=1)  # steps that the schedule is laid out for; by default the run's
     schedule: Schedule = Schedule.CONSTANT  # of the learning rate after warm-up
     final_lr_share: float = Field(default=0.0, ge=0, le=1)
@@ -162,6 +163,7 @@ class DataConfig(Frozen):
     profile: str = ""  # how messages become tokens
     max_tokens: int = Field(default=0, ge=0)  # longest row; 0: the profile's context
     overlong: Overlong = Overlong.DROP  # drop longer trajectories, or split them at turns
+    train_newline: bool = False  # also train the newline after a turn's <|im_end|>; files of rows keep their mask
 
     def limit(self, context: int) -> Limit:
         """The limit of a row, where the profile's context has so many tokens."""
