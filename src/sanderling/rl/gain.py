@@ -7,6 +7,7 @@ first: gains add up, and intervening turns' share is in them (IGPO, arXiv 2510.1
 the node that it ends with, and rejected attempts are no turns and no contexts.
 """
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -156,10 +157,12 @@ def forced(tokenizer: Tokenizer, probe: Probe, answer: str) -> tuple[list[int], 
 
     The answer's tokens are all that hold a character of it: one that also holds the end of the prefix or the beginning of the
     suffix counts whole, since that is what would be sampled. Where decoding does not give the text back, nobody can say which
-    these are, and parts are encoded apart. Raises ValueError for an empty answer.
+    these are, and parts are encoded apart. The answer is in NFC, as models write and Qwen's tokenizer reads. Raises ValueError
+    for an empty answer.
     """
     if not answer:
         raise ValueError("an empty answer has no tokens")
+    answer = unicodedata.normalize("NFC", answer)
     text = probe.prefix + answer + probe.suffix
     ids = tokenizer.encode(text)
     if tokenizer.decode(ids) != text:

@@ -62,6 +62,8 @@ class PolicyLoss(Chosen):
     correction: CorrectionConfig = CorrectionConfig()
     kl_coef: float = Field(default=0.0, ge=0)
     """Weight of the KL to the reference model (k3: exp(-d) + d - 1 with d = log policy - log reference)."""
+    kl_limit: float | None = Field(default=None, gt=0)
+    """Most that a token's estimate may be, without gradient beyond (verl, and so DR-Venus: 10); None: no limit."""
 
     @property
     def needs_proximal(self) -> bool:
@@ -227,6 +229,8 @@ def _reduced(
     if config.kl_coef > 0:
         gap = bounded(tokens.logprobs - tokens.need("reference"))
         kl = (-gap).exp() + gap - 1.0
+        if config.kl_limit is not None:
+            kl = kl.clamp(max=config.kl_limit)
         metrics["kl_reference"] = kl.detach()
         loss = loss + config.kl_coef * kl
     if tokens.sampler is not None:  # k3 of KL(sampler || model), and absolute differences
