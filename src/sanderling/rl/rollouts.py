@@ -124,13 +124,23 @@ _OVER_LONG = frozenset({Ending.CONTEXT_EXHAUSTED, Ending.TIME_LIMIT, Ending.TURN
 SAME = 1e-9  # outcomes that differ by less differ by rounding
 
 
+class Place(StrEnum):
+    """What a rollout that a filter takes out still counts in; what met an outage counts in nothing."""
+
+    OUT = "out"
+    BASELINE = "baseline"
+    """Its group's statistics: the outcomes that the others are compared with, and whether these differ (AgentRL)."""
+
+
 class DenoiseConfig(Frozen):
     """By default outages alone are left out, and groups of which too little is left."""
 
+    place: Place = Place.OUT
+    """Where over-long and trivially short rollouts count; they are not trained on either way."""
     over_long: bool = False
     """Leave out rollouts that ran out of context, turns or time without an answer."""
     least_turns: int = Field(default=0, ge=0)
-    """Leave out right answers after at most so many turns, as trivial; 0: none."""
+    """Leave out answers scored above 0 after at most so many turns, as trivial; 0: none."""
     cap_malformed: bool = False  # a turn that breaks the grammar keeps negative credit and gets no positive one
     cap_repeated: bool = False  # the same for a turn whose text the trajectory has said before
     drop_flat: bool = False
@@ -169,7 +179,7 @@ def turn_penalties(trajectory: Trajectory, profile: Profile, scale: float = 1.0)
 
 
 class Noise(StrEnum):
-    """Why a rollout is not trained on, and is in no statistic of its group; where several hold, the first of them."""
+    """Why a rollout is not trained on; where several hold, the first of them."""
 
     OUTAGE = "outage"  # it ended in an outage or was cancelled, or no judge could score it
     STALE = "stale"  # it is older than the bound on staleness
@@ -191,8 +201,7 @@ def noise_of(trajectory: Trajectory, outcome: float | None, config: DenoiseConfi
     # An answer that was given at the budget is an answer: only who gave none is over-long.
     if config.over_long and trajectory.ending in _OVER_LONG:
         return Noise.OVER_LONG
-    is_right = outcome > 0.5  # AgentCPM-Explore cuts its scores there
-    return Noise.TOO_SHORT if is_right and len(turn_indices(trajectory)) <= config.least_turns else None
+    return Noise.TOO_SHORT if outcome > 0 and len(turn_indices(trajectory)) <= config.least_turns else None
 
 
 def capped_turns(trajectory: Trajectory, config: DenoiseConfig, profile: Profile) -> tuple[bool, ...]:
