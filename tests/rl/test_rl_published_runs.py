@@ -282,7 +282,9 @@ def test_literesearcher_runs_as_it_is_shipped(given: tuple[Path, list[Question]]
     profile = get_profile("literesearcher-4b")
     with led(place, profile=profile, ways=LITE_WAYS, questions=questions, choose=choose) as (address, double):
         again = partial(run, "literesearcher-4b", LITERESEARCHER, processes, place, out, address, files)
-        with pytest.raises(HealthPause, match=r"Paused after step 1\. Share of rollouts without an answer: 0\.375 .* goes on"):
+        with pytest.raises(
+            HealthPause, match=r"Paused after step 1\. Share of rollouts without an answer: 0\.375 .* to resume"
+        ):
             again()
         again()
     started, first, second, resumed, last = double.taken

@@ -1,7 +1,7 @@
 """A sweep: merges with different coefficients, each measured on several skills, and the best one kept.
 
 The inputs are measured first, so that one sees what a merge has to keep. One merged model is on the disk at a time; what was
-measured is filed by the SHA-256 of its weights, so that equal weights are measured once. Killed, the same call goes on, amid an
+measured is filed by the SHA-256 of its weights, so that equal weights are measured once. A killed call resumes, amid an
 episode too; further values are added to those measured.
 
 The best point has the highest mean over skills of pass@1, each skill weighing the same; of equal ones, the nearest to the

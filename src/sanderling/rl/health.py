@@ -187,7 +187,7 @@ class Health:
     def pause(self, step: int, raised: Mapping[str, str]) -> None:
         """Raises HealthPause when the configuration wants the run to stop for one of these; save first."""
         if stopping := [sentence for name, sentence in raised.items() if name in self._config.pause_on]:
-            raise HealthPause(f"Paused after step {step}. {' '.join(stopping)} The same command goes on from here.")
+            raise HealthPause(f"Paused after step {step}. {' '.join(stopping)} Run the same command again to resume.")
 
     def _judge(self, name: str, rule: Rule) -> str:
         window, values = self._config.window, self._seen[name]

@@ -1,6 +1,6 @@
 """Attempts of an agent at questions, judged, into a store: a teacher's trajectories, and how hard questions are.
 
-Killed, stopped, met by an outage or out of budget, the same call goes on where it was, turns of unfinished episodes included;
+An interrupted call resumes when made again, turns of unfinished episodes included;
 another agent or world than the store was begun with is refused. When every attempt is made, the store is put in order: question
 by question, one record for each attempt.
 """
@@ -35,7 +35,7 @@ class GenerateConfig(Frozen):
     """Settings of ``sanderling data generate``."""
 
     questions: Path  # file of questions with their answers
-    out: Path  # the store of trajectories (.jsonl), which attempts are added to one by one; the same one goes on
+    out: Path  # the store of trajectories (.jsonl), which attempts are added to one by one; name it again to resume
     attempts: int = Field(default=1, ge=1)  # at each question
     agent: AgentConfig = AgentConfig()
     judge: JudgeConfig = JudgeConfig()
