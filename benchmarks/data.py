@@ -2,7 +2,7 @@
 
     SANDERLING_RECORDED=DIRECTORY OMP_NUM_THREADS=1 python benchmarks/data.py
 
-It writes benchmarks/results/data.json and the tables in docs/data.md; with ``--all`` importing and cleaning are measured, too.
+It writes benchmarks/results/data.json and data.md; with ``--all`` importing and cleaning are measured, too.
 
 Tokens are those of the tiny recipe's tokenizer, which has 2,048 pieces: lengths in another one are shorter. The questions whose
 grouping is timed are drawn from invented words; trajectories that are resampled are empty but for their turns.
@@ -29,8 +29,6 @@ from sanderling.runs.progress import Report, machine
 from sanderling.train.row_source import rows_of_file
 
 HERE = Path(__file__).parent
-PAGE = HERE.parent / "docs" / "data.md"
-BEGIN, END = "<!-- steps:begin -->", "<!-- steps:end -->"
 OTHERS = ("data_import.py", "data_clean.py")
 BUCKETS = ((3_720, 40), (4_400, 80), (1_245, 120))
 """Trajectories and their turns, solved for from DR-Venus' published counts."""
@@ -98,8 +96,8 @@ def main() -> None:
         "peak_memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6),
     }
     (HERE / "results" / "data.json").write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    PAGE.write_text(before + BEGIN + "\n" + tables(steps) + END + rest.partition(END)[2], encoding="utf-8")
+    heading = f"`{result['command']}`; {result['machine']}; {result['date']}.\n\n"
+    (HERE / "results" / "data.md").write_text(heading + tables(steps), encoding="utf-8")
     print(json.dumps({key: result[key] for key in ("speeds", "resampling", "peak_memory_mb")}, indent=1))
     if "--all" in sys.argv[1:]:
         for script in OTHERS:

@@ -6,7 +6,7 @@ responses), each round once within a trajectory, with a recorded answer at the e
 of reading, cleaning and writing lines. Whether time grows with length alone is told by trajectories of 200 and 2,000 turns.
 
 Run: ``OMP_NUM_THREADS=1 python benchmarks/data_clean.py``; writes ``benchmarks/results/data_clean.json``, and the tables of
-what each step did into ``docs/data-clean.md``.
+what each step did into ``data_clean.md`` beside it.
 """
 
 import argparse
@@ -30,8 +30,7 @@ from sanderling.runs.files import replace_file
 from sanderling.runs.progress import command_line, machine
 
 HERE = Path(__file__).parent
-OUT, DOCS = HERE / "results" / "data_clean.json", HERE.parent / "docs" / "data-clean.md"
-BEGIN, END = "<!-- tables: benchmarks/data_clean.py -->", "<!-- end of tables -->"
+OUT = HERE / "results" / "data_clean.json"
 TURNS, LONG, COUNT, REPEATS, SEED = 50, (200, 2_000), 40, 5, 7
 
 
@@ -53,7 +52,8 @@ def main() -> None:
         "speed": speed(recorded),
     }
     replace_file(OUT, json.dumps(result, indent=1) + "\n")
-    put_into_docs("\n\n".join(table(name, report) for name, report in done.items()))
+    heading = f"`{result['command']}`; {result['machine']}; {result['date']}."
+    replace_file(OUT.with_suffix(".md"), "\n\n".join([heading, *(table(name, report) for name, report in done.items())]) + "\n")
     print(json.dumps(result["speed"], indent=1))
 
 
@@ -130,14 +130,6 @@ def table(name: str, report: CleanReport) -> str:
         told = "; ".join((*dropped, *notes)) or "–"
         lines.append(f"| `{step.step}` | {step.came_in:,} | {step.went_out:,} | {step.changed:,} | {told} |")
     return "\n".join(lines)
-
-
-def put_into_docs(tables: str) -> None:
-    """Write the tables between their marks."""
-    text = DOCS.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    replace_file(DOCS, f"{before}{BEGIN}\n\n{tables}\n\n{END}{after}")
 
 
 if __name__ == "__main__":

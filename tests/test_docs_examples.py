@@ -3,7 +3,10 @@
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,7 +17,7 @@ from sanderling.cli.main import build_app
 DOCS = Path(__file__).parents[1] / "docs"
 NO_TASK = {"concepts.md", "contributing.md", "log.md", "settings.md"}
 """Pages that explain, or list: no task begins there."""
-NEW: set[str] = set()
+NEW: set[str] = {"live-pages.md", "serving.md", "worlds.md"}
 """Written anew with an example that runs; goes when all are."""
 PAGES = sorted(page for page in DOCS.glob("*.md") if page.name in NEW - NO_TASK)
 SCRIPTED = """
@@ -37,9 +40,19 @@ def first_block(page: Path) -> list[list[str]]:
     return [words for line in lines if (words := shlex.split(line, comments=True))]
 
 
-def run(commands: Sequence[Sequence[str]]) -> None:
+def start(words: Sequence[str]) -> subprocess.Popen[str]:
+    """A command that serves, in a process of its own; it answers once it has said where."""
+    served = subprocess.Popen([sys.executable, "-m", *words], stderr=subprocess.PIPE, text=True)
+    assert served.stderr and "http://" in served.stderr.readline(), " ".join(words)
+    return served
+
+
+def run(commands: Sequence[Sequence[str]], ends: ExitStack) -> None:
     for words in commands:
         assert words[0] == "sanderling", f"{words[0]}: an opening example holds sanderling's commands alone"
+        if words[-1] == "&":
+            ends.callback(start(words[:-1]).terminate)
+            continue
         done = CliRunner().invoke(build_app(words[1]), words[1:])
         assert done.exit_code == 0, f"{' '.join(words)}\n{done.output}{done.exception or ''}"
 
@@ -61,9 +74,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"{evaluate} --out runs/one",
         f"{evaluate} --out runs/two --seed 1",
     ]
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as ends:
         patch.chdir(here)
-        run([shlex.split(command) for command in commands])
+        run([shlex.split(command) for command in commands], ends)
     return here
 
 
@@ -75,4 +88,5 @@ def test_the_example_that_opens_a_page_runs(
     monkeypatch.chdir(tmp_path / "here")
     commands = first_block(page)
     assert commands, "no block of shell"
-    run(commands)
+    with ExitStack() as ends:
+        run(commands, ends)

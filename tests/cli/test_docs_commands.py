@@ -29,7 +29,7 @@ def commands(page: Path) -> Iterator[list[str]]:
     text = page.read_text(encoding="utf-8")
     for block in re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
         for line in block.replace("\\\n", " ").splitlines():
-            words = shlex.split(re.sub(r"(^|\s)#.*", "", line))
+            words = shlex.split(re.sub(r"(^|\s)#.*", "", line).rstrip(" &"))
             while words and SET.fullmatch(words[0]):
                 words.pop(0)
             if words[:1] == ["sanderling"]:

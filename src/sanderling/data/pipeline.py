@@ -77,32 +77,31 @@ class Judging(Frozen):
     """Who judges."""
 
     judges: tuple[str, ...] = ("contains",)
-    """Rules and models, asked in order until one finds the answer right. Empty: the verdicts in the
+    """Rules and models (an address, a directory), asked in order until one finds the answer right. Empty: the verdicts in the
     records count, as `data judge` writes them."""
-    keep: Keep = Keep.CORRECT  # which trajectories go on
+    keep: Keep = Keep.CORRECT
 
 
 class Deduping(Frozen):
     """Which questions are the same."""
 
     keep: int = Field(default=1, ge=0)
-    """Most trajectories of one question; 0: all."""
+    """Most trajectories of one question; 0: as many as there are."""
 
 
 class Splitting(Frozen):
     """The parts."""
 
     shares: Annotated[str, AfterValidator(lambda shares: Shares.read(shares) and shares)] = "train=0.95,validation=0.05"
-    """Names of the parts, with their shares."""
-    seed: int = 0  # of the split
+    seed: int = 0
 
 
 class Resampling(Frozen):
     """How often trajectories of the first part are repeated."""
 
-    thresholds: tuple[int, ...] = (50, 100)  # numbers of turns from which a trajectory is repeated more often
-    weights: tuple[int, ...] = (1, 2, 5)  # copies below, between and above the thresholds
-    seed: int = 0  # of the order
+    thresholds: tuple[int, ...] = (50, 100)
+    weights: tuple[int, ...] = (1, 2, 5)
+    seed: int = 0
 
     def schedule(self) -> Schedule:
         return Schedule(self.thresholds, self.weights)
@@ -111,20 +110,20 @@ class Resampling(Frozen):
 class Rows(Frozen):
     """Rows of tokens."""
 
-    max_tokens: int = Field(default=200_000, ge=1)  # longest row
+    max_tokens: int = Field(default=200_000, ge=1)
     overlong: Literal["drop", "split"] = "drop"
-    """What happens to longer ones."""
+    """What becomes of longer ones; counted and named in any case."""
 
 
 class DataConfig(Frozen):
     """The pipeline's settings."""
 
-    title: str = "Data"  # heading of the report
-    profile: str = "dr-venus-4b"  # how messages become tokens
+    title: str = "Data"
+    profile: str = "dr-venus-4b"
     tokenizer: Path | None = None
     """A directory with tokenizer.json. Without it no rows are made, and lengths are in words."""
     against: tuple[Path, ...] = ()
-    """Benchmark files: trajectories on their questions are left out."""
+    """Files of benchmarks: whoever asks what they ask is left out."""
     clean: Cleaning = Cleaning()
     judge: Judging = Judging()
     dedupe: Deduping = Deduping()

@@ -333,15 +333,15 @@ class ScoreConfig(RejudgeConfig):
     """Settings of ``sanderling eval score``."""
 
     benchmark: str = "jsonl"
-    """Benchmark of the question file: a key, or ``file.py:name``."""
+    """Whose file the questions are: a key, or ``file.py:name``."""
     split: str = ""
-    """Split of the file, if its name does not say it."""
+    """The part that the file is, where its name does not say it."""
     columns: str = ""
-    """Names of columns: ``question=Prompt,answer=Gold``."""
+    """Columns of unusual names: ``question=Prompt,answer=Gold``."""
     layout: str = ""
-    """Your own layout, ``file.py:name``."""
+    """``file.py:name`` of a layout of one's own."""
     unscored_limit: float | None = Field(default=0.02, ge=0.0, le=1.0)
-    """Above this share of unscored attempts the run is invalid."""
+    """A larger share of unscored attempts makes the run invalid."""
 
 
 async def score_peers(

@@ -255,9 +255,9 @@ class JudgingConfig(Frozen):
 
     judge: JudgeConfig = JudgeConfig()
     budget: BudgetConfig = BudgetConfig()
-    keep: Keep = Keep.ALL  # which trajectories are written
+    keep: Keep = Keep.ALL
     concurrency: int = Field(default=8, ge=1)
-    """Requests to judging models at a time."""
+    """Replies of judging models waited for at a time."""
 
 
 @dataclass

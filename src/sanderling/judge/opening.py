@@ -22,13 +22,13 @@ class JudgeConfig(Frozen):
 
     judges: tuple[str, ...] = ()
     """Rules by name (``exact``, ``f1:0.8``), ``file.py:name``, and models as ``http://host:port/v1#model`` or a directory, in
-    order: the first that finds an answer right decides; of several models, the next is asked when one is down."""
+    order: the first that finds an answer right settles it; models stand in for one another."""
     second: tuple[str, ...] = ()
-    """A second opinion for ``eval agree``, which decides nothing."""
+    """Who judges too, and decides nothing: ``eval agree`` compares."""
     prompt: str = ""
-    """Prompt of judging models; empty: the benchmark publisher's, else the default."""
+    """How a judging model is asked; empty: as the benchmark's publisher does, else by the default prompt."""
     prices: tuple[str, ...] = ()
-    """Prices of judging models per million tokens, as ``0.15,0.60``: one for all, or one for each in their order."""
+    """What the judging models cost per million tokens, as ``0.15,0.60``: one for all, or one for each in their order."""
 
 
 def check_judges(config: JudgeConfig) -> None:

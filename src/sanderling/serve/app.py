@@ -115,7 +115,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
     if error.status_code == 404:
         return no_route(request.method).response()
     sentence = f"This route does not take {request.method}" if error.status_code == 405 else "The request cannot be answered"
-    return RefusalError(error.status_code, f"{sentence}: see docs/worlds-serving.md.").response()
+    return RefusalError(error.status_code, f"{sentence}: see docs/serving.md.").response()
 
 
 def serve(world: World, settings: ServerSettings, ready: Callable[[str], None]) -> None:

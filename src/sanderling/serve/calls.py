@@ -161,4 +161,4 @@ def parse(model: type[Body], body: Any) -> Body:
 
 def no_route(method: str) -> RefusalError:
     """For an address where nothing is served by this method."""
-    return RefusalError(404, f"There is no such route for {method}: see docs/worlds-serving.md.")
+    return RefusalError(404, f"There is no such route for {method}: see docs/serving.md.")
