@@ -19,7 +19,7 @@ FIND_PYTHON = for p in $(PYTHON) python3.11 python3.12 python3 python; do \
 	if $$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then echo $$p; exit 0; fi; done; \
 	echo 'error: install Python 3.11 or 3.12 with its venv module first.' >&2; exit 1
 
-.PHONY: help install demo demo-quick test test-all lint format lock clean
+.PHONY: help install demo demo-quick test test-all fuzz lint format lock clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -38,6 +38,10 @@ test: $(INSTALLED) ## All tests but the slow ones
 
 test-all: $(INSTALLED) ## All tests
 	HYPOTHESIS_PROFILE=all $(BIN)/python -m pytest
+
+fuzz: $(INSTALLED) ## Property tests on random examples, again and again for ten minutes; stops at the first failure
+	end=$$(( $$(date +%s) + 600 )); while [ $$(date +%s) -lt $$end ]; do \
+		HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -q -x -m hypothesis $(SIDE_BY_SIDE) || exit 1; done
 
 lint: $(INSTALLED) ## Format check, lint and types
 	$(BIN)/ruff format --check .

@@ -162,7 +162,7 @@ def train_sft(
 ) -> Path:
     """Fine-tune a model on files of trajectories, as ``sanderling train sft`` does; its directory. Raises UserError.
 
-    ``sets``: as ``--set``. Killed at any moment, the same call goes on.
+    ``sets``: as ``--set``. If interrupted, make the same call again to resume.
     """
     from sanderling.core.errors import need
 
@@ -188,7 +188,8 @@ def train_rl(
 ) -> Path:
     """Train a model by reinforcement on files of questions over worlds, as ``sanderling train rl`` does; its directory.
 
-    ``sets``: as ``--set``, such as ``rl.estimator.kind=mine.py:my_credit``. Killed, the same call goes on. Raises UserError.
+    ``sets``: as ``--set``, such as ``rl.estimator.kind=mine.py:my_credit``. If interrupted, make the same
+    call again to resume. Raises UserError.
     """
     from sanderling.core.errors import need
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from sanderling.train.fit import Load
+from sanderling.train.fit import MFU, Load
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_every_training_fits_an_h200_by_the_plan_and_ends_in_eight_minutes(modul
         planned = training.estimate(training.QWEN3_4B, config, load)
         assert planned.total < 130 * 2**30 and planned.host < 100 * 2**30, name
         # A third more for what is computed again.
-        assert (case.steps + 0.1) * planned.seconds(training.PEAK) * 4 / 3 < 400, name
+        assert (case.steps + 0.1) * planned.flops / (training.PEAK * MFU) * 4 / 3 < 400, name
 
 
 def test_forks_merged_and_apart_and_heads_agree(modules: dict[str, Any]) -> None:

@@ -22,7 +22,7 @@ def test_an_interrupted_recipe_goes_on_with_the_same_command(
     with pytest.raises(SystemExit) as stop:
         shell.main()
     assert stop.value.code == INTERRUPTED
-    assert capsys.readouterr().err == "Interrupted: the same command goes on where it stopped.\n"
+    assert capsys.readouterr().err == "Interrupted: run the same command again to resume.\n"
 
 
 def test_a_recipe_without_steps_of_sft_is_refused_before_any_work(

@@ -102,7 +102,7 @@ def test_an_interrupted_build_goes_on_with_the_same_command(tmp_path, monkeypatc
         patched.setattr("sanderling.world.sources.kinds.generate_pages", interrupted)
         result = CliRunner().invoke(app, command)
     assert result.exit_code == INTERRUPTED
-    assert "Interrupted: the same command goes on where it stopped.\n" in result.stderr
+    assert "Interrupted: run the same command again to resume.\n" in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == [".w.building"]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0 and [path.name for path in tmp_path.iterdir()] == ["w"]

@@ -242,6 +242,27 @@ def test_what_was_misread_is_found(text: str) -> None:
     assert (found is None) == text.isascii()
 
 
+UNREADABLE = "<think>\nhm\n</think>\n\n<tool_call>\n{broken\n</tool_call>"
+BESIDE = answer().replace("<answer>", '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>\n\n<answer>')
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if name != "minimal"])  # which removes nothing
+@pytest.mark.parametrize(
+    "turns",
+    [
+        (UNREADABLE, seen("x"), answer()),
+        (BESIDE,),
+        (BESIDE.replace('"f"', '"search"'),),
+        (UNREADABLE + answer().partition("</think>")[2],),
+        (search("a"), answer()),
+        (search("a").replace("search", "f"), seen("x"), answer()),
+    ],
+)
+def test_without_any_of_its_calls_a_trajectory_is_dropped_in_every_recipe(turns: tuple[str, ...], name: str) -> None:
+    kept, dropped, _ = clean([talk(*turns)], RECIPES[name])
+    assert not kept and dropped
+
+
 GOOD = talk(search("a"), seen("x"), answer())
 
 
@@ -337,11 +358,11 @@ def test_a_branch_whose_context_changed_is_pruned_and_counted() -> None:
 def test_a_step_of_ones_own(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(
-        "def short(draft, *, most=1):\n    draft.rounds = draft.rounds[-most:]\n    draft.notes['turns_removed'] += 1\n"
+        "def short(draft, *, most=2):\n    draft.rounds = draft.rounds[-most:]\n    draft.notes['turns_removed'] += 1\n"
     )
     recipe = CleaningRecipe(steps=(f"{file}:short", "validate"))
-    (kept,), _, report = clean([GOOD], recipe)
-    assert [node.text for node in kept.turns()] == [answer()] and report.steps[0].notes == {"turns_removed": 1}
+    (kept,), _, report = clean([calls(search("a"), search("b"))], recipe)
+    assert [node.text for node in kept.turns()] == [search("b"), answer()] and report.steps[0].notes == {"turns_removed": 1}
     with pytest.raises(UserError, match="defines no 'long'"):
         Cleaner(CleaningRecipe(steps=(f"{file}:long",)), DR_VENUS)
 

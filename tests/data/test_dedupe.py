@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
@@ -99,6 +99,7 @@ ASKED = st.lists(st.builds(QA, NEAR, st.sampled_from([(), (), ("x",), ("y",), ("
 
 
 @given(ASKED)
+@example([QA(f"{TEXT} of {name}", answers) for name, answers in (("Asker", ()), ("asker", ("x",)), ("Askim", ("x",)))])
 def test_an_unanswered_question_ties_no_two_answers_together(asked: list[QA]) -> None:
     """Groups of questions with answers are what they are without the others."""
     groups = question_groups(asked)

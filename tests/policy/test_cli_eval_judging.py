@@ -105,7 +105,7 @@ def test_a_spent_budget_is_told_and_gone_on_with_by_score_and_by_judge(place: Pa
         little = ("--judge", model(server), "--set", "budget.max_tokens=50")
         for words in (("judge", own), ("score", tmp_path / "own.jsonl", "--out", out)):
             told = call(*words, *little)
-            assert told.exit_code == 3 and "the same command goes on" in told.output, (told.output, told.exception)
+            assert told.exit_code == 3 and "run the same command again to resume" in told.output, (told.output, told.exception)
         assert ((own / "result.json").read_bytes(), RunLog(own).verdicts()) == before
         assert not (out / "result.json").exists() and not server.asked
         enough = call("score", tmp_path / "own.jsonl", "--out", out, "--judge", model(server))

@@ -39,13 +39,11 @@ def check_lite_credit(steps: Steps) -> None:
 
 
 def check_agentcpm_credit(steps: Steps) -> None:
-    """By hand: twice what an outcome is above the mean of the others that count; malformed and repeated turns win nothing."""
+    """By hand: twice what an outcome is above the mean of the others, filtered ones too; bad and repeated turns win nothing."""
     for group in (group for groups in steps for group in groups):
-        counted = [one for one in group if one.left_out is None]
-        total = sum(one.outcome or 0.0 for one in counted)
-        for line in counted:
-            assert line.outcome is not None
-            credit = 2 * (line.outcome - (total - line.outcome) / (len(counted) - 1))
+        total = sum(one.outcome for one in group)
+        for line in (one for one in group if one.left_out is None):
+            credit = 2 * (line.outcome - (total - line.outcome) / (len(group) - 1))
             assert credit > 0 if line.outcome == 1 else credit < 0
             assert line.credit.outcome == pytest.approx([min(0.0, credit) if no else credit for no in line.capped], abs=1e-5)
             assert all(line.capped[turn] for turn, malformed in enumerate(line.malformed) if malformed)

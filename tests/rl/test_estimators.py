@@ -31,7 +31,7 @@ CONFIGS = [
     IgpoConfig(discount=Discount.PER_SEGMENT, gamma=0.3),
     IgpoConfig(assignment=Assignment.OWN_TURN, mode=IgpoMode.SEPARATE),
     IgpoConfig(penalty_form=PenaltyForm.AS_RELEASED),
-    IgpoConfig(mode=IgpoMode.SCALED_SEPARATE, penalty_form=PenaltyForm.AS_RELEASED),
+    IgpoConfig(mode=IgpoMode.SCALED_SEPARATE, penalty_form=PenaltyForm.AS_RELEASED, scale_over_flat=True),
 ]
 SCALED_OVER_THE_BATCH = (IgpoMode.RETURNS, IgpoMode.SCALED_SEPARATE)
 """Modes whose gains have one scale over all groups."""
@@ -122,6 +122,16 @@ def test_one_lone_gain_does_not_drive_the_scale_of_the_others():
     for more in (equal, lone, [*lone, *even]):
         factor = values_of(IgpoConfig(), [*twin, *more])[:4] / values_of(IgpoConfig(), twin)
         assert factor.max() < 1.5, "their scale is not driven up"
+
+
+def test_as_released_groups_whose_gains_do_not_differ_are_in_the_scale():
+    """By hand: the gains of two of three groups are z = 0, so the mean |z| is a third and the scale thrice the size."""
+    twin = pair(((0.5, None), (-0.5, None)))
+    batch = [*twin, *([trajectory(o, [0.25, None], group=g) for g in (1, 2) for o in (1.0, 0.0)])]
+    released = SCALED.model_copy(update={"scale_over_flat": True})
+    plain, over_all = (build_estimator(config).components(table_of(batch)).gain for config in (SCALED, released))
+    np.testing.assert_allclose(over_all, 3.0 * plain, rtol=1e-5)
+    assert plain[0] == pytest.approx(1.0, abs=1e-5)
 
 
 def test_as_released_a_penalty_is_inherited_and_by_default_it_is_not():

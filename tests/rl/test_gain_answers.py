@@ -1,5 +1,7 @@
 """Which tokens are the answer's: those of the whole text's own tokenisation, and all that hold a part of the answer."""
 
+import unicodedata
+
 import pytest
 import tokenizers
 from hypothesis import given
@@ -77,10 +79,18 @@ def test_encoded_apart_is_not_always_what_a_policy_would_sample():
 @given(st.text(min_size=1, max_size=12))
 def test_any_answer_is_located(answer: str):
     ids, (first, end) = forced(BYTES, DR_VENUS_PROBE, answer)
+    answer = unicodedata.normalize("NFC", answer)
     text = DR_VENUS_PROBE.prefix + answer + DR_VENUS_PROBE.suffix
     assert held(ids) == text and 0 < first < end <= len(ids)
     assert DR_VENUS_PROBE.prefix.startswith(held(ids[:first]))
     assert held(ids[:end]).startswith(DR_VENUS_PROBE.prefix + answer)
+
+
+@pytest.mark.parametrize("composed", ["Émile", "Ürümqi", "Đà Nẵng", "한국"])
+def test_an_answer_in_decomposed_letters_is_measured_as_models_write_it(composed: str):
+    decomposed = unicodedata.normalize("NFD", composed)
+    assert decomposed != composed
+    assert forced(BYTES, DR_VENUS_PROBE, decomposed) == forced(BYTES, DR_VENUS_PROBE, composed)
 
 
 def test_where_decoding_does_not_give_the_text_back_parts_are_encoded_apart():

@@ -66,6 +66,19 @@ def test_an_outlier_is_finite_and_keeps_its_gradient():
     assert gradient(PpoConfig(kl_coef=1.0, dual_clip=3.0), inputs(rows)) == pytest.approx([1.0 - math.exp(-20.0)])
 
 
+@pytest.mark.parametrize("gap", [0.0, 0.5, 2.0, -2.0, -2.6, -3.0, -15.0, -25.0, 11.5, 25.0])
+def test_a_limit_of_the_kl_is_verls_clamp(gap: float):
+    """verl's k3, which DR-Venus runs: the log-ratio is clamped to 20 and the estimate to 10, both without gradient beyond."""
+    rows = [(-30.0 + gap, -30.0, -30.0, -30.0, 0.0, 1.0)]
+    logprob = torch.tensor(rows[0][0], dtype=torch.float64, requires_grad=True)
+    log_ratio = (-30.0 - logprob).clamp(-20, 20)
+    theirs = (log_ratio.exp() - log_ratio - 1).clamp(-10, 10)
+    (slope,) = torch.autograd.grad(theirs, logprob)
+    config = PpoConfig(kl_coef=1.0, kl_limit=10.0)
+    assert build_loss(config)(inputs(rows))[0].item() == pytest.approx(theirs.item(), abs=1e-12)
+    assert gradient(config, inputs(rows)) == pytest.approx([slope.item()], abs=1e-12)
+
+
 def test_what_a_loss_needs_and_lacks_is_named():
     for missing, config in (("advantages", PpoConfig()), ("sampler", CispoConfig()), ("reference", PpoConfig(kl_coef=0.1))):
         with pytest.raises(ValueError, match=missing):

@@ -98,7 +98,7 @@ def test_a_server_that_is_gone_is_told_in_a_sentence(given: Path, tmp_path: Path
         free.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
     placed = ["rl.pipeline.placement=served", f"sampler.endpoint={address}", "sampler.served=m"]
-    with pytest.raises(UserError, match=r"could not be handed the weights \(.*gave no answer.*\): .* goes on"):
+    with pytest.raises(UserError, match=r"could not be handed the weights \(.*gave no answer.*\): .* to resume"):
         run(recipe_of(given, *placed), tmp_path / "out")
 
 

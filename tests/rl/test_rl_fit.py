@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from sft_runs import advised
 from typer.testing import CliRunner
 
 from sanderling.cli.train import app
@@ -66,7 +67,9 @@ TURNS = ["rl.pipeline.placement=turns", "sampler.sleeps=false", "parallel.kind=r
         ("dr-venus-4b", "H200", 139, 1, ["rl.trainer.memory.offload=false"], "set rl.trainer.memory.offload=true"),
         ("dr-venus-4b", "H200", 139, 1, ["rl.trainer.micro_batch_tokens=2000000"], r"set rl.trainer.micro_batch_tokens=261000"),
         ("dr-venus-4b", "A100", 79, 16, TURNS, "set rl.pipeline.placement=served and"),
-        ("dr-venus-4b", "4090", 23.5, 1, [], r"use more devices, larger ones, or shorter rollouts \(rollout.context_tokens\)"),
+        ("agentcpm-explore-4b", "A100", 77, 1, [], r"set rollout.context_tokens=65536, or take 2 devices\.$"),
+        ("dr-venus-4b", "4090", 23.5, 1, [], r"take 16 devices and set parallel.context=4\.$"),
+        ("dr-venus-4b", "4090", 3.5, 1, [], r"no setting makes it fit: take larger devices, or a smaller model\.$"),
     ],
 )
 def test_what_does_not_fit_says_what_to_set_and_that_does_it(
@@ -75,9 +78,12 @@ def test_what_does_not_fit_says_what_to_set_and_that_does_it(
     devices = described(device, memory, count)
     sentence = planned(model, name, devices, *overrides).sentence
     assert re.search(said, sentence, re.IGNORECASE), sentence
-    if ": set " in sentence:
-        sets = sentence.rpartition(": set ")[2].removesuffix(".").split(" and ")
-        assert not planned(model, name, devices, *overrides, *sets).sentence, sentence
+    ways = advised(sentence)
+    assert bool(ways) is ("no setting" not in sentence)
+    for more, changes in ways:
+        sets = [f"{name}={value}" for name, value in changes.items()]
+        there = described(device, memory, more or count)
+        assert not planned(model, name, there, *overrides, *sets).sentence, sentence
 
 
 def test_the_command_shows_the_plan_and_refuses_what_cannot_fit(model: Path):

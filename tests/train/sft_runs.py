@@ -1,6 +1,7 @@
 """A tiny model and trajectories for the tests of fine-tuning, and the command in a process of its own."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -91,3 +92,12 @@ def command(*arguments: object, env: dict[str, str] | None = None, check: bool =
 def weights(directory: Path) -> dict[str, np.ndarray]:
     (file,) = directory.glob("*model.safetensors")
     return load_file(file)
+
+
+def advised(sentence: str) -> list[tuple[int | None, dict[str, str]]]:
+    """What a plan's refusal advises: devices, where it says so, and settings, of each way that it names."""
+    ways = []
+    for way in sentence.partition(": ")[2].removesuffix(".").split(", or "):
+        devices = re.search(r"take (\d+) devices", way)
+        ways.append((int(devices[1]) if devices else None, dict(re.findall(r"([a-z_.]+)=(\w+)", way))))
+    return [way for way in ways if way != (None, {})]

@@ -1,7 +1,7 @@
 """Plans agree with what models hold and compute, and what they say to set makes a run fit."""
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from sft_runs import advised
 from tiny_qwen3 import tiny_model
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -191,15 +192,24 @@ def plan(config: SftConfig, row: int, size: int, ranks: int = 1, shape: Shape = 
     return plan_for(config, shape, Devices("a card", ranks, size + OVERHEAD), row)
 
 
-def test_a_plan_that_does_not_fit_names_the_knob_that_makes_it():
+def refused(config: SftConfig, row: int, size: int, ranks: int, shape: Shape, changes: Mapping[str, str]) -> str:
+    """What a plan of these settings says where it does not fit, or could not be begun."""
+    try:
+        changed = with_changes(config, {name: int(value) if value.isdigit() else value for name, value in changes.items()})
+        return plan(changed, row, size, ranks, shape).sentence
+    except (UserError, ValueError) as error:
+        return str(error)
+
+
+def test_a_plan_that_does_not_fit_names_the_settings_that_make_it():
     config = settings(logit_chunk=400_000_000)
-    found = plan(config, 32_768, H200)
-    assert not found.fits and found.changed and "trainer.memory.recompute" in found.sentence
-    assert plan(with_changes(config, found.changed), 32_768, H200).fits
-    assert plan(config, 262_144, H200).changed["trainer.memory.offload"] is True
-    hopeless = plan(config, 262_144, 24 * GIB)
-    assert not hopeless.changed and "LoRA" in hopeless.sentence
-    assert plan(settings(rank=16, logit_chunk=400_000_000), 32_768, 24 * GIB).changed
+    assert "trainer.memory.recompute" in plan(config, 32_768, H200).sentence
+    assert "trainer.memory.offload=true" in plan(config, 262_144, H200).sentence
+    small = advised(plan(config, 262_144, 24 * GIB).sentence)
+    assert [devices for devices, _ in small] == [None, 8]
+    assert {"lora.rank", "data.max_tokens"} <= small[0][1].keys(), "neither alone"
+    hopeless = plan(settings(rank=16), 262_144, GIB // 4).sentence
+    assert not advised(hopeless) and hopeless.endswith("take larger devices, or a smaller model.")
 
 
 @given(
@@ -212,16 +222,15 @@ def test_a_plan_that_does_not_fit_names_the_knob_that_makes_it():
     st.sampled_from([MemoryConfig(), MemoryConfig(recompute="full", offload=True), MemoryConfig(recompute="full")]),
     st.integers(10, 139),
 )
-def test_what_is_told_fits_and_none_of_it_can_be_left_out(
+def test_what_is_advised_fits_and_none_of_it_can_be_left_out(
     shape: Shape, row: int, most: int, ranks: int, kind: str, rank: int, memory: MemoryConfig, gib: int
 ):
     config = settings(kind, rank, micro_batch_tokens=most, memory=memory)
-    changed = plan(config, row, gib * GIB, ranks, shape).changed
-    if not changed:
-        return
-    assert plan(with_changes(config, changed), row, gib * GIB, ranks, shape).fits
-    for name in changed:
-        fewer = {key: value for key, value in changed.items() if key != name}
-        if "trainer.memory.offload" in fewer and name == "trainer.memory.recompute":
-            continue  # one needs the other
-        assert not plan(with_changes(config, fewer), row, gib * GIB, ranks, shape).fits, name
+    sentence = plan(config, row, gib * GIB, ranks, shape).sentence
+    ways = advised(sentence)
+    assert bool(ways) is (bool(sentence) and "no setting makes it fit" not in sentence)
+    for devices, changes in ways:
+        assert not refused(config, row, gib * GIB, devices or ranks, shape, changes), sentence
+        for name in changes:
+            fewer = {key: value for key, value in changes.items() if key != name}
+            assert refused(config, row, gib * GIB, devices or ranks, shape, fewer), name

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from train_records import PROFILE, WordTokenizer, record
@@ -5,7 +7,7 @@ from train_records import PROFILE, WordTokenizer, record
 from sanderling.core.errors import UserError
 from sanderling.core.record import NodeKind, Trajectory
 from sanderling.rl.step import rl_rows
-from sanderling.train.rows import Encoding, Limit, Row, rows_of
+from sanderling.train.rows import Encoding, Limit, Row, branch_pieces, rows_of
 
 
 def sft_row(trajectory: Trajectory, encoding: Encoding) -> Row | None:
@@ -48,6 +50,33 @@ def test_text_is_rendered_as_the_loop_would_have_sent_it(encoding):
     assert row.ids[row.loss_mask][-1] == chat.end_id
     first = int(np.flatnonzero(row.loss_mask)[0])
     assert row.ids[first - len(chat.generation_prompt) : first].tolist() == list(chat.generation_prompt)
+
+
+@pytest.mark.parametrize("ids", [False, True])
+def test_the_newline_after_a_turns_end_is_trained_where_that_is_set(ids: bool):
+    """As the chat template ends every message, and DR-Venus and LLaMA-Factory mask it; else it is context."""
+    plain = Encoding(WordTokenizer(), PROFILE)
+    newline, end = plain.renderer.newline, plain.renderer.end_id
+    trajectory = record("sa", ids=False)
+    if ids:
+        parts = [piece.ids for piece in branch_pieces(trajectory, 4, plain)]
+        named = zip(trajectory.nodes, parts, strict=True)
+        nodes = tuple(node.model_copy(update={"token_ids": tuple(own)}) for node, own in named)
+        trajectory = trajectory.model_copy(update={"nodes": nodes})
+    without, row = sft_row(trajectory, plain), sft_row(trajectory, replace(plain, train_newline=True))
+    assert without is not None and row is not None
+    assert row.ids.tolist() == [*without.ids.tolist(), *newline], "the last turn gets one, all others have theirs"
+    trained = np.flatnonzero(row.loss_mask)
+    assert set(trained) >= set(np.flatnonzero(without.loss_mask))
+    more = sorted(set(trained) - set(np.flatnonzero(without.loss_mask)))
+    assert [row.ids[at] for at in more] == newline * 2 and [row.ids[at - 1] for at in more] == [end] * 2
+
+
+def test_a_turn_that_was_cut_has_no_newline_to_train():
+    """Its end token is the loop's and no word of the policy's: neither is what follows."""
+    encoding = Encoding(WordTokenizer(), PROFILE, train_newline=True)
+    row = sft_row(record("sva"), encoding)
+    assert row is not None and row.ids.tolist() == record("sva").token_ids()
 
 
 def test_a_hint_after_an_observation_follows_it_without_a_second_prompt(encoding):

@@ -203,7 +203,7 @@ def need(given: Path, *overrides: str, processes: int = 1) -> float:
 
 def test_a_card_that_is_too_small_is_warned_of_with_the_knobs(given: Path) -> None:
     enough = need(given)
-    with pytest.warns(UserWarning, match=r'set trainer.memory.recompute = "full".*: going on'):
+    with pytest.warns(UserWarning, match=r"set trainer.memory.recompute=full .*: going on"):
         assert begin(order(given), card(enough - 0.5)) is not None
     with warnings.catch_warnings(action="error"):
         assert begin(order(given, "trainer.memory.recompute=full"), card(enough - 0.5)) is not None

@@ -19,18 +19,20 @@ DR_VENUS = {
     "epochs": 1, "batch_trajectories": 32, "shuffle": False, "data.profile": "dr-venus-4b", "data.max_tokens": 200_000,
     "trainer.lr": 1e-5, "trainer.betas": [0.9, 0.95], "trainer.weight_decay": 0.01, "trainer.grad_clip": 1.0,
     "trainer.schedule": "cosine", "trainer.warmup_share": 0.1, "trainer.precision": "bfloat16",
+    "trainer.warmup_from_zero": True, "data.train_newline": True,
     "trainer.aggregation": "micro_batch_mean", "trainer.micro_batch_tokens": 1, "trainer.memory.recompute": "full",
     "parallel.kind": "fsdp",
 }  # fmt: skip
 LITERESEARCHER = {
     "epochs": 1, "batch_trajectories": 128, "data.profile": "literesearcher-4b", "data.max_tokens": 65_536, "trainer.lr": 2e-5,
-    "trainer.schedule": "cosine", "trainer.warmup_share": 0.1,
+    "trainer.schedule": "cosine", "trainer.warmup_share": 0.1, "trainer.warmup_from_zero": True, "data.train_newline": True,
 }  # fmt: skip
 AGENTCPM = {
     "epochs": 3, "batch_trajectories": 4, "data.profile": "agentcpm-explore-4b", "data.max_tokens": 20_999,
     "data.overlong": "drop", "trainer.lr": 2e-5, "trainer.betas": [0.9, 0.999], "trainer.weight_decay": 0.0,
     "trainer.grad_clip": 1.0, "trainer.schedule": "cosine", "trainer.warmup_share": 0.03, "trainer.precision": "bfloat16",
-    "trainer.micro_batch_tokens": 21_000, "trainer.memory.recompute": "full",
+    "trainer.micro_batch_tokens": 21_000, "trainer.memory.recompute": "full", "trainer.warmup_from_zero": True,
+    "data.train_newline": False,
 }  # fmt: skip
 PUBLISHED: dict[str, dict[str, Any]] = {
     "dr-venus-4b": DR_VENUS, "literesearcher-4b": LITERESEARCHER, "agentcpm-explore-4b": AGENTCPM,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sft_runs import advised
 from typer.testing import CliRunner
 
 from sanderling.cli.train import app
@@ -47,6 +48,17 @@ def test_a_gib_of_each_gpu_is_left_to_cuda(model: Path):
     for spare, fits in ((0, True), (-1, False)):
         assert plan_sft(config, Devices("4090", 1, total + OVERHEAD + spare)).fits is fits
     assert Devices("processor", 1, 100, gpus=False).room == 100
+
+
+def test_one_card_of_80_gb_takes_rows_of_65536_tokens_or_adapters_and_two_take_all(model: Path):
+    """DR-Venus' SFT: what the refusal advises, given to the same command, is not refused."""
+    run = ["plan", "--model", str(model), "--recipe", "dr-venus-4b", "--device", "H100", "--memory", "79"]
+    refused = CliRunner().invoke(app, run)
+    assert str(refused.exception).endswith("set data.max_tokens=65536, or set lora.rank=16, or take 2 devices.")
+    for devices, changes in advised(str(refused.exception)):
+        sets = [one for name, value in changes.items() for one in ("--set", f"{name}={value}")]
+        again = [*run, "--row-tokens", "200000", "--count", str(devices or 1), *sets]
+        assert CliRunner().invoke(app, again).exit_code == 0
 
 
 def test_the_command_prints_a_table_and_refuses_what_cannot_fit(model: Path):

@@ -2,12 +2,18 @@
 
 import copy
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from tiny_qwen3 import random_rows, tiny_model
-from transformers import MistralConfig, MistralForCausalLM
+from transformers import (
+    MistralConfig,
+    MistralForCausalLM,
+    get_constant_schedule_with_warmup,
+    get_cosine_schedule_with_warmup,
+)
 
 from sanderling.core.errors import UserError
 from sanderling.train.config import Aggregation, OptimizerKind, Schedule, TrainerConfig
@@ -82,6 +88,22 @@ def test_learning_rate_warms_up_and_decays():
     assert [lr_at(s, TrainerConfig(lr=1.0, warmup_steps=2)) for s in (0, 1, 9)] == [0.5, 1.0, 1.0]
     with pytest.raises(UserError, match="total_steps"):
         lr_at(9, cosine.model_copy(update={"total_steps": None}))
+
+
+def test_a_warm_up_from_zero_is_hugging_faces():
+    """A recipe's schedule, step by step, against transformers' own."""
+    for schedule, of in ((Schedule.COSINE, get_cosine_schedule_with_warmup), (Schedule.CONSTANT, constant_schedule)):
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=2e-5)
+        theirs = of(optimizer, 9, 85)
+        config = TrainerConfig(lr=2e-5, warmup_share=0.1, total_steps=85, schedule=schedule, warmup_from_zero=True)
+        for step in range(85):
+            assert lr_at(step, config) == pytest.approx(theirs.get_last_lr()[0], abs=1e-18)
+            optimizer.step()
+            theirs.step()
+
+
+def constant_schedule(optimizer: torch.optim.Optimizer, warmup: int, _: int) -> Any:
+    return get_constant_schedule_with_warmup(optimizer, warmup)
 
 
 def row(trained: int, name: str = "") -> Row:

@@ -57,19 +57,19 @@ class AgentConfig(PlaceConfig):
     profile: str = ""
     """Prompt, tools and budgets that the model was trained with; empty: ``tiny``, but not for an endpoint."""
     max_turns: int | None = Field(default=None, ge=1)
-    """Most turns, instead of the profile's number."""
+    """Most turns of an episode, in place of the profile's."""
     max_context: int | None = Field(default=None, ge=1)
-    """Most tokens of context, instead of the profile's number."""
+    """Most tokens of context, in place of the profile's."""
     seed: int = 0
     """Equal seeds give equal episodes."""
     concurrency: int = Field(default=8, ge=1)
     """Episodes at the same time."""
     price: str = ""
-    """What a million prompt and sampled tokens cost: ``0.15,0.60``."""
+    """Price of a million prompt tokens and of a million sampled tokens: ``0.15,0.60``."""
     device: str = Field(default="cpu", pattern=r"^(cpu|mps|cuda(:\d+)?)$")
-    """Where a model of this process runs: ``cpu``, ``cuda``, ``cuda:1``, ``mps``."""
+    """Device of a model in this process: ``cpu``, ``cuda``, ``cuda:1``, ``mps``."""
     dtype: str = "float32"
-    """What it computes in: ``float32`` or ``bfloat16``."""
+    """Its precision: ``float32`` or ``bfloat16``."""
 
     @field_validator("price")
     @classmethod
@@ -88,9 +88,9 @@ class AskConfig(Frozen):
     budget: BudgetConfig = BudgetConfig()
     """What the models of this process may take together."""
     out: Path | None = None
-    """The JSONL store that the trajectory is appended to; beside it, until the end, what an interrupted one goes on with."""
+    """JSONL file to which the trajectory is appended; an interrupted episode is kept beside it, and resumed."""
     record: Path | None = None
-    """The JSONL file that every tool call is appended to, with its result, status and latency."""
+    """JSONL file to which every tool call is appended, with its result, status and latency."""
 
 
 def profile_of(config: AgentConfig) -> Profile:

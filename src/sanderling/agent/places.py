@@ -42,11 +42,11 @@ class ReaderConfig(Frozen):
     """A model that reads visited pages for the agent (see `tools.page_reader`)."""
 
     model: str = ""
-    """``http://host:port/v1#model``, or a reader of one's own, ``file.py:name``; empty: pages are cut without a model."""
+    """``http://host:port/v1#model``, or your own, ``file.py:name``; empty: passages are chosen without a model."""
     cache: Path | None = None
     """Where its replies are kept; in the user's cache directory by default."""
     on_outage: OnOutage | None = None
-    """When it cannot be reached: do without it (``fall-back``, so ``ask``), or end the episode unscored (``refuse``)."""
+    """If it cannot be reached: go on without it (``fall-back``, as in ``ask``) or end the episode unscored (``refuse``)."""
 
     @field_validator("model")
     @classmethod
@@ -60,25 +60,25 @@ class PlaceConfig(Frozen):
     """Where an agent searches and reads, and how the place behaves."""
 
     worlds: tuple[Path, ...] = ()
-    """The directory of a world, or of several whose names questions have in ``meta.world``."""
+    """A world's directory, or several, of which each question names its own in ``meta.world``."""
     web: bool = False
-    """Ask the live web instead, through Serper and Jina Reader."""
+    """Search the live web instead, through Serper and Jina Reader."""
     search_url: str = ""
-    """Of the live web: another service that answers as Serper does (SERPER_API_KEY)."""
+    """For the live web: a search service with Serper's API (SERPER_API_KEY)."""
     reader_url: str = ""
-    """Of the live web: another service that answers as Jina Reader does (JINA_API_KEY)."""
+    """For the live web: a page service with Jina Reader's API (JINA_API_KEY)."""
     search: SearchMode = SearchMode.LEXICAL
-    """How a world ranks: by words, by nearness, or by both fused; the last two want ``world embed``."""
+    """Ranking of a world: by words, by embeddings, or by both fused; the last two need ``world embed``."""
     faults: str = ""
-    """Delays and failures of a world: a profile's name or a TOML file; empty: none."""
+    """Simulated delays and failures: a profile's name or a TOML file; empty: none."""
     world_seed: int = 0
     """Equal seeds give equal delays and failures."""
     prompt_injection: float = Field(default=0.0, ge=0.0, le=1.0)
-    """Share of a world's pages that order their reader about."""
+    """Share of a world's pages that carry a prompt injection."""
     tools: tuple[str, ...] = ()
-    """Further tools beside search and visit: ``file.py:name`` or ``package.module:name``."""
+    """Tools besides search and visit: ``file.py:name`` or ``package.module:name``."""
     filters: tuple[str, ...] = ()
-    """What hides pages from the agent, in a world or on the live web: ``file.py:name``, called with the place as a `World`."""
+    """Filters that hide pages from the agent, in a world or on the live web: ``file.py:name``, called with a `World`."""
     reader: ReaderConfig = ReaderConfig()
 
     @model_validator(mode="after")

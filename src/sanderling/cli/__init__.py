@@ -5,6 +5,6 @@ NO_ANSWER = 1
 USER_ERROR = 2
 """Something that a person can mend; one sentence says how."""
 UNFINISHED = 3
-"""A budget was spent, or a server stayed away, before the work was done: the same command goes on."""
+"""A budget was spent, or a server stayed away, before the work was done: run the same command again to resume."""
 INTERRUPTED = 130
 """Ctrl-C."""

@@ -1,7 +1,7 @@
 """``sanderling ask``: research one question and watch the turns; ``sanderling show``: read a recorded episode.
 
 Exit status: 0 for an answer, 1 for none, 130 after Ctrl-C, of which the first ends the episode with a readable record. With
-``--out`` a journal lies beside the store meanwhile: killed, stopped or met by an outage, the same command goes on.
+``--out`` keeps a journal beside the store meanwhile. If interrupted, run the same command again to resume.
 """
 
 import asyncio
@@ -57,7 +57,9 @@ def ask(
     web: common.Web = None,
     faults: common.Faults = None,
     seed: common.Seed = None,
-    out: Annotated[Path | None, option("--out", "Append the trajectory here (.jsonl); go on if killed.", "FILE", RUN)] = None,
+    out: Annotated[
+        Path | None, option("--out", "Append the trajectory here (.jsonl); an interrupted episode resumes.", "FILE", RUN)
+    ] = None,
     record: Annotated[Path | None, option("--record", "Append every tool call here (.jsonl).", "FILE", RUN)] = None,
     file: common.ConfigFile = None,
     sets: common.Set = None,

@@ -66,5 +66,5 @@ def tell_attempts(made: Made, total: int, out: Path, spending: Spending) -> None
 
 def tell_stopped(made: Made) -> int:
     """Why nothing more was begun; the exit status that is then due."""
-    show(f"{made.stopped} The same command goes on where this one stopped.")
+    show(f"{made.stopped} Run the same command again to resume.")
     return INTERRUPTED if made.cancelled else UNFINISHED

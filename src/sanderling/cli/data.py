@@ -48,7 +48,7 @@ _SHARE = f"Names and shares of questions; by default {_SHARES.replace(',', ', ')
 _ANY = "Trajectories: a store (.jsonl), Parquet, or recorded files or a folder of them."
 _BY_HAND = "A person's verdicts, which outweigh any judge: CSV of id,correct, or headed question,answer,correct."
 _FORM = f"How a judging model is asked, and its reply read: {', '.join(PROMPTS)}."
-_PRICE = "What a judging model costs per million tokens, as PROMPT,SAMPLED; one for all, or one for each in their order."
+_PRICE = "Price of a judging model per million tokens, as PROMPT,SAMPLED; one for all, or one for each in order."
 
 File = Annotated[Path, argument("FILE", _ANY)]
 Raw = Annotated[list[Path], argument("SOURCE...", ".json, .jsonl, .parquet, also .gz, or folders of them.")]
@@ -136,10 +136,10 @@ def judge(
     config_file: common.ConfigFile = None,
     sets: common.Set = None,
 ) -> None:
-    """Say of every trajectory whether its own answer is right; what cannot be told is unscored, with a reason.
+    """Judge the answer of every trajectory; what cannot be judged is unscored, with a reason.
 
-    Killed or stopped, the same command goes on and asks for nothing twice. Exit status: 3 when the budget was spent or a judge
-    was not reached.
+    If interrupted, run the same command again to resume; nothing is asked twice. Exit status 3: the budget was
+    spent or a judge was not reached.
     """
     check_places([file, *([verdicts] if verdicts is not None else [])], [out, out.with_name(f"{out.name}.judge.json")])
     by_hand = ByHand.read(verdicts) if verdicts else ByHand()
@@ -336,7 +336,7 @@ def run(
     max_cost: common.MaxCost = None,
     fresh: common.Fresh = False,
 ) -> None:
-    """Import, clean, judge, dedupe, split, resample, make rows, and report; steps that are done are skipped.
+    """Import, clean, judge, dedupe, split, resample, make rows, and report; finished steps are skipped.
 
     Judges stand in the recipe: --set 'judge.judges=["contains", "http://host:port/v1#model"]' asks a model where a rule fails.
     """
@@ -360,7 +360,7 @@ def run(
 @app.command("generate")
 def generate(
     questions: Annotated[Path, argument("QUESTIONS", "A file of questions with their answers (.jsonl).")],
-    out: Annotated[Path, option("--out", "The store of trajectories (.jsonl); the same one goes on.")],
+    out: Annotated[Path, option("--out", "The store of trajectories (.jsonl); name it again to resume.")],
     model: common.Model = None,
     profile: common.ProfileName = None,
     world: common.Worlds = None,
@@ -375,7 +375,7 @@ def generate(
     """Let a teacher research questions, several times each, and keep every judged trajectory.
 
     --model teacher:SIZE/SEED is a script that walks what synth chains draws from the encyclopedia of that size and seed.
-    Killed, stopped or out of budget, the same command goes on and repeats nothing, unfinished episodes included. Exit status: 3
+    If interrupted or out of budget, run the same command again to resume, unfinished episodes included. Exit status: 3
     when a budget was spent or attempts met outages, 130 after Ctrl-C; a second Ctrl-C interrupts at once.
     """
     given = {"questions": questions, "out": out, "attempts": attempts, "judge.judges": judges or None}

@@ -46,7 +46,9 @@ app = typer.Typer(no_args_is_help=True, help="Measure agents on public benchmark
 _SHOWN, _READINGS = 10, 4
 """Differing attempts that are printed; right, wrong and unscored ones of each run that can be read on a report's page."""
 _PAGE = "A directory for report.html, one file that loads nothing."
-_JUDGES = "A rule, http://host:port/v1#model or file.py:name; repeatable, in order; else the publisher's, or who judged before."
+_JUDGES = (
+    "A rule, http://host:port/v1#model or file.py:name; repeatable, tried in order; default: the benchmark's, or the last used."
+)
 _TAKEN = "The benchmark's file, whose accepted answers count; without it the records' own."
 _ROLES = "Columns of unusual names, as question=Prompt,answer=Gold; also id, level, topic."
 _PRIVATE = "Show private questions too, of which only the length is shown otherwise."
@@ -62,11 +64,11 @@ Canary = Annotated[str, option("--canary", "Decrypts a file that does not hold i
 Judging = Annotated[list[str] | None, option("--judge", _JUDGES, "JUDGE", JUDGING)]
 Second = Annotated[list[str] | None, option("--second-judge", "Compared with the judge; decides nothing.", "JUDGE", JUDGING)]
 Verdicts = Annotated[Path | None, option("--verdicts", "A person's verdicts (CSV), before every judge's.", "FILE", JUDGING)]
-Out = Annotated[Path, option("--out", "Directory of the run; the same one goes on.", panel=RUN)]
+Out = Annotated[Path, option("--out", "Directory of the run; name it again to resume.", panel=RUN)]
 
 
 @app.command("list")
-def list_(key: Annotated[str, argument("[KEY]", "Tell everything that is known of this one.")] = "") -> None:
+def list_(key: Annotated[str, argument("[KEY]", "Show everything known about this one.")] = "") -> None:
     """List the benchmarks: size, judge, licence; of one also where to get it, and what is not known."""
     if key:
         grid = Table(box=None, show_header=False, pad_edge=False)
@@ -125,7 +127,7 @@ def run(
     """Let an agent try every question, judge its answers, and print figures with their error bars.
 
     What eval check takes as --columns, --split and --canary is a setting here: --set columns=question=Prompt,answer=Gold.
-    Killed, stopped or out of budget, the same command goes on and repeats no finished attempt; once finished, it tries those
+    If interrupted or out of budget, run the same command again to resume; once finished, it tries those
     again that met outages.
     """
     given = {
@@ -172,7 +174,7 @@ def judge(
     """Judge a run's attempts again, by another judge, another prompt or a person's word; no attempt is repeated.
 
     Without a judge its figures are made anew by what was said before, with other prices. What a judge has said of the
-    same answer before is not asked again. Killed or stopped, the same command goes on.
+    same answer before is not asked again. If interrupted, run the same command again to resume.
     """
     config = settings(RejudgeConfig, config_file, sets, {"judging.judges": judges, "judging.second": second})
     log = RunLog(run)
@@ -195,7 +197,7 @@ def judge(
 @app.command("score")
 def score(
     files: Annotated[list[Path], argument("FILE...", _THEIRS)],
-    out: Annotated[Path, option("--out", "Directory of the run that is written; the same one goes on.")],
+    out: Annotated[Path, option("--out", "Directory of the run that is written; name it again to resume.")],
     questions: Annotated[Path | None, option("--questions", _TAKEN)] = None,
     benchmark: Annotated[str | None, option("--benchmark", "Whose file it is; sanderling eval list has them.", "KEY")] = None,
     canary: Canary = "",
@@ -209,7 +211,7 @@ def score(
     """Judge and measure trajectories that others have made: a run's directory, for eval report, judge, agree and export.
 
     Exit status: 0 for a valid result, 3 when a judge was not reached, its budget was spent, or too much could not be scored.
-    Killed or stopped, the same command goes on.
+    If interrupted, run the same command again to resume.
     """
     given = {
         "benchmark": benchmark, "unscored_limit": unscored_limit,
@@ -350,7 +352,7 @@ def _judged(work: Callable[[Callable[[int], None]], Coroutine[Any, Any, object]]
         try:
             asyncio.run(work(lambda count: status.update(f"{count:,} judged")))
         except BudgetSpentError as error:
-            show(f"{error} What there was before stays as it is; the same command goes on.")
+            show(f"{error} What there was before stays as it is; run the same command again to resume.")
             raise typer.Exit(UNFINISHED) from None
 
 

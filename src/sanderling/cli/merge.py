@@ -63,7 +63,8 @@ def sweep(
 ) -> None:
     """Measure merges along an axis on several skills, and keep the best merged model.
 
-    The inputs are measured, too. Killed or stopped, the same command goes on; other values are added to those that are there.
+    The inputs are measured, too. If interrupted, run the same command again to resume; other values are
+    added to those that are there.
     """
     if "help" in (sets or ()):  # for which arguments may be missing
         settings(SweepConfig, config, sets)

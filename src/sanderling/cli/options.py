@@ -49,9 +49,9 @@ def _let_help_alone(context: typer.Context, sets: list[str] | None) -> list[str]
     return sets
 
 
-_SET = "One setting; repeatable. --set help prints all of them."
-_PROFILE = f"What it was trained with: {', '.join(PROFILES)} or a file; tiny by default, but not of an endpoint."
-_JUDGES = "exact, f1:0.8, … or a model; of several the first to find it right settles it."
+_SET = "Override one setting; repeatable. --set help lists them."
+_PROFILE = f"The profile the model was trained with: {', '.join(PROFILES)} or a file; default tiny, required for an endpoint."
+_JUDGES = "exact, f1:0.8, … or a model; repeatable: the first that accepts an answer decides."
 
 # Options that several commands have. As everywhere, None is "not given".
 ConfigFile = Annotated[Path | None, option("--config", "Settings in TOML; --set and options override it.", "FILE", MORE)]
@@ -61,20 +61,20 @@ Model = Annotated[
 ]
 ProfileName = Annotated[str | None, option("--profile", _PROFILE, "NAME", AGENT)]
 Worlds = Annotated[
-    list[Path] | None, option("--world", "A world's directory; several for questions that name theirs.", "DIR", PLACE)
+    list[Path] | None, option("--world", "Directory of a world; repeat it for questions that name their world.", "DIR", PLACE)
 ]
 Web = Annotated[bool | None, option("--web", "The live web instead, through Serper and Jina.", panel=PLACE)]
 Faults = Annotated[
-    str | None, option("--faults", "Delays and failures: a profile's name or a file; none by default.", "NAME", PLACE)
+    str | None, option("--faults", "Simulated delays and failures: a name or a TOML file; none by default.", "NAME", PLACE)
 ]
-Seed = Annotated[int | None, option("--seed", "Equal seeds give equal episodes; 0 by default.", "N", RUN)]
-Concurrency = Annotated[int | None, option("--concurrency", "Waited for at the same time; 8 by default.", "N", RUN, min=1)]
+Seed = Annotated[int | None, option("--seed", "The same seed gives the same episodes; 0 by default.", "N", RUN)]
+Concurrency = Annotated[int | None, option("--concurrency", "In flight at the same time; 8 by default.", "N", RUN, min=1)]
 Judges = Annotated[list[str] | None, option("--judge", _JUDGES, "JUDGE", JUDGING)]
-MaxTokens = Annotated[int | None, option("--max-tokens", "Most tokens of all models together.", "N", BUDGET, min=1)]
-MaxCost = Annotated[float | None, option("--max-cost", "Most money; needs prices.", "N", BUDGET, min=0.0)]
-Attempts = Annotated[int | None, option("--attempts", "Of each question.", "N", RUN, min=1)]
-Progress = Annotated[bool, option("--progress/--no-progress", "Show how far it is, on standard error.", panel=RUN)]
-Fresh = Annotated[bool, option("--fresh", "Delete what the directory holds and begin again.", panel=RUN)]
+MaxTokens = Annotated[int | None, option("--max-tokens", "Token limit of all models together.", "N", BUDGET, min=1)]
+MaxCost = Annotated[float | None, option("--max-cost", "Cost limit; needs prices.", "N", BUDGET, min=0.0)]
+Attempts = Annotated[int | None, option("--attempts", "Attempts per question.", "N", RUN, min=1)]
+Progress = Annotated[bool, option("--progress/--no-progress", "Show progress on standard error.", panel=RUN)]
+Fresh = Annotated[bool, option("--fresh", "Delete the run in this directory and start over.", panel=RUN)]
 
 
 def settings(
@@ -161,5 +161,5 @@ def one_voice() -> "Iterator[Report]":
         raise typer.Exit(USER_ERROR) from None
     except KeyboardInterrupt:
         if first:
-            show("Interrupted: the same command without --fresh goes on where it stopped.", error=True)
+            show("Interrupted: run the same command without --fresh to resume.", error=True)
         raise typer.Exit(INTERRUPTED) from None

@@ -21,7 +21,7 @@ def run(
     fresh: Fresh = False,
     sets: Set = None,
 ) -> None:
-    """Run a recipe; stages that are done are skipped, and a stage that was killed goes on where it was."""
+    """Run a recipe; finished stages are skipped, and an interrupted one resumes."""
     from sanderling.recipes.tiny import find_recipe
     from sanderling.recipes.tiny_stages import run_tiny
 

@@ -28,7 +28,7 @@ def served_at(endpoint: str | None) -> dict[str, Any]:
     return {"rl.pipeline.placement": "served", "sampler.endpoint": place, "sampler.served": name}
 
 
-_NEEDED = "Needed, here or in the recipe:"
+_NEEDED = "Required, here or in the recipe:"
 _QUESTIONS = f"{_NEEDED} a file, or a quoted pattern. Repeatable."
 _MODEL = f"{_NEEDED} the Hugging Face directory to start from."
 _WORLDS = "A world, or a quoted pattern; needed unless questions name theirs in meta.world. Repeatable."
@@ -53,7 +53,9 @@ def rl(
     simple: Annotated[bool, option("--simple", _SIMPLE)] = False,
     overrides: Set = None,
 ) -> None:
-    """Train a model by reinforcement on questions, with an agent that researches worlds. Killed, the same command goes on.
+    """Train a model by reinforcement on questions, with an agent that researches worlds.
+
+    If interrupted, run the same command again to resume.
 
     Everything is checked first. OUT then holds model/, metrics.jsonl, run.db (every rollout) and checkpoints/.
     """

@@ -1,6 +1,6 @@
 """``sanderling synth``: questions from a world, and which of them are worth asking. Thin: `sanderling.synth` does the work.
 
-Exit status 3 when something is still to be done, 130 after Ctrl-C: the same command goes on.
+Exit status 3 when something is still to be done, 130 after Ctrl-C: run the same command again to resume.
 """
 
 import asyncio
@@ -42,8 +42,8 @@ _COUNT = "Questions: 100 by default; with a model, around each page: 2."
 World = Annotated[Path, argument("WORLD", "Directory of a world.")]
 File = Annotated[Path, argument("QUESTIONS", "File of questions.")]
 Out = Annotated[Path, option("--out", "File of questions to write (JSON lines).")]
-Hops = Annotated[str | None, option("--hops", "Facts that a question puts together.", "N-M")]
-SeedOf = Annotated[int | None, option("--seed", "Equal world, settings and seed: equal questions.")]
+Hops = Annotated[str | None, option("--hops", "Hops of a question.", "N-M")]
+SeedOf = Annotated[int | None, option("--seed", "The same world, settings and seed give the same questions.")]
 Models = Annotated[list[str] | None, option("--model", "Writes and reads: http://host:port/v1#model or a directory.")]
 Pages = Annotated[int | None, option("--pages", "With a model: pages that are drawn.", min=1)]
 Capabilities = Annotated[list[Capability] | None, option("--capability", "What to ask of an agent; repeatable. All, in turn.")]
@@ -125,7 +125,7 @@ def facts(
     directory: World,
     out: Out,
     models: Models = None,
-    judges: Annotated[list[str] | None, option("--judge-model", "Judges what was written; its writer.")] = None,
+    judges: Annotated[list[str] | None, option("--judge-model", "Judges what was written; default: the same model.")] = None,
     pages: Pages = None,
     added: Annotated[bool | None, option("--added", "Draw from the world's last addition alone.")] = None,
     seed: SeedOf = None,
@@ -183,15 +183,17 @@ def difficulty(
     world: common.Worlds = None,
     profile: common.ProfileName = None,
     attempts: common.Attempts = None,
-    keep: Annotated[str | None, option("--keep", "So many must be right; 1-7 by default.", "N-M")] = None,
+    keep: Annotated[
+        str | None, option("--keep", "Keep questions with this many correct attempts; 1-7 by default.", "N-M")
+    ] = None,
     judges: common.Judges = None,
     tokens: common.MaxTokens = None,
     file: common.ConfigFile = None,
     sets: common.Set = None,
 ) -> None:
-    """Let an agent try every question several times, and keep those that are neither too easy nor too hard for it.
+    """Let an agent try every question several times, and keep those neither too easy nor too hard for it.
 
-    Killed or stopped, the same command goes on; questions whose band is not known yet are in NAME.untold.jsonl.
+    If interrupted, run the same command again to resume; questions whose band is not known yet are in NAME.untold.jsonl.
     """
     least, most = _range("--keep", keep) or (None, None)
     given = {"questions": questions, "out": out, "judge.judges": judges or None, "budget.max_tokens": tokens}
@@ -259,8 +261,8 @@ def _make(work: Callable[..., Awaitable[MakingReport]], out: Path) -> None:
 def _end(report: Outcome) -> None:
     """What is still to be done, and exit status 3 for it."""
     if report.stopped:
-        show(f"Stopped: {report.stopped} The same command with a larger limit goes on.")
+        show(f"Stopped: {report.stopped} Run the same command with a larger limit to resume.")
     if report.outages:
-        show(f"{report.outages:,} were not done, since nobody answered: the same command goes on with them.")
+        show(f"{report.outages:,} were not done, since nobody answered: run the same command again for them.")
     if report.stopped or report.outages:
         raise typer.Exit(UNFINISHED)

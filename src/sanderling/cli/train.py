@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True)
 models = typer.Typer(no_args_is_help=True, callback=lambda: None)  # a group, though it has one command
 app.command("rl")(rl)
-_MODEL = "Needed, here or in the recipe: the Hugging Face directory to start from."
-_DATA = "Needed, here or in the recipe: files of trajectories, or of rows made by sanderling data rows (.parquet)."
+_MODEL = "Required, here or in the recipe: the Hugging Face directory to start from."
+_DATA = "Required, here or in the recipe: files of trajectories, or of rows made by sanderling data rows (.parquet)."
 _RECIPE = "lora-24gb, dr-venus-4b, literesearcher-4b, agentcpm-explore-4b, or a TOML file of settings."
 _PLANNED = "Of train sft (lora-24gb by default); with --rl of train rl (dr-venus-4b)."
 _SIZE = "tiny, or as published: 0.6b, 1.7b, 4b, 4b-2507, 8b, 14b, 32b."
@@ -36,9 +36,9 @@ def sft(
     merge: Annotated[bool, option("--merge", "After LoRA, also write base and adapter as one model.")] = False,
     fresh: Fresh = False,
 ) -> None:
-    """Fine-tune a model on trajectories. Killed at any moment, the same command goes on.
+    """Fine-tune a model on trajectories. If interrupted, run the same command again to resume.
 
-    Tokens are made and data and model are checked first. OUT then holds model/ or adapter/, metrics.jsonl and checkpoints/.
+    Data and model are checked first. OUT then holds model/ or adapter/, metrics.jsonl and checkpoints/.
     """
     from sanderling.train.config import SftConfig
     from sanderling.train.sft import Order, run_sft_command
@@ -54,10 +54,10 @@ def plan(
     model: Annotated[Path, option("--model", "The directory of the model; its config.json suffices.")],
     recipe: Annotated[str | None, option("--recipe", _PLANNED)] = None,
     overrides: Set = None,
-    row_tokens: Annotated[int | None, option("--row-tokens", "The longest row or rollout; else the recipe's.", min=1)] = None,
-    device: Annotated[str | None, option("--device", "A device that is not here: H200, …; with --memory.", "NAME")] = None,
+    row_tokens: Annotated[int | None, option("--row-tokens", "The longest row or rollout, below its limit.", min=1)] = None,
+    device: Annotated[str | None, option("--device", "Plan for another device, such as H200; with --memory.", "NAME")] = None,
     memory: Annotated[float | None, option("--memory", "Its memory, in GiB.", min=0.1, max=2**40)] = None,
-    count: Annotated[int, option("--count", "How many of it.", min=1)] = 1,
+    count: Annotated[int, option("--count", "Number of devices.", min=1)] = 1,
     rl: Annotated[bool, option("--rl", "Plan train rl, sampling included.")] = False,
 ) -> None:
     """Say what a step needs in memory and time, and what to set when it does not fit; exit status 2 then."""

@@ -53,9 +53,9 @@ app.add_typer(build, name="build")
 
 _KINDS = f"Folders, archives, JSON lines, other worlds; or KIND:REST. Kinds: {', '.join(SOURCES)}"
 _BASE = "Address that the paths of folders and ZIM files stand below; local://NAME/ by default."
-_WORKERS = "Processes that read documents. More give the same world, sooner."
-_AS = f"Show to the letter what an agent of this profile reads: {', '.join(PROFILES)}."
-_RANKED = "Rank by words, nearness, or both fused; the last two want `world embed`."
+_WORKERS = "Processes that read documents; the world is the same for any number."
+_AS = f"Show exactly what an agent with this profile reads: {', '.join(PROFILES)}."
+_RANKED = "Rank by words (BM25), by vectors, or both; the last two need `world embed`."
 _RECORDED = "Directory of recorded trajectories, of any known layout, or a file of ask --record."
 _DIALECTS = "What to speak: native, serper, jina, literesearcher, search_r1, asearcher, mcp; repeatable; default: all."
 _TOKEN = "Variable with the token that clients send."
@@ -68,7 +68,7 @@ RecordedCalls = Annotated[Path, option("--from", _RECORDED)]
 Sources = Annotated[list[str], argument("SOURCE...", _KINDS)]
 BaseUrl = Annotated[str, option("--base-url", _BASE)]
 Workers = Annotated[int, option("--workers", _WORKERS, min=1)]
-WorldSeed = Annotated[int, option("--world-seed", "Equal seeds give equal delays and faults.", panel=PLACE)]
+WorldSeed = Annotated[int, option("--world-seed", "The same seed gives the same delays and faults.", panel=PLACE)]
 Search = Annotated[SearchMode, option("--search", _RANKED, panel=PLACE)]
 
 
@@ -78,7 +78,7 @@ def build_from(
 ) -> None:
     """Build a world from files: folders, archives, tables, or several of these together.
 
-    Stopped or killed, the same command goes on. Settings: document_bytes, depth.
+    If interrupted, run the same command again to resume. Settings: document_bytes, depth.
     """
     opened, source = _opened(sources, base_url, sets)
     remember, name = partial(remember_sources, sources=opened), name or opened[0].name
@@ -97,7 +97,7 @@ def _opened(sources: list[str], base_url: str, sets: list[str] | None) -> tuple[
 def add(directory: Where, sources: Sources, base_url: BaseUrl = "", workers: Workers = 1, sets: Set = None) -> None:
     """Add pages to a world, without building it again.
 
-    Whoever reads the world meanwhile goes on reading it as it was. Stopped or killed, the same command goes on.
+    Whoever reads the world meanwhile goes on reading it as it was. If interrupted, run the same command again to resume.
     """
     opened, source = _opened(sources, base_url, sets)
     read_manifest(directory)
@@ -113,7 +113,7 @@ def add(directory: Where, sources: Sources, base_url: BaseUrl = "", workers: Wor
 def build_encyclopedia(
     out: Out,
     size: Annotated[int, option("--size", "Number of entities, 40 at least; about two pages each.", min=1)] = 2_000,
-    seed: Annotated[int, option("--seed", "Equal size and seed give equal worlds.")] = 0,
+    seed: Annotated[int, option("--seed", "The same size and seed give the same world.")] = 0,
 ) -> None:
     """Generate an encyclopedia of invented people, places, organisations, works and events."""
     feed = Gathering([open_source(f"encyclopedia:{size}/{seed}")])
@@ -190,7 +190,7 @@ def push(
     out: Annotated[Path, option("--out", "Directory that will stand for the pushed world.")],
     vectors: Annotated[VectorIndex, option("--vectors", "How passages are searched, if embedded.")] = VectorIndex.HNSW,
 ) -> None:
-    """Push a world to Milvus; --out then stands for it in every command. Killed, the same command goes on."""
+    """Push a world to Milvus; --out then takes its place in every command. An interrupted push resumes when run again."""
     world, dense = open_world(directory), read_info(directory / DIRECTORY)
     with _progress() as progress:
         on_rows = partial(progress, "pages, passages", total=world.page_count + (dense.rows if dense else 0))

@@ -98,7 +98,7 @@ class ChatRenderer:
         self._think_prefix = profile.think_prefix
         self._start = tokenizer.token_id("<|im_start|>")
         self.end_id = tokenizer.token_id("<|im_end|>")
-        self._newline = tokenizer.encode("\n")
+        self.newline = tokenizer.encode("\n")
         self.generation_prompt = (self._start, *tokenizer.encode("assistant\n" + profile.think_prefix))
         r"""``<|im_start|>assistant\n`` and the think prefix: what stands before every sampled turn."""
 
@@ -115,7 +115,7 @@ class ChatRenderer:
         ``previous_ended``: whether the sampled ids end with ``<|im_end|>``, else it is added. None: this follows another
         observation, rendered with ``prompt=False``.
         """
-        close = [] if previous_ended is None else [*([] if previous_ended else [self.end_id]), *self._newline]
+        close = [] if previous_ended is None else [*([] if previous_ended else [self.end_id]), *self.newline]
         return [*close, *self._message("user", wrap_observation(text)), *(self.generation_prompt if prompt else ())]
 
     def turn_ids(self, text: str) -> list[int]:
@@ -123,4 +123,4 @@ class ChatRenderer:
         return [*self._tokenizer.encode(strip_think_prefix(text, self._think_prefix)), self.end_id]
 
     def _message(self, role: str, text: str) -> list[int]:
-        return [self._start, *self._tokenizer.encode(f"{role}\n{text}"), self.end_id, *self._newline]
+        return [self._start, *self._tokenizer.encode(f"{role}\n{text}"), self.end_id, *self.newline]

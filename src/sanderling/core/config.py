@@ -236,7 +236,7 @@ def describe(config: BaseModel | type[BaseModel], path: tuple[str, ...] = ()) ->
     Settings without a value are commented out, and so are sections that are not set; of a class, these show their defaults.
     """
     model = config if isinstance(config, type) else type(config)
-    docs, own, below = _docs(model), "", ""
+    docs, own, below = docs_of(model), "", ""
     for key, field in model.model_fields.items():
         if isinstance(config, BaseModel):
             value = getattr(config, key)
@@ -259,7 +259,7 @@ def describe(config: BaseModel | type[BaseModel], path: tuple[str, ...] = ()) ->
     return own + below
 
 
-def _docs(model: type[BaseModel]) -> dict[str, str]:
+def docs_of(model: type[BaseModel]) -> dict[str, str]:
     """What stands under each field of a model, as a string or behind it as a comment, its bases' first."""
     found: dict[str, str] = {}
     for base in reversed(model.__mro__[: model.__mro__.index(BaseModel)]):

@@ -18,6 +18,7 @@ from pydantic import AfterValidator, create_model
 
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
+from sanderling.core.parse import ParseProblem
 from sanderling.core.plugins import is_outside, resolve
 from sanderling.core.profiles import Profile
 from sanderling.core.record import Trajectory, encode_trajectory
@@ -170,9 +171,18 @@ class Cleaner:
             if after is not draft.trajectory:
                 counts.changed += 1
                 draft = Draft(after, self._profile)
+        found, last = draft.trajectory, report.steps[-1]
+        if found is not trajectory and _called(trajectory) and not any(turn.calls for turn in found.turns()):
+            last.dropped[Reason.NO_CALL_LEFT] += 1
+            return Dropped(last.step, Reason.NO_CALL_LEFT, "its answer would rest on nothing")
         report.kept += 1
-        report.changed += draft.trajectory is not trajectory
-        return draft.trajectory
+        report.changed += found is not trajectory
+        return found
+
+
+def _called(trajectory: Trajectory) -> bool:
+    """Whether it made a call, or wrote one that cannot be read."""
+    return any(turn.calls or ParseProblem.UNREADABLE_CALL in turn.problems for turn in trajectory.turns())
 
 
 def clean_file(

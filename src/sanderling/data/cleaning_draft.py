@@ -44,6 +44,7 @@ class Reason(StrEnum):
     NO_REASONING = "no_reasoning"  # before a call or an answer, where the target's grammar demands it
     FORBIDDEN_TOOL = "forbidden_tool"
     TOO_LONG = "too_long"
+    NO_CALL_LEFT = "no_call_left"  # cleaning removed all that it made, or none could be read
 
 
 class Drop(NamedTuple):

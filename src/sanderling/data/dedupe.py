@@ -7,7 +7,7 @@ deterministic, and groups are a function of the set, in whatever order. Memory h
 import hashlib
 import re
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -164,15 +164,19 @@ def question_groups(questions: Iterable[QA], *, threshold: float = THRESHOLD, by
     asked = list(questions)
     words = [normalised(question.text) for question in asked]
     groups, first = Groups(len(asked)), dict[tuple[str, frozenset[str]], int]()
-    written: dict[str, set[str]] = {}
+    written, with_answers = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
     for row, (text, question) in enumerate(zip(words, asked, strict=True)):
         answers = accepted(question.answers) if by_answers else frozenset[str]()
-        written.setdefault(text, set()).add(question.text)
+        written[text].add(question.text)
+        if answers:
+            with_answers[text].add(question.text)
         if text:
             groups.join(row, first.setdefault((text, answers), row))
-    things = {text: things_of(text, texts) for text, texts in written.items()}
+    of_all = {text: things_of(text, texts) for text, texts in written.items()}
+    # How a question without answers is written says nothing of those with answers.
+    known = {text: of_all[text] if texts == written[text] else things_of(text, texts) for text, texts in with_answers.items()}
 
-    def alike(text: str, others: list[str], index: NearIndex) -> Iterator[tuple[float, int]]:
+    def alike(text: str, others: list[str], index: NearIndex, things: dict[str, Things]) -> Iterator[tuple[float, int]]:
         """Those about the same things, by likeness and place."""
         for place, similarity in index.near(text, threshold):
             if text == others[place] or not things[text].differ(things[others[place]]):
@@ -183,12 +187,12 @@ def question_groups(questions: Iterable[QA], *, threshold: float = THRESHOLD, by
         for answer in answers:
             groups.join(row, by_answer.setdefault(answer, {}).setdefault(text, row))
     unanswered = {text: row for (text, answers), row in first.items() if not answers}
-    for rows in (*by_answer.values(), unanswered):
+    for rows, things in (*((rows, known) for rows in by_answer.values()), (unanswered, of_all)):
         if len(rows) < 2:
             continue
         index, texts = NearIndex(), list(rows)
         for text in texts:
-            for _, place in alike(text, texts, index):
+            for _, place in alike(text, texts, index, things):
                 groups.join(rows[text], rows[texts[place]])
             index.add(text)
     answered = sorted((text, sorted(answers), row) for (text, answers), row in first.items() if answers)
@@ -198,7 +202,7 @@ def question_groups(questions: Iterable[QA], *, threshold: float = THRESHOLD, by
     best: dict[int, tuple[float, int]] = {}
     for text, row in unanswered.items():
         top = groups.top(row)
-        best[top] = min([best.get(top, (0.0, 0)), *alike(text, texts, index)])
+        best[top] = min([best.get(top, (0.0, 0)), *alike(text, texts, index, of_all)])
     for top, (similarity, place) in best.items():
         if similarity:
             groups.join(top, answered[place][2])

@@ -77,31 +77,32 @@ class Judging(Frozen):
     """Who judges."""
 
     judges: tuple[str, ...] = ("contains",)
-    """Rules and models (an address, a directory), asked in order until one finds the answer right. Empty: the verdicts in the
+    """Rules and models, asked in order until one finds the answer right. Empty: the verdicts in the
     records count, as `data judge` writes them."""
-    keep: Keep = Keep.CORRECT
+    keep: Keep = Keep.CORRECT  # which trajectories go on
 
 
 class Deduping(Frozen):
     """Which questions are the same."""
 
     keep: int = Field(default=1, ge=0)
-    """Most trajectories of one question; 0: as many as there are."""
+    """Most trajectories of one question; 0: all."""
 
 
 class Splitting(Frozen):
     """The parts."""
 
     shares: Annotated[str, AfterValidator(lambda shares: Shares.read(shares) and shares)] = "train=0.95,validation=0.05"
-    seed: int = 0
+    """Names of the parts, with their shares."""
+    seed: int = 0  # of the split
 
 
 class Resampling(Frozen):
     """How often trajectories of the first part are repeated."""
 
-    thresholds: tuple[int, ...] = (50, 100)
-    weights: tuple[int, ...] = (1, 2, 5)
-    seed: int = 0
+    thresholds: tuple[int, ...] = (50, 100)  # numbers of turns from which a trajectory is repeated more often
+    weights: tuple[int, ...] = (1, 2, 5)  # copies below, between and above the thresholds
+    seed: int = 0  # of the order
 
     def schedule(self) -> Schedule:
         return Schedule(self.thresholds, self.weights)
@@ -110,20 +111,20 @@ class Resampling(Frozen):
 class Rows(Frozen):
     """Rows of tokens."""
 
-    max_tokens: int = Field(default=200_000, ge=1)
+    max_tokens: int = Field(default=200_000, ge=1)  # longest row
     overlong: Literal["drop", "split"] = "drop"
-    """What becomes of longer ones; counted and named in any case."""
+    """What happens to longer ones."""
 
 
 class DataConfig(Frozen):
     """The pipeline's settings."""
 
-    title: str = "Data"
-    profile: str = "dr-venus-4b"
+    title: str = "Data"  # heading of the report
+    profile: str = "dr-venus-4b"  # how messages become tokens
     tokenizer: Path | None = None
     """A directory with tokenizer.json. Without it no rows are made, and lengths are in words."""
     against: tuple[Path, ...] = ()
-    """Files of benchmarks: whoever asks what they ask is left out."""
+    """Benchmark files: trajectories on their questions are left out."""
     clean: Cleaning = Cleaning()
     judge: Judging = Judging()
     dedupe: Deduping = Deduping()

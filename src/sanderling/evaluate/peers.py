@@ -333,15 +333,15 @@ class ScoreConfig(RejudgeConfig):
     """Settings of ``sanderling eval score``."""
 
     benchmark: str = "jsonl"
-    """Whose file the questions are: a key, or ``file.py:name``."""
+    """Benchmark of the question file: a key, or ``file.py:name``."""
     split: str = ""
-    """The part that the file is, where its name does not say it."""
+    """Split of the file, if its name does not say it."""
     columns: str = ""
-    """Columns of unusual names: ``question=Prompt,answer=Gold``."""
+    """Names of columns: ``question=Prompt,answer=Gold``."""
     layout: str = ""
-    """``file.py:name`` of a layout of one's own."""
+    """Your own layout, ``file.py:name``."""
     unscored_limit: float | None = Field(default=0.02, ge=0.0, le=1.0)
-    """A larger share of unscored attempts makes the run invalid."""
+    """Above this share of unscored attempts the run is invalid."""
 
 
 async def score_peers(

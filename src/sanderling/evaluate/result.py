@@ -1,7 +1,7 @@
 """What an evaluation gives: attempts in short, verdicts on them, and the figures with their intervals, as one JSON file.
 
 A judge is shown a question, its accepted answers and the agent's own answer, so an `Episode` can be judged as its record can.
-An answer is the agent's own or none: text of a tool result is never looked at. Pass@1 is the mean share of right attempts,
+An answer is the agent's own or none: text of a tool result is never looked at. Pass@1 is accuracy averaged over attempts,
 never "any of k". None is always "not known", never 0. See `figures`.
 """
 
@@ -264,7 +264,7 @@ class EvalResult(Record):
 
     @property
     def pass_at_1(self) -> Estimate:
-        """Mean share of right attempts, each question weighing the same."""
+        """Accuracy averaged over attempts, each question weighing the same."""
         return self.pass_at_k[1]
 
     @property

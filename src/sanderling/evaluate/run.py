@@ -141,21 +141,21 @@ class EvalConfig(Frozen):
     attempts: int = Field(default=1, ge=1)
     """At each question."""
     limit: int | None = Field(default=None, ge=1)
-    """So many questions only: the first ones."""
+    """Only the first so many questions."""
     sample_seed: int | None = None
-    """With ``limit``: a sample by this seed in place of the first."""
+    """With ``limit``: a random sample by this seed instead."""
     split: str = ""
-    """The part that the file is, where its name does not say it."""
+    """Split of the file, if its name does not say it."""
     columns: str = ""
-    """Columns of unusual names: ``question=Prompt,answer=Gold``."""
+    """Names of columns: ``question=Prompt,answer=Gold``."""
     canary: str = ""
-    """Decrypts a file that does not hold its own canary."""
+    """Key of an encrypted file that does not hold its own canary."""
     unscored_limit: float = Field(default=0.02, ge=0.0, le=1.0)
-    """A larger share of unscored attempts makes the run invalid."""
+    """Above this share of unscored attempts the run is invalid."""
     guard: bool = True
-    """Hide known leak sites and pages that hold the question."""
+    """Hide known leak sites, and pages that quote the question."""
     blocklist: tuple[Path, ...] = ()
-    """More sites to hide: files with a host, URL or ``*/path`` a line."""
+    """More sites to hide: files with a host, URL or ``*/path`` on each line."""
 
 
 def check_run(config: EvalConfig, benchmark: Benchmark, questions: Sequence[Question]) -> None:
@@ -232,9 +232,9 @@ class RejudgeConfig(Frozen):
     """Without a judge, what whoever judged before has said."""
     budget: BudgetConfig = BudgetConfig()
     concurrency: int = Field(default=8, ge=1)
-    """Replies of models waited for at the same time."""
+    """Requests to models at the same time."""
     unscored_limit: float | None = Field(default=None, ge=0.0, le=1.0)
-    """A larger share of unscored attempts makes the run invalid; by default as before, at first 0.02."""
+    """Above this share of unscored attempts the run is invalid; by default as before (at first 0.02)."""
 
 
 async def rejudge(

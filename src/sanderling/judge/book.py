@@ -255,9 +255,9 @@ class JudgingConfig(Frozen):
 
     judge: JudgeConfig = JudgeConfig()
     budget: BudgetConfig = BudgetConfig()
-    keep: Keep = Keep.ALL
+    keep: Keep = Keep.ALL  # which trajectories are written
     concurrency: int = Field(default=8, ge=1)
-    """Replies of judging models waited for at a time."""
+    """Requests to judging models at a time."""
 
 
 @dataclass

@@ -22,13 +22,13 @@ class JudgeConfig(Frozen):
 
     judges: tuple[str, ...] = ()
     """Rules by name (``exact``, ``f1:0.8``), ``file.py:name``, and models as ``http://host:port/v1#model`` or a directory, in
-    order: the first that finds an answer right settles it; models stand in for one another."""
+    order: the first that finds an answer right decides; of several models, the next is asked when one is down."""
     second: tuple[str, ...] = ()
-    """Who judges too, and decides nothing: ``eval agree`` compares."""
+    """A second opinion for ``eval agree``, which decides nothing."""
     prompt: str = ""
-    """How a judging model is asked; empty: as the benchmark's publisher does, else by the default prompt."""
+    """Prompt of judging models; empty: the benchmark publisher's, else the default."""
     prices: tuple[str, ...] = ()
-    """What the judging models cost per million tokens, as ``0.15,0.60``: one for all, or one for each in their order."""
+    """Prices of judging models per million tokens, as ``0.15,0.60``: one for all, or one for each in their order."""
 
 
 def check_judges(config: JudgeConfig) -> None:

@@ -53,14 +53,14 @@ class MergeSettings(Frozen):
 
     method: Method
     models: tuple[Path, ...]
-    weights: tuple[float, ...] = ()  # one for each model; none: equal ones that sum to 1. Not for slerp.
-    base: Path | None = None
-    scale: float = Field(default=1.0, allow_inf_nan=False)  # λ: what the sum of differences from the base is multiplied by
-    t: float = Field(default=0.5, ge=0, le=1)  # slerp: 0 is the first model, 1 the second
-    density: float = Field(default=0.5, gt=0, le=1)  # share of entries of each difference that are kept
-    normalize: bool | None = None  # whether weights are divided by their sum; None: as is usual for the method
-    seed: int = Field(default=0, ge=0, lt=2**32)  # of DARE: equal seeds give equal models
-    dtype: Dtype | None = None  # None: as the base, or the first model, is stored
+    weights: tuple[float, ...] = ()  # one for each model; by default equal. Not for slerp.
+    base: Path | None = None  # what the models were trained from; not for linear and slerp
+    scale: float = Field(default=1.0, allow_inf_nan=False)  # factor λ of the sum of differences from the base
+    t: float = Field(default=0.5, ge=0, le=1)  # for slerp: 0 is the first model, 1 the second
+    density: float = Field(default=0.5, gt=0, le=1)  # share of entries of each difference that is kept
+    normalize: bool | None = None  # divide weights by their sum; by default as is usual for the method
+    seed: int = Field(default=0, ge=0, lt=2**32)  # for DARE; equal seeds give equal models
+    dtype: Dtype | None = None  # of the merged weights; by default that of the base or the first model
 
     @property
     def traits(self) -> Traits:

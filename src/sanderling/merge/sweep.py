@@ -1,7 +1,7 @@
 """A sweep: merges with different coefficients, each measured on several skills, and the best one kept.
 
 The inputs are measured first, so that one sees what a merge has to keep. One merged model is on the disk at a time; what was
-measured is filed by the SHA-256 of its weights, so that equal weights are measured once. Killed, the same call goes on, amid an
+measured is filed by the SHA-256 of its weights, so that equal weights are measured once. A killed call resumes, amid an
 episode too; further values are added to those measured.
 
 The best point has the highest mean over skills of pass@1, each skill weighing the same; of equal ones, the nearest to the
@@ -68,11 +68,11 @@ class SweepConfig(Frozen):
     """What is swept, and how every model is measured."""
 
     merge: MergeSettings
-    over: Axis = Axis.WEIGHT
-    values: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
+    over: Axis = Axis.WEIGHT  # the coefficient that is swept
+    values: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)  # its values
     skills: dict[str, Path]  # files of questions, by what a model can do that answers them
     agent: SweptAgent = SweptAgent()
-    attempts: int = Field(default=1, ge=1)
+    attempts: int = Field(default=1, ge=1)  # at each question
     judge: JudgeConfig = JudgeConfig(judges=("exact",))
     budget: BudgetConfig = BudgetConfig()
 

@@ -123,11 +123,11 @@ class BudgetConfig(Frozen):
     """What all models of a run may take together, over all processes that work at it, and where their replies are kept."""
 
     max_tokens: int | None = Field(default=None, ge=1)
-    """Most tokens, prompts included."""
+    """Most tokens of all models together, prompts included."""
     max_cost: float | None = Field(default=None, ge=0.0)
-    """Most money; needs the price of every model."""
+    """Most cost; needs the price of every model."""
     cache: Path | None = None
-    """Where replies are kept; in the user's cache directory by default."""
+    """Where replies are cached; in the user's cache directory by default."""
 
 
 class Spending:

@@ -58,22 +58,22 @@ QUICK = (
 class Worlds(Frozen):
     """Which worlds are generated."""
 
-    train: int = Field(default=24, ge=1)
-    train_entities: int = Field(default=120, ge=40)
-    held_out_entities: int = Field(default=240, ge=40)
+    train: int = Field(default=24, ge=1)  # training worlds
+    train_entities: int = Field(default=120, ge=40)  # things in each
+    held_out_entities: int = Field(default=240, ge=40)  # things in the held-out world
     first_seed: int = Field(default=1, ge=0)
-    """Training worlds have this seed and the ones after it; the validation world comes next."""
-    held_out_seed: int = Field(default=7001, ge=0)  # the held-out world, whose names share no word with any training world
+    """Seed of the first training world; the others and the validation world have the next ones."""
+    held_out_seed: int = Field(default=7001, ge=0)  # of the held-out world, whose names share no word with any training world
 
 
 class Questions(Frozen):
     """What is asked."""
 
-    per_world: int = Field(default=150, ge=1)
-    validation: int = Field(default=64, ge=1)
-    held_out: int = Field(default=250, ge=1)
-    hops: dict[str, float] = Field(default={"1": 0.35, "2": 0.45, "3": 0.20})  # number of relations to follow to its share
-    seed: int = Field(default=11, ge=0)
+    per_world: int = Field(default=150, ge=1)  # of each training world
+    validation: int = Field(default=64, ge=1)  # of the validation world
+    held_out: int = Field(default=250, ge=1)  # of the held-out world
+    hops: dict[str, float] = Field(default={"1": 0.35, "2": 0.45, "3": 0.20})  # share of questions, by number of hops
+    seed: int = Field(default=11, ge=0)  # of the draws
 
     @field_validator("hops")
     @classmethod
@@ -94,32 +94,32 @@ class Teacher(Frozen):
     """Whose trajectories are imitated."""
 
     modes: ModeShares = ModeShares()
-    seed: int = Field(default=21, ge=0)
+    seed: int = Field(default=21, ge=0)  # of the teacher's faults
 
 
 class Evaluation(Frozen):
     """How every stage is measured."""
 
-    attempts: int = Field(default=4, ge=1)
-    concurrency: int = Field(default=128, ge=1)
-    seed: int = Field(default=51, ge=0)
+    attempts: int = Field(default=4, ge=1)  # at each question
+    concurrency: int = Field(default=128, ge=1)  # episodes at the same time
+    seed: int = Field(default=51, ge=0)  # of the attempts
 
 
 class TinyConfig(Frozen):
     """Everything the recipe does, resolved."""
 
-    title: str = "tiny"
-    base: Path | None = None  # a base model's directory; None: the one that is shipped
-    profile: str = "tiny"
-    date: datetime.date = datetime.date(2026, 1, 1)  # the day on which every episode happens
-    workers: int = Field(default=2, ge=1)  # processes at a time; each uses one thread
+    title: str = "tiny"  # heading of the report
+    base: Path | None = None  # a base model's directory; by default the shipped one
+    profile: str = "tiny"  # prompt, tools and budgets of the agent
+    date: datetime.date = datetime.date(2026, 1, 1)  # the date that agents see
+    workers: int = Field(default=2, ge=1)  # processes at a time, of one thread each
     worlds: Worlds = Worlds()
     questions: Questions = Questions()
     teacher: Teacher = Teacher()
     sft: SupervisedConfig = SupervisedConfig()
     rl: RlConfig = RlConfig()
     rl_processes: int = Field(default=2, ge=1)
-    """Processes of one thread each that share out every RL step. More than one round differently than one alone does."""
+    """Processes of one thread each that share every RL step. More than one round differently than one alone does."""
     evaluation: Evaluation = Evaluation()
 
     @model_validator(mode="after")

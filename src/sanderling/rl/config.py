@@ -54,12 +54,12 @@ class PipelineConfig(Frozen):
     """How sampling and training overlap. With ``max_staleness`` 0 the run is synchronous."""
 
     max_staleness: int = Field(default=0, ge=0)
-    """Most steps between the weights that sampled a trajectory's oldest token and those that it updates."""
-    placement: Placement = Placement.TURNS
-    straggler: Straggler = Straggler.CARRY_OVER
+    """Most steps between the weights that sampled a trajectory's oldest token and those it updates; 0: synchronous."""
+    placement: Placement = Placement.TURNS  # who samples: the trained module, a copy of it, or a server
+    straggler: Straggler = Straggler.CARRY_OVER  # whether slow rollouts go on or are asked for their answer
     cut_off_share: float = Field(default=0.9, gt=0, le=1)
-    """With ``cut_off``: once this share of a step's rollouts is done (of a process's own: of few nobody is cut off), the others
-    are asked for their answers (DR-Venus: 0.9). Groups in another's place are not."""
+    """With ``cut_off``: once this share of a process's rollouts of a step is done, the others are asked for their answers
+    (DR-Venus: 0.9). Replacement groups are not."""
 
     @model_validator(mode="after")
     def _cuts_off_in_step(self) -> Self:
@@ -72,7 +72,7 @@ class SelectionConfig(Frozen):
     """Which checkpoint is kept as the best: by a held-out set, never by the training reward."""
 
     every: int = Field(default=0, ge=0)
-    """Steps between measurements, the first before any step; 0: the last model is the result."""
+    """Steps between measurements on held-out questions; 0: the last model is the result."""
     attempts: int = Field(default=1, ge=1)  # rollouts of each held-out question
 
 
@@ -84,24 +84,24 @@ class RlConfig(Frozen):
     estimator: EstimatorConfig = GrpoConfig()
     loss: LossConfig = PpoConfig()
     outcome: str = "exact"
-    """The rule that scores answers where no judge is handed in: ``exact``, ``f1``, or ``file.py:name``, a function of an answer
-    and an accepted one that gives a score in [0, 1]."""
+    """Rule that scores answers without a judge: ``exact``, ``f1``, or ``file.py:name``, a function of an answer and an accepted
+    one with a score in [0, 1]."""
     gain: GainConfig | None = None
     """How information gain is measured; None: it is not, which IGPO cannot do without."""
     denoise: DenoiseConfig = DenoiseConfig()
     pipeline: PipelineConfig = PipelineConfig()
     health: HealthConfig = HealthConfig()
     selection: SelectionConfig = SelectionConfig()
-    steps: int = Field(default=100, ge=1, le=10**9)
-    questions_per_step: int = Field(default=16, ge=1)
+    steps: int = Field(default=100, ge=1, le=10**9)  # steps of the run
+    questions_per_step: int = Field(default=16, ge=1)  # groups of a step
     group_size: int = Field(default=8, ge=1)  # rollouts of each question
     updates_per_step: int = Field(default=1, ge=1)
-    """Optimizer steps over a step's rows, each on its share of them."""
+    """Optimizer steps on the rows of a step, each on its share."""
     drop_zero_advantage: bool = True
-    """Leave out trajectories whose advantages are all zero: they cost time, and means are then over the informative ones."""
+    """Leave out trajectories whose advantages are all zero. They cost time, and means are then over the others."""
     save_every: int = Field(default=10, ge=1)  # steps between checkpoints
     keep: int = Field(default=1, ge=1)  # checkpoints
-    seed: int = Field(default=0, ge=0, lt=2**63)
+    seed: int = Field(default=0, ge=0, lt=2**63)  # of questions' order and rollouts
 
     @field_validator("outcome")
     @classmethod
@@ -178,24 +178,24 @@ class RolloutConfig(Frozen):
     """
 
     temperature: float = Field(default=1.0, gt=0)
-    """The trainer's, too."""
+    """Sampling temperature, also the trainer's."""
     top_p: float = Field(default=1.0, gt=0, le=1)
-    """Below 1 only with ``rl.loss.ratio_to = proximal``. What bias remains: tokens outside the nucleus, at most 1 - top_p of
-    the probability at each place, are never sampled, so updates lack their share and favour what is likely already."""
+    """Nucleus sampling; below 1 only with ``rl.loss.ratio_to = proximal``. What bias remains: tokens outside the nucleus, at
+    most 1 - top_p of the probability, are never sampled, so updates lack their share and favour what is likely already."""
     turn_tokens: int | None = Field(default=None, ge=1)
-    """Most tokens that one turn samples."""
-    stop: tuple[Annotated[str, Field(min_length=1)], ...] | None = None
+    """Most sampled tokens of a turn."""
+    stop: tuple[Annotated[str, Field(min_length=1)], ...] | None = None  # texts that end a turn
     context_tokens: int | None = Field(default=None, ge=16)
     """Most tokens of an episode, prompt and observations included."""
-    answer_reserve_tokens: int | None = Field(default=None, ge=1)
-    max_turns: int | None = Field(default=None, ge=1)
+    answer_reserve_tokens: int | None = Field(default=None, ge=1)  # context kept for the answer
+    max_turns: int | None = Field(default=None, ge=1)  # most turns of an episode
     max_seconds: float | None = Field(default=None, ge=0)
     """Wall time of an episode; 0: unlimited."""
-    tool_timeout_s: float | None = Field(default=None, gt=0)
+    tool_timeout_s: float | None = Field(default=None, gt=0)  # longest tool call
     force_answer: bool | None = None
-    """Whether an episode whose budget is spent is asked for its answer."""
-    max_malformed: int | None = Field(default=None, ge=1)
-    max_repeated_calls: int | None = Field(default=None, ge=1)
+    """Ask an episode whose budget is spent for its answer."""
+    max_malformed: int | None = Field(default=None, ge=1)  # malformed turns that end an episode
+    max_repeated_calls: int | None = Field(default=None, ge=1)  # repeated calls that end an episode
 
     def applied(self, profile: Profile) -> Profile:
         """The profile as rollouts run it."""
@@ -220,37 +220,37 @@ class SamplerConfig(Frozen):
     """Who samples, beside where (``rl.pipeline.placement``)."""
 
     endpoint: str = ""
-    """With ``served``: its address, http://host:port/v1."""
+    """The vLLM server's address, http://host:port/v1."""
     served: str = ""
-    """The name of the model there."""
+    """The model's name there."""
     sessions: int = Field(default=0, ge=0)
-    """In this process: turns sampled together at most; 0: those of a step's rollouts."""
+    """Without a server: most turns sampled together; 0: those of a step's rollouts."""
     sleeps: bool = False
-    """With ``served``: the server is on the trainer's devices, and gives its memory back while the trainer works."""
+    """The server shares the trainer's GPUs, and gives its memory back while the trainer works."""
 
 
 class RlRecipe(PlaceConfig):
     """Everything ``sanderling train rl`` does, resolved."""
 
     title: Title = "rl"
-    """Of the run; its directory in runs/, where none is named."""
-    profile: str = "tiny"
+    """Names the run; its directory is runs/TITLE by default."""
+    profile: str = "tiny"  # prompt, tools and budgets, as the agent has them later
     model: Path | None = None
     """The Hugging Face directory that training starts from."""
-    questions: tuple[Path, ...] = ()
+    questions: tuple[Path, ...] = ()  # what is asked, with accepted answers
     held_out: tuple[Path, ...] = ()
-    """Questions that select the checkpoint (``rl.selection``), and are never trained on."""
+    """Questions that select the checkpoint, and are never trained on."""
     judges: tuple[str, ...] = ()
-    """As ``--judge`` takes them; none: the rule ``rl.outcome``."""
+    """As ``--judge``; empty: the rule ``rl.outcome``."""
     date: datetime.date | None = None
-    """The day that agents see; None: that of the run's beginning, which is recorded."""
+    """The date that agents see; unset: the day on which the run began."""
     rollout: RolloutConfig = RolloutConfig()
     rl: RlConfig = RlConfig()
     sampler: SamplerConfig = SamplerConfig()
     parallel: ParallelConfig = ParallelConfig(kind=ParallelKind.NONE)
     """Of the trainer."""
     watch: tuple[str, ...] = ()
-    """Where the run can be watched beside metrics.jsonl: ``tensorboard``, ``trackio``, ``wandb``."""
+    """Where to log besides metrics.jsonl: ``tensorboard``, ``trackio``, ``wandb``."""
 
     @model_validator(mode="before")
     @classmethod

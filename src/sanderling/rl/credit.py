@@ -120,7 +120,7 @@ class GrpoConfig(Estimating):
     """Outcome minus the group's mean, over the group's standard deviation (arXiv 2402.03300)."""
 
     kind: str = "grpo"
-    deviation: Deviation = Deviation.POPULATION
+    deviation: Deviation = Deviation.POPULATION  # which standard deviation outcomes are divided by
 
 
 def grpo(table: TurnTable, config: GrpoConfig) -> Components:
@@ -136,9 +136,9 @@ class LeaveOneOutConfig(Estimating):
 
     kind: str = "leave_one_out"
     right_above: float | None = None
-    """Sign constraint: outcomes up to this get at most 0, those above at least 0 (AgentCPM-Explore: 0.5). None: none."""
+    """Sign constraint: at most 0 for outcomes up to this, at least 0 above it (AgentCPM-Explore: 0.5)."""
     scale: float = Field(default=1.0, gt=0)
-    """Factor of the advantage (AgentCPM-Explore's ``adv_scaling``: 1, in its scripts 2)."""
+    """Factor of the advantage (AgentCPM-Explore's scripts: 2)."""
 
 
 def leave_one_out(table: TurnTable, config: LeaveOneOutConfig) -> Components:
@@ -209,16 +209,18 @@ class IgpoConfig(Estimating):
     """Information gain and outcome in the group, discounted backwards over turns (arXiv 2510.14967, 2604.19859)."""
 
     kind: str = "igpo"
-    mode: IgpoMode = IgpoMode.RETURNS
-    assignment: Assignment = Assignment.CODE
-    discount: Discount = Discount.PER_TURN
+    mode: IgpoMode = IgpoMode.RETURNS  # how gains and outcomes are made comparable
+    assignment: Assignment = Assignment.CODE  # which turns receive a gain
+    discount: Discount = Discount.PER_TURN  # what gamma counts
     gamma: float = Field(default=1.0, ge=0, le=1)
-    """1 by default in ``returns``, where less is a preference for early gains and late losses; else 0.95, as published."""
-    gain_weight: float = Field(default=1.0, ge=0)
+    """Discount; by default 1 in ``returns`` and 0.95, as published, in the other modes."""
+    gain_weight: float = Field(default=1.0, ge=0)  # factor of the gains' part
     outcome_floor: float = Field(default=0.3, ge=0)
-    """Scale of the gains where outcomes say little: the least mean |z| of outcomes that gains are scaled to."""
-    max_scale: float = Field(default=10.0, gt=0)
-    penalty_form: PenaltyForm = PenaltyForm.OWN_TURN
+    """Least mean absolute z of outcomes that gains are scaled to."""
+    max_scale: float = Field(default=10.0, gt=0)  # most that gains are multiplied by
+    scale_over_flat: bool = False
+    """Whether groups whose gains do not differ count in the scale, with zeros, and so raise it (DR-Venus as released)."""
+    penalty_form: PenaltyForm = PenaltyForm.OWN_TURN  # where the format penalty enters
 
     @model_validator(mode="before")
     @classmethod
@@ -299,7 +301,7 @@ def one_by_one(rewards: Rewards, config: IgpoConfig) -> tuple[FloatArray, FloatA
     for members, turns in rewards.groups():
         turns = turns[rewards.scored[turns]]
         outcomes, gains = found.outcome[members], values[turns]
-        informative[turns] = differ(gains)
+        informative[turns] = config.scale_over_flat or differ(gains)
         if config.mode is IgpoMode.JOINT:
             both = z_scores(np.concatenate([outcomes, gains]))
             outcome_z[members], normal[turns] = both[: members.size], both[members.size :]
@@ -323,8 +325,9 @@ def gain_to_go(rewards: Rewards, config: IgpoConfig) -> tuple[FloatArray, FloatA
     outcome_z, informative = np.zeros(len(found.outcome)), np.zeros(len(to_go), dtype=np.bool_)
     for members, turns in rewards.groups():
         outcome_z[members] = z_scores(found.outcome[members])
-        if members.size > 1 and differ(to_go[turns].sum(axis=1)):
-            informative[turns] = True
+        differing = members.size > 1 and differ(to_go[turns].sum(axis=1))
+        informative[turns] = config.scale_over_flat or differing
+        if differing:
             credit[turns] = _against_others(to_go[turns], found.of_turn[turns])
     scale = gain_scale(outcome_z[found.scored], credit[informative].sum(axis=1), config)
     return outcome_z[found.of_turn], scale * credit
@@ -345,7 +348,7 @@ def _against_others(to_go: FloatArray, owner: IntArray) -> FloatArray:
 
 
 def gain_scale(outcome_z: FloatArray, gain_z: FloatArray, config: IgpoConfig) -> float:
-    """The batch-wide factor of the gains, from those of groups whose gains differ; 1 where there are none."""
+    """The batch-wide factor of the gains, from those of the groups that count in it; 1 where there are none."""
     if gain_z.size == 0:
         return 1.0
     target = max(float(np.abs(outcome_z).mean()), config.outcome_floor)

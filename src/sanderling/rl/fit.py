@@ -12,7 +12,18 @@ from sanderling.core.errors import UserError
 from sanderling.rl.config import Placement, RlConfig, RlRecipe, rollout_profile
 from sanderling.rl.launch import check_positions
 from sanderling.train.config import LOGIT_CHUNK, ParallelKind, Precision, Recompute, TrainerConfig
-from sanderling.train.fit import Changes, Devices, Load, Shape, context_knobs, estimate, mildest, read_shape, with_changes
+from sanderling.train.fit import (
+    Changes,
+    Devices,
+    Load,
+    Shape,
+    advice,
+    context_knobs,
+    estimate,
+    read_shape,
+    shorter,
+    with_changes,
+)
 from sanderling.train.launch import check_parallel
 
 PROBE_TOKENS = 64  # about that long is what is teacher-forced at a turn's boundary: probe and answer
@@ -39,26 +50,21 @@ class RlPlan:
 def plan_rl(recipe: RlRecipe, devices: Devices, longest: int | None = None) -> RlPlan:
     """What a run of these settings takes on the devices that train; a server that does not sleep has others.
 
-    ``longest``: a rollout's tokens in place of the limit. Raises UserError when no model is named, or `train rl` would refuse
-    so many devices, such a placement or rollouts so long.
+    ``longest``: the longest rollout's tokens, where the settings allow them; None: their limit. Raises UserError when no model
+    is named, or `train rl` would refuse so many devices, such a placement or rollouts so long.
     """
     plan = _planned(recipe, devices, longest)
     if plan.fits:
         return plan
 
-    def fits(changes: Changes) -> bool:
-        try:
-            return _planned(with_changes(recipe, changes), devices, longest).fits
-        except (UserError, ValueError):  # settings that do not go together
-            return False
+    def knobs(count: int) -> Iterator[Changes]:
+        return _knobs(recipe, plan.shape, devices.gpus, replace(plan.load, ranks=count))
 
-    need, there = sum(plan.memory.values()) / 2**30, devices.room / 2**30
-    lacks = f"It needs {need:,.1f} GiB on each device and there are {there:,.1f}"
-    changes = mildest(_knobs(plan), fits)
-    if changes is None:
-        return replace(plan, sentence=f"{lacks}: use more devices, larger ones, or shorter rollouts (rollout.context_tokens).")
-    sets = " and ".join(f"{key}={str(value).lower()}" for key, value in changes.items())
-    return replace(plan, sentence=f"{lacks}: set {sets}.")
+    def fits(some: Devices, changes: Changes) -> bool:
+        return _planned(with_changes(recipe, changes), some, longest).fits
+
+    rollouts = shorter(plan.load.row_tokens, "rollout.context_tokens", "rl.trainer", recipe.rl.trainer.micro_batch_tokens)
+    return replace(plan, sentence=advice(sum(plan.memory.values()), devices, knobs, [rollouts], fits))
 
 
 def _planned(recipe: RlRecipe, devices: Devices, longest: int | None) -> RlPlan:
@@ -70,7 +76,8 @@ def _planned(recipe: RlRecipe, devices: Devices, longest: int | None) -> RlPlan:
     # One process in bfloat16 is a mesh of one: see `train.launch.opened_team`.
     alone = recipe.rl.trainer.precision is Precision.BFLOAT16
     sharded = recipe.parallel.kind is ParallelKind.FSDP and (devices.count > 1 or alone)
-    load = Load(longest or profile.budgets.max_context_tokens, devices.count, sharded, recipe.parallel.context)
+    most = profile.budgets.max_context_tokens
+    load = Load(min(longest or most, most), devices.count, sharded, recipe.parallel.context)
     return RlPlan(recipe, shape, load, devices, *memory(shape, recipe.rl, load, profile.budgets.max_turns))
 
 
@@ -111,10 +118,10 @@ def scoring_bytes(shape: Shape, trainer: TrainerConfig, longest: int, turns: int
     return per_token * tokens + max(mlp, logits)
 
 
-def _knobs(plan: RlPlan) -> Iterator[Changes]:
+def _knobs(recipe: RlRecipe, shape: Shape, gpus: bool, load: Load) -> Iterator[Changes]:
     """From mild to costly, those that are not set yet. None changes what is learnt but for rounding."""
-    trainer, gpus, own = plan.recipe.rl.trainer, plan.devices.gpus, plan.load.row_tokens
-    memory, served = trainer.memory, plan.recipe.rl.pipeline.placement is Placement.SERVED
+    trainer, own = recipe.rl.trainer, load.row_tokens
+    memory, served = trainer.memory, recipe.rl.pipeline.placement is Placement.SERVED
     tries: list[tuple[bool, Changes]] = [
         (memory.recompute is not Recompute.FULL, {"rl.trainer.memory.recompute": "full"}),
         (memory.mlp_tile is None, {"rl.trainer.memory.mlp_tile": 8192}),
@@ -123,7 +130,7 @@ def _knobs(plan: RlPlan) -> Iterator[Changes]:
         # In a pass of one rollout nothing is shared between those of a question: what they begin with is computed for each.
         (trainer.micro_batch_tokens > own, {"rl.trainer.micro_batch_tokens": own}),
         (gpus and not served, {"rl.pipeline.placement": "served", "sampler.sleeps": True}),
-        (gpus and plan.load.ranks > 1 and not plan.load.sharded, {"parallel.kind": "fsdp"}),
+        (gpus and load.ranks > 1 and not load.sharded, {"parallel.kind": "fsdp"}),
     ]
     yield from (changes for is_missing, changes in tries if is_missing)
-    yield from context_knobs(plan.shape, plan.load)
+    yield from context_knobs(shape, load)

@@ -7,6 +7,7 @@ first: gains add up, and intervening turns' share is in them (IGPO, arXiv 2510.1
 the node that it ends with, and rejected attempts are no turns and no contexts.
 """
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -27,7 +28,7 @@ from sanderling.train.rows import FloatArray, Scorer, ScoreRequest
 class Probe(Frozen):
     """The text that is teacher-forced around the answer, right after a turn's prompt."""
 
-    prefix: str
+    prefix: str  # text put between a turn's prompt and the answer
     suffix: str = ""
     """What follows it. Cannot change the answer's log-probabilities under a causal model, but decides its last token:
     ``.`` before a line break is one token with it in many vocabularies. Scorers leave out what stands behind that."""
@@ -58,11 +59,11 @@ class GainAnswers(StrEnum):
 class GainConfig(Frozen):
     """How information gain is measured."""
 
-    form: GainForm = GainForm.LOGPROB
+    form: GainForm = GainForm.LOGPROB  # differences of mean log-probabilities or of probabilities
     tools: frozenset[TurnTool] = Field(default=frozenset({TurnTool.VISIT, TurnTool.BOTH}), min_length=1)
-    """Turns that did this are scored; the answer and malformed turns have no observation and never are."""
+    """Turns that are scored, by what they called. The answer and malformed turns have no observation and never are."""
     probe: Probe | None = None  # None: the profile's
-    answers: GainAnswers = GainAnswers.BEST
+    answers: GainAnswers = GainAnswers.BEST  # which of several accepted answers counts
 
 
 # -- gains -----------------------------------------------------------------------------------------------------------------
@@ -156,10 +157,12 @@ def forced(tokenizer: Tokenizer, probe: Probe, answer: str) -> tuple[list[int], 
 
     The answer's tokens are all that hold a character of it: one that also holds the end of the prefix or the beginning of the
     suffix counts whole, since that is what would be sampled. Where decoding does not give the text back, nobody can say which
-    these are, and parts are encoded apart. Raises ValueError for an empty answer.
+    these are, and parts are encoded apart. The answer is in NFC, as models write and Qwen's tokenizer reads. Raises ValueError
+    for an empty answer.
     """
     if not answer:
         raise ValueError("an empty answer has no tokens")
+    answer = unicodedata.normalize("NFC", answer)
     text = probe.prefix + answer + probe.suffix
     ids = tokenizer.encode(text)
     if tokenizer.decode(ids) != text:

@@ -148,10 +148,10 @@ Alarm = Annotated[str, AfterValidator(_is_alarm)]
 class HealthConfig(Frozen):
     """When alarms go off, and which of them stop the run."""
 
-    window: int = Field(default=5, ge=1)  # each figure is a mean over the last so many steps
+    window: int = Field(default=5, ge=1)  # steps over which figures are averaged
     thresholds: dict[Alarm, float] = Field(default_factory=dict[Alarm, float])
-    """Other thresholds than those of ``RULES``, by alarm."""
-    pause_on: frozenset[Alarm] = frozenset()  # alarms that stop the run, resumably, with a sentence
+    """Thresholds in place of the built-in ones, by alarm."""
+    pause_on: frozenset[Alarm] = frozenset()  # alarms that pause the run
 
 
 class HealthPause(UserError):  # noqa: N818  it is no error
@@ -187,7 +187,7 @@ class Health:
     def pause(self, step: int, raised: Mapping[str, str]) -> None:
         """Raises HealthPause when the configuration wants the run to stop for one of these; save first."""
         if stopping := [sentence for name, sentence in raised.items() if name in self._config.pause_on]:
-            raise HealthPause(f"Paused after step {step}. {' '.join(stopping)} The same command goes on from here.")
+            raise HealthPause(f"Paused after step {step}. {' '.join(stopping)} Run the same command again to resume.")
 
     def _judge(self, name: str, rule: Rule) -> str:
         window, values = self._config.window, self._seen[name]

@@ -1,7 +1,7 @@
 """``sanderling train rl`` from end to end: questions, checks, the record of the run, training, what a person is told.
 
 Everything that can be known is checked before torch is imported; then one process acts and trains, or several that were started
-by torchrun or are started here. Killed at any moment, the same command goes on; once finished, it says so. A run goes on with
+by torchrun or are started here. An interrupted command resumes; once finished, it says so. A run goes on with
 the settings and content it was begun with, or is refused; how many processes share the work is part of that.
 """
 
@@ -111,7 +111,7 @@ async def _act_and_train(team: Any, device: Any, job: Job, progress: OnProgress 
                 await run_rl(recipe.rl, job.questions, connect, encoding, job.model, out, **given)
         except PolicyOutageError as error:  # of a turn it is a rollout's ending; here the sampler took no weights
             gone = f"The sampler could not be handed the weights ({str(error).removesuffix('.')})"
-            raise UserError(f"{gone}: see that it runs, and the same command goes on where this one stopped.") from error
+            raise UserError(f"{gone}: see that it runs, then run the same command again to resume.") from error
 
 
 def _figures(lines: Sequence[Mapping[str, Any]]) -> str:

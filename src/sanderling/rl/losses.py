@@ -40,13 +40,13 @@ class CorrectionConfig(Frozen):
     """What is done about tokens that the sampler and the trainer see differently. All of it is without gradient."""
 
     cap: float | None = Field(default=2.0, gt=0)
-    """Largest trainer-to-sampler weight (truncated importance sampling); None: no limit. The weight exists only with
+    """Largest trainer-to-sampler weight (truncated importance sampling). The weight exists only with
     ``ratio_to = proximal``: a ratio to the sampler is that weight already."""
-    low: float | None = Field(default=None, ge=0)
+    low: float | None = Field(default=None, ge=0)  # tokens with a smaller trainer-to-sampler ratio are masked (IcePop)
     high: float | None = Field(default=None, gt=0)
-    """Tokens whose trainer-to-sampler ratio lies outside [low, high] are masked (IcePop)."""
+    """Tokens with a larger one are masked."""
     veto: float | None = Field(default=None, gt=0)
-    """A row with any token whose ratio is below this is masked whole (LiteResearcher: 1e-4)."""
+    """A row with a token whose ratio is below this is masked whole (LiteResearcher: 1e-4)."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -58,10 +58,12 @@ class CorrectionConfig(Frozen):
 class PolicyLoss(Chosen):
     """What every policy-gradient loss can be set."""
 
-    ratio_to: RatioTo = RatioTo.SAMPLER
+    ratio_to: RatioTo = RatioTo.SAMPLER  # the policy that ratios are taken to
     correction: CorrectionConfig = CorrectionConfig()
     kl_coef: float = Field(default=0.0, ge=0)
-    """Weight of the KL to the reference model, estimated as k3: exp(-d) + d - 1 with d = log policy - log reference."""
+    """Weight of the KL to the reference model (k3: exp(-d) + d - 1 with d = log policy - log reference)."""
+    kl_limit: float | None = Field(default=None, gt=0)
+    """Most that a token's estimate may be, without gradient beyond (verl, and so DR-Venus: 10); None: no limit."""
 
     @property
     def needs_proximal(self) -> bool:
@@ -81,10 +83,10 @@ class PpoConfig(PolicyLoss):
     """The clipped policy gradient: PPO with its one-sided and dual clips; decoupled with ``ratio_to = proximal``."""
 
     kind: str = "ppo"
-    clip_low: float = Field(default=0.2, ge=0, lt=1)
-    clip_high: float = Field(default=0.28, ge=0)  # larger than ``clip_low``: clip-higher (DAPO, arXiv 2503.14476)
+    clip_low: float = Field(default=0.2, ge=0, lt=1)  # ratios are clipped below 1 - clip_low
+    clip_high: float = Field(default=0.28, ge=0)  # and above 1 + clip_high (clip-higher: arXiv 2503.14476)
     dual_clip: float | None = Field(default=None, gt=1)
-    """Bound on the loss of tokens with negative advantage, in units of the advantage (arXiv 1912.09729)."""
+    """Bound on the loss of tokens with negative advantage, in multiples of it (arXiv 1912.09729)."""
 
 
 def ppo(tokens: "LossInputs", config: PpoConfig) -> "tuple[Tensor, Metrics]":
@@ -115,8 +117,8 @@ class GspoConfig(PolicyLoss):
     """One ratio for a whole row, the geometric mean of its tokens' (GSPO, arXiv 2507.18071), clipped like PPO's."""
 
     kind: str = "gspo"
-    clip_low: float = Field(default=3e-4, ge=0, lt=1)
-    clip_high: float = Field(default=4e-4, ge=0)  # a row's ratio moves far less than tokens' do: these are the paper's
+    clip_low: float = Field(default=3e-4, ge=0, lt=1)  # as PPO's, for a row's ratio
+    clip_high: float = Field(default=4e-4, ge=0)  # a row's ratio moves far less than a token's: the paper's value
 
 
 def gspo(tokens: "LossInputs", config: GspoConfig) -> "tuple[Tensor, Metrics]":
@@ -134,7 +136,7 @@ class CispoConfig(PolicyLoss):
     """REINFORCE with a capped, detached importance weight (CISPO, arXiv 2506.13585): no token loses its gradient."""
 
     kind: str = "cispo"
-    most: float = Field(default=2.0, gt=0)  # largest weight
+    most: float = Field(default=2.0, gt=0)  # largest importance weight
 
 
 def cispo(tokens: "LossInputs", config: CispoConfig) -> "tuple[Tensor, Metrics]":
@@ -149,9 +151,8 @@ class MinirlConfig(PolicyLoss):
 
     kind: str = "minirl"
     least: float = Field(default=0.2, ge=0)
-    """A token with a negative advantage is dropped where its ratio to the sampler is below: 1 - 0.2 * 4 (AgentRL's default
-    bounds), 1 - 0.2 with its ``strict_in_bound``."""
-    most: float = Field(default=2.2, gt=0)  # one with a positive advantage, where it is above: 1 + 0.3 * 4, or 1 + 0.3
+    """A token with a negative advantage is dropped below this ratio to the sampler (AgentRL: 0.2; ``strict_in_bound``: 0.8)."""
+    most: float = Field(default=2.2, gt=0)  # one with a positive advantage is dropped above it (2.2; 1.3)
 
 
 def minirl(tokens: "LossInputs", config: MinirlConfig) -> "tuple[Tensor, Metrics]":
@@ -228,6 +229,8 @@ def _reduced(
     if config.kl_coef > 0:
         gap = bounded(tokens.logprobs - tokens.need("reference"))
         kl = (-gap).exp() + gap - 1.0
+        if config.kl_limit is not None:
+            kl = kl.clamp(max=config.kl_limit)
         metrics["kl_reference"] = kl.detach()
         loss = loss + config.kl_coef * kl
     if tokens.sampler is not None:  # k3 of KL(sampler || model), and absolute differences

@@ -278,7 +278,7 @@ class Rollouts:
 def check_reached(silence: Silence, trajectory: Trajectory) -> None:
     """Raises UserError when the model is out of reach in rollout after rollout."""
     if why := silence.after(trajectory, "rollouts"):
-        raise UserError(f"{why} See that the model answers: the same command goes on where this one stopped.")
+        raise UserError(f"{why} See that the model answers, then run the same command again to resume.")
 
 
 async def made(ask: Ask, actor: Actor, score: Score, config: RlConfig, before: Trajectory | None = None) -> FinishedRollout:
@@ -308,8 +308,8 @@ async def _scored(trajectory: Trajectory, score: Score, patience_s: float) -> fl
         except ScorerAwayError as away:
             if clock() + pause > until:
                 raise UserError(
-                    f"The judge was not reached ({str(away).removesuffix('.')}): see that it answers, and the same command "
-                    "goes on where this one stopped; rl.denoise.judge_patience_s says how long it is waited for."
+                    f"The judge was not reached ({str(away).removesuffix('.')}): see that it answers, then run the same "
+                    "command again to resume; rl.denoise.judge_patience_s says how long it is waited for."
                 ) from away
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_S)

@@ -124,29 +124,39 @@ _OVER_LONG = frozenset({Ending.CONTEXT_EXHAUSTED, Ending.TIME_LIMIT, Ending.TURN
 SAME = 1e-9  # outcomes that differ by less differ by rounding
 
 
+class Place(StrEnum):
+    """What a rollout that a filter takes out still counts in; what met an outage counts in nothing."""
+
+    OUT = "out"
+    BASELINE = "baseline"
+    """Its group's statistics: the outcomes that the others are compared with, and whether these differ (AgentRL)."""
+
+
 class DenoiseConfig(Frozen):
     """By default outages alone are left out, and groups of which too little is left."""
 
+    place: Place = Place.OUT
+    """Where over-long and trivially short rollouts count; they are not trained on either way."""
     over_long: bool = False
-    """Leave out rollouts that ended for want of context, turns or time, or were asked for their answer then and gave none."""
+    """Leave out rollouts that ran out of context, turns or time without an answer."""
     least_turns: int = Field(default=0, ge=0)
-    """Leave out right answers after at most so many turns as trivially short (0: none is)."""
+    """Leave out answers scored above 0 after at most so many turns, as trivial; 0: none."""
     cap_malformed: bool = False  # a turn that breaks the grammar keeps negative credit and gets no positive one
     cap_repeated: bool = False  # the same for a turn whose text the trajectory has said before
     drop_flat: bool = False
-    """Groups whose outcomes do not differ are dropped and replaced by others (dynamic sampling, arXiv 2503.14476)."""
+    """Drop groups whose outcomes do not differ and replace them (dynamic sampling, arXiv 2503.14476)."""
     least_spread: float = Field(default=0.0, ge=0, le=1)
-    """A group is flat when its best and worst outcome, from 0 to 1, differ by less (AgentCPM-Explore: 0.1) or not at all."""
+    """A group is flat if its best and worst outcome differ by less than this (AgentCPM-Explore: 0.1) or not at all."""
     most_groups: float = Field(default=4.0, ge=1)
-    """Groups finished for a step at most, in multiples of the step's; then it goes on with what has signal."""
+    """Most groups finished for a step, in multiples of ``questions_per_step``."""
     least_scored: float = Field(default=0.75, ge=0, le=1)
-    """Share of a group's rollouts that has to be scored; with less it is left out whole, and another is made in its place: who
-    met no outage is no fair sample where outages are many. Of held-out rollouts, too: with less the run stops."""
-    outage_wait_s: float = Field(default=5.0, ge=0)  # seconds before such a rollout is tried again, doubled each time
+    """Share of a group's rollouts that must be scored. With less it is replaced by another group: who met no outage is no fair
+    sample where outages are many. Of held-out rollouts, too: with less the run stops."""
+    outage_wait_s: float = Field(default=5.0, ge=0)  # seconds before a rollout that met an outage is retried, doubled each time
     outage_retries: int = Field(default=2, ge=0)
-    """How often a rollout that met an outage is tried again (it goes on where it was); then its group goes on without it."""
+    """Retries of such a rollout, which resumes where it was; then its group goes on without it."""
     judge_patience_s: float = Field(default=600.0, ge=0)
-    """Seconds that a rollout waits for a judge who is not reached; then the run stops, and the same command goes on."""
+    """Seconds to wait for a judge that cannot be reached; then the run stops, and can be resumed."""
 
 
 def broken_turns(trajectory: Trajectory, profile: Profile) -> list[bool]:
@@ -169,7 +179,7 @@ def turn_penalties(trajectory: Trajectory, profile: Profile, scale: float = 1.0)
 
 
 class Noise(StrEnum):
-    """Why a rollout is not trained on, and is in no statistic of its group; where several hold, the first of them."""
+    """Why a rollout is not trained on; where several hold, the first of them."""
 
     OUTAGE = "outage"  # it ended in an outage or was cancelled, or no judge could score it
     STALE = "stale"  # it is older than the bound on staleness
@@ -191,8 +201,7 @@ def noise_of(trajectory: Trajectory, outcome: float | None, config: DenoiseConfi
     # An answer that was given at the budget is an answer: only who gave none is over-long.
     if config.over_long and trajectory.ending in _OVER_LONG:
         return Noise.OVER_LONG
-    is_right = outcome > 0.5  # AgentCPM-Explore cuts its scores there
-    return Noise.TOO_SHORT if is_right and len(turn_indices(trajectory)) <= config.least_turns else None
+    return Noise.TOO_SHORT if outcome > 0 and len(turn_indices(trajectory)) <= config.least_turns else None
 
 
 def capped_turns(trajectory: Trajectory, config: DenoiseConfig, profile: Profile) -> tuple[bool, ...]:

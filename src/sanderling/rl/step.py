@@ -30,7 +30,17 @@ from sanderling.rl.credit import Components, build_estimator
 from sanderling.rl.gain import information_gains
 from sanderling.rl.health import age_figures, credit_figures, step_metrics, update_figures
 from sanderling.rl.losses import build_loss
-from sanderling.rl.rollouts import Group, GroupStatus, Noise, capped_turns, is_flat, noise_of, oldest_version, turn_penalties
+from sanderling.rl.rollouts import (
+    Group,
+    GroupStatus,
+    Noise,
+    Place,
+    capped_turns,
+    is_flat,
+    noise_of,
+    oldest_version,
+    turn_penalties,
+)
 from sanderling.rl.table import Graded, TurnTable, build_table
 from sanderling.runs.files import replace_file
 from sanderling.train.checkpoint import load_model, load_state, reads_weights, save_checkpoint
@@ -166,22 +176,27 @@ def why_left_out(group: Group, version: int, config: RlConfig) -> list[Noise | N
 def group_status(group: Group, version: int, config: RlConfig) -> GroupStatus:
     """What becomes of a group that could be taken by a step that updates ``version``."""
     left_out = why_left_out(group, version, config)
-    kept = zip(group.rollouts, left_out, strict=True)
-    outcomes = [one.outcome for one, noise in kept if noise is None and one.outcome is not None]
+    outcomes = [outcome for outcome in compared(group, left_out, config) if outcome is not None]
     enough = min(_COMPARABLE, config.group_size)
     if len(group.outcomes) < max(enough, config.denoise.least_scored * len(group.rollouts)):
         return GroupStatus.UNSCORED
-    if len(outcomes) < enough:
+    if len(outcomes) < enough or None not in left_out:
         return GroupStatus.STALE if Noise.STALE in left_out else GroupStatus.NOISY
     return GroupStatus.FLAT if config.denoise.drop_flat and is_flat(outcomes, config.denoise) else GroupStatus.USED
 
 
+def compared(group: Group, left_out: Sequence[Noise | None], config: RlConfig) -> list[float | None]:
+    """The outcomes that the group's statistics are of; None for a rollout that counts in none."""
+    counted = {None, Noise.OVER_LONG, Noise.TOO_SHORT} if config.denoise.place is Place.BASELINE else {None}
+    return [one.outcome if noise in counted else None for one, noise in zip(group.rollouts, left_out, strict=True)]
+
+
 def graded(group: Group, version: int, config: RlConfig, profile: Profile) -> Iterator[Graded]:
-    """What credit reads of a group's rollouts, but for gains. One left out has no outcome here: it counts nowhere."""
-    for one, noise in zip(group.rollouts, why_left_out(group, version, config), strict=True):
+    """What credit reads of a group's rollouts, but for gains. One without an outcome here counts nowhere."""
+    left_out = why_left_out(group, version, config)
+    for one, noise, outcome in zip(group.rollouts, left_out, compared(group, left_out, config), strict=True):
         penalties = turn_penalties(one.trajectory, profile)
         capped = capped_turns(one.trajectory, config.denoise, profile)
-        outcome = one.outcome if noise is None else None
         yield Graded(one.trajectory, outcome, penalties, None, noise and noise.value, capped, group.number)
 
 

@@ -193,12 +193,12 @@ def read_record(directory: Path, name: str) -> StageRecord:
 
 
 @contextmanager
-def after_interrupt(same: str = "the same command") -> Iterator[None]:
+def after_interrupt(same: str = "the same command again") -> Iterator[None]:
     """After Ctrl-C one sentence says how to go on; raises SystemExit with status 130."""
     try:
         yield
     except KeyboardInterrupt:
-        Console(stderr=True).print(f"Interrupted: {same} goes on where it stopped.", soft_wrap=True)
+        Console(stderr=True).print(f"Interrupted: run {same} to resume.", soft_wrap=True)
         raise SystemExit(130) from None
 
 
@@ -206,7 +206,7 @@ def after_interrupt(same: str = "the same command") -> Iterator[None]:
 def command_in(directory: Path, *, fresh: bool = False, reads: Iterable[Path] = ()) -> Iterator[None]:
     """What a command does around its stages: ``--fresh``, no directory of other things, :func:`after_interrupt`."""
     record = RunRecord(directory, STAGES)
-    with after_interrupt("the same command without --fresh" if fresh else "the same command"):
+    with after_interrupt("the same command without --fresh" if fresh else "the same command again"):
         if fresh:
             record.clear(reads)
         record.check_empty()

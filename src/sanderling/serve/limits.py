@@ -30,20 +30,20 @@ _log = logging.getLogger(__name__)
 class ServerSettings(Frozen):
     """Settings of one server."""
 
-    host: str = "127.0.0.1"  # on a loopback address without a token, requests that name another host are refused
-    port: int = Field(default=8018, ge=0, le=65_535)  # 0: any free one
+    host: str = "127.0.0.1"  # address to listen on; other than loopback needs a token
+    port: int = Field(default=8018, ge=0, le=65_535)  # 0: any free port
     token: str | None = Field(default=None, min_length=1)
-    """What clients must present; None: anybody who reaches the server may ask."""
-    dialects: tuple[str, ...] = ()  # names of `dialects.DIALECTS` and ``mcp``; empty: all
-    max_body_bytes: int = Field(default=1 << 20, ge=1)
-    max_concurrent: int = Field(default=256, ge=1)  # requests at a time; more are answered 429
-    timeout_s: float = Field(default=30.0, gt=0)  # for a whole request, its body's arrival included
-    grace_s: int = Field(default=10, ge=0)  # how long requests in flight may take to finish when the server is stopped
-    threads: int = Field(default=4, ge=1)  # world calls at a time
-    page_words: int = Field(default=50_000, ge=1)  # most words of a page where a dialect asks for all of it
+    """Token that clients must present; unset: anyone who reaches the server may ask."""
+    dialects: tuple[str, ...] = ()  # APIs to serve, ``mcp`` among them; empty: all
+    max_body_bytes: int = Field(default=1 << 20, ge=1)  # larger requests are refused
+    max_concurrent: int = Field(default=256, ge=1)  # requests at a time; further ones are answered 429
+    timeout_s: float = Field(default=30.0, gt=0)  # of a whole request, its body included
+    grace_s: int = Field(default=10, ge=0)  # for requests in flight when the server is stopped
+    threads: int = Field(default=4, ge=1)  # of searches and visits
+    page_words: int = Field(default=50_000, ge=1)  # most words of a page that is asked for whole
     certificate: Path | None = None
-    """A file of PEM certificates: it then speaks HTTPS, which clients with a fixed ``https://`` need."""
-    key: Path | None = None  # the certificate's private key in PEM; None: it stands in the same file
+    """PEM certificates: the server then speaks HTTPS."""
+    key: Path | None = None  # the certificate's private key; unset: it is in the same file
 
 
 def is_loopback(host: str) -> bool:

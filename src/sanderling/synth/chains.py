@@ -156,12 +156,12 @@ class ModeShares(Frozen):
     """How often the teacher falls into each fault, per decision."""
 
     first_result: float = Field(default=0.35, ge=0, le=1)
-    """At a list of results, no snippet trusted: open the first one, whatever it is."""
+    """Open the first result, whatever it is."""
     trust_snippet: float = Field(default=0.50, ge=0, le=1)
-    """At a list whose snippets show something of the right kind: take that for the fact, open nothing."""
-    stop_early: float = Field(default=0.10, ge=0, le=1)  # with hops left: answer with what is known so far
-    repeat_call: float = Field(default=0.06, ge=0, le=1)  # after a search: make the same search again
-    slip: float = Field(default=0.06, ge=0, le=1)  # at a call: break the format. The next turn repeats it in the right form.
+    """Take a snippet for the fact, and open nothing."""
+    stop_early: float = Field(default=0.10, ge=0, le=1)  # answer with hops left
+    repeat_call: float = Field(default=0.06, ge=0, le=1)  # search the same again
+    slip: float = Field(default=0.06, ge=0, le=1)  # break the format of a call. The next turn repeats it in the right form.
 
 
 class Step(StrEnum):

@@ -64,8 +64,8 @@ _QUESTION_WORDS, _MOST_ANSWER_WORDS = (4, 80), 8
 class FactsConfig(PagesConfig):
     """Settings of ``sanderling synth facts``."""
 
-    per_page: int = Field(default=3, ge=1)
-    page_words: int = Field(default=4_000, ge=50)  # of a longer page, the first part is shown
+    per_page: int = Field(default=3, ge=1)  # most questions of a page
+    page_words: int = Field(default=4_000, ge=50)  # most words of a page that are read
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Attempts of an agent at questions, judged, into a store: a teacher's trajectories, and how hard questions are.
 
-Killed, stopped, met by an outage or out of budget, the same call goes on where it was, turns of unfinished episodes included;
+An interrupted call resumes when made again, turns of unfinished episodes included;
 another agent or world than the store was begun with is refused. When every attempt is made, the store is put in order: question
 by question, one record for each attempt.
 """
@@ -35,8 +35,8 @@ class GenerateConfig(Frozen):
     """Settings of ``sanderling data generate``."""
 
     questions: Path  # file of questions with their answers
-    out: Path  # the store of trajectories (.jsonl), which attempts are added to one by one; the same one goes on
-    attempts: int = Field(default=1, ge=1)
+    out: Path  # the store of trajectories (.jsonl), which attempts are added to one by one; name it again to resume
+    attempts: int = Field(default=1, ge=1)  # at each question
     agent: AgentConfig = AgentConfig()
     judge: JudgeConfig = JudgeConfig()
     budget: BudgetConfig = BudgetConfig()
@@ -128,9 +128,9 @@ class Band(StrEnum):
 class BandSettings(Frozen):
     """Which questions are kept."""
 
-    attempts: int = Field(default=8, ge=1)
-    least_right: int = Field(default=1, ge=0)
-    most_right: int = Field(default=7, ge=0)
+    attempts: int = Field(default=8, ge=1)  # at each question
+    least_right: int = Field(default=1, ge=0)  # fewer right attempts: too hard
+    most_right: int = Field(default=7, ge=0)  # more right attempts: too easy
     lengths: tuple[int, ...] = (16_000, 32_000, 48_000, 64_000)
     """Ends of the length bands, in tokens of the longest right attempt's context (characters where no tokens are known)."""
 

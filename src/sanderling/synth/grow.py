@@ -44,14 +44,14 @@ class GrowthConfig(Frozen):
 
     world: Path
     questions: Path  # file of the questions that are searched for; what was found is kept beside it, in ``QUESTIONS.growth``
-    source: Path | None = None  # directory of the world that is searched, such as a far larger one
-    web: bool = False  # search the live web instead, through Serper and Jina Reader
-    search_url: str = ""
+    source: Path | None = None  # world to search, such as a far larger one
+    web: bool = False  # search the live web instead
+    search_url: str = ""  # for the live web: a search service with Serper's API (SERPER_API_KEY)
     reader_url: str = ""
-    """Of the live web: other services that answer as Serper (SERPER_API_KEY) and Jina Reader (JINA_API_KEY) do."""
-    results: int = Field(default=20, ge=1)  # pages opened of each question's results, at most
+    """For the live web: a page service with Jina Reader's API (JINA_API_KEY)."""
+    results: int = Field(default=20, ge=1)  # most pages opened for each question
     least_chars: int = Field(default=1_000, ge=0)  # shorter pages are left out
-    concurrency: int = Field(default=8, ge=1)
+    concurrency: int = Field(default=8, ge=1)  # searches at the same time
 
     @model_validator(mode="after")
     def _one_source(self) -> "GrowthConfig":

@@ -28,11 +28,11 @@ _MOST_WORDS, _LONGEST_ANSWER = 110, 240
 class GraphSettings(Frozen):
     """Which questions are made of a graph."""
 
-    count: int = Field(default=100, ge=1)
-    size: Range = Range(5, 7)  # things in the part of the graph behind a question
-    hops: Range = Range(2, 5)  # facts that a question puts together; groups have one for each member besides
-    capabilities: tuple[Capability, ...] = tuple(Capability)
-    seed: int = 0
+    count: int = Field(default=100, ge=1)  # questions to make
+    size: Range = Range(5, 7)  # entities in the part of the graph behind a question
+    hops: Range = Range(2, 5)  # facts that a question combines; groups have one more for each member
+    capabilities: tuple[Capability, ...] = tuple(Capability)  # kinds of questions
+    seed: int = 0  # of the draws
 
     @model_validator(mode="after")
     def _in_order(self) -> "GraphSettings":

@@ -95,13 +95,13 @@ class PagesConfig(Frozen):
 
     world: Path
     out: Path  # file of questions (JSON lines); the run with what is done lies beside it
-    pages: int = Field(default=100, ge=1)
-    seed: int = 0
-    added: bool = False  # draw from the pages of the world's last addition alone
-    models: tuple[str, ...] = ()  # http://host:port/v1#model or a model's directory; several stand in for one another
-    judge_models: tuple[str, ...] = ()  # who judges what was written; empty: who writes
+    pages: int = Field(default=100, ge=1)  # pages to draw
+    seed: int = 0  # of the draw
+    added: bool = False  # draw only from the pages that were added last
+    models: tuple[str, ...] = ()  # a model's directory or http://host:port/v1#model; of several, the next when one is down
+    judge_models: tuple[str, ...] = ()  # judge of what was written; empty: its writer
     prices: tuple[str, ...] = ()
-    """What models cost per million tokens, as ``0.15,0.60``: one for all, or one for each, the writers' first."""
+    """Prices per million tokens, as ``0.15,0.60``: one for all, or one for each, the writers' first."""
     concurrency: int = Field(default=8, ge=1)  # pages worked on at the same time
     budget: BudgetConfig = BudgetConfig()
 

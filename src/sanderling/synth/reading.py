@@ -68,8 +68,8 @@ _PER_ENTITY = 2  # pages read for one thing
 class ReadingConfig(PagesConfig):
     """Settings of ``sanderling synth graph`` with a model."""
 
-    pages: int = Field(default=20, ge=1)
-    read_pages: int = Field(default=8, ge=1)  # read in all around each, the first one included
+    pages: int = Field(default=20, ge=1)  # pages to draw
+    read_pages: int = Field(default=8, ge=1)  # pages read around each, itself included
     graph: GraphSettings = GraphSettings(count=2, capabilities=(Capability.DIRECT, Capability.AGGREGATION))
     """Questions around one page: of the capabilities that need no knowledge of all there is."""
 

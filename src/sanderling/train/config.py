@@ -57,10 +57,10 @@ class Recompute(StrEnum):
 class MemoryConfig(Frozen):
     """What is held in memory between a forward pass and its gradient. Nothing here changes a number."""
 
-    recompute: Recompute = Recompute.NONE
-    offload: bool = False
+    recompute: Recompute = Recompute.NONE  # whether layers keep only their input and run again for the gradient
+    offload: bool = False  # keep what layers hand on in the host's memory (CUDA)
     mlp_tile: int | None = Field(default=None, ge=1)
-    """Tokens that a layer's MLP takes at a time; None: all. Costs what recomputation does; both together no more than one."""
+    """Tokens that a layer's MLP takes at a time; unset: all. Costs what recomputation does; both together no more than one."""
 
     @model_validator(mode="after")
     def _offload_recomputed(self) -> Self:
@@ -81,31 +81,32 @@ Title = Annotated[str, AfterValidator(_is_a_name)]
 class TrainerConfig(Frozen):
     """One optimizer and how a step is executed."""
 
-    optimizer: OptimizerKind = OptimizerKind.ADAMW
-    lr: float = Field(default=1e-5, gt=0)
+    optimizer: OptimizerKind = OptimizerKind.ADAMW  # AdamW, or Muon for the hidden matrices and AdamW for the rest
+    lr: float = Field(default=1e-5, gt=0)  # AdamW's learning rate
     muon_lr: float = Field(default=0.02, gt=0)
-    """Muon's. Both follow the schedule."""
-    betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.95)
-    eps: float = Field(default=1e-8, gt=0)
+    """Muon's learning rate. Both follow the schedule."""
+    betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.95)  # AdamW's
+    eps: float = Field(default=1e-8, gt=0)  # AdamW's
     weight_decay: float = Field(default=0.01, ge=0)
-    """Not applied to norms and biases (tensors of fewer than two dimensions)."""
-    grad_clip: float = Field(default=1.0, gt=0)
-    warmup_steps: int = Field(default=0, ge=0)
-    warmup_share: float = Field(default=0.0, ge=0, lt=1)
-    total_steps: int | None = Field(default=None, ge=1)
-    schedule: Schedule = Schedule.CONSTANT
+    """Not applied to norms and biases."""
+    grad_clip: float = Field(default=1.0, gt=0)  # largest norm of the gradient
+    warmup_steps: int = Field(default=0, ge=0)  # steps of linear warm-up
+    warmup_share: float = Field(default=0.0, ge=0, lt=1)  # warm-up as a share of all steps, in place of warmup_steps
+    warmup_from_zero: bool = False  # the first step has a rate of 0, as in Hugging Face's schedules
+    total_steps: int | None = Field(default=None, ge=1)  # steps that the schedule is laid out for; by default the run's
+    schedule: Schedule = Schedule.CONSTANT  # of the learning rate after warm-up
     final_lr_share: float = Field(default=0.0, ge=0, le=1)
     """The share of ``lr`` at which a cosine schedule ends."""
     micro_batch_tokens: int = Field(default=2048, ge=1)
-    """Most tokens in one forward pass; a single longer row is still run, alone."""
-    precision: Precision = Precision.FLOAT32
-    aggregation: Aggregation = Aggregation.TOKEN_MEAN
+    """Most tokens in one forward pass; a longer row is run alone."""
+    precision: Precision = Precision.FLOAT32  # of matrix products; weights and optimizer are float32
+    aggregation: Aggregation = Aggregation.TOKEN_MEAN  # how losses of tokens become one number
     temperature: float = Field(default=1.0, gt=0)
     """Logits are divided by it before log-probabilities are taken: the temperature the rollouts were sampled at."""
-    entropy: bool = False
+    entropy: bool = False  # measure the policy's entropy
     memory: MemoryConfig = MemoryConfig()
     logit_chunk: int = Field(default=LOGIT_CHUNK, ge=1)
-    """Most logits (positions times vocabulary) that exist at once, at 12 bytes each; few leave a large device waiting."""
+    """Most logits (positions × vocabulary) at once, at 12 bytes each; large GPUs do better with 400 million."""
 
     @model_validator(mode="after")
     def _one_warmup(self) -> Self:
@@ -117,8 +118,8 @@ class TrainerConfig(Frozen):
 class LoraConfig(Frozen):
     """Low-rank adapters beside all linear layers, by peft; rank 0: none. Without dropout, so that runs repeat."""
 
-    rank: int = Field(default=0, ge=0)
-    alpha: float = Field(default=32.0, gt=0)
+    rank: int = Field(default=0, ge=0)  # of the adapters on all linear layers; 0: all weights are trained
+    alpha: float = Field(default=32.0, gt=0)  # what an adapter adds is multiplied by alpha / rank
 
 
 class ParallelKind(StrEnum):
@@ -132,25 +133,25 @@ class ParallelKind(StrEnum):
 class ParallelConfig(Frozen):
     """How the model lies over processes; one alone in bfloat16 with ``fsdp`` is a mesh of one, hidden states 16 bits wide."""
 
-    kind: ParallelKind = ParallelKind.FSDP
+    kind: ParallelKind = ParallelKind.FSDP  # what several processes hold: one process only, copies, or shards (FSDP2)
     context: int = Field(default=1, ge=1)
-    """How many processes, one after the other, share each row: each holds a part of its tokens."""
+    """Processes that share each row (context parallelism)."""
 
 
 class SupervisedConfig(Frozen):
     """A supervised run: rows epoch after epoch."""
 
     trainer: TrainerConfig = TrainerConfig()
-    epochs: int = Field(default=1, ge=1)
+    epochs: int = Field(default=1, ge=1)  # passes over the data
     batch_tokens: int = Field(default=32_768, ge=1)
-    """Tokens of an optimizer batch: it is closed by the trajectory that reaches this many."""
+    """Tokens of an optimizer batch, closed by the trajectory that reaches this many."""
     batch_trajectories: int = Field(default=0, ge=0)
-    """Trajectories of an optimizer batch, in place of ``batch_tokens``; 0: tokens count."""
-    shuffle: bool = True
-    max_steps: int | None = Field(default=None, ge=1)
-    save_every: int = Field(default=100, ge=1)
-    keep: int = Field(default=1, ge=1)
-    seed: int = Field(default=0, ge=0)
+    """Trajectories of an optimizer batch, in place of ``batch_tokens``; 0: tokens."""
+    shuffle: bool = True  # draw a new order for each epoch
+    max_steps: int | None = Field(default=None, ge=1)  # stop earlier
+    save_every: int = Field(default=100, ge=1)  # steps between checkpoints
+    keep: int = Field(default=1, ge=1)  # checkpoints that stay
+    seed: int = Field(default=0, ge=0)  # of the order and of new adapters
     lora: LoraConfig = LoraConfig()
 
 
@@ -158,10 +159,11 @@ class DataConfig(Frozen):
     """What is trained on; a limit of 0 tokens is the profile's context."""
 
     files: tuple[Path, ...] = ()
-    """Files of trajectories, or files of rows (``.parquet``, made by ``sanderling data rows``)."""
-    profile: str = ""
-    max_tokens: int = Field(default=0, ge=0)
-    overlong: Overlong = Overlong.DROP
+    """Trajectories, or rows made by ``sanderling data rows`` (``.parquet``)."""
+    profile: str = ""  # how messages become tokens
+    max_tokens: int = Field(default=0, ge=0)  # longest row; 0: the profile's context
+    overlong: Overlong = Overlong.DROP  # drop longer trajectories, or split them at turns
+    train_newline: bool = False  # also train the newline after a turn's <|im_end|>; files of rows keep their mask
 
     def limit(self, context: int) -> Limit:
         """The limit of a row, where the profile's context has so many tokens."""
@@ -171,11 +173,11 @@ class DataConfig(Frozen):
 class SftConfig(SupervisedConfig):
     """Everything ``sanderling train sft`` does, resolved."""
 
-    title: Title = "sft"
-    model: Path | None = None
+    title: Title = "sft"  # names the run; its directory is runs/TITLE by default
+    model: Path | None = None  # the Hugging Face directory to start from
     data: DataConfig = DataConfig()
     parallel: ParallelConfig = ParallelConfig()
     merge: bool = False
-    """After LoRA: also write base and adapter as one plain model."""
+    """After LoRA: also write base and adapter as one model."""
     watch: tuple[str, ...] = ()
-    """Where the run can be watched beside metrics.jsonl: ``tensorboard``, ``trackio``, ``wandb``."""
+    """Where to log besides metrics.jsonl: ``tensorboard``, ``trackio``, ``wandb``."""

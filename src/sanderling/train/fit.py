@@ -1,15 +1,15 @@
 """Does a run fit, how long does a step take, and which setting would make it fit: answered before anything is loaded.
 
 Arithmetic over a decoder's sizes, as its ``config.json`` has them, and settings. Figures are bytes per rank, of the longest
-pass. Settings are tried from mild to costly until the step fits; those that turn out not to be needed are dropped again.
+pass. Settings are tried from mild to costly until the step fits; those that turn out not to be needed are dropped again. What
+a refusal advises has been planned in the same way, and fits.
 
 Example: ``plan_sft(config, described("H200", 139, 8)).sentence`` is empty where the run fits, and else says what to set.
 """
 
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,6 +29,7 @@ from sanderling.train.config import (
     TrainerConfig,
 )
 from sanderling.train.launch import check_parallel
+from sanderling.train.row_source import holds_rows
 
 _NEEDED = (
     "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "intermediate_size", "vocab_size",
@@ -197,10 +198,6 @@ class Estimate:
     def total(self) -> int:
         return sum(self.parts.values())
 
-    def seconds(self, peak_flops: float) -> float:
-        """A pass's expected time on a device of that many FLOPs a second."""
-        return self.flops / (peak_flops * MFU)
-
 
 def estimate(shape: Shape, trainer: TrainerConfig, load: Load) -> Estimate:
     """What one pass over the longest micro-batch needs on a rank."""
@@ -294,15 +291,50 @@ def _head_peak(shape: Shape, chunk: int, load: Load, tokens: int, width: int) ->
 # -- what would make it fit --------------------------------------------------------------------------------------------------
 
 
-def mildest(knobs: Iterable[Changes], fits: Callable[[Changes], bool]) -> Changes | None:
+def advice(
+    need: int,
+    devices: Devices,
+    knobs: Callable[[int], Iterable[Changes]],
+    costs: Iterable[Iterable[Changes]],
+    fits: Callable[[Devices, Changes], bool],
+) -> str:
+    """What a run lacks, and settings that make it fit: ``knobs``, of so many devices, which change nothing that is learnt.
+
+    Where these do not suffice: those that each of ``costs`` takes beside them, and how many devices, up to 1,024 times as many.
+    """
+
+    def way(count: int, cost: Iterable[Changes] = ()) -> str:
+        found = _mildest((*knobs(count), *cost), lambda changes: fits(replace(devices, count=count), changes))
+        if found is None:
+            return ""
+        take = [f"take {count} devices"] if count > devices.count else []
+        sets = " and ".join(f"{name}={str(value).lower()}" for name, value in found.items())
+        return " and ".join([*take, *([f"set {sets}"] if sets else [])])
+
+    ways = [way(devices.count)]
+    if not ways[0]:
+        more = (devices.count << bits for bits in range(1, 11 if devices.gpus else 1))
+        ways = [*(way(devices.count, cost) for cost in costs), next(filter(None, map(way, more)), "")]
+    told = ", or ".join(dict.fromkeys(filter(None, ways))) or "no setting makes it fit: take larger devices, or a smaller model"
+    return f"It needs {need / 2**30:,.1f} GiB on each device and there are {devices.room / 2**30:,.1f}: {told}."
+
+
+def _mildest(knobs: Iterable[Changes], fits: Callable[[Changes], bool]) -> Changes | None:
     """Of settings from mild to costly the first that make it fit together, without those that are not needed."""
+
+    def enough(changes: Changes) -> bool:
+        try:
+            return fits(changes)
+        except (UserError, ValueError):  # settings that do not go together
+            return False
+
     changes: Changes = {}
-    for knob in knobs:
+    for knob in ({}, *knobs):
         changes |= knob
-        if fits(changes):
+        if enough(changes):
             for name in reversed(list(changes)):
                 fewer = {key: value for key, value in changes.items() if key != name}
-                if fits(fewer):
+                if enough(fewer):
                     changes = fewer
             return changes
     return None
@@ -318,6 +350,12 @@ def with_changes(settings: Settings, changes: Changes) -> Settings:
             section = section.setdefault(one, {})
         section[last] = value
     return type(settings).model_validate(values)
+
+
+def shorter(longest: int, limit: str, trainer: str, pass_tokens: int) -> Iterator[Changes]:
+    """Ever shorter rows, by the names of their limit and of the trainer, each with a pass of one at most."""
+    for tokens in (1 << bits for bits in range((longest - 1).bit_length() - 1, 9, -1)):
+        yield {limit: tokens} | ({f"{trainer}.micro_batch_tokens": tokens} if tokens < pass_tokens else {})
 
 
 def context_knobs(shape: Shape, load: Load) -> Iterator[Changes]:
@@ -341,62 +379,68 @@ class Plan:
     step_tokens: int
     sentence: str = ""
     """What is missing and what to set; empty where it fits."""
-    changed: Changes = field(default_factory=dict)
 
     @property
     def fits(self) -> bool:
-        return not self.sentence
+        return self.estimate.total <= self.devices.room
 
     @property
     def step_seconds(self) -> float | None:
         """Of such a step, over all devices; None where their speed is not known."""
         if self.devices.peak_flops is None:
             return None
-        per_token = self.estimate.seconds(self.devices.peak_flops) / self.estimate.tokens
+        per_token = self.estimate.flops / (self.devices.peak_flops * MFU) / self.estimate.tokens
         data_parallel = self.load.ranks // self.load.context
         return per_token * max(self.step_tokens / data_parallel, self.load.row_tokens) / self.load.context
 
 
 def plan_sft(config: SftConfig, devices: Devices, row_tokens: int | None = None) -> Plan:
-    """What a run of these settings takes. ``row_tokens``: the longest row; None: the settings' limit. Raises UserError."""
+    """What a run of these settings takes. ``row_tokens``: the longest row, where the settings allow it; None: their limit.
+
+    Raises UserError.
+    """
     if config.model is None:
         raise UserError("There is no model to plan for: give --model, a directory with config.json.")
-    shape = read_shape(config.model)
-    check_parallel(config.parallel, devices.count, shape)
-    longest = row_tokens or config.data.max_tokens
-    if not longest and not config.data.profile:
-        raise UserError("Nothing says how long rows are: give --row-tokens, --profile, or data.max_tokens.")
-    return plan_for(config, shape, devices, longest or get_profile(config.data.profile).budgets.max_context_tokens)
+    return plan_for(config, read_shape(config.model), devices, row_tokens)
 
 
-def plan_for(config: SftConfig, shape: Shape, devices: Devices, longest: int) -> Plan:
-    """Whether a step of such rows fits the devices, and otherwise the changes that make it."""
-    load = _load(config, shape, devices.count, longest)
-    first = estimate(shape, config.trainer, load)
-    # A batch is closed by the trajectory that reaches its tokens.
-    tokens = longest * config.batch_trajectories if config.batch_trajectories else config.batch_tokens - 1 + longest
-    plan = Plan(shape, load, devices, first, tokens)
-    if first.total <= devices.room:
+def plan_for(config: SftConfig, shape: Shape, devices: Devices, row_tokens: int | None = None) -> Plan:
+    """Whether a step of such rows fits the devices, and otherwise what makes it."""
+    made = any(map(holds_rows, config.data.files))  # before, with limits of their own: no setting makes these rows shorter
+
+    def planned(some: Devices, changes: Changes) -> Plan:
+        tried = with_changes(config, changes)
+        return _planned(tried, shape, some, row_tokens if made and row_tokens else _longest(tried, row_tokens))
+
+    plan = planned(devices, {})
+    if plan.fits:
         return plan
 
-    def needed(changes: Changes) -> int:
-        tried = with_changes(config, changes)
-        return estimate(shape, tried.trainer, _load(tried, shape, devices.count, longest)).total
+    def knobs(count: int) -> Iterator[Changes]:
+        return _knobs(config, shape, _load(config, shape, count, plan.load.row_tokens))
 
-    def fits(changes: Changes) -> bool:
-        try:
-            return needed(changes) <= devices.room
-        except ValueError:  # offload without recomputation
-            return False
+    most = config.trainer.micro_batch_tokens
+    rows = [] if made else [*shorter(plan.load.row_tokens, "data.max_tokens", "trainer", most)]
+    lora: list[Changes] = [] if config.lora.rank else [{"lora.rank": 16}]
+    costs = (rows, lora, [*lora, *rows])
+    sentence = advice(plan.estimate.total, devices, knobs, costs, lambda some, changes: planned(some, changes).fits)
+    return replace(plan, sentence=sentence)
 
-    need = f"It needs {_gib(first.total)} GiB on each rank and there are {_gib(devices.room)}"
-    found = mildest(_knobs(config, shape, load), fits)
-    if found is None:
-        sharded = load.lora_parameters is not None or (load.ranks > 1 and load.sharded)
-        advice = "use more devices, or shorter rows (data.max_tokens)" if sharded else "train a LoRA (set lora.rank)"
-        return replace(plan, sentence=f'{need}: {advice}, or shard over more devices (parallel.kind = "fsdp").')
-    told = " and ".join(f"{key} = {json.dumps(value)}" for key, value in found.items())
-    return replace(plan, sentence=f"{need}: set {told}, and it needs {_gib(needed(found))}.", changed=found)
+
+def _longest(config: SftConfig, row_tokens: int | None) -> int:
+    if limits := [limit for limit in (row_tokens, config.data.max_tokens) if limit]:
+        return min(limits)
+    if not config.data.profile:
+        raise UserError("Nothing says how long rows are: give --row-tokens, or --set data.max_tokens or data.profile.")
+    return get_profile(config.data.profile).budgets.max_context_tokens
+
+
+def _planned(config: SftConfig, shape: Shape, devices: Devices, longest: int) -> Plan:
+    check_parallel(config.parallel, devices.count, shape)
+    load = _load(config, shape, devices.count, longest)
+    # A batch is closed by the trajectory that reaches its tokens.
+    tokens = longest * config.batch_trajectories if config.batch_trajectories else config.batch_tokens - 1 + longest
+    return Plan(shape, load, devices, estimate(shape, config.trainer, load), tokens)
 
 
 def _load(config: SftConfig, shape: Shape, ranks: int, longest: int) -> Load:
@@ -421,7 +465,3 @@ def _knobs(config: SftConfig, shape: Shape, load: Load) -> Iterator[Changes]:
     if load.ranks > 1 and not load.sharded:
         yield {"parallel.kind": "fsdp"}
     yield from context_knobs(shape, load)
-
-
-def _gib(size: float) -> str:
-    return f"{size / 2**30:,.1f}"

@@ -79,7 +79,7 @@ def run_tasks(tasks: Sequence[Task], workers: int, poll: Callable[[], None], eve
             raise failure
     except BrokenProcessPool as error:
         raise UserError(
-            "A worker process was killed, most likely for want of memory: run the same command again to go on, "
+            "A worker process was killed, most likely for want of memory: run the same command again to resume, "
             "with fewer processes at a time if it happens again."
         ) from error
     return [future.result() for future in futures]

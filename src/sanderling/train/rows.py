@@ -133,6 +133,8 @@ class Encoding:
 
     tokenizer: Tokenizer
     profile: Profile
+    train_newline: bool = False
+    """Whether a turn of a supervised row ends with the newline after its ``<|im_end|>``."""
 
     @cached_property
     def renderer(self) -> ChatRenderer:
@@ -170,7 +172,18 @@ def branch_pieces(trajectory: Trajectory, leaf: int, encoding: Encoding) -> list
         ids = [list(node.token_ids or ()) for node in nodes]
     else:
         ids = _render(trajectory.id, nodes, encoding.renderer)
+    if encoding.train_newline:
+        _move_newlines(nodes, ids, encoding.renderer)
     return [Piece(index, node.kind, part) for index, node, part in zip(path, nodes, ids, strict=True)]
+
+
+def _move_newlines(nodes: Sequence[Node], ids: list[list[int]], renderer: ChatRenderer) -> None:
+    """The newline after a turn's end token, with which the next message begins, to the turn; the last turn gets one."""
+    for at, node in enumerate(nodes):
+        if node.kind is NodeKind.TURN and ids[at][-1:] == [renderer.end_id]:
+            ids[at] += renderer.newline
+            if at + 1 < len(ids):
+                ids[at + 1] = ids[at + 1][len(renderer.newline) :]
 
 
 def check_tokenizer(trajectory: Trajectory, tokenizer: Tokenizer) -> None:
@@ -309,8 +322,12 @@ def rows_of(trajectory: Trajectory, encoding: Encoding, limit: Limit) -> Made:
 
 
 def _mask(trajectory: Trajectory, piece: Piece) -> list[bool]:
-    """Which of a turn's tokens are trained: as the record says, and all of them where it says nothing."""
-    return list(trajectory.nodes[piece.node].loss_mask or [True] * len(piece.ids))
+    """Which of a turn's tokens are trained: as the record says, and all of them where it says nothing.
+
+    A newline that follows its end token is trained as that is.
+    """
+    mask = list(trajectory.nodes[piece.node].loss_mask or [True] * len(piece.ids))
+    return mask + mask[-1:] * (len(piece.ids) - len(mask))
 
 
 def _row(trajectory: Trajectory, part: Part) -> Row:

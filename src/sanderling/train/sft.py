@@ -270,7 +270,8 @@ def _hold_rows(files: Sequence[Path]) -> bool:
 
 def _make_rows(order: Order, model: Path, report: Report) -> None:
     data, profile = order.config.data, get_profile(order.config.data.profile)
-    encoding, limit = Encoding(load_tokenizer(model), profile), data.limit(profile.budgets.max_context_tokens)
+    encoding = Encoding(load_tokenizer(model), profile, data.train_newline)
+    limit = data.limit(profile.budgets.max_context_tokens)
     order.out.mkdir(parents=True, exist_ok=True)
     counts = write_rows(order.out / ROWS, (one for file in data.files for one in open_trajectories(file)), encoding, limit)
     missing = counts.left_out()

@@ -147,7 +147,7 @@ def lr_at(step: int, config: TrainerConfig) -> float:
     total = config.total_steps or 0
     warmup = math.ceil(config.warmup_share * total) or config.warmup_steps
     if step < warmup:
-        return config.lr * (step + 1) / warmup
+        return config.lr * (step + (not config.warmup_from_zero)) / warmup
     if config.schedule is Schedule.CONSTANT:
         return config.lr
     done = min(1.0, (step - warmup) / max(1, total - warmup))

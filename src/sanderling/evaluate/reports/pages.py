@@ -101,11 +101,11 @@ def pick_three(candidates: Iterable[tuple[Trajectory, bool | None]]) -> list[Rea
 # The page of runs -----------------------------------------------------------------------------------------------------------
 
 _HOW = (
-    "avg@k is the mean share of right attempts, each question weighing the same. Intervals are 95%: percentile bootstrap over "
+    "avg@k is accuracy averaged over k attempts, each question weighing the same. Intervals are 95%: percentile bootstrap over "
     "questions, one draw for all figures of a run (Wilson where all are right or all wrong, none where they are alike "
-    "otherwise). pass@k and pass^k are unbiased. Differences are paired by question; p-values come from sign flips, adjusted "
-    "by Holm where there are several. Unscored attempts (outages) are in no mean, and counted. Cost is tokens times the prices "
-    "of the run, prompts in full; where a server did not say what it took, it is not known."
+    "otherwise). pass@k (one of k correct) and pass^k (all k correct) are unbiased. Differences are paired by question;"
+    " p-values come from sign flips, adjusted by Holm where there are several. Unscored attempts (outages) are in no mean. "
+    "Cost is tokens times the prices of the run, prompts in full; where a server did not say what it took, it is not known."
 )
 _SHOWN = 160  # characters of a question in the list
 

@@ -1,7 +1,7 @@
 """Building: a stream of pages is read into a file of pages, then indexed and signed for near-duplicates.
 
 A world is built beside its place and renamed at the end; pages are added to it as further files. The first pass is committed
-every few seconds with the feed's mark, so whatever interrupts a build or an addition, the same command goes on from there.
+every few seconds with the feed's mark, so an interrupted build or addition resumes from there.
 """
 
 import json

@@ -41,8 +41,8 @@ _ENDS = ("\n\n", "\n", ". ", "。", " ")
 class Chunking(Frozen):
     """How pages are cut; a page's score is that of its best passage."""
 
-    most: int = Field(default=4, ge=1)  # passages of a page; what comes after them is not embedded. 1: the leading text alone.
-    chars: int = Field(default=1_200, ge=100)
+    most: int = Field(default=4, ge=1)  # passages of a page that are embedded
+    chars: int = Field(default=1_200, ge=100)  # longest passage
 
 
 class DenseSettings(Frozen):
@@ -50,9 +50,9 @@ class DenseSettings(Frozen):
 
     model: str
     dimension: int
-    prefixes: Prefixes = Prefixes()
+    prefixes: Prefixes = Prefixes()  # text put before queries and before passages
     chunking: Chunking = Chunking()
-    precision: Literal["float16", "float32"] = "float16"
+    precision: Literal["float16", "float32"] = "float16"  # of stored vectors
 
     @property
     def identity(self) -> str:

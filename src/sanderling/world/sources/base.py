@@ -61,8 +61,8 @@ class Limits(Frozen):
     """Bounds for one document, and how it is read."""
 
     document_bytes: int = Field(default=16 * 2**20, ge=1)
-    """Larger documents are left out; compressed ones are measured as they come out."""
-    depth: int = Field(default=512, ge=1)  # elements within elements of an HTML page
+    """Larger documents are left out, measured uncompressed."""
+    depth: int = Field(default=512, ge=1)  # most nested elements of an HTML page
 
 
 @dataclass(frozen=True, slots=True)
