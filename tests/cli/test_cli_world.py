@@ -8,8 +8,11 @@ import pytest
 from typer.testing import CliRunner
 
 from sanderling.cli import INTERRUPTED
+from sanderling.cli.main import build_app
 from sanderling.cli.world import app
 from sanderling.core.errors import UserError
+from sanderling.data.questions import read_questions
+from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.world.contract import Page
 from sanderling.world.disk.building import build_world
 from sanderling.world.encyclopedia import generate_pages
@@ -85,7 +88,7 @@ def test_a_store_that_breaks_while_it_is_read_is_one_sentence(pages_file, tmp_pa
     (world / "pages-0.sqlite").write_bytes(store)
     for profile in ((), ("--profile", "tiny")):
         for arguments in (("search", world, "herring"), ("visit", world, "local://7")):
-            with pytest.raises(UserError, match=r"cannot be read .*: copy it again"):
+            with pytest.raises(UserError, match=r"is damaged .*: copy the world again"):
                 run(*arguments, *profile)
 
 
@@ -106,6 +109,24 @@ def test_an_interrupted_build_goes_on_with_the_same_command(tmp_path, monkeypatc
     assert [path.name for path in tmp_path.iterdir()] == [".w.building"]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0 and [path.name for path in tmp_path.iterdir()] == ["w"]
+
+
+def test_a_built_encyclopedia_is_taught_from_the_command_line(tmp_path):
+    """Its name has no set of names, as the encyclopedia's own has: questions name the world as it is called on the disk."""
+    world, questions, out = tmp_path / "w", tmp_path / "q.jsonl", tmp_path / "t.jsonl"
+    run("build", "encyclopedia", "--size", "240", "--seed", "7", "--out", world)
+    for command in (
+        ["synth", "chains", world, "--out", questions, "--count", 4],
+        ["data", "generate", questions, "--world", world, "--model", "teacher:240/7", "--judge", "exact", "--out", out],
+        ["synth", "graph", world, "--out", tmp_path / "g.jsonl", "--count", 4],
+    ):
+        group = build_app(str(command[0]))
+        result = CliRunner().invoke(group, list(map(str, command)), catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+    taught = list(TrajectoryStore(out))
+    assert len(taught) == 4 and all(one.answer for one in taught)
+    asked = [*read_questions(questions), *read_questions(tmp_path / "g.jsonl")]
+    assert {one.meta["world"] for one in asked} == {"encyclopedia-240-7"}
 
 
 def test_failures_are_one_sentence(pages_file, tmp_path):

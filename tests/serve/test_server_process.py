@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import ssl
@@ -175,6 +176,23 @@ def test_the_raw_request_line_survives(directory):
                 connection.sendall(b"GET " + target + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
                 reply = b"".join(iter(lambda: connection.recv(65_536), b""))
             assert reply.startswith(b"HTTP/1.1 " + status), (target, reply)
+
+
+def test_damage_is_a_503_and_a_line_in_the_log(directory, tmp_path):
+    broken = shutil.copytree(directory, tmp_path / "w") / "pages-0.sqlite"
+    broken.write_bytes(broken.read_bytes().replace(b"Sigourney Weaver", b"Sigourney Beaver", 1))
+    with server("world", "serve", str(broken.parent), "--port", "0", "--dialect", "jina", "--dialect", "mcp") as (process, url):
+        for address, status in ((FILM, 503), ("https://b.example/x?y=1&z=a%2Fb", 200), (FILM, 503)):
+            reply = httpx.get(f"{url}/{address}")
+            assert reply.status_code == status and "Beaver" not in reply.text and str(tmp_path) not in reply.text
+        call = {"name": "visit", "arguments": {"urls": [FILM]}}
+        asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+        accept = {"Accept": "application/json, text/event-stream"}
+        assert "cannot be read at the moment" in httpx.post(f"{url}/mcp", json=asked, headers=accept).text
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=20)
+    lines = [line for line in log.splitlines() if "503" in line]
+    assert len(lines) == 3 and all("page 0 does not agree with its checksum" in line for line in lines), log
 
 
 def test_a_request_in_flight_finishes_after_sigterm(tmp_path):

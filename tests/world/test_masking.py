@@ -103,7 +103,7 @@ def test_a_worlds_directory_says_what_is_masked(tmp_path) -> None:
     path = tmp_path / groups_file(local.fingerprint)
     record = json.loads(path.read_text())
     path.write_text(json.dumps(record | {"fingerprint": "another"}))
-    with pytest.raises(UserError, match="made for other pages"):
+    with pytest.raises(UserError, match="is damaged"):
         load_groups(tmp_path, local.fingerprint)
     path.write_text("{")
     with pytest.raises(UserError, match="cannot be read"):

@@ -1,18 +1,22 @@
 """Worlds on disk: whole or absent, counted, torn files told apart, the index rebuilt."""
 
 import json
+import random
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from sanderling.core.errors import UserError
-from sanderling.world.contract import Page, answered
-from sanderling.world.disk.building import build_world
-from sanderling.world.disk.store import open_world, read_manifest
+from sanderling.world.contract import Occasion, Page, answered
+from sanderling.world.disk.building import add_to_world, build_world
+from sanderling.world.disk.store import open_as_met, open_world, read_manifest, verify_world
+from sanderling.world.encyclopedia import generate_pages
 
 
 def pages(count: int = 20) -> list[Page]:
@@ -76,7 +80,8 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path):
         ("{", "cannot be read"),
         ('{"format": 99}', "has format 99"),
         ("[]", "has format None"),
-        ('{"format": 2, "name": "w", "source": "s"}', "is damaged"),
+        ('{"format": 2}', "has format 2, and this version reads 3: build the world again"),
+        ('{"format": 3, "name": "w", "source": "s"}', "is damaged .*its checksum does not agree"),
     ],
 )
 def test_damaged_manifests(world_dir, content, message):
@@ -103,6 +108,81 @@ def test_torn_pages_are_told(world_dir):
     store.unlink()
     with pytest.raises(UserError, match="missing or torn"):
         open_world(world_dir)
+
+
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory) -> Path:
+    """A world of two files of pages, with near-duplicates and long pages."""
+    place = tmp_path_factory.mktemp("grown") / "w"
+    given = list(generate_pages(40, 3))
+    twins = [page.model_copy(update={"url": f"{page.url}?again"}) for page in given[:5]]
+    build_world(place, [*given, *pages(30)], name="t", source="test")
+    add_to_world(place, twins, source="test")
+    assert len(read_manifest(place).parts) == 2
+    return place
+
+
+def met(place: Path) -> dict[str, object]:
+    """All that an agent may meet in a world: each page by its address, addresses without a page, lists of results."""
+    world = open_as_met(place)
+    urls = [page.url for page in open_world(place).all_pages()]
+    urls += ["https://w.example/none", "https://nowhere.example/"]
+    found: dict[str, object] = {url: answered(world.visit(url)) for url in urls}
+    masked = Occasion(masked=frozenset(urls[:3]))
+    for query in ("number7 page", "born in", "founded harbour"):
+        found[query] = answered(world.search(query, limit=20, occasion=masked))
+    return found
+
+
+def test_whatever_byte_is_wrong_no_page_is(grown, tmp_path):
+    """Bytes are changed one at a time, at places drawn over all files: each time all is as before, or damage is told."""
+    place = tmp_path / "w"
+    shutil.copytree(grown, place)
+    before, files = met(place), sorted(path for path in place.rglob("*") if path.is_file() and path.suffix != ".lock")
+    known, draw, told = set(before), random.Random(7), Counter[str]()
+    for file in files:
+        whole = file.read_bytes()
+        for _ in range(40 if file.suffix == ".sqlite" else 4):
+            wrong = bytearray(whole)
+            wrong[draw.randrange(len(wrong))] ^= draw.randrange(1, 256)
+            file.unlink()  # whoever has it open or mapped keeps what it had
+            file.write_bytes(wrong)
+            try:
+                found = met(place)
+            except UserError as error:
+                assert re.fullmatch(r"\S+ (is damaged|.* has format).*\.", str(error)) and "\n" not in str(error)
+                told[file.suffix] += 1
+            else:
+                assert found == before and set(found) == known, f"{file.name} served something else"
+            if file.parent == place:
+                file.write_bytes(whole)
+            else:  # an index that was made anew
+                shutil.rmtree(file.parent)
+                shutil.copytree(grown / file.parent.name, file.parent)
+    assert told[".sqlite"] > 15 and told[".json"] > 4, told
+
+
+def test_verify_compares_what_no_visit_reads(grown, tmp_path):
+    assert verify_world(grown) == (len(list(open_world(grown).all_pages())), [])
+    whole = (grown / "pages-0.sqlite").read_bytes()
+    with sqlite3.connect(grown / "pages-0.sqlite") as store:
+        text, signature = (store.execute(f"SELECT {name} FROM {table} WHERE number = 9").fetchone()[0] for name, table in
+                           (("text", "pages"), ("signature", "signatures")))  # fmt: skip
+    store.close()
+    place = tmp_path / "w"
+    shutil.copytree(grown, place)
+    for content, reason in ((text.encode(), "page 9 does not"), (signature, "the signature of page 9 does not")):
+        at = whole.index(content[:30])
+        (place / "pages-0.sqlite").write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        assert verify_world(place)[1] == [f"{reason} agree with its checksum"]
+    (place / "pages-0.sqlite").write_bytes(whole)
+    segment = next((place / "index-1").glob("*.store"))
+    kept = bytearray(segment.read_bytes())
+    segment.unlink()
+    kept[len(kept) // 2] ^= 1
+    segment.write_bytes(kept)
+    assert [line.split(" ")[0] for line in verify_world(place)[1]] == ["index-1"]
+    assert answered(open_world(place).search("number7")).hits and verify_world(place)[1] == [], "the index was made anew"
 
 
 def _drop(index: Path) -> None:

@@ -34,7 +34,7 @@ from sanderling.world.disk.dense import DIRECTORY, DenseSettings, embed_world, r
 from sanderling.world.disk.embedders import FORMS, open_embedder, opens_socket
 from sanderling.world.disk.index import SearchMode
 from sanderling.world.disk.pages import WorldCounts
-from sanderling.world.disk.store import SourceAccount, WorldInfo, open_as_met, open_world, read_manifest
+from sanderling.world.disk.store import SourceAccount, WorldInfo, open_as_met, open_world, read_manifest, verify_world
 from sanderling.world.milvus import VectorIndex, push_world
 from sanderling.world.recorded import (
     REPLAY_FILE,
@@ -212,6 +212,17 @@ def info(directory: Where) -> None:
     _report(directory, manifest, words)
 
 
+@app.command("verify")
+def verify(directory: Where) -> None:
+    """Compare every page, the index and all else that a world is made of with their checksums."""
+    with _progress() as progress:
+        pages, damaged = verify_world(directory, partial(progress, "pages", total=read_manifest(directory).page_count))
+    if damaged:
+        shown = "; ".join(damaged[:5]) + ("; …" if len(damaged) > 5 else "")
+        raise UserError(f"{directory} is damaged in {len(damaged)} places ({shown}): copy it again, or build it again.")
+    show(f"{directory}: {pages:,} pages, the index and the groups are as they were written.")
+
+
 @app.command("search")
 def search(
     directory: Where,
@@ -274,6 +285,8 @@ async def _call(directory: Path, tool: Tool, **arguments: Any) -> ToolStatus:
     except ToolOutageError as error:
         if isinstance(error.__cause__, AskingOutageError):
             raise UserError(f"The page reader cannot be reached ({error}): start its server, or leave it out.") from error
+        if isinstance(error.__cause__, UserError):
+            raise error.__cause__ from error
         raise UserError(f"The world {directory} cannot be read ({error}): copy it again, or build it again.") from error
     show(result.text, error=result.status not in (ToolStatus.OK, ToolStatus.EMPTY))
     return result.status
@@ -313,6 +326,7 @@ def serve(
     Settings: threads, max_concurrent (more requests are answered 429), timeout_s, page_words, certificate and key (PEM files,
     for clients whose https:// cannot be changed).
     """
+    from sanderling.serve.calls import log_lines
     from sanderling.serve.limits import ServerSettings, check_binding
 
     token = os.environ.get(token_env or "") or None  # on a command line everybody on the machine could read it
@@ -322,6 +336,7 @@ def serve(
     if not mcp_stdio:
         check_binding(chosen)
     world = open_as_met(directory, faults, world_seed, mode)
+    log_lines()
     if mcp_stdio:
         from sanderling.serve.mcp import serve_stdio
 

@@ -6,6 +6,7 @@ virtual: they are reported, and not slept.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolOutageError
 from sanderling.world.contract import NO_OCCASION, Occasion, SearchReply, VisitReply, World, answered
 
+_log = logging.getLogger(__name__)
 _TOGETHER = 8  # queries that one call to the world asks
 _HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}, 503: {"Retry-After": "1"}}
 _FAILURES = {
@@ -38,6 +40,13 @@ Reply = TypeVar("Reply", SearchReply, VisitReply)
 Body = TypeVar("Body", bound=BaseModel)
 
 
+def log_lines() -> None:
+    """Log to standard error, an event a line: MCP's own handler would break lines where a terminal ends."""
+    handler, served = logging.StreamHandler(), logging.getLogger("sanderling.serve")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    served.handlers, served.propagate = [handler], False
+
+
 class RefusalError(Exception):
     """A request that is not answered: the HTTP status, and one sentence for the client."""
 
@@ -46,8 +55,15 @@ class RefusalError(Exception):
         self.status, self.sentence = status, sentence
 
     def response(self) -> JSONResponse:
-        """What the client gets. Nothing of what went wrong inside the server is in it."""
+        """What the client gets. Nothing of what went wrong inside the server is in it: of a 503 the log says that."""
+        if self.status == 503:
+            self.log()
         return JSONResponse({"error": self.sentence}, status_code=self.status, headers=_HEADERS.get(self.status))
+
+    def log(self) -> None:
+        """Leave a line in the server's log, with the cause if one is known."""
+        cause = " ".join(str(self.__cause__ or self.sentence).split())
+        _log.warning("%s: %s", self.status, cause)
 
 
 FAILURE = RefusalError(500, "Something went wrong in the server: its log says what.")

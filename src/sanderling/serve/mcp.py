@@ -33,7 +33,7 @@ def mcp_server(calls: WorldCalls) -> MCPServer:
             body = parse(SearchBody, {"queries": queries, "limit": limit})
             replies = await calls.search(body.queries, limit=body.limit, snippet_words=body.snippet_words)
         except RefusalError as error:
-            raise ToolError(error.sentence) from error
+            raise _told(error) from error
         return "\n\n".join(_results(reply) for reply in replies)
 
     async def visit(urls: list[str], goal: str = "", max_words: int = 2_000) -> str:
@@ -41,7 +41,7 @@ def mcp_server(calls: WorldCalls) -> MCPServer:
             body = parse(VisitBody, {"urls": urls, "goal": goal, "max_words": max_words})
             replies = await calls.visit(body.urls, body.goal, max_words=body.max_words)
         except RefusalError as error:
-            raise ToolError(error.sentence) from error
+            raise _told(error) from error
         return "\n\n".join(_page(reply) for reply in replies)
 
     server.add_tool(search, description=_SEARCH, structured_output=False)
@@ -67,6 +67,13 @@ def serve_stdio(world: World, threads: int) -> None:
         anyio.run(mcp_server(calls).run_stdio_async)
     finally:
         calls.close()
+
+
+def _told(error: RefusalError) -> ToolError:
+    """A refusal as MCP has it; what would be a 503 elsewhere is logged."""
+    if error.status == 503:
+        error.log()
+    return ToolError(error.sentence)
 
 
 def _results(reply: SearchReply) -> str:

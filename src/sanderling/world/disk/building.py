@@ -10,7 +10,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from enum import StrEnum
 from pathlib import Path
 
@@ -21,7 +21,16 @@ from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.disk.duplicates import near_duplicates, save_groups, signature
 from sanderling.world.disk.index import IndexBuilder, sound_index
-from sanderling.world.disk.pages import Intake, SqlitePages, WorldCounts, read_only_uri, writable
+from sanderling.world.disk.pages import (
+    Intake,
+    SqlitePages,
+    WorldCounts,
+    checksum,
+    connected,
+    read_only_uri,
+    writable,
+    write_buckets,
+)
 from sanderling.world.disk.store import (
     PagePart,
     SourceAccount,
@@ -67,8 +76,8 @@ class Feed:
 _TABLES = (
     """CREATE TABLE IF NOT EXISTS pages (number INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, url TEXT NOT NULL,
     title TEXT NOT NULL, text TEXT NOT NULL, links TEXT NOT NULL, date TEXT NOT NULL, source TEXT NOT NULL,
-    readable INTEGER NOT NULL)""",
-    "CREATE TABLE IF NOT EXISTS signatures (number INTEGER PRIMARY KEY, signature BLOB NOT NULL)",
+    checksum INTEGER NOT NULL)""",
+    "CREATE TABLE IF NOT EXISTS signatures (number INTEGER PRIMARY KEY, signature BLOB NOT NULL, checksum INTEGER NOT NULL)",
     "CREATE TABLE IF NOT EXISTS state (value TEXT NOT NULL)",
 )
 
@@ -78,32 +87,37 @@ class PageFile(SqlitePages):
 
     def __init__(self, path: Path, earlier: SqlitePages | None = None) -> None:
         super().__init__([])
-        self.first = 0 if earlier is None else earlier.count()
-        with self._errors():
-            own = sqlite3.connect(path, isolation_level=None)
-        self._connections = [*([] if earlier is None else earlier._connections), own]
+        self._earlier = SqlitePages([]) if earlier is None else earlier
+        self.first = self._earlier.count()
+        self._paths = [*self._earlier._paths, path]
+        with writable("the pages", sqlite3.Error):
+            own = connected(path.absolute().as_uri())
+        self._connections = [*self._earlier._connections, own]
         try:
             self._run("PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL", *_TABLES, "BEGIN")
             last = self._run("SELECT max(number) FROM pages").fetchone()[0]
         except UserError:
             self.close()
             raise
-        self._ends = [*([] if earlier is None else earlier._ends), self.first if last is None else last + 1]
+        self._ends = [*self._earlier._ends, self.first if last is None else last + 1]
 
     def add(self, page: Page) -> int | None:
         """Store a page under the next number; None when its URL is taken."""
         number, key = self.count(), canonical_url(page.url)
-        if self.first and self.find(key) is not None:
+        if self._earlier.find(key) is not None:
             return None
-        row = (number, key, page.url, page.title, page.text, json.dumps(page.links, ensure_ascii=False), page.date, page.source)
-        stored = self._run("INSERT OR IGNORE INTO pages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row=(*row, bool(page.text)))
+        links = json.dumps(page.links, ensure_ascii=False)
+        row = (key, page.url, page.title, page.text, links, page.date, page.source)
+        sealed = checksum(*(field.encode() for field in (str(number), *row)))
+        stored = self._run("INSERT OR IGNORE INTO pages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row=(number, *row, sealed))
         if not stored.rowcount:
             return None
         self._ends[-1] += 1
         return number
 
     def sign(self, number: int, signature: bytes) -> None:
-        self._run("INSERT OR REPLACE INTO signatures VALUES (?, ?)", row=(number, signature))
+        row = (number, signature, checksum(b"%d" % number, signature))
+        self._run("INSERT OR REPLACE INTO signatures VALUES (?, ?, ?)", row=row)
 
     def commit(self, state: str) -> None:
         """Make everything so far, and this state in place of the one before, survive a kill."""
@@ -111,9 +125,9 @@ class PageFile(SqlitePages):
         self._run("COMMIT", "BEGIN")
 
     @property
-    def state(self) -> str:
+    def state(self) -> bytes:
         row = self._run("SELECT value FROM state").fetchone()
-        return "" if row is None else row[0]
+        return b"" if row is None else row[0]
 
     def finish(self) -> None:
         """Make it a finished part, one file, with its state, so that a build killed after this still finds it whole."""
@@ -124,18 +138,18 @@ class PageFile(SqlitePages):
         self._connections[-1].close()
 
     def _run(self, *statements: str, row: tuple = ()) -> sqlite3.Cursor:
-        with self._errors():
+        with writable("the pages", sqlite3.Error):
             *others, last = statements
             for statement in others:
                 self._connections[-1].execute(statement)
             return self._connections[-1].execute(last, row)
 
-    def _errors(self) -> AbstractContextManager[None]:
-        return writable("the pages", sqlite3.Error)
-
 
 def absorb(file: Path, parts: Sequence[Path]) -> None:
-    """Take the pages of finished parts over into the finished file after them. Raises UserError."""
+    """Take the pages of finished parts over into the finished file after them, and make it one to find pages in.
+
+    Raises UserError.
+    """
     with writable("the pages", sqlite3.Error), closing(sqlite3.connect(file.as_uri(), uri=True)) as connection:
         for part in parts:
             connection.execute("ATTACH ? AS part", (read_only_uri(part),))
@@ -143,6 +157,8 @@ def absorb(file: Path, parts: Sequence[Path]) -> None:
                 for name in ("pages", "signatures"):
                     connection.execute(f"INSERT OR IGNORE INTO main.{name} SELECT * FROM part.{name}")
             connection.execute("DETACH part")
+        with connection:
+            write_buckets(connection)
 
 
 @contextmanager
@@ -238,8 +254,7 @@ def _work_through(file: PageFile, index: Path, state: State, progress: Progress)
         for number, page in enumerate(file.all(file.first), start=file.first):
             if number >= committed:
                 builder.add(number, page.title, page.text)
-            if (signed := signature(page.text)) is not None:
-                file.sign(number, signed)
+            file.sign(number, signature(page.text) or b"")
             progress(Stage.INDEXING, number + 1 - file.first, end - file.first)
         builder.finish()
     finally:
@@ -350,6 +365,9 @@ def _extended(
     while parts and parts[-1].pages < 2 * count:
         count += parts[-1].pages
         taken.append(place.parent / parts.pop().file)
+    if earlier is not None:
+        for number in range(before.page_count - (count - counts.kept), before.page_count):
+            earlier.get(number)  # no damage is taken over unseen
     absorb(file, taken)
     update = {
         "package": sanderling.__version__,

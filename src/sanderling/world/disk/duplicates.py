@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sanderling.runs.files import replace_file
-from sanderling.world.disk.pages import writable
+from sanderling.world.disk.pages import seal, writable
 from sanderling.world.disk.store import GROUPS_FORMAT, groups_file
 from sanderling.world.text import plain, words
 
@@ -135,5 +135,5 @@ def save_groups(directory: Path, fingerprint: str, groups: Sequence[Sequence[str
     path = directory / groups_file(fingerprint)
     record = {"format": GROUPS_FORMAT, "fingerprint": fingerprint, "threshold": THRESHOLD, "groups": groups}
     with writable(path):
-        replace_file(path, json.dumps(record, ensure_ascii=False, indent=1) + "\n")
+        replace_file(path, json.dumps(seal(record), ensure_ascii=False, indent=1) + "\n")
     return path

@@ -18,7 +18,7 @@ import tantivy
 
 from sanderling.core.errors import UserError
 from sanderling.runs.files import replace_file
-from sanderling.world.disk.pages import PageStore, writable
+from sanderling.world.disk.pages import DamageError, PageStore, file_checksum, writable
 from sanderling.world.text import index_text, plain, query_terms
 
 Ranked = list[tuple[int, float]]  # page numbers with scores, best first, equal scores by page number
@@ -107,7 +107,8 @@ class IndexBuilder:
         whole = TextIndex(self._index)
         if self._directory is not None:
             with writable(self._directory):
-                replace_file(self._directory / _NOTE, json.dumps(_note(self._directory, whole.page_count)))
+                note = _note(self._directory, whole.page_count) | {"checksums": _checksums(self._directory)}
+                replace_file(self._directory / _NOTE, json.dumps(note))
         return whole
 
     def close(self) -> None:
@@ -149,21 +150,31 @@ class TextIndex(FullText):
 
 def _note(index: Path, pages: int) -> dict[str, object]:
     """The version of an index and the sizes of its files; one that is whole by it is never written to again."""
-    files = {path.name: path.stat().st_size for path in index.iterdir() if path.name != _NOTE and path.suffix != ".lock"}
+    files = {path.name: path.stat().st_size for path in _files(index)}
     return {"version": INDEX_VERSION, "pages": pages, "files": files}
 
 
-def is_whole(index: Path, pages: int) -> bool:
-    """Whether an index of this version and of so many pages is there, by its note."""
+def _files(index: Path) -> list[Path]:
+    return sorted(path for path in index.iterdir() if path.name != _NOTE and path.suffix != ".lock")
+
+
+def _checksums(index: Path) -> dict[str, int]:
+    return {path.name: file_checksum(path) for path in _files(index)}
+
+
+def is_whole(index: Path, pages: int, *, compared: bool = False) -> bool:
+    """Whether an index of this version and of so many pages is there, by its note; ``compared``: to the last byte."""
     try:
-        return json.loads((index / _NOTE).read_text(encoding="utf-8")) == _note(index, pages)
-    except (OSError, ValueError):
+        noted = json.loads((index / _NOTE).read_text(encoding="utf-8"))
+        sums = noted.pop("checksums")
+        return noted == _note(index, pages) and (not compared or sums == _checksums(index))
+    except (OSError, ValueError, LookupError, AttributeError):
         return False
 
 
 def sound_index(index: Path, store: PageStore, pages: int) -> TextIndex:
-    """The index of a directory; filled anew unless it is whole: there, or in memory where nothing can be written."""
-    if is_whole(index, pages):
+    """The index of a directory; filled anew unless it is sound: there, or in memory where nothing can be written."""
+    if is_whole(index, pages, compared=True):
         with suppress(OSError, ValueError):
             opened = TextIndex(tantivy.Index.open(str(index)))
             if opened.page_count == pages:
@@ -177,6 +188,8 @@ def sound_index(index: Path, store: PageStore, pages: int) -> TextIndex:
         finally:
             shutil.rmtree(place, ignore_errors=True)
         return filled
+    except DamageError:
+        raise
     except (OSError, UserError):
         return _filled(None, store, pages)
 

@@ -1,18 +1,20 @@
 """Pages by number (their order in the world) and by the key of their address; which pages enter a world, and what they hash to.
 
-A part of a world is an SQLite file, written once and then only read.
+A part of a world is an SQLite file, written once and then only read. What is read from it is compared with a checksum. A page
+is found by its key through buckets, each of which exists and has a checksum, so damage is never taken for a missing page.
 """
 
 import hashlib
 import json
 import sqlite3
 import threading
+import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from itertools import accumulate
+from contextlib import contextmanager
+from itertools import accumulate, groupby, pairwise
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from pydantic import BaseModel
 
@@ -33,6 +35,41 @@ def writable(what: str | Path, *kinds: type[Exception]) -> Iterator[None]:
     except (OSError, *kinds) as error:
         why = getattr(error, "strerror", None) or error
         raise UserError(f"Cannot write {what} ({why}): free some space or choose another place.") from error
+
+
+class DamageError(UserError, OSError):
+    """Something in a world's directory is not what was written there."""
+
+    def __init__(self, path: str | Path, what: object) -> None:
+        self.reason = reason = " ".join(str(what).split())
+        super().__init__(f"{path} is damaged or cannot be read ({reason}): copy the world again, or build it again.")
+
+
+def checksum(*fields: bytes) -> int:
+    """CRC-32 of some fields in their order."""
+    return zlib.crc32(b"\0".join(fields))
+
+
+def file_checksum(path: Path) -> int:
+    """CRC-32 of a file's bytes. Raises OSError."""
+    found = 0
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            found = zlib.crc32(block, found)
+    return found
+
+
+def seal(data: dict[str, Any]) -> dict[str, Any]:
+    """The content of a small JSON file with its checksum."""
+    return data | {"checksum": checksum(json.dumps(data, sort_keys=True).encode())}
+
+
+def unseal(data: Any) -> dict[str, Any]:
+    """What was sealed, without the checksum. Raises ValueError for anything else."""
+    content = {key: value for key, value in data.items() if key != "checksum"} if isinstance(data, dict) else {}
+    if not content or data != seal(content):
+        raise ValueError("its checksum does not agree")
+    return content
 
 
 class WorldCounts(Frozen):
@@ -80,10 +117,14 @@ class Intake(BaseModel):
             return None
         self.tally["kept"] += 1
         self.tally["not_text"] += not readable
-        record = [kept.url, kept.title, kept.text, list(kept.links), kept.date, kept.source, readable]
+        self.chain(kept)
+        return number
+
+    def chain(self, page: Page) -> None:
+        """Go on with the fingerprint by a page as it is stored."""
+        record = [page.url, page.title, page.text, list(page.links), page.date, page.source, bool(page.text)]
         own = hashlib.sha256(json.dumps(record, ensure_ascii=False).encode("utf-8")).digest()
         self.fingerprint = hashlib.sha256(bytes.fromhex(self.fingerprint) + own).hexdigest()
-        return number
 
 
 class PageStore(Protocol):
@@ -94,15 +135,30 @@ class PageStore(Protocol):
     def find(self, key: str) -> int | None: ...
 
 
+def connected(uri: str) -> sqlite3.Connection:
+    """A file of pages, whose texts are read as bytes, as they are compared."""
+    connection = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None)
+    connection.text_factory = bytes
+    return connection
+
+
+_SELECT = "SELECT checksum, CAST(number AS TEXT), key, url, title, text, links, date, source FROM pages WHERE number = ?"
+_SHORT, _NUMBER = 8, 4  # bytes of an entry in a bucket: of the key's digest, and of the page's number
+_BUCKET = 16  # pages in one, on average
+_UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the latter where SQLite quotes names that are damaged
+
+
 class SqlitePages:
-    """The pages of a world's parts (path and number of pages of each), from any thread. Raises OSError."""
+    """The pages of a world's parts (path and number of pages of each), from any thread. Raises DamageError, an OSError."""
 
     def __init__(self, parts: Sequence[tuple[Path, int]]) -> None:
+        self._paths = [path for path, _ in parts]
         self._ends = list(accumulate(count for _path, count in parts))
         self._lock = threading.Lock()
-        with self._errors():
-            self._connections = [sqlite3.connect(read_only_uri(path), uri=True, check_same_thread=False) for path, _ in parts]
-        for part in range(len(parts)):
+        self._connections: list[sqlite3.Connection] = []
+        for part, path in enumerate(self._paths):
+            with self._errors(part):
+                self._connections.append(connected(read_only_uri(path)))
             self._row(part, "PRAGMA schema_version")
 
     def count(self) -> int:
@@ -111,46 +167,92 @@ class SqlitePages:
     def get(self, number: int) -> Page:
         if not 0 <= number < self.count():
             raise KeyError(number)
-        select = "SELECT url, title, text, links, date, source FROM pages WHERE number = ?"
-        row = self._row(bisect_right(self._ends, number), select, number)
-        if row is None:
-            raise OSError(f"page {number} is missing from its file")
-        url, title, text, links, date, source = row
+        part = bisect_right(self._ends, number)
+        url, title, text, links, date, source = self._compared(part, _SELECT, number, f"page {number:,}")[2:]
         return Page.model_construct(  # it was validated when it was written
-            url=url, title=title, text=text, links=tuple(json.loads(links)), date=date, source=source
+            url=url.decode(),
+            title=title.decode(),
+            text=text.decode(),
+            links=tuple(json.loads(links)),
+            date=date.decode(),
+            source=source.decode(),
         )
 
     def all(self, first: int = 0) -> Iterator[Page]:
         return map(self.get, range(first, self.count()))
 
     def find(self, key: str) -> int | None:
-        found = (self._row(part, "SELECT number FROM pages WHERE key = ?", key) for part in range(len(self._ends)))
-        return next((row[0] for row in found if row is not None), None)
+        short = _short(key.encode())
+        for part, (start, end) in enumerate(pairwise([0, *self._ends])):
+            bucket = _bucket(short, end - start)
+            select = "SELECT checksum, CAST(bucket AS TEXT), entries FROM buckets WHERE bucket = ?"
+            entries = self._compared(part, select, bucket, "its table of addresses")[1]
+            for at in range(0, len(entries), _SHORT + _NUMBER):
+                if entries.startswith(short, at):
+                    return int.from_bytes(entries[at + _SHORT : at + _SHORT + _NUMBER])
+        return None
 
     def signatures(self) -> Iterator[tuple[int, bytes]]:
         """The signatures of pages, by number; pages of few words have none."""
-        with self._errors():
-            for connection in self._connections:
-                yield from connection.execute("SELECT number, signature FROM signatures ORDER BY number")
+        select = "SELECT checksum, CAST(number AS TEXT), signature FROM signatures ORDER BY number"
+        for part, (start, end) in enumerate(pairwise([0, *self._ends])):
+            with self._errors(part):
+                rows = self._connections[part].execute(select)
+                for number in range(start, end):
+                    _, signature = self._sound(part, next(rows, None), number, f"the signature of page {number:,}")
+                    if signature:
+                        yield number, signature
 
-    def _row(self, part: int, sql: str, *values: int | str) -> tuple | None:
+    def _compared(self, part: int, select: str, number: int, what: str) -> Sequence[bytes]:
+        return self._sound(part, self._row(part, select, number), number, what)
+
+    def _sound(self, part: int, row: tuple[Any, ...] | None, number: int, what: str) -> Sequence[bytes]:
+        """A row without its checksum, which comes first, then the number. Raises DamageError when they do not agree."""
+        if row is None or row[1] != b"%d" % number or not all(isinstance(field, bytes) for field in row[1:]):
+            raise DamageError(self._paths[part], f"{what} is missing")
+        if row[0] != checksum(*row[1:]):
+            raise DamageError(self._paths[part], f"{what} does not agree with its checksum")
+        return row[1:]
+
+    def _row(self, part: int, sql: str, *values: int | str) -> tuple[Any, ...] | None:
         try:
             with self._lock:
                 return self._connections[part].execute(sql, values).fetchone()
-        except sqlite3.Error:
-            with self._errors():  # entered only here: ten rows are read for one search
+        except _UNREADABLE:
+            with self._errors(part):  # entered only here: ten rows are read for one search
                 raise
 
-    def _errors(self) -> AbstractContextManager[None]:
-        return _readable()
+    @contextmanager
+    def _errors(self, part: int) -> Iterator[None]:
+        try:
+            yield
+        except _UNREADABLE as error:
+            raise DamageError(self._paths[part], error) from error
 
 
-@contextmanager
-def _readable() -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise OSError(f"the page store cannot be read: {error}") from error
+def _short(key: bytes) -> bytes:
+    return hashlib.blake2b(key, digest_size=_SHORT).digest()
+
+
+def _bucket(short: bytes, pages: int) -> int:
+    return int.from_bytes(short) % (pages // _BUCKET + 1)
+
+
+def write_buckets(connection: sqlite3.Connection) -> None:
+    """Make the table by which the pages of a finished part are found; several runs of this make the same one."""
+    pages = connection.execute("SELECT count(*) FROM pages").fetchone()[0]
+    connection.create_function("bucket_of", 1, lambda key: _bucket(_short(key.encode()), pages), deterministic=True)
+    rows = connection.execute("SELECT bucket_of(key), key, number FROM pages ORDER BY 1, 3")
+    connection.execute("DROP TABLE IF EXISTS buckets")
+    connection.execute("CREATE TABLE buckets (bucket INTEGER PRIMARY KEY, entries BLOB NOT NULL, checksum INTEGER NOT NULL)")
+    empty = ((bucket, b"") for bucket in range(pages // _BUCKET + 1))
+    filled = (
+        (bucket, b"".join(_short(key.encode()) + number.to_bytes(_NUMBER) for _, key, number in found))
+        for bucket, found in groupby(rows, key=lambda row: row[0])
+    )
+    for entries in (empty, filled):
+        sealed = ((bucket, held, checksum(b"%d" % bucket, held)) for bucket, held in entries)
+        connection.executemany("INSERT OR REPLACE INTO buckets VALUES (?, ?, ?)", sealed)
 
 
 def read_only_uri(path: Path) -> str:

@@ -5,27 +5,29 @@ names them, so a reader has the world as it was before or as it is after pages a
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 import sanderling
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.runs.files import replace_file
+from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import World
 from sanderling.world.disk.index import SearchMode, is_whole, sound_index
-from sanderling.world.disk.pages import SqlitePages, WorldCounts
+from sanderling.world.disk.pages import DamageError, Intake, SqlitePages, WorldCounts, seal, unseal
 from sanderling.world.filters import BLOCKLIST_FILE, filtered, read_blocklist
 from sanderling.world.local import LocalWorld
 
 if TYPE_CHECKING:
     from sanderling.world.guard import Guard
 
-FORMAT_VERSION = 2
-GROUPS_FORMAT = 2
+FORMAT_VERSION = 3
+GROUPS_FORMAT = 3
 FILE_NAME = "manifest.json"
 POINTER = "milvus.json"  # of a directory that stands for a world on Milvus
 
@@ -77,7 +79,7 @@ class WorldInfo(Frozen):
 
 def write_manifest(directory: Path, info: WorldInfo) -> None:
     """Write the manifest of a world in place of the one before; it is on the disk when this returns."""
-    replace_file(directory / FILE_NAME, info.model_dump_json(indent=2) + "\n", durable=True)
+    replace_file(directory / FILE_NAME, json.dumps(seal(info.model_dump(mode="json")), indent=2) + "\n", durable=True)
 
 
 def read_manifest(directory: Path) -> WorldInfo:
@@ -88,16 +90,12 @@ def read_manifest(directory: Path) -> WorldInfo:
         text = (directory / FILE_NAME).read_text(encoding="utf-8")
         version = data.get("format") if isinstance(data := json.loads(text), dict) else None
         if version == FORMAT_VERSION:
-            data.pop("links", None)  # which earlier versions counted
-            return WorldInfo.model_validate(data)
+            return WorldInfo.model_validate(unseal(data))
     except FileNotFoundError:
         reason = f"is not a world (it has no {FILE_NAME}): build one with `sanderling world build`"
         raise UserError(f"{directory} {reason}.") from None
     except (OSError, ValueError, RecursionError) as error:  # of which ValidationError is one
-        why = (
-            f"is damaged ({error.error_count()} fields)" if isinstance(error, ValidationError) else f"cannot be read ({error})"
-        )
-        raise UserError(f"The manifest of {directory} {why}: build the world again.") from error
+        raise DamageError(directory / FILE_NAME, error) from error
     raise UserError(
         f"The world {directory} has format {version}, and this version reads {FORMAT_VERSION}: build the world again."
     )
@@ -116,7 +114,7 @@ def open_world(directory: Path) -> LocalWorld:
                 continue  # pages were added, and files went, while it was being opened
             if isinstance(error, UserError):
                 raise
-            raise UserError(f"The world {directory} cannot be read ({error}): copy it again, or build it again.") from error
+            raise DamageError(directory, error) from error
 
 
 def open_pages(directory: Path, info: WorldInfo) -> SqlitePages:
@@ -124,11 +122,8 @@ def open_pages(directory: Path, info: WorldInfo) -> SqlitePages:
     for part in info.parts:
         file = directory / part.file
         if not file.is_file() or file.stat().st_size != part.bytes:
-            raise UserError(f"The pages of {directory} are missing or torn: copy the world again, or build it again.")
-    try:
-        return SqlitePages([(directory / part.file, part.pages) for part in info.parts])
-    except OSError as error:
-        raise UserError(f"The pages of {directory} cannot be read ({error}): copy it again, or build it again.") from error
+            raise DamageError(file, "it is missing or torn")
+    return SqlitePages([(directory / part.file, part.pages) for part in info.parts])
 
 
 def groups_file(fingerprint: str) -> str:
@@ -139,15 +134,45 @@ def groups_file(fingerprint: str) -> str:
 def load_groups(directory: Path, fingerprint: str) -> list[list[str]]:
     """The groups of a world. Raises UserError when they are missing, damaged or of other pages: a mask would leak silently."""
     path = directory / groups_file(fingerprint)
-    again = "build the world again."
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        made_for, groups = record["fingerprint"], [[str(url) for url in group] for group in record["groups"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path} cannot be read ({error}): {again}") from error
-    if made_for != fingerprint or record.get("format") != GROUPS_FORMAT:
-        raise UserError(f"{path} was made for other pages than the world now holds: {again}")
-    return groups
+        record = unseal(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, RecursionError) as error:
+        raise DamageError(path, error) from error
+    if record.get("fingerprint") != fingerprint or record.get("format") != GROUPS_FORMAT:
+        raise DamageError(path, "it was made for other pages than the world now holds")
+    return [[str(url) for url in group] for group in record["groups"]]
+
+
+def verify_world(directory: Path, progress: Callable[[int], None] = lambda _: None) -> tuple[int, list[str]]:
+    """Compare all that a world is made of with its checksums: how many pages there are, and what is damaged, each in a line.
+
+    Raises UserError where it cannot even be opened.
+    """
+    info, damaged, intake = read_manifest(directory), list[str](), Intake()
+    pages, index = open_pages(directory, info), directory / info.index
+
+    def check(look: Callable[[], object]) -> None:
+        try:
+            look()
+        except DamageError as error:
+            damaged.append(error.reason)
+
+    def look_at(number: int) -> None:
+        page = pages.get(number)
+        intake.chain(page)
+        if pages.find(canonical_url(page.url)) != number:
+            raise DamageError(directory, f"{page.url} is not found by its address")
+
+    for number in range(info.page_count):
+        check(partial(look_at, number))
+        progress(number + 1)
+    if not damaged and intake.fingerprint != info.fingerprint:
+        damaged.append("the pages are not those that the manifest was written for")
+    check(lambda: sum(1 for _ in pages.signatures()))
+    check(lambda: load_groups(directory, info.fingerprint))
+    if not is_whole(index, info.page_count, compared=True):
+        damaged.append(f"{index.name} does not agree with its checksums; it is made anew when the world is next searched")
+    return info.page_count, damaged
 
 
 def open_as_met(
