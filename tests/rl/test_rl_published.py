@@ -7,6 +7,7 @@ import pytest
 
 from sanderling import recipes
 from sanderling.core.config import load_config
+from sanderling.data.pipeline import RECIPES, find_data_recipe
 from sanderling.recipes.find import find_rl_recipe
 from sanderling.recipes.tiny import TinyConfig
 from sanderling.rl.config import rollout_profile
@@ -33,6 +34,14 @@ def test_the_tiny_recipe_trains_as_the_tiny_recipes_stage_does_but_for_the_pipel
     assert ours.model_copy(update={"pipeline": tiny.pipeline, "trainer": tiny.trainer}) == tiny
     assert ours.trainer.model_copy(update={"temperature": 0.6}) == tiny.trainer
     assert find_rl_recipe("tiny").rollout.temperature == tiny.trainer.temperature and ours.pipeline.max_staleness == 1
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_what_is_trained_on_and_what_is_rewarded_are_judged_alike(name: str):
+    """One definition of right for the trajectories of SFT and for rollouts: the same rule, to which the same model is added."""
+    recipe = find_rl_recipe(name)
+    cleaned = [one for one in map(find_data_recipe, RECIPES) if one.profile == recipe.profile]
+    assert [one.judge.judges for one in cleaned] == [recipe.judges]
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

@@ -338,7 +338,7 @@ def run(
 ) -> None:
     """Import, clean, judge, dedupe, split, resample, make rows, and report; finished steps are skipped.
 
-    Judges stand in the recipe: --set 'judge.judges=["contains", "http://host:port/v1#model"]' asks a model where a rule fails.
+    Judges stand in the recipe: --set 'judge.judges=["exact", "http://host:port/v1#model"]' asks a model where a rule fails.
     """
     own = [] if tokenizer is None else [f"tokenizer={tokenizer}"]
     config = or_help(lambda others: find_data_recipe(recipe, [*others, *own]), sets)

@@ -76,7 +76,7 @@ class Cleaning(Frozen):
 class Judging(Frozen):
     """Who judges."""
 
-    judges: tuple[str, ...] = ("contains",)
+    judges: tuple[str, ...] = ("exact",)
     """Rules and models, asked in order until one finds the answer right. Empty: the verdicts in the
     records count, as `data judge` writes them."""
     keep: Keep = Keep.CORRECT  # which trajectories go on
