@@ -1,5 +1,6 @@
 """The example that opens a page of docs/ runs: every ``sanderling`` command of its first block of shell, one after another."""
 
+import json
 import re
 import shlex
 import shutil
@@ -13,13 +14,35 @@ import pytest
 from typer.testing import CliRunner
 
 from sanderling.cli.main import build_app
+from sanderling.train.random_model import PUBLISHED_VOCABULARY, SIZES, model_settings
 
+FOUR_B = "Qwen3-4B-Thinking-2507"
 DOCS = Path(__file__).parents[1] / "docs"
 NO_TASK = {"concepts.md", "contributing.md", "log.md", "settings.md"}
 """Pages that explain, or list: no task begins there."""
-NEW: set[str] = {"data.md", "live-pages.md", "serving.md", "synth.md", "worlds.md"}
+NEW: set[str] = {
+    *(
+        "data.md",
+        "four-billion.md",
+        "information-gain.md",
+        "live-pages.md",
+        "merging.md",
+        "rl.md",
+        "serving.md",
+        "synth.md",
+        "sft.md",
+        "tiny-recipe.md",
+    ),
+    "worlds.md",
+}
 """Written anew with an example that runs; goes when all are."""
-PAGES = sorted(page for page in DOCS.glob("*.md") if page.name in NEW - NO_TASK)
+LONG = {"tiny-recipe.md"}
+"""Minutes: a whole recipe, though in small."""
+PAGES = [
+    pytest.param(page, marks=[pytest.mark.slow] if page.name in LONG else [], id=page.name)
+    for page in sorted(DOCS.glob("*.md"))
+    if page.name in NEW - NO_TASK
+]
 SCRIPTED = """
 def model(messages, key):
     if key.turn == 0:
@@ -65,6 +88,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, text in NOTES.items():
         (here / "notes" / name).write_text(text, encoding="utf-8")
     (here / "scripted.py").write_text(SCRIPTED, encoding="utf-8")
+    (here / FOUR_B).mkdir()
+    (here / FOUR_B / "config.json").write_text(json.dumps(model_settings(SIZES["4b-2507"], PUBLISHED_VOCABULARY)))
     evaluate = "sanderling eval run jsonl questions.jsonl --world world --model scripted.py:model --judge exact --no-progress"
     commands = [
         "sanderling world build encyclopedia --size 60 --seed 3 --out world",
@@ -80,7 +105,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return here
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES)
 def test_the_example_that_opens_a_page_runs(
     page: Path, prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

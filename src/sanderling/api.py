@@ -1,4 +1,4 @@
-"""Sanderling for other programs: what ``from sanderling import …`` gives, without a command line; docs/api.md is its page.
+"""Sanderling for other programs: what ``from sanderling import …`` gives, without a command line (docs/contributing.md).
 
 Everything here is a few lines over the rooms, and its settings are theirs. Functions are synchronous; inside an event loop,
 ``await agent.run(Question(id="q", text="…"))`` and `evaluate.run.evaluate_async` do the same.

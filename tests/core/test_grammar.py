@@ -18,6 +18,17 @@ def violations(text: str, *, think_open: bool = False) -> set[Violation]:
     return set(check_turn(text, think_open=think_open))
 
 
+LOOSE = [
+    "{'name': 'a', 'arguments': {}}",
+    '{"name": "a", "arguments": {"x": NaN}}',
+    '{"name": null, "arguments": {}}',
+    '{"name": 3, "arguments": {}}',
+    '{name: "a", arguments: {query: ["b",],},} // c',
+    '{"name": "PythonInterpreter", "arguments": {}}\n<code>\nprint(1)\n</code>',
+]
+"""Bodies of calls that the released checker takes, and that are no plain JSON with a text as the name."""
+
+
 @pytest.mark.parametrize("action", [CALL, ANSWER, f"  {CALL}\n", '<tool_call>{"name":"没有的工具","arguments":{}}</tool_call>'])
 def test_well_formed_turns(action: str) -> None:
     assert violations(THINK + action) == set()
@@ -64,7 +75,31 @@ def test_well_formed_turns(action: str) -> None:
     ],
 )
 def test_each_violation(text: str, violation: Violation) -> None:
-    assert violation in violations(text)
+    assert violation in check_turn(text, think_open=False, strict=True)
+    loose = violations(text)
+    assert (violation in loose) is (text not in {f"{THINK}<tool_call>{body}</tool_call>" for body in LOOSE})
+
+
+@pytest.mark.parametrize("body", LOOSE)
+def test_a_call_that_the_released_checker_takes_is_fined_in_training_data_only(body: str) -> None:
+    text = f"{THINK}<tool_call>{body}</tool_call>"
+    assert violations(text) == set() and check_turn(text, think_open=False, strict=True) != ()
+
+
+@pytest.mark.parametrize(
+    ("text", "fined"),
+    [
+        (f"<think></think>{CALL}", True),
+        (f"{THINK}{THINK}{CALL}", True),
+        (f"<think>a <tool_response></think>{CALL}", True),
+        (f"<think>an <answer></think>{CALL}", False),
+        (f"<think>a <tool_call></think>{ANSWER}", False),
+        (f"{THINK}<tool_call>{{'name': 'a', 'arguments': {{'x': '{'y' * 8000}'}}}}</tool_call>", True),
+    ],
+)
+def test_where_the_check_is_another_than_the_released_one(text: str, fined: bool) -> None:
+    """The module's list; ``benchmarks/originals.py`` holds it against the released checker on random turns."""
+    assert bool(violations(text)) is fined
 
 
 TAGS = ["<think>", "</think>", "<tool_call>", "</tool_call>", "<answer>", "</answer>", "<tool_response>", "<code>"]
@@ -74,9 +109,10 @@ PIECES = st.sampled_from([*TAGS, CALL, ANSWER, THINK, "{}", '{"name": "a", "argu
 @given(st.one_of(st.lists(PIECES, max_size=8).map("".join), st.text()), st.booleans())
 @settings(max_examples=1000, deadline=None)
 def test_what_is_well_formed_is_read_without_a_problem(text: str, think_open: bool) -> None:
-    """Two implementations that share no code agree on every well-formed turn; no text breaks the check."""
-    if check_turn(text, think_open=think_open):
+    """Two implementations agree on every turn that is strictly well formed; no text breaks the check."""
+    if check_turn(text, think_open=think_open, strict=True):
         return
+    assert not check_turn(text, think_open=think_open)
     turn = parse_turn(text, think_open=think_open)
     assert turn.problems == ()
     assert len(turn.calls) + (turn.answer is not None) == 1

@@ -12,7 +12,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Ending, Role
 from sanderling.data.pipeline import DataRun, find_data_recipe
-from sanderling.recipes.tiny import TinyConfig, TinyRun, curate, is_right
+from sanderling.recipes.tiny import SHIPPED_BASE, TinyConfig, TinyRun, curate, is_right
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.progress import Report
 from sanderling.runs.run import Run
@@ -72,6 +72,36 @@ def test_other_settings_and_other_files_want_another_place(lamps: Path, tmp_path
         run(lamps, "--out", out)
     run(lamps, "--out", out, "--fresh")
     assert numbers(out)["import"]["went_out"] == 11
+
+
+def test_the_dr_venus_recipe_keeps_every_attempt_in_order_and_holds_none_back(lamps: Path, tmp_path: Path) -> None:
+    """As its released script: no choice by question, no split, copies in a row. Ours are options."""
+    out = tmp_path / "out"
+    run(lamps, "--out", out, "--set", "resample.thresholds=[2,4]")
+    kept = [json.loads(line)["id"].rpartition("#")[2] for line in (out / "6-resampled.jsonl").read_text().splitlines()]
+    twice = [name for number in range(7) for name in (f"{number}", f"{number}~2")]
+    assert kept == [*twice, "9", *(f"9~{copy}" for copy in range(2, 6))]
+    assert sorted(path.name for path in (out / "5-parts").iterdir()) == ["train.jsonl"]
+    ours = ("dedupe.keep=1", "split.shares=train=0.6,validation=0.4", "resample.shuffle=true")
+    run(lamps, "--out", tmp_path / "ours", *(word for one in ours for word in ("--set", one)))
+    assert numbers(tmp_path / "ours")["dedupe"]["went_out"] == 7
+    assert len(list((tmp_path / "ours" / "5-parts").iterdir())) == 2
+
+
+def test_a_run_that_leaves_nothing_to_train_on_fails_and_says_where_it_went(lamps: Path, tmp_path: Path) -> None:
+    for number, (setting, told) in enumerate(
+        (
+            ("judge.judges=[]", "judge left 0 of"),
+            ("rows.max_tokens=5", "rows left 0 of"),
+            ("resample.weights=[0,0,0]", "resample left 0 of"),
+        )
+    ):
+        out = tmp_path / str(number)
+        with pytest.raises(UserError, match=f"Nothing is left to train on: {told}"):
+            run(lamps, "--out", out, "--tokenizer", SHIPPED_BASE, "--set", setting)
+        assert (out / "report.html").exists()
+        with pytest.raises(UserError, match="Nothing is left"):
+            run(lamps, "--out", out, "--tokenizer", SHIPPED_BASE, "--set", setting)
 
 
 def test_bad_settings_are_refused(lamps: Path, tmp_path: Path) -> None:

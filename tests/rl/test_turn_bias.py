@@ -1,6 +1,6 @@
 """What a mere extra turn is paid, exactly in small; benchmarks/turn_bias.py measures it in whole batches.
 
-The default has to be neutral. The modes that are not are pinned as such, so that docs/rl-credit.md stays true of them.
+The default has to be neutral. The modes that are not are pinned as such, so that docs/rl.md stays true of them.
 """
 
 import itertools

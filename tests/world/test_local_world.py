@@ -60,6 +60,28 @@ def test_what_is_no_page_is_left_out_and_duplicates_keep_the_first():
         LocalWorld.in_memory([Page(url="u", title="t", text="")], name="none")
 
 
+def test_pages_that_hold_all_words_come_first_and_those_that_hold_them_as_written_before_others():
+    long = " ".join(WORDS * 200)
+    texts = {
+        "short": "Walls, walls and gates. Gates and walls!",
+        "terms": f"{long} The wall of the city has a gate.",
+        "written": f"{long} {long} Walls of cities have gates.",
+        "other": "Cities grow.",
+    }
+    pages = [Page(url=f"https://w.example/{title}", title=title, text=text) for title, text in texts.items()]
+    world = LocalWorld.in_memory(pages, name="t")
+
+    def found(query: str) -> list[str]:
+        hits = answered(world.search(query)).hits
+        assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+        return [hit.title for hit in hits]
+
+    assert found("walls gates cities") == ["written", "terms", "short", "other"]
+    assert found("the wall gate city")[:2] == ["terms", "written"]
+    assert found("walls gates cities unknown") == ["terms", "written", "short", "other"]
+    assert found("this") == []
+
+
 TOGETHER_WORDS = ["river", "stone", "harbour", "poet", "founder", "museum", "school", "bridge", "winter", "garden"]
 PAGES = [
     Page(

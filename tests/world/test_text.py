@@ -9,6 +9,7 @@ from sanderling.world.text import (
     clean,
     index_text,
     query_terms,
+    query_words,
     sentences,
 )
 
@@ -18,6 +19,7 @@ from sanderling.world.text import (
 @given(st.text(max_size=80))
 def test_query_terms_of_a_text_are_among_its_index_terms(text):
     assert set(query_terms(text, 1000)) <= set(index_text(text).split())
+    assert set(query_words(text, 1000)) <= set(index_text(text).split())
 
 
 @given(st.text(st.characters(codec=None), max_size=200))

@@ -51,7 +51,9 @@ _FORM = f"How a judging model is asked, and its reply read: {', '.join(PROMPTS)}
 _PRICE = "Price of a judging model per million tokens, as PROMPT,SAMPLED; one for all, or one for each in order."
 
 File = Annotated[Path, argument("FILE", _ANY)]
-Raw = Annotated[list[Path], argument("SOURCE...", ".json, .jsonl, .parquet, also .gz, or folders of them.")]
+Raw = Annotated[
+    list[Path], argument("SOURCE...", ".json, .jsonl, .parquet, also packed (.gz, .bz2, .xz, .zst), or folders of them.")
+]
 Out = Annotated[Path, option("--out", "Where to write: .jsonl or .parquet.")]
 Threshold = Annotated[float, option("--threshold", "Least similarity of a near-duplicate.", min=LEAST_THRESHOLD, max=1.0)]
 ByAnswers = Annotated[bool, option("--by-answers/--by-text", "Whether other known answers make other questions.")]
@@ -66,6 +68,7 @@ def import_(
     out: Annotated[Path | None, option("--out", "Trajectories go here: .jsonl or .parquet.", "FILE")] = None,
     questions: Annotated[Path | None, option("--questions", "Question sets go here: .jsonl.", "FILE")] = None,
     layout: Annotated[str, option("--layout", "Tried before all others; file.py:name for your own.", "NAME")] = "",
+    messages: Annotated[str, option("--messages", "Where conversations stand, such as msgs or run.msgs.", "FIELD")] = "",
 ) -> None:
     """Bring recorded trajectories and question sets into the record; layouts are recognised, none is asked for.
 
@@ -73,7 +76,8 @@ def import_(
     entries that could not be read at all, FILE.unread.jsonl. Files appear whole or not at all; a killed import starts over.
     """
     with Console(stderr=True).status("reading") as status:
-        written = import_to(sources, out, questions, lambda number: status.update(f"reading: {number:,} records"), layout)
+        how: dict[str, Any] = {"progress": lambda number: status.update(f"reading: {number:,} records")}
+        written = import_to(sources, out, questions, **how, layout=layout, messages=messages)
     found = written.report
     Console().print(found)
     if found.questions and questions is None:
@@ -82,6 +86,7 @@ def import_(
         show(f"{found.trajectories:,} trajectories were met and not written: give --out FILE to keep them.")
     if written.unread_file is not None:
         show(f"{found.unread:,} entries could not be read; they are in {written.unread_file}.")
+        show(*([f"Of these, {found.advice}."] if found.advice else []))
     if found.left_files:
         show(f"{len(found.left_files):,} files are no recordings and were left: the report names each.")
     show(f"Report: {written.report_file}")
@@ -256,12 +261,13 @@ def resample(
     out: Out,
     thresholds: Annotated[str, option("--thresholds", "Most turns of each bucket, ascending.")] = "50,100",
     weights: Annotated[str, option("--weights", "Copies in each bucket, one more than thresholds.")] = "1,2,5",
+    shuffle: Annotated[bool, option("--shuffle/--no-shuffle", "By ids and seed, or copies in a row.")] = True,
     seed: Annotated[int, option("--seed", "Of the order.")] = 0,
 ) -> None:
-    """Repeat trajectories by their turns, shuffled by their ids and the seed."""
+    """Repeat trajectories by their turns."""
     check_places([file], [out])
     schedule = Schedule(_numbers(thresholds, "--thresholds"), _numbers(weights, "--weights"))
-    result = resample_file(file, out, schedule, seed)
+    result = resample_file(file, out, schedule, seed, shuffle=shuffle)
     came_in, written = sum(result.before), len(result.rows)
     shares = table("turns", ">copies", ">before", ">share", ">after", ">share")
     for name, weight, before, after in zip(schedule.names(), schedule.weights, result.before, result.after, strict=True):

@@ -129,7 +129,7 @@ class Draft:
         return parse_turn(turn.text, think_open=self.begins_inside(turn))
 
     def violations(self, turn: Node) -> tuple[Violation, ...]:
-        return check_turn(turn.text, think_open=self.begins_inside(turn))
+        return check_turn(turn.text, think_open=self.begins_inside(turn), strict=True)
 
     def keep_calls(self, one: Round, chosen: Sequence[bool]) -> bool:
         """Leave the chosen calls only, and their results; False, and nothing changes, where these cannot be told apart."""
@@ -233,7 +233,7 @@ def canonical(node: Node, parsed: ParsedTurn) -> Node | None:
     bodies = [f"\n{_call_body(call)}\n" for call in parsed.calls]
     parts = [f"<think>\n{think}\n</think>", *(f"<tool_call>{body}</tool_call>" for body in bodies)]
     text = "\n\n".join([*parts, *([] if parsed.answer is None else [f"<answer>\n{parsed.answer}\n</answer>"])])
-    if not set(check_turn(text, think_open=False)) <= {Violation.SEVERAL_CALLS}:
+    if not set(check_turn(text, think_open=False, strict=True)) <= {Violation.SEVERAL_CALLS}:
         return None
     calls = tuple(call.model_copy(update={"raw": body}) for call, body in zip(parsed.calls, bodies, strict=True))
     new = Message(node)

@@ -339,7 +339,7 @@ def validate(draft: Draft) -> Drop | None:
         bare = next((reply.node for reply in one.replies if not is_wrapped(reply.node.text)), None)
         if bare is not None:
             return Drop(Reason.UNWRAPPED_RESPONSE, bare.text[:200])
-        found = (check_final if last else check_turn)(text, think_open=draft.begins_inside(one.node))
+        found = (check_final if last else check_turn)(text, think_open=draft.begins_inside(one.node), strict=True)
         if Violation.NO_THINK in found or Violation.THINK_EMPTY in found:
             return Drop(Reason.NO_REASONING, "the answer" if last else "a call")
         if found:

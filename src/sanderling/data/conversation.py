@@ -22,7 +22,7 @@ from sanderling.core.parse import ParseProblem, parse_turn
 from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory, question_id
 from sanderling.core.text import visible
 from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
-from sanderling.data.messages import ChatMessage, Speaker, calls_in, messages_in, read_message
+from sanderling.data.messages import ChatMessage, Speaker, calls_in, messages_in, read_message, speaker_of
 from sanderling.data.questions import ANSWER_KEYS, NAMES, SURE_QUESTION_KEYS, masked_urls, rest
 
 _EXAMPLE_CHARS = 160
@@ -77,6 +77,18 @@ class ImportReport:
     kept = property(lambda self: self._total("kept"))
     raw = property(lambda self: self._total("raw"))
 
+    @property
+    def advice(self) -> str:
+        """What to do about entries that could not be read, where there is something to do; empty otherwise."""
+        told = {
+            "damaged_file": "a file is damaged ({example}), of which all that can be read is kept: copy or download it again",
+            "not_utf8": "{count:,} lines are not UTF-8 ({example}): convert the file, as with iconv -f latin1 -t utf-8",
+            "conversation_unread": "{count:,} entries hold a conversation in a field that no layout knows ({example}): give "
+            "sanderling data import --messages FIELD or --layout NAME (questions, where it is none)",
+        }
+        found = {code: text for code, text in told.items() if self.odd[code]}
+        return "; ".join(text.format(count=self.odd[code], example=self.examples[code]) for code, text in found.items())
+
     def as_json(self) -> dict[str, Any]:
         odd = [{"code": code, "count": self.odd[code], "example": self.examples[code]} for code in sorted(self.odd)]
         met = [(name, counts) for name, counts in sorted(self.layouts.items()) if counts.total()]
@@ -121,7 +133,7 @@ def conversation(
         kept.add(messages)
         messages = messages_in(entry, messages) or []
         first = messages[0] if messages else None
-        has_one = isinstance(first, dict) and first.get("role", first.get("from")) in ("system", "developer")
+        has_one = speaker_of(first) is Speaker.SYSTEM
         key = None if has_one else next((key for key in prompts if isinstance(entry.get(key), str) and entry[key]), None)
         if key is not None:
             kept.add(key)

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 from sanderling.core.errors import UserError
 from sanderling.core.record import NodeKind, Question, Trajectory, encode_record
 from sanderling.data.conversation import ImportReport
-from sanderling.data.layouts import LAYOUTS, REPEATED, entries_in, layout_named, layout_of
-from sanderling.data.messages import messages_in
+from sanderling.data.layouts import LAYOUTS, REPEATED, entries_in, layout_named, layout_of, messages_layout
+from sanderling.data.messages import conversation_field, messages_in
 from sanderling.data.tables import JSON_NAMES, PARQUET_NAMES, Unread, open_rows
-from sanderling.runs.files import check_places, or_cannot, replace_file
+from sanderling.runs.files import PACKED, check_places, or_cannot, replace_file
 from sanderling.runs.jsonl import Lines, TrajectoryStore, is_store, is_trajectory_parquet, read_parquet, write_trajectories
 from sanderling.runs.run import DATABASE, records
 from sanderling.tools.recording import is_recording, read_recording, replay_table, trajectories_of
@@ -47,8 +47,8 @@ class Place(NamedTuple):
 
 
 def _importable(path: Path) -> bool:
-    name = path.name.lower()
-    return name.removesuffix(".gz").endswith(JSON_NAMES) or name.endswith(PARQUET_NAMES)
+    name = path.with_suffix("").name if path.suffix.lower() in PACKED else path.name
+    return name.lower().endswith(JSON_NAMES) or path.suffix.lower() in PARQUET_NAMES
 
 
 def find_places(sources: Sequence[Path]) -> list[Place]:
@@ -75,7 +75,7 @@ def find_places(sources: Sequence[Path]) -> list[Place]:
 
 def _short_name(path: Path) -> str:
     stem = path.name
-    for suffix in (".gz", *JSON_NAMES, *PARQUET_NAMES):
+    for suffix in (*PACKED, *JSON_NAMES, *PARQUET_NAMES):
         if stem.lower().endswith(suffix):
             stem = stem[: -len(suffix)]
     return f"{path.resolve().parent.name}/{stem}"
@@ -87,13 +87,20 @@ class Import:
     Example: ``for found in (reading := Import(folder)): ...``, then ``reading.report``.
     """
 
-    def __init__(self, *sources: Path | str, name: str = "", on_unread: OnUnread | None = None, layout: str = "") -> None:
-        """``name``: what ids begin with, where the one source is a file. ``layout``: asked before all others.
+    def __init__(
+        self, *sources: Path | str, name: str = "", on_unread: OnUnread | None = None, layout: str = "", messages: str = ""
+    ) -> None:
+        """``name``: what ids begin with, where the one source is a file.
+
+        ``layout``: asked before all others. ``messages``: a field that holds conversations.
 
         Raises UserError for a source that is not there, and for a directory without a file that could be imported.
         """
         self._sources, self._on_unread = ", ".join(map(str, sources)), on_unread or (lambda *_: None)
-        self._layouts = ({layout: layout_named(layout)} if layout else {}) | LAYOUTS
+        self._field, self._layout = f"messages in {messages}" if messages else "", layout
+        self._no_field = f"no entry holds a list of messages in the field {messages!r}, as --messages says"
+        first = {self._field: messages_layout(messages)} if messages else {}
+        self._layouts = first | ({layout: layout_named(layout)} if layout else {}) | LAYOUTS
         self._places = [Place(place.path, name or place.name, place.label) for place in find_places(list(map(Path, sources)))]
         if not self._places:
             raise UserError(f"{self._sources} holds no recorded file: give .json, .jsonl or .parquet files.")
@@ -120,6 +127,8 @@ class Import:
                     raise
                 skipped.add("not_a_recording", place.label, error)
                 skipped.left_files.append((place.label, str(error)))
+        if self._field and self._field not in self.report.layouts:
+            raise UserError(f"{self._sources}: {self._no_field}.")
         if not self.report.files:
             raise UserError(f"{self._sources} holds no recorded trajectory: give files in a layout that docs/data.md lists.")
         self.report.absorb(skipped)
@@ -134,28 +143,27 @@ class Import:
                 where, size = f"{place.name}#{index}", entry.entries if isinstance(entry, Unread) else 1
                 notes.entries += size
                 index += size
-                found = None if isinstance(entry, Unread) else self._entry(entry, where, notes)
-                if found is not None:
+                found = entry if isinstance(entry, Unread) else self._entry(entry, where, notes)
+                if not isinstance(found, Unread):
                     known += 1
                     yield found
                     continue
-                value, code = (entry.text, entry.code) if isinstance(entry, Unread) else (entry, "odd_entry")
                 notes.unread += size
-                notes.add(code, where, value, size)
-                unread.append((where, value, code, size))
+                notes.add(found.code, where, found.text or entry, size)
+                unread.append((where, found.text if found is entry else entry, found.code, size))
             for one in unread if known else ():
                 self._on_unread(*one)
             unread = [] if known else unread
             if not known and index >= _GIVE_UP:
                 break
         if not known:
-            advice = "give a file in a layout of docs/data.md."
-            damage = f" ({notes.examples['damaged_file']})" if "damaged_file" in notes.examples else ""
-            raise UserError(f"{place.path} holds no recorded trajectory or question{damage}: {advice}")
+            advice = notes.advice or "give a file in a layout of docs/data.md"
+            advice = self._no_field if self._field else advice
+            raise UserError(f"{place.path} holds no recorded trajectory or question: {advice}.")
         self.report.absorb(notes)
 
-    def _entry(self, entry: Any, id: str, notes: ImportReport) -> Trajectory | Question | None:
-        """One entry, with what every record of an import has; None when it is in no known layout."""
+    def _entry(self, entry: Any, id: str, notes: ImportReport) -> Trajectory | Question | Unread:
+        """One entry, with what every record of an import has; or that it is in no known layout."""
         notes.layout, found = "sanderling", entry
         if not isinstance(entry, Trajectory):
             for key in ("messages", "conversations"):  # may be JSON text of a list
@@ -163,9 +171,12 @@ class Import:
                 if messages is not None:
                     entry = entry | {key: messages}
             notes.layout = layout_of(entry, self._layouts)
+            may_be_talk = isinstance(entry, dict) and (not notes.layout or notes.layout == "questions" != self._layout)
+            if may_be_talk and (field := conversation_field(entry)):
+                return Unread("conversation_unread", f"in {field!r}")
             found = self._layouts[notes.layout].read(entry, id, notes) if notes.layout else None
             if found is None:
-                return None
+                return Unread("odd_entry", "")
         self.layout = notes.layout
         if isinstance(found, Question):
             notes.tally("questions")
@@ -234,7 +245,8 @@ def warn_of_left_out(path: Path, report: ImportReport) -> None:
     if files:
         parts.append(f"{files:,} {'file' if files == 1 else 'files'} without a recording in a known layout")
     if parts:
-        message = f"{path}: left out are {' and '.join(parts)}; sanderling data import {path} says which, and why."
+        why = f" ({report.advice})" if report.advice else ""
+        message = f"{path}: left out are {' and '.join(parts)}{why}; sanderling data import {path} says which, and why."
         warnings.warn(message, LeftOutWarning, stacklevel=3)
 
 
@@ -253,6 +265,7 @@ def import_to(
     questions: Path | None,
     progress: Callable[[int], None] = lambda _: None,
     layout: str = "",
+    messages: str = "",
 ) -> Written:
     """Import ``sources``; trajectories go to ``out`` (.jsonl or .parquet), questions to ``questions`` (.jsonl).
 
@@ -276,7 +289,7 @@ def import_to(
             about = {"place": place, "code": code} | ({"entries": entries} if entries != 1 else {})
             unread.add(encode_record(about | {"value": value}))
 
-        reading = Import(*sources, on_unread=left_out, layout=layout)
+        reading = Import(*sources, on_unread=left_out, layout=layout, messages=messages)
         asked = stack.enter_context(Lines(questions)) if questions else None
 
         def trajectories() -> Iterator[Trajectory]:

@@ -20,7 +20,7 @@ from sanderling.core.plugins import resolve
 from sanderling.core.record import Question, Trajectory, decode_trajectory, question_id
 from sanderling.core.types import Ending
 from sanderling.data.conversation import ImportReport, conversation, note_problems, structured_turn
-from sanderling.data.messages import ChatMessage, Speaker, messages_in, tool_call, turns_of_items
+from sanderling.data.messages import ChatMessage, Speaker, messages_in, speaker_of, tool_call, turns_of_items
 from sanderling.data.questions import (
     ANSWER_KEYS,
     QUESTION_KEYS,
@@ -93,7 +93,7 @@ def _tongyi(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
 
 def _webdancer(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
     r"""The first user message holds the tools' description and, after ``User: ``, the question."""
-    first = next((m.get("content") for m in messages_in(entry) or () if isinstance(m, dict) and m.get("role") == "user"), None)
+    first = next((m.get("content") for m in messages_in(entry) or () if speaker_of(m) is Speaker.USER), None)
     shown = first if isinstance(first, str) else ""
     _, mark, question = shown.rpartition("\nUser: ")
     if not mark:
@@ -117,6 +117,16 @@ def _plain_chat(key: str, *prompts: str) -> Layout:
         return conversation(entry, key, id, notes, question=question, answers=answers, prompts=prompts)
 
     return Layout(lambda entry: messages_in(entry, key) is not None, read)
+
+
+def messages_layout(field: str) -> Layout:
+    """Messages in the field that a person names, which dots lead to where it stands in another."""
+    chat, (outer, _, inner) = _plain_chat(field, "system_prompt", "system"), field.rpartition(".")
+
+    def flat(entry: Entry) -> Entry:
+        return entry | {field: record_of(entry, outer).get(inner)} if outer and field not in entry else entry
+
+    return Layout(lambda entry: chat.recognises(flat(entry)), lambda entry, id, notes: chat.read(flat(entry), id, notes))
 
 
 def _openai_log(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
@@ -202,7 +212,7 @@ def _agenttoleap(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
                 turn = structured_turn(node.parent, node.think, node.calls, None, node.raw, node.answer or "")
                 note_problems(turn, id, notes)
                 changes["nodes"] = (*found.nodes[:at], turn, *found.nodes[at + 1 :])
-        elif len(messages) > 1 and isinstance(messages[-2], dict) and messages[-2].get("role") == "system":
+        elif len(messages) > 1 and speaker_of(messages[-2]) is Speaker.SYSTEM:
             changes["ending"] = Ending.ANSWERED_AT_BUDGET  # the harness asks for the last message when no turn is left
     return found.model_copy(update=changes)
 
@@ -259,7 +269,7 @@ def _prompted(entry: Entry) -> str | None:
     prompt = messages_in(entry, "prompt")
     if prompt is None:
         return asked(entry, ("prompt",))
-    users = [item.get("content") for item in prompt if isinstance(item, dict) and item.get("role") == "user"]
+    users = [item.get("content") for item in prompt if speaker_of(item) is Speaker.USER]
     text = next((content for content in reversed(users) if isinstance(content, str) and content.strip()), None)
     return None if text is None else text.strip().removeprefix("Question:").strip()
 

@@ -6,6 +6,7 @@ fills every message of a column with the fields of all.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,7 +15,7 @@ from typing import Any
 
 from sanderling.core.text import decode_json, decode_json5
 from sanderling.core.types import ToolCall
-from sanderling.data.questions import NAMES, opened
+from sanderling.data.questions import ANSWER_KEYS, NAMES, opened
 
 
 class Speaker(StrEnum):
@@ -32,6 +33,9 @@ _SPEAKERS = {role: Speaker(speaker) for speaker, roles in NAMES["roles"].items()
 _PLAIN_ROLES = frozenset({"system", "user", "human", "assistant", "gpt"})
 _PLAIN_FIELDS = (frozenset({"role", "content"}), frozenset({"from", "value"}))
 _KNOWN_FIELDS = frozenset(name for kind in ("thought", "call", "other") for name in NAMES["fields"][kind])
+_OF_PAGES = frozenset({"title", "url", "link", "name"})
+_LONG = 500  # characters; what a question brings along besides, such as rubrics, is shorter
+_TAG = re.compile("</?(?:think|tool_call|tool_response|answer)>")
 _TEXTS = (None, "text", "output_text", "input_text", "summary_text", "reasoning_text")
 
 
@@ -57,19 +61,54 @@ def messages_in(entry: Mapping[str, Any], key: str = "messages") -> list[Any] | 
     return value if isinstance(value, list) else None
 
 
+def speaker_of(message: Any) -> Speaker | None:
+    """Who says a message, in any case; None where it does not say, or nobody knows the role."""
+    given = [message.get(key) for key in ("role", "from")] if isinstance(message, dict) else []
+    return _speaker(next((role for role in given if role is not None), None))
+
+
+def _speaker(role: Any) -> Speaker | None:
+    return _SPEAKERS.get(role.casefold()) if isinstance(role, str) else None
+
+
+def conversation_field(entry: Mapping[str, Any]) -> str:
+    """The field, such as ``msgs`` or ``run.msgs``, that holds a conversation as far as it looks; empty without any."""
+    held = [(name, opened(value)) for name, value in entry.items() if name not in ANSWER_KEYS]
+    held += [
+        (f"{name}.{key}", opened(inner)) for name, value in held if isinstance(value, dict) for key, inner in value.items()
+    ]
+    return next((name for name, value in held if isinstance(value, list) and len(value) > 1 and _is_talk(value[:20])), "")
+
+
+def _is_talk(items: list[Any]) -> bool:
+    """Whether an assistant is among those who speak; or, where nobody is named, texts are long or hold a protocol's tags.
+
+    Pages and tools, which questions bring along, have a title, an address or a name.
+    """
+    talk = [item for item in items if isinstance(item, dict)]
+    for key in {key for item in talk for key in item}:
+        speakers = [speaker for item in talk if (speaker := _speaker(item.get(key))) is not None]
+        if speakers:
+            return Speaker.ASSISTANT in speakers
+    if any(_OF_PAGES & item.keys() for item in talk):
+        return False
+    texts = [text for item in items for text in (item.values() if isinstance(item, dict) else [item]) if isinstance(text, str)]
+    return any(len(text) > _LONG or _TAG.search(text) for text in texts)
+
+
 def read_message(message: Any, original: Any = None, size: int = 1) -> ChatMessage:
     """A message as a file has it; one that was read stays. ``original``: what it was made of, where that is something else."""
     if isinstance(message, ChatMessage):
         return message
     kept = message if original is None else original
-    role = message.get("role", message.get("from")) if isinstance(message, dict) else None
-    speaker = _SPEAKERS.get(role) if isinstance(role, str) else None
+    speaker = speaker_of(message)
     if speaker is None:
         why = "unknown_role" if isinstance(message, dict) else "content_not_text"
         return ChatMessage(kept, Speaker.USER, size=size, unclear=why)
     given = {key for key, value in message.items() if value is not None}
     content, odd = message.get("content", message.get("value")), list[str]()
-    if role == "function" and "name" not in given and calls_in(content):
+    role = next(message[key] for key in ("role", "from") if key in given)
+    if role.casefold() == "function" and "name" not in given and calls_in(content):
         speaker = Speaker.CALL  # OpenAI's messages of a function name it; LLaMA-Factory's call one
     if isinstance(content, list) and (texts := texts_in(content)):
         left = len(texts) < len(content)
@@ -169,7 +208,7 @@ def turns_of_items(items: list[Any]) -> list[Any]:
 
     def is_own(item: Any) -> bool:
         kinds = ("reasoning", "function_call")
-        return isinstance(item, dict) and (item.get("type") in kinds or item.get("role") == "assistant")
+        return isinstance(item, dict) and (item.get("type") in kinds or speaker_of(item) is Speaker.ASSISTANT)
 
     found: list[Any] = []
     for own, group in groupby(items, is_own):

@@ -102,6 +102,7 @@ class Resampling(Frozen):
 
     thresholds: tuple[int, ...] = (50, 100)  # numbers of turns from which a trajectory is repeated more often
     weights: tuple[int, ...] = (1, 2, 5)  # copies below, between and above the thresholds
+    shuffle: bool = True  # by ids and seed; without it the copies of each stand in a row, in the order of the file
     seed: int = 0  # of the order
 
     def schedule(self) -> Schedule:
@@ -221,7 +222,7 @@ def run_data(
         "import": ("Raw files to records", bring_in),
         "clean": ("What may be imitated", clean),
         "judge": ("Who is right", partial(judge, prices=prices, budget=budget, concurrency=concurrency)),
-        "dedupe": ("One for each question", dedupe),
+        "dedupe": ("Equal questions", dedupe),
         "split": ("Parts that share no question", split),
         "resample": ("Long ones more often", resample),
         "rows": ("Rows of tokens", partial(make_rows, write_rows=write_rows)),
@@ -247,7 +248,17 @@ def run_data(
     for step in numbers["steps"]:
         report.say(f"{step['name']:<9} {step['came_in']:>9,} → {step['went_out']:>9,}  {step['told']}")
     report.say(f"The report is {visible(str(run.root / PAGE))}.")
+    check_rows(numbers["steps"], train)
     return run.root / PAGE
+
+
+def check_rows(steps: Sequence[Figures], train: str) -> None:
+    """Raise UserError, which names the step that left out most, where nothing is left to train on."""
+    made = steps[-1].get("parts", {}).get(train, {"rows": None})["rows"]  # None: no tokenizer, no rows
+    if made == 0 or not steps[-2]["went_out"]:
+        worst = max(steps, key=lambda step: step["came_in"] - step["went_out"])
+        lost = f"{worst['name']} left {worst['went_out']:,} of {worst['came_in']:,} ({worst['told']})"
+        raise UserError(f"Nothing is left to train on: {lost}. Change what that step demands, or bring other files.")
 
 
 def bring_in(run: DataRun, report: Report) -> Figures:
@@ -349,8 +360,8 @@ def split(run: DataRun, report: Report) -> Figures:
 
 def resample(run: DataRun, report: Report) -> Figures:
     """Long ones more often, in the first part."""
-    name, schedule = run.parts[0], run.config.resample.schedule()
-    done = resample_file(run.part(name), run.resampled, schedule, run.config.resample.seed)
+    name, settings, schedule = run.parts[0], run.config.resample, run.config.resample.schedule()
+    done = resample_file(run.part(name), run.resampled, schedule, settings.seed, shuffle=settings.shuffle)
     buckets = zip(schedule.names(), schedule.weights, done.before, strict=True)
     return {
         "came_in": sum(done.before),

@@ -33,12 +33,18 @@ _TEXTS = re.compile(r"\s*\[\s*['\"]")
 _NEIGHBOURS = re.compile(r"['\"]\s+['\"]")  # texts side by side, as numpy prints a list; Python would join them
 
 
+def finite(number: str | float) -> float | None:
+    """A number as JSON has it: what is none, or infinite, is null."""
+    value = float(number)
+    return value if math.isfinite(value) else None
+
+
 def opened(value: Any, marks: str = "{[") -> Any:
     """A value that some files hold as JSON text beginning with one of ``marks``, as the value it spells; others as they are."""
     if not isinstance(value, str) or not value.lstrip()[:1] or value.lstrip()[0] not in marks:
         return value
     try:
-        return json.loads(value)
+        return json.loads(value, parse_float=finite, parse_constant=finite)
     except (ValueError, RecursionError):
         return value
 

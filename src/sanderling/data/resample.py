@@ -1,7 +1,7 @@
 """Turn-aware resampling: long trajectories are rare and worth imitating, so they are repeated.
 
-DR-Venus' rule (arXiv 2604.19859): up to 50 turns of the policy on the main branch once, up to 100 twice, beyond five times. The
-order follows from the ids and the seed alone. Memory holds an id, a number of turns and an offset for each trajectory.
+DR-Venus' rule (arXiv 2604.19859): up to 50 turns of the policy on the main branch once, up to 100 twice, beyond five times. A
+shuffled order follows from the ids and the seed alone. Memory holds an id, a number of turns and an offset for each trajectory.
 """
 
 import hashlib
@@ -58,8 +58,10 @@ class Resampled(NamedTuple):
     after: tuple[int, ...]
 
 
-def resample(ids: Sequence[str], turns: Sequence[int], schedule: Schedule, seed: int = 0) -> Resampled:
+def resample(ids: Sequence[str], turns: Sequence[int], schedule: Schedule, seed: int = 0, *, shuffle: bool = True) -> Resampled:
     """The order in which trajectories with these ids and turns are trained: that of a keyed hash of each copy.
+
+    Not to ``shuffle``, as DR-Venus' script does by default: their own order, the copies of one in a row.
 
     Example: ``Counter(resample(["a", "b"], [60, 10], Schedule()).rows) == {0: 2, 1: 1}``
     """
@@ -68,14 +70,14 @@ def resample(ids: Sequence[str], turns: Sequence[int], schedule: Schedule, seed:
     for row, bucket in enumerate(buckets):
         for copy in range(schedule.weights[bucket]):
             text = f"{seed}\0{copy}\0{ids[row]}".encode("utf-8", "surrogatepass")
-            keyed.append((hashlib.blake2b(text, digest_size=8).digest(), row))
+            keyed.append((hashlib.blake2b(text, digest_size=8).digest() if shuffle else b"", row))
     sizes = Counter(buckets)
     before = tuple(sizes[bucket] for bucket in range(len(schedule.weights)))
     after = tuple(size * weight for size, weight in zip(before, schedule.weights, strict=True))
     return Resampled([row for _, row in sorted(keyed, key=itemgetter(0))], before, after)
 
 
-def resample_file(source: Path, out: Path, schedule: Schedule, seed: int = 0) -> Resampled:
+def resample_file(source: Path, out: Path, schedule: Schedule, seed: int = 0, *, shuffle: bool = True) -> Resampled:
     """Write the resampled trajectories of a file, copies as ``ID~2`` and so on. Raises UserError."""
     with or_cannot(f"write {out}"):
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -89,7 +91,8 @@ def resample_file(source: Path, out: Path, schedule: Schedule, seed: int = 0) ->
                 raise UserError(f"{source} holds the id {trajectory.id!r} more than once: give each trajectory one of its own.")
             turns[trajectory.id] = sum(1 for _ in trajectory.turns())
             offsets.append(store.append(trajectory))
-        result, ids = resample(list(turns), list(turns.values()), schedule, seed), [_copy_ids(id, turns) for id in turns]
+        result = resample(list(turns), list(turns.values()), schedule, seed, shuffle=shuffle)
+        ids = [_copy_ids(id, turns) for id in turns]
         copies = (store.at(offsets[row]).model_copy(update={"id": next(ids[row])}) for row in result.rows)
         write_trajectories(out, copies)
     return result

@@ -1,17 +1,17 @@
-"""The rows of any file: JSON lines and Parquet one by one with flat memory; JSON, CSV, TSV (also with ``.gz``) and xlsx whole.
+"""The rows of any file: JSON lines and Parquet one by one with flat memory; JSON, CSV, TSV and xlsx whole.
 
-Text is UTF-8. A row that cannot be read is handed on in its place as `Unread`; a damaged gzip or Parquet file gives what stands
-before the damage, and one `Unread`.
+All but Parquet and xlsx may be packed (`runs.files.PACKED`). Text is UTF-8. A row that cannot be read is handed on in its place
+as `Unread`; a damaged file that is packed, or Parquet, gives what stands before the damage, and one `Unread`. What JSON has no
+number for (NaN, infinity) is null.
 """
 
+import codecs
 import csv
 import datetime
-import gzip
 import io
 import itertools
 import json
 import re
-import zlib
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,8 @@ import pyarrow.parquet as pq
 from python_calamine import CalamineError, CalamineWorkbook
 
 from sanderling.core.errors import UserError
-from sanderling.runs.files import or_cannot
+from sanderling.data.questions import finite
+from sanderling.runs.files import Unpacked, or_cannot
 
 JSON_NAMES = (".json", ".jsonl", ".ndjson")
 PARQUET_NAMES = (".parquet", ".pq")
@@ -30,8 +31,10 @@ _OF_ROWS = {"messages", "conversations", "question", "problem"}  # what no messa
 _LIST_NAMES = ("data", "Data", "rows", "questions", "examples")
 _LFS = b"version https://git-lfs"
 _WEB_PAGE = re.compile(rb"(?i)\s*<(?:!doctype|html|head|\?xml)")
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _DAMAGE = (pa.ArrowException, OSError, ValueError)
-_DECODER = json.JSONDecoder(strict=False)
+_BETWEEN = re.compile(r"[\s,]*")  # items of a list
+_DECODER = json.JSONDecoder(strict=False, parse_float=finite, parse_constant=finite)
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,8 @@ def question_rows(path: Path, skip: Collection[str] = ()) -> Iterator[dict[str, 
         for row in rows:
             if isinstance(row, Unread) and row.code == "damaged_file":
                 raise UserError(f"{path} is damaged ({row.text}): copy or download it again.")
+            if isinstance(row, Unread) and row.code == "not_utf8":
+                raise UserError(f"{path} is not UTF-8 (near {row.text[:60]!r}): convert it, for example with iconv.")
             if isinstance(row, Unread) and row.code == "unreadable_line":
                 row = Unread(row.code, f"no JSON: {row.text[:60]}")
             yield row if isinstance(row, dict | Unread) else Unread("odd_entry", "no JSON object")
@@ -88,26 +93,35 @@ def question_rows(path: Path, skip: Collection[str] = ()) -> Iterator[dict[str, 
 
 def _text_rows(path: Path) -> Iterator[Any]:
     """JSON lines, JSON, CSV or TSV, packed or not. Raises UserError for another encoding than UTF-8."""
-    with path.open("rb") as file:
-        stream: Any = gzip.GzipFile(fileobj=file) if file.peek(2)[:2] == b"\x1f\x8b" else file
-        try:
-            first = next((line for line in stream if line.strip()), b"").removeprefix(b"\xef\xbb\xbf")
-            names, value = {suffix.lower() for suffix in path.suffixes}, _parsed(first) if first.endswith(b"\n") else None
-            if isinstance(value, dict | list) or (first and names & {".jsonl", ".ndjson"}):
-                for row in itertools.chain([value or _parsed(first)], (_parsed(line) for line in stream if line.strip())):
-                    yield from _rows_in(row)
-                return
-            data = first + stream.read()
-        except (EOFError, OSError, zlib.error) as error:
-            yield Unread("damaged_file", str(error))
-            return
+    unpacked = Unpacked(path)
+    with io.BufferedReader(unpacked, 1 << 16) as stream:
+        first = next((line for line in stream if line.strip()), b"").removeprefix(codecs.BOM_UTF8)
+        if first.startswith(_UTF16):
+            raise UserError(f"{path} is not UTF-8 but UTF-16: convert it, for example with iconv -f utf-16 -t utf-8.")
+        names, value = {suffix.lower() for suffix in path.suffixes}, _parsed(first) if first.endswith(b"\n") else None
+        if isinstance(value, dict | list) or (first and names & {".jsonl", ".ndjson"}):
+            for line in itertools.chain([first], stream):
+                row = value if line is first and value is not None else _parsed(line) if line.strip() else []
+                torn = unpacked.damage and isinstance(row, Unread) and not line.endswith(b"\n")
+                yield from [] if torn else _rows_in(row)
+        else:
+            yield from _whole_rows(path, names, first + stream.read(), unpacked.damage)
+    if unpacked.damage:
+        yield Unread("damaged_file", unpacked.damage)
+
+
+def _whole_rows(path: Path, names: set[str], data: bytes, damage: str) -> Iterator[Any]:
+    """The rows of JSON, CSV or TSV; of a damaged file those that are whole. Raises UserError."""
     try:
-        text = data.decode("utf-8")
+        text = codecs.getincrementaldecoder("utf-8")().decode(data, final=not damage)
     except UnicodeDecodeError as error:
         near = data[max(0, error.start - 40) : error.start + 20].decode("latin-1")
         raise UserError(f"{path} is not UTF-8 (near {near!r}): convert it, for example with iconv.") from error
     if names.isdisjoint(JSON_NAMES) and text.lstrip()[:1] not in ("{", "["):
-        yield from _csv_rows(path, text)
+        text = text[: text.rfind("\n") + 1] if damage else text
+        yield from _csv_rows(path, text) if text or not damage else ()
+    elif damage:
+        yield from _whole_items(text)
     elif text.strip():
         try:
             yield from _rows_in(_DECODER.decode(text))
@@ -115,9 +129,22 @@ def _text_rows(path: Path) -> Iterator[Any]:
             raise UserError(f"{path} is no whole JSON ({error}): mend it, or copy it again.") from error
 
 
+def _whole_items(text: str) -> Iterator[Any]:
+    """The first items of a JSON list, up to where it is cut."""
+    text, at = text.lstrip(), 1
+    while text.startswith("[") and (begin := _BETWEEN.match(text, at)):
+        try:
+            item, at = _DECODER.raw_decode(text, begin.end())
+        except (ValueError, RecursionError):
+            return
+        yield item
+
+
 def _parsed(line: bytes) -> Any:
     try:
         return _DECODER.decode(line.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        return Unread("not_utf8", line[max(0, error.start - 200) : error.start + 200].decode("latin-1").rstrip("\r\n"))
     except (ValueError, RecursionError):
         return Unread("unreadable_line", line[:400].decode("utf-8", "replace").rstrip("\r\n"))
 
@@ -214,4 +241,6 @@ def _as_json(value: Any) -> Any:
             return value.decode("utf-8")
         except UnicodeDecodeError:
             return f"<{len(value)} bytes>"
-    return value if isinstance(value, (int, float, bool)) or value is None else str(value)
+    if isinstance(value, float):
+        return finite(value)
+    return value if isinstance(value, (int, bool)) or value is None else str(value)

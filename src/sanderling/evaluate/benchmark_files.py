@@ -24,6 +24,7 @@ from sanderling.data.questions import Fields, MissingColumnError
 from sanderling.data.tables import Unread, question_rows
 from sanderling.evaluate.benchmark_rows import READERS, Options, RowError, UnreadWhy, looks_encrypted
 from sanderling.evaluate.benchmarks import Benchmark, Split
+from sanderling.runs.files import PACKED
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,6 @@ def _why_empty(benchmark: Benchmark, path: Path, options: Options, unread: Mappi
 # Which split and which files ------------------------------------------------------------------------------------------------
 
 _DATA = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".xlsx")
-_PACKED = (".gz", ".bz2", ".zst")
 _SHARD = re.compile(r"(.*)-(\d{5})-of-(\d{5})(\D.*)")
 
 
@@ -188,7 +188,7 @@ def find_files(path: Path, patterns: Sequence[str] = ()) -> list[Path]:
 
 
 def _is_data(name: str, file: Path) -> bool:
-    suffixes = [suffix.lower() for suffix in file.suffixes if suffix.lower() not in _PACKED]
+    suffixes = [suffix.lower() for suffix in file.suffixes if suffix.lower() not in PACKED]
     hidden = any(part.startswith(".") for part in name.split("/"))
     return not hidden and bool(suffixes) and suffixes[-1] in _DATA and file.is_file()
 

@@ -8,7 +8,7 @@ added, ``penalty_weight`` times each turn's; an estimator with a use of its own 
 ...     return table.outcome - 0.5
 
 Legend: K turns, N trajectories, G rollouts of a group. Unscored trajectories take part in no statistic and receive no credit;
-those that are scored and not trained on take part and receive none. Formulas and sources: docs/rl-credit.md. No torch.
+those that are scored and not trained on take part and receive none. Formulas and sources: docs/rl.md. No torch.
 """
 
 from collections.abc import Callable, Iterator
@@ -170,7 +170,7 @@ class IgpoMode(StrEnum):
     RETURNS = "returns"
     """Each turn's discounted gain-to-go, less the mean over the turns of the group's *other* trajectories, over these turns'
     deviation, and scaled; the outcome's z-score undiscounted. The one mode in which mere extra turns are neither paid nor
-    punished (docs/rl-credit.md); with a gamma below 1, turns with gains of their own are charged for putting off a later gain,
+    punished (docs/rl.md); with a gamma below 1, turns with gains of their own are charged for putting off a later gain,
     and paid for putting off a loss."""
     SCALED_SEPARATE = "scaled_separate"
     """Outcomes and gains z-scored each on its own, gains then scaled to the outcomes' size over the whole batch and summed; the

@@ -1,7 +1,7 @@
 """A run's health: what a step looked like, in numbers, and alarms on these.
 
 Shares and means are 0 where there is nothing to take them of: metrics files hold no NaN. What each figure means, and what to do
-about an alarm: docs/rl-health.md. A rising reward is no sign of health: LiteResearcher's first stage gained reward until
+about an alarm: docs/rl.md. A rising reward is no sign of health: LiteResearcher's first stage gained reward until
 shortly before it collapsed. So behaviour is watched, against thresholds and against the run's own best, as a figure's mean over
 a window of the steps that have it.
 """
@@ -133,7 +133,7 @@ RULES = {
     "sampler_gap": Rule("above", 0.1, "Gap between trainer and sampler in nats"),
     "stopped": Rule("above", 0.5, "Share of tokens that were clipped, masked or vetoed"),
 }
-"""By figure, which is the alarm's name. What to do about each: docs/rl-health.md."""
+"""By figure, which is the alarm's name. What to do about each: docs/rl.md."""
 
 
 def _is_alarm(name: str) -> str:

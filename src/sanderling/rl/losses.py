@@ -5,7 +5,7 @@ wherever a built-in's name does, as ``file.py:name``. A policy loss is made of a
 own formula, the correction for what sampler and trainer see differently, and a KL to a reference. Weights arrive normalised
 over the whole optimizer batch, so losses of micro-batches add up; every figure is a per-token value.
 
-Formulas, sources and the settings of published systems: docs/rl-credit.md. Importable without torch: tensors bring their
+Formulas, sources and the settings of published systems: docs/rl.md. Importable without torch: tensors bring their
 methods.
 """
 

@@ -1,18 +1,23 @@
-"""Files that appear whole or not at all, places that one process holds, and work that is shared out among processes."""
+"""Files that appear whole or not at all, packed files, places that one process holds, and work shared out among processes."""
 
+import bz2
 import errno
+import gzip
+import io
+import lzma
 import multiprocessing
 import os
 import signal
 import stat
 import threading
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from filelock import FileLock, Timeout
 
@@ -117,6 +122,52 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+# -- packed files --------------------------------------------------------------------------------------------------------
+
+PACKED = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd7zXZ\0", ".zst": b"\x28\xb5\x2f\xfd"}
+"""Endings of packed files that are read, and the bytes that they begin with, by which they are recognised."""
+
+
+class Unpacked(io.RawIOBase):
+    """A file's bytes, unpacked, up to its end or to damage, which ``damage`` then describes.
+
+    Example: ``lines = io.BufferedReader(raw := Unpacked(path)); list(lines); raw.damage``
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.damage, self.is_cut = "", False
+        with path.open("rb") as file:
+            head = file.read(6)
+        ending = next((ending for ending, begin in PACKED.items() if head.startswith(begin)), "")
+        if ending == ".zst":
+            import pyarrow as pa  # slow to import
+
+            self._stream: Any = pa.CompressedInputStream(pa.OSFile(str(path)), "zstd")
+            self._read: Callable[[int], bytes] = self._stream.read
+        else:
+            self._stream = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}.get(ending, Path.open)(path, "rb")
+            self._read = self._stream.read1
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            piece = self._read(min(len(buffer), 8192)) if not self.damage else b""
+        except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+            self.is_cut = isinstance(error, EOFError) or "Truncated" in str(error)
+            is_checksum = any(word in str(error) for word in ("CRC", "checksum", "Incorrect length"))
+            what = "its checksum does not match, so that some of it may be wrong" if is_checksum else "it is damaged"
+            self.damage = f"{'it is cut' if self.is_cut else what}: {error}"
+            return 0
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
 
 
 # -- one process at a time -----------------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ a about after all also an and any are as at be been before but by can could did 
 how i if in into is it its me my no not of on one or our out s she so some such t than that the their them then there
 these they this those to up was we were what when where which while who whom whose why will with would you your
 """
-STOP_WORDS = frozenset(_STOP_TEXT.split())
+STOP_WORDS = frozenset([*_STOP_TEXT.split(), "thi"])  # as they are written and as terms
 _STOP_CJK = frozenset("的了是在和与及のはがをに")
 _TARGET = r"\[([^\[\]]*)\]\(((?:[^()\s]|\([^()\s]*\))*)(?:\s+\"[^\"]*\")?\)"
 _IMAGE, _LINK = re.compile("!" + _TARGET), re.compile(_TARGET)
@@ -66,15 +66,21 @@ _UNSPACED = 2.5  # characters a word, at most, of a page in a script without spa
 @lru_cache(maxsize=200_000)
 def normal(word: str) -> str:
     """The term of one word as it stands in a text."""
+    return _stemmed(f"{_lower(word)} ").rstrip(" ")
+
+
+@lru_cache(maxsize=200_000)
+def _lower(word: str) -> str:
+    """One word in lower case, without what a writer may leave out."""
     if not word.isascii():
         folded = unicodedata.normalize("NFC", _MARKS.sub("", unicodedata.normalize("NFKD", word.casefold())))
         word = _NO_TERM.sub("", folded.lower()) or word
-    word = word.lower()
-    if len(word) < 4 or word[-1] != "s" or word[-2] in "us":
-        return word
-    if word.endswith("ies") and word[-4] not in "ae":
-        return word[:-3] + "y"
-    return word if word.endswith("es") and word[-3] in "aeo" else word[:-1]
+    return word.lower()
+
+
+def _stemmed(written: str) -> str:
+    """Words in lower case, a space after each, without their plural endings."""
+    return _S.sub(" ", _IES.sub("y ", written))
 
 
 def is_cjk(word: str) -> bool:
@@ -84,16 +90,20 @@ def is_cjk(word: str) -> bool:
 
 def term_text(text: str) -> str:
     """All terms of a text in order, separated by spaces: the fast form of ``normal`` over all that ``WORD`` finds."""
+    return _stemmed(_written(text))
+
+
+def _written(text: str) -> str:
+    """All words of a text as they are written, in lower case and without accents, spaces between them and at the end."""
     if not text.isascii():
         if len(text.encode("utf-8", "replace")) - len(text) > len(text) // _MOSTLY_ASCII:
             return _folded(text)
         text = " ".join([part if part.isascii() else _folded(part) for part in text.split()])
-    spaced = text.encode("utf-8").translate(_ASCII).decode("utf-8") + " "
-    return _S.sub(" ", _IES.sub("y ", spaced))
+    return text.encode("utf-8").translate(_ASCII).decode("utf-8") + " "
 
 
 def _folded(text: str) -> str:
-    return " ".join([normal(word) for word in WORD.findall(text)])
+    return " ".join([*map(_lower, WORD.findall(text)), ""])
 
 
 def spans(text: str) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -126,11 +136,19 @@ def words(text: str) -> list[str]:
 
 
 def index_text(text: str) -> str:
-    """What is indexed of a text, separated by spaces: its words, and the pairs of neighbours in scripts without spaces."""
-    folded = term_text(text)
-    if text.isascii() or not _IS_CJK.search(text):
-        return folded
-    return " ".join([folded, *(a + b for a, b in pairwise(folded.split()) if is_cjk(a) and is_cjk(b))])
+    """What is indexed of a text, separated by spaces.
+
+    Its terms; plurals also as they are written; in scripts without spaces, the pairs of neighbours.
+    """
+    folded = _written(text)
+    more: list[str] = []
+    for plural, ending, singular in ((_IES, "ies", "y "), (_S, "s", " ")):
+        *before, last = plural.split(folded)
+        more += [part[part.rfind(" ") + 1 :] + ending for part in before]
+        folded = singular.join([*before, last])
+    if not text.isascii() and _IS_CJK.search(text):
+        more += [a + b for a, b in pairwise(folded.split()) if is_cjk(a) and is_cjk(b)]
+    return " ".join([folded, *more])
 
 
 def content_terms(text: str, most: int) -> tuple[str, ...]:
@@ -140,7 +158,15 @@ def content_terms(text: str, most: int) -> tuple[str, ...]:
 
 def query_terms(text: str, most: int) -> tuple[str, ...]:
     """As `content_terms`, but neighbouring characters of scripts without spaces are asked for as pairs only."""
-    found = words(text)
+    return _telling(_paired(words(text)), most)
+
+
+def query_words(text: str, most: int) -> tuple[str, ...]:
+    """As `query_terms`, each word as it is written."""
+    return _telling(_paired(_written(text).split()), most)
+
+
+def _paired(found: list[str]) -> list[str]:
     cjk = [False, *map(is_cjk, found), False]
     terms: list[str] = []
     for i, term in enumerate(found):
@@ -148,7 +174,7 @@ def query_terms(text: str, most: int) -> tuple[str, ...]:
             terms.append(term + found[i + 1])
         elif not (cjk[i + 1] and cjk[i]):
             terms.append(term)
-    return _telling(terms, most)
+    return terms
 
 
 def _telling(terms: Iterable[str], most: int) -> tuple[str, ...]:

@@ -4,9 +4,7 @@ No document, however bad, makes a source raise; what is no source at all is a Us
 """
 
 import codecs
-import gzip
 import hashlib
-import io
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -19,7 +17,6 @@ from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
 
-import pyarrow as pa
 from pydantic import Field
 
 from sanderling.core.config import Frozen
@@ -151,15 +148,6 @@ def stamp_of(*facts: object) -> str:
     for fact in facts:
         digest.update(f"{fact}\n".encode("utf-8", "backslashreplace"))
     return digest.hexdigest()[:32]
-
-
-def opened(path: Path) -> gzip.GzipFile | io.BufferedReader:
-    """A file's bytes, unpacked where gzip or zstd packed them."""
-    with path.open("rb") as file:
-        head = file.read(4)
-    if head == b"\x28\xb5\x2f\xfd":
-        return io.BufferedReader(pa.CompressedInputStream(pa.OSFile(str(path)), "zstd"))
-    return gzip.open(path) if head.startswith(b"\x1f\x8b") else path.open("rb")
 
 
 @contextmanager

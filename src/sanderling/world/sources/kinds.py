@@ -17,7 +17,7 @@ from typing import Any
 import sanderling
 from sanderling.core.errors import UserError
 from sanderling.core.plugins import is_outside, load_outside
-from sanderling.runs.files import in_processes
+from sanderling.runs.files import PACKED, in_processes
 from sanderling.world.contract import Page
 from sanderling.world.disk.building import Feed
 from sanderling.world.disk.store import FILE_NAME, SourceAccount, open_world, read_manifest
@@ -92,7 +92,6 @@ _ENDINGS = {
     ".zim": "zim",
     ".parquet": "parquet",
 }
-_PACKED = {".gz", ".zst"}
 _OF_A_WORLD = {"format", "fingerprint", "package"}
 
 
@@ -145,7 +144,7 @@ def kind_of(path: Path) -> str:
     if not path.is_file():
         kinds = ", ".join(SOURCES)
         raise UserError(f"There is no source {path}: give a folder or file that exists, or KIND:REST with a kind of {kinds}.")
-    endings = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in _PACKED]
+    endings = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in PACKED]
     if endings and endings[-1] in _ENDINGS:
         return _ENDINGS[endings[-1]]
     if path.suffix.lower() in ENDINGS:

@@ -7,8 +7,8 @@
 """
 
 import codecs
+import io
 import json
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sanderling.core.errors import UserError
+from sanderling.runs.files import Unpacked
 from sanderling.world.contract import Page
-from sanderling.world.sources.base import FileSource, Limits, Reason, Skipped, opened
+from sanderling.world.sources.base import FileSource, Limits, Reason, Skipped
 from sanderling.world.sources.documents import split_front_matter
 
 _URL_NAMES = ("url", "link")
@@ -61,26 +62,28 @@ def read_record(record: Any, where: str) -> Page | Skipped:
 
 
 class JsonlSource(FileSource[tuple[int, bytes]]):
-    """A file of JSON lines, plain or compressed by gzip or zstd (as the corpus of LiteResearcher is)."""
+    """A file of JSON lines, plain or packed (as the corpus of LiteResearcher is)."""
 
     what = "a file of JSON lines"
 
     def documents(self) -> Iterator[tuple[int, bytes] | Skipped]:
         """The lines that are not blank, with their numbers in the file; of one past the limit, no more than that is held."""
         number, most = 0, self.limits.document_bytes
-        try:
-            with opened(self.path) as lines:
-                while line := lines.readline(most + 1):
-                    rest = b"" if len(line) <= most else line
-                    while rest and not rest.endswith(b"\n"):
-                        rest = lines.readline(most)
-                    number += 1
-                    if len(line) > most and not line.endswith(b"\n"):
-                        yield Skipped(f"line {number}", Reason.TOO_LARGE)
-                    elif line.strip():
-                        yield number, line
-        except (EOFError, OSError, zlib.error) as error:
-            yield Skipped(f"after line {number}", Reason.TRUNCATED if isinstance(error, EOFError) else Reason.DAMAGED)
+        unpacked = Unpacked(self.path)
+        with io.BufferedReader(unpacked, 1 << 16) as lines:
+            while line := lines.readline(most + 1):
+                rest = b"" if len(line) <= most else line
+                while rest and not rest.endswith(b"\n"):
+                    rest = lines.readline(most)
+                if unpacked.damage and not line.endswith(b"\n"):
+                    break
+                number += 1
+                if len(line) > most and not line.endswith(b"\n"):
+                    yield Skipped(f"line {number}", Reason.TOO_LARGE)
+                elif line.strip():
+                    yield number, line
+        if unpacked.damage:
+            yield Skipped(f"after line {number}", Reason.TRUNCATED if unpacked.is_cut else Reason.DAMAGED)
 
     def read(self, numbered: tuple[int, bytes]) -> Page | Skipped:
         number, line = numbered
