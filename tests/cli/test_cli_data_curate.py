@@ -55,6 +55,27 @@ def test_what_is_read_is_never_written(
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["clean", "in.jsonl", "--out", "x.txt"], "x.txt is neither .jsonl nor .parquet"),
+        (["dedupe", "in.jsonl", "--out", "x"], "x is neither"),
+        (["contamination", "in.jsonl", "--against", "empty.jsonl"], "empty.jsonl holds no question"),
+        (["stats", "odd.jsonl"], r"Line 1 of odd.jsonl is damaged \(leaf 7 is not one of the 0 nodes"),
+    ],
+)
+def test_bad_files_are_one_sentence_and_write_nothing(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], told: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.jsonl").touch()
+    (tmp_path / "odd.jsonl").write_text(file.read_text().replace('"leaf":null', '"leaf":7'))
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(UserError, match=told):
+        run(*arguments)
+    assert sorted(tmp_path.iterdir()) == before
+
+
 def test_numbers_that_are_none_are_refused(file: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="--weights"):
         run("resample", file, "--out", tmp_path / "o.jsonl", "--weights", "1,two,3")

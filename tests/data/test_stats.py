@@ -84,7 +84,7 @@ def test_bad_files_are_one_sentence(tmp_path: Path) -> None:
     for path, options, message in (
         (tmp_path / "none.jsonl", {}, "no file"),
         (tmp_path / "folder", {}, "holds no recorded file"),
-        (tmp_path / "empty.jsonl", {}, "holds 0 trajectories"),
+        (tmp_path / "empty.jsonl", {}, "holds no trajectory yet"),
         (tmp_path / "noise.jsonl", {}, "no recorded trajectory"),
         (tmp_path / "q.jsonl", {}, "questions and no trajectories"),
         (store.path, {"id": "frist"}, "did you mean 'first'"),

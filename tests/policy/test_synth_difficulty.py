@@ -34,6 +34,7 @@ def test_questions_are_sorted_by_how_often_the_agent_is_right(directory, tmp_pat
     questions, out = tmp_path / "q.jsonl", tmp_path / "kept.jsonl"
     told = run("chains", directory, "--out", questions, "--count", 24, "--hops", "1-3")
     assert "24 questions" in told and {q.hops for q in read_questions(questions)} == {1, 2, 3}
+    assert "is written anew" in run("chains", directory, "--out", questions, "--count", 24, "--hops", "1-3")
     options = (questions, "--world", directory, "--model", "teacher:60/3", "--attempts", 4, "--keep", "1-3", "--out", out)
     told = run("difficulty", *options)
     kept = read_questions(out)

@@ -69,7 +69,8 @@ def chains(
         raise UserError(f"{directory} is not just the pages of a generated encyclopedia: use sanderling synth graph for it.")
     drawn = chain_questions(world, count, seed or 0, dict.fromkeys(range(least, most + 1), 1.0))
     name = read_manifest(directory).name  # perhaps another than the encyclopedia's, and what others find it by
-    write_questions(out, [one.model_copy(update={"meta": {**one.meta, "world": name}}) for one in drawn])
+    with tell_replaced(out):
+        write_questions(out, [one.model_copy(update={"meta": {**one.meta, "world": name}}) for one in drawn])
     show(f"{len(drawn):,} questions in {out}.")
 
 

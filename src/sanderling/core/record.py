@@ -200,4 +200,5 @@ def decode_trajectory(value: Any) -> Trajectory:
         return Trajectory.model_validate(value)
     except ValidationError as error:
         first = error.errors()[0]
-        raise ValueError(f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}") from None
+        what = first["msg"].removeprefix("Value error, ")
+        raise ValueError(f"{'.'.join(str(part) for part in first['loc'])}: {what}".lstrip(": ")) from None

@@ -126,7 +126,9 @@ def check_file(source: Path, against: Sequence[Path], *, threshold: float = THRE
     """Check trajectories or questions; what no benchmark asks goes ``out``. Raises UserError."""
     known = Benchmarks(threshold)
     for path in against:
-        known.add(path.stem, read_questions(path))
+        known.add(path.stem, asked := read_questions(path))
+        if not asked:
+            raise UserError(f"{path} holds no question: give the file of a benchmark.")
     if not source.exists():
         raise UserError(f"There is no file {source}: give trajectories or questions.")
     is_empty = source.is_file() and not source.stat().st_size  # a step that kept nothing leaves an empty file

@@ -22,7 +22,15 @@ from sanderling.data.layouts import LAYOUTS, REPEATED, entries_in, layout_named,
 from sanderling.data.messages import conversation_field, messages_in
 from sanderling.data.tables import JSON_NAMES, PARQUET_NAMES, Unread, open_rows
 from sanderling.runs.files import PACKED, check_places, or_cannot, replace_file
-from sanderling.runs.jsonl import Lines, TrajectoryStore, is_store, is_trajectory_parquet, read_parquet, write_trajectories
+from sanderling.runs.jsonl import (
+    Lines,
+    TrajectoryStore,
+    check_name,
+    is_store,
+    is_trajectory_parquet,
+    read_parquet,
+    write_trajectories,
+)
 from sanderling.runs.run import DATABASE, records
 from sanderling.tools.recording import is_recording, read_recording, replay_table, trajectories_of
 from sanderling.world.contract import Page
@@ -276,8 +284,8 @@ def import_to(
     base = out or questions
     if base is None:
         raise UserError("There is no place to write to: give --out FILE, --questions FILE, or both.")
-    if out is not None and out.suffix not in (".jsonl", ".parquet"):
-        raise UserError(f"{out} is neither .jsonl nor .parquet: end its name in one of these.")
+    if out is not None:
+        check_name(out)
     if questions is not None and questions.suffix != ".jsonl":
         raise UserError(f"{questions} is not .jsonl, as files of questions are: end its name so.")
     unread_file, report_file = (base.with_name(base.name + ending) for ending in (".unread.jsonl", ".import.json"))

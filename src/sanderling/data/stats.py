@@ -161,7 +161,9 @@ def find_trajectory(path: Path, *, id: str | None = None, index: int = 0) -> Tra
         if found.id == id if id is not None else len(ids) == index:
             return found
         ids.append(found.id)
-    if id is None or not ids:
+    if not ids:
+        raise UserError(f"{path} holds no trajectory yet: give a file that holds one.")
+    if id is None:
         raise UserError(f"{path} holds {len(ids):,} trajectories: give an --index below that.")
     near = difflib.get_close_matches(id, ids, n=1, cutoff=0.0)[0]
     raise UserError(f"{path} holds no trajectory {id!r}: did you mean {near!r}?")

@@ -29,7 +29,7 @@ from sanderling.judge.opening import JudgeConfig
 from sanderling.judge.verdict import BY_HAND, Code, Judge, Ruling, Verdict, decided, rule_on, with_verdict
 from sanderling.policy.budget import BudgetConfig
 from sanderling.runs.files import replace_file
-from sanderling.runs.jsonl import write_trajectories
+from sanderling.runs.jsonl import check_name, write_trajectories
 from sanderling.runs.run import Run, Table, beside
 
 _YES, _NO = ("1", "true", "yes", "correct"), ("0", "false", "no", "incorrect")
@@ -318,8 +318,7 @@ def judge_file(
     Beside ``OUT`` stand ``OUT.run``, whose book a killed run goes on with, and ``OUT.judge.json``, the report.
     Where a verdict could not be had it says why, and the next run asks for that one again. ``how``: see :func:`judge_stream`.
     """
-    if out.suffix not in (".jsonl", ".parquet"):
-        raise UserError(f"{out} is neither .jsonl nor .parquet: end its name in one of these.")
+    check_name(out)
     report, by_hand = JudgeReport(judge.name), by_hand or ByHand()
     used: set[Name] = set()
 

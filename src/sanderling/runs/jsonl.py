@@ -182,8 +182,15 @@ def write_lines(path: Path, lines: Iterable[bytes]) -> int:
     return file.count
 
 
+def check_name(path: Path) -> None:
+    """Raise UserError for a file of trajectories that is called neither .jsonl nor .parquet."""
+    if path.suffix not in (".jsonl", ".parquet"):
+        raise UserError(f"{path} is neither .jsonl nor .parquet: end its name in one of these.")
+
+
 def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> int:
     """Write a file anew, Parquet if it is called so and a store otherwise; returns how many. Raises UserError."""
+    check_name(path)
     if path.suffix != ".parquet":
         return write_lines(path, map(encode_trajectory, trajectories))
     import pyarrow as pa  # slow to import

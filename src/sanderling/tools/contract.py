@@ -146,7 +146,8 @@ class FunctionTool:
         try:
             given = self._arguments.model_validate(arguments)
         except ValidationError as error:
-            wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg'].lower()}" for one in error.errors())
+            found = [(".".join(map(str, one["loc"])), one["msg"].removeprefix("Value error, ")) for one in error.errors()]
+            wrong = "; ".join(f"{place}: {what.lower()}" for place, what in found)
             return ToolResult(text=f"{self.spec.name} cannot read its arguments ({wrong}).", status=ToolStatus.BAD_ARGUMENTS)
         values = {name: getattr(given, name) for name in type(given).model_fields}
         if self._takes_context:
