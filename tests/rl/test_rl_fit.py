@@ -1,5 +1,6 @@
 """Plans of RL: the three systems' recipes on their papers' hardware and one H200, and arithmetic by hand for a tiny model."""
 
+import itertools
 import json
 import re
 from pathlib import Path
@@ -10,7 +11,7 @@ from typer.testing import CliRunner
 
 from sanderling.cli.train import app
 from sanderling.core.errors import UserError
-from sanderling.recipes.find import find_rl_recipe
+from sanderling.recipes.find import find_rl_recipe, recipe_names
 from sanderling.rl.fit import PROBE_TOKENS, RlPlan, plan_rl, scoring_bytes
 from sanderling.train.config import MemoryConfig, Precision, Recompute, TrainerConfig
 from sanderling.train.fit import Devices, Shape, described
@@ -78,12 +79,26 @@ def test_what_does_not_fit_says_what_to_set_and_that_does_it(
     devices = described(device, memory, count)
     sentence = planned(model, name, devices, *overrides).sentence
     assert re.search(said, sentence, re.IGNORECASE), sentence
+    assert_advice_fits(model, name, device, memory, count, overrides, sentence)
+
+
+@pytest.mark.parametrize("name", recipe_names("rl"))
+@pytest.mark.parametrize("overrides", [[], TURNS, ["rl.trainer.memory.offload=false", "rl.trainer.micro_batch_tokens=500000"]])
+def test_whatever_a_refusal_advises_is_not_refused(model: Path, name: str, overrides: list[str]):
+    for memory, count in itertools.product((3.5, 12, 23.5, 39, 79), (1, 2, 8)):
+        kind = ["parallel.kind=none"] if count == 1 and overrides == TURNS else []
+        if sentence := planned(model, name, described("a card", memory, count), *overrides, *kind).sentence:
+            assert_advice_fits(model, name, "a card", memory, count, [*overrides, *kind], sentence)
+
+
+def assert_advice_fits(
+    model: Path, name: str, device: str, memory: float, count: int, overrides: list[str], sentence: str
+) -> None:
     ways = advised(sentence)
     assert bool(ways) is ("no setting" not in sentence)
     for more, changes in ways:
         sets = [f"{name}={value}" for name, value in changes.items()]
-        there = described(device, memory, more or count)
-        assert not planned(model, name, there, *overrides, *sets).sentence, sentence
+        assert not planned(model, name, described(device, memory, more or count), *overrides, *sets).sentence, sentence
 
 
 def test_the_command_shows_the_plan_and_refuses_what_cannot_fit(model: Path):

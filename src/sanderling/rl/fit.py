@@ -64,7 +64,7 @@ def plan_rl(recipe: RlRecipe, devices: Devices, longest: int | None = None) -> R
         return _planned(with_changes(recipe, changes), some, longest).fits
 
     rollouts = shorter(plan.load.row_tokens, "rollout.context_tokens", "rl.trainer", recipe.rl.trainer.micro_batch_tokens)
-    return replace(plan, sentence=advice(sum(plan.memory.values()), devices, knobs, [rollouts], fits))
+    return replace(plan, sentence=advice(sum(plan.memory.values()), devices, knobs, [[*rollouts]], fits))
 
 
 def _planned(recipe: RlRecipe, devices: Devices, longest: int | None) -> RlPlan:

@@ -8,8 +8,9 @@ Example: ``plan_sft(config, described("H200", 139, 8)).sentence`` is empty where
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import starmap
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -295,12 +296,13 @@ def advice(
     need: int,
     devices: Devices,
     knobs: Callable[[int], Iterable[Changes]],
-    costs: Iterable[Iterable[Changes]],
+    costs: Sequence[Sequence[Changes]],
     fits: Callable[[Devices, Changes], bool],
 ) -> str:
     """What a run lacks, and settings that make it fit: ``knobs``, of so many devices, which change nothing that is learnt.
 
-    Where these do not suffice: those that each of ``costs`` takes beside them, and how many devices, up to 1,024 times as many.
+    Where these do not suffice: those that each of ``costs`` takes beside them, and how many devices, up to 1,024 times as many
+    (and the last of ``costs``, where more devices alone are not enough).
     """
 
     def way(count: int, cost: Iterable[Changes] = ()) -> str:
@@ -313,8 +315,8 @@ def advice(
 
     ways = [way(devices.count)]
     if not ways[0]:
-        more = (devices.count << bits for bits in range(1, 11 if devices.gpus else 1))
-        ways = [*(way(devices.count, cost) for cost in costs), next(filter(None, map(way, more)), "")]
+        more = [(devices.count << bits, cost) for cost in ((), costs[-1]) for bits in range(1, 11 if devices.gpus else 1)]
+        ways = [*(way(devices.count, cost) for cost in costs), next(filter(None, starmap(way, more)), "")]
     told = ", or ".join(dict.fromkeys(filter(None, ways))) or "no setting makes it fit: take larger devices, or a smaller model"
     return f"It needs {need / 2**30:,.1f} GiB on each device and there are {devices.room / 2**30:,.1f}: {told}."
 
