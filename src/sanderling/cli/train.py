@@ -54,7 +54,7 @@ def plan(
     model: Annotated[Path, option("--model", "The directory of the model; its config.json suffices.")],
     recipe: Annotated[str | None, option("--recipe", _PLANNED)] = None,
     overrides: Set = None,
-    row_tokens: Annotated[int | None, option("--row-tokens", "The longest row or rollout, below its limit.", min=1)] = None,
+    row_tokens: Annotated[int | None, option("--row-tokens", "Longest row or rollout, at most the recipe's.", min=1)] = None,
     device: Annotated[str | None, option("--device", "Plan for another device, such as H200; with --memory.", "NAME")] = None,
     memory: Annotated[float | None, option("--memory", "Its memory, in GiB.", min=0.1, max=2**40)] = None,
     count: Annotated[int, option("--count", "Number of devices.", min=1)] = 1,
