@@ -8,6 +8,7 @@ Tokens are those of the tiny recipe's tokenizer, which has 2,048 pieces: lengths
 grouping is timed are drawn from invented words; trajectories that are resampled are empty but for their turns.
 """
 
+import itertools
 import json
 import os
 import random
@@ -35,14 +36,15 @@ BUCKETS = ((3_720, 40), (4_400, 80), (1_245, 120))
 
 
 def pipeline(recorded: Path, scratch: Path) -> dict[str, list[dict]]:
-    """Each recipe's steps."""
+    """Each recipe's steps, with its rule and with the lenient one."""
     found = {}
-    for name in RECIPES:
-        config = find_data_recipe(name, [f"tokenizer='{SHIPPED_BASE}'"])
-        run = DataRun((recorded,), scratch / name, config)
+    for name, rule in itertools.product(RECIPES, ("exact", "contains")):
+        config = find_data_recipe(name, [f"tokenizer='{SHIPPED_BASE}'", f"judge.judges=['{rule}']"])
+        out = scratch / name / rule
+        run = DataRun((recorded,), out, config)
         run_data(run, Report(Console(quiet=True)), "benchmarks/data.py", write_rows=rows_of_file)
-        numbers = json.loads((scratch / name / NUMBERS).read_text())
-        found[name] = [
+        numbers = json.loads((out / NUMBERS).read_text())
+        found[f"{name}, judged by {rule}"] = [
             {key: step[key] for key in ("name", "came_in", "went_out", "told", "seconds")} for step in numbers["steps"]
         ]
     return found
