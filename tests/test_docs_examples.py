@@ -23,6 +23,7 @@ NO_TASK = {"concepts.md", "contributing.md", "log.md", "settings.md"}
 NEW: set[str] = {
     *(
         "data.md",
+        "evaluation.md",
         "four-billion.md",
         "information-gain.md",
         "live-pages.md",
