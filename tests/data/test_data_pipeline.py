@@ -17,6 +17,7 @@ from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.progress import Report
 from sanderling.runs.run import Run
 from sanderling.runs.stages import STAGES
+from sanderling.train.row_source import index_rows
 
 
 def conversation(question: str, gt: str, answer: str, searches: int) -> dict:
@@ -176,3 +177,17 @@ def lamps(tmp_path: Path) -> Path:
     found += [numbered(3, searches=3), numbered(21, right=False), open_ended, numbered(22, searches=30)]
     (folder / "some.jsonl").write_text("\n".join(map(json.dumps, found)) + "\n{broken\n")
     return folder
+
+
+def test_rows_train_the_newline_after_each_turn_where_the_recipe_has_it(lamps: Path, tmp_path: Path) -> None:
+    """By `data run`, whose dr-venus recipe has it, and by `data rows`, told or not."""
+    out, trained = tmp_path / "out", {}
+    run(lamps, "--out", out, "--tokenizer", SHIPPED_BASE)
+    for name, more in (("with", ["--train-newline"]), ("without", [])):
+        how = ["--tokenizer", str(SHIPPED_BASE), "--profile", "dr-venus-4b", "--out", str(tmp_path / f"{name}.parquet"), *more]
+        done = CliRunner().invoke(app, ["rows", str(out / "6-resampled.jsonl"), *how], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        trained[name] = index_rows([tmp_path / f"{name}.parquet"]).survey.trained_tokens
+    turns = sum(line.count('"kind":"turn"') for line in (out / "6-resampled.jsonl").read_text().splitlines())
+    assert turns > 20 and trained["with"] == trained["without"] + turns
+    assert index_rows([out / "rows" / "train.parquet"]).survey.trained_tokens == trained["with"]

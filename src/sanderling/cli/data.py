@@ -292,9 +292,10 @@ def rows(
     out: Annotated[Path, option("--out", "Where to write.", "ROWS.parquet")],
     max_tokens: Annotated[int | None, option("--max-tokens", "A row's limit; the profile's context.", min=1)] = None,
     overlong: Annotated[Overlong, option("--overlong", "Beyond it: drop, or split at turns.")] = Overlong.DROP,
+    newline: Annotated[bool, option("--train-newline", "Train the newline after a turn's <|im_end|>, too.")] = False,
 ) -> None:
     """Turn trajectories into rows of tokens with their loss mask; what makes no row is counted with its reason."""
-    counts = rows_of_file(file, out, tokenizer, profile, max_tokens, overlong)
+    counts = rows_of_file(file, out, tokenizer, profile, max_tokens, overlong, newline)
     share = f" ({counts.trained_tokens / counts.tokens:.0%} trained)" if counts.tokens else ""
     made = f"{counts.rows:,} rows of {counts.tokens:,} tokens{share}; the longest has {counts.longest:,}"
     show(f"{counts.trajectories:,} trajectories: {made}.")

@@ -115,6 +115,7 @@ class Rows(Frozen):
     max_tokens: int = Field(default=200_000, ge=1)  # longest row
     overlong: Literal["drop", "split"] = "drop"
     """What happens to longer ones."""
+    train_newline: bool = False  # also train the newline after a turn's <|im_end|>
 
 
 class DataConfig(Frozen):
@@ -380,7 +381,8 @@ def make_rows(run: DataRun, report: Report, write_rows: Callable[..., Any]) -> F
     came_in = went_out = 0
     for place, name in enumerate(run.parts):
         source, to = run.part(name) if place else run.resampled, run.root / "rows" / f"{name}.parquet"
-        made = write_rows(source, to, config.tokenizer, config.profile, config.rows.max_tokens, config.rows.overlong)
+        how = (config.rows.max_tokens, config.rows.overlong, config.rows.train_newline)
+        made = write_rows(source, to, config.tokenizer, config.profile, *how)
         parts[name] = vars(made)
         came_in, went_out = came_in + made.trajectories, went_out + made.rows
         missing = [f", {count:,} {reason.replace('_', ' ')}" for reason, count in made.left_out().items() if count]

@@ -90,15 +90,18 @@ def left_out_file(path: Path) -> Path:
 
 
 def rows_of_file(
-    source: Path, out: Path, tokenizer: Path, profile: str, max_tokens: int | None, overlong: Overlong | str
+    source: Path, out: Path, tokenizer: Path, profile: str, max_tokens: int | None, overlong: Overlong | str, newline: bool
 ) -> RowCounts:
-    """Write the rows of a file of trajectories; without a limit, the profile's context is it. Raises UserError."""
+    """Write the rows of a file of trajectories; without a limit, the profile's context is it. Raises UserError.
+
+    ``newline``: `Encoding.train_newline`.
+    """
     check_places([source, tokenizer], [out, left_out_file(out)])
     from sanderling.data.importing import open_trajectories  # all layouts; training itself reads rows
 
     chosen = get_profile(profile)
     limit = Limit(chosen.budgets.max_context_tokens if max_tokens is None else max_tokens, Overlong(overlong))
-    return write_rows(out, open_trajectories(source), Encoding(load_tokenizer(tokenizer), chosen), limit)
+    return write_rows(out, open_trajectories(source), Encoding(load_tokenizer(tokenizer), chosen, newline), limit)
 
 
 def write_rows(path: Path, trajectories: Iterable[Trajectory], encoding: Encoding, limit: Limit) -> RowCounts:
