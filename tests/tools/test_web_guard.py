@@ -108,7 +108,7 @@ async def test_a_leak_is_missing_wherever_a_redirection_began_and_no_model_reads
 ) -> None:
     lines: list[GuardLine] = []
     reader = Reader()
-    async with LiveWeb(web_settings(here, here, env={"SERPER_API_KEY": "k"})) as web:
+    async with LiveWeb(web_settings(here, here, ["127.0.0.1"], env={"SERPER_API_KEY": "k"})) as web:
         visit = world_tools(filtered(web, guard=guard(lines)), PROFILE, reader)["visit"]
         result = await visit({"url": [here + path, f"{here}/to-tide"], "goal": "odes"}, CONTEXT)
     assert result.parts == (ToolStatus.NOT_FOUND, ToolStatus.OK)

@@ -67,6 +67,8 @@ class PlaceConfig(Frozen):
     """For the live web: a search service with Serper's API (SERPER_API_KEY)."""
     reader_url: str = ""
     """For the live web: a page service with Jina Reader's API (JINA_API_KEY)."""
+    allowed_hosts: tuple[str, ...] = ()
+    """For the live web: hosts on this machine or a private network whose pages may be read."""
     search: SearchMode = SearchMode.LEXICAL
     """Ranking of a world: by words, by embeddings, or by both fused; the last two need ``world embed``."""
     faults: str = ""
@@ -153,7 +155,8 @@ async def opened_places(
     if config.web:
         from sanderling.world.live import READER_URL, SEARCH_URL, LiveWeb, web_settings
 
-        asked = web_settings(config.search_url or SEARCH_URL, config.reader_url or READER_URL, env=os.environ)
+        urls = config.search_url or SEARCH_URL, config.reader_url or READER_URL
+        asked = web_settings(*urls, config.allowed_hosts, env=os.environ)
         async with LiveWeb(asked) as web:
             yield {"": place(filtered(web, guard=guard, filters=config.filters))}
         return

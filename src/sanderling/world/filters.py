@@ -6,6 +6,7 @@ loses its address. A link is Markdown's, a reference, an HTML attribute, or an a
 guessed.
 """
 
+import asyncio
 import hashlib
 import json
 import re
@@ -220,6 +221,8 @@ class GuardedWorld(Filter):
         if reply.status is ToolStatus.OK or reply.part > reply.parts:  # past the end of a page its title is told
             shown = replace(reply, url=where)
             page = shown if (reply.part, reply.parts) == (1, 1) else await self._whole(url, occasion) or shown
+            if not self.offline:  # such a page may be long, and others wait for the event loop
+                await asyncio.to_thread(self._guard.read, page)
             if self._guard.hides(occasion, "visit", page):
                 return missing(url, reply.latency_s)
         return without_hidden(reply, self._guard.blocklist.blocks)

@@ -251,6 +251,10 @@ class GuardLine(Frozen):
     sha256: str = ""  # of title and text, a line each; empty where the address alone decided
 
 
+def _whole(page: VisitReply) -> str:
+    return f"{page.title}\n{page.text}"
+
+
 class Guard:
     """What is hidden in one run.
 
@@ -286,9 +290,14 @@ class Guard:
             self._note(occasion, tool, GuardKind.ADDRESS, url, rule)
         return bool(rule)
 
+    @staticmethod
+    def read(page: VisitReply) -> None:
+        """Split a page into words and keep them for `hides`; from any thread."""
+        as_words(_whole(page))
+
     def hides(self, occasion: Occasion, tool: str, page: VisitReply, *, noted: bool = True) -> bool:
         """Whether a page is one that the question must not see; ``noted``: written down if so, or if it quotes the question."""
-        text = f"{page.title}\n{page.text}"
+        text = _whole(page)
         words, wording = as_words(text), self._wordings.get(occasion.question)
         found = wording.found_in(words) if wording is not None else None
         if any(canary in words for canary in self._canaries):

@@ -1,13 +1,15 @@
 """The live web as a world, behind two services: searches as Serper answers them, pages as Jina Reader gives them.
 
 A failure of a page or a query is a status; a failure of a service is an OutageError: it cannot be reached, refuses the key, has
-no credit left, or breaks (5xx) `BROKEN_IN_A_ROW` times in a row.
+no credit left, or breaks (5xx) `BROKEN_IN_A_ROW` times in a row. Only public addresses are read (`reach`), after redirections
+too. Replies are read up to a limit that counts what comes out of their compression, and worked on beside the event loop.
 """
 
 import asyncio
 import json
 import re
-from collections.abc import Mapping
+import zlib
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -22,6 +24,7 @@ from sanderling.core.types import ToolStatus
 from sanderling.world.addresses import asked_part, page_address
 from sanderling.world.contract import NO_OCCASION, Occasion, OutageError, SearchHit, SearchReply, VisitReply, World, missing
 from sanderling.world.passages import read_page
+from sanderling.world.reach import host_of, may_be_read
 
 LIVE_WEB = "live web"  # what a record says instead of a world's name
 SEARCH_URL = "https://google.serper.dev"
@@ -29,6 +32,8 @@ READER_URL = "https://r.jina.ai"
 SEARCH_KEY_ENV = "SERPER_API_KEY"
 READER_KEY_ENV = "JINA_API_KEY"
 BROKEN_IN_A_ROW = 3
+MOST_BYTES = 8 << 20  # of a service's reply, out of its compression
+LONGEST_PAGE = 1_000_000  # characters of a page that are read, a quarter of a million tokens
 _MOST_RESULTS = 100
 _WARNED = re.compile(r"returned error (\d{3})")
 _NO_CREDIT = re.compile(r"credit|balance|quota|billing", re.IGNORECASE)
@@ -58,9 +63,16 @@ class WebSettings(Frozen):
     attempts: int = Field(default=3, ge=1)  # at one request, where the service is busy or broken
     pause_s: float = Field(default=1.0, ge=0)  # before the second; doubled each time, unless the service says how long
     concurrent: int = Field(default=4, ge=1)  # requests to each service
+    allowed_hosts: tuple[str, ...] = ()  # on private networks, that may be read all the same
 
 
-def web_settings(search_url: str = SEARCH_URL, reader_url: str = READER_URL, *, env: Mapping[str, str]) -> WebSettings:
+def web_settings(
+    search_url: str = SEARCH_URL,
+    reader_url: str = READER_URL,
+    allowed_hosts: Collection[str] = (),
+    *,
+    env: Mapping[str, str],
+) -> WebSettings:
     """Settings with the keys of an environment. Raises UserError for a bad address, and where Serper itself has no key."""
     for name, url in (("search_url", search_url), ("reader_url", reader_url)):
         if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
@@ -73,6 +85,7 @@ def web_settings(search_url: str = SEARCH_URL, reader_url: str = READER_URL, *, 
         reader_url=reader_url.rstrip("/"),
         search_key=SecretStr(search_key),
         reader_key=SecretStr(reader_key),
+        allowed_hosts=tuple(host_of(f"//{host}") for host in allowed_hosts),
     )
 
 
@@ -89,6 +102,7 @@ class LiveWeb(World):
         search_headers = {"X-API-KEY": search_key} if search_key else {}
         reader_headers = {"Authorization": f"Bearer {reader_key}"} if reader_key else {}
         self.fingerprint = f"{settings.search_url} {settings.reader_url}"
+        self._allowed_hosts = settings.allowed_hosts
         self._engine = _Service(settings, settings.search_url, SEARCH_KEY_ENV, search_headers, transport)
         self._reader = _Service(settings, settings.reader_url, READER_KEY_ENV, reader_headers, transport)
 
@@ -121,14 +135,16 @@ class LiveWeb(World):
                 occasion.fetched[asked] = page
         if page.status is not ToolStatus.OK:
             return replace(page, url=asked)
-        found = read_page(page.text, goal, asked_part(url), max_words)
+        found = await asyncio.to_thread(read_page, page.text, goal, asked_part(url), max_words)
         status = ToolStatus.OK if found.part <= found.parts else ToolStatus.NOT_FOUND
         return VisitReply(asked, page.title, found.text, status, part=found.part, parts=found.parts, moved=page.url)
 
     async def page(self, url: str) -> VisitReply:
-        """One whole page; its ``url`` is the address it came from, after redirections. Raises OutageError."""
+        """One page, of at most `LONGEST_PAGE` characters; its ``url`` is the one after redirections. Raises OutageError."""
         if not url.lower().startswith(("http://", "https://")):
             return missing(url)
+        if refusal := await self._refusal(url):
+            return VisitReply(url, "", "", refusal)
         status, body = await self._reader.post("/", {"url": url}, refusals=(401,))
         if status != 200:
             return VisitReply(url, "", "", _STATUS.get(status, ToolStatus.OUTAGE))
@@ -138,9 +154,21 @@ class LiveWeb(World):
         if warned := _WARNED.search(_text(data.get("warning"))):  # of a page that the site refused, for which it answers 200
             return VisitReply(url, "", "", _STATUS.get(int(warned[1]), ToolStatus.BLOCKED))
         text = _text(data.get("content")) or _text(data.get("text"))
+        if len(text) > LONGEST_PAGE:
+            text = f"{text[:LONGEST_PAGE]}\n\n(Of this page only the first {LONGEST_PAGE:,} characters are read.)"
         if not text.strip():
             return VisitReply(url, "", "", ToolStatus.NOT_TEXT)
-        return VisitReply(_text(data.get("url")) or url, _text(data.get("title")), text)
+        where = _text(data.get("url")) or url
+        if where != url and (refusal := await self._refusal(where)):
+            return VisitReply(url, "", "", refusal)
+        return VisitReply(where, _text(data.get("title"))[:LONGEST_PAGE], text)
+
+    async def _refusal(self, url: str) -> ToolStatus | None:
+        """Why an address is not read: it is not public, or nobody says in time whether it is."""
+        try:
+            return None if await may_be_read(url, self._allowed_hosts) else ToolStatus.BLOCKED
+        except TimeoutError:
+            return ToolStatus.TIMEOUT
 
     async def aclose(self) -> None:
         await asyncio.gather(self._engine.client.aclose(), self._reader.client.aclose())
@@ -168,7 +196,7 @@ class _Service:
         self._free = asyncio.Semaphore(settings.concurrent)
         self.client = httpx.AsyncClient(
             base_url=base_url,
-            headers={"Accept": "application/json", **headers},
+            headers={"Accept": "application/json", "Accept-Encoding": "gzip", **headers},
             timeout=settings.timeout_s,
             transport=transport,
             trust_env=httpx.URL(base_url).host not in ("localhost", "127.0.0.1", "::1"),  # no proxy leads to this machine
@@ -201,10 +229,7 @@ class _Service:
             wait_s = pause_s
             try:
                 async with asyncio.timeout(self._settings.timeout_s):  # the client's limit is for each read
-                    reply = await self.client.post(path, json=dict(body))
-                status, found = reply.status_code, None
-                with suppress(ValueError, RecursionError):
-                    found = json.loads(reply.content.decode("utf-8", "replace"))
+                    status, found, reply = await self._asked(path, body)
                 after = reply.headers.get("retry-after", "")
                 wait_s = float(after) if _SECONDS.fullmatch(after) else pause_s
             except (httpx.TimeoutException, TimeoutError) as error:
@@ -220,6 +245,35 @@ class _Service:
                 return status, found
             await asyncio.sleep(min(_LONGEST_PAUSE_S, wait_s))
             pause_s *= 2
+
+    async def _asked(self, path: str, body: Mapping[str, Any]) -> tuple[int, Any, httpx.Response]:
+        """One reply: its status (415 when it is too large, or compressed otherwise), and its JSON; None: it is none."""
+        raw = bytearray()
+        async with self.client.stream("POST", path, json=dict(body)) as reply:
+            assert isinstance(reply.stream, httpx.AsyncByteStream)
+            async for chunk in reply.stream:  # as it comes, compressed
+                raw += chunk
+                if len(raw) > MOST_BYTES:
+                    break
+        found = await asyncio.to_thread(_unpacked, bytes(raw), reply.headers.get("content-encoding", ""))
+        return (415, None, reply) if found is None else (reply.status_code, await asyncio.to_thread(_json, found), reply)
+
+
+def _unpacked(raw: bytes, encoding: str) -> bytes | None:
+    """A reply's body, compressed at most once, by gzip; None where it is larger than the limit, or compressed otherwise."""
+    encoding = encoding.strip().lower()
+    if encoding == "gzip":
+        with suppress(zlib.error):
+            raw = zlib.decompressobj(16 + zlib.MAX_WBITS).decompress(raw, MOST_BYTES + 1)
+    elif encoding not in ("", "identity"):
+        return None
+    return None if len(raw) > MOST_BYTES else raw
+
+
+def _json(body: bytes) -> Any:
+    with suppress(ValueError, RecursionError):
+        return json.loads(body.decode("utf-8", "replace"))
+    return None
 
 
 def _text(value: Any) -> str:

@@ -1,0 +1,169 @@
+"""Pages of the live web that would harm: private addresses, bombs, endless pages; over a real page service on loopback."""
+
+import asyncio
+import gzip
+import json
+import socket
+import threading
+import tracemalloc
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from sanderling.core.types import ToolStatus
+from sanderling.world import live
+from sanderling.world.live import LONGEST_PAGE, MOST_BYTES, LiveWeb, web_settings
+
+
+class Service(ThreadingHTTPServer):
+    """Answers as Jina Reader does: with the body and encoding set for an address, or with a page that says where it is."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.asked: list[str] = []
+        self.replies: dict[str, tuple[bytes, str]] = {}
+
+    def handle_error(self, *_: object) -> None:
+        """A client that has read enough hangs up."""
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Service
+
+    def do_POST(self) -> None:
+        url = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["url"]
+        self.server.asked.append(url)
+        body, encoding = self.server.replies.get(url, (said(url, f"A page at {url}."), ""))
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        if encoding:
+            self.send_header("Content-Encoding", encoding)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+def said(url: str, text: str) -> bytes:
+    return json.dumps({"data": {"url": url, "title": "T", "content": text}}).encode()
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    with Service() as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        yield running
+        running.shutdown()
+
+
+def web(service: Service, *allowed: str) -> LiveWeb:
+    return LiveWeb(web_settings(service.url, service.url, allowed, env={}))
+
+
+PRIVATE = (
+    "127.0.0.1 127.1 2130706433 0x7f000001 017700000001",
+    "0177.0.0.1 0x7f.1 0 0.0.0.0 127.0.0.1.",
+    "127%2e0.0.1 [::1] [::] [::ffff:127.0.0.1] [::ffff:7f00:1]",
+    "[::127.0.0.1] [64:ff9b::7f00:1] [2002:7f00:1::] [fc00::1] [fd00:ec2::254]",
+    "[fe80::1%25eth0] 169.254.169.254",
+    "0xa9fea9fe 100.100.100.200 168.63.129.16 224.0.0.1 user@127.0.0.1",
+    "127.0.0.1\\@web.example １２７.0.0.1 127。0。0。1 ①②⑦.0.0.1 localhost",
+    "LOCALHOST. a.localhost metadata.google.internal intranet printer.local",
+    *(".".join(map(str, address)) for address in ((10, 1, 2, 3), (172, 16, 3, 4), (192, 168, 0, 1))),
+)
+
+
+async def test_no_private_address_reaches_the_service_in_any_spelling(service):
+    async with web(service) as live_web:
+        for host in " ".join(PRIVATE).split():
+            reply = await live_web.visit(f"http://{host}/latest/meta-data")
+            assert (reply.status, reply.text) == (ToolStatus.BLOCKED, ""), host
+        for url in ("http:///x", "http://[::1/", "http://127.0.0.1%00.web.example/", "http://\t127.0.0.1/"):
+            assert (await live_web.visit(url)).status is ToolStatus.BLOCKED, url
+        assert service.asked == []
+        public = [
+            "https://web.example/a@127.0.0.1",
+            "http://8.8.8.8/",
+            "http://[2606:4700::1111]:8443/",
+            "http://1e100.example/",
+        ]
+        for url in public:
+            assert (await live_web.visit(url)).status is ToolStatus.OK, url
+        assert service.asked == public
+
+
+async def test_what_redirections_and_names_lead_to_counts(service, monkeypatch):
+    hop, gone = "https://web.example/hop", "https://web.example/gone"
+    service.replies = {hop: (said("http://169.254.169.254/latest", "secret"), ""), gone: (said("https://8.8.8.8/", "x"), "")}
+    known = {"inside.web.test": "100.64.0.5", "both.web.test": "8.8.8.8 ::1", "outside.web.test": "8.8.8.8"}
+
+    def look_up(host, port, *_, **__):
+        if host not in known:
+            return real(host, port)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0)) for address in known[host].split()]
+
+    real = socket.getaddrinfo
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    async with web(service) as live_web:
+        assert [(await live_web.visit(url)).status for url in (hop, gone)] == [ToolStatus.BLOCKED, ToolStatus.OK]
+        for name, status in (("inside", "blocked"), ("both", "blocked"), ("outside", "ok")):
+            reply = await live_web.visit(f"https://{name}.web.test/")
+            assert reply.status == status and ("A page" in reply.text) == (status == "ok")
+    assert len(service.asked) == 3
+
+
+async def test_a_host_is_allowed_by_its_name(service):
+    async with web(service, "127.0.0.1", "Intranet", "[::1]") as live_web:
+        for url in ("http://127.0.0.1:9/x", "http://intranet/x", "http://[::1]/"):
+            assert (await live_web.visit(url)).status is ToolStatus.OK, url
+        assert (await live_web.visit("http://127.0.0.2/")).status is ToolStatus.BLOCKED
+
+
+async def test_limits_count_what_comes_out_and_encodings_are_not_stacked(service):
+    small, blank = said("", "Tides and herring."), b" " * (256 << 20)
+    bomb = gzip.compress(b'{"data": {"content": "x' + blank + b'"}}', 1)
+    replies = {
+        "plain": (small, "", ToolStatus.OK),
+        "packed": (gzip.compress(small), "gzip", ToolStatus.OK),
+        "bomb": (bomb, "gzip", ToolStatus.NOT_TEXT),
+        "bomb in gzip": (gzip.compress(bomb), "gzip, gzip", ToolStatus.NOT_TEXT),
+        "stacked": (gzip.compress(gzip.compress(small)), "gzip, gzip", ToolStatus.NOT_TEXT),
+        "other": (small, "br", ToolStatus.NOT_TEXT),
+        "large": (said("", "x" * (MOST_BYTES + 1)), "", ToolStatus.NOT_TEXT),
+    }
+    del blank, bomb
+    service.replies = {f"https://web.example/{name}": (body, encoding) for name, (body, encoding, _) in replies.items()}
+    async with web(service) as live_web:
+        tracemalloc.start()
+        found = {name: (await live_web.visit(f"https://web.example/{name}")).status for name in replies}
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert found == {name: status for name, (_, _, status) in replies.items()}
+    assert peak < 12 * MOST_BYTES
+
+
+async def test_a_long_page_is_cut_and_read_beside_the_event_loop(service, monkeypatch):
+    url, threads = "https://web.example/long", []
+    service.replies = {url: (said(url, "Tides of the herring. " * 100_000), "")}
+    real = live.read_page
+
+    def read_page(*given):
+        threads.append(threading.current_thread())
+        return real(*given)
+
+    monkeypatch.setattr(live, "read_page", read_page)
+    async with web(service) as live_web:
+        page = await live_web.page(url)
+        assert page.text.endswith(f"(Of this page only the first {LONGEST_PAGE:,} characters are read.)")
+        assert len(page.text) < LONGEST_PAGE + 100
+        reply, other = await asyncio.gather(live_web.visit(url, "herring"), live_web.visit("https://web.example/b"))
+    assert reply.parts > 1 and "herring" in reply.text and other.status is ToolStatus.OK
+    assert threading.main_thread() not in threads
