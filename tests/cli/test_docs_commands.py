@@ -20,7 +20,14 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SET = re.compile(r"[A-Z][A-Z_]*=\S*")
 """A variable for this one command."""
-OF_OTHERS = {"--enable-sleep-mode", "--logprobs-mode", "--no-enable-chunked-prefill", "--enable-prompt-tokens-details", "--cli"}
+OF_OTHERS = {
+    "--enable-sleep-mode",
+    "--logprobs-mode",
+    "--no-enable-chunked-prefill",
+    "--enable-prompt-tokens-details",
+    "--tensor-parallel-size",
+    "--cli",
+}
 """Options of vLLM, and of the MCP inspector."""
 
 
