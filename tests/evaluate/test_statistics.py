@@ -64,6 +64,26 @@ def test_many_figures_from_one_draw_are_those_of_each() -> None:
     assert found[2].interval == wilson_interval(150, 150)
 
 
+def test_of_several_worlds_worlds_are_drawn_first_and_then_their_questions() -> None:
+    """Against the definition, drawn one at a time; worlds have other numbers of questions and other levels."""
+    rng = np.random.default_rng(5)
+    own = {"a": rng.binomial(4, 0.9, 30) / 4, "b": rng.binomial(4, 0.5, 60) / 4, "c": rng.binomial(4, 0.7, 45) / 4}
+    values, worlds = np.concatenate(list(own.values())), [name for name, of in own.items() for _ in of]
+
+    def drawn() -> float:
+        chosen = [own[name] for name in rng.choice(list(own), len(own))]
+        return float(np.mean(np.concatenate([rng.choice(of, len(of)) for of in chosen])))
+
+    expected = np.quantile([drawn() for _ in range(10_000)], (0.025, 0.975))
+    found = bootstrap_interval(values, seed=0, worlds=worlds)
+    assert found == pytest.approx(tuple(expected), abs=0.012)
+    alone = bootstrap_interval(values, seed=0)
+    assert found.low < alone.low - 0.05 and found.high > alone.high + 0.05, "worlds differ, and questions alone hide it"
+    assert estimates({"m": {1: values}}, worlds)["m"][1].interval == pytest.approx(found, abs=1e-6)
+    assert paired_difference(values, 0 * values, seed=0, worlds=worlds).interval == pytest.approx(found, abs=1e-6)
+    assert bootstrap_interval(values, seed=0, worlds=["a"] * values.size) == alone
+
+
 def test_paired_p_values_are_those_of_other_programs() -> None:
     a, b = [1.0, 0.5, 0.75, 0.25, 1.0, 0.0, 0.5, 0.9], [0.5, 0.5, 0.25, 0.5, 0.0, 0.0, 0.25, 0.1]
     exact = stats.permutation_test(

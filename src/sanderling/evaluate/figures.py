@@ -60,7 +60,7 @@ def summarise(
         "pass_hat_k": dict(enumerate(all_right(n, c, attempts).T, start=1)),
         **{f"by {name}": {g: np.where(of, some[:, 0], nan) for g, of in groups.items()} for name, groups in members.items()},
     }
-    found = estimates(means)
+    found = estimates(means, worlds_of(counts))
     endings, calls = Counter(row.ending for row in rows), sum(row.calls for row in scored)
     made, unscored = len(rows), len(rows) - len(scored)
     lost = f"{unscored} of {made} attempts ({unscored / made:.1%}) could not be scored"
@@ -89,15 +89,15 @@ def summarise(
     )
 
 
-def estimates(means: Mapping[str, Mapping[Any, FloatArray]]) -> dict[str, dict[Any, Estimate]]:
+def estimates(means: Mapping[str, Mapping[Any, FloatArray]], worlds: Sequence[str] = ()) -> dict[str, dict[Any, Estimate]]:
     """Figures with their intervals, of one draw for all of them.
 
-    ``means``: values [Q] by name and key; NaN: the figure does not rest on that question.
+    ``means``: values [Q] by name and key; NaN: the figure does not rest on that question. ``worlds``: each question's.
 
     Example: ``estimates({"pass_at_k": {1: shares}})["pass_at_k"][1].interval``
     """
     values = [column for columns in means.values() for column in columns.values()]
-    drawn = zip(values, intervals(resampled_means(np.stack(values, 1), seed=_SEED)), strict=True)
+    drawn = zip(values, intervals(resampled_means(np.stack(values, 1), seed=_SEED, worlds=worlds)), strict=True)
     return {name: {key: _estimate(*next(drawn)) for key in columns} for name, columns in means.items()}
 
 
@@ -118,11 +118,12 @@ def _counts(rows: Sequence[Episode], questions: Sequence[Question]) -> list[Ques
     made = Counter(row.question for row in rows)
     scored = Counter(row.question for row in rows if row.correct is not None)
     correct = Counter(row.question for row in rows if row.correct)
+    several = len({q.meta.get("world") for q in questions}) > 1
     return [
         QuestionCounts(
             id=q.id,
             text_digest=question_id(" ".join(q.text.split())),
-            groups=groups_of(q),
+            groups=groups_of(q) | ({"world": (str(q.meta.get("world", "")),)} if several else {}),
             attempts=made[q.id],
             scored=scored[q.id],
             correct=correct[q.id],
@@ -140,6 +141,12 @@ def groups_of(question: Question) -> dict[str, tuple[str, ...]]:
         "hops": (str(question.hops),) if question.hops is not None and level in (None, "") else (),
     }
     return {name: values for name, values in found.items() if values}
+
+
+def worlds_of(counts: Sequence[QuestionCounts]) -> list[str]:
+    """Each question's world, where there are several; else none."""
+    found = [one.groups.get("world", ("",))[0] for one in counts]
+    return found if len(set(found)) > 1 else []
 
 
 def _members(counts: Sequence[QuestionCounts]) -> dict[str, dict[str, np.ndarray]]:

@@ -1,6 +1,7 @@
 """Intervals and tests over questions (bootstrap, Wilson, paired differences, Holm), and what k attempts are worth. Pure numpy.
 
-Attempts at one question depend on each other, so the *question* is what is drawn. One draw serves all figures of an evaluation.
+Attempts at one question depend on each other, so the *question* is what is drawn; where questions are of several worlds, worlds
+are drawn first, then as many questions in each as it has. One draw serves all figures of an evaluation.
 Legend: Q questions, M figures, R resamples, K the largest k. A NaN marks a question that a figure does not rest on. At question
 q ``scored[q]`` attempts could be judged and ``correct[q]`` of them were right; k are drawn of the scored ones, without
 replacement: an unscored attempt (an outage) is neither right nor wrong.
@@ -38,21 +39,38 @@ NOWHERE = Interval(float("nan"), float("nan"))
 """The interval of a figure that rests on nothing."""
 
 
-def resampled_means(values: FloatArray, *, seed: int) -> FloatArray:
+def resampled_means(values: FloatArray, *, seed: int, worlds: Sequence[str] = ()) -> FloatArray:
     """Means of figures [Q, M] over drawn questions, [R, M]; a NaN is left out of a mean, and is one where none is left.
 
     The same seed draws the same questions, for all figures alike: differences between figures may be taken row by row.
+    ``worlds``: each question's; of several, worlds are drawn too.
     """
     known = np.isfinite(values)
     # A quarter of the time of doubles; 7 digits are more than resamples have.
     columns = np.concatenate((np.where(known, values, 0.0), known), axis=1).astype(np.float32)
     questions, rng, parts = len(values), np.random.default_rng(seed), []
     for rows in _chunks(RESAMPLES, questions):
-        cells = rng.integers(0, questions, (rows, questions)) + questions * np.arange(rows)[:, None]
-        times_drawn = np.bincount(cells.ravel(), minlength=rows * questions).reshape(rows, questions)
-        parts.append(times_drawn.astype(np.float32) @ columns)
+        parts.append(_times_drawn(rng, rows, questions, worlds).astype(np.float32) @ columns)
     sums, weights = np.split(np.concatenate(parts).astype(np.float64), 2, axis=1)
     return np.divide(sums, weights, out=np.full_like(sums, np.nan), where=weights > 0)
+
+
+def _times_drawn(rng: np.random.Generator, rows: int, questions: int, worlds: Sequence[str]) -> IntArray:
+    """How often each question is drawn, [R, Q]."""
+    first = questions * np.arange(rows)[:, None]
+    if len(set(worlds)) < 2:
+        cells = rng.integers(0, questions, (rows, questions)) + first
+        return np.bincount(cells.ravel(), minlength=rows * questions).reshape(rows, questions)
+    names = np.asarray(worlds)
+    members = [np.flatnonzero(names == world) for world in dict.fromkeys(worlds)]
+    chosen = rng.integers(0, len(members), (rows, len(members)))
+    drawn = np.zeros(rows * questions, dtype=np.int64)
+    for number, own in enumerate(members):
+        # A row draws from this world as often as the world was chosen for it.
+        owners = np.repeat(np.arange(rows), (chosen == number).sum(axis=1))
+        cells = questions * owners[:, None] + own[rng.integers(0, own.size, (owners.size, own.size))]
+        drawn += np.bincount(cells.ravel(), minlength=rows * questions)
+    return drawn.reshape(rows, questions)
 
 
 def intervals(means: FloatArray) -> list[Interval]:
@@ -64,11 +82,13 @@ def intervals(means: FloatArray) -> list[Interval]:
     return found
 
 
-def bootstrap_interval(values: ArrayLike, *, seed: int) -> Interval:
+def bootstrap_interval(values: ArrayLike, *, seed: int, worlds: Sequence[str] = ()) -> Interval:
     """95% percentile bootstrap interval of the mean of one value per question; NaN values are left out."""
     x = _finite(values)
     if x.size == 0:
         return NOWHERE
+    if len(set(worlds)) > 1:
+        return intervals(resampled_means(np.asarray(values, dtype=np.float64)[:, None], seed=seed, worlds=worlds))[0]
     rng = np.random.default_rng(seed)
     means = np.concatenate([x[rng.integers(0, x.size, (rows, x.size))].mean(axis=1) for rows in _chunks(RESAMPLES, x.size)])
     return intervals(means[:, None])[0]
@@ -111,7 +131,7 @@ class PairedDifference(NamedTuple):
     """How much better a is than b on the same questions."""
 
     difference: float  # mean of a - b
-    interval: Interval  # 95% percentile bootstrap over questions
+    interval: Interval  # 95% percentile bootstrap over questions, and over their worlds where there are several
     p_value: float  # two-sided sign-flip test of "no difference"
     questions: int  # pairs in the mean
     dropped: int  # pairs in which a or b has no scored attempt
@@ -122,11 +142,12 @@ class PairedDifference(NamedTuple):
         return self.interval.high - self.interval.low > NO_WIDTH
 
 
-def paired_difference(a: ArrayLike, b: ArrayLike, *, seed: int) -> PairedDifference:
+def paired_difference(a: ArrayLike, b: ArrayLike, *, seed: int, worlds: Sequence[str] = ()) -> PairedDifference:
     """Compare two figures of the same questions, in the same order (Q each); pairs with a NaN are dropped and counted.
 
-    The p-value is that of sign flips of a - b: all of them for few unequal pairs, else a seeded sample with the observed one
-    added, so that it is never 0. Raises ValueError when the lengths differ or no pair is left.
+    ``worlds``: each question's, for the interval. The p-value is that of sign flips of a - b: all of them for few unequal
+    pairs, else a seeded sample with the observed one added, so that it is never 0. Raises ValueError when the lengths differ or
+    no pair is left.
     """
     x, y = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if x.shape != y.shape or x.ndim != 1:
@@ -135,7 +156,7 @@ def paired_difference(a: ArrayLike, b: ArrayLike, *, seed: int) -> PairedDiffere
     kept = delta[np.isfinite(delta)]
     if kept.size == 0:
         raise ValueError("no question has a scored attempt on both sides")
-    interval, p_value = bootstrap_interval(kept, seed=seed), _sign_flip_p(kept, seed)
+    interval, p_value = bootstrap_interval(delta, seed=seed, worlds=worlds), _sign_flip_p(kept, seed)
     return PairedDifference(float(kept.mean()), interval, p_value, int(kept.size), int(delta.size - kept.size))
 
 

@@ -17,6 +17,7 @@ from rich.text import Text
 from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory
 from sanderling.core.text import visible
+from sanderling.evaluate.figures import worlds_of
 from sanderling.evaluate.log import About, RunLog
 from sanderling.evaluate.peers import notes_of
 from sanderling.evaluate.result import Estimate, EvalResult, Key
@@ -121,7 +122,9 @@ def _pair(run: Run, base: Run) -> Pair | None:
     scored = sorted({id for id, _ in asked & other} & ours.keys() & theirs.keys())
     if not scored:
         return None
-    found = paired_difference([ours[id] for id in scored], [theirs[id] for id in scored], seed=0)
+    by_id = {one.id: one for one in run.result.questions}
+    worlds = worlds_of([by_id[id] for id in scored])
+    found = paired_difference([ours[id] for id in scored], [theirs[id] for id in scored], seed=0, worlds=worlds)
     ids = [one.id for one in run.result.questions if one.id in set(scored)]
     better, worse = tuple(id for id in ids if ours[id] > theirs[id]), tuple(id for id in ids if ours[id] < theirs[id])
     return Pair(run.name, base.name, found, found.p_value, len(asked | other) - len(scored), better, worse)
