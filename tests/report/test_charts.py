@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from sanderling.report.charts import (
     Bar,
-    Curve,
     Difference,
     Line,
     Part,
@@ -18,7 +17,6 @@ from sanderling.report.charts import (
     curves,
     differences,
     nice_ticks,
-    scaling,
     stack,
 )
 
@@ -44,6 +42,34 @@ def test_ticks_of_a_constant_and_of_nonsense() -> None:
     assert nice_ticks(0.0, 1.0) == [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
     with pytest.raises(ValueError, match="no ticks"):
         nice_ticks(float("nan"), 1.0)
+
+
+def ticks_of(plot: str) -> list[str]:
+    return re.findall(r'class="tick">([^<]*)<', plot)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.4, 1.0])
+def test_an_axis_of_shares_stays_between_none_and_all_where_they_hardly_differ(value: float) -> None:
+    plot = curves([Line("a", [1, 2, 3], [value] * 3)], title="t", x_label="x", y_label="y", percent=True)
+    shares = [float(tick[:-1]) for tick in ticks_of(plot) if tick.endswith("%")]
+    assert len(shares) >= 3 and min(shares) >= 0.0 and max(shares) <= 100.0
+    assert min(shares) <= 100 * value <= max(shares)
+
+
+def test_steps_have_no_ticks_between_them() -> None:
+    plot = curves([Line("a", [1, 2, 3], [5.0, 6.0, 7.0])], title="t", x_label="step", y_label="y")
+    assert ticks_of(plot)[-3:] == ["1", "2", "3"]
+    halves = curves([Line("a", [0.5, 1.0], [5.0, 6.0])], title="t", x_label="x", y_label="y")
+    assert "0.6" in ticks_of(halves)
+
+
+def test_names_of_rows_are_whole_and_begin_inside() -> None:
+    name = "SFT on correct ones only, merged"
+    plots = [bars([Bar(name, 0.5, (0.4, 0.6))], title="t"), differences([Difference("RL", name, 0.1, (0.0, 0.2))], title="t")]
+    for plot, shown in zip(plots, (name, f"RL over {name}"), strict=True):
+        (row,) = [text for text in ElementTree.fromstring(plot).iter("text") if text.get("class") == "name"]
+        assert row.text == shown and "…" not in plot
+        assert row.get("x") == "0" and row.get("text-anchor") is None
 
 
 def test_a_gap_lifts_the_pen() -> None:
@@ -98,8 +124,3 @@ def test_stacks_leave_out_what_did_not_happen() -> None:
     assert [span.get("class") for span in root] == ["e-x", "e-z"]
     assert root[0].get("title") == "x: 3 (75.0%)"
     assert len(ElementTree.fromstring(stack([]))) == 0
-
-
-def test_a_curve_of_nothing_is_said() -> None:
-    assert "Nothing was scored" in scaling([Curve("pass@k", {1: (None, None)})], title="t")
-    assert "<circle" in scaling([Curve("pass@k", {1: (1.0, None)})], title="t")

@@ -9,7 +9,7 @@ Example: ``curves([Line("loss", [0, 1], [2.0, 1.5])], title="Loss", x_label="ste
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, floor, isfinite, log2, log10
+from math import ceil, floor, isfinite, log10
 
 from markupsafe import Markup
 
@@ -20,9 +20,8 @@ _WIDTH = 460.0
 _COLOURS = 8  # so many lines of a chart have colours of their own
 _MOST_POINTS = 600  # more of one line are thinned: the eye sees no more, and the file stays small
 _FEW_POINTS = 25  # so many of a line, or fewer, are dots on it: what lies between them was not measured
-_FEW_ATTEMPTS = 9  # the same, of a curve over attempts
-_ROW = 38.0
-_LONGEST_LABEL = 24
+_LEAST_SHARE = 0.05  # an axis of shares shows so much around values that hardly differ
+_ROW = 46.0
 
 
 def legend(names: Sequence[str] | Mapping[str, str]) -> Markup:
@@ -42,15 +41,15 @@ def note(*words: str | Markup) -> Markup:
     return tag("p", *words, class_="quiet")
 
 
-def nice_ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Round numbers (1, 2 or 5 times a power of ten) from at or below ``low`` to at or above ``high``."""
+def nice_ticks(low: float, high: float, about: int = 5, least: float = 0.0) -> list[float]:
+    """Round numbers (1, 2 or 5 times a power of ten) from at or below ``low`` to at or above ``high``, ``least`` apart."""
     if not (isfinite(low) and isfinite(high)) or high < low:
         raise ValueError(f"no ticks from {low} to {high}")
     if high == low:
         low, high = low - (abs(low) * 0.1 or 0.5), high + (abs(high) * 0.1 or 0.5)
     rough = (high - low) / max(1, about)
     power = 10.0 ** floor(log10(rough))
-    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
+    step = max(least, next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999))
     first, last = floor(low / step + 1e-9), ceil(high / step - 1e-9)
     return [float(f"{index * step:.12g}") for index in range(first, last + 1)]
 
@@ -99,18 +98,6 @@ def _svg(title: str, *parts: Markup, height: float = 244, class_: str = "plot", 
     return tag("svg", tag("title", title), *parts, viewBox=box, role="img", class_=class_, **attributes)
 
 
-def _hoverable(frame: _Frame, title: str, x_label: str, parts: Sequence[Markup]) -> Markup:
-    """A chart whose points the page's script shows."""
-    box = json.dumps([frame.left, frame.top, frame.width, frame.height])
-    return _svg(title, *parts, tag("g", class_="cursor"), class_="plot curves", data_frame=box, data_x_label=x_label)
-
-
-def _series(index: int, name: str, shapes: Sequence[Markup], told: Sequence[Sequence[object]]) -> Markup:
-    """A line with its points as the script shows them: x, y, and what each is."""
-    points = json.dumps(told, ensure_ascii=False)
-    return tag("g", *shapes, class_=f"series s{index % _COLOURS}", data_name=name, data_points=points)
-
-
 @dataclass(frozen=True)
 class Line:
     """One line of a chart; a y of None is a gap."""
@@ -148,15 +135,20 @@ def curves(
     def write(value: float) -> str:
         return f"{100 * value:.3g}%" if percent else f"{value:.3g}"
 
-    y_ticks = nice_ticks(min(ys), max(ys))
-    x_ticks = nice_ticks(min(xs), max(xs))
+    low, high = min(ys), max(ys)
+    if percent and low >= 0 and high <= 1 and high - low < _LEAST_SHARE:  # no axis below 0% or above 100%
+        low, high = max(0.0, low - _LEAST_SHARE), min(1.0, high + _LEAST_SHARE)
+    y_ticks = nice_ticks(low, high)
+    x_ticks = nice_ticks(min(xs), max(xs), least=1.0 if all(float(x).is_integer() for x in xs) else 0.0)
     span = (min(xs), max(xs)) if max(xs) > min(xs) else (x_ticks[0], x_ticks[-1])
     frame = _Frame(span, (y_ticks[0], y_ticks[-1]))
     places = [(tick, _whole(tick)) for tick in x_ticks if span[0] <= tick <= span[1]]
     parts = frame.axes([(tick, write(tick)) for tick in y_ticks], places, x_label)
     parts.append(tag("text", y_label, class_="axis", text_anchor="middle", transform="translate(12 105) rotate(-90)"))
     parts += [_line(frame, line, index, window, write) for index, line in enumerate(lines)]
-    return _hoverable(frame, title, x_label, parts)
+    box = json.dumps([frame.left, frame.top, frame.width, frame.height])
+    cursor = tag("g", class_="cursor")
+    return _svg(title, *parts, cursor, class_="plot curves", data_frame=box, data_x_label=x_label)
 
 
 def _line(frame: _Frame, line: Line, index: int, window: int, write: Callable[[float], str]) -> Markup:
@@ -168,7 +160,8 @@ def _line(frame: _Frame, line: Line, index: int, window: int, write: Callable[[f
     shapes.append(tag("path", d=_path(frame, xs, mean), class_="line"))
     if len(told) <= _FEW_POINTS:
         shapes += [tag("circle", cx=str(x), cy=str(y), r=3, class_="dot") for x, y, *_ in told]
-    return _series(index, line.name, shapes, told)
+    points = json.dumps(told, ensure_ascii=False)
+    return tag("g", *shapes, class_=f"series s{index % _COLOURS}", data_name=line.name, data_points=points)
 
 
 def _path(frame: _Frame, xs: Sequence[float], ys: Sequence[float | None]) -> str:
@@ -184,55 +177,6 @@ def _path(frame: _Frame, xs: Sequence[float], ys: Sequence[float | None]) -> str
 
 def _whole(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:g}"
-
-
-@dataclass(frozen=True)
-class Curve:
-    """A share, with its interval, for each k; a value of None is left out."""
-
-    name: str
-    by_k: dict[int, tuple[float | None, Interval | None]]
-
-
-def scaling(curves: Sequence[Curve], *, title: str) -> Markup:
-    """Curves over k, from 1 on, on an axis that doubles, each with the band of its intervals."""
-    kept = [[(k, value, interval) for k, (value, interval) in sorted(one.by_k.items()) if value is not None] for one in curves]
-    if not any(kept):
-        return note("Nothing was scored often enough for this plot.")
-    most = max(k for points in kept for k, _, _ in points)
-    shares = [share for points in kept for _, value, interval in points for share in (value, *(interval or ()))]
-    ticks = [tick for tick in nice_ticks(min(shares), max(shares)) if -1e-9 <= tick <= 1 + 1e-9]
-    low, high = min(ticks[0], min(shares)), max(ticks[-1], max(shares))
-    frame = _Frame((0.0, log2(most) or 1.0), (low, high if high > low else low + 0.1))
-    places = [(log2(k), str(k)) for k in doublings(most)]
-    parts = frame.axes([(tick, percent(tick, 0)) for tick in ticks], places, "k attempts")
-    parts += [_scaled(frame, row, one.name, points) for row, (one, points) in enumerate(zip(curves, kept, strict=True))]
-    return _hoverable(frame, title, "k =", parts)
-
-
-def doublings(most: int) -> list[int]:
-    """1, 2, 4, … and the last k, unless it crowds the power of two before it."""
-    found = [2**power for power in range(most.bit_length()) if 2**power <= most]
-    return found if most < 1.3 * found[-1] else [*found, most]
-
-
-def _scaled(frame: _Frame, place: int, name: str, points: Sequence[tuple[int, float, Interval | None]]) -> Markup:
-    ends = [(log2(k), interval) for k, _, interval in points if interval is not None]
-    xs, values = [log2(k) for k, _, _ in points], [value for _, value, _ in points]
-    shapes: list[Markup] = []
-    if len(points) > 1:
-        band = [*((x, high) for x, (_, high) in ends), *((x, low) for x, (low, _) in reversed(ends))]
-        drawn = _path(frame, *zip(*band, strict=True)) + "Z" if len(ends) > 1 else ""
-        shapes.append(tag("path", d=drawn, class_="band"))
-    if points:
-        shapes.append(tag("path", d=_path(frame, xs, values), class_="line"))
-    if len(points) <= _FEW_ATTEMPTS:
-        shapes += [tag("circle", cx=frame.x(x), cy=frame.y(y), r=3, class_="dot") for x, y in zip(xs, values, strict=True)]
-    told: list[tuple[float, float, int, str]] = []
-    for x, (k, value, spread) in zip(xs, points, strict=True):
-        words = percent(value) + (f" ({100 * spread[0]:.1f}–{100 * spread[1]:.1f})" if spread else "")
-        told.append((round(frame.x(x), 1), round(frame.y(value), 1), k, words))
-    return _series(place, name, shapes, told)
 
 
 @dataclass(frozen=True)
@@ -260,12 +204,12 @@ def bars(items: Sequence[Bar], *, title: str) -> Markup:
     ticks = [(tick, percent(tick, 0)) for tick in nice_ticks(0.0, min(1.0, max(0.05, highest)))]
     frame, middles, parts = _rows(ticks, len(items))
     for item, middle in zip(items, middles, strict=True):
-        name = _name(frame, item.label, middle)
+        name = _name(item.label, middle)
         if item.value is None:
             parts += [name, tag("text", "not scored", x=frame.left + 6, y=middle + 4, class_="tick")]
             continue
         right = frame.x(item.value)
-        shape = tag("rect", x=frame.left, y=middle - 11, width=right - frame.left, height=22, rx=2, class_="bar")
+        shape = tag("rect", x=frame.left, y=middle - 9, width=right - frame.left, height=18, rx=2, class_="bar")
         words, whisker = f"{item.label}: {percent(item.value)}", None
         if item.interval is not None:
             words += f" (95% interval {percent(item.interval[0])} to {percent(item.interval[1])})"
@@ -286,8 +230,7 @@ def differences(items: Sequence[Difference], *, title: str) -> Markup:
         drawn = tag(
             "g",
             tag("title", words),
-            _name(frame, item.label, middle - 7),
-            _name(frame, f"over {item.baseline}", middle + 8, class_="under"),
+            _name(f"{item.label} over {item.baseline}", middle),
             _whisker(frame, item.interval, middle),
             tag("circle", cx=frame.x(item.value), cy=middle, r=4.5, class_="point"),
             tag("text", points(item.value), x=frame.x(high) + 8, y=middle + 4, class_="value"),
@@ -297,18 +240,17 @@ def differences(items: Sequence[Difference], *, title: str) -> Markup:
 
 
 def _rows(ticks: Sequence[tuple[float, str]], count: int) -> tuple[_Frame, list[float], list[Markup]]:
-    """The frame of rows on a common axis, the middle of each row, and the axis itself."""
-    frame = _Frame((ticks[0][0], ticks[-1][0]), (0.0, 1.0), left=150.0, top=8.0, width=_WIDTH - 210.0, height=_ROW * count)
+    """The frame of rows on a common axis, the middle of what is drawn in each, below its name, and the axis itself."""
+    frame = _Frame((ticks[0][0], ticks[-1][0]), (0.0, 1.0), left=10.0, top=4.0, width=_WIDTH - 80.0, height=_ROW * count)
     axis: list[Markup] = []
     for tick, words in ticks:
         axis.append(frame.upright(tick, "grid"))
         axis.append(tag("text", words, x=frame.x(tick), y=frame.bottom + 16, text_anchor="middle", class_="tick"))
-    return frame, [frame.top + _ROW * (row + 0.5) for row in range(count)], axis
+    return frame, [frame.top + _ROW * row + 31.0 for row in range(count)], axis
 
 
-def _name(frame: _Frame, label: str, middle: float, class_: str = "name") -> Markup:
-    shown = label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
-    return tag("text", shown, x=frame.left - 10, y=middle + 4, text_anchor="end", class_=class_)
+def _name(label: str, middle: float) -> Markup:
+    return tag("text", label, x=0.0, y=middle - 15, class_="name")
 
 
 def _whisker(frame: _Frame, interval: Interval, middle: float) -> Markup:
@@ -336,10 +278,7 @@ def stack(parts: Sequence[Part]) -> Markup:
     return tag("div", *segments, class_="stack", role="img", aria_label=", ".join(words for _, words in present))
 
 
-def stacks(rows: Iterable[tuple[str, Sequence[Part]]], *, words: bool = False) -> Markup:
-    """Several named bars of 100%; with ``words``, what each holds below it."""
-    found: list[Markup] = []
-    for name, parts in rows:
-        held = ", ".join(f"{part.label}: {part.count:,}" for part in parts if part.count) or "none"
-        found += [tag("dt", name), tag("dd", stack(parts), tag("span", held, class_="below") if words else None)]
+def stacks(rows: Iterable[tuple[str, Sequence[Part]]]) -> Markup:
+    """Several named bars of 100%."""
+    found = [part for name, parts in rows for part in (tag("dt", name), tag("dd", stack(parts)))]
     return tag("dl", *found, class_="stacks")
