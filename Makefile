@@ -19,7 +19,7 @@ FIND_PYTHON = for p in $(PYTHON) python3.11 python3.12 python3 python; do \
 	if $$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then echo $$p; exit 0; fi; done; \
 	echo 'error: install Python 3.11 or 3.12 with its venv module first.' >&2; exit 1
 
-.PHONY: help install demo demo-quick test test-all fuzz lint format lock clean
+.PHONY: help install demo demo-quick demo-full test test-all fuzz lint format lock clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -30,8 +30,11 @@ install: $(INSTALLED) ## Create the environment and install everything into it
 demo: $(INSTALLED) ## The whole tiny recipe: about 20 minutes on 2 cores, then runs/tiny/report.html
 	$(BIN)/sanderling recipe run tiny
 
-demo-quick: $(INSTALLED) ## All stages of the tiny recipe in about a minute, without claims
+demo-quick: $(INSTALLED) ## All stages in about a minute, from a shipped SFT model, without claims
 	$(BIN)/sanderling recipe run tiny --quick
+
+demo-full: $(INSTALLED) ## The demo, and after it IGPO, denoising, a curriculum and a merge of both SFT models
+	$(BIN)/sanderling recipe run tiny --set full=true
 
 test: $(INSTALLED) ## All tests but the slow ones
 	$(BIN)/python -m pytest -m "not slow" $(SIDE_BY_SIDE)

@@ -156,7 +156,8 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True, help="where the world is made")
     given = parser.parse_args()
     text = (files("sanderling.recipes") / "tiny.toml").read_text(encoding="utf-8")
-    config = load_config(TinyConfig, text, "tiny.toml", ["worlds.train=1", "questions.validation=1", "questions.held_out=1"])
+    few = ["worlds.train=1", "worlds.held_out=1", "questions.validation=1", "questions.held_out=1"]
+    config = load_config(TinyConfig, text, "tiny.toml", [*few, "questions.per_world=150", "questions.drawn=1"])
     run = TinyRun(given.work, config)
     build_worlds(run, Report(Console(quiet=True)))
     questions = read_questions(run.questions_file(run.training[0].name))[:QUESTIONS]

@@ -9,8 +9,9 @@ then run: it has to end with the same weights. ``--result`` adds a measurement's
 recipe; the first is compared with each of the others. Called again, it goes on with what is missing. Needs two cores and a
 quarter of an hour. The model is measured as the recipe measures, between the two calls:
 
-    sanderling eval run jsonl runs/tiny/questions/held-out.jsonl --model runs/rl-killed/model --world runs/tiny/worlds/held-out
-        --judge exact --attempts 4 --seed 51 --profile tiny --concurrency 64 --out runs/rl-killed.held-out
+    sanderling eval run jsonl runs/tiny/questions/held-out.jsonl --model runs/rl-killed/model
+        --world 'runs/tiny/worlds/held-out-*' --judge exact --attempts 4
+        --seed 51 --profile tiny --concurrency 64 --out runs/rl-killed.held-out
 """
 
 import argparse

@@ -32,8 +32,8 @@ from sanderling.core.profiles import PROFILES, Profile, get_profile
 from sanderling.data.questions import read_questions
 from sanderling.evaluate.run import evaluate_async
 from sanderling.policy.model_directory import check_model
-from sanderling.recipes.tiny import JUDGE, Questions, TinyConfig, TinyRun, Worlds, build_worlds, curate, find_recipe, teach
-from sanderling.recipes.tiny_stages import choose_arm, train_arms
+from sanderling.recipes.tiny import HELD_OUT, JUDGE, Questions, TinyConfig, TinyRun, Worlds, build_worlds, find_recipe
+from sanderling.recipes.tiny_stages import supervised_stages
 from sanderling.rl.config import RlConfig, RlRecipe, RolloutConfig
 from sanderling.rl.launch import Order, run_rl_command
 from sanderling.runs.files import replace_file
@@ -59,7 +59,7 @@ QUICK = (
     "measuring.attempts=2",
     "measuring.validation_attempts=1",
     "criterion.resamples=200",
-    "start_settings=['worlds.train=2','questions.per_world=20','questions.validation=4','sft.max_steps=4']",
+    "start_settings=['worlds.train=2','worlds.held_out=1','questions.per_world=20','questions.validation=4','sft.max_steps=4']",
 )
 Seed = Annotated[int, Field(ge=0)]
 
@@ -322,13 +322,7 @@ def _start(run: Ablation, command: str, report: Report) -> dict[str, Any]:
     if model is None:
         config = find_recipe("tiny", overrides=[f"workers={run.config.workers}", *run.config.start_settings])
         tiny = TinyRun(run.root / "start", config)
-        stages = [
-            Stage("worlds", "The tiny recipe's worlds and questions", lambda: build_worlds(tiny, report)),
-            Stage("teach", "Trajectories of its teacher", lambda: teach(tiny, report)),
-            Stage("data", "What its arms are trained on", lambda: curate(tiny, report)),
-            Stage("sft", "Its two arms", lambda: train_arms(tiny, report)),
-            Stage("choose", "Which of them everything begins with", lambda: choose_arm(tiny, command, report)),
-        ]
+        stages = supervised_stages(tiny, command, report)
         figures = run_stages(stages, tiny.root, config.model_dump(mode="json", exclude={"workers"}), report)[-1].figures
         model = tiny.model(figures["chosen"])
     check_model(model)
@@ -441,8 +435,8 @@ async def _counts(run: Ablation, unit: Unit, model: Path, work: Path) -> dict[st
 
     device = "cuda" if torch.cuda.is_available() else "cpu"  # as where it was trained
     config, worlds = run.config, run.worlds(unit.setting)
-    questions = read_questions(worlds.questions_file(worlds.held_out.name))
-    place, concurrency = worlds.place(worlds.held_out), config.measuring.concurrency
+    questions = read_questions(worlds.questions_file(HELD_OUT))
+    place, concurrency = worlds.place(worlds.held_out[0]), config.measuring.concurrency
     policy = TransformersPolicy.load(model, device=device, max_batch=concurrency)
     agent = Agent(policy, place.tools, run.profile(unit.setting), worlds.clock(), place.name, place.fingerprint)
     how = {"attempts": config.measuring.attempts, "seed": unit.seed, "concurrency": concurrency, "together": True}

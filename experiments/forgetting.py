@@ -188,15 +188,15 @@ def specialist(skill: str) -> str:
 def build_worlds(run: Forgetting, report: Report) -> dict[str, Any]:
     """Generate and index every world of the run, and draw the questions of each skill."""
     tiny, wanted = run.tiny, run.config.questions
-    counts = {tiny.validation.name: wanted.validation, tiny.held_out.name: wanted.held_out}
-    plans = [*tiny.training, tiny.validation, tiny.held_out]
+    counts = {tiny.validation.name: wanted.validation, tiny.held_out[0].name: wanted.held_out}
+    plans = [*tiny.training, tiny.validation, *tiny.held_out]
     with report.task("Worlds and questions", len(plans)) as advance:
         for plan in plans:
             found = _by_skill(run, build(tiny, plan), counts.get(plan.name, wanted.per_world))
             for skill, questions in found.items():
                 write_questions(run.questions_file(plan, skill), questions)
             advance(1)
-    return {"worlds": len(plans), "held_out_sha256": tiny.open_world(tiny.held_out).fingerprint}
+    return {"worlds": len(plans), "held_out_sha256": tiny.open_world(tiny.held_out[0]).fingerprint}
 
 
 def _by_skill(run: Forgetting, world: Encyclopedia, count: int) -> dict[str, list[Question]]:
@@ -301,7 +301,7 @@ def measure_model(run: Forgetting, name: str, command: str) -> dict[str, float |
     """A model on both skills of the held-out world: pass@1."""
     from sanderling.policy.transformers_policy import TransformersPolicy
 
-    measuring, plan = run.config.evaluation, run.tiny.held_out
+    measuring, plan = run.config.evaluation, run.tiny.held_out[0]
     agent = run.tiny.agent(TransformersPolicy.load(run.model(name), max_batch=measuring.concurrency), plan)
     how = measuring.model_dump() | {"weights": fingerprint(run.model(name)), "command": command}
     found = {}

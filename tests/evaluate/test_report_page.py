@@ -107,6 +107,32 @@ def test_a_sparse_report_has_a_page() -> None:
     assert Page(recipe_html(RecipeReport(title="t", **RUN, stages=()))).count("h1") == 1
 
 
+@pytest.mark.parametrize(("steps", "smoothed"), [(3, False), (40, True)])
+def test_few_points_are_drawn_as_they_are(steps: int, *, smoothed: bool) -> None:
+    values: dict[float, float | None] = {step: step % 3 / 3 for step in range(steps)}
+    chart = Chart(title="RL", x_label="step", y_label="share", lines={"reward": values}, smooth=7, percent=True)
+    page = recipe_html(RecipeReport(title="t", **RUN, stages=(), charts=(chart,)))
+    assert ("moving average of 7" in page) is ('class="line raw"' in page) is smoothed
+
+
+def test_a_comparison_over_several_worlds_says_so_and_is_as_wide_as_they_differ() -> None:
+    def of_worlds(levels: tuple[int, int], worlds: tuple[str, str]) -> EvalResult:
+        """240 questions, half of them of each world."""
+        names = [world for world in worlds for _ in range(120)]
+        questions = [Question(id=f"q{i}", text="t", answers=("x",), meta={"world": name}) for i, name in enumerate(names)]
+        right = [level for level in levels for _ in range(120)]
+        verdicts: dict[str, list[bool | None]] = {f"q{i}": [n < right[i] for n in range(4)] for i in range(240)}
+        return summarise(grid(verdicts), questions, 4, **INFO | {"command": "sanderling eval", "seed": 3})
+
+    base = of_worlds((1, 1), ("here", "there"))
+    found = compare(("RL", of_worlds((1, 3), ("here", "there"))), ("SFT", base), seed=0)
+    assert "on the same 240 questions of 2 worlds" in found.verdict and "The interval includes zero" in found.verdict
+    assert found.interval == pytest.approx((0.0, 0.5))
+    assert {group: one.pass_at_1.value for group, one in base.groups["world"].items()} == {"here": 0.25, "there": 0.25}
+    alone = compare(("RL", of_worlds((1, 3), ("here", "here"))), ("SFT", of_worlds((1, 1), ("here", "here"))), seed=0)
+    assert "better" in alone.verdict and "worlds" not in alone.verdict
+
+
 def test_files_hold_the_same_figures(tmp_path: Path) -> None:
     written = report("späte Watvögel")
     page = write_report(written, tmp_path / "run")

@@ -12,6 +12,7 @@ from rl_runs import silent, write_given
 
 from sanderling.core.config import read_config
 from sanderling.core.errors import UserError
+from sanderling.recipes.tiny import find_recipe
 from sanderling.rl.credit import IgpoConfig
 from sanderling.runs.run import Run
 from sanderling.runs.stages import STAGES
@@ -30,6 +31,14 @@ def unit(seed: int, right: list[int], scored: int = 4, **more: Any) -> dict[str,
 
 
 # -- figures ---------------------------------------------------------------------------------------------------------------
+
+
+def test_the_supervised_model_is_made_with_the_settings_of_its_time() -> None:
+    """The tiny recipe has moved on; what the published figures began with has not."""
+    tiny = find_recipe("tiny", overrides=settings().start_settings)
+    assert (tiny.worlds.train, tiny.worlds.held_out, tiny.worlds.held_out_seed) == (40, 1, 7001)
+    assert (tiny.questions.per_world, tiny.questions.drawn, tiny.questions.validation) == (150, 1, 64)
+    assert (tiny.sft.max_steps, tiny.sft.epochs, tiny.sft.trainer.lr, tiny.sft.trainer.muon_lr) == (1000, 3, 3e-3, 0.02)
 
 
 def test_shares_and_pass_at_k_of_each_seed_and_question():

@@ -4,9 +4,12 @@ from importlib.resources import files
 
 import pytest
 
+from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import load_config, to_toml
 from sanderling.core.errors import UserError
-from sanderling.recipes.tiny import QUICK, TinyConfig, find_recipe
+from sanderling.recipes.tiny import QUICK, SHIPPED_BASE, Choice, TinyConfig, find_recipe
+from sanderling.synth.chains import chain_questions
+from sanderling.world.encyclopedia import YEARS, generate_encyclopedia
 
 SHIPPED = (files("sanderling.recipes") / "tiny.toml").read_text(encoding="utf-8")
 
@@ -41,3 +44,28 @@ def test_a_recipe_nobody_knows_is_one_sentence() -> None:
 def test_what_its_rl_cannot_do_is_refused(told: str) -> None:
     with pytest.raises(UserError, match="`train rl`"):
         load_config(TinyConfig, SHIPPED, "tiny.toml", (told,))
+
+
+def test_a_variant_that_makes_no_sense_is_one_sentence() -> None:
+    with pytest.raises(UserError, match="needs information gain"):
+        load_config(
+            TinyConfig, SHIPPED, "tiny.toml", ["variants.x={ label = 'x', note = '', rl = { estimator = { kind = 'igpo' } } }"]
+        )
+    igpo = load_config(TinyConfig, SHIPPED, "tiny.toml").rl_of("igpo")
+    own = load_config(TinyConfig, SHIPPED, "tiny.toml").rl
+    assert (igpo.estimator.kind, igpo.trainer, igpo.steps, igpo.group_size) == ("igpo", own.trainer, own.steps, own.group_size)
+
+
+def test_training_questions_are_chosen_for_answers_seldom_asked_for() -> None:
+    """Years are one token each: a random draw asks for some of them never, and SFT then cannot write them."""
+    chosen, random = (Choice(load_tokenizer(SHIPPED_BASE), drawn, 6) for drawn in (6, 1))
+    shares = {1: 0.35, 2: 0.45, 3: 0.2}
+    asked: dict[str, list[str]] = {"chosen": [], "random": []}
+    for seed in range(1, 81):
+        world = generate_encyclopedia(120, seed)
+        questions = chosen.of(chain_questions(world, 6 * 28, 11, shares))
+        assert 28 <= len(questions) <= 30 and len({one.id for one in questions}) == len(questions)
+        asked["chosen"] += [one.answers[0] for one in questions]
+        asked["random"] += [one.answers[0] for one in random.of(chain_questions(world, 28, 11, shares))]
+    never = {way: sum(year not in answers for year in YEARS) for way, answers in asked.items()}
+    assert never["random"] > 50 and never["chosen"] < 20, never

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from tiny_base import FIRST_WORLD, BaseConfig, write_untrained
 from sanderling.core.config import load_config, read_config
 from sanderling.evaluate.log import RunLog
 from sanderling.evaluate.reports.pages import RecipeReport
-from sanderling.recipes.tiny import TinyConfig, TinyRun, WorldPlan, build_worlds, curate, teach
+from sanderling.recipes.tiny import VALIDATION, TinyConfig, TinyRun, WorldPlan, build_worlds, curate, teach
 from sanderling.recipes.tiny_stages import NAMES, measure, measure_all, reinforce_rank, run_tiny, train_arm
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.progress import Report
@@ -34,7 +35,7 @@ ARMS = ("sft-all", "sft-correct")
 SMALL = """
 title = "small"
 workers = 2
-worlds = { train = 2, train_entities = 40, held_out_entities = 40 }
+worlds = { train = 2, train_entities = 40, held_out = 2, held_out_entities = 40 }
 questions = { per_world = 8, validation = 2, held_out = 3 }
 evaluation = { attempts = 4, concurrency = 16 }
 [sft]
@@ -48,6 +49,14 @@ questions_per_step = 2
 group_size = 2
 save_every = 1
 trainer = { temperature = 0.6, lr = 2e-4, entropy = true }
+[variants.igpo]
+label = "RL with IGPO"
+note = "with information gain"
+rl = { estimator = { kind = "igpo" }, gain = { tools = ["visit", "both"] } }
+[variants.some]
+label = "RL, some"
+note = "with a curriculum"
+curriculum = true
 """
 CHILD = """
 import os, signal, sys
@@ -93,7 +102,8 @@ def texts_of(run: TinyRun, plan: WorldPlan) -> str:
 def test_no_name_of_the_held_out_world_occurs_in_any_other_world_of_the_recipe(tmp_path: Path) -> None:
     config = load_config(TinyConfig, (files("sanderling.recipes") / "tiny.toml").read_text(encoding="utf-8"), "tiny.toml")
     run = TinyRun(tmp_path, config)
-    held_out = words_of(run.held_out.generate())
+    held_out = {word for plan in run.held_out for word in words_of(plan.generate())}
+    assert len(run.held_out) == 4
     assert len(held_out) > 150
     others = [*run.training, run.validation]
     assert len({plan.seed for plan in others}) == len({plan.name for plan in others}) == config.worlds.train + 1
@@ -137,13 +147,13 @@ def test_the_stages_one_by_one(settings: Path, tmp_path: Path) -> None:
     config = read_config(TinyConfig, settings, ["evaluation.attempts=1", "sft.max_steps=2", "rl.steps=1"])
     run, report = TinyRun(tmp_path, config), Report(Console(file=io.StringIO()))
     made = [build_worlds(run, report), teach(run, report), curate(run, report)]
-    assert (made[0]["worlds"], made[1]["trajectories"]) == (4, 16) and 0 < made[1]["correct"] < 16
+    assert (made[0]["worlds"], made[1]["trajectories"]) == (5, 16) and 0 < made[1]["correct"] < 16
     trained = train_arm(run, "sft-correct")
     assert (trained["trajectories"], trained["steps"]) == (made[1]["correct"], 2) and trained["tokens_seen"] > 0
-    result = measure(run, "sft-correct", run.model("sft-correct"), run.validation, COMMAND)
+    result = measure(run, "sft-correct", run.model("sft-correct"), VALIDATION, COMMAND)
     assert (len(result.questions), result.attempts, result.command) == (2, 1, COMMAND)
     assert teach(run, report) == made[1]
-    again = measure_all(run, {"sft-correct": run.model("sft-correct")}, run.validation, COMMAND, report)
+    again = measure_all(run, {"sft-correct": run.model("sft-correct")}, VALIDATION, COMMAND, report)
     assert again == {"sft-correct": result}
     reinforce_rank(0, 1, tmp_path / "meeting", run, "sft-correct")
     assert [line["step"] for line in read_metrics(tmp_path / "rl" / "metrics.jsonl")] == [1]
@@ -182,7 +192,7 @@ def test_every_stage_is_done_once_with_nothing_lost_or_doubled(out: Path) -> Non
     for stage in NAMES:
         held_out = out / "evaluation" / f"{stage}.held-out"
         measured = [trajectory.id for trajectory in RunLog(held_out).records()]
-        assert len(set(measured)) == len(measured) == 12
+        assert len(set(measured)) == len(measured) == 24
 
 
 @pytest.mark.slow
@@ -192,11 +202,17 @@ def test_the_report_has_every_stage_and_every_field(out: Path, settings: Path) -
     assert [stage.name for stage in report.stages] == list(NAMES.values())
     for stage in report.stages:
         result = stage.result
-        assert (len(result.questions), result.attempts, result.unscored, result.command, result.seed) == (3, 4, 0, COMMAND, 51)
-        assert sum(result.endings.values()) == 12 and stage.seconds > 0 and stage.note and result.valid
+        assert (len(result.questions), result.attempts, result.unscored, result.command, result.seed) == (6, 4, 0, COMMAND, 51)
+        assert (
+            sum(result.endings.values()) == 24
+            and len(result.groups["world"]) == 2
+            and stage.seconds > 0
+            and stage.note
+            and result.valid
+        )
     assert report.command == COMMAND
     assert report.seconds == pytest.approx(sum(record.seconds for record in records(out).values()))
-    assert not report.comparisons[0].valid  # three questions claim nothing
+    assert not report.comparisons[0].valid  # six questions claim nothing
     assert [report.comparisons[0].candidate, *((c.candidate, c.baseline) for c in report.comparisons[1:])] == [
         NAMES["rl"],
         (NAMES["sft-correct"], NAMES["sft-all"]),
@@ -233,3 +249,20 @@ def test_a_run_that_is_done_is_left_as_it_is(out: Path, settings: Path) -> None:
     places = [shown.index(said) for said in (report.title, *NAMES.values(), report.comparisons[0].verdict)]
     assert places == sorted(places)
     assert lines[-1] == f"  The report is {out.resolve() / 'report.html'}."
+
+
+@pytest.mark.slow
+def test_a_finished_run_goes_on_as_a_full_one(out: Path, settings: Path, tmp_path: Path) -> None:
+    """The same directory and stages, then other ways of RL from the same model, a curriculum, and the merge."""
+    pytest.importorskip("mergekit")
+    whole = shutil.copytree(out, tmp_path / "full")
+    before = (whole / "rl" / "metrics.jsonl").read_bytes()
+    run_tiny(read_config(TinyConfig, settings, ["full=true"]), whole, Report(Console(file=io.StringIO())), COMMAND)
+    assert (whole / "rl" / "metrics.jsonl").read_bytes() == before
+    report = RecipeReport.model_validate_json((whole / "report.json").read_text(encoding="utf-8"))
+    assert [stage.name for stage in report.stages] == [*NAMES.values(), "RL with IGPO", "RL, some", "Both SFT models, merged"]
+    assert [(one.candidate, one.baseline) for one in report.comparisons[3:5]] == [("RL with IGPO", "RL"), ("RL, some", "RL")]
+    assert report.comparisons[5].candidate == "Both SFT models, merged" and report.comparisons[5].baseline.startswith("SFT")
+    assert [line["step"] for line in read_metrics(whole / "rl-igpo" / "metrics.jsonl")] == [1, 2, 3]
+    assert "gain" in json.dumps(read_metrics(whole / "rl-igpo" / "metrics.jsonl")[0])
+    assert list(report.charts[1].lines) == ["RL", "RL with IGPO", "RL, some"]

@@ -35,11 +35,11 @@ def observed(trajectory: Trajectory) -> list[bytes]:
 @pytest.mark.parametrize("profile", ["tiny", "literesearcher-4b"])
 async def test_ask_and_the_recipe_show_the_same_bytes(tmp_path: Path, profile: str) -> None:
     run = TinyRun(tmp_path, TinyConfig(profile=profile))
-    build_world(run.world_directory(run.held_out), PAGES, name="rivers", source="test")
-    opened = open_world(run.world_directory(run.held_out))
+    build_world(run.world_directory(run.held_out[0]), PAGES, name="rivers", source="test")
+    opened = open_world(run.world_directory(run.held_out[0]))
     agent = Agent(in_order(), world_tools(opened, get_profile(profile)), get_profile(profile))
     served = await research(ASKED, agent, console=Console(file=io.StringIO()))
-    trained = await run.agent(in_order(), run.held_out).run(Question(id="q", text=ASKED))
+    trained = await run.agent(in_order(), run.held_out[0]).run(Question(id="q", text=ASKED))
     assert observed(served) == observed(trained)
     assert len(observed(served)) == 2
     shown = observed(served)[0].count(b"word")
@@ -54,7 +54,7 @@ def in_order() -> ScriptedPolicy:
 
 async def test_the_recipe_hides_near_duplicates_of_what_a_question_masks(tmp_path: Path) -> None:
     run = TinyRun(tmp_path, TinyConfig())
-    build_world(run.world_directory(run.held_out), PAGES, name="rivers", source="test")
+    build_world(run.world_directory(run.held_out[0]), PAGES, name="rivers", source="test")
     question = Question(id="q", text=ASKED, masked_urls=("https://w.example/Kent",))
-    masked = await run.agent(in_order(), run.held_out).run(question)
+    masked = await run.agent(in_order(), run.held_out[0]).run(question)
     assert not any(b"flows" in text for text in observed(masked))

@@ -6,8 +6,9 @@
 import asyncio
 import datetime
 import re
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import isfinite
 from pathlib import Path
@@ -16,8 +17,8 @@ from typing import Any, Self
 from pydantic import Field, field_validator, model_validator
 
 from sanderling.agent.agent import Agent, Job, Place
-from sanderling.core.chat import load_tokenizer
-from sanderling.core.config import Frozen
+from sanderling.core.chat import Tokenizer, load_tokenizer
+from sanderling.core.config import Frozen, check_config
 from sanderling.core.profiles import Profile, get_profile
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import FixedClock
@@ -29,6 +30,7 @@ from sanderling.recipes.find import find_settings
 from sanderling.rl.config import Placement, RlConfig
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.progress import Advance, Report
+from sanderling.runs.stages import read_record
 from sanderling.synth.chains import ModeShares, TeacherPolicy, chain_questions
 from sanderling.tools.world_tools import world_tools
 from sanderling.train.config import SupervisedConfig
@@ -37,19 +39,26 @@ from sanderling.world.disk.building import build_world
 from sanderling.world.disk.store import open_as_met
 from sanderling.world.encyclopedia import Encyclopedia, Names, generate_encyclopedia
 
-SHIPPED_BASE = Path(__file__).parent / "assets" / "tiny-base"
+ASSETS = Path(__file__).parent / "assets"
+SHIPPED_BASE = ASSETS / "tiny-base"
+HELD_OUT, VALIDATION, TRIED, CURRICULUM = "held-out", "validation", "tried", "curriculum"
 ARMS = ("sft-all", "sft-correct")  # the two supervised models: on everything the teacher wrote, and on what was judged right
 JUDGE = RuleJudge("exact", exact_match)
 QUICK = (
     "title='tiny, quick'",
     "worlds.train=4",
-    "questions.per_world=60",
-    "questions.held_out=40",
-    "questions.validation=16",
-    "sft.max_steps=30",
+    "worlds.held_out=1",
+    "questions.per_world=20",
+    "questions.held_out=20",
+    "questions.validation=10",
+    "sft.max_steps=8",
+    "sft.trainer.warmup_steps=2",
+    "sft.trainer.lr=1e-4",
+    "sft.trainer.muon_lr=1e-3",
     "rl.steps=3",
+    "rl.questions_per_step=8",
 )
-"""What `--quick` lays over the recipe: every stage runs, and nothing is learnt well enough to claim."""
+"""What `--quick` lays over the recipe: every stage goes on from a shipped SFT model, for too short a time to claim anything."""
 
 
 # -- settings ------------------------------------------------------------------------------------------------------------
@@ -60,18 +69,24 @@ class Worlds(Frozen):
 
     train: int = Field(default=24, ge=1)  # training worlds
     train_entities: int = Field(default=120, ge=40)  # things in each
-    held_out_entities: int = Field(default=240, ge=40)  # things in the held-out world
+    held_out: int = Field(default=1, ge=1)  # held-out worlds
+    held_out_entities: int = Field(default=240, ge=40)  # things in each
     first_seed: int = Field(default=1, ge=0)
     """Seed of the first training world; the others and the validation world have the next ones."""
-    held_out_seed: int = Field(default=7001, ge=0)  # of the held-out world, whose names share no word with any training world
+    held_out_seed: int = Field(default=7001, ge=0)
+    """Seed of the first held-out world; the others have the next ones. Their names share no word with any training world."""
 
 
 class Questions(Frozen):
     """What is asked."""
 
     per_world: int = Field(default=150, ge=1)  # of each training world
+    drawn: int = Field(default=1, ge=1)
+    """So many are drawn for every other training question, and the one is asked whose answer holds the rarest token."""
+    each_token: int = Field(default=8, ge=1)  # a token is rare no more once so many answers hold it
     validation: int = Field(default=64, ge=1)  # of the validation world
-    held_out: int = Field(default=250, ge=1)  # of the held-out world
+    held_out: int = Field(default=250, ge=1)  # of each held-out world
+    curriculum: int = Field(default=5, ge=1)  # of each training world, for a curriculum to choose from
     hops: dict[str, float] = Field(default={"1": 0.35, "2": 0.45, "3": 0.20})  # share of questions, by number of hops
     seed: int = Field(default=11, ge=0)  # of the draws
 
@@ -105,6 +120,15 @@ class Evaluation(Frozen):
     seed: int = Field(default=51, ge=0)  # of the attempts
 
 
+class Variant(Frozen):
+    """Another way of RL, from the same SFT model and for as many rollouts."""
+
+    label: str  # what the report calls it
+    note: str  # what sets it apart
+    rl: dict[str, Any] = Field(default={})  # whole sections of rl in place of the recipe's
+    curriculum: bool = False  # whether only questions are asked that the SFT model gets right sometimes, and not always
+
+
 class TinyConfig(Frozen):
     """Everything the recipe does, resolved."""
 
@@ -121,6 +145,19 @@ class TinyConfig(Frozen):
     rl_processes: int = Field(default=2, ge=1)
     """Processes of one thread each that share every RL step. More than one round differently than one alone does."""
     evaluation: Evaluation = Evaluation()
+    full: bool = False  # whether a run goes on with the variants and the merge of both SFT models
+    variants: dict[str, Variant] = Field(default={})  # by name
+
+    def rl_of(self, variant: str) -> RlConfig:
+        """The settings of a variant; of none, the recipe's own. Raises UserError."""
+        own = self.variants[variant].rl if variant else {}
+        return check_config(RlConfig, self.rl.model_dump() | own, f"variants.{variant}.rl") if own else self.rl
+
+    @model_validator(mode="after")
+    def _variants_make_sense(self) -> Self:
+        for name in self.variants:
+            self.rl_of(name)
+        return self
 
     @model_validator(mode="after")
     def _what_its_rl_can_do(self) -> Self:
@@ -186,13 +223,17 @@ class TinyRun:
     def validation(self) -> WorldPlan:
         """A world of its own for choosing between models; its names are of the training half."""
         worlds = self.config.worlds
-        return WorldPlan("validation", worlds.train_entities, worlds.first_seed + worlds.train, Names.TRAIN)
+        return WorldPlan(VALIDATION, worlds.train_entities, worlds.first_seed + worlds.train, Names.TRAIN)
 
     @property
-    def held_out(self) -> WorldPlan:
-        """The world that every figure in the report is measured on."""
+    def held_out(self) -> list[WorldPlan]:
+        """The worlds that every figure in the report is measured on."""
         worlds = self.config.worlds
-        return WorldPlan("held-out", worlds.held_out_entities, worlds.held_out_seed, Names.HELD_OUT)
+        seeds = range(worlds.held_out_seed, worlds.held_out_seed + worlds.held_out)
+        return [WorldPlan(f"{HELD_OUT}-{seed}", worlds.held_out_entities, seed, Names.HELD_OUT) for seed in seeds]
+
+    def measured_on(self, split: str) -> list[WorldPlan]:
+        return {HELD_OUT: self.held_out, VALIDATION: [self.validation], TRIED: self.training}[split]
 
     def world_directory(self, plan: WorldPlan) -> Path:
         return self.root / "worlds" / plan.name
@@ -205,10 +246,11 @@ class TinyRun:
         world = self.open_world(plan)
         return Place(world.name, world.fingerprint, world_tools(world, self.profile))
 
-    def agent(self, policy: Policy, plan: WorldPlan) -> Agent:
-        """A model as every stage lets it research in a world."""
-        place = self.place(plan)
-        return Agent(policy, place.tools, self.profile, self.clock(), place.name, place.fingerprint)
+    def agent(self, policy: Policy, *plans: WorldPlan) -> Agent:
+        """A model as every stage lets it research: of several worlds each question in its own."""
+        first, *others = map(self.place, plans)
+        places = {place.name: place for place in (first, *others)} if others else {}
+        return Agent(policy, first.tools, self.profile, self.clock(), first.name, first.fingerprint, places=places)
 
     def questions_file(self, name: str) -> Path:
         return self.root / "questions" / f"{name}.jsonl"
@@ -228,6 +270,12 @@ class TinyRun:
         )
         return DataRun((self.teacher_store,), self.root / "data", config)
 
+    def rl_questions(self, variant: str) -> list[Question]:
+        """What RL trains on."""
+        if variant and self.config.variants[variant].curriculum:
+            return read_questions(self.questions_file(CURRICULUM))
+        return [question for plan in self.training for question in read_questions(self.questions_file(plan.name))]
+
     def training_set(self, arm: str) -> list[Trajectory]:
         """The trajectories of one arm, by id: the store's order depends on which of them ended first."""
         source = self.data.cleaned if arm == "sft-all" else self.data.judged
@@ -237,8 +285,12 @@ class TinyRun:
         """The model that a training stage ends with."""
         return self.root / stage / "model"
 
-    def measurement(self, stage: str, plan: WorldPlan) -> Path:
-        return self.root / "evaluation" / f"{stage}.{plan.name}"
+    def chosen(self) -> str:
+        """The arm that RL starts from. Raises UserError before it is chosen."""
+        return read_record(self.root, "choose").figures["chosen"]
+
+    def measurement(self, stage: str, split: str) -> Path:
+        return self.root / "evaluation" / f"{stage}.{split}"
 
 
 # -- its material --------------------------------------------------------------------------------------------------------
@@ -246,17 +298,48 @@ class TinyRun:
 
 def build_worlds(run: TinyRun, report: Report) -> dict[str, Any]:
     """Generate and index every world of the run, and draw the questions over each."""
-    plans, wanted = [*run.training, run.validation, run.held_out], run.config.questions
-    counts = {run.validation.name: wanted.validation, run.held_out.name: wanted.held_out}
-    pages = 0
-    with report.task("Worlds and questions", len(plans)) as advance:
-        for plan in plans:
-            world = build(run, plan)
-            pages += len(world.pages)
-            count = counts.get(plan.name, wanted.per_world)
-            write_questions(run.questions_file(plan.name), chain_questions(world, count, wanted.seed, wanted.hop_shares))
+    wanted = run.config.questions
+    files = [(plan.name, [plan], wanted.per_world * wanted.drawn) for plan in run.training]
+    files += [(VALIDATION, [run.validation], wanted.validation), (HELD_OUT, run.held_out, wanted.held_out)]
+    choice, pages = Choice(load_tokenizer(run.base), wanted.drawn, wanted.each_token), 0
+    with report.task("Worlds and questions", len(files)) as advance:
+        for name, plans, count in files:
+            worlds = [build(run, plan) for plan in plans]
+            pages += sum(len(world.pages) for world in worlds)
+            drawn = (chain_questions(world, count, wanted.seed, wanted.hop_shares) for world in worlds)
+            questions = [question for questions in drawn for question in questions]
+            write_questions(run.questions_file(name), choice.of(questions) if plans[0] in run.training else questions)
             advance(1)
-    return {"worlds": len(plans), "pages": pages, "held_out_sha256": run.open_world(run.held_out).fingerprint}
+    held_out = [run.open_world(plan).fingerprint for plan in run.held_out]
+    return {"worlds": sum(len(plans) for _, plans, _ in files), "pages": pages, "held_out_sha256": held_out}
+
+
+@dataclass
+class Choice:
+    """Which training questions are asked: every other one for an answer with a token that few answers so far have held.
+
+    What SFT has hardly ever written, the model does not copy: of years, which are a token each, a random draw of questions asks
+    for each once or twice, or never.
+    """
+
+    tokenizer: Tokenizer
+    drawn: int
+    each_token: int
+    asked: Counter[int] = field(default_factory=Counter[int])
+
+    def of(self, questions: Sequence[Question]) -> list[Question]:
+        """One of every ``drawn`` questions with as many hops, in the order in which they were drawn."""
+        order = sorted(questions, key=lambda question: question.hops or 0)
+        groups = [order[at : at + self.drawn] for at in range(0, len(order), self.drawn)]
+        chosen = {self._rarest(group if number % 2 else group[:1]) for number, group in enumerate(groups)}
+        return [question for question in questions if question.id in chosen]
+
+    def _rarest(self, questions: Sequence[Question]) -> str:
+        tokens = [self.tokenizer.encode(f" {question.answers[0]}") for question in questions]
+        counts = [min(self.each_token, *(self.asked[token] for token in answer)) for answer in tokens]
+        best = counts.index(min(counts))
+        self.asked.update(tokens[best])
+        return questions[best].id
 
 
 def build(run: TinyRun, plan: WorldPlan) -> Encyclopedia:

@@ -1,28 +1,28 @@
 """The tiny recipe from end to end: two supervised models, reinforcement learning from the better one, measurements, the report.
 
 Every stage resumes where it was killed. Both supervised models are trained at the same time, one process each, for the same
-number of optimizer steps; every model answers the same questions with the same seeds. The held-out world is touched by the last
-measurements alone.
+number of optimizer steps; every model answers the same questions with the same seeds. Only the last measurements touch the
+held-out worlds.
 """
 
 import asyncio
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from sanderling import __version__
-from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import to_toml
 from sanderling.core.errors import UserError
 from sanderling.core.record import Seeds, Trajectory
-from sanderling.data.questions import read_questions
+from sanderling.data.questions import read_questions, write_questions
 from sanderling.evaluate.log import About, RunLog, sha256_of_questions
 from sanderling.evaluate.reports.pages import (
     Chart,
@@ -38,10 +38,25 @@ from sanderling.evaluate.reports.pages import Stage as Row
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import evaluate
 from sanderling.judge.verdict import verdict_of
-from sanderling.recipes.tiny import ARMS, JUDGE, TinyConfig, TinyRun, WorldPlan, build_worlds, curate, teach
+from sanderling.merge.run import merge, require_mergekit
+from sanderling.merge.settings import MergeSettings, Method
+from sanderling.recipes.tiny import (
+    ARMS,
+    CURRICULUM,
+    HELD_OUT,
+    JUDGE,
+    SHIPPED_BASE,
+    TRIED,
+    VALIDATION,
+    TinyConfig,
+    TinyRun,
+    build_worlds,
+    curate,
+    teach,
+)
 from sanderling.rl.rollouts import Actor, Ask
 from sanderling.runs.progress import Report, machine
-from sanderling.runs.stages import Stage, StageRecord, read_record, run_stages
+from sanderling.runs.stages import Stage, StageRecord, run_stages
 from sanderling.train.launch import Task, run_tasks, run_team
 from sanderling.train.metrics import read_metrics
 
@@ -49,6 +64,7 @@ NAMES = {"base": "Base model", "sft-all": "SFT on everything", "sft-correct": "S
 """What the table calls each stage."""
 _NOTES = {
     "base": "language modelling on pages only: it has seen no question, trajectory or tool call",
+    "merge": "the mean of their weights",
     "sft-all": "every trajectory of the imperfect teacher",
     "sft-correct": "those whose answer was right; as many steps",
     "rl": "from the arm that did better on the validation world",
@@ -64,24 +80,47 @@ def run_tiny(config: TinyConfig, directory: Path, report: Report, command: str) 
     if config.sft.max_steps is None:
         raise UserError("The two SFT arms are compared at equal steps: set sft.max_steps.")
     run.check()
-
-    def chosen() -> str:
-        return read_record(run.root, "choose").figures["chosen"]
-
     stages = [
+        *supervised_stages(run, command, report),
+        Stage("rl", "Reinforcement learning", lambda: reinforce(run, "", report)),
+        Stage("measure", "Every stage on the held-out worlds", lambda: measure_stages(run, list(NAMES), command, report)),
+        *(further_stages(run, command, report) if config.full else ()),
+    ]
+    # A run that was not full may go on as one.
+    records = run_stages(stages, run.root, config.model_dump(mode="json", exclude={"full"}), report)
+    found = tiny_report(run, records, command)
+    page = write_report(found, run.root)
+    print_stages(report.console, found)
+    report.say(f"The report is {page}.")
+
+
+def supervised_stages(run: TinyRun, command: str, report: Report) -> list[Stage]:
+    """From worlds to the SFT model that RL starts from."""
+    return [
         Stage("worlds", "Worlds and questions", lambda: build_worlds(run, report)),
         Stage("teach", "Trajectories of an imperfect teacher", lambda: teach(run, report)),
         Stage("data", "What the arms are trained on", lambda: curate(run, report)),
         Stage("sft", "SFT on everything, and on what was right", lambda: train_arms(run, report)),
         Stage("choose", "Which arm RL starts from", lambda: choose_arm(run, command, report)),
-        Stage("rl", "Reinforcement learning", lambda: reinforce(run, chosen(), report)),
-        Stage("measure", "Every stage on the held-out world", lambda: measure_stages(run, command, report)),
     ]
-    records = run_stages(stages, run.root, config.model_dump(mode="json"), report)
-    found = tiny_report(run, records, command)
-    page = write_report(found, run.root)
-    print_stages(report.console, found)
-    report.say(f"The report is {page}.")
+
+
+def further_stages(run: TinyRun, command: str, report: Report) -> Iterator[Stage]:
+    """Other ways of RL, and the merge of both SFT models, each measured like the rest."""
+    require_mergekit()
+    variants = run.config.variants
+    if any(variant.curriculum for variant in variants.values()):
+        yield Stage("difficulty", "Which questions a curriculum keeps", lambda: sort_questions(run, command, report))
+    for name, variant in variants.items():
+        yield Stage(rl_stage(name), variant.label, partial(reinforce, run, name, report))
+    yield Stage("merge", "Merge of both SFT models", lambda: merge_arms(run, command))
+    stages = [*map(rl_stage, variants), "merge"]
+    yield Stage("measure-further", "These on the held-out worlds", lambda: measure_stages(run, stages, command, report))
+
+
+def rl_stage(variant: str) -> str:
+    """The name of a variant's stage, and of its directory; of none, of the recipe's own RL."""
+    return f"rl-{variant}" if variant else "rl"
 
 
 # -- supervised training -------------------------------------------------------------------------------------------------
@@ -136,21 +175,39 @@ def train_arm(run: TinyRun, arm: str) -> dict[str, Any]:
 
 def choose_arm(run: TinyRun, command: str, report: Report) -> dict[str, Any]:
     """Measure both arms on the validation world; RL starts from the better one."""
-    results = measure_all(run, {arm: run.model(arm) for arm in ARMS}, run.validation, command, report)
+    results = measure_all(run, {arm: run.model(arm) for arm in ARMS}, VALIDATION, command, report)
     scores = {arm: result.pass_at_1.value or 0.0 for arm, result in results.items()}
     return {"chosen": max(ARMS, key=lambda arm: scores[arm]), "validation_pass_at_1": scores}
 
 
-def reinforce(run: TinyRun, start: str, report: Report) -> dict[str, Any]:
-    """Run RL from one arm's model into ``rl/``; several processes share out each step."""
-    log = run.root / "rl" / "metrics.jsonl"
-    with polled(report, "RL", run.config.rl.steps, lambda: len(read_metrics(log))) as poll:
-        run_team(reinforce_rank, (run, start), run.config.rl_processes, poll)
+def sort_questions(run: TinyRun, command: str, report: Report) -> dict[str, Any]:
+    """Keep the training questions that the chosen SFT model gets right sometimes, and not always."""
+    start, most = run.chosen(), run.config.questions.curriculum
+    tried = [one for plan in run.training for one in read_questions(run.questions_file(plan.name))[:most]]
+    write_questions(run.questions_file(TRIED), tried)
+    result = measure_all(run, {start: run.model(start)}, TRIED, command, report)[start]
+    between = {one.id for one in result.questions if 0 < one.correct < one.scored}
+    kept = [one for one in tried if one.id in between] or tried  # a model that is never right has nothing to choose from
+    write_questions(run.questions_file(CURRICULUM), kept)
+    return {"tried": len(tried), "kept": len(kept)}
+
+
+def merge_arms(run: TinyRun, command: str) -> dict[str, Any]:
+    """The mean of both SFT models' weights."""
+    settings = MergeSettings(method=Method.LINEAR, models=tuple(run.model(arm) for arm in ARMS))
+    return {"sha256": merge(settings, run.model("merge"), command).sha256}
+
+
+def reinforce(run: TinyRun, variant: str, report: Report) -> dict[str, Any]:
+    """Run RL from the chosen arm's model into ``rl/``, or a variant's directory; several processes share out each step."""
+    start, log = run.chosen(), run.root / rl_stage(variant) / "metrics.jsonl"
+    with polled(report, "RL", run.config.rl_of(variant).steps, lambda: len(read_metrics(log))) as poll:
+        run_team(reinforce_rank, (run, start, variant), run.config.rl_processes, poll)
     lines = read_metrics(log)
     return {"start": start, "steps": len(lines), "rollouts": sum(int(line["rollouts"]) for line in lines)}
 
 
-def reinforce_rank(rank: int, size: int, meeting: Path, run: TinyRun, start: str) -> None:
+def reinforce_rank(rank: int, size: int, meeting: Path, run: TinyRun, start: str, variant: str = "") -> None:
     """What each process of the RL stage does."""
     from sanderling.policy.transformers_policy import TransformersPolicy
     from sanderling.policy.weight_sync import InPlace
@@ -158,18 +215,17 @@ def reinforce_rank(rank: int, size: int, meeting: Path, run: TinyRun, start: str
     from sanderling.train.rows import Encoding
     from sanderling.train.team import join_team
 
-    settings, out = run.config.rl, run.root / "rl"
+    settings, out = run.config.rl_of(variant), run.root / rl_stage(variant)
     encoding = Encoding(load_tokenizer(run.base), run.profile)
     groups = math.ceil(settings.questions_per_step / size) * (settings.pipeline.max_staleness + 1)
-    questions = [question for plan in run.training for question in read_questions(run.questions_file(plan.name))]
-    places = {plan.generate().name: run.place(plan) for plan in run.training}
+    questions = run.rl_questions(variant)
 
     with join_team(rank, size, meeting) as team, Journal(out, across_versions=True, rank=rank, locked=True) as journal:
 
         def connect(model: Any) -> Actor:
             """The actor of a model; it samples all turns of its rollouts together."""
             policy = TransformersPolicy(model, encoding.tokenizer, name="rl", max_batch=groups * settings.group_size)
-            agent = Agent(policy, {}, run.profile, run.clock(), places=places)
+            agent = run.agent(policy, *run.training)
 
             async def rollout(ask: Ask) -> Trajectory:
                 seeds = Seeds(run=settings.seed, episode=ask.seed, attempt=ask.attempt)
@@ -183,42 +239,40 @@ def reinforce_rank(rank: int, size: int, meeting: Path, run: TinyRun, start: str
 # -- measurements --------------------------------------------------------------------------------------------------------
 
 
-def measure_stages(run: TinyRun, command: str, report: Report) -> dict[str, Any]:
-    """Everything that gets a row in the table, on the held-out world."""
-    models = {"base": run.base, **{arm: run.model(arm) for arm in ARMS}, "rl": run.model("rl")}
-    results = measure_all(run, models, run.held_out, command, report)
+def measure_stages(run: TinyRun, stages: Sequence[str], command: str, report: Report) -> dict[str, Any]:
+    """Models that get a row in the table, on the held-out worlds."""
+    models = {stage: run.base if stage == "base" else run.model(stage) for stage in stages}
+    results = measure_all(run, models, HELD_OUT, command, report)
     return {
         stage: {"pass_at_1": one.pass_at_1.value, "turns": one.mean_turns, "browse_share": one.visit_share}
         for stage, one in results.items()
     }
 
 
-def measure_all(
-    run: TinyRun, models: Mapping[str, Path], plan: WorldPlan, command: str, report: Report
-) -> dict[str, EvalResult]:
+def measure_all(run: TinyRun, models: Mapping[str, Path], split: str, command: str, report: Report) -> dict[str, EvalResult]:
     """Measure several models at the same time, a process each."""
-    files = [RunLog(run.measurement(stage, plan)).result_file for stage in models]
-    with polled(report, f"Measure on {plan.name}", len(models), lambda: sum(file.is_file() for file in files)) as poll:
-        tasks = [Task(measure, (run, stage, model, plan, command)) for stage, model in models.items()]
+    files = [RunLog(run.measurement(stage, split)).result_file for stage in models]
+    with polled(report, f"Measure: {split}", len(models), lambda: sum(file.is_file() for file in files)) as poll:
+        tasks = [Task(measure, (run, stage, model, split, command)) for stage, model in models.items()]
         return dict(zip(models, run_tasks(tasks, run.config.workers, poll), strict=True))
 
 
-def measure(run: TinyRun, stage: str, model: Path, plan: WorldPlan, command: str) -> EvalResult:
-    """Evaluate a model directory on a world's questions; resumes, amid an episode too, and does nothing when it was done.
+def measure(run: TinyRun, stage: str, model: Path, split: str, command: str) -> EvalResult:
+    """Evaluate a model directory on held-out or validation questions; resumes, amid an episode too; once done, does nothing.
 
     The run's directory is one that `sanderling eval report`, `judge` and `export` open.
     """
     from sanderling.policy.transformers_policy import TransformersPolicy
 
-    log = RunLog(run.measurement(stage, plan))
+    log = RunLog(run.measurement(stage, split))
     was = log.read()
     if was is not None and was.finished:
         return EvalResult.load(log.result_file)
-    settings, file = run.config.evaluation, run.questions_file(plan.name)
+    settings, file = run.config.evaluation, run.questions_file(split)
     questions = read_questions(file)
     asked = {"file": file.name, "questions": len(questions), "questions_sha256": sha256_of_questions(questions)}
-    about = About(benchmark="world", split=plan.name, seed=settings.seed, **asked)
-    agent = run.agent(TransformersPolicy.load(model, max_batch=settings.concurrency), plan)
+    about = About(benchmark="world", split=split, seed=settings.seed, **asked)
+    agent = run.agent(TransformersPolicy.load(model, max_batch=settings.concurrency), *run.measured_on(split))
     return evaluate(agent, questions, JUDGE, log.root, together=True, about=about, command=command, **settings.model_dump())
 
 
@@ -227,16 +281,22 @@ def measure(run: TinyRun, stage: str, model: Path, plan: WorldPlan, command: str
 
 def tiny_report(run: TinyRun, records: Sequence[StageRecord], command: str) -> RecipeReport:
     """Everything that `evaluate.reports.pages` shows of a finished run. Computes no new measurement."""
-    done = {record.name: record for record in records}
-    results = {stage: EvalResult.load(RunLog(run.measurement(stage, run.held_out)).result_file) for stage in NAMES}
-    seed, named = run.config.evaluation.seed, [(NAMES[stage], result) for stage, result in results.items()]
-    base, everything, correct, rl = named
-    made = dict.fromkeys(ARMS, done["sft"].seconds) | {"base": 0.0, "rl": done["rl"].seconds}
+    seconds = {record.name: record.seconds for record in records}
+    seconds |= dict.fromkeys(ARMS, seconds["sft"])
+    labels = NAMES | _further_names(run, seconds)
+    results = {stage: EvalResult.load(RunLog(run.measurement(stage, HELD_OUT)).result_file) for stage in labels}
+    seed, named = run.config.evaluation.seed, {stage: (labels[stage], result) for stage, result in results.items()}
+    base, everything, correct, rl = (named[stage] for stage in NAMES)
+    supervised = better(everything, correct)
+    further = [(named[stage], supervised if stage == "merge" else rl) for stage in labels if stage not in NAMES]
+    notes = _NOTES | {rl_stage(name): variant.note for name, variant in run.config.variants.items()}
+    if run.base != SHIPPED_BASE:
+        notes["base"] = f"{run.base.name}, which both SFT models go on from"
     return RecipeReport(
         title=run.config.title,
         summary=(
             "A language model of 1.5 million parameters learns to research an invented encyclopedia: it searches, visits "
-            "pages and answers questions of one to three hops. Measured on a world none of whose names it ever saw."
+            "pages and answers questions of one to three hops. Measured on worlds none of whose names it ever saw."
         ),
         command=command,
         seed=seed,
@@ -245,44 +305,54 @@ def tiny_report(run: TinyRun, records: Sequence[StageRecord], command: str) -> R
         version=__version__,
         seconds=sum(record.seconds for record in records),
         stages=tuple(
-            Row(name=NAMES[stage], result=result, seconds=made[stage] + result.seconds, note=_NOTES[stage])
+            Row(name=labels[stage], result=result, seconds=seconds.get(stage, 0.0) + result.seconds, note=notes[stage])
             for stage, result in results.items()
         ),
         comparisons=tuple(
             compare(one, other, seed=seed)
-            for one, other in ((rl, better(everything, correct)), (correct, everything), (everything, base))
+            for one, other in ((rl, supervised), (correct, everything), (everything, base), *further)
         ),
         remarks=("A person's bare name is accepted as an answer even where the world holds a namesake of another trade.",),
-        charts=_charts(run),
+        charts=_charts(run, labels),
         readings=_readings(run, seed),
         settings=to_toml(run.config),
     )
 
 
-def _charts(run: TinyRun) -> tuple[Chart, ...]:
-    lines = {stage: read_metrics(run.root / stage / "metrics.jsonl") for stage in (*ARMS, "rl")}
+def _further_names(run: TinyRun, done: Container[str]) -> dict[str, str]:
+    """What the table calls the further models; none where they were not made."""
+    names = {rl_stage(name): variant.label for name, variant in run.config.variants.items()} | {
+        "merge": "Both SFT models, merged"
+    }
+    return names if "measure-further" in done else {}
+
+
+def _charts(run: TinyRun, labels: Mapping[str, str]) -> tuple[Chart, ...]:
+    ways = [stage for stage in labels if stage.startswith("rl")]
+    lines = {stage: read_metrics(run.root / stage / "metrics.jsonl") for stage in (*ARMS, *ways)}
 
     def line(stage: str, key: str) -> dict[float, float | None]:
         """What was not measured, or is not finite, is a gap."""
         values = {one["step"]: one.get(key) for one in lines[stage]}
         return {step: None if value is None or not isfinite(value) else value for step, value in values.items()}
 
-    def of_rl(title: str, unit: str, **keys: str) -> Chart:
-        drawn = {name.replace("_", " "): line("rl", key) for name, key in keys.items()}
+    def of_rl(title: str, unit: str, drawn: dict[str, dict[float, float | None]]) -> Chart:
         return Chart(title=f"RL: {title}", x_label="step", y_label=unit, lines=drawn, smooth=7, percent=unit == "share")
 
+    rewards = {labels[way]: line(way, "reward") for way in ways}
+    habits = {"visits among tool turns": line("rl", "browse_share"), "malformed turns": line("rl", "malformed_share")}
     arms = {NAMES[arm]: line(arm, "nll") for arm in ARMS}
     steps, nats = "optimizer step", "nats per token"
     return (
         Chart(title="SFT: loss on the agent's tokens", x_label=steps, y_label=nats, lines=arms, smooth=5),
-        of_rl("right answers among rollouts", "share", reward="reward"),
-        of_rl("what the agent does", "share", visits_among_tool_turns="browse_share", malformed_turns="malformed_share"),
-        of_rl("entropy", nats, entropy="entropy"),
+        of_rl("right answers among rollouts", "share", rewards),
+        of_rl("what the agent does", "share", habits),
+        of_rl("entropy", nats, {"entropy": line("rl", "entropy")}),
     )
 
 
 def _readings(run: TinyRun, seed: int) -> tuple[Reading, ...]:
     """Three of the RL model's episodes, drawn by the seed and not by how good they look."""
-    trajectories = list(RunLog(run.measurement("rl", run.held_out)).records())
+    trajectories = list(RunLog(run.measurement("rl", HELD_OUT)).records())
     random.Random(seed).shuffle(trajectories)
     return tuple(pick_three((trajectory, verdict_of(trajectory, JUDGE.name)) for trajectory in trajectories))

@@ -20,11 +20,12 @@ from rich.text import Text
 from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Trajectory
 from sanderling.core.types import Ending
+from sanderling.evaluate.figures import worlds_of
 from sanderling.evaluate.reports.compare import Run, RunsReport, tables
 from sanderling.evaluate.result import EvalResult, Record
 from sanderling.evaluate.statistics import Interval, paired_difference
 from sanderling.report import charts
-from sanderling.report.charts import Bar, Curve, Difference, Line, Part, figure, legend, note
+from sanderling.report.charts import Bar, Difference, Line, Part, figure, legend, note
 from sanderling.report.numbers import chance, duration, ending_words, mean, percent, points, span
 from sanderling.report.page import render
 from sanderling.runs.files import replace_file
@@ -102,10 +103,11 @@ def pick_three(candidates: Iterable[tuple[Trajectory, bool | None]]) -> list[Rea
 
 _HOW = (
     "avg@k is accuracy averaged over k attempts, each question weighing the same. Intervals are 95%: percentile bootstrap over "
-    "questions, one draw for all figures of a run (Wilson where all are right or all wrong, none where they are alike "
-    "otherwise). pass@k (one of k correct) and pass^k (all k correct) are unbiased. Differences are paired by question;"
-    " p-values come from sign flips, adjusted by Holm where there are several. Unscored attempts (outages) are in no mean. "
-    "Cost is tokens times the prices of the run, prompts in full; where a server did not say what it took, it is not known."
+    "questions (of several worlds: over worlds, then over the questions of each), one draw for all figures of a run (Wilson "
+    "where all are right or all wrong, none where they are alike otherwise). pass@k (one of k correct) and pass^k (all k "
+    "correct) are unbiased. Differences are paired by question; p-values come from sign flips, adjusted by Holm where there "
+    "are several. Unscored attempts (outages) are in no mean. Cost is tokens times the prices of the run, prompts in full; "
+    "where a server did not say what it took, it is not known."
 )
 _SHOWN = 160  # characters of a question in the list
 
@@ -170,8 +172,9 @@ def _runs_figures(report: RunsReport) -> Iterator[Markup]:
     for run in report.runs:
         if (result := run.result).attempts > 1:
             found = {"pass@k": result.pass_at_k, "pass^k": result.pass_hat_k}
-            curves = [Curve(name, {k: (one.value, one.interval) for k, one in curve.items()}) for name, curve in found.items()]
-            plot = charts.scaling(curves, title=f"{run.name}: shares over the number of attempts")
+            lines = [Line(name, list(curve), [one.value for one in curve.values()]) for name, curve in found.items()]
+            title = f"{run.name}: shares over the number of attempts"
+            plot = charts.curves(lines, title=title, x_label="attempts", y_label="share", percent=True)
             yield figure(f"{run.name}: with more attempts", plot, legend(list(found)))
     rows = [(run.name, _ending_parts(run.result)) for run in report.runs]
     yield figure("How attempts ended", charts.stacks(rows), _endings_legend([run.result for run in report.runs]))
@@ -213,7 +216,7 @@ class Comparison(Record):
     candidate: str
     baseline: str
     difference: float
-    interval: Interval  # 95% bootstrap interval of the difference over questions
+    interval: Interval  # 95% bootstrap interval of the difference, over questions and their worlds
     p_value: float  # two-sided sign-flip test
     questions: int
     valid: bool  # both runs are valid, and there are enough questions for a claim
@@ -266,14 +269,16 @@ def compare(candidate: tuple[str, EvalResult], baseline: tuple[str, EvalResult],
     both = [one.id for one in result.questions if one.id in ours and one.id in theirs]
     if not both:
         raise UserError(f"No question was scored for both {name} and {other_name}: evaluate again once the outage is over.")
-    found = paired_difference([ours[id] for id in both], [theirs[id] for id in both], seed=seed)
+    worlds = worlds_of([one for one in result.questions if one.id in set(both)])
+    found = paired_difference([ours[id] for id in both], [theirs[id] for id in both], seed=seed, worlds=worlds)
     problems = [f"the run of {n} is invalid" for n, r in (candidate, baseline) if not r.valid]
     if len(both) < ENOUGH_QUESTIONS:
         problems.append(f"{len(both)} questions are fewer than the {ENOUGH_QUESTIONS} a claim needs")
     low, high = found.interval
     rates = " against ".join(f"{sum(side[id] for id in both) / len(both):.1%}" for side in (ours, theirs))
+    of_worlds = f" of {len(set(worlds))} worlds" if worlds else ""
     spread = f"95% interval {points(low)} to {points(high)}, {chance(found.p_value)}"
-    detail = f"{rates} pass@1 on the same {len(both)} questions, {points(found.difference)} points ({spread})"
+    detail = f"{rates} pass@1 on the same {len(both)} questions{of_worlds}, {points(found.difference)} points ({spread})"
     claim = f"This run does not show that {name} differs from {other_name}: {detail}. The interval includes zero."
     if low > 0 or high < 0:
         word, side = ("better", "above") if low > 0 else ("worse", "below")
@@ -333,10 +338,12 @@ def _recipe_figures(report: RecipeReport) -> Iterator[Markup]:
 
 def _chart(chart: Chart) -> Markup:
     lines = [Line(name, list(values), list(values.values())) for name, values in chart.lines.items()]
+    longest = max((len(line.x) for line in lines), default=0)
+    window = chart.smooth if longest >= 3 * chart.smooth else 1  # an average of all there is says less than the points
     plot = charts.curves(
-        lines, title=chart.title, x_label=chart.x_label, y_label=chart.y_label, window=chart.smooth, percent=chart.percent,
+        lines, title=chart.title, x_label=chart.x_label, y_label=chart.y_label, window=window, percent=chart.percent,
     )  # fmt: skip
-    below = note(f"Faint: raw; strong: moving average of {chart.smooth} points.") if chart.smooth > 1 else None
+    below = note(f"Faint: raw; strong: moving average of {window} points.") if window > 1 else None
     return figure(chart.title, plot, legend([line.name for line in lines]) if len(lines) > 1 else None, below)
 
 
