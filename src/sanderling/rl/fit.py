@@ -5,25 +5,13 @@ bytes, per device, for the longest rollout. What training takes is `train.fit`'s
 sessions add. A server says itself how many rollouts it has room for. Importable without torch.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from sanderling.core.errors import UserError
 from sanderling.rl.config import Placement, RlConfig, RlRecipe, rollout_profile
 from sanderling.rl.launch import check_positions
-from sanderling.train.config import LOGIT_CHUNK, ParallelKind, Precision, Recompute, TrainerConfig
-from sanderling.train.fit import (
-    Changes,
-    Devices,
-    Load,
-    Shape,
-    advice,
-    context_knobs,
-    estimate,
-    read_shape,
-    shorter,
-    with_changes,
-)
+from sanderling.train.config import ParallelKind, Precision, TrainerConfig
+from sanderling.train.fit import Changes, Devices, Load, Shape, advice, estimate, knobs, read_shape, shorter, with_changes
 from sanderling.train.launch import check_parallel
 
 PROBE_TOKENS = 64  # about that long is what is teacher-forced at a turn's boundary: probe and answer
@@ -57,14 +45,18 @@ def plan_rl(recipe: RlRecipe, devices: Devices, longest: int | None = None) -> R
     if plan.fits:
         return plan
 
-    def knobs(count: int) -> Iterator[Changes]:
-        return _knobs(recipe, plan.shape, devices.gpus, replace(plan.load, ranks=count))
+    placement, load = {"rl.pipeline.placement": "served", "sampler.sleeps": True}, plan.load
+    own = [placement] if devices.gpus and recipe.rl.pipeline.placement is not Placement.SERVED else []
+    trainer = recipe.rl.trainer
+
+    def suited(count: int) -> list[Changes]:
+        return knobs(trainer, "rl.trainer", plan.shape, replace(load, ranks=count), gpus=devices.gpus, own=own)
 
     def fits(some: Devices, changes: Changes) -> bool:
         return _planned(with_changes(recipe, changes), some, longest).fits
 
-    rollouts = shorter(plan.load.row_tokens, "rollout.context_tokens", "rl.trainer", recipe.rl.trainer.micro_batch_tokens)
-    return replace(plan, sentence=advice(sum(plan.memory.values()), devices, knobs, [[*rollouts]], fits))
+    rollouts = shorter(load.row_tokens, "rollout.context_tokens", "rl.trainer", trainer)
+    return replace(plan, sentence=advice(sum(plan.memory.values()), devices, suited, [rollouts], fits))
 
 
 def _planned(recipe: RlRecipe, devices: Devices, longest: int | None) -> RlPlan:
@@ -116,21 +108,3 @@ def scoring_bytes(shape: Shape, trainer: TrainerConfig, longest: int, turns: int
     mlp = 3 * shape.intermediate * width * min(tokens, trainer.memory.mlp_tile or tokens)
     logits = 2 * 4 * min(trainer.logit_chunk, turns * PROBE_TOKENS * shape.vocab)
     return per_token * tokens + max(mlp, logits)
-
-
-def _knobs(recipe: RlRecipe, shape: Shape, gpus: bool, load: Load) -> Iterator[Changes]:
-    """From mild to costly, those that are not set yet. None changes what is learnt but for rounding."""
-    trainer, own = recipe.rl.trainer, load.row_tokens
-    memory, served = trainer.memory, recipe.rl.pipeline.placement is Placement.SERVED
-    tries: list[tuple[bool, Changes]] = [
-        (memory.recompute is not Recompute.FULL, {"rl.trainer.memory.recompute": "full"}),
-        (memory.mlp_tile is None, {"rl.trainer.memory.mlp_tile": 8192}),
-        (gpus and not memory.offload, {"rl.trainer.memory.offload": True}),
-        (trainer.logit_chunk > LOGIT_CHUNK, {"rl.trainer.logit_chunk": LOGIT_CHUNK}),
-        # In a pass of one rollout nothing is shared between those of a question: what they begin with is computed for each.
-        (trainer.micro_batch_tokens > own, {"rl.trainer.micro_batch_tokens": own}),
-        (gpus and not served, {"rl.pipeline.placement": "served", "sampler.sleeps": True}),
-        (gpus and load.ranks > 1 and not load.sharded, {"parallel.kind": "fsdp"}),
-    ]
-    yield from (changes for is_missing, changes in tries if is_missing)
-    yield from context_knobs(shape, load)

@@ -8,7 +8,7 @@ Example: ``plan_sft(config, described("H200", 139, 8)).sentence`` is empty where
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import starmap
 from pathlib import Path
@@ -20,6 +20,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.policy.model_directory import read_model_config
 from sanderling.train.config import (
+    LOGIT_CHUNK,
     Aggregation,
     MemoryConfig,
     ParallelConfig,
@@ -295,18 +296,18 @@ def _head_peak(shape: Shape, chunk: int, load: Load, tokens: int, width: int) ->
 def advice(
     need: int,
     devices: Devices,
-    knobs: Callable[[int], Iterable[Changes]],
+    suited: Callable[[int], Iterable[Changes]],
     costs: Sequence[Sequence[Changes]],
     fits: Callable[[Devices, Changes], bool],
 ) -> str:
-    """What a run lacks, and settings that make it fit: ``knobs``, of so many devices, which change nothing that is learnt.
+    """What a run lacks, and settings that make it fit: ``suited`` to so many devices, which change nothing that is learnt.
 
     Where these do not suffice: those that each of ``costs`` takes beside them, and how many devices, up to 1,024 times as many
     (and the last of ``costs``, where more devices alone are not enough).
     """
 
     def way(count: int, cost: Iterable[Changes] = ()) -> str:
-        found = _mildest((*knobs(count), *cost), lambda changes: fits(replace(devices, count=count), changes))
+        found = _mildest((*suited(count), *cost), lambda changes: fits(replace(devices, count=count), changes))
         if found is None:
             return ""
         take = [f"take {count} devices"] if count > devices.count else []
@@ -354,17 +355,36 @@ def with_changes(settings: Settings, changes: Changes) -> Settings:
     return type(settings).model_validate(values)
 
 
-def shorter(longest: int, limit: str, trainer: str, pass_tokens: int) -> Iterator[Changes]:
-    """Ever shorter rows, by the names of their limit and of the trainer, each with a pass of one at most."""
-    for tokens in (1 << bits for bits in range((longest - 1).bit_length() - 1, 9, -1)):
-        yield {limit: tokens} | ({f"{trainer}.micro_batch_tokens": tokens} if tokens < pass_tokens else {})
+def knobs(
+    trainer: TrainerConfig, name: str, shape: Shape, load: Load, *, gpus: bool, own: Sequence[Changes] = ()
+) -> list[Changes]:
+    """Settings from mild to costly, those that are not set yet, ``name`` the trainer's and ``own`` a run's own among them.
+
+    None changes what is learnt but for rounding.
+    """
+    memory, rows = trainer.memory, load.row_tokens
+    one_loss = trainer.aggregation is not Aggregation.MICRO_BATCH_MEAN  # whatever rows share a pass
+    tries: list[tuple[bool, str, Any]] = [
+        (memory.recompute is Recompute.NONE, "memory.recompute", "full"),
+        (memory.mlp_tile is None, "memory.mlp_tile", 8192),
+        (gpus and not memory.offload, "memory.offload", True),
+        (trainer.logit_chunk > LOGIT_CHUNK, "logit_chunk", LOGIT_CHUNK),
+        # In a pass of one row nothing is shared between rows that begin alike: the same is computed several times.
+        (one_loss and trainer.micro_batch_tokens > rows, "micro_batch_tokens", rows),
+    ]
+    found: list[Changes] = [{f"{name}.{key}": value} for is_missing, key, value in tries if is_missing]
+    found += own
+    if gpus and load.ranks > 1 and not load.sharded:
+        found.append({"parallel.kind": "fsdp"})
+    sharing = (ranks for ranks in range(load.context + 1, load.ranks + 1) if load.ranks % ranks == 0 and shape.shared_by(ranks))
+    return found + [{"parallel.context": ranks} for ranks in sharing]
 
 
-def context_knobs(shape: Shape, load: Load) -> Iterator[Changes]:
-    """Ever more ranks that share each row."""
-    for ranks in range(load.context + 1, load.ranks + 1):
-        if load.ranks % ranks == 0 and shape.shared_by(ranks):
-            yield {"parallel.context": ranks}
+def shorter(longest: int, limit: str, name: str, trainer: TrainerConfig) -> list[Changes]:
+    """Ever shorter rows, by their limit, each with a pass of one at most."""
+    sizes = (1 << bits for bits in range((longest - 1).bit_length() - 1, 9, -1))
+    smaller = f"{name}.micro_batch_tokens"
+    return [{limit: size} | ({smaller: size} if size < trainer.micro_batch_tokens else {}) for size in sizes]
 
 
 # -- a supervised run --------------------------------------------------------------------------------------------------------
@@ -418,14 +438,14 @@ def plan_for(config: SftConfig, shape: Shape, devices: Devices, row_tokens: int 
     if plan.fits:
         return plan
 
-    def knobs(count: int) -> Iterator[Changes]:
-        return _knobs(config, shape, _load(config, shape, count, plan.load.row_tokens))
+    def suited(count: int) -> list[Changes]:
+        load = _load(config, shape, count, plan.load.row_tokens)
+        return knobs(config.trainer, "trainer", shape, load, gpus=devices.gpus)
 
-    most = config.trainer.micro_batch_tokens
-    rows = [] if made else [*shorter(plan.load.row_tokens, "data.max_tokens", "trainer", most)]
+    rows = [] if made else shorter(plan.load.row_tokens, "data.max_tokens", "trainer", config.trainer)
     lora: list[Changes] = [] if config.lora.rank else [{"lora.rank": 16}]
     costs = (rows, lora, [*lora, *rows])
-    sentence = advice(plan.estimate.total, devices, knobs, costs, lambda some, changes: planned(some, changes).fits)
+    sentence = advice(plan.estimate.total, devices, suited, costs, lambda some, changes: planned(some, changes).fits)
     return replace(plan, sentence=sentence)
 
 
@@ -450,20 +470,3 @@ def _load(config: SftConfig, shape: Shape, ranks: int, longest: int) -> Load:
     sharded = config.parallel.kind is ParallelKind.FSDP and (ranks > 1 or alone)
     adapters = lora_parameters(shape, config.lora.rank) if config.lora.rank else None
     return Load(longest, ranks, sharded, config.parallel.context, adapters)
-
-
-def _knobs(config: SftConfig, shape: Shape, load: Load) -> Iterator[Changes]:
-    """Settings from mild to costly, those that are not set yet. None changes what is learnt."""
-    trainer, memory = config.trainer, config.trainer.memory
-    if memory.recompute is Recompute.NONE:
-        yield {"trainer.memory.recompute": "full"}
-    if memory.mlp_tile is None:
-        yield {"trainer.memory.mlp_tile": 8192}
-    if not memory.offload:
-        yield {"trainer.memory.offload": True}
-    # In a pass of one row nothing is shared between rows that begin alike: the same is computed several times.
-    if load.row_tokens < trainer.micro_batch_tokens and trainer.aggregation is not Aggregation.MICRO_BATCH_MEAN:
-        yield {"trainer.micro_batch_tokens": load.row_tokens}
-    if load.ranks > 1 and not load.sharded:
-        yield {"parallel.kind": "fsdp"}
-    yield from context_knobs(shape, load)
