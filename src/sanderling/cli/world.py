@@ -45,7 +45,7 @@ from sanderling.world.recorded import (
     write_built_from,
 )
 from sanderling.world.sources.base import Limits, Source
-from sanderling.world.sources.kinds import SOURCES, Gathering, open_source, open_sources, remember_sources
+from sanderling.world.sources.kinds import SOURCES, Gathering, open_source, open_sources, refuse_collisions, remember_sources
 
 app = typer.Typer(help="Offline worlds: build, look at, search, visit.", no_args_is_help=True)
 build = typer.Typer(help="Build a world from a source of pages.", no_args_is_help=True)
@@ -100,7 +100,7 @@ def add(directory: Where, sources: Sources, base_url: BaseUrl = "", workers: Wor
     Whoever reads the world meanwhile goes on reading it as it was. If interrupted, run the same command again to resume.
     """
     opened, source = _opened(sources, base_url, sets)
-    read_manifest(directory)
+    refuse_collisions(directory, opened)
     gathering = Gathering(opened, workers)
     with _progress() as progress:
         remember_sources(directory, opened)  # before the pages are there: one too many does no harm

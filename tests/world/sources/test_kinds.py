@@ -1,5 +1,6 @@
 """Every kind of source: where it goes on, what tells it from another, how long it is, read by one process or several."""
 
+import json
 import multiprocessing
 import os
 import re
@@ -187,6 +188,36 @@ def test_folders_of_one_name_stay_apart(tmp_path):
     urls = [page.url for page in pages if isinstance(page, Page)]
     assert urls[:2] == ["local://x/a/docs/n.md", "local://y/a/docs/n.md"] and urls[4] == "local://other/n.md"
     assert len({canonical_url(url) for url in urls}) == 5
+
+
+def test_no_page_is_lost_to_another_of_its_address(tmp_path):
+    """Two folders of one name are added one after the other; the same for JSON lines whose pages have numbers alone."""
+    one, two = (tmp_path / place / "docs" for place in ("a", "b"))
+    for folder in (one, two):
+        folder.mkdir(parents=True)
+        (folder / "readme.md").write_text(f"# Read me\n\nWords of {folder.parent.name} that are not the other's.")
+        (folder / f"{folder.parent.name}.md").write_text("Words of its own.")
+        rows = [{"id": number, "text": f"Row {number} of {folder.parent.name}."} for number in range(3)]
+        (folder.parent / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    world = tmp_path / "w"
+    run("build", "from", one, "--out", world)
+    with pytest.raises(UserError, match=r"docs would put a page at local://docs/readme.md, .* --base-url local://docs-2/\.$"):
+        run("add", world, two)
+    assert "2 pages are new" in run("add", world, two, "--base-url", "local://docs-2/")
+    (one / "new.md").write_text("New words.")
+    assert "1 pages are new" in run("add", world, one), "a folder brings what is new in it"
+    run("add", world, tmp_path / "a" / "rows.jsonl")
+    with pytest.raises(UserError, match=r"would put a page at local://0, .*"):
+        run("add", world, tmp_path / "b" / "rows.jsonl")
+    assert "3 pages are new" in run("add", world, tmp_path / "b" / "rows.jsonl", "--base-url", "local://rows-b/")
+    assert "Row 1 of b" in run("visit", world, "local://rows-b/1") and "Row 1 of a" in run("visit", world, "local://1")
+    other = tmp_path / "other"
+    run("build", "from", two, "--out", other)
+    with pytest.raises(UserError, match="would put a page at local"):
+        run("add", world, other)
+    with pytest.raises(UserError, match="docs and docs would share the addresses below"):
+        run("build", "from", one, two, "--base-url", "https://docs.example/", "--out", tmp_path / "both")
+    assert read_manifest(world).page_count == 11
 
 
 def test_kinds_are_told_by_name(tmp_path):

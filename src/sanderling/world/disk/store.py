@@ -41,13 +41,17 @@ class PagePart(Frozen):
 
 
 class SourceAccount(BaseModel):
-    """What became of the documents of one source, by reason (`sources.base.Reason`), and where the first few of each are."""
+    """What became of the documents of one source, by reason (`sources.base.Reason`), and where the first few of each are.
+
+    ``bases``: see `sources.base.Source.bases`.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
     name: str
     documents: int = 0
     pages: int = 0
+    bases: dict[str, str] = {}
     skipped: dict[str, int] = {}
     examples: dict[str, list[str]] = {}
 

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
-from sanderling.world.sources.base import FileSource, Limits, Reason, Skipped, address, base_of
+from sanderling.world.sources.base import FileSource, Limits, Reason, Skipped, address, base_of, place_mark
 from sanderling.world.sources.documents import MIME_KINDS, Kind, read_document
 
 if TYPE_CHECKING:
@@ -151,6 +151,9 @@ class ZimSource(FileSource[int]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.path, self.base_url, self.limits)
+
+    def bases(self) -> dict[str, str]:
+        return {self._base: place_mark(self.path)}
 
     def documents(self) -> Iterator[int]:
         return iter(range(self._archive.entry_count))

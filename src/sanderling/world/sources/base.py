@@ -93,6 +93,10 @@ class Source(ABC):
     def stamp(self) -> str:
         """Changes with the options, and with the content as far as names, sizes and times of change tell."""
 
+    def bases(self) -> dict[str, str]:
+        """The addresses below which it puts pages that bring none, each with a mark of the place on the disk that they name."""
+        return {}
+
 
 class DocumentSource(Source, Generic[Raw]):
     """A source whose documents are first fetched, in order, and then read, each by itself, so that several processes can."""
@@ -140,6 +144,11 @@ def file_facts(path: Path) -> str:
     except OSError as error:
         return f"{path.name!a} {type(error).__name__}"
     return f"{path.name!a} {stat.st_size} {stat.st_mtime_ns}"
+
+
+def place_mark(path: Path) -> str:
+    """A short digest that tells a file or folder from all others of this machine."""
+    return stamp_of(path.resolve())[:12]
 
 
 def stamp_of(*facts: object) -> str:

@@ -27,6 +27,7 @@ from sanderling.world.sources.base import (
     decode,
     file_facts,
     markdown_link,
+    place_mark,
     stamp_of,
     tidy_line,
     world_extra,
@@ -202,6 +203,9 @@ class FolderSource(FileSource[Path]):
     def name(self) -> str:
         local = self.base_url.startswith("local://")
         return self.base_url.removeprefix("local://").strip("/") if local else self._place.name
+
+    def bases(self) -> dict[str, str]:
+        return {self._base: place_mark(self._root)}
 
     def documents(self) -> Iterator[Path | Skipped]:
         return files_below(self._place)

@@ -18,9 +18,10 @@ import sanderling
 from sanderling.core.errors import UserError
 from sanderling.core.plugins import is_outside, load_outside
 from sanderling.runs.files import PACKED, in_processes
+from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.disk.building import Feed
-from sanderling.world.disk.store import FILE_NAME, SourceAccount, open_world, read_manifest
+from sanderling.world.disk.store import FILE_NAME, SourceAccount, WorldInfo, open_world, read_manifest
 from sanderling.world.encyclopedia import check_size, generate_pages
 from sanderling.world.recorded import built_from, read_built_from, write_built_from
 from sanderling.world.sources.archives import WarcSource, ZimSource
@@ -64,6 +65,9 @@ class WorldSource(Source):
     @property
     def name(self) -> str:
         return self._manifest.name
+
+    def bases(self) -> dict[str, str]:
+        return bases_of(self._manifest)
 
     def items(self, skip: int = 0) -> Iterator[Page | Skipped]:
         return open_world(self.path).all_pages(skip)
@@ -118,7 +122,36 @@ def open_sources(specs: Sequence[str | Path], base_url: str = "", limits: Limits
         if not base and place in folders and names[place.name.casefold()] > 1:
             base = base_of("", os.fsencode(os.path.relpath(place, os.path.commonpath(folders))))
         sources.append(open_source(spec, base_url=base, limits=limits))
+    given = canonical_url(base_url)
+    below = [(one.name, place) for one in sources for base, place in one.bases().items() if canonical_url(base) == given]
+    if base_url and len({place for _, place in below}) > 1:
+        raise UserError(
+            f"{' and '.join(name for name, _ in below)} would share the addresses below {base_url}: "
+            "build with one of them, and give each other one a --base-url of its own with `sanderling world add`."
+        )
     return sources
+
+
+def bases_of(info: WorldInfo) -> dict[str, str]:
+    """The addresses below which a world's sources put their pages; see `Source.bases`."""
+    return {canonical_url(base): place for account in info.accounts for base, place in account.bases.items()}
+
+
+def refuse_collisions(directory: Path, sources: Sequence[Source]) -> None:
+    """Raise UserError where a source would put a page at an address at which the world has another, from another place.
+
+    A folder that is added again brings what is new in it.
+    """
+    world, taken = open_world(directory), bases_of(read_manifest(directory))
+    for source in sources:
+        contested = [base for base, place in source.bases().items() if taken.get(canonical_url(base), place) != place]
+        for item in source.items() if contested else ():
+            held = world.page(item.url) if isinstance(item, Page) else None
+            if isinstance(item, Page) and held is not None and held.text != clean(item.text):
+                raise UserError(
+                    f"{source.name} would put a page at {item.url}, where {directory} has another: "
+                    f"give these pages a place of their own, such as --base-url {contested[0].rstrip('/')}-2/."
+                )
 
 
 def _parts(spec: str | Path) -> tuple[str, str]:
@@ -189,7 +222,7 @@ class Gathering(Feed):
             if number < len(self._accounts) - 1:
                 continue  # it was read to its end, since the next was begun
             if number == len(self._accounts):
-                self._accounts.append(SourceAccount(name=clean(source.name)))
+                self._accounts.append(SourceAccount(name=clean(source.name), bases=source.bases()))
             account = self._accounts[number]
             if self._workers > 1 and isinstance(source, DocumentSource):
                 items = parallel_items(source, self._workers, account.documents)

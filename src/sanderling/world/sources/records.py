@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from sanderling.core.errors import UserError
 from sanderling.runs.files import Unpacked
 from sanderling.world.contract import Page
-from sanderling.world.sources.base import FileSource, Limits, Reason, Skipped
+from sanderling.world.sources.base import FileSource, Limits, Raw, Reason, Skipped, base_of, place_mark
 from sanderling.world.sources.documents import split_front_matter
 
 _URL_NAMES = ("url", "link")
@@ -28,8 +28,8 @@ _ID_NAMES = ("id", "docid", "doc_id", "_id")
 _NAMES = frozenset((*_URL_NAMES, *_BODY_NAMES, *_ID_NAMES, "title", "date", "links", "metadata"))
 
 
-def read_record(record: Any, where: str) -> Page | Skipped:
-    """The page of one record, or why there is none."""
+def read_record(record: Any, where: str, base: str = "local://") -> Page | Skipped:
+    """The page of one record, below ``base`` if it has a number in place of an address; or why there is none."""
     if not isinstance(record, dict):
         return Skipped(where, Reason.NOT_A_PAGE)
     metadata = record.get("metadata")
@@ -39,7 +39,7 @@ def read_record(record: Any, where: str) -> Page | Skipped:
         id = next((str(fields[name]) for name in _ID_NAMES if name in fields), None)
         if id is None:
             return Skipped(where, Reason.NOT_A_PAGE)
-        url = id if "://" in id else f"local://{id}"
+        url = id if "://" in id else base + id
     body = next((name for name in _BODY_NAMES if fields.get(name)), "text")
     title, text, date = fields.get("title") or "", fields.get(body, ""), str(fields.get("date") or "")
     title = str(title) if isinstance(title, int | float) else title
@@ -61,7 +61,22 @@ def read_record(record: Any, where: str) -> Page | Skipped:
     return page if page.text.strip() else Skipped(where, Reason.EMPTY)
 
 
-class JsonlSource(FileSource[tuple[int, bytes]]):
+class RecordSource(FileSource[Raw]):
+    """A file of records, each a page."""
+
+    @property
+    def _base(self) -> str:
+        return base_of(self.base_url, "") if self.base_url else "local://"
+
+    def bases(self) -> dict[str, str]:
+        """Told by the first page: whether its address is below the base that it was given."""
+        probe = type(self)(self.path, "probe://records/", self.limits)
+        first = next((item for item in probe.items() if isinstance(item, Page)), None)
+        made_up = first is not None and first.url.startswith(probe.base_url)
+        return {self._base: place_mark(self.path)} if made_up else {}
+
+
+class JsonlSource(RecordSource[tuple[int, bytes]]):
     """A file of JSON lines, plain or packed (as the corpus of LiteResearcher is)."""
 
     what = "a file of JSON lines"
@@ -91,10 +106,10 @@ class JsonlSource(FileSource[tuple[int, bytes]]):
             record = json.loads(line.removeprefix(codecs.BOM_UTF8 if number == 1 else b"").decode("utf-8", "replace"))
         except (ValueError, RecursionError):
             return Skipped(f"line {number}", Reason.NOT_A_PAGE)
-        return read_record(record, f"line {number}")
+        return read_record(record, f"line {number}", self._base)
 
 
-class ParquetSource(FileSource[tuple[int, dict[str, Any]]]):
+class ParquetSource(RecordSource[tuple[int, dict[str, Any]]]):
     """A Parquet file, a row a page, read a few at a time, and only the columns that a page is made of."""
 
     what = "a Parquet file"
@@ -126,4 +141,4 @@ class ParquetSource(FileSource[tuple[int, dict[str, Any]]]):
         number, record = row
         where = f"row {number}"
         size = sum(len(value) for value in record.values() if isinstance(value, str | bytes))
-        return Skipped(where, Reason.TOO_LARGE) if size > self.limits.document_bytes else read_record(record, where)
+        return Skipped(where, Reason.TOO_LARGE) if size > self.limits.document_bytes else read_record(record, where, self._base)
