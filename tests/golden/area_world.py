@@ -24,7 +24,6 @@ from goldens import digest
 
 from sanderling.cli.main import main
 from sanderling.core.profiles import get_profile
-from sanderling.runs.jsonl import JsonlLog
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.addresses import canonical_url
@@ -35,7 +34,6 @@ from sanderling.world.disk.store import open_as_met, open_world, read_manifest
 from sanderling.world.filters import MaskedWorld, filtered, without_links
 from sanderling.world.guard import Blocklist, Guard, spots
 from sanderling.world.live import LiveWeb, web_settings
-from sanderling.world.recorded import ReplayTable
 from sanderling.world.sources.kinds import Gathering, open_source
 
 SHOWN = ("title", "url", "snippet", "date", "score")
@@ -427,10 +425,6 @@ def make(scratch: Path, recorded: Path | None) -> dict[str, Any]:
             place = worlds / name
             run("world", "build", "recorded", "--from", recorded / name, "--out", place, "--hold-out", "0.2", "--seed", "3")
             found = account(place, scratch) | over_a_world(f"recorded: {name}", place, 10)
-            calls = {key for replay in JsonlLog(place / "replay.jsonl") for key in replay["calls"]}
-            told = [(place / file).read_text() for file in ("replay.jsonl", "questions.jsonl", "built_from.json")]
-            cases[f"recorded: {name}"] = found | {
-                "files": digest(told),
-                "calls": [len(ReplayTable.load(place / "replay.jsonl")), digest(sorted(calls))],
-            }
+            told = [(place / file).read_text() for file in ("questions.jsonl", "built_from.json")]
+            cases[f"recorded: {name}"] = found | {"files": digest(told)}
     return cases
