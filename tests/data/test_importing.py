@@ -100,7 +100,7 @@ def test_any_json_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, v
         ("c.json", '{"x": 1}', "no recorded trajectory or question"),
         ("d.json", "junk", "no whole JSON"),
         ("e.json", b"\xff\xfe\x00", "not UTF-8"),
-        ("torn.json", gzip.compress(f"[{GOOD}]".encode())[:60], "ended before the end"),
+        ("torn.json", gzip.compress(f"[{GOOD}]".encode(), mtime=0)[:60], "ended before the end"),
         ("log.jsonl", '{"level": "info"}\n' * 5_000, "no recorded trajectory or question"),
         ("e/x.txt", "", "holds no recorded file"),
         ("none", None, "check the path"),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from sanderling.core.chat import unwrap
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile, ResultLayout, ToolNames
 from sanderling.core.types import ToolSpec, ToolStatus
@@ -20,7 +21,6 @@ from sanderling.tools.recording import (
     open_recording,
     read_recording,
     recorded_tools,
-    replay_table,
     trajectories_of,
 )
 from sanderling.tools.world_tools import world_tools
@@ -72,7 +72,7 @@ def record(path, layout=ResultLayout.MARKDOWN, episode="e", question="Which fish
 
 
 @pytest.mark.parametrize("layout", [ResultLayout.JSON, ResultLayout.MARKDOWN])
-def test_from_a_recording_to_a_world_and_a_replay_with_the_same_text(layout, tmp_path):
+def test_from_a_recording_to_a_world_and_trajectories_with_the_same_text(layout, tmp_path):
     seen = record(tmp_path / "r.jsonl", layout)
     calls = list(read_recording(tmp_path / "r.jsonl"))
     pages, report = pages_from_trajectories(trajectories_of(calls))
@@ -81,9 +81,8 @@ def test_from_a_recording_to_a_world_and_a_replay_with_the_same_text(layout, tmp
     assert report.dead_extracts == 2
     assert answered(world.search("herring")).hits[0].title in {"Herring [fish]", "Tern"}
     assert "cold seas" in answered(world.visit("https://a.example/herring_(fish)")).text
-    replay_table(calls).save(tmp_path / "table.jsonl")
-    rows = [json.loads(line) for line in (tmp_path / "table.jsonl").read_text().splitlines()]
-    assert [row["text"] for row in rows] == [result.text for result in seen]
+    (run,) = trajectories_of(calls)
+    assert [unwrap(node.text) for node in run.nodes if node.events] == [result.text for result in seen]
 
 
 class Backend:
@@ -112,7 +111,6 @@ def test_outages_and_latencies_are_kept(tmp_path):
         asyncio.run(tool({"query": "z"}, ToolContext(ordinal=2)))
     calls = list(read_recording(tmp_path / "r"))
     assert [call.elapsed_s for call in calls] == [2.0, 0.5, 1.0] and calls[2].outage == "refused"
-    assert len(replay_table(calls)) == 2
     (run,) = trajectories_of(calls)
     assert [event.latency_s for node in run.nodes for event in node.events] == [2.0, 7.0]
 

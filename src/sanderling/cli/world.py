@@ -37,7 +37,6 @@ from sanderling.world.disk.pages import WorldCounts
 from sanderling.world.disk.store import SourceAccount, WorldInfo, open_as_met, open_world, read_manifest, verify_world
 from sanderling.world.milvus import VectorIndex, push_world
 from sanderling.world.recorded import (
-    REPLAY_FILE,
     answerable_questions,
     built_from,
     pages_from_trajectories,
@@ -131,7 +130,7 @@ def build_recorded(
     hold_out: Annotated[float, option("--hold-out", "Share of the questions to leave out, for `world fidelity`.")] = 0.0,
     seed: Annotated[int, option("--seed", "Which questions are held out.")] = 0,
 ) -> None:
-    """Build a world from recorded trajectories: every page they listed or read, and a table that replays their calls.
+    """Build a world from recorded trajectories: every page they listed or read.
 
     Their questions that have accepted answers are laid beside them, for sanderling eval run world.
     """
@@ -140,7 +139,6 @@ def build_recorded(
     pages, report = pages_from_trajectories(built)
 
     def finish(place: Path) -> None:
-        recorded.replays(built).save(place / REPLAY_FILE)
         write_questions(place / "questions.jsonl", answerable_questions(built))
         write_built_from(place, [built_from(built, held, hold_out, seed)])
 

@@ -32,9 +32,9 @@ from sanderling.runs.jsonl import (
     write_trajectories,
 )
 from sanderling.runs.run import DATABASE, records
-from sanderling.tools.recording import is_recording, read_recording, replay_table, trajectories_of
+from sanderling.tools.recording import is_recording, read_recording, trajectories_of
 from sanderling.world.contract import Page
-from sanderling.world.recorded import ReplayTable, pages_from_trajectories
+from sanderling.world.recorded import pages_from_trajectories
 from sanderling.world.sources.base import Reason, Skipped, Source, file_facts, stamp_of
 
 _GIVE_UP = 1_000  # entries in no known layout at the beginning of a file, after which it is no recording
@@ -361,13 +361,6 @@ class RecordedCalls(NamedTuple):
 
     trajectories: tuple[Trajectory, ...]
     report: ImportReport | None
-    table: ReplayTable | None
-
-    def replays(self, built: Sequence[Trajectory]) -> ReplayTable:
-        """The replays of some of the trajectories."""
-        if self.table is None:
-            return ReplayTable.from_trajectories(built)
-        return self.table.of({trajectory.id for trajectory in built})
 
 
 def read_recorded(place: Path) -> RecordedCalls:
@@ -376,10 +369,10 @@ def read_recorded(place: Path) -> RecordedCalls:
         raise UserError(f"There is no directory {place}: give the directory of the recorded trajectories.")
     if not place.is_file():
         imported = import_all(place)
-        return RecordedCalls(imported.trajectories, imported.report, None)
+        return RecordedCalls(imported.trajectories, imported.report)
     if not is_recording(place):
         raise UserError(f"{place} is no recording: give a file of sanderling ask --record, or a directory of trajectories.")
     calls = list(read_recording(place))
     if not any(not call.outage for call in calls):
         raise UserError(f"{place} holds no call that returned: record some with sanderling ask --record.")
-    return RecordedCalls(trajectories_of(calls), None, replay_table(calls))
+    return RecordedCalls(trajectories_of(calls), None)

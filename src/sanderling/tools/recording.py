@@ -21,7 +21,6 @@ from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajecto
 from sanderling.core.types import Role, ToolCall, ToolSpec, ToolStatus
 from sanderling.runs.jsonl import JsonlLog
 from sanderling.tools.contract import Tool, ToolContext, ToolOutageError, ToolResult
-from sanderling.world.recorded import Replay, ReplayTable, call_key
 
 VERSION = 1
 _HEAD = b'{"recording":'  # how every line begins
@@ -158,15 +157,6 @@ def trajectories_of(calls: Iterable[RecordedCall]) -> tuple[Trajectory, ...]:
         question = Question(id=asked, text=asked)
         found.append(Trajectory(id=id, question=question, nodes=tuple(nodes), leaf=len(nodes) - 1, ending=None))
     return tuple(found)
-
-
-def replay_table(calls: Iterable[RecordedCall]) -> ReplayTable:
-    """Every call that returned, by its key, with the very text the agent read."""
-    return ReplayTable(
-        Replay((call_key(call.role or call.tool, call.arguments),), call.text, id, call.ordinal)
-        for id, run in _runs(calls)
-        for call in run
-    )
 
 
 def _runs(calls: Iterable[RecordedCall]) -> list[tuple[str, list[RecordedCall]]]:

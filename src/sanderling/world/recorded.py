@@ -1,17 +1,16 @@
-"""Recorded trajectories as a world: every page they listed or read by its real URL, and a table that replays their calls.
+"""Recorded trajectories as a world: every page they listed or read, by its real URL.
 
 Some may be held out, so that the world can be compared with what it was not built from: by their question,
 the seed and the share alone, so a larger share holds out what a smaller one does and more. The world keeps digests, no text.
 """
 
 import hashlib
-import itertools
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import ValidationError
 from rich.table import Table
@@ -19,83 +18,16 @@ from rich.table import Table
 from sanderling.core.chat import unwrap
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
-from sanderling.core.observations import read_observation, tool_role
-from sanderling.core.parse import normalise_arguments
-from sanderling.core.profiles import ListedPage, ToolNames
+from sanderling.core.observations import read_observation
+from sanderling.core.profiles import ListedPage
 from sanderling.core.record import NodeKind, Question, Trajectory
-from sanderling.core.types import ToolCall, ToolStatus
-from sanderling.runs.files import or_cannot, replace_file
-from sanderling.runs.jsonl import JsonlLog
+from sanderling.core.types import ToolStatus
+from sanderling.runs.files import replace_file
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page, SearchHit, World, answered
 from sanderling.world.text import words
 
-_NAMES = ToolNames()
-REPLAY_FILE = "replay.jsonl"
 BUILT_FROM_FILE = "built_from.json"
-
-
-def call_key(name: str, arguments: dict[str, Any]) -> str:
-    """The canonical form of a call: its tool's role and arguments as JSON, alike for all families; a lone text is a list."""
-    call = normalise_arguments(ToolCall(name=tool_role(name) or name, arguments=arguments), _NAMES)
-    return json.dumps([call.name, call.arguments], sort_keys=True, separators=(",", ":"))
-
-
-@dataclass(frozen=True)
-class Replay:
-    """One recorded observation, without the wrapper, by the keys of the turn's calls (`call_key`).
-
-    ``ordinal``: how many calls the trajectory had made before this turn.
-    """
-
-    calls: tuple[str, ...]
-    text: str
-    trajectory_id: str
-    ordinal: int
-
-
-class ReplayTable:
-    """Recorded observations by the calls they answer."""
-
-    def __init__(self, replays: Iterable[Replay]) -> None:
-        self._replays = tuple(replays)
-
-    @classmethod
-    def from_trajectories(cls, trajectories: Iterable[Trajectory]) -> "ReplayTable":
-        """Every observation on a main branch that follows a turn with calls."""
-        replays: list[Replay] = []
-        for trajectory in trajectories:
-            ordinal = 0
-            for turn, node in itertools.pairwise(trajectory.branch()):
-                if turn.kind is NodeKind.TURN and turn.calls and node.kind is NodeKind.OBSERVATION:
-                    keys = tuple(call_key(call.name, call.arguments) for call in turn.calls)
-                    replays.append(Replay(keys, unwrap(node.text), trajectory.id, ordinal))
-                    ordinal += len(turn.calls)
-        return cls(replays)
-
-    def __len__(self) -> int:
-        return len(self._replays)
-
-    def of(self, trajectories: Set[str]) -> "ReplayTable":
-        return ReplayTable(replay for replay in self._replays if replay.trajectory_id in trajectories)
-
-    def save(self, path: Path | str) -> None:
-        """Write the table as JSONL, whole or not at all. Raises UserError when the place cannot be written."""
-        with or_cannot(f"write {path}"):
-            replace_file(Path(path), "".join(json.dumps(vars(replay)) + "\n" for replay in self._replays))
-
-    @classmethod
-    def load(cls, path: Path | str) -> "ReplayTable":
-        """Read a saved table. Raises UserError when it is missing or damaged."""
-        if not Path(path).is_file():
-            raise UserError(f"There is no replay table at {path}: build the recorded world first.")
-        replays = []
-        for number, row in enumerate(JsonlLog(path), start=1):
-            try:
-                replays.append(Replay(tuple(row["calls"]), row["text"], row["trajectory_id"], row["ordinal"]))
-            except (KeyError, TypeError) as error:
-                raise UserError(f"Line {number} of {path} is not a replay: build the recorded world again.") from error
-        return cls(replays)
 
 
 @dataclass(frozen=True)
