@@ -94,7 +94,7 @@ class Splitting(Frozen):
 
     shares: Annotated[str, AfterValidator(lambda shares: Shares.read(shares) and shares)] = "train=0.95,validation=0.05"
     """Names of the parts, with their shares."""
-    seed: int = 0  # of the split
+    seed: int = 0  # random seed of the split
 
 
 class Resampling(Frozen):
@@ -103,7 +103,7 @@ class Resampling(Frozen):
     thresholds: tuple[int, ...] = (50, 100)  # numbers of turns from which a trajectory is repeated more often
     weights: tuple[int, ...] = (1, 2, 5)  # copies below, between and above the thresholds
     shuffle: bool = True  # by ids and seed; without it the copies of each stand in a row, in the order of the file
-    seed: int = 0  # of the order
+    seed: int = 0  # random seed of the order
 
     def schedule(self) -> Schedule:
         return Schedule(self.thresholds, self.weights)

@@ -139,7 +139,7 @@ class EvalConfig(Frozen):
     """Without a judge the publisher's own rule, where it is one."""
     budget: BudgetConfig = BudgetConfig()
     attempts: int = Field(default=1, ge=1)
-    """At each question."""
+    """Attempts at each question."""
     limit: int | None = Field(default=None, ge=1)
     """Only the first so many questions."""
     sample_seed: int | None = None

@@ -59,8 +59,8 @@ class MergeSettings(Frozen):
     t: float = Field(default=0.5, ge=0, le=1)  # for slerp: 0 is the first model, 1 the second
     density: float = Field(default=0.5, gt=0, le=1)  # share of entries of each difference that is kept
     normalize: bool | None = None  # divide weights by their sum; by default as is usual for the method
-    seed: int = Field(default=0, ge=0, lt=2**32)  # for DARE; equal seeds give equal models
-    dtype: Dtype | None = None  # of the merged weights; by default that of the base or the first model
+    seed: int = Field(default=0, ge=0, lt=2**32)  # random seed of DARE; equal seeds give equal models
+    dtype: Dtype | None = None  # of the merged weights; by default as the base or the first model
 
     @property
     def traits(self) -> Traits:

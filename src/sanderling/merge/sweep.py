@@ -72,7 +72,7 @@ class SweepConfig(Frozen):
     values: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)  # its values
     skills: dict[str, Path]  # files of questions, by what a model can do that answers them
     agent: SweptAgent = SweptAgent()
-    attempts: int = Field(default=1, ge=1)  # at each question
+    attempts: int = Field(default=1, ge=1)  # attempts at each question
     judge: JudgeConfig = JudgeConfig(judges=("exact",))
     budget: BudgetConfig = BudgetConfig()
 

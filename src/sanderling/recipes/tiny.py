@@ -80,15 +80,15 @@ class Worlds(Frozen):
 class Questions(Frozen):
     """What is asked."""
 
-    per_world: int = Field(default=150, ge=1)  # of each training world
+    per_world: int = Field(default=150, ge=1)  # questions of each training world
     drawn: int = Field(default=1, ge=1)
     """So many are drawn for every other training question, and the one is asked whose answer holds the rarest token."""
     each_token: int = Field(default=8, ge=1)  # a token is rare no more once so many answers hold it
-    validation: int = Field(default=64, ge=1)  # of the validation world
-    held_out: int = Field(default=250, ge=1)  # of each held-out world
+    validation: int = Field(default=64, ge=1)  # questions of the validation world
+    held_out: int = Field(default=250, ge=1)  # questions of each held-out world
     curriculum: int = Field(default=5, ge=1)  # of each training world, for a curriculum to choose from
     hops: dict[str, float] = Field(default={"1": 0.35, "2": 0.45, "3": 0.20})  # share of questions, by number of hops
-    seed: int = Field(default=11, ge=0)  # of the draws
+    seed: int = Field(default=11, ge=0)  # random seed of the draws
 
     @field_validator("hops")
     @classmethod
@@ -109,15 +109,15 @@ class Teacher(Frozen):
     """Whose trajectories are imitated."""
 
     modes: ModeShares = ModeShares()
-    seed: int = Field(default=21, ge=0)  # of the teacher's faults
+    seed: int = Field(default=21, ge=0)  # random seed of the teacher's faults
 
 
 class Evaluation(Frozen):
     """How every stage is measured."""
 
-    attempts: int = Field(default=4, ge=1)  # at each question
+    attempts: int = Field(default=4, ge=1)  # attempts at each question
     concurrency: int = Field(default=128, ge=1)  # episodes at the same time
-    seed: int = Field(default=51, ge=0)  # of the attempts
+    seed: int = Field(default=51, ge=0)  # random seed of the attempts
 
 
 class Variant(Frozen):
@@ -145,7 +145,7 @@ class TinyConfig(Frozen):
     rl_processes: int = Field(default=2, ge=1)
     """Processes of one thread each that share every RL step. More than one round differently than one alone does."""
     evaluation: Evaluation = Evaluation()
-    full: bool = False  # whether a run goes on with the variants and the merge of both SFT models
+    full: bool = False  # go on with the variants and the merge of both SFT models
     variants: dict[str, Variant] = Field(default={})  # by name
 
     def rl_of(self, variant: str) -> RlConfig:

@@ -101,7 +101,7 @@ class RlConfig(Frozen):
     """Leave out trajectories whose advantages are all zero. They cost time, and means are then over the others."""
     save_every: int = Field(default=10, ge=1)  # steps between checkpoints
     keep: int = Field(default=1, ge=1)  # checkpoints
-    seed: int = Field(default=0, ge=0, lt=2**63)  # of questions' order and rollouts
+    seed: int = Field(default=0, ge=0, lt=2**63)  # random seed of the questions' order and of rollouts
 
     @field_validator("outcome")
     @classmethod

@@ -37,9 +37,9 @@ class ServerSettings(Frozen):
     dialects: tuple[str, ...] = ()  # APIs to serve, ``mcp`` among them; empty: all
     max_body_bytes: int = Field(default=1 << 20, ge=1)  # larger requests are refused
     max_concurrent: int = Field(default=256, ge=1)  # requests at a time; further ones are answered 429
-    timeout_s: float = Field(default=30.0, gt=0)  # of a whole request, its body included
-    grace_s: int = Field(default=10, ge=0)  # for requests in flight when the server is stopped
-    threads: int = Field(default=4, ge=1)  # of searches and visits
+    timeout_s: float = Field(default=30.0, gt=0)  # limit of a whole request, its body included
+    grace_s: int = Field(default=10, ge=0)  # time that requests in flight have when the server is stopped
+    threads: int = Field(default=4, ge=1)  # threads for searches and visits
     page_words: int = Field(default=50_000, ge=1)  # most words of a page that is asked for whole
     certificate: Path | None = None
     """PEM certificates: the server then speaks HTTPS."""

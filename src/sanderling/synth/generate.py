@@ -36,7 +36,7 @@ class GenerateConfig(Frozen):
 
     questions: Path  # file of questions with their answers
     out: Path  # the store of trajectories (.jsonl), which attempts are added to one by one; name it again to resume
-    attempts: int = Field(default=1, ge=1)  # at each question
+    attempts: int = Field(default=1, ge=1)  # attempts at each question
     agent: AgentConfig = AgentConfig()
     judge: JudgeConfig = JudgeConfig()
     budget: BudgetConfig = BudgetConfig()
@@ -128,7 +128,7 @@ class Band(StrEnum):
 class BandSettings(Frozen):
     """Which questions are kept."""
 
-    attempts: int = Field(default=8, ge=1)  # at each question
+    attempts: int = Field(default=8, ge=1)  # attempts at each question
     least_right: int = Field(default=1, ge=0)  # fewer right attempts: too hard
     most_right: int = Field(default=7, ge=0)  # more right attempts: too easy
     lengths: tuple[int, ...] = (16_000, 32_000, 48_000, 64_000)

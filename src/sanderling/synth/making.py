@@ -32,7 +32,7 @@ class GraphSettings(Frozen):
     size: Range = Range(5, 7)  # entities in the part of the graph behind a question
     hops: Range = Range(2, 5)  # facts that a question combines; groups have one more for each member
     capabilities: tuple[Capability, ...] = tuple(Capability)  # kinds of questions
-    seed: int = 0  # of the draws
+    seed: int = 0  # random seed of the draws
 
     @model_validator(mode="after")
     def _in_order(self) -> "GraphSettings":

@@ -96,7 +96,7 @@ class PagesConfig(Frozen):
     world: Path
     out: Path  # file of questions (JSON lines); the run with what is done lies beside it
     pages: int = Field(default=100, ge=1)  # pages to draw
-    seed: int = 0  # of the draw
+    seed: int = 0  # random seed of the draw
     added: bool = False  # draw only from the pages that were added last
     models: tuple[str, ...] = ()  # a model's directory or http://host:port/v1#model; of several, the next when one is down
     judge_models: tuple[str, ...] = ()  # judge of what was written; empty: its writer

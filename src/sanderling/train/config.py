@@ -94,12 +94,12 @@ class TrainerConfig(Frozen):
     warmup_share: float = Field(default=0.0, ge=0, lt=1)  # warm-up as a share of all steps, in place of warmup_steps
     warmup_from_zero: bool = False  # the first step has a rate of 0, as in Hugging Face's schedules
     total_steps: int | None = Field(default=None, ge=1)  # steps that the schedule is laid out for; by default the run's
-    schedule: Schedule = Schedule.CONSTANT  # of the learning rate after warm-up
+    schedule: Schedule = Schedule.CONSTANT  # course of the learning rate after warm-up
     final_lr_share: float = Field(default=0.0, ge=0, le=1)
     """The share of ``lr`` at which a cosine schedule ends."""
     micro_batch_tokens: int = Field(default=2048, ge=1)
     """Most tokens in one forward pass; a longer row is run alone."""
-    precision: Precision = Precision.FLOAT32  # of matrix products; weights and optimizer are float32
+    precision: Precision = Precision.FLOAT32  # precision of matrix products; weights and optimizer are float32
     aggregation: Aggregation = Aggregation.TOKEN_MEAN  # how losses of tokens become one number
     temperature: float = Field(default=1.0, gt=0)
     """Logits are divided by it before log-probabilities are taken: the temperature the rollouts were sampled at."""
@@ -118,7 +118,7 @@ class TrainerConfig(Frozen):
 class LoraConfig(Frozen):
     """Low-rank adapters beside all linear layers, by peft; rank 0: none. Without dropout, so that runs repeat."""
 
-    rank: int = Field(default=0, ge=0)  # of the adapters on all linear layers; 0: all weights are trained
+    rank: int = Field(default=0, ge=0)  # rank of the adapters on all linear layers; 0: train all weights
     alpha: float = Field(default=32.0, gt=0)  # what an adapter adds is multiplied by alpha / rank
 
 
@@ -151,7 +151,7 @@ class SupervisedConfig(Frozen):
     max_steps: int | None = Field(default=None, ge=1)  # stop earlier
     save_every: int = Field(default=100, ge=1)  # steps between checkpoints
     keep: int = Field(default=1, ge=1)  # checkpoints that stay
-    seed: int = Field(default=0, ge=0)  # of the order and of new adapters
+    seed: int = Field(default=0, ge=0)  # random seed of the order and of new adapters
     lora: LoraConfig = LoraConfig()
 
 

@@ -52,7 +52,7 @@ class DenseSettings(Frozen):
     dimension: int
     prefixes: Prefixes = Prefixes()  # text put before queries and before passages
     chunking: Chunking = Chunking()
-    precision: Literal["float16", "float32"] = "float16"  # of stored vectors
+    precision: Literal["float16", "float32"] = "float16"  # number format of stored vectors
 
     @property
     def identity(self) -> str:
