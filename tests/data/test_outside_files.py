@@ -55,7 +55,7 @@ SPOKEN = [{"speaker": "User", "text": "why?"}, {"speaker": "Assistant", "text": 
 @pytest.mark.parametrize(
     ("field", "talk"),
     [
-        *((name, TALK) for name in ("msgs", "chat", "trace")),
+        *((name, TALK) for name in ("msgs", "chat", "trace", "steps")),
         ("dialogue", SPOKEN),
         ("turns", ["why?", SEARCH, SEEN, "<answer>\n42\n</answer>"]),
         ("log", ["why?", "It is so, because it is. " * 40]),

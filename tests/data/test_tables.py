@@ -66,6 +66,12 @@ def test_what_is_no_table_is_said(data: bytes, said: str, tmp_path: Path) -> Non
         rows_of(save(tmp_path / "t.csv", data))
 
 
+@pytest.mark.parametrize("name", ["a.tar.gz", "a.jsonl.zip", "a.jsonl.lz4", "a.JSONL.BR"])
+def test_what_is_packed_otherwise_is_named(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match=r"packed in a way that is not read .*unpack it; \.gz, \.bz2, \.xz, \.zst are read"):
+        rows_of(save(tmp_path / name.lower(), b"x"))
+
+
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="Cannot read"):
         open_rows(tmp_path / "none.csv")

@@ -324,7 +324,7 @@ LAYOUTS: dict[str, Layout] = {
         lambda e: isinstance(e.get("id"), str) and isinstance(e.get("text"), str) and set(e) <= set(Question.model_fields),
         _own(Question.model_validate, "odd_question"),
     ),
-    "literesearcher-cases": Layout(lambda e: isinstance(e.get("steps"), list), _case),
+    "literesearcher-cases": Layout(lambda e: isinstance(e.get("steps"), list) and not any(map(speaker_of, e["steps"][:1])), _case),
     "agenttoleap": Layout(lambda e: any(messages_in(e, key) is not None for key in _HISTORIES), _agenttoleap),
     "openai-log": Layout(lambda e: _chats(record_of(e, "request")) and isinstance(e.get("response"), dict), _openai_log),
     "webdancer-chatml": Layout(lambda e: _chats(e) and (e.get("type") == "chatml" or "functions" in e), _webdancer),

@@ -23,12 +23,13 @@ from python_calamine import CalamineError, CalamineWorkbook
 
 from sanderling.core.errors import UserError
 from sanderling.data.questions import finite
-from sanderling.runs.files import Unpacked, or_cannot
+from sanderling.runs.files import PACKED, Unpacked, or_cannot
 
 JSON_NAMES = (".json", ".jsonl", ".ndjson")
 PARQUET_NAMES = (".parquet", ".pq")
 _OF_ROWS = {"messages", "conversations", "question", "problem"}  # what no message has, though a row may have a role or origin
 _LIST_NAMES = ("data", "Data", "rows", "questions", "examples")
+_PACKED_OTHERWISE = (".tar", ".tgz", ".zip", ".7z", ".rar", ".lz4", ".br", ".lzma")
 _LFS = b"version https://git-lfs"
 _WEB_PAGE = re.compile(rb"(?i)\s*<(?:!doctype|html|head|\?xml)")
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -54,6 +55,9 @@ def open_rows(path: Path, *, skip: Collection[str] = ()) -> Iterator[Any]:
     """
     with or_cannot(f"read {path}", "check the path"), path.open("rb") as file:
         head = file.read(256)
+    ending = next((suffix for suffix in reversed(path.suffixes) if suffix.lower() not in PACKED), "")
+    if ending.lower() in _PACKED_OTHERWISE:
+        raise UserError(f"{path} is packed in a way that is not read ({ending}): unpack it; {', '.join(PACKED)} are read.")
     if head.startswith(b"PAR1") or path.suffix.lower() in PARQUET_NAMES:
         return _parquet_rows(path, skip)
     if head.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
@@ -97,7 +101,7 @@ def _text_rows(path: Path) -> Iterator[Any]:
     with io.BufferedReader(unpacked, 1 << 16) as stream:
         first = next((line for line in stream if line.strip()), b"").removeprefix(codecs.BOM_UTF8)
         if first.startswith(_UTF16):
-            raise UserError(f"{path} is not UTF-8 but UTF-16: convert it, for example with iconv -f utf-16 -t utf-8.")
+            raise UserError(f"{path} is not UTF-8 but UTF-16 or UTF-32: convert it, for example with iconv.")
         names, value = {suffix.lower() for suffix in path.suffixes}, _parsed(first) if first.endswith(b"\n") else None
         if isinstance(value, dict | list) or (first and names & {".jsonl", ".ndjson"}):
             for line in itertools.chain([first], stream):
