@@ -134,8 +134,8 @@ def build_recorded(
 
     Their questions that have accepted answers are laid beside them, for sanderling eval run world.
     """
-    recorded = read_recorded(source)
-    built, held = split(recorded.trajectories, hold_out, seed)
+    trajectories, imported = read_recorded(source)
+    built, held = split(trajectories, hold_out, seed)
     pages, report = pages_from_trajectories(built)
 
     def finish(place: Path) -> None:
@@ -146,9 +146,9 @@ def build_recorded(
     how = {"name": name, "source": words, "seed": seed if hold_out else None, "finish": finish}
     with _progress() as progress:
         info = build_world(out, pages, progress=progress, **how)
-    show(*filter(None, (recorded.report, report)), error=True)
+    show(*filter(None, (imported, report)), error=True)
     if hold_out:
-        show(f"Held out: {len(held)} of {len(recorded.trajectories)} trajectories.", error=True)
+        show(f"Held out: {len(held)} of {len(trajectories)} trajectories.", error=True)
     _report(out, info)
 
 

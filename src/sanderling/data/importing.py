@@ -356,23 +356,16 @@ class RecordedSource(Source):
         return [place.path for place in find_places([self.path])]
 
 
-class RecordedCalls(NamedTuple):
-    """Recorded trajectories: of files, with the import's report, or of a recording, with the texts as agents read them."""
-
-    trajectories: tuple[Trajectory, ...]
-    report: ImportReport | None
-
-
-def read_recorded(place: Path) -> RecordedCalls:
-    """Trajectories of a directory in any known layout, or of a recording. Raises UserError when there are none."""
+def read_recorded(place: Path) -> tuple[tuple[Trajectory, ...], ImportReport | None]:
+    """Trajectories of a directory in any known layout, with its report, or of a recording. Raises UserError without any."""
     if not place.exists():
         raise UserError(f"There is no directory {place}: give the directory of the recorded trajectories.")
     if not place.is_file():
         imported = import_all(place)
-        return RecordedCalls(imported.trajectories, imported.report)
+        return imported.trajectories, imported.report
     if not is_recording(place):
         raise UserError(f"{place} is no recording: give a file of sanderling ask --record, or a directory of trajectories.")
     calls = list(read_recording(place))
     if not any(not call.outage for call in calls):
         raise UserError(f"{place} holds no call that returned: record some with sanderling ask --record.")
-    return RecordedCalls(trajectories_of(calls), None)
+    return trajectories_of(calls), None

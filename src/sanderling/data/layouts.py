@@ -217,6 +217,12 @@ def _agenttoleap(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
     return found.model_copy(update=changes)
 
 
+def _is_case(entry: Entry) -> bool:
+    """Whether it has steps. Those in which a role speaks are messages under another name."""
+    steps = entry.get("steps")
+    return isinstance(steps, list) and (not steps or speaker_of(steps[0]) is None)
+
+
 def _case(case: Entry, id: str, notes: ImportReport) -> Trajectory:
     question = case["question"] if isinstance(case.get("question"), str) else None
     held, answers = ("reference_answer", "steps"), answers_in(case.get("reference_answer"))
@@ -324,7 +330,7 @@ LAYOUTS: dict[str, Layout] = {
         lambda e: isinstance(e.get("id"), str) and isinstance(e.get("text"), str) and set(e) <= set(Question.model_fields),
         _own(Question.model_validate, "odd_question"),
     ),
-    "literesearcher-cases": Layout(lambda e: isinstance(e.get("steps"), list) and not any(map(speaker_of, e["steps"][:1])), _case),
+    "literesearcher-cases": Layout(_is_case, _case),
     "agenttoleap": Layout(lambda e: any(messages_in(e, key) is not None for key in _HISTORIES), _agenttoleap),
     "openai-log": Layout(lambda e: _chats(record_of(e, "request")) and isinstance(e.get("response"), dict), _openai_log),
     "webdancer-chatml": Layout(lambda e: _chats(e) and (e.get("type") == "chatml" or "functions" in e), _webdancer),

@@ -64,7 +64,7 @@ def measure_fidelity(
     Raises UserError when no trajectory is left to compare.
     """
     manifest, known = read_manifest(directory), read_built_from(directory)
-    world, trajectories, same_question = open_as_met(directory, search=search), read_recorded(against).trajectories, 0
+    world, trajectories, same_question = open_as_met(directory, search=search), read_recorded(against)[0], 0
     with or_cannot(f"make {out}", "choose another place with --out"):
         out.mkdir(parents=True, exist_ok=True)
     if known is not None:
