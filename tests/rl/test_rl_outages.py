@@ -122,7 +122,7 @@ def test_a_judge_that_goes_away_stops_the_run_and_nothing_is_learnt_from_whom_a_
     patience = DenoiseConfig(outage_wait_s=0.0, judge_patience_s=0.0)
     config = changed(CONFIG, steps=6, selection=SelectionConfig(every=2 if held_out else 0), denoise=patience)
     with pytest.raises(
-        UserError, match=r"The judge was not reached \(http://judge gave no answer\): see that it answers, and the"
+        UserError, match=r"The judge was not reached \(http://judge gave no answer\): see that it answers, then"
     ):
         run(config, base, tmp_path / "run", Bandit, asked, score=Judge(20))
     with Ledger(tmp_path / "run") as ledger:
