@@ -50,7 +50,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ).run_many([Job(question, Seeds(), question.id) for question in questions], concurrency=2)
     )
     rows, _ = sft_rows(taught, Encoding(load_tokenizer(place / "base"), TINY), Limit(2_000))
-    return run_sft(SFT, rows, place / "base", place / "sft").model_dir
+    run_sft(SFT, rows, place / "base", place / "sft")
+    return place / "sft" / "model"
 
 
 def test_two_processes_give_the_same_bytes(model: Path, tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ from sanderling.rl.rollouts import (
     GroupStatus,
     Noise,
     Place,
+    broken_turns,
     capped_turns,
     is_flat,
-    is_outage,
     noise_of,
 )
 from sanderling.rl.step import graded, group_status
@@ -57,7 +57,8 @@ def credited(config: DenoiseConfig, *rollouts: tuple[Trajectory, float | None]) 
 @pytest.mark.parametrize("ending", list(Ending))
 def test_with_everything_off_only_what_is_unscored_is_left_out(ending: Ending):
     one = rollout(turn("a"), turn("a"), "broken", ending=ending)
-    assert (noise_of(one, 0.0, OFF) is None) == ending.scored and not any(capped_turns(one, OFF, PROFILE))
+    assert (noise_of(one, 0.0, OFF) is None) == ending.scored
+    assert not any(capped_turns(one, OFF, [True] * 3))
 
 
 @pytest.mark.parametrize("ending", [Ending.TOOL_OUTAGE, Ending.POLICY_OUTAGE, Ending.CANCELLED])
@@ -65,13 +66,12 @@ def test_a_zero_that_somebody_gave_an_outage_moves_nobody_s_baseline(ending: End
     # The trap: AgentRL abandons such a trajectory, but its zero stays in the task's scores, which the others are compared with.
     group = [(rollout(ANSWER), 1.0), (rollout(ANSWER), 0.5)]
     broken = rollout(turn("a"), ending=ending)
-    assert noise_of(broken, 0.0, OFF) is Noise.OUTAGE and is_outage(broken, 0.0)
+    assert noise_of(broken, 0.0, OFF) is Noise.OUTAGE
     assert credited(OFF, *group, (broken, 0.0)) == [*credited(OFF, *group), 0.0] == [0.5, -0.5, 0.0]
 
 
 def test_a_judge_that_failed_is_an_outage_and_no_zero():
     assert noise_of(rollout(ANSWER), None, OFF) is Noise.OUTAGE
-    assert is_outage(rollout(ANSWER), None) and not is_outage(rollout(ANSWER), 0.0)
 
 
 @pytest.mark.parametrize(
@@ -163,8 +163,9 @@ def test_the_recipe_of_agentcpm_explore_credits_random_groups_as_agentrl_does():
 def test_format_errors_and_repeats_keep_blame_and_get_no_praise():
     trajectory = rollout(turn("a"), "no tags at all", turn("a"), ANSWER)
     both = DenoiseConfig(cap_malformed=True, cap_repeated=True)
-    assert capped_turns(trajectory, both, PROFILE) == (False, True, True, False)
-    assert capped_turns(trajectory, DenoiseConfig(cap_repeated=True), PROFILE) == (False, False, True, False)
+    broken = broken_turns(trajectory, PROFILE)
+    assert capped_turns(trajectory, both, broken) == [False, True, True, False]
+    assert capped_turns(trajectory, DenoiseConfig(cap_repeated=True), broken) == [False, False, True, False]
     assert credited(both, (trajectory, 1.0), (trajectory, 0.0)) == [1, 0, 0, 1, -1, -1, -1, -1]
 
 

@@ -5,7 +5,7 @@ from train_records import PROFILE, WordTokenizer, record
 from sanderling.core.errors import UserError
 from sanderling.core.types import Ending
 from sanderling.rl.gain import GainConfig, GainForm, Probe, information_gains
-from sanderling.rl.rollouts import turn_penalties
+from sanderling.rl.rollouts import broken_turns
 from sanderling.train.rows import ScoreRequest
 
 PROBE = Probe(prefix="enough </think> <answer>", suffix="</answer>")
@@ -54,8 +54,8 @@ def test_what_is_not_finite_is_an_error_and_never_a_gain_of_zero(broken: float, 
         information_gains([record("va")], WordTokenizer(), Broken(), GainConfig(probe=PROBE, form=form))
 
 
-def with_texts(texts: list[str], ending: Ending, ids: bool):
-    trajectory = record("s" * (len(texts) - 1) + "a", ending=ending, ids=ids)
+def with_texts(texts: list[str], ending: Ending):
+    trajectory = record("s" * (len(texts) - 1) + "a", ending=ending)
     said = iter(texts)
     nodes = [n.model_copy(update={"text": next(said)}) if n.kind == "turn" else n for n in trajectory.nodes]
     return trajectory.model_copy(update={"nodes": tuple(nodes)})
@@ -65,20 +65,11 @@ CALL = 'look</think><tool_call>{"name": "search", "arguments": {}}</tool_call>'
 ANSWER = "sure</think><answer>Oslo</answer>"
 
 
-def test_each_turn_is_penalised_for_itself():
-    texts = [CALL, "look <tool_call>", ANSWER]
-    assert turn_penalties(with_texts(texts, Ending.ANSWERED, ids=True), PROFILE, scale=0.5) == [0.0, -0.5, 0.0]
-    written = [f"<think>{text}" for text in texts]
-    assert turn_penalties(with_texts(written, Ending.ANSWERED, ids=False), PROFILE) == [0.0, -1.0, 0.0]
-
-
-def test_a_servers_turn_may_go_on_where_its_prompt_opened_the_reasoning():
-    texts = [CALL, "look <tool_call>", f"</think>{CALL}", f"<think>{ANSWER}", "Oslo", ANSWER]
-    penalties = turn_penalties(with_texts(texts, Ending.ANSWERED, ids=False), PROFILE)
-    assert penalties == [0.0, -1.0, -1.0, 0.0, -1.0, 0.0]
+def test_each_turn_is_checked_for_itself():
+    assert broken_turns(with_texts([CALL, "look <tool_call>", ANSWER], Ending.ANSWERED), PROFILE) == [False, True, False]
 
 
 def test_a_forced_turn_has_to_be_an_answer():
-    assert turn_penalties(with_texts([CALL, CALL], Ending.NO_ANSWER, ids=True), PROFILE) == [0.0, -1.0]
-    assert turn_penalties(with_texts([CALL, CALL], Ending.REPETITION, ids=True), PROFILE) == [0.0, 0.0]
-    assert turn_penalties(with_texts([CALL, ANSWER], Ending.ANSWERED_AT_BUDGET, ids=True), PROFILE) == [0.0, 0.0]
+    assert broken_turns(with_texts([CALL, CALL], Ending.NO_ANSWER), PROFILE) == [False, True]
+    assert broken_turns(with_texts([CALL, CALL], Ending.REPETITION), PROFILE) == [False, False]
+    assert broken_turns(with_texts([CALL, ANSWER], Ending.ANSWERED_AT_BUDGET), PROFILE) == [False, False]

@@ -47,7 +47,7 @@ def search(*asked, name: str = "search", key: str = "query") -> dict:
 
 def graded(trajectory: Trajectory, outcome: float | None, **more) -> Graded:
     turns = sum(n.kind == "turn" and not n.rejected for n in trajectory.nodes)
-    return Graded(trajectory, outcome, **{"penalties": [0.0] * turns, **more})
+    return Graded(trajectory, 0, outcome, **{"penalties": [0.0] * turns, "capped": [False] * turns, **more})
 
 
 def test_every_query_of_every_call_counts_by_the_profile_s_names():

@@ -48,8 +48,7 @@ def weights(run: Path) -> dict[str, np.ndarray]:
 
 def test_a_run_killed_at_any_step_ends_with_the_same_weights_bit_for_bit(tmp_path: Path):
     base = save_tiny(tmp_path / "base")
-    straight = run_sft(CONFIG, random_rows(12), base, tmp_path / "straight")
-    assert straight.steps >= 6 and straight.trained
+    assert run_sft(CONFIG, random_rows(12), base, tmp_path / "straight")
     victim = subprocess.Popen(
         [sys.executable, "-c", VICTIM, str(Path(__file__).parent), base, tmp_path / "killed", CONFIG.model_dump_json()],
         stdout=subprocess.PIPE,
@@ -68,7 +67,8 @@ def test_a_run_killed_at_any_step_ends_with_the_same_weights_bit_for_bit(tmp_pat
     ours, theirs = weights(tmp_path / "killed"), weights(tmp_path / "straight")
     assert all(np.array_equal(ours[name], theirs[name]) for name in theirs)
     logs = [read_metrics(tmp_path / run / "metrics.jsonl") for run in ("killed", "straight")]
-    assert [line["step"] for line in logs[0]] == [line["step"] for line in logs[1]] == list(range(1, straight.steps + 1))
+    assert len(logs[1]) >= 6
+    assert [line["step"] for line in logs[0]] == [line["step"] for line in logs[1]] == list(range(1, len(logs[1]) + 1))
     assert [line["loss"] for line in logs[0]] == [line["loss"] for line in logs[1]]
 
 

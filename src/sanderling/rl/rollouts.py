@@ -160,22 +160,13 @@ class DenoiseConfig(Frozen):
 
 
 def broken_turns(trajectory: Trajectory, profile: Profile) -> list[bool]:
-    """Whether each turn breaks the grammar; the last turn after a forced hint has to be an answer."""
-    turns = turn_indices(trajectory)
-    found = []
-    for index in turns:
-        node = trajectory.nodes[index]
-        opened, closed = node.text.find("<think>"), node.text.find("</think>")
-        # Servers give turns without ids as they were sampled: such a one may continue reasoning that its prompt opened.
-        goes_on = node.token_ids is not None or (closed >= 0 and not 0 <= opened < closed)
-        check = check_final if index == turns[-1] and trajectory.ending in _FORCED else check_turn
-        found.append(bool(check(node.text, think_open=goes_on and "<think>" in profile.think_prefix)))
-    return found
-
-
-def turn_penalties(trajectory: Trajectory, profile: Profile, scale: float = 1.0) -> list[float]:
-    """``-scale`` for each turn that breaks the grammar in any way, else 0."""
-    return [-scale if broken else 0.0 for broken in broken_turns(trajectory, profile)]
+    """Whether each turn breaks the grammar, which costs it the format penalty; the last one after a forced hint must answer."""
+    texts = [trajectory.nodes[index].text for index in turn_indices(trajectory)]
+    checks = [check_turn] * len(texts)
+    if trajectory.ending in _FORCED:
+        checks[-1:] = [check_final]
+    opened = "<think>" in profile.think_prefix
+    return [bool(check(text, think_open=opened)) for check, text in zip(checks, texts, strict=True)]
 
 
 class Noise(StrEnum):
@@ -187,29 +178,24 @@ class Noise(StrEnum):
     TOO_SHORT = "too_short"
 
 
-def is_outage(trajectory: Trajectory, outcome: float | None) -> bool:
-    """Whether the world failed and not the agent, whatever number somebody gave it: it may be made again."""
-    return outcome is None or (trajectory.ending is not None and not trajectory.ending.scored)
-
-
 def noise_of(trajectory: Trajectory, outcome: float | None, config: DenoiseConfig, *, stale: bool = False) -> Noise | None:
     """Why a rollout is left out; None: it is trained on."""
-    if outcome is None or is_outage(trajectory, outcome):
+    ending = trajectory.ending
+    if outcome is None or (ending is not None and not ending.scored):  # whatever number somebody gave it
         return Noise.OUTAGE
     if stale:
         return Noise.STALE
     # An answer that was given at the budget is an answer: only who gave none is over-long.
-    if config.over_long and trajectory.ending in _OVER_LONG:
+    if config.over_long and ending in _OVER_LONG:
         return Noise.OVER_LONG
     return Noise.TOO_SHORT if outcome > 0 and len(turn_indices(trajectory)) <= config.least_turns else None
 
 
-def capped_turns(trajectory: Trajectory, config: DenoiseConfig, profile: Profile) -> tuple[bool, ...]:
+def capped_turns(trajectory: Trajectory, config: DenoiseConfig, broken: Sequence[bool]) -> list[bool]:
     """The turns that get no positive credit: those that break the grammar, and those whose very text was there before."""
     texts = [trajectory.nodes[index].text.strip() for index in turn_indices(trajectory)]
-    broken = broken_turns(trajectory, profile) if config.cap_malformed else [False] * len(texts)
     again = [config.cap_repeated and text in texts[:at] for at, text in enumerate(texts)]
-    return tuple(bad or same for bad, same in zip(broken, again, strict=True))
+    return [(config.cap_malformed and bad) or same for bad, same in zip(broken, again, strict=True)]
 
 
 def is_flat(outcomes: Sequence[float], config: DenoiseConfig) -> bool:

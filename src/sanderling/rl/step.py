@@ -35,11 +35,11 @@ from sanderling.rl.rollouts import (
     GroupStatus,
     Noise,
     Place,
+    broken_turns,
     capped_turns,
     is_flat,
     noise_of,
     oldest_version,
-    turn_penalties,
 )
 from sanderling.rl.table import Graded, TurnTable, build_table
 from sanderling.runs.files import replace_file
@@ -195,9 +195,9 @@ def graded(group: Group, version: int, config: RlConfig, profile: Profile) -> It
     """What credit reads of a group's rollouts, but for gains. One without an outcome here counts nowhere."""
     left_out = why_left_out(group, version, config)
     for one, noise, outcome in zip(group.rollouts, left_out, compared(group, left_out, config), strict=True):
-        penalties = turn_penalties(one.trajectory, profile)
-        capped = capped_turns(one.trajectory, config.denoise, profile)
-        yield Graded(one.trajectory, outcome, penalties, None, noise and noise.value, capped, group.number)
+        broken = broken_turns(one.trajectory, profile)
+        penalties, capped = [-1.0 if bad else 0.0 for bad in broken], capped_turns(one.trajectory, config.denoise, broken)
+        yield Graded(one.trajectory, group.number, outcome, penalties, capped, noise and noise.value)
 
 
 def group_figures(decided: Sequence[tuple[Group, GroupStatus]], version: int, config: RlConfig) -> dict[str, float]:
@@ -221,7 +221,7 @@ def credit_lines(batch: Sequence[Graded], table: TurnTable, parts: Components, v
         yield {
             "id": one.trajectory.id,
             "question": one.trajectory.question.id,
-            "group": one.group or 0,
+            "group": one.group,
             "outcome": one.outcome,
             "left_out": one.left_out,
             "version": version,

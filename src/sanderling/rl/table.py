@@ -56,8 +56,7 @@ class TurnTable:
     gain_scored: BoolArray
     penalty: FloatArray  # format penalty of the turn, 0 or negative
     trained: BoolArray
-    """False where the trajectory receives no credit. With an outcome it would still count in its group: `step.graded` leaves
-    none to what denoising took out."""
+    """False where the trajectory receives no credit. With an outcome it still counts in its group (`rollouts.Place`)."""
     capped: BoolArray  # True where the turn gets no positive credit; negative credit is kept
 
     def __len__(self) -> int:
@@ -73,26 +72,24 @@ class Graded:
     """A trajectory and its reward; per-turn sequences follow :func:`sanderling.core.record.turn_indices`."""
 
     trajectory: Trajectory
+    group: int  # one question may have several groups in a step
     outcome: float | None  # None: unscored
     penalties: Sequence[float]
-    gains: Sequence[float | None] | None = None  # None, whole or for a turn: no gain was scored there
+    capped: Sequence[bool]  # turns that get no positive credit
     left_out: str | None = None
     """Why it is not trained on and receives no credit; its outcome, where it has one, counts in its group."""
-    capped: Sequence[bool] | None = None  # turns that get no positive credit; None: none
-    group: int | None = None
-    """Which group it belongs to; None: that of its question. One question may have several groups in a step."""
+    gains: Sequence[float | None] | None = None  # None, whole or for a turn: no gain was scored there
 
 
 def build_table(batch: Sequence[Graded]) -> TurnTable:
     """The table. Raises ValueError when per-turn sequences have the wrong length."""
     rows: list[tuple[Any, ...]] = []
-    groups: dict[int | str, int] = {}
+    groups: dict[int, int] = {}
     for number, one in enumerate(batch):
         indices, tools = turn_indices(one.trajectory), turn_tools(one.trajectory)
-        group = groups.setdefault(one.trajectory.question.id if one.group is None else one.group, len(groups))
+        group = groups.setdefault(one.group, len(groups))
         gains = [None] * len(indices) if one.gains is None else one.gains
-        capped = [False] * len(indices) if one.capped is None else one.capped
-        each = zip(indices, tools, gains, one.penalties, capped, strict=True)
+        each = zip(indices, tools, gains, one.penalties, one.capped, strict=True)
         for turn, (index, tool, gain, penalty, cap) in enumerate(each):
             tokens = len(one.trajectory.nodes[index].token_ids or ())
             reward = (one.outcome or 0.0, one.outcome is not None, gain or 0.0, gain is not None, penalty)

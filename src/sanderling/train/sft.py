@@ -48,15 +48,6 @@ if TYPE_CHECKING:
 ADAPTER, MODEL = "adapter", "model"
 
 
-@dataclass(frozen=True)
-class RunResult:
-    """Where a run ended."""
-
-    model_dir: Path
-    steps: int
-    trained: bool
-
-
 def batches(lengths: IntArray, config: SupervisedConfig, epoch: int) -> list[list[int]]:
     """One epoch's optimizer batches: in order, each closed by its last trajectory or the one that reaches its tokens."""
     order = np.arange(len(lengths))
@@ -117,11 +108,11 @@ def run_sft(
     progress: OnProgress | None = None,
     team: "Team | None" = None,
     device: "torch.device | str" = "cpu",
-) -> RunResult:
+) -> bool:
     """Train the model at ``model_dir`` on every row and write what it became, ``out_dir/metrics.jsonl`` and checkpoints.
 
-    Killed and called again with the same arguments, it continues from the last checkpoint; once finished, it does nothing.
-    Raises UserError when there are no rows, no model, or a step is not finite.
+    Killed and called again with the same arguments, it continues from the last checkpoint; once finished, it does nothing and
+    returns False. Raises UserError when there are no rows, no model, or a step is not finite.
     """
     from sanderling.train.team import SOLO
     from sanderling.train.trainer import Trainer
@@ -134,7 +125,7 @@ def run_sft(
     final, root = final_dir(config, out_dir), out_dir / CHECKPOINTS
     finished, last = team.gather((is_finished(config, out_dir), next(reversed(checkpoints(root)), None)))[0]
     if finished:
-        return RunResult(final, len(plan), trained=False)
+        return False
     model = open_model(config, model_dir, last, team)
     if not team.sharded:
         model.to(device)
@@ -159,7 +150,7 @@ def run_sft(
     if team.rank == 0:
         save_model(model, final, model_dir, weights=weights)
     team.gather(None)
-    return RunResult(final, len(plan), trained=True)
+    return True
 
 
 ROWS = "rows.parquet"
