@@ -1,6 +1,8 @@
 """Every kind of source: where it goes on, what tells it from another, how long it is, read by one process or several."""
 
+import bz2
 import json
+import lzma
 import multiprocessing
 import os
 import re
@@ -34,6 +36,18 @@ def test_it_goes_on_from_any_item(kind, tmp_path):
     whole = list(source.items())
     assert {type(item) for item in whole} == ({Page} if kind == "world" else {Page, Skipped})
     assert all(list(source.items(skip)) == whole[skip:] for skip in range(len(whole) + 3))
+
+
+@pytest.mark.parametrize(("ending", "pack"), [(".bz2", bz2.compress), (".xz", lzma.compress)])
+def test_packed_lines_are_read_up_to_where_they_are_cut(tmp_path, ending, pack):
+    rows = [{"url": f"https://a.example/{number}", "text": f"{number * number * 7919} " * 40} for number in range(8_000)]
+    packed = pack("\n".join(map(json.dumps, rows)).encode())
+    file = tmp_path / f"rows.jsonl{ending}"
+    file.write_bytes(packed)
+    assert len(list(open_source(file).items())) == 8_000
+    file.write_bytes(packed[: len(packed) * 9 // 10])
+    *pages, last = open_source(file).items()
+    assert 0 < len(pages) < 8_000 and last == Skipped(f"after line {len(pages)}", Reason.TRUNCATED)
 
 
 @pytest.mark.parametrize(("name", "package"), [("a.warc", "fastwarc"), ("a.zim", "libzim")])
