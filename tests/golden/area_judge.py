@@ -26,7 +26,12 @@ RULES = (
     *("gaia", "squad_em", "squad_f1", "squad_f1:0.5"),
 )
 TRIPLES = 2_000
-CHINESE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
+UNASKED = re.compile(
+    r"[\u3040-\u30ff\u3400-\u9fff]|[\u00bc-\u00be\u2150-\u215e]|\d/\d|\de[-+]?\d|[x×*·]\s?10"
+    r"|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b.*\d{4}|\d{4}[-/]\d|\d\.\s?\d{1,2}\.\s?\d{4}",
+    re.IGNORECASE,
+)
+"""Texts that `numeric` is not asked about: in Chinese, of fractions and powers of ten, dates."""
 
 
 def trajectory(number: int, answer: str | None, accepted: Sequence[str], ending: Ending | None = Ending.ANSWERED) -> Trajectory:
@@ -199,7 +204,10 @@ class Replies:
 
 
 def judged(judge: Any, one: Trajectory) -> dict[str, Any]:
-    return recorded(asyncio.run(rule_on(one, judge)), judge.name, judge.places)
+    found = recorded(asyncio.run(rule_on(one, judge)), judge.name, judge.places)
+    for name in ("grade", "extracted", "confidence", "parts", "excessive"):
+        found.pop(name, None)
+    return found
 
 
 # --- cases ---------------------------------------------------------------------------------------------------------------
@@ -213,9 +221,9 @@ def rules() -> Iterator[tuple[str, Any]]:
         judge = rule_judge(spec)
         verdicts = asyncio.run(_all(judge, asked))
         signs = "".join({True: "+", False: "-", None: "?"}[verdict.correct] for verdict in verdicts)
-        if spec.startswith("numeric"):  # of texts in Chinese it is not asked
+        if spec.startswith("numeric"):
             texts = (f"{one.answer} {one.question.answers}" for one in asked)
-            signs = "".join(" " if CHINESE.search(text) else sign for sign, text in zip(signs, texts, strict=True))
+            signs = "".join(" " if UNASKED.search(text) else sign for sign, text in zip(signs, texts, strict=True))
         found = {"name": judge.name, "verdicts": [signs[at : at + 100] for at in range(0, TRIPLES, 100)]}
         if not spec.startswith("numeric"):
             found["scores"] = digest([verdict.score for verdict in verdicts])
@@ -274,16 +282,7 @@ def forms() -> Iterator[tuple[str, Any]]:
 def _reading(found: Any) -> str | None:
     if found is None:
         return None
-    parts = [
-        found.correct,
-        found.score,
-        found.grade,
-        found.extracted,
-        found.confidence,
-        dict(found.parts),
-        found.excessive,
-        found.reason,
-    ]
+    parts = [found.correct, found.score, found.reason]
     line = json.dumps(parts, ensure_ascii=False)
     return line if len(line) < 200 else f"{line[:100]} {digest(line)}"
 
