@@ -1,8 +1,8 @@
 """What the evaluation harness adds to a run's wall time: a policy of 500 ms a turn, 64 attempts at once.
 
 `bare` sleeps as long as the policy would and does nothing else. `harness` is what stands behind `sanderling eval run`, with
-tools that answer at once with a text as long as a page's part: the agent loop, a journal line for every turn and call, the live
-view's figures, records on disk, judging, the index, and the result at the end. `with a world` has search and visit in a world
+tools that answer at once with a text as long as a page's part: the agent loop, a journal line for every turn and call,
+records on disk, judging, the index, and the result at the end. `with a world` has search and visit in a world
 of fifty pages under the guard in their place: what the agent's own tools take is no harness, and comes on top. Overhead = run /
 bare - 1. Goal: harness below 2%.
 
@@ -12,7 +12,6 @@ Run on idle cores: ``OMP_NUM_THREADS=1 python benchmarks/evaluate.py``; writes `
 import argparse
 import asyncio
 import datetime
-import io
 import json
 import platform
 import sys
@@ -23,8 +22,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
 from sanderling.core.profiles import get_profile
@@ -32,7 +29,6 @@ from sanderling.core.record import Question
 from sanderling.core.types import Ending, Message, Sampling, SystemClock, ToolSpec
 from sanderling.evaluate.benchmarks import leaks
 from sanderling.evaluate.judging import with_book
-from sanderling.evaluate.live import Live, showing
 from sanderling.evaluate.log import About, RunLog, sha256_of_questions
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import run_evaluation
@@ -129,15 +125,12 @@ async def run(root: Path, attempts: int, turns: int, concurrency: int, seconds: 
         tools = {name: Canned(tool.spec) for name, tool in tools.items()}
     agent = Agent(SlowPolicy(turns, seconds), tools, profile, SystemClock(), world.name, world.fingerprint)
     about = About(benchmark="jsonl", questions=attempts, questions_sha256=sha256_of_questions(asked), seed=0)
-    live = Live(attempts)
-    console = Console(file=io.StringIO(), force_terminal=True, width=100, height=24)
     wall, processor = time.perf_counter(), time.process_time()
     with directory.exclusive():
         began = directory.begin(about, asked, 1, "benchmark")
         judges = with_book(directory, rule_judge("exact"), None, ByHand())
         with Journal(directory.root) as journal:
-            async with showing(live, "benchmark", lambda: 0.0, console, asyncio.Event()):
-                await run_evaluation(directory, began, asked, agent, judges, journal, concurrency=concurrency, watch=live)
+            await run_evaluation(directory, began, asked, agent, judges, journal, concurrency=concurrency)
     result = EvalResult.load(directory.result_file)
     if result.endings != {Ending.ANSWERED: attempts} or result.mean_turns != turns or result.unscored:
         raise RuntimeError(f"the benchmark's run went wrong: {result.endings}, {result.mean_turns} turns")

@@ -1,8 +1,8 @@
-"""What commands share that let an agent attempt questions: the live view, what is told, and how they end."""
+"""What commands share that let an agent attempt questions: the bar, what is told, and how they end."""
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
 from rich.console import Console
@@ -10,10 +10,13 @@ from rich.console import Console
 from sanderling.agent.opening import stop_on_interrupt
 from sanderling.cli import INTERRUPTED, UNFINISHED
 from sanderling.cli.options import show
+from sanderling.core.text import visible
 from sanderling.data.questions import read_questions
 from sanderling.evaluate.attempts import Made, Watch
-from sanderling.evaluate.live import Live, showing
+from sanderling.evaluate.result import Episode, Key
 from sanderling.policy.budget import Spending
+from sanderling.report.numbers import ending_words
+from sanderling.runs.progress import Advance, Report
 from sanderling.runs.run import beside
 from sanderling.runs.stages import after_interrupt
 from sanderling.synth.generate import GenerateConfig, generate_file
@@ -21,16 +24,44 @@ from sanderling.synth.generate import GenerateConfig, generate_file
 Work = Callable[[Watch | None, asyncio.Event], Awaitable[Made]]  # gets what watches, and what stops it
 
 
+class Bar(Watch):
+    """A bar of the attempts, and below it how they stand, what they cost, and the last warning."""
+
+    def __init__(self, advance: Advance, spending: Spending) -> None:
+        self._advance, self._spending = advance, spending
+        self._done: dict[Key, bool | None] = {}
+
+    def resumed(self, episodes: Iterable[Episode]) -> None:
+        self._take(list(episodes))
+
+    def waits(self, key: Key, why: str, pause_s: float) -> None:
+        self._advance(0, visible(f"{why} {key[0]} #{key[1]} is tried again in {pause_s:.3g} s."))
+
+    def ended(self, episode: Episode) -> None:
+        is_lost = episode.ending is not None and not episode.ending.scored
+        self._take([episode], f"; {episode.question} #{episode.attempt}: {ending_words(episode.ending)}" if is_lost else "")
+
+    def judged(self, count: int) -> None:
+        self._advance(0, f"{count:,} judged")
+
+    def _take(self, episodes: list[Episode], warning: str = "") -> None:
+        before = len(self._done)
+        self._done |= {one.key: one.correct for one in episodes}
+        correct = Counter(self._done.values())
+        note = f"{correct[True]:,} correct, {correct[False]:,} incorrect, {correct[None]:,} unscored"
+        cost = f"; cost {self._spending.ledger.spent.cost:.4g}"
+        self._advance(len(self._done) - before, visible(note + cost + warning))
+
+
 def live_run(attempts: int, about: str, spending: Spending, work: Work, *, progress: bool = True) -> Made:
-    """Let ``work`` make so many attempts under a live view."""
-    live = Live(attempts) if progress else None
+    """Let ``work`` make so many attempts under a bar."""
 
     async def run() -> Made:
         with stop_on_interrupt() as stop:
-            if live is None:
+            if not progress:
                 return await work(None, stop)
-            async with showing(live, about, lambda: spending.ledger.spent.cost, Console(stderr=True), stop):
-                return await work(live, stop)
+            with Report(Console(stderr=True)).task(visible(about), attempts) as advance:
+                return await work(Bar(advance, spending), stop)
 
     with after_interrupt():
         return asyncio.run(run())

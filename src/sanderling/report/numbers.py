@@ -55,16 +55,6 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
-def compact(count: float | None) -> str:
-    """A count to three digits: ``0.25``, ``950``, ``9.1k``, ``31.2M``, ``1.93B``."""
-    if count is None:
-        return MISSING
-    for unit, name in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
-        if count >= 0.9995 * unit:
-            return f"{count / unit:.3g}{name}"
-    return f"{count:.3g}"
-
-
 def ending_words(ending: str) -> str:
     """An ending's code as words."""
     return ending.replace("_", " ")
