@@ -31,7 +31,7 @@ from sanderling.core.types import (
     first_readable,
 )
 from sanderling.judge.rules import answer_tokens
-from sanderling.judge.verdict import Code, Grade, Verdict, decided, unscored
+from sanderling.judge.verdict import Code, Verdict, decided, unscored
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ class JudgePrompt:
     system: str
     reader: Callable[[str, Question, "JudgePrompt"], Verdict | None]
     fields: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Labels of a reply's lines or keys, and what each holds: extracted, reasoning, verdict, confidence, others."""
+    """Labels of a reply's lines or keys, and what each holds: extracted, reasoning, verdict, others."""
     words: Mapping[str, bool] = field(default_factory=dict[str, bool])  # a verdict in a field, in lower case
     reminder: str = ""  # added when a reply could not be read; without one the same is asked again
     max_tokens: int = 2_048  # of a reply: far more than its shape needs, since a cut reply is never read
@@ -76,9 +76,7 @@ _MARKUP = " \t\r\n\u3000*_`#\"'"
 _AROUND = _MARKUP + "[](){}<>.。,;!-"
 _BULLET = re.compile(r"^(?:[-*+•]\s+|\d{1,2}[.)]\s*)?")
 _AFTER_WORD = re.compile(r"[\s*_`\"']*[.。,;:!(–—-]")
-_PERCENT = re.compile(r"(\d{1,4}(?:\.\d{1,6})?)\s*%?", re.ASCII)
 _MOST_OPENINGS = 1_000  # braces at which an object is looked for: formulas in the reasoning have many
-_LONGEST_EXTRACT = 500
 _LONGEST_LABEL = 60
 
 
@@ -158,12 +156,11 @@ _KEYS = frozenset({"correct", "is_correct", "verdict", "judgement", "judgment", 
 _WORDS = {"correct": True, "incorrect": False}
 _TRUTHS = {"yes": True, "true": True, "no": False, "false": False, "wrong": False, **_WORDS}
 _WORD_LABELS = frozenset({"grade", "verdict", "judgement", "judgment"})
-_LETTERS = {"a": Grade.CORRECT, "b": Grade.INCORRECT, "c": Grade.NOT_ATTEMPTED}
-_GRADES = _LETTERS | {
-    f"{begun}{word}": grade
-    for letter, grade in _LETTERS.items()
-    for word in (grade.value, grade.value.replace("_", " "))
-    for begun in ("", f"{letter}: ", f"{letter}, ", f"{letter}) ", f"{letter} (")
+_GRADES = {
+    f"{begun}{word}": letter == "a"
+    for letter, grade in (("a", "correct"), ("b", "incorrect"), ("c", "not_attempted"))
+    for word in (letter, grade, grade.replace("_", " "))
+    for begun in (("",) if word == letter else ("", f"{letter}: ", f"{letter}, ", f"{letter}) ", f"{letter} ("))
 }
 
 
@@ -197,8 +194,8 @@ def read_word(reply: str, question: Question, prompt: JudgePrompt) -> Verdict | 
 
 def read_letter(reply: str, question: Question, prompt: JudgePrompt) -> Verdict | None:
     """SimpleQA's grades: a reply that is one letter (A right, B wrong, C not attempted), its word, or both in agreement."""
-    grade = _whole(reply, _GRADES)
-    return None if grade is None else decided(grade is Grade.CORRECT, "", grade=grade.value)
+    correct = _whole(reply, _GRADES)
+    return None if correct is None else decided(correct, "")
 
 
 def read_fields(reply: str, question: Question, prompt: JudgePrompt) -> Verdict | None:
@@ -218,16 +215,7 @@ def read_fields(reply: str, question: Question, prompt: JudgePrompt) -> Verdict 
     correct = _agreed(verdicts)
     if correct is None:
         return None
-    last = dict(values)
-    extracted = " ".join(last["extracted"].split()).strip("*_` ") if "extracted" in last else None
-    if extracted and len(extracted) > _LONGEST_EXTRACT:
-        extracted = extracted[: _LONGEST_EXTRACT - 1] + "…"
-    sure = set[float | None]()
-    for said in (unicodedata.normalize("NFKC", value) for name, value in values if name == "confidence"):
-        first = next((line for line in said.splitlines() if line.strip(_AROUND)), "")
-        found = _PERCENT.fullmatch(first.strip(_AROUND.replace("-", "")))
-        sure.add(float(found[1]) if found and float(found[1]) <= 100.0 else None)
-    return decided(correct, last.get("reasoning", ""), extracted=extracted, confidence=_agreed(sure))
+    return decided(correct, dict(values).get("reasoning", ""))
 
 
 def _labelled(text: str, fields: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -239,7 +227,7 @@ def _labelled(text: str, fields: Mapping[str, str]) -> list[tuple[str, str]]:
     end = next((at for at in range(begun, len(names)) if names[at] == "reasoning"), begun)
     blocks: list[tuple[str, list[str]]] = []
     for at, (line, head, name) in enumerate(zip(lines, heads, names, strict=True)):
-        if head and name and not (begun < at < end and name in ("verdict", "confidence")):
+        if head and name and not (begun < at < end and name == "verdict"):
             blocks.append((name, [line[head.end() :]]))
         elif blocks:
             blocks[-1][1].append(line)
@@ -281,21 +269,9 @@ def _read_set(named: Mapping[str, Any], accepted: Sequence[str]) -> Verdict | No
         are_the_items = words and all(words) and Counter(itertools.chain(*words)) == Counter(itertools.chain(*wanted))
     if None in given.values() or len(extra) != len(excessive) or not are_the_items:
         return None
-    parts = {item: value is True for item, value in given.items()}
-    grade = Grade.PARTLY if any(parts.values()) else Grade.INCORRECT
-    if all(parts.values()):
-        grade = Grade.CORRECT_WITH_EXTRA if extra else Grade.CORRECT
-    score, reason = set_scores(parts, extra)[2], str(named.get("explanation", ""))
-    return decided(grade is Grade.CORRECT, reason, score=score, grade=grade.value, parts=parts, excessive=extra)
-
-
-def set_scores(parts: Mapping[str, bool], excessive: Sequence[str]) -> tuple[float, float, float]:
-    """Precision, recall and F1 of an answer that is a set; nothing found is 0 in all three."""
-    found = sum(parts.values())
-    if not found:
-        return 0.0, 0.0, 0.0
-    precision, recall = found / (found + len(excessive)), found / len(parts)
-    return precision, recall, 2 * precision * recall / (precision + recall)
+    right, total = sum(value is True for value in given.values()), len(given)
+    f1 = 2 * right / (right + len(extra) + total) if right else 0.0
+    return decided(right == total and not extra, str(named.get("explanation", "")), score=f1)
 
 
 READERS = {"lines": read_lines, "word": read_word, "letter": read_letter, "fields": read_fields, "sets": read_sets}

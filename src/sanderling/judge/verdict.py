@@ -7,8 +7,8 @@ Example: ``verdict = await rule_on(trajectory, rule_judge("exact")); verdict.cor
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -43,16 +43,6 @@ class Code(StrEnum):
     BUDGET = "budget"  # unscored: the limit of tokens or money is reached; may be asked again with a larger one
 
 
-class Grade(StrEnum):
-    """What some judge prompts ask for beyond right and wrong."""
-
-    CORRECT = "correct"
-    INCORRECT = "incorrect"
-    NOT_ATTEMPTED = "not_attempted"  # of simpleqa: no answer was tried, and nothing wrong was claimed
-    CORRECT_WITH_EXTRA = "correct_with_extra"  # of sets: all that was asked for, and more
-    PARTLY = "partly"  # of sets: some of what was asked for
-
-
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """A judge's verdict on one trajectory."""
@@ -66,11 +56,6 @@ class Verdict:
     tokens: int = 0  # prompt and sampled tokens of all replies it took; estimates where a server does not report them
     cost: float = 0.0  # of all replies it took; 0 for cached ones and without prices
     remembered: bool = False  # nothing was asked for it in this run
-    grade: str = ""  # a :class:`Grade`, where the judge prompt has more than two
-    extracted: str | None = None  # the answer that the judge took for the final one
-    confidence: float | None = None  # what the answer claims of itself, in percent as written, from 0 to 100
-    parts: Mapping[str, bool] = field(default_factory=dict[str, bool], hash=False)  # items that are asked for: whether given
-    excessive: tuple[str, ...] = ()  # of a set: what was given and not asked for
 
     @property
     def correct(self) -> bool | None:
@@ -78,10 +63,10 @@ class Verdict:
         return None if self.ruling is Ruling.UNSCORED else self.ruling is Ruling.CORRECT
 
 
-def decided(correct: bool, reason: str, code: Code = Code.JUDGED, *, score: float | None = None, **details: Any) -> Verdict:
+def decided(correct: bool, reason: str, code: Code = Code.JUDGED, *, score: float | None = None) -> Verdict:
     """Right or wrong. ``score``: 1 or 0 if left out."""
     ruling = Ruling.CORRECT if correct else Ruling.INCORRECT
-    return Verdict(ruling, float(correct) if score is None else score, reason, code, **details)
+    return Verdict(ruling, float(correct) if score is None else score, reason, code)
 
 
 def unscored(code: Code, reason: str) -> Verdict:
@@ -166,10 +151,6 @@ def recorded(verdict: Verdict, judge: str, places: Sequence[str] = ()) -> dict[s
     if verdict.model:
         found |= {"model": verdict.model, "prompt": verdict.prompt, "tokens": verdict.tokens, "cost": verdict.cost}
         found["remembered"] = verdict.remembered
-    for name in ("grade", "extracted", "confidence", "parts", "excessive"):
-        value = getattr(verdict, name)
-        if value not in ("", None, {}, ()):
-            found[name] = list(value) if isinstance(value, tuple) else value
     return found
 
 
