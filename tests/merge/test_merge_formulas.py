@@ -64,10 +64,7 @@ def test_scale_zero_is_the_base_bit_for_bit(models: list[Path], method: Method, 
     assert (tmp_path / "out/model.safetensors").read_bytes() == (models[0] / "model.safetensors").read_bytes()
 
 
-@pytest.mark.parametrize("normalize", [True, False])
-def test_ties_trims_elects_and_takes_the_disjoint_mean(
-    models: list[Path], weights: list[Weights], normalize: bool, tmp_path: Path
-) -> None:
+def test_ties_trims_elects_and_takes_the_disjoint_mean(models: list[Path], weights: list[Weights], tmp_path: Path) -> None:
     density, shares = 0.3, (0.5, 0.2, 0.3)
 
     def trimmed(delta: np.ndarray) -> np.ndarray:
@@ -81,9 +78,9 @@ def test_ties_trims_elects_and_takes_the_disjoint_mean(
         agree = [np.sign(delta) == elected for delta in deltas]
         total = sum(delta * mask for delta, mask in zip(deltas, agree, strict=True))
         divisor = sum(share * mask for share, mask in zip(shares, agree, strict=True))
-        return base + (total / np.where(divisor == 0, 1, divisor) if normalize else total)
+        return base + total / np.where(divisor == 0, 1, divisor)
 
-    settings = {"models": models[1:], "weights": shares, "base": models[0], "density": density, "normalize": normalize}
+    settings = {"models": models[1:], "weights": shares, "base": models[0], "density": density}
     found = merged(tmp_path / "out", method="ties", **settings)
     assert_close(found, {name: ties(base, [other[name] for other in weights[1:]]) for name, base in weights[0].items()})
 

@@ -198,7 +198,7 @@ def _write(settings: MergeSettings, dtype: str, partial: Path) -> None:
 def _kit_config(settings: MergeSettings, dtype: str) -> dict[str, Any]:
     """The merge in mergekit's words."""
     traits, first = settings.traits, settings.base
-    shared: dict[str, Any] = {"normalize": settings.normalized}
+    shared: dict[str, Any] = {"normalize": traits.normalizes}
     each: list[dict[str, Any]] = [{"weight": weight} for weight in settings.shares]
     if settings.method is Method.SLERP:
         first, shared, each = settings.models[0], {"t": settings.t}, [{} for _ in settings.models]

@@ -30,7 +30,7 @@ Dtype = Literal["float32", "bfloat16", "float16"]
 
 
 class Traits(NamedTuple):
-    """What a method takes; ``normalizes``: whether weights are divided by their sum by default."""
+    """What a method takes; ``normalizes``: whether weights are divided by their sum."""
 
     base: bool
     density: bool = False
@@ -58,7 +58,6 @@ class MergeSettings(Frozen):
     scale: float = Field(default=1.0, allow_inf_nan=False)  # factor λ of the sum of differences from the base
     t: float = Field(default=0.5, ge=0, le=1)  # for slerp: 0 is the first model, 1 the second
     density: float = Field(default=0.5, gt=0, le=1)  # share of entries of each difference that is kept
-    normalize: bool | None = None  # divide weights by their sum; by default as is usual for the method
     seed: int = Field(default=0, ge=0, lt=2**32)  # random seed of DARE; equal seeds give equal models
     dtype: Dtype | None = None  # of the merged weights; by default as the base or the first model
 
@@ -76,10 +75,6 @@ class MergeSettings(Frozen):
         """The weights, equal ones where none were given."""
         return self.weights or (1.0 / len(self.models),) * len(self.models)
 
-    @property
-    def normalized(self) -> bool:
-        return self.traits.normalizes if self.normalize is None else self.normalize
-
     @model_validator(mode="after")
     def _goes_together(self) -> Self:
         if problem := next(self._problems(), None):
@@ -89,7 +84,7 @@ class MergeSettings(Frozen):
     def _problems(self) -> Iterator[str]:
         method, traits, count = self.method, self.traits, len(self.models)
         slerp = method is Method.SLERP
-        used = {"scale": traits.base, "t": slerp, "weights": not slerp, "normalize": not slerp, "density": traits.density}
+        used = {"scale": traits.base, "t": slerp, "weights": not slerp, "density": traits.density}
         fields = type(self).model_fields
         idle = [name for name, is_used in used.items() if not is_used and getattr(self, name) != fields[name].default]
         yield from (f"{method} has no use for {name}: leave it out" for name in idle)
@@ -108,5 +103,5 @@ class MergeSettings(Frozen):
             yield "a model is given twice: give each once, with the sum of its weights"
         if not all(isfinite(weight) for weight in self.weights):
             yield "every weight must be a finite number"
-        if self.normalized and abs(sum(self.shares)) < 1e-9:
-            yield "the weights sum to 0 and would be divided by that: give others, or do not normalize"
+        if traits.normalizes and abs(sum(self.shares)) < 1e-9:
+            yield "the weights sum to 0 and would be divided by that: give others"
