@@ -372,7 +372,6 @@ BENCHMARKS: list[tuple[str, str, list[dict[str, Any]], list[str]]] = [
                          for n, f in ((0, ""), (1, "a.png"))], []),
     ("hle", "h.parquet", [{"id": "h", "question": Q, "answer": A, "image": i, "category": "Arts"} for i in ("", "data:x")], []),
     ("hotpotqa", "h.jsonl", [GOLDEN, {"_id": "5a", "answer": A, "question": Q, "type": "bridge", "level": "hard"}], []),
-    ("nq", "n.parquet", [VERL, VERL | {"data_source": "popqa"}], []),
     ("musique", "m.json", [MUSIQUE | {"answerable": answerable} for answerable in (True, False)], []),
     ("triviaqa", "t.json", [{"Question": Q, "QuestionId": "t", "Answer": {"Value": A, "Aliases": ["N"]}}], []),
     ("popqa", "p.tsv", [{"id": "9", "prop": "painter", "question": Q, "possible_answers": '["a", "b"]'}], []),
