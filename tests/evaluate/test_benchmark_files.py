@@ -19,11 +19,6 @@ CANARY = "made up, keep out: 7f3a"
 Q, A = "Which potter painted the lamp by the lake?", "Nolhum of Arvendale"
 BOTH = (A, "Nolhum")
 WALKED = {"type": "single", "domain": "theatre", "lang": "zh", "difficulty_level": "easy"}
-SEARCH_R1 = {
-    "data_source": "nq", "reward_model": {"style": "rule", "ground_truth": {"target": list(BOTH)}},
-    "prompt": [{"role": "user", "content": f"Answer in tags, as <answer> Arvendale </answer>. Question: {Q}\n"}],
-    "extra_info": {"split": "test", "index": 6},
-}  # fmt: skip
 TRIVIA = {"Question": Q, "QuestionId": "tc_1", "Answer": {"Value": A, "Aliases": ["Nolhum"], "NormalizedAliases": ["nolhum"]}}
 QA = [{"question": f"Who keeps lamp {number}?", "answer": f"keeper {number}"} for number in range(12)]
 
@@ -41,10 +36,7 @@ LAYOUTS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
      {"level": "easy", "topics": ("theatre",)}),
     ("frames", "test.tsv", {"Unnamed: 0": 3, "Prompt": Q, "Answer": A, "reasoning_types": "Tables | Time"},
      {"id": "3", "topics": ("Tables", "Time")}),
-    ("nq", "asked.parquet", {**SEARCH_R1, "extra_info": {"index": 6, "question": "Asked here?"}},
-     {"text": "Asked here?", "answers": BOTH, "id": "6"}),
     ("triviaqa", "unfiltered.json", {"Data": [TRIVIA, {**TRIVIA, "QuestionId": "tc_2"}]}, {"answers": BOTH, "id": "tc_1"}),
-    ("2wiki", "merged.parquet", {**SEARCH_R1, "data_source": "2wikimultihopqa"}, {"answers": BOTH, "id": "6"}),
     ("jsonl", "rows.jsonl", {"prompt": [{"role": "user", "content": Q}], "answer": A, "difficulty": 3}, {"level": "3"}),
 ]  # fmt: skip
 
@@ -71,9 +63,7 @@ def test_rows_become_questions(key: str, name: str, row: dict[str, Any], expecte
             UnreadWhy.NEEDS_IMAGE,
         ),
         ("browsecomp", {"problem": "a", "answer": "b", "canary": ""}, UnreadWhy.UNDECODABLE),
-        ("hotpotqa", SEARCH_R1, UnreadWhy.OTHER_SET),
         ("musique", {"id": "2hop__1", "question": "Who?", "answer": "x", "answerable": False}, UnreadWhy.UNANSWERABLE),
-        ("nq", {**SEARCH_R1, "prompt": [{"role": "user", "content": "No mark here"}]}, UnreadWhy.NO_QUESTION),
     ],
 )
 def test_rows_that_are_no_questions_of_a_run(key: str, row: dict[str, Any], why: UnreadWhy, tmp_path: Path) -> None:

@@ -236,7 +236,7 @@ def remarks(benchmark: Benchmark, loaded: Loaded) -> list[str]:
     for why, lines in loaded.unread.items():
         rows = ", ".join(map(str, lines[:_SAMPLES])) + (", …" if len(lines) > _SAMPLES else "")
         found.append(f"Left out: {len(lines):,} {why} (row {rows}).")
-    rows = len(loaded.questions) + sum(len(lines) for why, lines in loaded.unread.items() if why is not UnreadWhy.OTHER_SET)
+    rows = len(loaded.questions) + sum(map(len, loaded.unread.values()))
     if loaded.expected is not None and rows != loaded.expected:
         others = [one.name for one in benchmark.splits if one.questions == rows]
         hint = f"; so many has the split {others[0]}: say --split {others[0]}" if others else ""

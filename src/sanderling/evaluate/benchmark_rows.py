@@ -39,7 +39,6 @@ class UnreadWhy(StrEnum):
     NEEDS_FILE = "about an attached file"
     NEEDS_IMAGE = "about an image"
     UNANSWERABLE = "marked as unanswerable"
-    OTHER_SET = "of another benchmark"  # in a file that holds several: not missed
     REPEATED_ID = "with an id that came before"
 
 
@@ -106,7 +105,6 @@ def looks_encrypted(text: str) -> bool:
 # Readers --------------------------------------------------------------------------------------------------------------------
 
 _WITHHELD = ("?",)  # what GAIA's test split has in place of accepted answers
-_MARK = "question:"  # case folded; what follows its last place in a template is the question
 _HOPS = re.compile(r"(\d)hop\d?__")  # MuSiQue's ids say how many steps a question takes
 
 
@@ -143,42 +141,21 @@ def by_columns(benchmark: Benchmark, found: Fields, options: Options) -> Row:
 
 
 def open_qa(benchmark: Benchmark, found: Fields, options: Options) -> Row:
-    """Open-domain question sets in the layouts in use.
-
-    FlashRAG's ``golden_answers``; Search-R1's training rows, where the question stands at the end of a template; the lists of
-    ARPO, R1-Searcher and SimpleDeepSearcher; and the originals. A file that says by ``data_source`` that it holds several sets
-    gives the rows of the one that is asked for.
-    """
-    source = found.text("source", "data_source")
-    if source and source.casefold() not in benchmark.sources:
-        raise RowError(UnreadWhy.OTHER_SET)
+    """Open-domain question sets: FlashRAG's ``golden_answers``, lists of ARPO and R1-Searcher, and the originals."""
     if str(found.get("answerable")).casefold() == "false":
         raise RowError(UnreadWhy.UNANSWERABLE)
     columns = benchmark.columns
+    found.need("question", *columns.question)
     native = found.text("id", *columns.id)
     hops = _HOPS.match(native)
     return Row(
         native_id=native,
-        text=_question_or_prompt(found, columns.question),
+        text=found.text("question", *columns.question),
         answers=_answers(found, columns.answer),
         level=found.text("level", *columns.level) or (f"{hops[1]} hops" if hops else ""),
         topics=found.texts("topic", *columns.topic),
         hops=int(hops[1]) if hops else None,
     )
-
-
-def _question_or_prompt(found: Fields, names: tuple[str, ...]) -> str:
-    text = found.text("question", *names)
-    if text or not found.has("prompt"):
-        found.need("question", *names)
-        return text
-    prompt = found.get("prompt")
-    if isinstance(prompt, list | tuple) and prompt and isinstance(prompt[-1], Mapping):
-        prompt = prompt[-1].get("content")
-    at = str(prompt or "").casefold().rfind(_MARK)
-    if at < 0:
-        raise RowError(UnreadWhy.NO_QUESTION)
-    return str(prompt)[at + len(_MARK) :].strip()
 
 
 def _answers(found: Fields, lists: tuple[str, ...]) -> tuple[str, ...]:

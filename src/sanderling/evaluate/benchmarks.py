@@ -69,7 +69,6 @@ class Benchmark(Frozen):
     topic_separator: str = ""
     attachment: str = ""  # the column of a file's name; questions with one are left out, since no tool opens it
     image: str = ""  # the same of an image
-    sources: tuple[str, ...] = ()  # how files that hold several benchmarks (by ``data_source``) call this one
     outside: str = ""  # ``file.py:name``, where it is none of the table's: what runs are of
 
     @property
@@ -116,7 +115,7 @@ def leaks() -> str:
     return files("sanderling.evaluate").joinpath("leaks.txt").read_text(encoding="utf-8")
 
 
-_READING = {"encrypted", "reader", "columns", "topic_separator", "attachment", "image", "skip", "sources", "outside"}
+_READING = {"encrypted", "reader", "columns", "topic_separator", "attachment", "image", "skip", "outside"}
 
 
 def facts(benchmark: Benchmark) -> dict[str, Any]:
