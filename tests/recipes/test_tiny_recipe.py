@@ -17,7 +17,7 @@ from tiny_base import FIRST_WORLD, BaseConfig, write_untrained
 from sanderling.core.config import load_config, read_config
 from sanderling.evaluate.log import RunLog
 from sanderling.evaluate.reports.pages import RecipeReport
-from sanderling.recipes.tiny import VALIDATION, TinyConfig, TinyRun, WorldPlan, build_worlds, curate, teach
+from sanderling.recipes.tiny import VALIDATION, TinyConfig, TinyRun, WorldPlan, build_worlds, curate, find_recipe, teach
 from sanderling.recipes.tiny_stages import NAMES, measure, measure_all, reinforce_rank, run_tiny, train_arm
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.progress import Report
@@ -266,3 +266,13 @@ def test_a_finished_run_goes_on_as_a_full_one(out: Path, settings: Path, tmp_pat
     assert [line["step"] for line in read_metrics(whole / "rl-igpo" / "metrics.jsonl")] == [1, 2, 3]
     assert "gain" in json.dumps(read_metrics(whole / "rl-igpo" / "metrics.jsonl")[0])
     assert list(report.charts[1].lines) == ["RL", "RL with IGPO", "RL, some"]
+
+
+@pytest.mark.slow
+def test_a_quick_run_ends_with_agents_that_answer_something(tmp_path: Path) -> None:
+    fewer = ["rl.steps=1", "questions.held_out=10", "questions.validation=4", "evaluation.attempts=2"]
+    run_tiny(find_recipe("tiny", quick=True, overrides=fewer), tmp_path, Report(Console(file=io.StringIO())), COMMAND)
+    report = RecipeReport.model_validate_json((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert all((stage.result.pass_at_1.value or 0.0) >= 0.3 for stage in report.stages)
+    assert report.stages[0].note == "tiny-sft, which both SFT models go on from"
+    assert not report.comparisons[0].valid and "nothing is claimed" in report.comparisons[0].verdict
