@@ -15,7 +15,8 @@ import pytest
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Occasion, Page, answered
 from sanderling.world.disk.building import add_to_world, build_world
-from sanderling.world.disk.store import open_as_met, open_world, read_manifest, verify_world
+from sanderling.world.disk.parts import verify_world
+from sanderling.world.disk.store import open_as_met, open_world, read_manifest
 from sanderling.world.encyclopedia import generate_pages
 
 

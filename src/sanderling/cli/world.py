@@ -34,7 +34,8 @@ from sanderling.world.disk.dense import DIRECTORY, DenseSettings, embed_world, r
 from sanderling.world.disk.embedders import FORMS, open_embedder, opens_socket
 from sanderling.world.disk.index import SearchMode
 from sanderling.world.disk.pages import WorldCounts
-from sanderling.world.disk.store import SourceAccount, WorldInfo, open_as_met, open_world, read_manifest, verify_world
+from sanderling.world.disk.parts import verify_world
+from sanderling.world.disk.store import SourceAccount, WorldInfo, open_as_met, open_world, read_manifest
 from sanderling.world.milvus import VectorIndex, push_world
 from sanderling.world.recorded import (
     answerable_questions,

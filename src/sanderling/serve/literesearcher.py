@@ -2,8 +2,8 @@
 
 Requests and replies have the fields of its own servers. Fields that speak of its engine (weights, times of embedding and
 Milvus) hold what the request said, or zero. A missing page is no HTTP error, neither in ``/web_parser`` nor in ``/query``;
-there the words "Cache miss" in ``error`` are how its RL tool tells it from a broken service. Its inference agent asks an address
-itself before any reader: only a machine without other network keeps it within the world.
+there the words "Cache miss" in ``error`` are how its RL tool tells it from a broken service. Its inference agent asks an
+address itself before any reader: only a machine without other network keeps it within the world.
 """
 
 from time import perf_counter

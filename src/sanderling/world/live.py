@@ -229,8 +229,8 @@ class _Service:
             wait_s = pause_s
             try:
                 async with asyncio.timeout(self._settings.timeout_s):  # the client's limit is for each read
-                    status, found, reply = await self._asked(path, body)
-                after = reply.headers.get("retry-after", "")
+                    status, found, headers = await self._asked(path, body)
+                after = headers.get("retry-after", "")
                 wait_s = float(after) if _SECONDS.fullmatch(after) else pause_s
             except (httpx.TimeoutException, TimeoutError) as error:
                 if isinstance(error, httpx.ConnectTimeout) and not left:
@@ -246,8 +246,8 @@ class _Service:
             await asyncio.sleep(min(_LONGEST_PAUSE_S, wait_s))
             pause_s *= 2
 
-    async def _asked(self, path: str, body: Mapping[str, Any]) -> tuple[int, Any, httpx.Response]:
-        """One reply: its status (415 when it is too large, or compressed otherwise), and its JSON; None: it is none."""
+    async def _asked(self, path: str, body: Mapping[str, Any]) -> tuple[int, Any, httpx.Headers]:
+        """One reply: its status and JSON as `_decoded` has them, and its headers."""
         raw = bytearray()
         async with self.client.stream("POST", path, json=dict(body)) as reply:
             assert isinstance(reply.stream, httpx.AsyncByteStream)
@@ -255,25 +255,20 @@ class _Service:
                 raw += chunk
                 if len(raw) > MOST_BYTES:
                     break
-        found = await asyncio.to_thread(_unpacked, bytes(raw), reply.headers.get("content-encoding", ""))
-        return (415, None, reply) if found is None else (reply.status_code, await asyncio.to_thread(_json, found), reply)
+        encoding = reply.headers.get("content-encoding", "").strip().lower()
+        return *await asyncio.to_thread(_decoded, reply.status_code, bytes(raw), encoding), reply.headers
 
 
-def _unpacked(raw: bytes, encoding: str) -> bytes | None:
-    """A reply's body, compressed at most once, by gzip; None where it is larger than the limit, or compressed otherwise."""
-    encoding = encoding.strip().lower()
+def _decoded(status: int, raw: bytes, encoding: str) -> tuple[int, Any]:
+    """A reply's status and JSON (None: it is none); 415 for one that is too large, or not compressed by gzip at most once."""
     if encoding == "gzip":
         with suppress(zlib.error):
             raw = zlib.decompressobj(16 + zlib.MAX_WBITS).decompress(raw, MOST_BYTES + 1)
-    elif encoding not in ("", "identity"):
-        return None
-    return None if len(raw) > MOST_BYTES else raw
-
-
-def _json(body: bytes) -> Any:
+    if encoding not in ("", "identity", "gzip") or len(raw) > MOST_BYTES:
+        return 415, None
     with suppress(ValueError, RecursionError):
-        return json.loads(body.decode("utf-8", "replace"))
-    return None
+        return status, json.loads(raw.decode("utf-8", "replace"))
+    return status, None
 
 
 def _text(value: Any) -> str:

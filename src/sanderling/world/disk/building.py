@@ -9,8 +9,8 @@ import os
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 
@@ -21,16 +21,8 @@ from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.disk.duplicates import near_duplicates, save_groups, signature
 from sanderling.world.disk.index import IndexBuilder, sound_index
-from sanderling.world.disk.pages import (
-    Intake,
-    SqlitePages,
-    WorldCounts,
-    checksum,
-    connected,
-    read_only_uri,
-    writable,
-    write_buckets,
-)
+from sanderling.world.disk.pages import Intake, SqlitePages, WorldCounts, checksum, connected, writable
+from sanderling.world.disk.parts import absorb
 from sanderling.world.disk.store import (
     PagePart,
     SourceAccount,
@@ -143,22 +135,6 @@ class PageFile(SqlitePages):
             for statement in others:
                 self._connections[-1].execute(statement)
             return self._connections[-1].execute(last, row)
-
-
-def absorb(file: Path, parts: Sequence[Path]) -> None:
-    """Take the pages of finished parts over into the finished file after them, and make it one to find pages in.
-
-    Raises UserError.
-    """
-    with writable("the pages", sqlite3.Error), closing(sqlite3.connect(file.as_uri(), uri=True)) as connection:
-        for part in parts:
-            connection.execute("ATTACH ? AS part", (read_only_uri(part),))
-            with connection:
-                for name in ("pages", "signatures"):
-                    connection.execute(f"INSERT OR IGNORE INTO main.{name} SELECT * FROM part.{name}")
-            connection.execute("DETACH part")
-        with connection:
-            write_buckets(connection)
 
 
 @contextmanager

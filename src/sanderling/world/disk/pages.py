@@ -12,7 +12,7 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -143,8 +143,8 @@ def connected(uri: str) -> sqlite3.Connection:
 
 
 _SELECT = "SELECT checksum, CAST(number AS TEXT), key, url, title, text, links, date, source FROM pages WHERE number = ?"
-_SHORT, _NUMBER = 8, 4  # bytes of an entry in a bucket: of the key's digest, and of the page's number
-_BUCKET = 16  # pages in one, on average
+_SHORT, NUMBER_BYTES = 8, 4  # bytes of an entry in a bucket: of the key's digest, and of the page's number
+BUCKET_PAGES = 16  # pages in one, on average
 _UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the latter where SQLite quotes names that are damaged
 
 
@@ -168,7 +168,9 @@ class SqlitePages:
         if not 0 <= number < self.count():
             raise KeyError(number)
         part = bisect_right(self._ends, number)
-        url, title, text, links, date, source = self._compared(part, _SELECT, number, f"page {number:,}")[2:]
+        url, title, text, links, date, source = self._sound(part, self._row(part, _SELECT, number), number, f"page {number:,}")[
+            2:
+        ]
         return Page.model_construct(  # it was validated when it was written
             url=url.decode(),
             title=title.decode(),
@@ -182,14 +184,14 @@ class SqlitePages:
         return map(self.get, range(first, self.count()))
 
     def find(self, key: str) -> int | None:
-        short = _short(key.encode())
+        short = short_key(key.encode())
         for part, (start, end) in enumerate(pairwise([0, *self._ends])):
-            bucket = _bucket(short, end - start)
-            select = "SELECT checksum, CAST(bucket AS TEXT), entries FROM buckets WHERE bucket = ?"
-            entries = self._compared(part, select, bucket, "its table of addresses")[1]
-            for at in range(0, len(entries), _SHORT + _NUMBER):
+            bucket = bucket_of(short, end - start)
+            row = self._row(part, "SELECT checksum, CAST(bucket AS TEXT), entries FROM buckets WHERE bucket = ?", bucket)
+            entries = self._sound(part, row, bucket, "its table of addresses")[1]
+            for at in range(0, len(entries), _SHORT + NUMBER_BYTES):
                 if entries.startswith(short, at):
-                    return int.from_bytes(entries[at + _SHORT : at + _SHORT + _NUMBER])
+                    return int.from_bytes(entries[at + _SHORT : at + _SHORT + NUMBER_BYTES])
         return None
 
     def signatures(self) -> Iterator[tuple[int, bytes]]:
@@ -202,9 +204,6 @@ class SqlitePages:
                     _, signature = self._sound(part, next(rows, None), number, f"the signature of page {number:,}")
                     if signature:
                         yield number, signature
-
-    def _compared(self, part: int, select: str, number: int, what: str) -> Sequence[bytes]:
-        return self._sound(part, self._row(part, select, number), number, what)
 
     def _sound(self, part: int, row: tuple[Any, ...] | None, number: int, what: str) -> Sequence[bytes]:
         """A row without its checksum, which comes first, then the number. Raises DamageError when they do not agree."""
@@ -230,29 +229,14 @@ class SqlitePages:
             raise DamageError(self._paths[part], error) from error
 
 
-def _short(key: bytes) -> bytes:
+def short_key(key: bytes) -> bytes:
+    """What stands for a key in its bucket."""
     return hashlib.blake2b(key, digest_size=_SHORT).digest()
 
 
-def _bucket(short: bytes, pages: int) -> int:
-    return int.from_bytes(short) % (pages // _BUCKET + 1)
-
-
-def write_buckets(connection: sqlite3.Connection) -> None:
-    """Make the table by which the pages of a finished part are found; several runs of this make the same one."""
-    pages = connection.execute("SELECT count(*) FROM pages").fetchone()[0]
-    connection.create_function("bucket_of", 1, lambda key: _bucket(_short(key.encode()), pages), deterministic=True)
-    rows = connection.execute("SELECT bucket_of(key), key, number FROM pages ORDER BY 1, 3")
-    connection.execute("DROP TABLE IF EXISTS buckets")
-    connection.execute("CREATE TABLE buckets (bucket INTEGER PRIMARY KEY, entries BLOB NOT NULL, checksum INTEGER NOT NULL)")
-    empty = ((bucket, b"") for bucket in range(pages // _BUCKET + 1))
-    filled = (
-        (bucket, b"".join(_short(key.encode()) + number.to_bytes(_NUMBER) for _, key, number in found))
-        for bucket, found in groupby(rows, key=lambda row: row[0])
-    )
-    for entries in (empty, filled):
-        sealed = ((bucket, held, checksum(b"%d" % bucket, held)) for bucket, held in entries)
-        connection.executemany("INSERT OR REPLACE INTO buckets VALUES (?, ?, ?)", sealed)
+def bucket_of(short: bytes, pages: int) -> int:
+    """The bucket that a short key is in, in a part of so many pages."""
+    return int.from_bytes(short) % (pages // BUCKET_PAGES + 1)
 
 
 def read_only_uri(path: Path) -> str:

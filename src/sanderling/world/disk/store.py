@@ -5,8 +5,7 @@ names them, so a reader has the world as it was before or as it is after pages a
 """
 
 import json
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,10 +15,9 @@ import sanderling
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.runs.files import replace_file
-from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import World
 from sanderling.world.disk.index import SearchMode, is_whole, sound_index
-from sanderling.world.disk.pages import DamageError, Intake, SqlitePages, WorldCounts, seal, unseal
+from sanderling.world.disk.pages import DamageError, SqlitePages, WorldCounts, seal, unseal
 from sanderling.world.filters import BLOCKLIST_FILE, filtered, read_blocklist
 from sanderling.world.local import LocalWorld
 
@@ -145,38 +143,6 @@ def load_groups(directory: Path, fingerprint: str) -> list[list[str]]:
     if record.get("fingerprint") != fingerprint or record.get("format") != GROUPS_FORMAT:
         raise DamageError(path, "it was made for other pages than the world now holds")
     return [[str(url) for url in group] for group in record["groups"]]
-
-
-def verify_world(directory: Path, progress: Callable[[int], None] = lambda _: None) -> tuple[int, list[str]]:
-    """Compare all that a world is made of with its checksums: how many pages there are, and what is damaged, each in a line.
-
-    Raises UserError where it cannot even be opened.
-    """
-    info, damaged, intake = read_manifest(directory), list[str](), Intake()
-    pages, index = open_pages(directory, info), directory / info.index
-
-    def check(look: Callable[[], object]) -> None:
-        try:
-            look()
-        except DamageError as error:
-            damaged.append(error.reason)
-
-    def look_at(number: int) -> None:
-        page = pages.get(number)
-        intake.chain(page)
-        if pages.find(canonical_url(page.url)) != number:
-            raise DamageError(directory, f"{page.url} is not found by its address")
-
-    for number in range(info.page_count):
-        check(partial(look_at, number))
-        progress(number + 1)
-    if not damaged and intake.fingerprint != info.fingerprint:
-        damaged.append("the pages are not those that the manifest was written for")
-    check(lambda: sum(1 for _ in pages.signatures()))
-    check(lambda: load_groups(directory, info.fingerprint))
-    if not is_whole(index, info.page_count, compared=True):
-        damaged.append(f"{index.name} does not agree with its checksums; it is made anew when the world is next searched")
-    return info.page_count, damaged
 
 
 def open_as_met(

@@ -145,11 +145,11 @@ def refuse_collisions(directory: Path, sources: Sequence[Source]) -> None:
     world, taken = open_world(directory), bases_of(read_manifest(directory))
     for source in sources:
         contested = [base for base, place in source.bases().items() if taken.get(canonical_url(base), place) != place]
-        for item in source.items() if contested else ():
-            held = world.page(item.url) if isinstance(item, Page) else None
-            if isinstance(item, Page) and held is not None and held.text != clean(item.text):
+        for page in (item for item in source.items() if isinstance(item, Page)) if contested else ():
+            held = world.page(page.url)
+            if held is not None and held.text != clean(page.text):
                 raise UserError(
-                    f"{source.name} would put a page at {item.url}, where {directory} has another: "
+                    f"{source.name} would put a page at {page.url}, where {directory} has another: "
                     f"give these pages a place of their own, such as --base-url {contested[0].rstrip('/')}-2/."
                 )
 

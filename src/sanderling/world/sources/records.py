@@ -71,9 +71,8 @@ class RecordSource(FileSource[Raw]):
     def bases(self) -> dict[str, str]:
         """Told by the first page: whether its address is below the base that it was given."""
         probe = type(self)(self.path, "probe://records/", self.limits)
-        first = next((item for item in probe.items() if isinstance(item, Page)), None)
-        made_up = first is not None and first.url.startswith(probe.base_url)
-        return {self._base: place_mark(self.path)} if made_up else {}
+        first = next((item.url for item in probe.items() if isinstance(item, Page)), "")
+        return {self._base: place_mark(self.path)} if first.startswith(probe.base_url) else {}
 
 
 class JsonlSource(RecordSource[tuple[int, bytes]]):
