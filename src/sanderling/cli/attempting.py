@@ -38,8 +38,9 @@ class Bar(Watch):
         self._advance(0, visible(f"{why} {key[0]} #{key[1]} is tried again in {pause_s:.3g} s."))
 
     def ended(self, episode: Episode) -> None:
-        is_lost = episode.ending is not None and not episode.ending.scored
-        self._take([episode], f"; {episode.question} #{episode.attempt}: {ending_words(episode.ending)}" if is_lost else "")
+        ending = episode.ending
+        warning = "" if ending is None or ending.scored else f"; {episode.question} #{episode.attempt}: {ending_words(ending)}"
+        self._take([episode], warning)
 
     def judged(self, count: int) -> None:
         self._advance(0, f"{count:,} judged")

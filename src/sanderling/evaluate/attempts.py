@@ -10,7 +10,7 @@ attempt after attempt, nothing more is begun.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from sanderling.agent.agent import Agent, Silence
 from sanderling.agent.journal import Journal
@@ -22,11 +22,11 @@ from sanderling.evaluate.log import AttemptStore
 from sanderling.evaluate.result import Episode, Key, asked_digest
 from sanderling.judge.verdict import META_KEY, Judge, patiently_rule_on, recorded
 from sanderling.policy.contract import PolicyOutageError
+from sanderling.runs.work import in_parallel
 from sanderling.tools.contract import ToolOutageError
 
 Rollout = Callable[[Question, int], Awaitable[Trajectory]]
 """``(question, attempt) -> trajectory``; its ``seeds.attempt`` is the attempt."""
-T = TypeVar("T")
 PAUSES = (1.0, 2.0)
 """Seconds before an outage of the tools, the model or the judge is tried once more."""
 
@@ -65,22 +65,6 @@ def rollout_of(agent: Agent, seed: int, *, journal: Journal | None = None, cance
         return await agent.run(question, seeds, journal=journal, cancel=cancel, texts=False)
 
     return rollout
-
-
-async def in_parallel(work: Callable[[T], Awaitable[None]], items: Sequence[T], concurrency: int) -> None:
-    """Work on all items, at most so many at once, begun in their order; the first failure stops the others and is raised."""
-    pending = iter(items)
-
-    async def worker() -> None:
-        for item in pending:
-            await work(item)
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(concurrency, len(items))):
-                group.create_task(worker())
-    except ExceptionGroup as failures:
-        raise failures.exceptions[0] from None
 
 
 @dataclass

@@ -16,13 +16,14 @@ from sanderling import __version__
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import BudgetSpentError
-from sanderling.evaluate.attempts import PAUSES, in_parallel
+from sanderling.evaluate.attempts import PAUSES
 from sanderling.evaluate.figures import summarise
 from sanderling.evaluate.log import NOBODY, JudgedBy, RunLog, RunState
 from sanderling.evaluate.result import PUBLISHED, Episode, EvalResult, JudgedAttempt
 from sanderling.judge.book import ByHand, CachedJudge, VerdictBook, plain
 from sanderling.judge.verdict import BY_HAND, Code, Judge, Verdict, patiently_rule_on, recorded
 from sanderling.runs.files import replace_file
+from sanderling.runs.work import in_parallel
 
 _FIELDS = {"judge", "correct", "score", "code", "reason"}
 

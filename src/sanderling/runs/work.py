@@ -5,7 +5,7 @@ spent nothing more is begun.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -18,6 +18,22 @@ from sanderling.runs.run import Table
 WAY_OUT = "go on with those, name another place, or remove that directory to begin again"
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+async def in_parallel(work: Callable[[Item], Awaitable[None]], items: Sequence[Item], concurrency: int) -> None:
+    """Work on all items, at most so many at once, begun in their order; the first failure stops the others and is raised."""
+    pending = iter(items)
+
+    async def worker() -> None:
+        for item in pending:
+            await work(item)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(concurrency, len(items))):
+                group.create_task(worker())
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
 
 
 @dataclass
@@ -50,27 +66,20 @@ async def work_through(
         raise UserError(f"{kept.path} holds something else than results: restore it, or begin in another place.") from error
     for result in worked.done.values():
         on_done(result)
-    waiting = iter([(key, item) for key, item in items.items() if key not in worked.done])
 
-    async def worker() -> None:
-        for key, item in waiting:
-            if worked.stopped:
-                return
-            try:
-                result = await do(item)
-            except BudgetSpentError as error:
-                worked.stopped = str(error)
-            except AskingOutageError:
-                worked.outages += 1
-            else:
-                kept.put(key, form.dump_python(result, mode="json"))
-                worked.done[key] = result
-                on_done(result)
+    async def work(unit: tuple[str, Item]) -> None:
+        if worked.stopped:
+            return
+        try:
+            result = await do(unit[1])
+        except BudgetSpentError as error:
+            worked.stopped = str(error)
+        except AskingOutageError:
+            worked.outages += 1
+        else:
+            kept.put(unit[0], form.dump_python(result, mode="json"))
+            worked.done[unit[0]] = result
+            on_done(result)
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(max(1, min(concurrency, len(items)))):
-                group.create_task(worker())
-    except ExceptionGroup as failures:
-        raise failures.exceptions[0] from None
+    await in_parallel(work, [unit for unit in items.items() if unit[0] not in worked.done], concurrency)
     return worked
