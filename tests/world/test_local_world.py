@@ -82,6 +82,43 @@ def test_pages_that_hold_all_words_come_first_and_those_that_hold_them_as_writte
     assert found("this") == []
 
 
+CODE = """# Paths
+
+Use `glob` as below, or **by hand**:
+
+    # all modules, at any depth
+    for path in glob("**/*.py"):
+        print(handlers[path](path), __name__)
+
+> quoted ~~text~~ of the [manual](https://w.example/manual/glob) and `__init__` methods
+"""
+
+
+@pytest.mark.parametrize("before", [0, 40])
+def test_a_snippet_shows_what_the_page_says_and_only_addresses_go(before):
+    page = Page(url="https://w.example/glob", title="Paths", text=f"{CODE}\n" * before + "Unrelated words. " * before + CODE)
+    world = LocalWorld.in_memory([page], name="t")
+    for query, shown in (
+        (
+            "modules at any depth",
+            '# all modules, at any depth for path in glob("**/*.py"): print(handlers[path](path), __name__)',
+        ),
+        ("quoted manual init methods", "> quoted ~~text~~ of the manual and `__init__` methods"),
+        ("glob below by hand", "Use `glob` as below, or **by hand**:"),
+    ):
+        assert shown in answered(world.search(query)).hits[0].snippet
+    assert CODE.strip() in answered(world.visit(page.url, max_words=10_000)).text
+
+
+def test_a_snippet_of_a_long_page_is_cut_from_the_best_place():
+    """Not from addresses, which nobody reads; in words of other scripts, and of any case, as well as in ASCII."""
+    filler = "[river](https://w.example/harbour/école/founders) by the stone — so it “goes”. " * 200
+    text = f"{filler}\n\nThe École has two Founders. It is at the “harbour”. {filler}"
+    world = LocalWorld.in_memory([Page(url="https://w.example/long", title="Long", text=text)], name="t")
+    assert answered(world.search("founders of the ecole")).hits[0].snippet.startswith("The École has two Founders. It is at")
+    assert "… " not in (shown := answered(world.search("harbour", snippet_words=8)).hits[0].snippet) and "“harbour”" in shown
+
+
 TOGETHER_WORDS = ["river", "stone", "harbour", "poet", "founder", "museum", "school", "bridge", "winter", "garden"]
 PAGES = [
     Page(

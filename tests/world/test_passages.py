@@ -4,8 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.world.cutting import split_page
+from sanderling.world.disk.pages import Listed
 from sanderling.world.passages import extract as extract_of
-from sanderling.world.passages import snippet
+from sanderling.world.snippets import snippet, source
 from sanderling.world.text import flow, word_count
 
 # Snippets and extracts
@@ -23,8 +24,8 @@ WORDS = st.lists(st.sampled_from(["alpha", "beta.", "Gamma", "delta!\n", "東京
 
 @given(WORDS, st.integers(1, 40), st.sets(st.sampled_from(["alpha", "gamma", "x", "東"])))
 def test_snippets_keep_their_length_and_come_from_the_page(parts, most, terms):
-    laid_out = flow("", " ".join(parts))
-    text = snippet(laid_out, dict.fromkeys(terms, 1.0), most)
+    laid_out = flow(" ".join(parts))
+    text = snippet(source(Listed("", "", "", " ".join(parts).encode())), dict.fromkeys(terms, 1.0), most)
     assert word_count(text) <= (most * 165 / 60 if laid_out.unspaced else most)
     assert text.removeprefix("… ").removesuffix(" …") in laid_out.text
 

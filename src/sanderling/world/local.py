@@ -13,11 +13,11 @@ from sanderling.world.contract import NO_OCCASION, Occasion, Page, Reply, Search
 from sanderling.world.disk.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, FullText, IndexBuilder, Ranked, Ranker
 from sanderling.world.disk.pages import Intake, MemoryPages, PageStore
 from sanderling.world.filters import with_hits, without_hidden
-from sanderling.world.passages import read_page, snippet
-from sanderling.world.text import Flow, content_terms, flow
+from sanderling.world.passages import read_page
+from sanderling.world.snippets import Source, snippet, source
+from sanderling.world.text import content_terms
 
 _CACHED_PAGES = 256
-_LONGEST_SNIPPET_SOURCE = 200_000
 _LONGEST_TITLE = 300  # characters of a title, or a date, that are shown; a page may give a book as its title
 _LIGHTEST = 0.1  # of the heaviest word's weight: what weighs less does not move a snippet, and stands on half of the pages
 
@@ -48,7 +48,7 @@ class LocalWorld(World):
         self.frequency = index.frequency
         self._pages = pages
         self._waits = waits
-        self._laid_out: Callable[[int], tuple[Page, Flow]] = lru_cache(maxsize=_CACHED_PAGES)(self._lay_out)
+        self._source: Callable[[int], Source] = lru_cache(maxsize=_CACHED_PAGES)(lambda number: source(pages.listed(number)))
 
     @staticmethod
     def in_memory(pages: Iterable[Page], *, name: str) -> "LocalWorld":
@@ -88,8 +88,8 @@ class LocalWorld(World):
         weights = self._weights(query)
         hits: list[SearchHit] = []
         for number, score in ranked:
-            page, laid_out = self._laid_out(number)
-            text = snippet(laid_out, weights, max(snippet_words, 1))
+            found = self._source(number)
+            page, text = found.page, snippet(found, weights, max(snippet_words, 1))
             hits.append(SearchHit(_cut_short(page.title), page.url, text, _cut_short(page.date), score))
         reply = SearchReply(query=query, hits=tuple(hits))
         return with_hits(reply, reply.hits, masked.__contains__) if masked else reply
@@ -138,10 +138,6 @@ class LocalWorld(World):
         weights = {word: math.log1p((self.page_count - n + 0.5) / (n + 0.5)) for word, n in counts.items() if n}
         least = _LIGHTEST * max(weights.values(), default=0.0)
         return {word: weight for word, weight in weights.items() if weight >= least}
-
-    def _lay_out(self, number: int) -> tuple[Page, Flow]:
-        page = self._pages.get(number)
-        return page, flow(page.title, page.text[:_LONGEST_SNIPPET_SOURCE])
 
 
 def _cut_short(title: str) -> str:

@@ -36,7 +36,7 @@ from sanderling.world.disk.dense import (
 )
 from sanderling.world.disk.embedders import Embedder, Kind, embed_units
 from sanderling.world.disk.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, FullText, Ranked, Ranker, SearchMode, indexed_text
-from sanderling.world.disk.pages import writable
+from sanderling.world.disk.pages import PageStore, writable
 from sanderling.world.disk.store import FILE_NAME, POINTER, groups_file
 from sanderling.world.filters import BLOCKLIST_FILE
 from sanderling.world.local import LocalWorld
@@ -265,7 +265,7 @@ def _passage_rows(place: Path, dense: DenseInfo, first: int) -> Iterator[dict[st
 # searching
 
 
-class MilvusPages:
+class MilvusPages(PageStore):
     """Implements `pages.PageStore`; remembers the pages of the last lists."""
 
     def __init__(self, server: Milvus) -> None:

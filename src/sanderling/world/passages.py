@@ -1,24 +1,19 @@
-"""What is shown of a page: an extract for a goal, a snippet for a query. Without a model, and deterministic.
+"""What is shown of a page for a goal: an extract. Without a model, and deterministic.
 
-For an extract, a page is split into passages: paragraphs, groups of sentences of long ones, rows of tables, each with the
+A page is split into passages: paragraphs, groups of sentences of long ones, rows of tables, each with the
 heading or the table's head above it. They are ranked by BM25 (statistics of the page itself) over the goal's words, and the
 best are kept within a budget of words, in page order; the first always is. Where the budget holds three full passages, a
 paragraph also counts for something when its neighbours match. A page that fits is given whole; links are kept whole.
-
-A snippet is the window of words whose distinct query terms weigh most (rare terms weigh more), earliest first; it opens at a
-sentence where one is near, closes at one where the window allows, and an ellipsis says where text was cut, as live engines do.
-It is no wider than live ones: of 7,198 recorded ones nine in ten have at most 163 characters, or 97 of a script without spaces.
 """
 
 import math
 import re
-from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sanderling.world.cutting import Block, Prices, Stretch, affordable, as_read, blocks, part_cuts, pieces, split_page
-from sanderling.world.text import Flow, content_terms, words
+from sanderling.world.text import content_terms, words
 
 _LINE = re.compile(r"[^\n]+")
 _LEAST_LINES = 3
@@ -29,13 +24,6 @@ _PASSAGE_WORDS = 60
 _LEAD_WORDS = 64  # words of a heading or a table's head that count for what stands below it
 _SPREAD = (0.5, 0.25)  # of the score of the passage before or after it, and of the next but one, counts for a passage
 _GAP, _LINE_GAP, _ROW_GAP = " … ", "\n…\n", "\n| … |\n"
-_LEAD_IN = 3  # words shown before a match whose sentence begins too far back
-_SENTENCE_SHARE = 0.25
-_UNIT = 1 << 20  # weights are counted in whole parts of one, so that sums do not depend on their order
-_REPEAT = _UNIT // 1_000
-_MOST_REPEATS = 10
-_WIDTH = 165  # most characters of a snippet of up to 30 words; longer ones may have as many for each word
-_MOST_WIDTHS = 4  # up to which a single word wider than a snippet is shown; of the signs around the words, one each
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -225,91 +213,3 @@ def _glue(before: Passage, passage: Passage, *, adjacent: bool) -> str:
     if passage.line:
         return "\n" if adjacent else _LINE_GAP
     return " " if adjacent else _GAP
-
-
-def snippet(flow: Flow, weights: Mapping[str, float], most_words: int) -> str:
-    """At most ``most_words`` words of the page; of a script without spaces, as many characters as are as wide."""
-    total = len(flow.starts)
-    if not total:
-        return flow.text[:200].strip()
-    width = max(_WIDTH, most_words * _WIDTH // 30)
-    if flow.unspaced:  # characters twice as wide, each a word of its own
-        width //= 2
-        most_words = max(most_words, width * most_words // 30)
-    most_words = max(min(most_words, width * total // len(flow.text)), 1)
-    begin, first, last = _best_window(flow, weights, most_words)
-    if flow.ends[first] - flow.starts[begin] > _MOST_WIDTHS * width:  # signs without end stand between the two
-        begin = first
-    fits = max(int(flow.ends.searchsorted(flow.starts[begin] + width, side="right")), first + 1)
-    end = min(begin + most_words, fits, total)
-    if end != total and end not in flow.opens:  # a sentence ends in the last third of the window, after the last match
-        least = max(min(last, end - 1), begin + (end - begin) * 2 // 3)
-        end = next((stop for stop in range(end - 1, least, -1) if stop in flow.opens), end)
-    return _cut(flow, begin, end, width)
-
-
-def _best_window(flow: Flow, weights: Mapping[str, float], most_words: int) -> tuple[int, int, int]:
-    """First word, first and last matching word of the best window; zeros when nothing matches.
-
-    Windows begin at the sentence of a match, which is worth a part of the heaviest term, or a little before the match.
-    """
-    matches = _matches(flow, weights)
-    if not matches:
-        return 0, 0, 0
-    opens, lead = sorted(flow.opens), min(_LEAD_IN, most_words - 1)
-    begins = {max(place - lead, 0) for place, _ in matches}
-    for place, _ in matches:
-        sentence = opens[before - 1] if (before := bisect_right(opens, place)) else 0
-        if place - sentence < most_words:
-            begins.add(sentence)
-    units = {term: round(weight * _UNIT) for term, weight in weights.items()}
-    bonus = round(_SENTENCE_SHARE * _UNIT * max(weights.values()))
-    inside = dict.fromkeys(units, 0)
-    value = first = end = best = 0
-    window = (0, 0, 0)
-    for begin in sorted(begins):
-        while end < len(matches) and matches[end][0] < begin + most_words:
-            term = matches[end][1]
-            value += 0 if inside[term] else units[term]
-            inside[term] += 1
-            end += 1
-        while matches[first][0] < begin:
-            term = matches[first][1]
-            inside[term] -= 1
-            value -= 0 if inside[term] else units[term]
-            first += 1
-        total = value + _REPEAT * min(end - first, _MOST_REPEATS) + (bonus if begin in flow.opens else 0)
-        if total > best:
-            best, window = total, (begin, matches[first][0], matches[end - 1][0])
-    return window
-
-
-def _matches(flow: Flow, terms: Iterable[str]) -> list[tuple[int, str]]:
-    """The numbers of the words that are one of some terms, in order, and the terms there."""
-    found: list[tuple[int, str]] = []
-    for term in terms:
-        sought = f" {term} "
-        at = flow.terms.find(sought)
-        while at >= 0:
-            found.append((at + 1, term))
-            at = flow.terms.find(sought, at + len(sought) - 1)
-    found.sort()
-    numbers = flow.term_starts.searchsorted([at for at, _ in found]).tolist()
-    return [(number, term) for number, (_, term) in zip(numbers, found, strict=True)]
-
-
-def _cut(flow: Flow, begin: int, end: int, width: int) -> str:
-    total = len(flow.starts)
-    start_char, stop_char = 0, len(flow.text)
-    if begin:
-        space = flow.text.rfind(" ", flow.ends[begin - 1], flow.starts[begin])
-        start_char = space + 1 if space >= 0 else flow.starts[begin]
-    if end < total:
-        space = flow.text.find(" ", flow.ends[end - 1], flow.starts[end])
-        stop_char = space if space >= 0 else flow.ends[end - 1]
-    least_char, most_char = flow.starts[begin] - width, flow.ends[end - 1] + width
-    most_char = min(most_char, flow.starts[begin] + _MOST_WIDTHS * width)
-    body = flow.text[max(start_char, least_char) : min(stop_char, most_char)].strip()
-    before = "" if (begin in flow.opens or begin == 0) and start_char >= least_char else "… "
-    after = "" if (end == total or end in flow.opens) and stop_char <= most_char else " …"
-    return before + body + after

@@ -29,7 +29,7 @@ WORD = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+(?:[{_JOINED}]+[^\W_{_CJK}]*)*")
 _MARKS = re.compile("[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]+")
 """Marks that a writer may leave out: accents, Hebrew points, Arabic vowels. Vowel signs of India are none of these."""
 _NO_TERM = re.compile(r"[^a-z0-9\u0080-\U0010ffff]+|\s+")
-_ASCII = bytes(
+WORD_BYTES = bytes(
     ord(chr(byte).lower()) if byte < 128 and chr(byte).isalnum() else 32 if byte < 128 else byte for byte in range(256)
 )
 """Bytes of UTF-8: ASCII letters in lower case, other ASCII as spaces, the rest as it is."""
@@ -45,10 +45,10 @@ these they this those to up was we were what when where which while who whom who
 """
 STOP_WORDS = frozenset([*_STOP_TEXT.split(), "thi"])  # as they are written and as terms
 _STOP_CJK = frozenset("的了是在和与及のはがをに")
-_TARGET = r"\[([^\[\]]*)\]\(((?:[^()\s]|\([^()\s]*\))*)(?:\s+\"[^\"]*\")?\)"
-_IMAGE, _LINK = re.compile("!" + _TARGET), re.compile(_TARGET)
-_LINE_MARK = re.compile(r"\n[ \t]*(?:#{1,6}[ \t]+|[*+\-][ \t]+|>[ \t]?)")
-_INLINE_MARK = re.compile(r"[*_]{2,3}|`+")
+_ADDRESS = r"\(((?:[^()\s]|\([^()\s]*\))*)(?:\s+\"[^\"]*\")?\)"
+_IMAGE = re.compile(rf"!\[([^\[\]]*)\]{_ADDRESS}")
+_LINK = re.compile(rf"\[(?:(?<![\w)\]]\[)|(?=[^\[\]]*\]\((?:[A-Za-z]+:|[/#])))([^\[\]]*)\]{_ADDRESS}")
+"""A link; ``table[key](item)`` is code, unless what is in the parentheses is a whole address."""
 _OPENS = r"[\s(.。！？」』]"
 _TWO, _THREE = "Mr|Ms|Dr|St|No|pp|ed|Ed|Jr|Sr|vs|cf|ca|Bd", "Mrs|vol|Vol|geb"
 _NOT_ABBREVIATED = rf"(?<!{_OPENS}[^\W\d_]\.)(?<!{_OPENS}(?:{_TWO})\.)(?<!{_OPENS}(?:{_THREE})\.)(?<!{_OPENS}Prof\.)"
@@ -60,7 +60,7 @@ _NOISE = ("Cc", "Cn", "Co", "Cs")
 _ENDS_WITHOUT_SPACE = "。！？"
 _SAMPLE = 20_000
 _NOISE_SHARE = 0.05
-_UNSPACED = 2.5  # characters a word, at most, of a page in a script without spaces
+_UNSPACED = 2.5  # characters a word, at most, of a text in a script without spaces
 
 
 @lru_cache(maxsize=200_000)
@@ -99,7 +99,7 @@ def _written(text: str) -> str:
         if len(text.encode("utf-8", "replace")) - len(text) > len(text) // _MOSTLY_ASCII:
             return _folded(text)
         text = " ".join([part if part.isascii() else _folded(part) for part in text.split()])
-    return text.encode("utf-8").translate(_ASCII).decode("utf-8") + " "
+    return text.encode("utf-8").translate(WORD_BYTES).decode("utf-8") + " "
 
 
 def _folded(text: str) -> str:
@@ -109,7 +109,7 @@ def _folded(text: str) -> str:
 def spans(text: str) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Where the words of a text begin and end, in the order of `words`."""
     if text.isascii():
-        inside = np.frombuffer(f" {text} ".encode("ascii").translate(_ASCII), dtype=np.uint8) != _SPACE
+        inside = np.frombuffer(f" {text} ".encode("ascii").translate(WORD_BYTES), dtype=np.uint8) != _SPACE
     else:
         codes = np.frombuffer(f" {text} ".encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
         inside = _kinds()[np.minimum(codes, _KNOWN)]
@@ -199,13 +199,11 @@ def is_text(text: str) -> bool:
     return len(unusual) + sample.count("\ufffd") <= len(sample) * _NOISE_SHARE
 
 
-def plain(text: str, *, lines: bool = True) -> str:
-    """Markdown as one would read it aloud. Without ``lines``, marks that begin a line are left in: the same words, faster."""
+def plain(text: str) -> str:
+    """The text with links and images as their words; everything else stays as the page has it, for it may be code."""
     if "](" in text:
         text = _LINK.sub(itemgetter(1), _IMAGE.sub(itemgetter(1), text) if "![" in text else text)
-    if lines:
-        text = _LINE_MARK.sub("\n", "\n" + text)[1:]
-    return _INLINE_MARK.sub("", text) if "*" in text or "_" in text or "`" in text else text
+    return text
 
 
 def sentences(line: str) -> list[str]:
@@ -223,7 +221,7 @@ def word_count(text: str) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Flow:
-    """A page's plain text in one line, with the place of every word."""
+    """Plain text in one line, with the place of every word."""
 
     text: str
     terms: str  # the terms of all words in order, spaces before and after each
@@ -234,12 +232,10 @@ class Flow:
     unspaced: bool  # whether most of it is in a script without spaces, in which words are single characters
 
 
-def flow(title: str, text: str) -> Flow:
-    """Lay out a page for snippets. A first heading that only repeats the title is left out."""
+def flow(text: str) -> Flow:
+    """Lay out a text in one line."""
     spaced = (line if line.isprintable() and "  " not in line else " ".join(line.split()) for line in plain(text).splitlines())
     lines = [line for line in map(str.strip, spaced) if line]
-    if lines and lines[0].casefold() == " ".join(title.split()).casefold():
-        lines = lines[1:]
     joined = " ".join(lines)
     within: list[int] = []  # lines, where a sentence begins
     if any(sign in joined for sign in _ENDS_WITHOUT_SPACE):

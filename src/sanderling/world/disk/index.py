@@ -72,7 +72,7 @@ class FullText(Ranker):
 
 def indexed_text(title: str, text: str) -> str:
     """The terms of a page as they are indexed, separated by spaces."""
-    return " ".join([*[index_text(title)] * TITLE_WEIGHT, index_text(plain(text, lines=False))])
+    return " ".join([*[index_text(title)] * TITLE_WEIGHT, index_text(plain(text))])
 
 
 def _prepare(index: tantivy.Index) -> None:

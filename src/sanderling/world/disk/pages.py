@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from pydantic import BaseModel
 
@@ -127,12 +127,25 @@ class Intake(BaseModel):
         self.fingerprint = hashlib.sha256(bytes.fromhex(self.fingerprint) + own).hexdigest()
 
 
+class Listed(NamedTuple):
+    """What a search needs of a page; the text in UTF-8."""
+
+    url: str
+    title: str
+    date: str
+    text: bytes
+
+
 class PageStore(Protocol):
     """Pages by number (KeyError: there is none), and numbers by URL key (`canonical_url`). Raises OSError as its files do."""
 
     def get(self, number: int) -> Page: ...
 
     def find(self, key: str) -> int | None: ...
+
+    def listed(self, number: int) -> Listed:
+        page = self.get(number)
+        return Listed(page.url, page.title, page.date, page.text.encode("utf-8", "replace"))
 
 
 def connected(uri: str) -> sqlite3.Connection:
@@ -148,7 +161,7 @@ BUCKET_PAGES = 16  # pages in one, on average
 _UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the latter where SQLite quotes names that are damaged
 
 
-class SqlitePages:
+class SqlitePages(PageStore):
     """The pages of a world's parts (path and number of pages of each), from any thread. Raises DamageError, an OSError."""
 
     def __init__(self, parts: Sequence[tuple[Path, int]]) -> None:
@@ -165,12 +178,7 @@ class SqlitePages:
         return self._ends[-1] if self._ends else 0
 
     def get(self, number: int) -> Page:
-        if not 0 <= number < self.count():
-            raise KeyError(number)
-        part = bisect_right(self._ends, number)
-        url, title, text, links, date, source = self._sound(part, self._row(part, _SELECT, number), number, f"page {number:,}")[
-            2:
-        ]
+        url, title, text, links, date, source = self._fields(number)
         return Page.model_construct(  # it was validated when it was written
             url=url.decode(),
             title=title.decode(),
@@ -179,6 +187,16 @@ class SqlitePages:
             date=date.decode(),
             source=source.decode(),
         )
+
+    def listed(self, number: int) -> Listed:
+        url, title, text, _links, date, _source = self._fields(number)
+        return Listed(url.decode(), title.decode(), date.decode(), text)
+
+    def _fields(self, number: int) -> tuple[bytes, ...]:
+        if not 0 <= number < self.count():
+            raise KeyError(number)
+        part = bisect_right(self._ends, number)
+        return self._sound(part, self._row(part, _SELECT, number), number, f"page {number:,}")[2:]
 
     def all(self, first: int = 0) -> Iterator[Page]:
         return map(self.get, range(first, self.count()))
@@ -244,7 +262,7 @@ def read_only_uri(path: Path) -> str:
     return f"{path.resolve().as_uri()}?mode=ro&immutable=1"
 
 
-class MemoryPages:
+class MemoryPages(PageStore):
     """Pages in memory."""
 
     def __init__(self) -> None:
