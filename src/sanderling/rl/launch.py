@@ -8,7 +8,7 @@ the settings and content it was begun with, or is refused; how many processes sh
 import asyncio
 import datetime
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -72,21 +72,22 @@ def run_rl_command(order: Order, report: Report) -> None:
     """Train, or go on training, until the model lies in its directory. Raises UserError."""
     recipe, out, model = order.recipe, order.out, order.out / "model"
 
-    def jobs(processes: int) -> Iterator[launch.Job[Job]]:
+    def begin(processes: int) -> launch.Job[Job] | None:
         job, done = prepare(order, processes), last_step(out / CHECKPOINTS)
-        if not (model / "config.json").is_file():
-            report.say(
-                f"{len(job.questions):,} questions, {recipe.rl.questions_per_step} a step with {recipe.rl.group_size} rollouts "
-                f"each, {recipe.rl.steps:,} steps from {job.model}." + (f" Goes on after step {done:,}." if done else "")
-            )
-            settings = job.order.recipe.model_dump(mode="json")
-            yield launch.Job(job, out, recipe.title, recipe.rl.steps, done, recipe.watch, settings)
-        world = str(recipe.worlds[0]) if len(recipe.worlds) == 1 else "WORLD"
-        asking = f"sanderling ask QUESTION --world {world} --model {model} --profile {recipe.profile}"
-        report.say(f"The model is in {model}: ask it with {asking}.")
+        if (model / "config.json").is_file():
+            return None
+        report.say(
+            f"{len(job.questions):,} questions, {recipe.rl.questions_per_step} a step with {recipe.rl.group_size} rollouts "
+            f"each, {recipe.rl.steps:,} steps from {job.model}." + (f" Goes on after step {done:,}." if done else "")
+        )
+        settings = job.order.recipe.model_dump(mode="json")
+        return launch.Job(job, recipe.title, recipe.rl.steps, done, recipe.watch, settings)
 
     bfloat16 = recipe.rl.trainer.precision is Precision.BFLOAT16
-    Launch(out, recipe.parallel, bfloat16, order.processes).run(jobs, _train, _figures, report)
+    Launch(out, recipe.parallel, bfloat16, order.processes).run(begin, _train, _figures, report)
+    world = str(recipe.worlds[0]) if len(recipe.worlds) == 1 else "WORLD"
+    asking = f"sanderling ask QUESTION --world {world} --model {model} --profile {recipe.profile}"
+    report.say(f"The model is in {model}: ask it with {asking}.")
 
 
 def _train(team: Any, device: Any, job: Job, progress: OnProgress | None) -> None:

@@ -207,15 +207,14 @@ def opened_team(
         yield Sharded(team, bfloat16=bfloat16, device=device) if sharded else team, device
 
 
-# -- a run's jobs, in whatever processes -------------------------------------------------------------------------------------
+# -- a run's job, in whatever processes --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Job(Generic[T]):
-    """A piece of a run that all its processes do together; it goes to them pickled."""
+    """What all processes of a run do together; it goes to them pickled."""
 
     content: T
-    directory: Path
     title: str
     steps: int
     done: int = 0
@@ -226,7 +225,7 @@ class Job(Generic[T]):
 
 @dataclass(frozen=True)
 class Launch:
-    """In what processes the jobs of a run are done."""
+    """In what processes the job of a run is done."""
 
     out: Path
     parallel: ParallelConfig
@@ -235,15 +234,15 @@ class Launch:
 
     def run(
         self,
-        jobs: Callable[[int], Iterator[Job[T]]],
+        prepare: Callable[[int], Job[T] | None],
         work: "Callable[[Team, torch.device, T, OnProgress | None], None]",
         figures: Callable[[Sequence[Mapping[str, Any]]], str],
         report: Report,
-    ) -> None:
-        """Do all jobs, one after the other. Raises UserError.
+    ) -> bool:
+        """Do the job; returns whether there was one. Raises UserError.
 
-        ``jobs`` is called on rank 0 alone, with the number of processes; it checks everything, and gives a job once the one
-        before it is done. ``work``, a module's function, is called in every process, with what reports progress on rank 0.
+        ``prepare`` is called on rank 0 alone, with the number of processes; it checks everything, and gives None where nothing
+        is left to do. ``work``, a module's function, is called in every process, with what reports progress on rank 0.
         ``figures`` makes a line of all metrics so far.
         """
         place = torchrun_place() or Place()
@@ -253,63 +252,64 @@ class Launch:
             with opened_team(self.parallel, place, None, bfloat16=self.bfloat16) as (team, device):
                 first = team.rank == 0
                 with locked(self.out) if first else nullcontext():
-                    coming = jobs(place.size) if first else iter(())
-                    while (job := team.gather(next(coming, None))[0]) is not None:
+                    job = team.gather(prepare(place.size) if first else None)[0]
+                    if job is not None:
                         with (
-                            _bar(job, figures, report) if first else nullcontext() as follow,
-                            _views(job, first, follow) as watch,
+                            self._bar(job, figures, report) if first else nullcontext() as follow,
+                            self.views(job, first, follow) as watch,
                         ):
                             work(team, device, job.content, watch)
-            return
+            return job is not None
         with locked(self.out):
-            for job in jobs(self.processes):
-                with _bar(job, figures, report) as follow:
+            job = prepare(self.processes)
+            if job is not None:
+                with self._bar(job, figures, report) as follow:
                     if self.processes > 1:
                         run_team(_in_worker, (self, job, work), self.processes, follow)
                     else:
-                        with _views(job, True, follow) as watch:
-                            self._in_team(Place(), None, job, work, watch)
+                        _in_worker(0, 1, None, self, job, work, follow)
+                    follow()
+        return job is not None
+
+    @contextmanager
+    def _bar(
+        self, job: Job[Any], figures: Callable[[Sequence[Mapping[str, Any]]], str], report: Report
+    ) -> Iterator[Callable[[], None]]:
+        """A bar that follows the job's metrics."""
+        seen = job.done
+        with report.task(job.title, job.steps, start=seen) as advance:
+
+            def follow() -> None:
+                nonlocal seen
+                lines = read_metrics(self.out / METRICS)
+                if lines and lines[-1]["step"] > seen:
+                    advance(lines[-1]["step"] - seen, figures(lines))
+                    seen = lines[-1]["step"]
+
+            yield follow
+
+    @contextmanager
+    def views(self, job: Job[Any], opened: bool, follow: Callable[[], None] | None) -> Iterator[OnProgress | None]:
+        """The views that were asked for, and the bar, where there is one; on rank 0 only."""
+        if not opened:
+            yield None
+            return
+        with ExitStack() as stack:
+            views = [stack.enter_context(closing(open_watcher(name, self.out, job.settings, job.done))) for name in job.watch]
+
+            def on_progress(progress: Progress) -> None:
+                for view in views:
+                    view.log(progress.step, progress.metrics)
+                if follow is not None:
                     follow()
 
-    def _in_team(self, place: Place, meeting: Path | None, job: Job[T], work: Any, watch: OnProgress | None) -> None:
-        with opened_team(self.parallel, place, meeting, bfloat16=self.bfloat16) as (team, device):
+            yield on_progress
+
+
+def _in_worker(
+    rank: int, size: int, meeting: Path | None, launch: Launch, job: Job[Any], work: Any, follow: Any = None
+) -> None:
+    with launch.views(job, rank == 0, follow) as watch:
+        place = Place(rank, size, rank, size)
+        with opened_team(launch.parallel, place, meeting, bfloat16=launch.bfloat16) as (team, device):
             work(team, device, job.content, watch)
-
-
-def _in_worker(rank: int, size: int, meeting: Path, launch: Launch, job: Job[Any], work: Any) -> None:
-    with _views(job, rank == 0, None) as watch:
-        launch._in_team(Place(rank, size, rank, size), meeting, job, work, watch)
-
-
-@contextmanager
-def _bar(job: Job[Any], figures: Callable[[Sequence[Mapping[str, Any]]], str], report: Report) -> Iterator[Callable[[], None]]:
-    """A bar that follows the job's metrics."""
-    seen = job.done
-    with report.task(job.title, job.steps, start=seen) as advance:
-
-        def follow() -> None:
-            nonlocal seen
-            lines = read_metrics(job.directory / METRICS)
-            if lines and lines[-1]["step"] > seen:
-                advance(lines[-1]["step"] - seen, figures(lines))
-                seen = lines[-1]["step"]
-
-        yield follow
-
-
-@contextmanager
-def _views(job: Job[Any], opened: bool, follow: Callable[[], None] | None) -> Iterator[OnProgress | None]:
-    """The views that were asked for, and the bar, where there is one; on rank 0 only."""
-    if not opened:
-        yield None
-        return
-    with ExitStack() as stack:
-        views = [stack.enter_context(closing(open_watcher(name, job.directory, job.settings, job.done))) for name in job.watch]
-
-        def on_progress(progress: Progress) -> None:
-            for view in views:
-                view.log(progress.step, progress.metrics)
-            if follow is not None:
-                follow()
-
-        yield on_progress

@@ -6,7 +6,7 @@ A run goes on with the data, model and settings it was begun with, or is refused
 """
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,7 @@ from sanderling.train.checkpoint import (
 )
 from sanderling.train.config import Aggregation, Precision, SftConfig, SupervisedConfig
 from sanderling.train.fit import Devices, devices_here, plan_sft, read_shape, with_changes
-from sanderling.train.launch import Job, Launch, check_parallel
+from sanderling.train.launch import Job, Launch, check_parallel, speaks
 from sanderling.train.metrics import METRICS, MetricsLog, OnProgress, Progress, check_watchers
 from sanderling.train.row_source import ListSource, ParquetSource, RowIndex, Survey, holds_rows, index_rows, write_rows
 from sanderling.train.rows import Encoding, IntArray, Row, sft
@@ -186,21 +186,23 @@ def run_sft_command(order: Order, report: Report, look: Look = devices_here) -> 
     """Train, or go on training, until the model lies in its directory. ``look`` tells the devices. Raises UserError."""
     config = order.config
 
-    def jobs(processes: int) -> Iterator[Job[Prepared]]:
+    def begin(processes: int) -> Job[Prepared] | None:
         job = prepare(order, report, processes, look)
-        if job is not None:
-            steps, done = len(schedule(job.index.lengths, config)), last_step(order.out / CHECKPOINTS)
-            again = f" Goes on after step {done:,}." if done else ""
-            survey = job.index.survey
-            report.say(
-                f"{len(job.index.lengths):,} trajectories in {survey.rows:,} rows; {survey.tokens:,} tokens, "
-                f"{survey.trained_tokens:,} trained; the longest row has {survey.longest:,}; {steps:,} steps.{again}"
-            )
-            yield Job(job, order.out, config.title, steps, done, config.watch, config.model_dump(mode="json"))
-        _conclude(order, report, trained=job is not None)
+        if job is None:
+            return None
+        steps, done = len(schedule(job.index.lengths, config)), last_step(order.out / CHECKPOINTS)
+        again = f" Goes on after step {done:,}." if done else ""
+        survey = job.index.survey
+        report.say(
+            f"{len(job.index.lengths):,} trajectories in {survey.rows:,} rows; {survey.tokens:,} tokens, "
+            f"{survey.trained_tokens:,} trained; the longest row has {survey.longest:,}; {steps:,} steps.{again}"
+        )
+        return Job(job, config.title, steps, done, config.watch, config.model_dump(mode="json"))
 
     bfloat16 = config.trainer.precision is Precision.BFLOAT16
-    Launch(order.out, config.parallel, bfloat16, order.processes).run(jobs, _train, _figures, report)
+    trained = Launch(order.out, config.parallel, bfloat16, order.processes).run(begin, _train, _figures, report)
+    if speaks():
+        _conclude(order, report, trained=trained)
 
 
 def _train(team: Any, device: Any, job: Prepared, watch: OnProgress | None) -> None:
