@@ -139,7 +139,7 @@ def conversation(
             kept.add(key)
             messages = [{"role": "system", "content": entry[key]}, *messages]
     chat, spread = _Chat(id, notes), [read_message(message) for message in messages]
-    notes.tally("messages", sum(said.size for said in spread))
+    notes.tally("messages", len(spread))
     for index, said in enumerate(spread):
         chat.add(said, f"{id} message {index}", last=index == len(spread) - 1)
     nodes = chat.flush()
@@ -207,7 +207,7 @@ class _Chat:
         """Take one message; ``last``: none comes after it."""
         if said.unclear:
             self.flush()
-            self.put(_raw_node(self.parent, said.original, said.unclear), place, said.size)
+            self.put(_raw_node(self.parent, said.original, said.unclear), place)
             return
         for code in said.oddities:
             self.notes.add(code, place, said.original)
@@ -226,7 +226,7 @@ class _Chat:
                 self.notes.add("bare_user_message", place, said.text)
             self.asked = True
         raw = None if said.plain else said.original
-        self.put(Node(parent=self.parent, role=role, kind=kind, text=said.text, raw=raw), place, said.size)
+        self.put(Node(parent=self.parent, role=role, kind=kind, text=said.text, raw=raw), place)
 
     def turn(self, said: ChatMessage, place: str, *, last: bool) -> None:
         raw = None if said.plain else said.original
@@ -244,14 +244,14 @@ class _Chat:
                 said = replace(said, speaker=Speaker.ANSWER, text=answer, think=think)
         self.structured = self.structured or bool(said.calls)
         self.call_ids = said.call_ids
-        self.put(_turn(self.parent, said, raw), place, said.size)
+        self.put(_turn(self.parent, said, raw), place)
 
     def flush(self) -> list[Node]:
         """Put the results that wait, those of one turn's calls as one observation; returns all nodes."""
         waiting, self.results = self.results, []
         size, ids = max(1, len(self.calls)), self.call_ids
         for some in [waiting[:size], *([one] for one in waiting[size:])] if waiting else []:
-            self.put(self.joined(some, ids), some[0][1], sum(said.size for said, _ in some))
+            self.put(self.joined(some, ids), some[0][1], len(some))
             ids = ()
         return self.nodes
 

@@ -20,7 +20,7 @@ from sanderling.core.plugins import resolve
 from sanderling.core.record import Question, Trajectory, decode_trajectory, question_id
 from sanderling.core.types import Ending
 from sanderling.data.conversation import ImportReport, conversation, note_problems, structured_turn
-from sanderling.data.messages import ChatMessage, Speaker, messages_in, speaker_of, tool_call, turns_of_items
+from sanderling.data.messages import ChatMessage, Speaker, messages_in, speaker_of, tool_call
 from sanderling.data.questions import (
     ANSWER_KEYS,
     QUESTION_KEYS,
@@ -30,7 +30,6 @@ from sanderling.data.questions import (
     asked,
     ground_truth,
     masked_urls,
-    opened,
     record_of,
     rest,
 )
@@ -102,13 +101,6 @@ def _webdancer(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
     return conversation(entry, "messages", id, notes, question=question.strip(), answers=answers, held=("answer",))
 
 
-def _redsearcher(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
-    """Question and answer stand in ``meta``, the system prompt in a column of its own."""
-    meta = record_of(entry, "meta")
-    question, answers = asked(meta) or asked(entry), accepted(meta) or accepted(entry)
-    return conversation(entry, "messages", id, notes, question=question, answers=answers, prompts=("system_prompt",))
-
-
 def _plain_chat(key: str, *prompts: str) -> Layout:
     """Messages under a name, and whatever fields beside them."""
 
@@ -136,37 +128,6 @@ def _openai_log(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
     returned = [first["message"]] if isinstance(first, dict) and isinstance(first.get("message"), dict) else []
     beside = entry | {"request": rest(request, ("messages",))}
     return conversation(beside, [*(messages_in(request) or []), *returned], id, notes)
-
-
-_ITEMS = frozenset({"message", "reasoning", "function_call", "function_call_output", "web_search_call", "mcp_call"})
-_REQUESTS = ("responses_create_params", "request")
-
-
-def _items_back(entry: Entry) -> list[Any]:
-    """The items of the Responses API that came back."""
-    for place in (record_of(entry, "response"), entry):
-        items = place.get("output")
-        if isinstance(items, list) and items and all(isinstance(i, dict) and i.get("type") in _ITEMS for i in items[:3]):
-            return items
-    return []
-
-
-def _responses(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
-    """``response.output`` after ``responses_create_params.input`` (NeMo Gym) or ``input``, the instructions as the prompt."""
-    sent: list[Any] = []
-    for place in (*(record_of(entry, key) for key in _REQUESTS), entry):
-        if place.get("input") is not None:
-            given, prompt = opened(place["input"]), place.get("instructions")
-            sent = [{"role": "system", "content": prompt}] if isinstance(prompt, str) and prompt else []
-            sent += given if isinstance(given, list) else [{"role": "user", "content": given}]
-            break
-    inner = {"response": "output", **dict.fromkeys(_REQUESTS, "input")}
-    beside = entry | {key: rest(entry[key], (inner[key],)) for key in inner if isinstance(entry.get(key), dict)}
-    if not isinstance(entry.get("response"), dict):
-        beside = rest(beside, ("output", "input"))
-    question, answers = asked(entry, SURE_QUESTION_KEYS), accepted(entry)
-    messages = turns_of_items([*sent, *_items_back(entry)])
-    return conversation(beside, messages, id, notes, question=question, answers=answers)
 
 
 _HISTORIES = ("conversation_history", "dialog")
@@ -339,12 +300,7 @@ LAYOUTS: dict[str, Layout] = {
         lambda e: _chats(e) and asked(e, ("question",)) is not None and {"answer", "prediction"} <= set(e), _tongyi
     ),
     "dr-venus-sft": Layout(_is_dr_venus, _dr_venus),
-    "redsearcher-sft": Layout(
-        lambda e: _chats(e) and (isinstance(e.get("system_prompt"), str) or asked(record_of(e, "meta")) is not None),
-        _redsearcher,
-    ),
     "sharegpt": _plain_chat("conversations", "system"),
-    "openai-responses": Layout(lambda e: bool(_items_back(e)), _responses),
     "openai-messages": _plain_chat("messages", "system_prompt", "system"),
     "literesearcher-rl": Layout(
         lambda e: _is_verl(e) and ("mask_url" in record_of(e, "extra_info") or bool(masked_urls(e))), _verl

@@ -10,7 +10,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import groupby
 from typing import Any
 
 from sanderling.core.text import decode_json, decode_json5
@@ -36,21 +35,20 @@ _KNOWN_FIELDS = frozenset(name for kind in ("thought", "call", "other") for name
 _OF_PAGES = frozenset({"title", "url", "link", "name"})
 _LONG = 500  # characters; what a question brings along besides, such as rubrics, is shorter
 _TAG = re.compile("</?(?:think|tool_call|tool_response|answer)>")
-_TEXTS = (None, "text", "output_text", "input_text", "summary_text", "reasoning_text")
+_TEXTS = (None, "text", "output_text", "input_text")
 
 
 @dataclass(frozen=True)
 class ChatMessage:
     """What one message says."""
 
-    original: Any  # the message, or several that make it up (``{"messages": [...]}``)
+    original: Any  # the message as it was
     speaker: Speaker
     text: str = ""
     think: str | None = None  # think and calls are those of fields of their own
     calls: tuple[ToolCall, ...] = ()
     call_ids: tuple[str, ...] = ()  # of these calls; for a tool's message the one call that it answers
     oddities: tuple[str, ...] = ()
-    size: int = 1  # how many messages of the file it stands for
     plain: bool = False  # speaker and text are all there is: the message need not be kept beside them
     unclear: str = ""  # why nobody can tell what the message is
 
@@ -96,15 +94,14 @@ def _is_talk(items: list[Any]) -> bool:
     return any(len(text) > _LONG or _TAG.search(text) for text in texts)
 
 
-def read_message(message: Any, original: Any = None, size: int = 1) -> ChatMessage:
-    """A message as a file has it; one that was read stays. ``original``: what it was made of, where that is something else."""
+def read_message(message: Any) -> ChatMessage:
+    """A message as a file has it; one that was read stays."""
     if isinstance(message, ChatMessage):
         return message
-    kept = message if original is None else original
     speaker = speaker_of(message)
     if speaker is None:
         why = "unknown_role" if isinstance(message, dict) else "content_not_text"
-        return ChatMessage(kept, Speaker.USER, size=size, unclear=why)
+        return ChatMessage(message, Speaker.USER, unclear=why)
     given = {key for key, value in message.items() if value is not None}
     content, odd = message.get("content", message.get("value")), list[str]()
     role = next(message[key] for key in ("role", "from") if key in given)
@@ -123,20 +120,19 @@ def read_message(message: Any, original: Any = None, size: int = 1) -> ChatMessa
     text = json.dumps(content, ensure_ascii=False) if structured else content if isinstance(content, str) else None
     silent = "content" not in given and (bool(calls) or think is not None or (speaker is Speaker.TOOL and content is None))
     if calls is None or (text is None and not silent):
-        return ChatMessage(kept, speaker, size=size, unclear="odd_tool_calls" if calls is None else "content_not_text")
+        return ChatMessage(message, speaker, unclear="odd_tool_calls" if calls is None else "content_not_text")
     odd += [*(["structured_result"] if structured else []), *(["extra_fields"] if given - _KNOWN_FIELDS else [])]
     odd += [] if (text or "").strip() or calls or think else ["empty_message"]
     is_text = isinstance(message.get("content", message.get("value")), str)
-    plain = original is None and is_text and role in _PLAIN_ROLES and given <= _PLAIN_FIELDS["from" in message]
+    plain = is_text and role in _PLAIN_ROLES and given <= _PLAIN_FIELDS["from" in message]
     return ChatMessage(
-        original=kept,
+        original=message,
         speaker=speaker,
         text=text or "",
         think=think,
         calls=tuple(call for call, _ in calls),
         call_ids=(_id(message.get("tool_call_id")),) if speaker is Speaker.TOOL else tuple(id for _, id in calls),
         oddities=tuple(odd),
-        size=size,
         plain=plain,
     )
 
@@ -201,38 +197,3 @@ def _decoded(text: str) -> Any | None:
 
 def _id(value: Any) -> str:
     return value if isinstance(value, str) else str(value) if isinstance(value, int) else ""
-
-
-def turns_of_items(items: list[Any]) -> list[Any]:
-    """Items of OpenAI's Responses API as messages: those of an assistant that follow each other are one turn."""
-
-    def is_own(item: Any) -> bool:
-        kinds = ("reasoning", "function_call")
-        return isinstance(item, dict) and (item.get("type") in kinds or speaker_of(item) is Speaker.ASSISTANT)
-
-    found: list[Any] = []
-    for own, group in groupby(items, is_own):
-        if not own:
-            for item in group:
-                if isinstance(item, dict) and item.get("type") == "function_call_output":
-                    output, id = item.get("output"), item.get("call_id") or ""
-                    text = "".join(texts_in(output)) or output
-                    item = read_message({"role": "tool", "tool_call_id": id, "content": text}, item)
-                found.append(item)
-            continue
-        turn, thoughts, texts, calls = list(group), list[str](), list[str](), list[Any]()
-        for item in turn:
-            if item.get("type") == "function_call":
-                calls.append({"id": item.get("call_id") or "", "name": item.get("name"), "arguments": item.get("arguments")})
-            elif item.get("type") == "reasoning":
-                thoughts += ["\n\n".join(texts_in(item.get("summary")) + texts_in(item.get("content")))]
-            else:
-                content = item.get("content")
-                texts += [content] if isinstance(content, str) else ["".join(texts_in(content))]
-        message = {"role": "assistant", "content": "\n\n".join(filter(None, texts)), "tool_calls": calls}
-        if thought := "\n\n".join(filter(None, thoughts)):
-            message["reasoning_content"] = thought
-        if not message["content"] and (calls or thought):
-            del message["content"]
-        found.append(read_message(message, turn[0] if len(turn) == 1 else {"messages": turn}, size=len(turn)))
-    return found
