@@ -150,8 +150,6 @@ def relaid(entries: list[dict[str, Any]]) -> Iterable[tuple[str, list[dict[str, 
     ends = cycle(["answer", "answered_max_steps", "llm_error", "exceed available llm calls", "odd"])
     yield "tongyi.jsonl", [{"question": q, "answer": "x", "messages": t, "prediction": "y", "termination": end}
                            for (q, t), end in zip(both, ends, strict=False)]
-    meta = [{"question": q, "answer": "x"} for q in asked]
-    yield "redsearcher.parquet", [{"meta": m, "system_prompt": "s", "messages": t} for m, t in zip(meta, talks, strict=True)]
     yield "leap.json", [{"task_id": q, "query": q, "success": True, "conversation_history": t} for q, t in both]
     yield "log.jsonl", [{"request": {"messages": t[:-1]}, "response": {"choices": [{"message": t[-1]}]}} for t in talks]
 
@@ -199,15 +197,6 @@ TURNS = {
     "calls nobody can read": {"tool_calls": [{"no": "name"}]}, "content no text": {"content": 7}, "empty": {"content": ""},
     "extra fields": {"content": DONE, "refusal": "no", "weight": 1}, "broken json call": {"content": '<tool_call>{"name": '},
 }
-ITEMS = [
-    {"type": "reasoning", "summary": [{"type": "summary_text", "text": "search it"}], "encrypted_content": None},
-    {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "One moment."}]},
-    {"type": "function_call", "name": "search", "arguments": '{"query": "x"}', "call_id": "1"},
-    {"type": "function_call", "name": "search", "arguments": '{"query": "y"}', "call_id": "2"},
-    {"type": "function_call_output", "call_id": "2", "output": "of y"},
-    {"type": "function_call_output", "call_id": "1", "output": [{"type": "input_text", "text": "of x"}]},
-    {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "The Ulm."}]},
-]
 TOLD = {"question": "why?", "answer": "42", "prediction": "41", "messages": TALK}
 PROMPT = [{"role": "system", "content": "s"}, {"role": "user", "content": " Question: why?"}]
 KWARGS = {"search": {"create_kwargs": {"url": "https://b.org"}}}
@@ -221,11 +210,6 @@ def layout_files() -> Iterable[tuple[str, Any]]:
         yield f"turn {name}.json", {"messages": [TALK[0], {"role": "assistant", **fields}, TALK[2], TALK[3]]}
     yield "bare list.json", TALK
     yield "messages as text.parquet", [{"messages": json.dumps(TALK), "language": "en"}]
-    sent = {"input": [{"role": "user", "content": "why?"}], "instructions": "be brief", "tools": []}
-    yield "responses.jsonl", [
-        {"responses_create_params": sent, "response": {"id": "r", "output": ITEMS}, "expected_answer": "Ulm", "reward": 1.0},
-        {"input": "why?", "output": [*ITEMS[:2], ITEMS[-1]]}, {"output": ITEMS[2:]},
-    ]
     yield "dr-venus.jsonl", [
         {"question": "why?", "gt": "42<|answer_split|>forty-two", "messages": TALK, "language": "en"},
         {"messages": TALK, "gt": {"text": "42"}}, {"question": "why?", "messages": TALK, "termination": "max_steps"},
@@ -238,9 +222,6 @@ def layout_files() -> Iterable[tuple[str, Any]]:
     asked = [{"role": "system", "content": "s"}, {"role": "user", "content": "Tools: …\nUser: why?"}, *TALK[1:]]
     yield "webdancer.jsonl", [{"type": "chatml", "messages": asked, "answer": [["42"]]}, {"functions": [], "messages": TALK},
                               {"question": "how?", "answer": "x", "difficulty": "hard"}]
-    metas = [{"question": "why?", "answer": "42", "difficulty": 3}, {"question": "how?", "answer": None, "difficulty": None}]
-    yield "redsearcher.parquet", [{"meta": meta, "system_prompt": prompt, "messages": TALK}
-                                  for meta, prompt in zip(metas, ["sys", None], strict=True)]
     yield "rl rows.jsonl", [
         {"prompt": PROMPT, "reward_model": {"ground_truth": {"target": ["42", "forty-two"]}},
          "extra_info": {"index": "7", "mask_url": "https://a.org/x", "tools_kwargs": KWARGS}},
