@@ -192,7 +192,7 @@ class SqlitePages(PageStore):
         url, title, text, _links, date, _source = self._fields(number)
         return Listed(url.decode(), title.decode(), date.decode(), text)
 
-    def _fields(self, number: int) -> tuple[bytes, ...]:
+    def _fields(self, number: int) -> Sequence[bytes]:
         if not 0 <= number < self.count():
             raise KeyError(number)
         part = bisect_right(self._ends, number)
