@@ -176,3 +176,9 @@ def test_together_as_alone(worlds: list[World], queries: list[str], limit: int, 
         alone = tuple(answered(world.search(query, limit=limit, occasion=occasion)) for query in queries)
         assert answered(world.search_many(queries, limit=limit, occasion=occasion)) == alone
         assert not {hit.url for reply in alone for hit in reply.hits} & masked
+
+
+def test_a_query_of_the_letter_y_alone_ends_on_a_long_page():
+    text = "The axis y and the plan. " * 2000
+    world = LocalWorld.in_memory([Page(url="https://a.example/y", title="Axes", text=text)], name="w")
+    assert "axis y" in answered(world.search("y")).hits[0].snippet

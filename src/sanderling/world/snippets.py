@@ -131,7 +131,7 @@ def _places(page: Source, weights: Mapping[str, float]) -> list[Match]:
     words = page.words
     found: list[Match] = []
     for term in filter(str.isascii, weights):
-        begins, forms = f" {term[:-1] if term.endswith('y') else term}".encode(), _forms(term)
+        begins, forms = f" {term[:-1] if term.endswith('y') and len(term) > 1 else term}".encode(), _forms(term)
         at = words.find(begins)
         while at >= 0:
             if words.startswith(forms, at):
