@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -65,6 +66,7 @@ def test_a_table_is_an_ordered_mapping_that_outlives_its_process(tmp_path_factor
 
 WRITER = """
 import sys
+from dataclasses import replace
 from pathlib import Path
 from sanderling.runs.run import DATABASE, Run, beside, reading
 run = Run(Path(sys.argv[1]))
@@ -141,7 +143,7 @@ async def test_the_end_of_an_episode_a_step_or_a_verdict_is_durable(tmp_path: Pa
         ledger.settle(0, {})
 
         async def right() -> Verdict:
-            return decided(True, "it is", model="m")
+            return replace(decided(True, "it is"), model="m")
 
         async def ruled() -> Verdict:
             return decided(True, "the rule says so")
@@ -194,6 +196,7 @@ def test_ranks_have_files_of_their_own_and_are_read_after_another(tmp_path: Path
 
 OTHER = """
 import sys
+from dataclasses import replace
 from pathlib import Path
 from sanderling.core.errors import UserError
 from sanderling.runs.run import DATABASE, Run, beside, reading
