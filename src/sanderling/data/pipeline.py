@@ -254,11 +254,12 @@ def run_data(
 
 
 def check_rows(steps: Sequence[Figures], train: str) -> None:
-    """Raise UserError, which names the step that left out most, where nothing is left to train on."""
+    """Raise UserError, which names the step that left nothing to train on, where that is so."""
     made = steps[-1].get("parts", {}).get(train, {"rows": None})["rows"]  # None: no tokenizer, no rows
-    if made == 0 or not steps[-2]["went_out"]:
-        worst = max(steps, key=lambda step: step["came_in"] - step["went_out"])
-        lost = f"{worst['name']} left {worst['went_out']:,} of {worst['came_in']:,} ({worst['told']})"
+    reached = [*(step["came_in"] for step in steps[1:-1]), steps[-2]["went_out"], made]  # by what came to train on
+    if 0 in reached:
+        last = steps[reached.index(0)]
+        lost = f"{last['name']} left {last['went_out']:,} of {last['came_in']:,} ({last['told']})"
         raise UserError(f"Nothing is left to train on: {lost}. Change what that step demands, or bring other files.")
 
 
