@@ -295,7 +295,7 @@ def leap_folders(scratch: Path) -> Iterable[tuple[str, Any]]:
     done = command(scratch, "eval", "score", scratch / "leap", *said)
     yield "leap: measured", {"code": done["code"], "out": done["out"].splitlines()[:4]}
     result = json.loads((run / "result.json").read_text())
-    figures = ("pass_at_k", "pass_hat_k", "endings", "unscored", "agreement", "model")
+    figures = ("pass_at_k", "pass_hat_k", "endings", "unscored", "model")
     yield "leap: result", {name: result[name] for name in figures}
 
 
