@@ -19,7 +19,7 @@ from sanderling.core.types import BudgetSpentError
 from sanderling.evaluate.attempts import PAUSES
 from sanderling.evaluate.figures import summarise
 from sanderling.evaluate.log import NOBODY, JudgedBy, RunLog, RunState
-from sanderling.evaluate.result import PUBLISHED, Episode, EvalResult, JudgedAttempt
+from sanderling.evaluate.result import Episode, EvalResult, JudgedAttempt
 from sanderling.judge.book import ByHand, CachedJudge, VerdictBook, plain
 from sanderling.judge.verdict import BY_HAND, Code, Judge, Verdict, patiently_rule_on, recorded
 from sanderling.runs.files import replace_file
@@ -35,7 +35,6 @@ class Judges:
     first: Judge | None
     second: Judge | None = None
     by_hand: ByHand = field(default_factory=ByHand)
-    published: ByHand | None = None  # by those who made the attempts: the second judge where there is no other
     earlier: Mapping[str, JudgedAttempt] = field(default_factory=dict[str, JudgedAttempt])  # by the ids of trajectories
     before: JudgedBy = NOBODY  # whose verdicts those are
     anew: bool = False  # verdicts of a judge of the first one's name at another address do not count
@@ -43,7 +42,7 @@ class Judges:
     @property
     def names(self) -> JudgedBy:
         """Who decides, and who is compared with them."""
-        second = self.second.name if self.second else self.before.second or (PUBLISHED if self.published else "")
+        second = self.second.name if self.second else self.before.second
         return JudgedBy(self.first.name if self.first else self.before.first, second)
 
     def known(self, episode: Episode, question: Question, case: Trajectory) -> dict[str, Any] | None:
@@ -78,7 +77,7 @@ def with_book(log: RunLog, first: Judge | None, second: Judge | None, by_hand: B
         return CachedJudge(judge, book) if judge is not None and any(judge.places) else judge
 
     earlier, before = {one.id: one for one in log.verdicts()}, before or NOBODY
-    return Judges(cached(first), cached(second), by_hand, log.published(), earlier, before, anew)
+    return Judges(cached(first), cached(second), by_hand, earlier, before, anew)
 
 
 # Judging and summarising --------------------------------------------------------------------------------------------------
@@ -158,8 +157,6 @@ async def _judged(episode: Episode, question: Question, judges: Judges, pauses: 
     if judges.second is not None:
         other = await ask(judges.second)
         about |= {"second": other.correct, "second_reason": other.reason}
-    elif judges.published is not None and judges.names.second == PUBLISHED:
-        about["second"] = judges.published.verdict(case)
     elif judges.before.second and (before := judges.earlier.get(episode.id)) is not None:
         about |= {"second": before.second, "second_reason": before.second_reason}
     return JudgedAttempt(**about, **{name: value for name, value in verdict.items() if name in _FIELDS})

@@ -11,7 +11,7 @@ Example: ``[log.record(one) for one in RunLog(Path("runs/gaia")).episodes()]``
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -43,7 +43,7 @@ from sanderling.world.guard import GuardKind, GuardLine
 
 JUDGE = "judge"
 # Tables of run.db: what the run is, verdicts by attempt, and what a person brought; then keys that are no attempt's id.
-_ABOUT, _JUDGED, _BY_HAND, _PUBLISHED = "about", "judged", "by_hand", "published"
+_ABOUT, _JUDGED, _BY_HAND = "about", "judged", "by_hand"
 _STATE, _SETUP, _JUDGED_BY = "evaluation", "attempts", ""
 _OR_ELSE = "go on with those, or choose another store"
 T = TypeVar("T")
@@ -306,15 +306,6 @@ class RunLog:
     def keep_by_hand(self, by_hand: ByHand) -> None:
         """In place of earlier ones."""
         self.run.table(_BY_HAND).replace({json.dumps(name): correct for name, correct in by_hand.lines.items()})
-
-    def published(self) -> ByHand | None:
-        """What others said of attempts that they made; None: nothing."""
-        found = self._values(_PUBLISHED)
-        return ByHand({(id,): correct for id, correct in found.items()}) if found else None
-
-    def keep_published(self, verdicts: Mapping[str, bool]) -> None:
-        """By the ids of trajectories."""
-        self.run.table(_PUBLISHED).replace(verdicts)
 
 
 def _compared(about: About) -> dict[str, Any]:

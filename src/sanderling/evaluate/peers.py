@@ -2,7 +2,7 @@
 
 Sources are files of any layout that `data` imports, or AgentToLeaP's folders: ``TASK/traj_I/``, ``TASK_run_I/`` or ``TASK/``,
 each with a ``result.json``, which an attempt that was killed lacks. ``TASK-context-N/`` without one is a later part of an
-attempt's context. The harness copies judged attempts to ``success/`` and ``fail/``: a copy is no attempt, but a verdict.
+attempt's context. What the harness copies to ``success/`` and ``fail/`` is no further attempt.
 
 A record finds the benchmark's question by its task's name, if that question was asked, else by the question's words; without a
 benchmark's file the records' own questions are taken. Attempts are numbered 0, 1, … within their question, in the order of
@@ -14,7 +14,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,7 +47,6 @@ class Found:
     layout: str
     task: str = ""  # the benchmark's id of the question, where the place of the record says it
     number: int | None = None  # of the attempt, where its place says it
-    published: bool | None = None  # the verdict of those who made it; None: none is recorded
 
     @property
     def lost(self) -> bool:
@@ -89,24 +87,17 @@ def open_records(sources: Sequence[Path], layout: str = "", tasks: Iterable[str]
         for one in reading:
             if isinstance(one, Trajectory):
                 number = one.seeds.attempt if reading.layout == "sanderling" else None
-                yield Found(one, reading.layout, number=number, published=_case_verdict(one, reading.layout))
+                yield Found(one, reading.layout, number=number)
         records.unread = reading.report.unread + len(reading.report.left_files)
 
     records = Records([place.path for place in find_places(sources)], read)
     return records
 
 
-def _case_verdict(one: Trajectory, layout: str) -> bool | None:
-    """The verdict that LiteResearcher's cases have."""
-    fields = one.meta.get("fields")
-    verdict = str(fields.get("judge_verdict")).strip().upper() if isinstance(fields, dict) else ""
-    return {"CORRECT": True, "INCORRECT": False}.get(verdict) if layout == "literesearcher-cases" else None
-
-
 # AgentToLeaP's folders ------------------------------------------------------------------------------------------------------
 
 FAILED = "the run failed; its record does not say whether the model, a tool or the harness did"
-_RESULT, _VERDICTS = "result.json", {"success": True, "fail": False}
+_RESULT, _COPIES = "result.json", ("success", "fail")
 
 
 class _Attempt(NamedTuple):
@@ -115,45 +106,31 @@ class _Attempt(NamedTuple):
     task: str
     number: int
     folder: Path
-    root: Path  # what all tasks of a run stand in
-
-    @property
-    def verdict(self) -> bool | None:
-        """What it stands for as a copy; None: it is none."""
-        return _VERDICTS.get(self.root.name)
+    is_copy: bool  # the harness's, of an attempt that it judged
 
 
 def _leap_folders(sources: Sequence[Path], tasks: set[str]) -> Records:
     """The attempts of one run, task by task.
 
-    A run that failed (``success`` is false) is an outage: its file does not say whose. The harness numbers what it could read,
-    so where an attempt left no readable record, verdicts of those behind it may be another's, and are left out.
+    A run that failed (``success`` is false) is an outage: its file does not say whose.
     """
     paths = (path for source in sources for path in sorted(source.resolve().rglob("*.json")))
     folders = list(dict.fromkeys(path.parent for path in paths if path.name in {_RESULT, *REPEATED}))
     whole = [folder for folder in folders if (folder / _RESULT).exists() or not re.fullmatch(r".+-context-\d+", folder.name)]
     tasks = tasks | {folder.parent.name for folder in whole if folder.name.startswith("traj_")}
     attempts: dict[tuple[str, int], _Attempt] = {}
-    verdicts: dict[tuple[str, int], bool | None] = {}
-    for one in sorted((_placed(folder, tasks) for folder in whole), key=lambda one: one.verdict is not None):
-        key = one.task, one.number
-        held = attempts.setdefault(key, one)  # a copy whose attempt is gone takes its place
-        if one.verdict is not None:
-            verdicts[key] = one.verdict if verdicts.get(key, one.verdict) is one.verdict else None
-        elif held is not one:
+    for one in sorted((_placed(folder, tasks) for folder in whole), key=lambda one: one.is_copy):
+        held = attempts.setdefault((one.task, one.number), one)  # a copy whose attempt is gone takes its place
+        if held is not one and not one.is_copy:
             raise UserError(f"{one.folder} and {held.folder} are both attempt {one.number} of {one.task!r}: remove one.")
 
     def read() -> Iterator[Found]:
-        for task, group in groupby(sorted(attempts.values()), key=lambda one: one.task):
-            in_order = True
-            for at, one in enumerate(group):
-                found = _read(one)
-                in_order = in_order and one.number == at and isinstance(found, Trajectory)
-                if isinstance(found, str):
-                    asked = Question(id=task, text="")
-                    found = Trajectory(id="", question=asked, nodes=(), leaf=None, ending=Ending.CANCELLED, detail=found)
-                published = verdicts.get((task, one.number)) if in_order else None
-                yield Found(found, "agenttoleap", task, one.number, published)
+        for one in sorted(attempts.values()):
+            found = _read(one)
+            if isinstance(found, str):
+                asked = Question(id=one.task, text="")
+                found = Trajectory(id="", question=asked, nodes=(), leaf=None, ending=Ending.CANCELLED, detail=found)
+            yield Found(found, "agenttoleap", one.task, one.number)
 
     results = [one.folder / _RESULT for one in sorted(attempts.values())]
     return Records([result for result in results if result.exists()], read)
@@ -162,12 +139,12 @@ def _leap_folders(sources: Sequence[Path], tasks: set[str]) -> Records:
 def _placed(folder: Path, tasks: set[str]) -> _Attempt:
     """Whose folder it is. ``x_run_2`` is a run of x where its record says so or x is a known task, else a task of that name."""
     if traj := re.fullmatch(r"traj_(\d+)", folder.name):
-        return _Attempt(folder.parent.name, int(traj[1]), folder, folder.parent.parent)
-    run = re.fullmatch(r"(.+)_run_(\d+)", folder.name)
+        return _Attempt(folder.parent.name, int(traj[1]), folder, folder.parent.parent.name in _COPIES)
+    run, is_copy = re.fullmatch(r"(.+)_run_(\d+)", folder.name), folder.parent.name in _COPIES
     known = run is not None and run[1] in tasks and folder.name not in tasks
     if run is not None and (known or _field(folder / _RESULT, "task_id") == run[1]):
-        return _Attempt(run[1], int(run[2]), folder, folder.parent)
-    return _Attempt(folder.name, 0, folder, folder.parent)
+        return _Attempt(run[1], int(run[2]), folder, is_copy)
+    return _Attempt(folder.name, 0, folder, is_copy)
 
 
 def _read(one: _Attempt) -> Trajectory | str:
@@ -238,7 +215,6 @@ class Plan:
     """Question and recorded number of each record, in the order of the reading."""
     numbers: list[int] = field(default_factory=list[int])  # the attempt that each of these becomes
     lost: int = 0
-    published: dict[str, bool] = field(default_factory=dict[str, bool])  # by the id that the record gets
     joined: Counter[str] = field(default_factory=Counter[str])
     unmatched: Counter[str] = field(default_factory=Counter[str])
     layouts: dict[str, None] = field(default_factory=dict[str, None])
@@ -247,18 +223,14 @@ class Plan:
 def planned(records: Iterable[Found], joiner: Joiner | None) -> Plan:
     """Read all records once. ``joiner``: of the benchmark; None: the records' own questions. Raises UserError."""
     plan = Plan()
-    published: list[bool | None] = []
     for one in records:
         question = _own(one, plan) if joiner is None else _joined(one, joiner, plan)
         plan.places.append((question.id, one.number))
         plan.lost += one.lost
-        published.append(one.published)
         plan.layouts[one.layout] = None
     if plan.lost == len(plan.places):
         raise UserError("No trajectory can be read: give files with trajectories, or AgentToLeaP's folder of results.")
     plan.numbers = _numbered(plan.places)
-    ids = (f"{question}-{number}" for (question, _), number in zip(plan.places, plan.numbers, strict=True))
-    plan.published = {id: right for id, right in zip(ids, published, strict=True) if right is not None}
     return plan
 
 
@@ -379,8 +351,6 @@ async def score_peers(
     for record in rewritten(records, plan):
         if record.id not in known:
             log.append(record, durable=False)  # a loss of power takes what the same command writes again
-    if plan.published:
-        log.keep_published(plan.published)
     log.finish(state)
     by_hand = by_hand_of(log, verdicts)
     config = config.model_copy(update={"judging": judging})

@@ -33,8 +33,6 @@ class Record(BaseModel):
 
 Key = tuple[str, int]
 """A question's id and the number of an attempt."""
-PUBLISHED = "published"
-"""The second judge's name where others' own verdicts on what they made are compared with a judge's."""
 
 
 @dataclass(frozen=True, slots=True)
