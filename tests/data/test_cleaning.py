@@ -316,6 +316,11 @@ def cleaned(found: Trajectory) -> tuple[Trajectory, dict[str, int]]:
     return kept, {code: number for one in report.steps for code, number in one.notes.items()}
 
 
+def test_a_recipe_without_steps_keeps_everything() -> None:
+    found = record(calls(search("a")), LISTED, answer())
+    assert clean([found], RECIPES["minimal"].model_copy(update={"steps": ()}))[0] == [found]
+
+
 def test_a_removed_turn_leaves_the_others_their_ids_but_later_ones_no_log_probabilities() -> None:
     kept, counts = cleaned(record(sampled(search("a"), 0), LISTED, sampled(search("a"), 3), LISTED, sampled(answer(), 6)))
     first, last = [node for node in kept.branch() if node.kind is TURN]

@@ -171,8 +171,9 @@ class Cleaner:
             if after is not draft.trajectory:
                 counts.changed += 1
                 draft = Draft(after, self._profile)
-        found, last = draft.trajectory, report.steps[-1]
+        found = draft.trajectory
         if found is not trajectory and _called(trajectory) and not any(turn.calls for turn in found.turns()):
+            last = report.steps[-1]
             last.dropped[Reason.NO_CALL_LEFT] += 1
             return Dropped(last.step, Reason.NO_CALL_LEFT, "its answer would rest on nothing")
         report.kept += 1
