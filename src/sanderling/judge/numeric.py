@@ -246,7 +246,7 @@ def _unit_at(text: str, end: int) -> tuple[Unit | None, int]:
 
 @dataclass(frozen=True)
 class NumericJudge:
-    """An answer is right where it states the quantity or date of an accepted one.
+    """An answer is right where it states the quantity of an accepted one.
 
     ``tolerance``: relative error that is allowed; None: what the written places allow.
     """
@@ -282,10 +282,12 @@ _UNREAD = re.compile(
 """A number among what is left of a text without its quantities."""
 _READ_OTHERWISE = re.compile(
     r"\b(?:ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen|twenty) (?:oh|ten|eleven|twelve|\w+teen|\w+ty)\b"
-    r"|\d\s+(?:in|of|out of)\s+\d|\d\s?[mbt]\b|\^",
+    r"|\d\s+(?:in|of|out of)\s+\d|\d\s?[mbt]\b|\^"
+    r"|['\u2019]\d\d\b|[^\W\d_]-?[12]\d{3}\b|\b[12]\d{3}[01]\d[0-3]\d\b"
+    r"|\b(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]*\W{1,2}\d\d\b",
     re.IGNORECASE,
 )
-"""Years in words, shares, letters that may be a million or a metre, powers: what was read of them is not their number."""
+"""Years in words, dates, shares, letters that may be a million or a metre, powers: what was read is not their number."""
 
 
 _NOT_READ = re.compile(
