@@ -3,6 +3,7 @@
 import asyncio
 import datetime
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -38,16 +39,16 @@ PROFILE = get_profile("tiny")
 CALL = '<tool_call>{"name": "search", "arguments": {"query": ["river"]}}</tool_call>'
 
 
-class After(Watch):
+def after(left: int, stop: asyncio.Event) -> Watch:
     """Stops a run after so many attempts."""
+    ended: list[Episode] = []
 
-    def __init__(self, left: int, stop: asyncio.Event) -> None:
-        self.left, self.stop = left, stop
+    def hear(episodes: Sequence[Episode], note: str) -> None:
+        ended.extend(episodes)
+        if len(ended) >= left:
+            stop.set()
 
-    def ended(self, episode: Episode) -> None:
-        self.left -= 1
-        if self.left == 0:
-            self.stop.set()
+    return hear
 
 
 def turn(messages: list[dict[str, str]], _: int) -> str:
@@ -89,7 +90,7 @@ def content(out: Path) -> list[Trajectory]:
 async def test_a_stop_stores_nothing_half_and_goes_on(tmp_path: Path) -> None:
     out, stop = tmp_path / "t.jsonl", asyncio.Event()
     with billing(turn) as server:
-        made = await run(out, agent_at(server.url), cancel=stop, watch=After(5, stop))
+        made = await run(out, agent_at(server.url), cancel=stop, watch=after(5, stop))
         assert made.cancelled and made.stopped and 5 <= len(made.episodes) < 12
         assert all(found.ending is Ending.ANSWERED for found in TrajectoryStore(out))
         await run(out, agent_at(server.url))

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -24,34 +24,19 @@ from sanderling.synth.generate import GenerateConfig, generate_file
 Work = Callable[[Watch | None, asyncio.Event], Awaitable[Made]]  # gets what watches, and what stops it
 
 
-class Bar(Watch):
+def bar(advance: Advance, spending: Spending) -> Watch:
     """A bar of the attempts, and below it how they stand, what they cost, and the last warning."""
+    done: dict[Key, bool | None] = {}
 
-    def __init__(self, advance: Advance, spending: Spending) -> None:
-        self._advance, self._spending = advance, spending
-        self._done: dict[Key, bool | None] = {}
+    def hear(episodes: Sequence[Episode], note: str) -> None:
+        before = len(done)
+        done.update({one.key: one.correct for one in episodes})
+        correct, failed = Counter(done.values()), [one for one in episodes if one.ending and not one.ending.scored]
+        stand = f"{correct[True]:,} correct, {correct[False]:,} incorrect, {correct[None]:,} unscored"
+        warning = "".join(f"; {one.question} #{one.attempt}: {ending_words(one.ending)}" for one in failed[-1:])
+        advance(len(done) - before, visible(note or f"{stand}; cost {spending.ledger.spent.cost:.4g}{warning}"))
 
-    def resumed(self, episodes: Iterable[Episode]) -> None:
-        self._take(list(episodes))
-
-    def waits(self, key: Key, why: str, pause_s: float) -> None:
-        self._advance(0, visible(f"{why} {key[0]} #{key[1]} is tried again in {pause_s:.3g} s."))
-
-    def ended(self, episode: Episode) -> None:
-        ending = episode.ending
-        warning = "" if ending is None or ending.scored else f"; {episode.question} #{episode.attempt}: {ending_words(ending)}"
-        self._take([episode], warning)
-
-    def judged(self, count: int) -> None:
-        self._advance(0, f"{count:,} judged")
-
-    def _take(self, episodes: list[Episode], warning: str = "") -> None:
-        before = len(self._done)
-        self._done |= {one.key: one.correct for one in episodes}
-        correct = Counter(self._done.values())
-        note = f"{correct[True]:,} correct, {correct[False]:,} incorrect, {correct[None]:,} unscored"
-        cost = f"; cost {self._spending.ledger.spent.cost:.4g}"
-        self._advance(len(self._done) - before, visible(note + cost + warning))
+    return hear
 
 
 def live_run(attempts: int, about: str, spending: Spending, work: Work, *, progress: bool = True) -> Made:
@@ -62,7 +47,7 @@ def live_run(attempts: int, about: str, spending: Spending, work: Work, *, progr
             if not progress:
                 return await work(None, stop)
             with Report(Console(stderr=True)).task(visible(about), attempts) as advance:
-                return await work(Bar(advance, spending), stop)
+                return await work(bar(advance, spending), stop)
 
     with after_interrupt():
         return asyncio.run(run())

@@ -8,7 +8,7 @@ attempt after attempt, nothing more is begun.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,20 +31,8 @@ PAUSES = (1.0, 2.0)
 """Seconds before an outage of the tools, the model or the judge is tried once more."""
 
 
-class Watch:
-    """What whoever watches a run hears while it happens, on the event loop; does nothing: override what is wanted."""
-
-    def resumed(self, episodes: Iterable[Episode]) -> None:
-        """Attempts that earlier runs had finished; before anything is begun."""
-
-    def waits(self, key: Key, why: str, pause_s: float) -> None:
-        """An attempt met an outage, and is tried again after the pause."""
-
-    def ended(self, episode: Episode) -> None:
-        """An attempt is stored; called again when a verdict comes later."""
-
-    def judged(self, count: int) -> None:
-        """All attempts are made, and the judges have looked through so many of them."""
+Watch = Callable[[Sequence[Episode], str], None]
+"""Hears, on the event loop, of attempts that are stored (again when a verdict comes later), or in words what else happens."""
 
 
 @dataclass(frozen=True)
@@ -97,9 +85,9 @@ class Attempts:
         repeated ids, or a store that holds another run; other exceptions of ``rollout`` propagate.
         """
         order, asked = self._order(), {question.id: question for question in self.questions}
-        self._silence, self._heard = Silence(concurrency), self.watch or Watch()
+        self._silence, self._heard = Silence(concurrency), self.watch or (lambda episodes, note: None)
         settled = self._read(asked)
-        self._heard.resumed([self._take(one, asked[one.question]) for one in settled.values()])
+        self._heard([self._take(one, asked[one.question]) for one in settled.values()], "")
         pending = [(question, attempt) for question, attempt in order if (question.id, attempt) not in settled]
         pending.sort(key=lambda one: (one[0].id, one[1]) in self._episodes)  # earlier outages last, which may meet another
         await in_parallel(self._work, pending, concurrency)
@@ -159,7 +147,7 @@ class Attempts:
             if (episode := await self._stored(*one)) is not None:
                 if self.on_stored is not None:
                     self.on_stored(episode)
-                self._heard.ended(self._take(episode, one[0]))
+                self._heard([self._take(episode, one[0])], "")
         except BudgetSpentError as error:
             self._stops.append(str(error))
 
@@ -171,7 +159,7 @@ class Attempts:
         for pause in self.pauses:
             if trajectory.ending not in (Ending.TOOL_OUTAGE, Ending.POLICY_OUTAGE):
                 break
-            self._heard.waits((question.id, attempt), trajectory.detail, pause)
+            self._heard((), f"{trajectory.detail} {question.id} #{attempt} is tried again in {pause:.3g} s.")
             await asyncio.sleep(pause)
             trajectory = await self._once(question, attempt)
         if trajectory.ending is Ending.CANCELLED and self._cancelled:

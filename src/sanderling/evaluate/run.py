@@ -76,7 +76,8 @@ async def run_evaluation(
         return made
     episodes = [made.episodes[one.id, attempt] for one in questions for attempt in range(state.attempts)]
     took = {"seconds": time.monotonic() - began, "resumed": made.resumed}
-    pace = {"concurrency": concurrency, "pauses": pauses, "on_judged": watch and watch.judged}
+    pace: dict[str, Any] = {"concurrency": concurrency, "pauses": pauses}
+    pace["on_judged"] = watch and (lambda count: watch((), f"{count:,} judged"))
     try:
         await conclude(log, state, episodes, judges, **took, **pace)
     except BudgetSpentError as error:
