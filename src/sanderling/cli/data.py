@@ -1,10 +1,8 @@
 """``sanderling data``: raw trajectories to supervision, step by step or in one run. Thin: the work is done in ``data/``."""
 
-import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,9 +26,9 @@ from sanderling.data.pipeline import DataRun, OpenVerdictsError, find_data_recip
 from sanderling.data.resample import Schedule, resample_file
 from sanderling.data.stats import data_page, figures_table, portray
 from sanderling.judge.book import ByHand, JudgeReport, JudgingConfig, Keep, judge_file
-from sanderling.judge.opening import JudgeConfig, check_judges, opened_judges
+from sanderling.judge.opening import check_judges, judging
 from sanderling.judge.prompts import PROMPTS
-from sanderling.judge.verdict import Judge, Ruling
+from sanderling.judge.verdict import Ruling
 from sanderling.policy.budget import BudgetConfig, Spending, read_prices
 from sanderling.policy.load import names_model
 from sanderling.runs.files import check_places, replace_file
@@ -154,14 +152,10 @@ def judge(
     check_judges(config.judge)
     source, spending = open_trajectories(file), Spending(beside(out), config.budget)
     how: dict[str, Any] = {"keep": config.keep, "by_hand": by_hand, "concurrency": config.concurrency}
-    with after_interrupt(), Console(stderr=True).status("judging") as status, asyncio.Runner() as runner:
+    opening = judging(config.judge, spending, config.concurrency)
+    with after_interrupt(), Console(stderr=True).status("judging") as status, opening as (chosen, runner):
         how["on_progress"] = lambda report: status.update(f"{report.trajectories:,} judged")
-        opening = _judge(config.judge, spending, config.concurrency)
-        chosen = runner.run(opening.__aenter__())
-        try:
-            report = judge_file(source, out, chosen, **how, runner=runner)
-        finally:
-            runner.run(opening.__aexit__(None, None, None))
+        report = judge_file(source, out, chosen, **how, runner=runner)
     _print_verdicts(report, out)
     if spending.ledger.spent.calls:
         show(str(spending))
@@ -171,15 +165,6 @@ def judge(
     if report.open:
         show(f"{report.open:,} are still open: run the same command again (with a larger limit, if that was reached).")
         raise typer.Exit(UNFINISHED)
-
-
-@asynccontextmanager
-async def _judge(config: JudgeConfig, spending: Spending, concurrency: int = 8) -> AsyncIterator[Judge]:
-    """The judges as one. Raises UserError where nobody is named."""
-    async with opened_judges(config, spending, concurrency=concurrency) as (judge, _):
-        if judge is None:
-            raise UserError("Nobody judges: name one with --judge.")
-        yield judge
 
 
 def _print_verdicts(report: JudgeReport, out: Path) -> None:

@@ -8,7 +8,6 @@ for people. What a step leaves out stands in a file of its own, with the reason.
 the three systems.
 """
 
-import asyncio
 import dataclasses
 import json
 from collections.abc import Callable, Sequence
@@ -34,7 +33,7 @@ from sanderling.data.questions import read_questions
 from sanderling.data.resample import Schedule, resample_file
 from sanderling.data.stats import NOT_JUDGED, data_page, figures_table, portray, ruling_of
 from sanderling.judge.book import JudgeReport, VerdictBook, judge_stream
-from sanderling.judge.opening import JudgeConfig, check_judges, opened_judges
+from sanderling.judge.opening import JudgeConfig, check_judges, judging
 from sanderling.judge.verdict import Ruling
 from sanderling.policy.budget import BudgetConfig, Spending
 from sanderling.policy.load import is_endpoint, names_model, weights_of
@@ -302,12 +301,8 @@ def judge(
         kept, others = (stack.enter_context(Lines(path)) for path in (run.judged, run.judge_left_out))
         advance = stack.enter_context(report.task("Judge", _count_lines(run.cleaned)))
         if settings.judges:
-            runner = stack.enter_context(asyncio.Runner())
             config, place = JudgeConfig(judges=settings.judges, prices=tuple(prices)), beside(run.judged)
-            opening = opened_judges(config, Spending(place, budget), concurrency=concurrency)
-            chosen, _ = runner.run(opening.__aenter__())
-            stack.callback(lambda: runner.run(opening.__aexit__(None, None, None)))
-            assert chosen is not None
+            chosen, runner = stack.enter_context(judging(config, Spending(place, budget), concurrency))
             counts.judge = chosen.name
             book = VerdictBook(stack.enter_context(Run(place)).table("verdicts"))
             stream = judge_stream(trajectories, chosen, book, concurrency=concurrency, runner=runner)

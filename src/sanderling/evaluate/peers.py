@@ -36,7 +36,6 @@ from sanderling.evaluate.run import RejudgeConfig, judges_or_own, rejudge
 from sanderling.policy.budget import Spending
 
 UNMATCHED = "unmatched"  # what ids of questions begin with that the benchmark does not ask
-NUMBER = "recorded_attempt"  # in a record's meta: the attempt's number where it came from, if it had one
 
 
 @dataclass(frozen=True)
@@ -273,9 +272,8 @@ def _numbered(places: list[tuple[str, int | None]]) -> list[int]:
 
 def rewritten(records: Iterable[Found], plan: Plan) -> Iterator[Trajectory]:
     """The records of the same reading as they are stored."""
-    for one, (id, recorded), attempt in zip(records, plan.places, plan.numbers, strict=True):
+    for one, (id, _), attempt in zip(records, plan.places, plan.numbers, strict=True):
         meta = {**one.trajectory.meta, "recorded_as": one.trajectory.id}
-        meta |= {} if recorded is None else {NUMBER: recorded}
         changes = {"id": f"{id}-{attempt}", "question": plan.questions[id], "seeds": Seeds(attempt=attempt), "meta": meta}
         yield one.trajectory.model_copy(update=changes)
 

@@ -4,8 +4,9 @@ async with opened_judges(JudgeConfig(judges=("exact", "http://host:8000/v1#model
     verdict = await rule_on(trajectory, judge)
 """
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 
 from sanderling.core.config import Frozen
@@ -71,6 +72,20 @@ async def opened_judges(
     async with opened_clients(models, config.prices, spending, concurrency=concurrency) as clients:
         first = len([spec for spec in config.judges if names_model(spec)])
         yield _judge(config.judges, clients[:first], asked), _judge(config.second, clients[first:], asked)
+
+
+@contextmanager
+def judging(config: JudgeConfig, spending: Spending, concurrency: int) -> Iterator[tuple[Judge, asyncio.Runner]]:
+    """The judges as one, and the loop that their connections belong to. Raises UserError where nobody is named."""
+    with asyncio.Runner() as runner:
+        opening = opened_judges(config, spending, concurrency=concurrency)
+        judge, _ = runner.run(opening.__aenter__())
+        try:
+            if judge is None:
+                raise UserError("Nobody judges: name one with --judge.")
+            yield judge, runner
+        finally:
+            runner.run(opening.__aexit__(None, None, None))
 
 
 def _judge(specs: Sequence[str], clients: Sequence[ModelClient], prompt: str) -> Judge | None:
