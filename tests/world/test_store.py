@@ -15,7 +15,7 @@ import pytest
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Occasion, Page, answered
 from sanderling.world.disk.building import add_to_world, build_world
-from sanderling.world.disk.parts import verify_world
+from sanderling.world.disk.parts import absorb, verify_world
 from sanderling.world.disk.store import open_as_met, open_world, read_manifest
 from sanderling.world.encyclopedia import generate_pages
 
@@ -211,3 +211,12 @@ def test_the_index_is_rebuilt(world_dir, harm):
     assert answered(open_world(world_dir).search("number7 page", limit=5)) == before
     assert (world_dir / "index-0").stat().st_ino == stamp, "the rebuilt index is kept"
     assert not list(world_dir.glob(".index-*"))
+
+
+def test_pages_are_made_findable_again_after_a_kill_behind_it(tmp_path: Path) -> None:
+    pages = [Page(url=f"https://a.example/{n}", title=f"Page {n}", text=f"Text {n}.") for n in range(40)]
+    build_world(tmp_path / "w", pages, name="w", source="test")
+    before = (tmp_path / "w" / "pages-0.sqlite").read_bytes()
+    absorb(tmp_path / "w" / "pages-0.sqlite", [])
+    assert answered(open_world(tmp_path / "w").visit("https://a.example/7")).text == "Text 7."
+    assert len(before) == (tmp_path / "w" / "pages-0.sqlite").stat().st_size

@@ -43,9 +43,9 @@ def _write_buckets(connection: sqlite3.Connection) -> None:
     """Make the table by which the pages of a finished part are found; several runs of this make the same one."""
     pages = connection.execute("SELECT count(*) FROM pages").fetchone()[0]
     connection.create_function("bucket_of", 1, lambda key: bucket_of(short_key(key.encode()), pages), deterministic=True)
-    rows = connection.execute("SELECT bucket_of(key), key, number FROM pages ORDER BY 1, 3")
     connection.execute("DROP TABLE IF EXISTS buckets")
     connection.execute("CREATE TABLE buckets (bucket INTEGER PRIMARY KEY, entries BLOB NOT NULL, checksum INTEGER NOT NULL)")
+    rows = connection.execute("SELECT bucket_of(key), key, number FROM pages ORDER BY 1, 3")
     empty = ((bucket, b"") for bucket in range(pages // BUCKET_PAGES + 1))
     filled = (
         (bucket, b"".join(short_key(key.encode()) + number.to_bytes(NUMBER_BYTES) for _, key, number in found))
