@@ -29,8 +29,8 @@ _WIDTH = 165  # most characters of a snippet of up to 30 words; longer ones may 
 _MOST_WIDTHS = 4  # up to which a single word wider than a snippet is shown; of the signs around the words, one each
 _BEFORE, _AFTER, _TO_LINE_END = 2, 4, 2  # widths of a snippet that are laid out around its matches; addresses count there
 _LONGEST_ADDRESS = 300
-_LAST_ASCII, _SPACE = 127, 32
-_SIGNS = np.array([not chr(code).isalnum() for code in range(256)])  # of Latin-1
+_LAST_ASCII = 127
+_SIGNS = tuple(sign.encode() for sign in "‘’“”–—…«»·\u00a0")  # that stand in English texts: found sooner as spaces
 _END_OF_ADDRESS = re.compile(rb"[\s)]")
 _REST_OF_LINK = re.compile(rb"[^\[\]\n]*\]\([^()\s]*\)|[^\[\]()\s]*\)")
 
@@ -50,19 +50,9 @@ def source(page: Listed) -> Source:
     """Prepare a page."""
     text = b"\n" + page.text[:_LONGEST] + b"\n"
     words = text.translate(WORD_BYTES)
-    return Source(page, text, words if words.isascii() else _without_signs(words))
-
-
-def _without_signs(words: bytes) -> bytes:
-    """Signs that stand in English texts as spaces: those of Latin-1, dashes and quotation marks."""
-    codes = np.frombuffer(bytearray(words), np.uint8)
-    places = (codes > _LAST_ASCII).nonzero()[0]
-    leads, next_codes = codes[places], codes[places + 1]
-    two = places[(leads == 0xC2) & _SIGNS[next_codes]]
-    three = places[(leads == 0xE2) & (next_codes == 0x80)]
-    for signs in (two, two + 1, three, three + 1, three + 2):
-        codes[signs] = _SPACE
-    return codes.tobytes()
+    for sign in _SIGNS:
+        words = words.replace(sign, b" " * len(sign))
+    return Source(page, text, words)
 
 
 def snippet(page: Source, weights: Mapping[str, float], most_words: int) -> str:
