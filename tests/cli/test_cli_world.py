@@ -196,3 +196,8 @@ def test_a_pushed_world_is_used_like_any_other(tmp_path: Path) -> None:
     assert "Orlo" in run("search", there, "founded poets", "--search", "hybrid", "--limit", 1)
     assert "founded in 1203" in run("visit", there, "w.example/o", "--goal", "founded")
     assert "pages" in run("info", there)
+
+
+@pytest.mark.parametrize("command", ["build from", "add", "embed", "visit", "serve"])
+def test_help_on_settings_needs_no_world(command: str) -> None:
+    assert " = " in run(*command.split(), "--set", "help")

@@ -37,13 +37,7 @@ from sanderling.world.disk.pages import WorldCounts
 from sanderling.world.disk.parts import verify_world
 from sanderling.world.disk.store import SourceAccount, WorldInfo, open_as_met, open_world, read_manifest
 from sanderling.world.milvus import VectorIndex, push_world
-from sanderling.world.recorded import (
-    answerable_questions,
-    built_from,
-    pages_from_trajectories,
-    split,
-    write_built_from,
-)
+from sanderling.world.recorded import answerable_questions, built_from, pages_from_trajectories, split, write_built_from
 from sanderling.world.sources.base import Limits, Source
 from sanderling.world.sources.kinds import SOURCES, Gathering, open_source, open_sources, refuse_collisions, remember_sources
 
@@ -164,8 +158,8 @@ def embed(
     Settings: chunking.most (passages of a page), chunking.chars, prefixes.query and prefixes.document ("query: " and
     "passage: " for E5), precision (float16 or float32).
     """
-    info, world = read_info(directory / DIRECTORY), open_world(directory)
-    spec = embedder or (info.embedder if info else None)
+    info = read_info(directory / DIRECTORY) if directory else None  # --set help needs neither a world nor an embedder
+    spec = embedder or (info.embedder if info else "hashed" if "help" in (sets or ()) else None)
     if spec is None:
         raise UserError(f"Name the embedder: --embedder with {FORMS}.")
     opened = open_embedder(spec)
@@ -173,6 +167,7 @@ def embed(
         update={"model": opened.model, "dimension": opened.dimension}
     )
     chosen = or_help(lambda sets: load_config(DenseSettings, to_toml(made), "the index", sets), sets)
+    world = open_world(directory)
     with _progress() as progress:
         on_pages = partial(progress, "pages", total=world.page_count)
         done = embed_world(directory, world, opened, chosen, spec=spec, progress=on_pages)

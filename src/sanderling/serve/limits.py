@@ -41,8 +41,7 @@ class ServerSettings(Frozen):
     grace_s: int = Field(default=10, ge=0)  # time that requests in flight have when the server is stopped
     threads: int = Field(default=4, ge=1)  # threads for searches and visits
     page_words: int = Field(default=50_000, ge=1)  # most words of a page that is asked for whole
-    certificate: Path | None = None
-    """PEM certificates: the server then speaks HTTPS."""
+    certificate: Path | None = None  # PEM certificates: the server then speaks HTTPS
     key: Path | None = None  # the certificate's private key; unset: it is in the same file
 
 

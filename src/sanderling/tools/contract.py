@@ -32,35 +32,24 @@ class ToolOutageError(Exception):
 class ToolContext:
     """What a tool may know of the episode it serves."""
 
-    episode_seed: int = 0
-    """Keys faults and latencies; shared by the rollouts of one group."""
-    masked_urls: frozenset[str] = frozenset()
-    """Pages hidden from this episode, in search and visit alike."""
-    ordinal: int = 0
-    """Which call of the episode this is, from 0."""
-    occurrence: int = 0
-    """How often the very same call was made before in this episode."""
-    deadline_s: float | None = None
-    """Seconds left for this call; None: no limit."""
-    question: str = ""
-    """Id of what the episode researches; empty: nobody said. Guards hide what gives it away (`world.guard`)."""
-    attempt: int = 0
-    """Which attempt at the question this is; for logs."""
+    episode_seed: int = 0  # keys faults and latencies; shared by the rollouts of one group
+    masked_urls: frozenset[str] = frozenset()  # pages hidden from this episode, in search and visit alike
+    ordinal: int = 0  # which call of the episode this is, from 0
+    occurrence: int = 0  # how often the very same call was made before in this episode
+    deadline_s: float | None = None  # seconds left for this call; None: no limit
+    question: str = ""  # id of what the episode researches; empty: nobody said. Guards hide what gives it away (`world.guard`).
+    attempt: int = 0  # which attempt at the question this is; for logs
 
 
 @dataclass(frozen=True)
 class ToolResult:
     """What a call returned."""
 
-    text: str
-    """What the agent reads, without the ``<tool_response>`` wrapper."""
+    text: str  # what the agent reads, without the ``<tool_response>`` wrapper
     status: ToolStatus = ToolStatus.OK
-    latency_s: float = 0.0
-    """Seconds; virtual in a world, real on a live backend."""
-    provenance: tuple[str, ...] = ()
-    """URLs of the pages whose text is in ``text``, in order of appearance."""
-    parts: tuple[ToolStatus, ...] = ()
-    """One status for each query or URL of the call, in order."""
+    latency_s: float = 0.0  # seconds; virtual in a world, real on a live backend
+    provenance: tuple[str, ...] = ()  # URLs of the pages whose text is in ``text``, in order of appearance
+    parts: tuple[ToolStatus, ...] = ()  # one status for each query or URL of the call, in order
 
 
 @runtime_checkable
@@ -115,8 +104,7 @@ def _clean(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-CONTEXT = "context"
-"""A parameter of this name is handed the call's `ToolContext` and is no argument of the model's."""
+CONTEXT = "context"  # a parameter of this name is handed the call's `ToolContext` and is no argument of the model's
 
 
 class FunctionTool:
@@ -129,10 +117,7 @@ class FunctionTool:
             raise ValueError(f"{function.__name__} needs a docstring: it is what the model is told about the tool")
         parameters = inspect.signature(function, eval_str=True).parameters
         fields: dict[str, Any] = {
-            name: (
-                Any if one.annotation is one.empty else one.annotation,
-                ... if one.default is one.empty else one.default,
-            )
+            name: (Any if one.annotation is one.empty else one.annotation, ... if one.default is one.empty else one.default)
             for name, one in parameters.items()
             if name != CONTEXT
         }
@@ -172,8 +157,7 @@ def _without_titles(schema: Any) -> Any:
 
 # -- reading visited pages -----------------------------------------------------------------------------------------------
 
-Visit = Callable[[str, int], Awaitable["VisitReply"]]
-"""The visit of an address with a budget of words, on the occasion at hand."""
+Visit = Callable[[str, int], Awaitable["VisitReply"]]  # the visit of an address with a budget of words, on the occasion at hand
 
 
 class OnOutage(StrEnum):

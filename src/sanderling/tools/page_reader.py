@@ -128,8 +128,7 @@ def _fold(text: str) -> tuple[str, list[int], list[int]]:
     return "".join(chars), starts, ends
 
 
-_ENOUGH = 0.95
-"""Share of a call's time after which a page is shown without the model's reading, so that it is shown at all."""
+_ENOUGH = 0.95  # share of a call's time after which a page is shown without the model's reading, so that it is shown at all
 _SUMMARY_SHARE = 4
 _WORDS = tomllib.loads(Path(__file__).with_name("page_reader.toml").read_text(encoding="utf-8"))
 _PAGE_END = re.compile(r"<(?=/\s*page\b)", re.IGNORECASE)
@@ -155,8 +154,7 @@ class Fallback(StrEnum):
 class ReadingLimits:
     """How much a model reads."""
 
-    part_words: int = 6_000
-    """Most words in one reading, as `world.cutting` prices them; a prompt of some 10,000 tokens."""
+    part_words: int = 6_000  # most words in one reading, as `world.cutting` prices them; a prompt of some 10,000 tokens
     most_parts: int = 5
 
     @classmethod

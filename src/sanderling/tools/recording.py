@@ -2,8 +2,8 @@
 
 A call is in the log before its result is handed on, in one write, so a killed process loses no finished call. A broken backend
 is recorded as an outage, then raised as before. The form is one for all tools: the text as the agent read it. Several runs may
-share one log. A recording gives trajectories (hence a world and a fidelity reference, where `core.observations` reads the
-layout) and a replay table.
+share one log. A recording gives trajectories, hence a world and a fidelity reference, where `core.observations` reads the
+layout.
 """
 
 import time
@@ -30,21 +30,17 @@ class RecordedCall(Frozen, extra="ignore"):  # of earlier versions, which kept m
     """One line of a recording."""
 
     recording: int = VERSION
-    episode: str
-    """Whose call it was."""
-    question: str = ""
-    """What the episode researches: attempts at one question belong together."""
+    episode: str  # whose call it was
+    question: str = ""  # what the episode researches: attempts at one question belong together
     tool: str
-    role: str
-    """"search", "visit", or "" for others, whatever the tool is called."""
+    role: str  # "search", "visit", or "" for others, whatever the tool is called
     arguments: dict[str, Any]
     ordinal: int
     occurrence: int
     text: str
     status: ToolStatus
     parts: tuple[ToolStatus, ...] = ()
-    latency_s: float
-    """As the tool says: virtual in a world."""
+    latency_s: float  # as the tool says: virtual in a world
     elapsed_s: float = Field(ge=0.0)  # as measured around the call
     provenance: tuple[str, ...] = ()
     outage: str = ""  # what the backend said when it broke

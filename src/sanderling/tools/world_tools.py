@@ -42,8 +42,7 @@ from sanderling.world.cutting import Prices, pieces
 from sanderling.world.text import plain, sentences, word_count
 
 Reply = TypeVar("Reply", SearchReply, VisitReply)
-_EARLY = 0.02
-"""By what share of the deadline a call that used all of it returns early: its result is read, and is no time-out."""
+_EARLY = 0.02  # by what share of the deadline a call that used all of it returns early: its result is read, and is no time-out
 
 
 def world_tools(world: World, profile: Profile, reader: Reader | None = None) -> dict[str, Tool]:
@@ -211,8 +210,7 @@ async def _side_by_side(
 # -- layouts ---------------------------------------------------------------------------------------------------------------
 
 _SUMMARY_WORDS = 60
-_SENTENCE_WORDS = 120
-"""Of a longer sentence, as lists and tables seem to have, a summary shows the beginning."""
+_SENTENCE_WORDS = 120  # of a longer sentence, as lists and tables seem to have, a summary shows the beginning
 _LONGEST_ECHO = 2_000
 _NO_SUMMARY = "No information from this page is available."
 

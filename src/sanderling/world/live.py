@@ -67,11 +67,7 @@ class WebSettings(Frozen):
 
 
 def web_settings(
-    search_url: str = SEARCH_URL,
-    reader_url: str = READER_URL,
-    allowed_hosts: Collection[str] = (),
-    *,
-    env: Mapping[str, str],
+    search_url: str = SEARCH_URL, reader_url: str = READER_URL, allowed_hosts: Collection[str] = (), *, env: Mapping[str, str]
 ) -> WebSettings:
     """Settings with the keys of an environment. Raises UserError for a bad address, and where Serper itself has no key."""
     for name, url in (("search_url", search_url), ("reader_url", reader_url)):

@@ -11,6 +11,7 @@ import re
 import socket
 import unicodedata
 from collections.abc import Collection
+from contextlib import suppress
 from urllib.parse import unquote, urlsplit
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -34,14 +35,11 @@ def host_of(url: str) -> str:
 
 def literal(host: str) -> Address | None:
     """The address that a host is, in any spelling that a browser takes; None: it is a name."""
-    try:
+    with suppress(ValueError):
         return ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        pass
-    try:
+    with suppress(OSError, ValueError):
         return ipaddress.IPv4Address(socket.inet_aton(host)) if host[:1].isdigit() else None
-    except (OSError, ValueError):
-        return None
+    return None
 
 
 def is_public(address: Address) -> bool:

@@ -57,8 +57,7 @@ class Skipped:
 class Limits(Frozen):
     """Bounds for one document, and how it is read."""
 
-    document_bytes: int = Field(default=16 * 2**20, ge=1)
-    """Larger documents are left out, measured uncompressed."""
+    document_bytes: int = Field(default=16 * 2**20, ge=1)  # larger documents are left out, measured uncompressed
     depth: int = Field(default=512, ge=1)  # most nested elements of an HTML page
 
 

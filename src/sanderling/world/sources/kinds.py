@@ -88,14 +88,7 @@ SOURCES: dict[str, Callable[[str, str, Limits], Source]] = {
 }
 """Makes a source from what stands behind its kind (mostly a path), a base URL (empty: the kind's own) and limits."""
 
-_ENDINGS = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".warc": "warc",
-    ".wet": "warc",
-    ".zim": "zim",
-    ".parquet": "parquet",
-}
+_ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".warc": "warc", ".wet": "warc", ".zim": "zim", ".parquet": "parquet"}
 _OF_A_WORLD = {"format", "fingerprint", "package"}
 
 
