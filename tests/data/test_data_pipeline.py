@@ -114,6 +114,7 @@ def test_bad_settings_are_refused(lamps: Path, tmp_path: Path) -> None:
         find_data_recipe("dr-mars")
     with pytest.raises(UserError, match="did you mean"):
         find_data_recipe("dr-venus", ["judge.kep=all"])
+    (nothing := tmp_path / "nothing.jsonl").touch()
     for override, told in (
         ("resample.weights=[1]", "one weight for each bucket"),
         ("clean.recipe=none", "no cleaning recipe"),
@@ -123,6 +124,7 @@ def test_bad_settings_are_refused(lamps: Path, tmp_path: Path) -> None:
         ('judge.judges=["http://host/v1"]', "lacks the host or the model"),
         ('judge.judges=["./none"]', "no model at"),
         ("against=['none.jsonl']", "no file or directory none.jsonl"),
+        (f"against=['{nothing}']", "holds no question"),
         ("tokenizer='none'", "No tokenizer.json at none"),
     ):
         with pytest.raises(UserError, match=told):
