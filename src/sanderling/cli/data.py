@@ -13,7 +13,7 @@ from rich.console import Console
 from sanderling.cli import UNFINISHED
 from sanderling.cli import options as common
 from sanderling.cli.attempting import generated
-from sanderling.cli.options import BUDGET, JUDGING, argument, option, or_help, settings, show, table, tell_replaced
+from sanderling.cli.options import BUDGET, JUDGING, argument, option, or_help, settings, show, table
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import load_config, read_config, to_toml
 from sanderling.core.errors import UserError
@@ -104,7 +104,7 @@ def clean(
 
     chosen = or_help(read, sets)
     target = get_profile(chosen.profile)
-    with tell_replaced(out), Console(stderr=True).status("cleaning"):
+    with Console(stderr=True).status("cleaning"):
         report = clean_file(open_trajectories(file), out, chosen, target, origin=file)
     steps = table("step", ">in", ">out", ">changed", "what was done")
     for step in report.steps:

@@ -135,15 +135,6 @@ def show(*things: RenderableType, error: bool = False) -> None:
 
 
 @contextmanager
-def tell_replaced(place: Path) -> "Iterator[None]":
-    """Say of a file that was there already, once what is done within has written over it."""
-    there = place.is_file()
-    yield
-    if there:
-        show(f"{place} was there, and is written anew.", error=True)
-
-
-@contextmanager
 def one_voice() -> "Iterator[Report]":
     """A run in one process, or as one of torchrun's, of which the first alone speaks: through the report, and in errors."""
     from sanderling.runs.progress import Report

@@ -19,7 +19,7 @@ from rich.markup import escape
 from sanderling.cli import UNFINISHED
 from sanderling.cli import options as common
 from sanderling.cli.attempting import generated
-from sanderling.cli.options import argument, counted, option, settings, show, table, tell_replaced
+from sanderling.cli.options import argument, counted, option, settings, show, table
 from sanderling.core.errors import UserError
 from sanderling.core.text import visible
 from sanderling.data.questions import read_questions, write_questions
@@ -69,8 +69,7 @@ def chains(
         raise UserError(f"{directory} is not just the pages of a generated encyclopedia: use sanderling synth graph for it.")
     drawn = chain_questions(world, count, seed or 0, dict.fromkeys(range(least, most + 1), 1.0))
     name = read_manifest(directory).name  # perhaps another than the encyclopedia's, and what others find it by
-    with tell_replaced(out):
-        write_questions(out, [one.model_copy(update={"meta": {**one.meta, "world": name}}) for one in drawn])
+    write_questions(out, [one.model_copy(update={"meta": {**one.meta, "world": name}}) for one in drawn])
     show(f"{len(drawn):,} questions in {out}.")
 
 
@@ -114,8 +113,7 @@ def _from_facts(directory: Path, out: Path, wanted: GraphSettings) -> None:
         raise UserError(f"{directory} gave no question: try other --hops or --size.")
     place = {"world": info.name, "fingerprint": info.fingerprint, "seed": wanted.seed}
     questions = [question_of(facts, draft, **place, number=number) for number, draft in enumerate(made.drafts)]
-    with tell_replaced(out):
-        write_questions(out, questions)
+    write_questions(out, questions)
     show(f"{len(questions):,} questions in {out}: {counted(made.kept)}; other draws: {counted(made.dropped)}.")
     if len(questions) < wanted.count:
         show(f"No more were found of the {wanted.count:,} asked for: another --seed, --size or --hops may find others.")
