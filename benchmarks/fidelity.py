@@ -17,7 +17,7 @@ from pathlib import Path
 
 import sanderling
 from sanderling.core.record import Trajectory
-from sanderling.data.importing import import_all
+from sanderling.data.importing import open_trajectories
 from sanderling.evaluate.fidelity import Comparison, compare, summarise
 from sanderling.runs.files import replace_file
 from sanderling.runs.progress import machine
@@ -54,7 +54,7 @@ def main() -> None:
     options.add_argument("--out", type=Path, required=True, help="JSON file")
     given = options.parse_args()
     started = time.perf_counter()
-    trajectories = import_all(given.against).trajectories
+    trajectories = tuple(open_trajectories(given.against))
     parts = [held_out(trajectories)]
     everything = compare(world_of(trajectories), trajectories, None, k=K)
     parts.append(summarise("built in (upper bound)", *everything, seed=SEED))

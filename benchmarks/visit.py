@@ -23,7 +23,7 @@ from pathlib import Path
 
 from sanderling.core.observations import read_observation
 from sanderling.core.record import NodeKind
-from sanderling.data.importing import import_all
+from sanderling.data.importing import open_trajectories
 from sanderling.evaluate.statistics import mean_interval, wilson_interval
 from sanderling.runs.files import replace_file
 from sanderling.runs.progress import command_line, machine
@@ -173,7 +173,7 @@ def measured(name: str, words: int, found: Sequence[Case]) -> Iterator[Kept]:
 def recorded(directory: Path) -> Iterator[Kept]:
     """Evidence of recorded visits among that of others."""
     evidence: dict[str, str] = {}
-    for trajectory in import_all(directory).trajectories:
+    for trajectory in open_trajectories(directory):
         for node in trajectory.nodes:
             if node.kind is NodeKind.OBSERVATION:
                 for found in read_observation(node.text).extracts:

@@ -22,7 +22,7 @@ from engines import ENGINES, OWN
 from world_child import RESULTS
 from world_stages import Log, Plan, documents
 
-from sanderling.data.importing import import_all
+from sanderling.data.importing import open_trajectories
 from sanderling.evaluate.statistics import bootstrap_interval, mean_interval
 from sanderling.synth.chains import Path as Chain
 from sanderling.synth.chains import chain_questions
@@ -103,7 +103,7 @@ def _one(url: str) -> frozenset[str]:
 
 def recorded_task(directory: Path) -> tuple[list[Page], Task]:
     """All pages of recorded trajectories, and their queries that had results."""
-    trajectories = import_all(directory).trajectories
+    trajectories = tuple(open_trajectories(directory))
     pages, _ = pages_from_trajectories(trajectories)
     searches = recorded_calls(trajectories).searches
     cases = [Case(s.query, frozenset(canonical_url(hit.url) for hit in s.hits[:RESULTS])) for s in searches if s.hits]

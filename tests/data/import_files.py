@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from sanderling.core.record import Trajectory
 from sanderling.data.conversation import ImportReport
-from sanderling.data.importing import import_all
+from sanderling.data.importing import Import
 
 SEARCH = '<think>\nhm\n</think>\n\n<tool_call>\n{"name": "search", "arguments": {"query": ["a"]}}\n</tool_call>'
 SEEN = "<tool_response>\n[]\n</tool_response>"
@@ -58,8 +58,8 @@ def save(path: Path, value: Any) -> Path:
 
 def read(tmp_path: Path, value: Any, name: str = "a.json") -> tuple[tuple[Trajectory, ...], ImportReport]:
     """The trajectories of a file, and what the import noted."""
-    result = import_all(save(tmp_path / name, value))
-    return result.trajectories, result.report
+    found = list(reading := Import(save(tmp_path / name, value)))
+    return tuple(one for one in found if isinstance(one, Trajectory)), reading.report
 
 
 def codes(report: ImportReport) -> dict[str, int]:

@@ -13,7 +13,7 @@ from strategies import JSON, OBJECT, TEXT
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import NodeKind, Trajectory, encode_record, encode_trajectory
-from sanderling.data.importing import Import, LeftOutWarning, import_all, open_trajectories
+from sanderling.data.importing import Import, LeftOutWarning, open_trajectories
 from sanderling.runs.jsonl import TrajectoryStore, write_trajectories
 
 ROW = {"question": "why?", "messages": TALK}
@@ -109,7 +109,7 @@ def test_any_json_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, v
 def test_what_is_no_recording_is_refused(tmp_path: Path, name: str, text: str | bytes | None, said: str) -> None:
     path = tmp_path / name if text is None else save(tmp_path / name, text)
     with pytest.raises(UserError, match=said):
-        import_all(path.parent if name.endswith(".txt") else path)
+        list(Import(path.parent if name.endswith(".txt") else path))
 
 
 def test_our_own_files_come_back_as_they_are(tmp_path: Path) -> None:
@@ -118,9 +118,9 @@ def test_our_own_files_come_back_as_they_are(tmp_path: Path) -> None:
     for t in imported:
         store.append(t)
     write_trajectories(tmp_path / "t.parquet", imported)
-    assert import_all(store.path).trajectories == imported == import_all(tmp_path / "t.parquet").trajectories
-    again = import_all(tmp_path)
-    assert len(again.trajectories) == 6 and {t.id for t in again.trajectories} == {t.id for t in imported}
+    assert tuple(Import(store.path)) == imported == tuple(Import(tmp_path / "t.parquet"))
+    again = list(Import(tmp_path))
+    assert len(again) == 6 and {t.id for t in again} == {t.id for t in imported}
 
 
 def test_entries_that_could_not_be_read_are_handed_on_in_order_and_those_of_no_recording_are_not(tmp_path: Path) -> None:

@@ -191,21 +191,6 @@ class Import:
         return found
 
 
-class ImportResult(NamedTuple):
-    """What some files held: trajectories, and the questions of files that hold questions only."""
-
-    trajectories: tuple[Trajectory, ...]
-    questions: tuple[Question, ...]
-    report: ImportReport
-
-
-def import_all(*sources: Path | str) -> ImportResult:
-    """Everything in some files and folders, in memory. Raises UserError when nothing in them is in a known layout."""
-    found = list(reading := Import(*sources))
-    trajectories = tuple(one for one in found if isinstance(one, Trajectory))
-    return ImportResult(trajectories, tuple(one for one in found if isinstance(one, Question)), reading.report)
-
-
 def open_trajectories(path: Path | str) -> Iterator[Trajectory]:
     """The trajectories of a file or a folder, one by one, with flat memory: a run, a store, Parquet, or what can be imported.
 
@@ -353,8 +338,8 @@ def read_recorded(place: Path) -> tuple[tuple[Trajectory, ...], ImportReport | N
     if not place.exists():
         raise UserError(f"There is no directory {place}: give the directory of the recorded trajectories.")
     if not place.is_file():
-        imported = import_all(place)
-        return imported.trajectories, imported.report
+        reading = Import(place)
+        return tuple(one for one in reading if isinstance(one, Trajectory)), reading.report
     if not is_recording(place):
         raise UserError(f"{place} is no recording: give a file of sanderling ask --record, or a directory of trajectories.")
     calls = list(read_recording(place))
