@@ -134,6 +134,7 @@ async def test_the_scripted_teacher_is_a_model(worlds: dict[str, Path]) -> None:
         ({"web": True, "worlds": ["w"]}, "name one place to search"),
         ({"web": True, "faults": "flaky"}, "are a world's: leave them out with --web"),
         ({"worlds": ["w"], "search_url": "https://x"}, "are the live web's"),
+        ({"worlds": ["w"], "allowed_hosts": ["docs.local"]}, "are the live web's"),
         ({"price": "free"}, "is no price"),
         ({"reader": {"model": "some/where"}}, "there is no page reader 'some/where': write http"),
         ({"device": "tpu"}, "device: string should match pattern"),

@@ -89,8 +89,10 @@ class PlaceConfig(Frozen):
             raise ValueError("name one place to search: a world with --world DIRECTORY, or the live web with --web")
         if self.web and (self.faults or self.prompt_injection or self.search is not SearchMode.LEXICAL):
             raise ValueError("faults, prompt injection and ranking are a world's: leave them out with --web")
-        if not self.web and (self.search_url or self.reader_url):
-            raise ValueError("search_url and reader_url are the live web's: give --web with them, and no --world")
+        if not self.web and (self.search_url or self.reader_url or self.allowed_hosts):
+            raise ValueError(
+                "search_url, reader_url and allowed_hosts are the live web's: give --web with them, and no --world"
+            )
         return self
 
 
@@ -104,11 +106,7 @@ def reader_identity(config: ReaderConfig, on_outage: OnOutage = OnOutage.REFUSE)
 
 @asynccontextmanager
 async def opened_reader(
-    config: ReaderConfig,
-    *,
-    private: bool = False,
-    on_outage: OnOutage = OnOutage.REFUSE,
-    on_close: Notice | None = None,
+    config: ReaderConfig, *, private: bool = False, on_outage: OnOutage = OnOutage.REFUSE, on_close: Notice | None = None
 ) -> AsyncIterator[Reader | None]:
     """What reads pages for the agent, if anything does; see :func:`opened_agent`. Raises UserError."""
     if not config.model:
@@ -163,18 +161,9 @@ async def opened_places(
     found = world_directories(config.worlds, questions)
     if not found:
         raise UserError(NO_PLACE)
-    opened: dict[Path, Place] = {}
-    for path in dict.fromkeys(found.values()):
-        world = open_as_met(
-            path,
-            config.faults or None,
-            config.world_seed,
-            config.search,
-            config.prompt_injection,
-            guard=guard,
-            filters=config.filters,
-        )
-        opened[path] = place(world)
+    met = config.faults or None, config.world_seed, config.search, config.prompt_injection
+    paths = dict.fromkeys(found.values())
+    opened = {path: place(open_as_met(path, *met, guard=guard, filters=config.filters)) for path in paths}
     yield {name: opened[path] for name, path in found.items()}
 
 
