@@ -18,7 +18,9 @@ from sft_runs import weights, write_base, write_data, write_settings
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
 from sanderling.recipes.find import find_settings
+from sanderling.runs.files import locked
 from sanderling.runs.progress import Report
+from sanderling.train.checkpoint import merge_adapter
 from sanderling.train.config import SftConfig
 from sanderling.train.fit import OVERHEAD, Devices, described, plan_sft
 from sanderling.train.metrics import read_metrics
@@ -62,6 +64,17 @@ def refused(asked: Order, look: Look = CPU, processes: int = 1) -> str:
 
 
 # -- from trajectories to a model --------------------------------------------------------------------------------------------
+
+
+def test_while_an_adapter_is_merged_nobody_else_has_the_directory(given: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def merging(base: Path, adapter: Path, dtype: object) -> object:
+        with pytest.raises(UserError), locked(given / "run"):
+            pass
+        return merge_adapter(base, adapter, dtype)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr("sanderling.train.sft.merge_adapter", merging)
+    asked = order(given, "lora.rank=2", "merge=true", "max_steps=1")
+    assert "The model is in" in run(asked) and (given / "run" / "model" / "config.json").is_file()
 
 
 def test_a_run_ends_in_a_model_a_second_one_does_nothing_and_its_rows_give_the_same_weights(given: Path) -> None:

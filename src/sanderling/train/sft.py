@@ -18,6 +18,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.data.importing import find_places, open_trajectories
 from sanderling.policy.model_directory import check_model, positions_of, read_model_config
+from sanderling.runs.files import locked
 from sanderling.runs.progress import Report
 from sanderling.runs.stages import RunRecord, content_hash, model_files
 from sanderling.train.checkpoint import (
@@ -182,12 +183,12 @@ class Prepared:
     index: RowIndex
 
 
-def run_sft_command(order: Order, report: Report, look: Look = devices_here) -> None:
-    """Train, or go on training, until the model lies in its directory. ``look`` tells the devices. Raises UserError."""
+def run_sft_command(order: Order, report: Report) -> None:
+    """Train, or go on training, until the model lies in its directory. Raises UserError."""
     config = order.config
 
     def begin(processes: int) -> Job[Prepared] | None:
-        job = prepare(order, report, processes, look)
+        job = prepare(order, report, processes)
         if job is None:
             return None
         steps, done = len(schedule(job.index.lengths, config)), last_step(order.out / CHECKPOINTS)
@@ -202,7 +203,8 @@ def run_sft_command(order: Order, report: Report, look: Look = devices_here) -> 
     bfloat16 = config.trainer.precision is Precision.BFLOAT16
     trained = Launch(order.out, config.parallel, bfloat16, order.processes).run(begin, _train, _figures, report)
     if speaks():
-        _conclude(order, report, trained=trained)
+        with locked(order.out):
+            _conclude(order, report, trained=trained)
 
 
 def _train(team: Any, device: Any, job: Prepared, watch: OnProgress | None) -> None:
@@ -221,7 +223,7 @@ def prepare(order: Order, report: Report, processes: int, look: Look = devices_h
         raise UserError("There is no model to train: give --model, a local Hugging Face directory.")
     check_watchers(config.watch)
     check_model(model)
-    _check_parallel(config, processes)
+    check_parallel(config.parallel, processes, read_shape(model) if config.parallel.context > 1 else None)
     ready = _hold_rows(config.data.files)
     if not ready and not config.data.profile:
         raise UserError("Trajectories need a profile to become tokens: give --profile, such as dr-venus-4b.")
@@ -272,11 +274,6 @@ def _make_rows(order: Order, model: Path, report: Report) -> None:
     parts += [f"{count:,} {reason.replace('_', ' ')}" for reason, count in missing.items() if count]
     parts += [f"{counts.split:,} split"] if counts.split else []
     report.say(", ".join(parts) + (f" (which: {ROWS}.left-out.jsonl)" if any(missing.values()) else "") + ".")
-
-
-def _check_parallel(config: SftConfig, processes: int) -> None:
-    ranks = config.parallel.context
-    check_parallel(config.parallel, processes, read_shape(config.model) if ranks > 1 and config.model else None)
 
 
 def _check_fit(job: Prepared, processes: int, devices: Devices) -> None:
