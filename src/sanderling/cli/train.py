@@ -107,7 +107,8 @@ def init(
 def _show_sft(title: str, plan: "Plan") -> None:
     needs, load = plan.estimate, plan.load
     _show_memory(title, plan.shape, plan.devices, needs.parts, needs.host)
-    time = "" if plan.step_seconds is None else f", about {plan.step_seconds:,.3g} s at 40% of the device's peak"
+    seconds = float(f"{plan.step_seconds or 0.0:.3g}")
+    time = f", about {seconds:,g} s at 40% of the device's peak" if seconds else ""
     show(f"Rows of up to {load.row_tokens:,} tokens; a step of {plan.step_tokens:,} tokens at most{time}.")
 
 
