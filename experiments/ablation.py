@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -39,7 +40,7 @@ from sanderling.rl.launch import Order, run_rl_command
 from sanderling.runs.files import replace_file
 from sanderling.runs.progress import Report, command_line
 from sanderling.runs.stages import Stage, command_in, content_hash, read_record, run_stages
-from sanderling.train.launch import Task, run_tasks
+from sanderling.train.launch import run_tasks
 from sanderling.train.metrics import read_metrics
 
 SETTINGS = Path(__file__).with_name("ablation.toml")
@@ -363,7 +364,7 @@ def _run_units(run: Ablation, units: Sequence[Unit], title: str, report: Report,
                 seen = now
                 on_finished()
 
-        tasks = [Task(run_unit, (run, unit, start)) for unit in units if not run.result(unit).is_file()]
+        tasks = [partial(run_unit, run, unit, start) for unit in units if not run.result(unit).is_file()]
         if tasks:
             run_tasks(tasks, run.config.workers, poll)
         poll()

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -50,7 +51,7 @@ from sanderling.runs.progress import Report, command_line, machine
 from sanderling.runs.stages import Stage, command_in, run_stages
 from sanderling.synth.chains import ModeShares, chain_questions
 from sanderling.train.config import SupervisedConfig
-from sanderling.train.launch import Task, run_tasks
+from sanderling.train.launch import run_tasks
 from sanderling.train.metrics import read_metrics
 from sanderling.world.encyclopedia import BY_NAME, BY_SUBJECT, Encyclopedia, Kind
 
@@ -261,7 +262,7 @@ def train_all(run: Forgetting, names: Sequence[str], steps: int, report: Report)
             advance(done - seen)
             seen = done
 
-        found = run_tasks([Task(train, (run, name)) for name in names], run.config.workers, poll)
+        found = run_tasks([partial(train, run, name) for name in names], run.config.workers, poll)
     return dict(zip(names, found, strict=True))
 
 
@@ -292,7 +293,7 @@ def sweep_models(run: Forgetting, command: str) -> SweepReport:
 def sweep_stage(run: Forgetting, command: str, report: Report) -> dict[str, Any]:
     """The sweep in a process of its own."""
     with report.task("Sweep", 1) as advance:
-        (found,) = run_tasks([Task(sweep_models, (run, command))], 1, lambda: None)
+        (found,) = run_tasks([partial(sweep_models, run, command)], 1, lambda: None)
         advance(1)
     return {"best": found.best, "mean": found.chosen.mean if found.chosen else None}
 
@@ -322,7 +323,7 @@ def measure_stage(run: Forgetting, command: str, report: Report) -> dict[str, An
             advance(done - seen)
             seen = done
 
-        found = run_tasks([Task(measure_model, (run, name, command)) for name in run.models], run.config.workers, poll)
+        found = run_tasks([partial(measure_model, run, name, command) for name in run.models], run.config.workers, poll)
     return dict(zip(run.models, found, strict=True))
 
 

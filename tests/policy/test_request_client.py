@@ -65,18 +65,20 @@ async def test_trouble_is_tried_again_a_few_times_and_is_an_outage(trouble: int 
 
 def test_a_ledger_goes_on_where_it_was_and_counts_what_was_under_way(tmp_path: Path) -> None:
     spent = Run(tmp_path).table("spent")
-    first = Ledger(tokens=1_000, kept=spent)
+    first, second, third = (Ledger(tokens=1_000) for _ in range(3))
+    first.keep_in(spent)
     first.settle(first.hold(400, 0.5), Spent(150, 0.25, 1))
     first.hold(300, 0.5)  # killed here
     first.settle(first.hold(100, 0.5), Spent())
-    second = Ledger(tokens=1_000, kept=spent)
+    second.keep_in(spent)
     assert second.spent == Spent(450, 0.75, 3) and second.here == Spent() != first.here
     with pytest.raises(BudgetSpentError, match=r"1,000 \(tokens\) is reached: 450"):
         second.hold(551, 0.0)
     hold = second.hold(550, 0.0)
     second.settle(hold, Spent(10, 0.0, 1))
     second.settle(hold, Spent(500, 0.0, 1))
-    assert Ledger(kept=spent).spent.tokens == 460
+    third.keep_in(spent)
+    assert third.spent.tokens == 460
 
 
 async def test_a_reply_cut_for_its_length_is_not_read(tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ def test_the_stages_one_by_one(settings: Path, tmp_path: Path) -> None:
     assert teach(run, report) == made[1]
     again = measure_all(run, {"sft-correct": run.model("sft-correct")}, VALIDATION, COMMAND, report)
     assert again == {"sft-correct": result}
-    reinforce_rank(0, 1, tmp_path / "meeting", run, "sft-correct")
+    reinforce_rank(0, 1, tmp_path / "meeting", run, "sft-correct", "")
     assert [line["step"] for line in read_metrics(tmp_path / "rl" / "metrics.jsonl")] == [1]
 
 

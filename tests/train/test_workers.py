@@ -5,21 +5,23 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from sanderling.core.errors import UserError
-from sanderling.train.launch import Task, run_tasks
+from sanderling.train.launch import run_tasks
 
 PARENT = """
 import sys
+from functools import partial
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 import test_workers as t
-from sanderling.train.launch import Task, run_tasks
+from sanderling.train.launch import run_tasks
 if __name__ == "__main__":
-    run_tasks([Task(t.work_on, (Path(sys.argv[1]), n)) for n in range(2)], 2, lambda: None)
+    run_tasks([partial(t.work_on, Path(sys.argv[1]), n) for n in range(2)], 2, lambda: None)
 """
 
 
@@ -79,7 +81,7 @@ def alive(pid: int) -> bool:
 
 def test_results_come_in_order_from_several_processes_at_a_time(tmp_path: Path) -> None:
     polls: list[int] = []
-    tasks = [Task(double, (number, tmp_path, 2)) for number in (0, 1, 2)]  # the first ends only beside another one
+    tasks = [partial(double, number, tmp_path, 2) for number in (0, 1, 2)]  # the first ends only beside another one
     found = run_tasks(tasks, 2, lambda: polls.append(os.getpid()), every_s=0.05)
     assert [result for result, _ in found] == [0, 2, 4]
     processes = {process for _, process in found}
@@ -90,7 +92,7 @@ def test_results_come_in_order_from_several_processes_at_a_time(tmp_path: Path) 
 
 
 def test_the_first_failure_is_raised_as_itself_and_nothing_more_is_begun(tmp_path: Path) -> None:
-    tasks = [Task(finish_after, (tmp_path, "refused")), Task(refuse, (tmp_path, "refused")), *[Task(begun, (tmp_path,))] * 4]
+    tasks = [partial(finish_after, tmp_path, "refused"), partial(refuse, tmp_path, "refused"), *[partial(begun, tmp_path)] * 4]
     with pytest.raises(UserError, match=r"^Give it another name\.$") as refused:
         run_tasks(tasks, 2, lambda: None)
     assert type(refused.value) is UserError
@@ -99,7 +101,7 @@ def test_the_first_failure_is_raised_as_itself_and_nothing_more_is_begun(tmp_pat
 
 def test_a_worker_that_was_killed_is_one_sentence() -> None:
     with pytest.raises(UserError, match="worker process was killed"):
-        run_tasks([Task(die, ())], 1, lambda: None)
+        run_tasks([die], 1, lambda: None)
 
 
 def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:

@@ -74,19 +74,17 @@ class Spent:
 class Ledger:
     """The account of a run, shared by all its models, within one process."""
 
-    def __init__(self, *, tokens: int | None = None, cost: float | None = None, kept: Table | None = None) -> None:
-        """``tokens``, ``cost``: the most that all runs together may spend. Without ``kept`` nothing outlives this process."""
+    def __init__(self, *, tokens: int | None = None, cost: float | None = None) -> None:
+        """``tokens``, ``cost``: the most that all runs together may spend."""
         self._limits = tokens, cost
         self._kept: Table | None = None
         self._under_way: dict[int, Spent] = {}
         self._next = 0
         self.spent = Spent()  # by all processes: without what is under way here, with what killed ones had under way
         self.here = Spent()  # by this process
-        if kept is not None:
-            self.keep_in(kept)
 
     def keep_in(self, kept: Table) -> None:
-        """From now on the account stands there; what earlier processes spent is read once."""
+        """From now on the account outlives this process there; what earlier ones spent is read once."""
         for number, (tokens, cost) in kept.items() if self._kept is None else ():
             self.spent += Spent(tokens, cost, 1)
             self._next = max(self._next, int(number) + 1)

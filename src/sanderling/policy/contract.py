@@ -274,11 +274,11 @@ class ScriptedPolicy:
     Example: ``ScriptedPolicy(lambda messages, key: "<think>easy</think><answer>Paris</answer>")``
     """
 
-    tokenizer = None
+    tokenizer = context_length = None
     version = 0
 
-    def __init__(self, reply: Reply, name: str = "scripted", context_length: int | None = None) -> None:
-        self.reply, self.name, self.context_length = reply, name, context_length
+    def __init__(self, reply: Reply, name: str = "scripted") -> None:
+        self.reply, self.name = reply, name
 
     def open(self, key: SampleKey) -> Session:
         return ScriptedSession(self)

@@ -56,13 +56,7 @@ class HttpClient:
     """One server. Connections are shared by its sessions and belong to the running event loop."""
 
     def __init__(
-        self,
-        base_url: str,
-        api_key: str | None = None,
-        *,
-        retries: int = 5,
-        backoff_s: float = 1.0,
-        timeout_s: float = 600.0,
+        self, base_url: str, api_key: str | None = None, *, retries: int = 5, backoff_s: float = 1.0, timeout_s: float = 600.0
     ) -> None:
         """``base_url``: up to ``/v1``; ``timeout_s``: the longest silence."""
         self.base_url = base_url.rstrip("/")

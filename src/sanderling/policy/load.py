@@ -268,11 +268,7 @@ class RequestClient:
 
 @asynccontextmanager
 async def opened_clients(
-    specs: Sequence[str],
-    prices: Sequence[str],
-    spending: Spending,
-    *,
-    concurrency: int = 8,
+    specs: Sequence[str], prices: Sequence[str], spending: Spending, *, concurrency: int = 8
 ) -> AsyncIterator[list[RequestClient]]:
     """Models as clients on the account of a run; at the end their connections are closed. Raises UserError.
 

@@ -8,7 +8,7 @@ held-out worlds.
 import asyncio
 import math
 import random
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -57,7 +57,7 @@ from sanderling.recipes.tiny import (
 from sanderling.rl.rollouts import Actor, Ask
 from sanderling.runs.progress import Report, machine
 from sanderling.runs.stages import Stage, StageRecord, run_stages
-from sanderling.train.launch import Task, run_tasks, run_team
+from sanderling.train.launch import run_tasks, run_team
 from sanderling.train.metrics import read_metrics
 
 NAMES = {"base": "Base model", "sft-all": "SFT on everything", "sft-correct": "SFT on correct ones only", "rl": "RL"}
@@ -147,7 +147,7 @@ def train_arms(run: TinyRun, report: Report) -> dict[str, Any]:
     steps, logs = run.config.sft.max_steps, [run.root / arm / "metrics.jsonl" for arm in ARMS]
     assert steps is not None, "run_tiny asked for it"
     with polled(report, "SFT, two arms", steps * len(ARMS), lambda: sum(len(read_metrics(log)) for log in logs)) as poll:
-        return dict(zip(ARMS, run_tasks([Task(train_arm, (run, arm)) for arm in ARMS], run.config.workers, poll), strict=True))
+        return dict(zip(ARMS, run_tasks([partial(train_arm, run, arm) for arm in ARMS], run.config.workers, poll), strict=True))
 
 
 def train_arm(run: TinyRun, arm: str) -> dict[str, Any]:
@@ -207,7 +207,7 @@ def reinforce(run: TinyRun, variant: str, report: Report) -> dict[str, Any]:
     return {"start": start, "steps": len(lines), "rollouts": sum(int(line["rollouts"]) for line in lines)}
 
 
-def reinforce_rank(rank: int, size: int, meeting: Path, run: TinyRun, start: str, variant: str = "") -> None:
+def reinforce_rank(rank: int, size: int, meeting: Path, run: TinyRun, start: str, variant: str) -> None:
     """What each process of the RL stage does."""
     from sanderling.policy.transformers_policy import TransformersPolicy
     from sanderling.policy.weight_sync import InPlace
@@ -253,7 +253,7 @@ def measure_all(run: TinyRun, models: Mapping[str, Path], split: str, command: s
     """Measure several models at the same time, a process each."""
     files = [RunLog(run.measurement(stage, split)).result_file for stage in models]
     with polled(report, f"Measure: {split}", len(models), lambda: sum(file.is_file() for file in files)) as poll:
-        tasks = [Task(measure, (run, stage, model, split, command)) for stage, model in models.items()]
+        tasks = [partial(measure, run, stage, model, split, command) for stage, model in models.items()]
         return dict(zip(models, run_tasks(tasks, run.config.workers, poll), strict=True))
 
 
@@ -272,7 +272,8 @@ def measure(run: TinyRun, stage: str, model: Path, split: str, command: str) -> 
     questions = read_questions(file)
     asked = {"file": file.name, "questions": len(questions), "questions_sha256": sha256_of_questions(questions)}
     about = About(benchmark="world", split=split, seed=settings.seed, **asked)
-    agent = run.agent(TransformersPolicy.load(model, max_batch=settings.concurrency), *run.measured_on(split))
+    worlds = {HELD_OUT: run.held_out, VALIDATION: [run.validation], TRIED: run.training}[split]
+    agent = run.agent(TransformersPolicy.load(model, max_batch=settings.concurrency), *worlds)
     return evaluate(agent, questions, JUDGE, log.root, together=True, about=about, command=command, **settings.model_dump())
 
 
@@ -283,7 +284,10 @@ def tiny_report(run: TinyRun, records: Sequence[StageRecord], command: str) -> R
     """Everything that `evaluate.reports.pages` shows of a finished run. Computes no new measurement."""
     seconds = {record.name: record.seconds for record in records}
     seconds |= dict.fromkeys(ARMS, seconds["sft"])
-    labels = NAMES | _further_names(run, seconds)
+    labels = dict(NAMES)
+    if "measure-further" in seconds:
+        labels |= {rl_stage(name): variant.label for name, variant in run.config.variants.items()}
+        labels["merge"] = "Both SFT models, merged"
     results = {stage: EvalResult.load(RunLog(run.measurement(stage, HELD_OUT)).result_file) for stage in labels}
     seed, named = run.config.evaluation.seed, {stage: (labels[stage], result) for stage, result in results.items()}
     base, everything, correct, rl = (named[stage] for stage in NAMES)
@@ -317,14 +321,6 @@ def tiny_report(run: TinyRun, records: Sequence[StageRecord], command: str) -> R
         readings=_readings(run, seed),
         settings=to_toml(run.config),
     )
-
-
-def _further_names(run: TinyRun, done: Container[str]) -> dict[str, str]:
-    """What the table calls the further models; none where they were not made."""
-    names = {rl_stage(name): variant.label for name, variant in run.config.variants.items()} | {
-        "merge": "Both SFT models, merged"
-    }
-    return names if "measure-further" in done else {}
 
 
 def _charts(run: TinyRun, labels: Mapping[str, str]) -> tuple[Chart, ...]:

@@ -117,15 +117,7 @@ def smooth(values: Sequence[float | None], window: int) -> list[float | None]:
     return found
 
 
-def curves(
-    lines: Sequence[Line],
-    *,
-    title: str,
-    x_label: str,
-    y_label: str,
-    window: int = 1,
-    percent: bool = False,
-) -> Markup:
+def curves(lines: Sequence[Line], *, title: str, x_label: str, y_label: str, window: int = 1, percent: bool = False) -> Markup:
     """A line chart; with a window, the raw lines are faint and their moving averages are drawn over them."""
     xs = [x for line in lines for x in line.x]
     ys = [y for line in lines for y in line.y if y is not None]

@@ -90,7 +90,7 @@ def memory(shape: Shape, rl: RlConfig, load: Load, turns: int) -> tuple[dict[str
     if rl.pipeline.placement is not Placement.SERVED:  # open sessions keep their keys and values meanwhile
         under_way = -(-rl.questions_per_step // load.ranks) * rl.group_size * (rl.pipeline.max_staleness + 1)
         slots, capacity = (1 << (wanted - 1).bit_length() for wanted in (under_way, load.row_tokens))
-        session = shape.kv_bytes(max(_LEAST_CAPACITY, capacity), width)
+        session = 2 * shape.layers * shape.kv_heads * shape.head_dim * width * max(_LEAST_CAPACITY, capacity)
         parts["keys and values of rollouts"] = max(_LEAST_SLOTS, slots) * session
     return parts, base.host
 

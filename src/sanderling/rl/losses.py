@@ -66,11 +66,6 @@ class PolicyLoss(Chosen):
     """Most that a token's estimate may be, without gradient beyond (verl, and so DR-Venus: 10); None: no limit."""
 
     @property
-    def needs_proximal(self) -> bool:
-        """Whether rows of more than one update a batch need ``proximal_logprobs``."""
-        return self.ratio_to is RatioTo.PROXIMAL
-
-    @property
     def needs_reference(self) -> bool:
         """Whether rows need ``reference_logprobs``."""
         return self.kl_coef > 0

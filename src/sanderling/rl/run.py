@@ -121,13 +121,7 @@ class Selection:
     """
 
     def __init__(
-        self,
-        held_out: Sequence[Question],
-        actor: Actor,
-        score: Score,
-        learner: Learner,
-        out: Path,
-        room: asyncio.Semaphore,
+        self, held_out: Sequence[Question], actor: Actor, score: Score, learner: Learner, out: Path, room: asyncio.Semaphore
     ) -> None:
         """``room``: for the rollouts that this rank makes at once, those that are trained on included."""
         self._config, self._held_out, self._actor, self._score, self._room = learner.config, held_out, actor, score, room

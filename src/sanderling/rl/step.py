@@ -29,7 +29,7 @@ from sanderling.rl.config import RlConfig
 from sanderling.rl.credit import Components, build_estimator
 from sanderling.rl.gain import information_gains
 from sanderling.rl.health import age_figures, credit_figures, step_metrics, update_figures
-from sanderling.rl.losses import build_loss
+from sanderling.rl.losses import RatioTo, build_loss
 from sanderling.rl.rollouts import (
     Group,
     GroupStatus,
@@ -130,7 +130,7 @@ class Learner:
 
         With one update a step the weights that are updated are the proximal policy, and losses know that.
         """
-        if rows and self.config.loss.needs_proximal and self.config.updates_per_step > 1:
+        if rows and self.config.loss.ratio_to is RatioTo.PROXIMAL and self.config.updates_per_step > 1:
             found = self.trainer.logprobs(rows)
             rows = [replace(row, proximal_logprobs=values) for row, values in zip(rows, found, strict=True)]
         if rows and self.reference is not None:

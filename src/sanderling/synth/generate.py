@@ -19,7 +19,7 @@ from sanderling.agent.journal import Journal
 from sanderling.agent.opening import AgentConfig, check_agent, journal_identity, opened_agent
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError, check_all
-from sanderling.core.record import Question, Trajectory, encode_record
+from sanderling.core.record import Question, encode_record
 from sanderling.core.types import placed
 from sanderling.data.questions import read_questions, require_distinct, write_questions
 from sanderling.evaluate.attempts import PAUSES, Attempts, Made, Watch, rollout_of
@@ -43,11 +43,7 @@ class GenerateConfig(Frozen):
 
 
 async def generate_file(
-    config: GenerateConfig,
-    spending: Spending,
-    *,
-    watch: Watch | None = None,
-    cancel: asyncio.Event | None = None,
+    config: GenerateConfig, spending: Spending, *, watch: Watch | None = None, cancel: asyncio.Event | None = None
 ) -> Made:
     """Open a teacher and its judge, and make the attempts that the store does not hold yet. Raises UserError.
 
@@ -169,14 +165,6 @@ class Try(NamedTuple):
     turns: int = 0
 
 
-def try_of(trajectory: Trajectory) -> Try:
-    """An attempt by its record."""
-    scored = trajectory.ending is None or trajectory.ending.scored
-    ids = trajectory.token_ids()
-    length = sum(len(node.text) for node in trajectory.branch()) if ids is None else len(ids)
-    return Try(trajectory.question.id, verdict_of(trajectory) if scored else None, length, sum(1 for _ in trajectory.turns()))
-
-
 def difficulty(tries: Sequence[Try], settings: BandSettings) -> dict[str, Any]:
     """The figures of one question's attempts; turns are the mean of the scored ones, the length is the longest right one's."""
     scored = [one for one in tries if one.correct is not None]
@@ -252,7 +240,11 @@ def sort_attempts(config: DifficultyConfig) -> tuple[dict[Band, list[Question]],
             raise UserError(f"{store} holds attempts at another question {asked.id!r} than {config.questions}: remove it.")
         if trajectory.model:
             agents[trajectory.model] = None
-        tries[trajectory.id] = try_of(trajectory)  # of an attempt that was judged again, the last record counts
+        right = verdict_of(trajectory) if trajectory.ending is None or trajectory.ending.scored else None
+        ids = trajectory.token_ids()
+        length = sum(len(node.text) for node in trajectory.branch()) if ids is None else len(ids)
+        # Of an attempt that was judged again, the last record counts.
+        tries[trajectory.id] = Try(asked.id, right, length, sum(1 for _ in trajectory.turns()))
     bands, rates = by_difficulty(questions, tries.values(), config.band, ", ".join(agents))
     for band, sorted_in in bands.items():
         write_questions(band_file(config.out, band), sorted_in)

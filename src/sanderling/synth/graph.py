@@ -103,7 +103,7 @@ class FactGraph:
         """(relation, object) to its subjects."""
         self.tails = {key: frozenset(nodes) for key, nodes in tails.items()}
         """(relation, subject) to its objects."""
-        self._pages: dict[tuple[Node, str, Node], set[str]] = pages
+        self.pages: dict[tuple[Node, str, Node], set[str]] = pages
         self._names = _unique_names(entities)
         self.contradicted = [fact for fact in self.facts if self._is_contradicted(fact)]
         """What other sites claim, and the entity's own page contradicts."""
@@ -120,9 +120,6 @@ class FactGraph:
             return (node.id,)
         entity = self.entities[node.id]
         return tuple(dict.fromkeys((entity.name, *entity.aliases)))
-
-    def pages_with(self, fact: Fact) -> set[str]:
-        return self._pages[fact.head, fact.relation, fact.tail]
 
     def around(self, node: Node, rng: random.Random) -> list[tuple[Fact, Node]]:
         """The facts of an entity, each with its other end; a literal leads nowhere."""
@@ -198,11 +195,6 @@ class RelationBook(dict[str, RelationWords]):
 def escaped(words: str) -> str:
     """Words as a part of a wording: braces stand for themselves."""
     return words.replace("{", "{{").replace("}", "}}")
-
-
-def claim_of(relation: str, site: str) -> str:
-    """The name of what a site claims of a relation."""
-    return f"{relation}{_CLAIM}{site}"
 
 
 def split_claim(relation: str) -> tuple[str, str]:
@@ -281,7 +273,7 @@ def _facts(world: Encyclopedia) -> Iterator[Fact]:
 
 
 def _fact(page: EncyclopediaPage, relation: str, value: int | str, quote: str) -> Fact:
-    name = relation if page.site is Site.ATLAS else claim_of(relation, page.site.name.lower())
+    name = relation if page.site is Site.ATLAS else f"{relation}{_CLAIM}{page.site.name.lower()}"
     return Fact(str(page.entity), name, str(value), isinstance(value, str), page.page.url, quote)
 
 

@@ -89,11 +89,11 @@ def _draw(
         raise DroppedError("nothing of this form")
     most = max(_LEAST_AGAIN, settings.count // _SHARE_AGAIN)
     about = tuple(names[0] for names in draft.extra["items"]) if "items" in draft.extra else draft.answers
-    key = _key(draft)
+    key, pages = _key(draft), [graph.pages[fact.head, fact.relation, fact.tail] for fact in draft.facts]
     wrong = {
         "answer too long": len(draft.answers[0]) > _LONGEST_ANSWER,
         "names its answer": _gives_away(draft),
-        "one page has all its facts": draft.hops > 1 and set.intersection(*map(graph.pages_with, draft.facts)),
+        "one page has all its facts": draft.hops > 1 and set.intersection(*pages),
         "too few or many hops": not settings.hops.least <= draft.hops <= settings.hops.most,
         "question too long": len(draft.text.split()) > _MOST_WORDS,
         "same answer as others": (draft.form in ("chain", "tree") or not graph.complete) and asked[about] >= most,

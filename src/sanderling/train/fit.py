@@ -76,10 +76,6 @@ class Shape:
         per_token = self.layers * (each * self.layer_parameters + 6.0 * self.heads * self.head_dim * row_tokens)
         return tokens * per_token + each * self.vocab * self.hidden * (tokens if predicted is None else predicted)
 
-    def kv_bytes(self, tokens: int, width: int = 2) -> int:
-        """Keys and values of one session."""
-        return 2 * self.layers * self.kv_heads * self.head_dim * width * tokens
-
 
 def read_shape(model_dir: Path) -> Shape:
     """The sizes of the model in a directory. Raises UserError when its ``config.json`` does not say them."""

@@ -17,6 +17,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -37,15 +38,7 @@ _LINGER_S = 60.0
 """How long others get when one has failed; ranks on CUDA would wait for it for hours."""
 
 
-@dataclass(frozen=True)
-class Task:
-    """A function to be called in a worker."""
-
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-
-
-def run_tasks(tasks: Sequence[Task], workers: int, poll: Callable[[], None], every_s: float = 0.5) -> list[Any]:
+def run_tasks(tasks: Sequence[Callable[[], Any]], workers: int, poll: Callable[[], None], every_s: float = 0.5) -> list[Any]:
     """Run all tasks, at most ``workers`` at a time; returns their results in order. ``poll`` is called now and then meanwhile.
 
     After a failure no further task is begun, and the first exception is raised as itself when the tasks that run have ended,
@@ -62,9 +55,8 @@ def run_tasks(tasks: Sequence[Task], workers: int, poll: Callable[[], None], eve
             while True:
                 # One by one: what the pool has in its queue it would begin even after a failure.
                 while failure is None and len(futures) < len(tasks) and len(running) < workers:
-                    task = tasks[len(futures)]
                     with _deaf_to_interrupts():
-                        futures.append(pool.submit(task.function, *task.arguments))
+                        futures.append(pool.submit(tasks[len(futures)]))
                     running.add(futures[-1])
                 if not running:
                     break
@@ -91,7 +83,7 @@ def run_team(function: Callable[..., Any], arguments: tuple[Any, ...], size: int
     ``meeting`` is a new directory in which the ranks find each other. The rest, and what it raises, as in :func:`run_tasks`.
     """
     with tempfile.TemporaryDirectory(prefix="sanderling-") as meeting:
-        return run_tasks([Task(function, (rank, size, Path(meeting), *arguments)) for rank in range(size)], size, poll)
+        return run_tasks([partial(function, rank, size, Path(meeting), *arguments) for rank in range(size)], size, poll)
 
 
 @contextmanager
@@ -249,16 +241,15 @@ class Launch:
         if place.size > 1 and self.processes > 1:
             raise UserError("torchrun has started the processes already: leave --processes out.")
         if place.size > 1:
-            with opened_team(self.parallel, place, None, bfloat16=self.bfloat16) as (team, device):
-                first = team.rank == 0
-                with locked(self.out) if first else nullcontext():
-                    job = team.gather(prepare(place.size) if first else None)[0]
-                    if job is not None:
-                        with (
-                            self._bar(job, figures, report) if first else nullcontext() as follow,
-                            self.views(job, first, follow) as watch,
-                        ):
-                            work(team, device, job.content, watch)
+            first = place.rank == 0
+            with (
+                opened_team(self.parallel, place, None, bfloat16=self.bfloat16) as (team, device),
+                locked(self.out) if first else nullcontext(),
+            ):
+                job = team.gather(prepare(place.size) if first else None)[0]
+                if job is not None:
+                    with self._bar(job, figures, report) as follow, self.views(job, first, follow) as watch:
+                        work(team, device, job.content, watch)
             return job is not None
         with locked(self.out):
             job = prepare(self.processes)
