@@ -40,10 +40,21 @@ def test_a_recipe_nobody_knows_is_one_sentence() -> None:
         find_recipe("huge")
 
 
-@pytest.mark.parametrize("told", ["rl.pipeline.placement=beside", "rl.selection.every=5"])
+OF_A_VARIANT = "variants.x={ label = 'x', note = '', rl = { %s } }"
+WRONG = ("rl.pipeline.placement=beside", "rl.selection.every=5")
+WRONG_BELOW = (OF_A_VARIANT % "pipeline = { placement = 'beside' }", OF_A_VARIANT % "selection = { every = 5 }")
+
+
+@pytest.mark.parametrize("told", [*WRONG, *WRONG_BELOW])
 def test_what_its_rl_cannot_do_is_refused(told: str) -> None:
     with pytest.raises(UserError, match="`train rl`"):
         load_config(TinyConfig, SHIPPED, "tiny.toml", (told,))
+
+
+@pytest.mark.parametrize("name", ["../x", "", ".x"])
+def test_a_variant_is_named_as_a_directory_can_be(name: str) -> None:
+    with pytest.raises(UserError, match="also a directory's name"):
+        load_config(TinyConfig, f"{SHIPPED}\n[variants.'{name}']\nlabel = 'x'\nnote = ''", "tiny.toml")
 
 
 def test_a_variant_that_makes_no_sense_is_one_sentence() -> None:

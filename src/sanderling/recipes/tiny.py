@@ -33,7 +33,7 @@ from sanderling.runs.progress import Advance, Report
 from sanderling.runs.stages import read_record
 from sanderling.synth.chains import ModeShares, TeacherPolicy, chain_questions
 from sanderling.tools.world_tools import world_tools
-from sanderling.train.config import SupervisedConfig
+from sanderling.train.config import SupervisedConfig, Title
 from sanderling.world.contract import World
 from sanderling.world.disk.building import build_world
 from sanderling.world.disk.store import open_as_met
@@ -148,7 +148,7 @@ class TinyConfig(Frozen):
     """Processes of one thread each that share every RL step. More than one round differently than one alone does."""
     evaluation: Evaluation = Evaluation()
     full: bool = False  # go on with the variants and the merge of both SFT models
-    variants: dict[str, Variant] = Field(default={})  # by name
+    variants: dict[Title, Variant] = Field(default={})  # by name, which is a directory's, too
 
     def rl_of(self, variant: str) -> RlConfig:
         """The settings of a variant; of none, the recipe's own. Raises UserError."""
@@ -156,17 +156,12 @@ class TinyConfig(Frozen):
         return check_config(RlConfig, self.rl.model_dump() | own, f"variants.{variant}.rl") if own else self.rl
 
     @model_validator(mode="after")
-    def _variants_make_sense(self) -> Self:
-        for name in self.variants:
-            self.rl_of(name)
-        return self
-
-    @model_validator(mode="after")
     def _what_its_rl_can_do(self) -> Self:
-        if self.rl.pipeline.placement is not Placement.TURNS:
-            raise ValueError("rl.pipeline.placement: here sampler and trainer take turns; `train rl` has the other placements")
-        if self.rl.selection.every:
-            raise ValueError("rl.selection.every: nothing is selected here; `train rl` selects by held-out questions")
+        for rl in map(self.rl_of, ("", *self.variants)):
+            if rl.pipeline.placement is not Placement.TURNS:
+                raise ValueError("rl.pipeline.placement: here sampler and trainer take turns; `train rl` has other placements")
+            if rl.selection.every:
+                raise ValueError("rl.selection.every: nothing is selected here; `train rl` selects by held-out questions")
         return self
 
 
@@ -233,9 +228,6 @@ class TinyRun:
         worlds = self.config.worlds
         seeds = range(worlds.held_out_seed, worlds.held_out_seed + worlds.held_out)
         return [WorldPlan(f"{HELD_OUT}-{seed}", worlds.held_out_entities, seed, Names.HELD_OUT) for seed in seeds]
-
-    def measured_on(self, split: str) -> list[WorldPlan]:
-        return {HELD_OUT: self.held_out, VALIDATION: [self.validation], TRIED: self.training}[split]
 
     def world_directory(self, plan: WorldPlan) -> Path:
         return self.root / "worlds" / plan.name
