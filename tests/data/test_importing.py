@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -104,12 +105,19 @@ def test_any_json_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, v
         ("log.jsonl", '{"level": "info"}\n' * 5_000, "no recorded trajectory or question"),
         ("e/x.txt", "", "holds no recorded file"),
         ("none", None, "check the path"),
+        ("e/x.csv", '"a"b,c\n1,2\n', "The heading of .* cannot be read"),
     ],
 )
 def test_what_is_no_recording_is_refused(tmp_path: Path, name: str, text: str | bytes | None, said: str) -> None:
     path = tmp_path / name if text is None else save(tmp_path / name, text)
     with pytest.raises(UserError, match=said):
         list(Import(path.parent if name.endswith(".txt") else path))
+
+
+def test_a_pipe_is_refused_before_a_byte_of_it_is_lost(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match="a device or a pipe"):
+        Import(tmp_path / "pipe")
 
 
 def test_our_own_files_come_back_as_they_are(tmp_path: Path) -> None:

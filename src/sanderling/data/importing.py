@@ -21,7 +21,7 @@ from sanderling.data.conversation import ImportReport
 from sanderling.data.layouts import LAYOUTS, MESSAGES, REPEATED, entries_in, layout_named, layout_of
 from sanderling.data.messages import conversation_field, messages_in
 from sanderling.data.tables import JSON_NAMES, PARQUET_NAMES, Unread, open_rows
-from sanderling.runs.files import PACKED, check_places, or_cannot, replace_file
+from sanderling.runs.files import PACKED, check_places, is_device, or_cannot, replace_file
 from sanderling.runs.jsonl import (
     Lines,
     TrajectoryStore,
@@ -62,13 +62,15 @@ def _importable(path: Path) -> bool:
 def find_places(sources: Sequence[Path]) -> list[Place]:
     """The files of sources: each a file, whatever its name, or a directory, of which every importable file is taken.
 
-    Raises UserError for a source that is not there.
+    Raises UserError for a source that is not there, and for a pipe.
     """
     found: dict[Path, tuple[Path, str]] = {}
     for source in sources:
         if source.is_dir():
             for path in sorted(path for path in source.rglob("*") if _importable(path) and path.is_file()):
                 found.setdefault(path.resolve(), (path, path.relative_to(source).as_posix()))
+        elif is_device(source):
+            raise UserError(f"{source} is a device or a pipe, and what is read is read twice: save it to a file first.")
         elif source.exists():
             found.setdefault(source.resolve(), (source, source.name))
         else:

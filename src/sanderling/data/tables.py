@@ -158,7 +158,10 @@ def _csv_rows(path: Path, text: str) -> Iterator[Any]:
 
 def _table(path: Path, cells: Iterator[list[Any]]) -> Iterator[Any]:
     """Rows by the names in the first one. Empty rows are none."""
-    header = next(cells, [])
+    try:
+        header = next(cells, [])
+    except csv.Error as error:
+        raise UserError(f"The heading of {path} cannot be read ({error}): its first line must name the columns.") from error
     if not any(header):
         raise UserError(f"{path} has no heading that names its columns: its first line must.")
     names = [str(name or "").strip() or (f"column {index + 1}" if index else "") for index, name in enumerate(header)]
