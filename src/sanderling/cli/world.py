@@ -208,7 +208,7 @@ def info(directory: Where) -> None:
 
 @app.command("verify")
 def verify(directory: Where) -> None:
-    """Compare every page, the index and all else that a world is made of with their checksums."""
+    """Compare every page, the index and the groups of near-duplicates with their checksums."""
     with _progress() as progress:
         pages, damaged = verify_world(directory, partial(progress, "pages", total=read_manifest(directory).page_count))
     if damaged:

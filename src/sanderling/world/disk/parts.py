@@ -57,7 +57,7 @@ def _write_buckets(connection: sqlite3.Connection) -> None:
 
 
 def verify_world(directory: Path, progress: Callable[[int], None] = lambda _: None) -> tuple[int, list[str]]:
-    """Compare all that a world is made of with its checksums: how many pages there are, and what is damaged, each in a line.
+    """Compare pages, index and groups with their checksums: how many pages there are, and what is damaged, each in a line.
 
     Raises UserError where it cannot even be opened.
     """
