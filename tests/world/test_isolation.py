@@ -12,11 +12,11 @@ from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Occasion, Page, World, answered
-from sanderling.world.disk.building import build_world, compare_pages
+from sanderling.world.disk.building import build_world
 from sanderling.world.disk.dense import embed_world, settings_for
 from sanderling.world.disk.embedders import HashedEmbedder
 from sanderling.world.disk.index import SearchMode
-from sanderling.world.disk.store import open_as_met, open_world
+from sanderling.world.disk.store import load_groups, open_as_met, open_world
 from sanderling.world.faults import PROFILES, FaultyWorld, PageNoise
 from sanderling.world.filters import MaskedWorld
 from sanderling.world.guard import Blocklist
@@ -57,7 +57,7 @@ def worlds(directory: Path) -> Iterator[World]:
     """Every kind of world that runs in the process."""
     info = build_world(directory / "w", PAGES, name="stored", source="test")
     local = LocalWorld.in_memory(PAGES, name="memory")
-    masked = MaskedWorld(local, compare_pages(directory / "w", info)[0], Blocklist.parse("w.example/7"))
+    masked = MaskedWorld(local, load_groups(directory / "w", info.fingerprint), Blocklist.parse("w.example/7"))
     embedder, stored = HashedEmbedder(64), open_world(directory / "w")
     embed_world(directory / "w", stored, embedder, settings_for(embedder), spec="hashed:64")
     harsh = PROFILES["hostile"].model_copy(update={"pages": PageNoise(stale=0.5, injected=0.5)})

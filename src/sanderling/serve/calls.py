@@ -56,14 +56,13 @@ class RefusalError(Exception):
 
     def response(self) -> JSONResponse:
         """What the client gets. Nothing of what went wrong inside the server is in it: of a 503 the log says that."""
-        if self.status == 503:
-            self.log()
+        self.log()
         return JSONResponse({"error": self.sentence}, status_code=self.status, headers=_HEADERS.get(self.status))
 
     def log(self) -> None:
-        """Leave a line in the server's log, with the cause if one is known."""
-        cause = " ".join(str(self.__cause__ or self.sentence).split())
-        _log.warning("%s: %s", self.status, cause)
+        """Leave a line in the server's log of a 503, with the cause if one is known."""
+        if self.status == 503:
+            _log.warning("503: %s", " ".join(str(self.__cause__ or self.sentence).split()))
 
 
 FAILURE = RefusalError(500, "Something went wrong in the server: its log says what.")

@@ -71,8 +71,7 @@ def serve_stdio(world: World, threads: int) -> None:
 
 def _told(error: RefusalError) -> ToolError:
     """A refusal as MCP has it; what would be a 503 elsewhere is logged."""
-    if error.status == 503:
-        error.log()
+    error.log()
     return ToolError(error.sentence)
 
 

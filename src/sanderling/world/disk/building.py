@@ -357,11 +357,11 @@ def _extended(
     return before.model_copy(update=update), counts
 
 
-def compare_pages(directory: Path, info: WorldInfo) -> tuple[list[list[str]], Path]:
-    """Find a world's near-duplicates and write them down for masks to reach: the groups by URL, and the file."""
+def compare_pages(directory: Path, info: WorldInfo) -> None:
+    """Find a world's near-duplicates and write them down by URL, for masks to reach."""
     pages = open_pages(directory, info)
-    groups = [[pages.get(number).url for number in group] for group in near_duplicates(pages.signatures())]
-    return groups, save_groups(directory, info.fingerprint, groups)
+    groups = near_duplicates(pages.signatures())
+    save_groups(directory, info.fingerprint, [[pages.get(number).url for number in group] for group in groups])
 
 
 def linked(file: str | Path, target: str | Path) -> None:

@@ -130,10 +130,9 @@ def _root(parent: list[int], row: int) -> int:
     return row
 
 
-def save_groups(directory: Path, fingerprint: str, groups: Sequence[Sequence[str]]) -> Path:
+def save_groups(directory: Path, fingerprint: str, groups: Sequence[Sequence[str]]) -> None:
     """Write a world's groups into its directory. Raises UserError when that cannot be written."""
     path = directory / groups_file(fingerprint)
     record = {"format": GROUPS_FORMAT, "fingerprint": fingerprint, "threshold": THRESHOLD, "groups": groups}
     with writable(path):
         replace_file(path, json.dumps(seal(record), ensure_ascii=False, indent=1) + "\n")
-    return path

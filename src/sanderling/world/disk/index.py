@@ -197,9 +197,7 @@ def sound_index(index: Path, store: PageStore, pages: int) -> TextIndex:
     """The index of a directory; filled anew unless it is sound: there, or in memory where nothing can be written."""
     if is_whole(index, pages, compared=True):
         with suppress(OSError, ValueError):
-            opened = TextIndex(tantivy.Index.open(str(index)))
-            if opened.page_count == pages:
-                return opened
+            return TextIndex(tantivy.Index.open(str(index)))
     try:
         place = Path(tempfile.mkdtemp(prefix=f".{index.name}-", dir=index.parent))
         try:

@@ -232,12 +232,8 @@ class SqlitePages(PageStore):
         return row[1:]
 
     def _row(self, part: int, sql: str, *values: int | str) -> tuple[Any, ...] | None:
-        try:
-            with self._lock:
-                return self._connections[part].execute(sql, values).fetchone()
-        except _UNREADABLE:
-            with self._errors(part):  # entered only here: ten rows are read for one search
-                raise
+        with self._errors(part), self._lock:
+            return self._connections[part].execute(sql, values).fetchone()
 
     @contextmanager
     def _errors(self, part: int) -> Iterator[None]:
