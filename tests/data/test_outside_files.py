@@ -69,7 +69,7 @@ def test_a_conversation_under_another_name_is_no_question(
     entry = beside | ({outer: {inner: talk}} if outer else {field: talk})
     file = save(tmp_path / "a.jsonl", [entry] * 3)
     code, told = data("import", file, "--out", tmp_path / "t.jsonl", "--questions", tmp_path / "q.jsonl")
-    assert code == 2 and f"'{field}'" in told and "--layout messages:FIELD" in told
+    assert code == 2 and f"'{field}'" in told and "--messages" in told
     save(tmp_path / "b.jsonl", [{"question": "q?", "answer": "a"}, entry])
     code, told = data("import", tmp_path / "b.jsonl", "--questions", tmp_path / "q.jsonl")
     assert code == 0 and f"'{field}'" in told and len((tmp_path / "q.jsonl").read_text().splitlines()) == 1
@@ -77,11 +77,11 @@ def test_a_conversation_under_another_name_is_no_question(
 
 def test_the_field_of_messages_can_be_named_and_a_question_insisted_on(tmp_path: Path) -> None:
     file, out = save(tmp_path / "a.jsonl", [{"question": "why?", "answer": "42", "run": {"msgs": TALK}}]), tmp_path / "t.jsonl"
-    code, told = data("import", file, "--out", out, "--layout", "messages:run.msgs")
+    code, told = data("import", file, "--out", out, "--messages", "run.msgs")
     (record,) = map(json.loads, out.read_text().splitlines())
     assert code == 0 and len(record["nodes"]) == 4 and record["question"]["answers"] == ["42"]
-    code, told = data("import", file, "--out", out, "--layout", "messages:mgs")
-    assert code == 2 and "'run.msgs'" in told and "--layout messages:FIELD" in told
+    code, told = data("import", file, "--out", out, "--messages", "mgs")
+    assert code == 2 and "no entry" in told and "'mgs'" in told
     code, _ = data("import", file, "--questions", tmp_path / "q.jsonl", "--layout", "questions")
     assert code == 0 and json.loads((tmp_path / "q.jsonl").read_text())["text"] == "why?"
 

@@ -65,7 +65,8 @@ def import_(
     sources: Raw,
     out: Annotated[Path | None, option("--out", "Trajectories go here: .jsonl or .parquet.", "FILE")] = None,
     questions: Annotated[Path | None, option("--questions", "Question sets go here: .jsonl.", "FILE")] = None,
-    layout: Annotated[str, option("--layout", "Tried first; file.py:name, or messages:FIELD as in run.msgs.", "NAME")] = "",
+    layout: Annotated[str, option("--layout", "Tried before all others; file.py:name for your own.", "NAME")] = "",
+    messages: Annotated[str, option("--messages", "Where conversations stand, such as msgs or run.msgs.", "FIELD")] = "",
 ) -> None:
     """Bring recorded trajectories and question sets into the record; layouts are recognised, none is asked for.
 
@@ -73,7 +74,8 @@ def import_(
     entries that could not be read at all, FILE.unread.jsonl. Files appear whole or not at all; a killed import starts over.
     """
     with Console(stderr=True).status("reading") as status:
-        written = import_to(sources, out, questions, lambda number: status.update(f"reading: {number:,} records"), layout)
+        how: dict[str, Any] = {"progress": lambda number: status.update(f"reading: {number:,} records")}
+        written = import_to(sources, out, questions, **how, layout=layout, messages=messages)
     found = written.report
     Console().print(found)
     if found.questions and questions is None:

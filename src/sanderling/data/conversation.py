@@ -84,7 +84,7 @@ class ImportReport:
             "damaged_file": "a file is damaged ({example}), of which all that can be read is kept: copy or download it again",
             "not_utf8": "{count:,} lines are not UTF-8 ({example}): convert the file, as with iconv -f latin1 -t utf-8",
             "conversation_unread": "{count:,} entries hold a conversation in a field that no layout knows ({example}): give "
-            "sanderling data import --layout messages:FIELD (or questions, where it is none)",
+            "sanderling data import --messages FIELD or --layout NAME (questions, where it is none)",
         }
         found = {code: text for code, text in told.items() if self.odd[code]}
         return "; ".join(text.format(count=self.odd[code], example=self.examples[code]) for code, text in found.items())

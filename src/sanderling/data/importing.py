@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from sanderling.core.errors import UserError
 from sanderling.core.record import NodeKind, Question, Trajectory, encode_record
 from sanderling.data.conversation import ImportReport
-from sanderling.data.layouts import LAYOUTS, MESSAGES, REPEATED, entries_in, layout_named, layout_of
+from sanderling.data.layouts import LAYOUTS, REPEATED, entries_in, layout_named, layout_of, messages_layout
 from sanderling.data.messages import conversation_field, messages_in
 from sanderling.data.tables import JSON_NAMES, PARQUET_NAMES, Unread, open_rows
 from sanderling.runs.files import PACKED, check_places, is_device, or_cannot, replace_file
@@ -97,14 +97,20 @@ class Import:
     Example: ``for found in (reading := Import(folder)): ...``, then ``reading.report``.
     """
 
-    def __init__(self, *sources: Path | str, name: str = "", on_unread: OnUnread | None = None, layout: str = "") -> None:
-        """``name``: what ids begin with, where the one source is a file. ``layout``: asked before all others.
+    def __init__(
+        self, *sources: Path | str, name: str = "", on_unread: OnUnread | None = None, layout: str = "", messages: str = ""
+    ) -> None:
+        """``name``: what ids begin with, where the one source is a file.
+
+        ``layout``: asked before all others. ``messages``: a field that holds conversations.
 
         Raises UserError for a source that is not there, and for a directory without a file that could be imported.
         """
         self._sources, self._on_unread = ", ".join(map(str, sources)), on_unread or (lambda *_: None)
-        self._layout = layout
-        self._layouts = ({layout: layout_named(layout)} if layout else {}) | LAYOUTS
+        self._field, self._layout = f"messages in {messages}" if messages else "", layout
+        self._no_field = f"no entry holds a list of messages in the field {messages!r}, as --messages says"
+        first = {self._field: messages_layout(messages)} if messages else {}
+        self._layouts = first | ({layout: layout_named(layout)} if layout else {}) | LAYOUTS
         self._places = [Place(place.path, name or place.name, place.label) for place in find_places(list(map(Path, sources)))]
         if not self._places:
             raise UserError(f"{self._sources} holds no recorded file: give .json, .jsonl or .parquet files.")
@@ -131,8 +137,8 @@ class Import:
                     raise
                 skipped.add("not_a_recording", place.label, error)
                 skipped.left_files.append((place.label, str(error)))
-        if self._layout.startswith(MESSAGES) and self._layout not in self.report.layouts:
-            raise UserError(f"{self._sources} holds no list of messages in the field that --layout {self._layout} names.")
+        if self._field and self._field not in self.report.layouts:
+            raise UserError(f"{self._sources}: {self._no_field}.")
         if not self.report.files:
             raise UserError(f"{self._sources} holds no recorded trajectory: give files in a layout that docs/data.md lists.")
         self.report.absorb(skipped)
@@ -162,6 +168,7 @@ class Import:
                 break
         if not known:
             advice = notes.advice or "give a file in a layout of docs/data.md"
+            advice = self._no_field if self._field else advice
             raise UserError(f"{place.path} holds no recorded trajectory or question: {advice}.")
         self.report.absorb(notes)
 
@@ -253,6 +260,7 @@ def import_to(
     questions: Path | None,
     progress: Callable[[int], None] = lambda _: None,
     layout: str = "",
+    messages: str = "",
 ) -> Written:
     """Import ``sources``; trajectories go to ``out`` (.jsonl or .parquet), questions to ``questions`` (.jsonl).
 
@@ -276,7 +284,7 @@ def import_to(
             about = {"place": place, "code": code} | ({"entries": entries} if entries != 1 else {})
             unread.add(encode_record(about | {"value": value}))
 
-        reading = Import(*sources, on_unread=left_out, layout=layout)
+        reading = Import(*sources, on_unread=left_out, layout=layout, messages=messages)
         asked = stack.enter_context(Lines(questions)) if questions else None
 
         def trajectories() -> Iterator[Trajectory]:

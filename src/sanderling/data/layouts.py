@@ -35,7 +35,6 @@ from sanderling.data.questions import (
 )
 
 Entry = dict[str, Any]
-MESSAGES = "messages:"  # what a layout's name begins with that ends in the field of conversations, such as ``run.msgs``
 
 
 @dataclass(frozen=True)
@@ -47,9 +46,7 @@ class Layout:
 
 
 def layout_named(name: str) -> Layout:
-    """A layout by its name here, from outside as ``file.py:name``, or ``messages:FIELD``. Raises UserError for another."""
-    if name.startswith(MESSAGES):
-        return _messages_layout(name.removeprefix(MESSAGES))
+    """A layout by its name here, or from outside as ``file.py:name``. Raises UserError when there is none."""
     found = resolve(name, LAYOUTS, "layout")
     if not isinstance(found, Layout):
         raise UserError(f"{name} is no layout: make it a sanderling.data.layouts.Layout.")
@@ -114,7 +111,7 @@ def _plain_chat(key: str, *prompts: str) -> Layout:
     return Layout(lambda entry: messages_in(entry, key) is not None, read)
 
 
-def _messages_layout(field: str) -> Layout:
+def messages_layout(field: str) -> Layout:
     """Messages in the field that a person names, which dots lead to where it stands in another."""
     chat, (outer, _, inner) = _plain_chat(field, "system_prompt", "system"), field.rpartition(".")
 
