@@ -15,7 +15,7 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
-from import_files import TALK, save
+from import_files import SEARCH, SEEN, TALK, save
 
 from sanderling.cli.main import main
 
@@ -57,6 +57,8 @@ SPOKEN = [{"speaker": "User", "text": "why?"}, {"speaker": "Assistant", "text": 
     [
         *((name, TALK) for name in ("msgs", "chat", "trace", "steps")),
         ("dialogue", SPOKEN),
+        ("turns", ["why?", SEARCH, SEEN, "<answer>\n42\n</answer>"]),
+        ("log", ["why?", "It is so, because it is. " * 40]),
         ("run.history", TALK),
         ("history", json.dumps(TALK)),
     ],
@@ -141,12 +143,14 @@ def test_a_packed_file_is_read_and_of_a_cut_one_what_is_whole(tmp_path: Path, en
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.csv"])
-def test_of_a_cut_list_or_table_nothing_is_read(tmp_path: Path, name: str) -> None:
+def test_a_cut_list_or_table_gives_its_whole_entries(tmp_path: Path, name: str) -> None:
     rows = [{"question": f"Why {n * n * 7919}?", "answer": str(n)} for n in range(20_000)]
-    packed = gzip.compress(save(tmp_path / name, rows).read_bytes())
-    (tmp_path / f"{name}.gz").write_bytes(packed[:-5_000])
+    plain = save(tmp_path / name, rows).read_bytes()
+    (tmp_path / f"{name}.gz").write_bytes(gzip.compress(plain)[:-5_000])
     code, told = data("import", tmp_path / f"{name}.gz", "--questions", tmp_path / "q.jsonl")
-    assert code == 2 and "it is cut" in told and "download it again" in told and not (tmp_path / "q.jsonl").exists()
+    asked = [json.loads(line) for line in (tmp_path / "q.jsonl").read_text().splitlines()]
+    assert code == 0 and "it is cut" in told and 0 < len(asked) < 20_000
+    assert all(one["text"] == f"Why {int(one['answers'][0]) ** 2 * 7919}?" for one in asked)
 
 
 def test_a_wrong_checksum_is_called_one(tmp_path: Path) -> None:

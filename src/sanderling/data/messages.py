@@ -6,6 +6,7 @@ fills every message of a column with the fields of all.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -31,6 +32,9 @@ _SPEAKERS = {role: Speaker(speaker) for speaker, roles in NAMES["roles"].items()
 _PLAIN_ROLES = frozenset({"system", "user", "human", "assistant", "gpt"})
 _PLAIN_FIELDS = (frozenset({"role", "content"}), frozenset({"from", "value"}))
 _KNOWN_FIELDS = frozenset(name for kind in ("thought", "call", "other") for name in NAMES["fields"][kind])
+_OF_PAGES = frozenset({"title", "url", "link", "name"})
+_LONG = 500  # characters; what a question brings along besides, such as rubrics, is shorter
+_TAG = re.compile("</?(?:think|tool_call|tool_response|answer)>")
 _TEXTS = (None, "text", "output_text", "input_text")
 
 
@@ -75,8 +79,19 @@ def conversation_field(entry: Mapping[str, Any]) -> str:
 
 
 def _is_talk(items: list[Any]) -> bool:
-    """Whether an assistant is among those who speak, under whatever name that is said."""
-    return any(_speaker(said) is Speaker.ASSISTANT for item in items if isinstance(item, dict) for said in item.values())
+    """Whether an assistant is among those who speak; or, where nobody is named, texts are long or hold a protocol's tags.
+
+    Pages and tools, which questions bring along, have a title, an address or a name.
+    """
+    talk = [item for item in items if isinstance(item, dict)]
+    for key in {key for item in talk for key in item}:
+        speakers = [speaker for item in talk if (speaker := _speaker(item.get(key))) is not None]
+        if speakers:
+            return Speaker.ASSISTANT in speakers
+    if any(_OF_PAGES & item.keys() for item in talk):
+        return False
+    texts = [text for item in items for text in (item.values() if isinstance(item, dict) else [item]) if isinstance(text, str)]
+    return any(len(text) > _LONG or _TAG.search(text) for text in texts)
 
 
 def read_message(message: Any) -> ChatMessage:

@@ -1,7 +1,7 @@
 """The rows of any file: JSON lines and Parquet one by one with flat memory; JSON, CSV, TSV and xlsx whole.
 
 All but Parquet and xlsx may be packed (`runs.files.PACKED`). Text is UTF-8. A row that cannot be read is handed on in its place
-as `Unread`; damaged Parquet, and packed JSON lines, give what stands before the damage, and one `Unread`. What JSON has no
+as `Unread`; a damaged file that is packed, or Parquet, gives what stands before the damage, and one `Unread`. What JSON has no
 number for (NaN, infinity) is null.
 """
 
@@ -34,6 +34,7 @@ _LFS = b"version https://git-lfs"
 _WEB_PAGE = re.compile(rb"(?i)\s*<(?:!doctype|html|head|\?xml)")
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _DAMAGE = (pa.ArrowException, OSError, ValueError)
+_BETWEEN = re.compile(r"[\s,]*")  # items of a list
 _DECODER = json.JSONDecoder(strict=False, parse_float=finite, parse_constant=finite)
 
 
@@ -108,26 +109,39 @@ def _text_rows(path: Path) -> Iterator[Any]:
                 torn = unpacked.damage and isinstance(row, Unread) and not line.endswith(b"\n")
                 yield from [] if torn else _rows_in(row)
         else:
-            data = first + stream.read()
-            yield from _whole_rows(path, names, data) if not unpacked.damage else ()
+            yield from _whole_rows(path, names, first + stream.read(), unpacked.damage)
     if unpacked.damage:
         yield Unread("damaged_file", unpacked.damage)
 
 
-def _whole_rows(path: Path, names: set[str], data: bytes) -> Iterator[Any]:
-    """The rows of JSON, CSV or TSV. Raises UserError."""
+def _whole_rows(path: Path, names: set[str], data: bytes, damage: str) -> Iterator[Any]:
+    """The rows of JSON, CSV or TSV; of a damaged file those that are whole. Raises UserError."""
     try:
-        text = data.decode("utf-8")
+        text = codecs.getincrementaldecoder("utf-8")().decode(data, final=not damage)
     except UnicodeDecodeError as error:
         near = data[max(0, error.start - 40) : error.start + 20].decode("latin-1")
         raise UserError(f"{path} is not UTF-8 (near {near!r}): convert it, for example with iconv.") from error
     if names.isdisjoint(JSON_NAMES) and text.lstrip()[:1] not in ("{", "["):
-        yield from _csv_rows(path, text)
+        text = text[: text.rfind("\n") + 1] if damage else text
+        yield from _csv_rows(path, text) if text or not damage else ()
+    elif damage:
+        yield from _whole_items(text)
     elif text.strip():
         try:
             yield from _rows_in(_DECODER.decode(text))
         except (ValueError, RecursionError) as error:
             raise UserError(f"{path} is no whole JSON ({error}): mend it, or copy it again.") from error
+
+
+def _whole_items(text: str) -> Iterator[Any]:
+    """The first items of a JSON list, up to where it is cut."""
+    text, at = text.lstrip(), 1
+    while text.startswith("[") and (begin := _BETWEEN.match(text, at)):
+        try:
+            item, at = _DECODER.raw_decode(text, begin.end())
+        except (ValueError, RecursionError):
+            return
+        yield item
 
 
 def _parsed(line: bytes) -> Any:
