@@ -30,6 +30,17 @@ def test_snippets_keep_their_length_and_come_from_the_page(parts, most, terms):
     assert text.removeprefix("… ").removesuffix(" …") in laid_out.text
 
 
+def test_a_long_line_without_spaces_is_shown_around_its_match_and_a_long_page_from_its_top():
+    def of(title: str, text: str, *terms: str) -> str:
+        return snippet(source(Listed("", title, "", text.encode())), dict.fromkeys(terms, 1.0), 30)
+
+    chinese = "北京大学是中华人民共和国的一所综合性大学" * 40 + "潮汐" + "在海岸线上形成了滩涂和湿地供候鸟觅食" * 60
+    shown = of("", chinese, "潮", "汐")
+    assert shown.startswith("… 潮汐在海岸线上形成了滩涂") and len(shown) > 60
+    assert of("", "ab" * 5_000 + " ß" + "cd" * 5_000, "nothing").strip("… ")
+    assert of("Flats", "# Flats\n\n" + "Mud and sand. " * 300, "nothing").startswith("Mud and sand.")
+
+
 NOISE = st.lists(
     st.sampled_from(["word ", "!" * 2_000, "x" * 2_000, " " * 2_000, "\n" * 2_000, "\n\n", "| - " * 50, "東京。"]), max_size=12
 ).map("".join)

@@ -89,7 +89,7 @@ def _stretch(page: Source, weights: Mapping[str, float], width: int) -> tuple[st
     start, end = 1, len(text) - 1
     if end > (_BEFORE + _AFTER + _TO_LINE_END) * width:
         first, _, last = _best_window(_places(page, weights), weights, width)
-        start, end = _begin(text, first, _BEFORE * width), _end(text, last, _AFTER * width, _TO_LINE_END * width)
+        start, end = _begin(text, max(first, 1), _BEFORE * width), _end(text, last, _AFTER * width, _TO_LINE_END * width)
     shown = text[start:end].decode("utf-8", "ignore")
     if start == 1:  # a first heading that only repeats the title is left out
         head, _, rest = shown.lstrip().partition("\n")
@@ -113,7 +113,8 @@ def _end(text: bytes, place: int, least: int, more: int) -> int:
     if place + least >= len(text):
         return len(text) - 1
     line = text.find(b"\n", place + least, place + least + more)
-    return line if line >= 0 else max(text.rfind(b" ", place, place + least), place + 1)
+    space = text.rfind(b" ", place, place + least)
+    return line if line >= 0 else space if space > place else place + least  # a script without spaces is cut anywhere
 
 
 def _places(page: Source, weights: Mapping[str, float]) -> list[Match]:
