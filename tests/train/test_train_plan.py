@@ -71,3 +71,9 @@ def test_the_command_prints_a_table_and_refuses_what_cannot_fit(model: Path):
     assert isinstance(refused.exception, UserError) and "lora.rank" in str(refused.exception)
     alone = run(app, ["plan", "--model", str(model), "--device", "H200"])
     assert isinstance(alone.exception, UserError) and "--memory" in str(alone.exception)
+
+
+def test_a_number_of_devices_says_which() -> None:
+    """It would be ignored, and this machine's own devices be planned for."""
+    told = CliRunner().invoke(app, ["plan", "--model", "m", "--count", "8"]).exception
+    assert isinstance(told, UserError) and "--count with them" in str(told)

@@ -65,8 +65,8 @@ def plan(
     from sanderling.train.config import ParallelConfig, SftConfig
     from sanderling.train.fit import described, devices_here, plan_sft, taken
 
-    if (device is None) != (memory is None):
-        raise UserError("--device and --memory go together: a name such as H200, and the GiB of one.")
+    if (device is None) != (memory is None) or (count > 1 and device is None):
+        raise UserError("--device and --memory go together, and --count with them: a name such as H200, and the GiB of one.")
 
     def devices(parallel: ParallelConfig) -> "Devices":
         return described(device, memory, count) if device and memory else taken(devices_here(), parallel)
