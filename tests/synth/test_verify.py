@@ -79,5 +79,5 @@ def test_a_file_keeps_what_passed_all_and_counts_the_rest(tmp_path: Path):
     assert kept.id == "good" and [(one["check"], one["passed"]) for one in kept.meta[META]] == [
         ("giveaway", True), ("snippets", True),
     ]  # fmt: skip
-    with pytest.raises(UserError, match="read and written"):
+    with pytest.raises(UserError, match="is read and would be written"):
         verify("--out", asked)

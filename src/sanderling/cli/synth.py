@@ -23,12 +23,13 @@ from sanderling.cli.options import argument, counted, option, settings, show, ta
 from sanderling.core.errors import UserError
 from sanderling.core.text import visible
 from sanderling.data.questions import read_questions, write_questions
+from sanderling.runs.files import check_places
 from sanderling.runs.progress import Report
 from sanderling.runs.stages import after_interrupt
 from sanderling.synth.capabilities import Capability
 from sanderling.synth.chains import chain_questions
 from sanderling.synth.facts import FactsConfig, make_facts
-from sanderling.synth.generate import DifficultyConfig, band_file, sort_attempts
+from sanderling.synth.generate import Band, DifficultyConfig, band_file, sort_attempts
 from sanderling.synth.graph import encyclopedia_of, open_graph
 from sanderling.synth.grow import GrowthConfig, grow_world
 from sanderling.synth.making import GraphSettings, make, question_of
@@ -199,6 +200,7 @@ def difficulty(
     given |= {"band.attempts": attempts, "band.least_right": least, "band.most_right": most}
     given |= {"agent.model": model, "agent.worlds": world or None, "agent.profile": profile}
     config = settings(DifficultyConfig, file, sets, given)
+    check_places([config.questions], [band_file(config.out, band) for band in Band])
     unfinished = generated(config.generating, "measuring", progress=True)
     bands, rates = sort_attempts(config)
     found = table("band", ">questions", "file")

@@ -205,12 +205,6 @@ class DifficultyConfig(Frozen):
     judge: JudgeConfig = JudgeConfig(judges=("exact",))
     budget: BudgetConfig = BudgetConfig()
 
-    @model_validator(mode="after")
-    def _places_differ(self) -> "DifficultyConfig":
-        if self.questions.resolve() in (band_file(self.out, band).resolve() for band in Band):
-            raise ValueError(f"{self.questions} is read and written: choose another place for the output")
-        return self
-
     @property
     def generating(self) -> GenerateConfig:
         return GenerateConfig(

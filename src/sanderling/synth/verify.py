@@ -12,12 +12,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from pydantic import model_validator
-
 from sanderling.core.config import Frozen
 from sanderling.core.record import Question
 from sanderling.core.types import ToolStatus
 from sanderling.data.questions import read_questions, write_questions
+from sanderling.runs.files import check_places
 from sanderling.runs.progress import Report
 from sanderling.synth.facts import holds, stands, words
 from sanderling.tools.page_reader import PageText
@@ -44,12 +43,6 @@ class VerifyConfig(Frozen):
     world: Path  # directory of the world that they are asked in
     out: Path  # the questions that pass, with what each check found
     checks: tuple[Check, ...] = tuple(Check)
-
-    @model_validator(mode="after")
-    def _places_differ(self) -> "VerifyConfig":
-        if self.questions.resolve() == self.out.resolve():
-            raise ValueError(f"{self.questions} is read and written: choose another place for the output")
-        return self
 
 
 @dataclass(frozen=True)
@@ -125,6 +118,7 @@ class VerifyReport:
 
 def verify_file(config: VerifyConfig, progress: Report) -> VerifyReport:
     """Check a file of questions, and write those that pass. Raises UserError."""
+    check_places([config.questions], [config.out])
     questions, report, kept = read_questions(config.questions), VerifyReport(), list[Question]()
     world, page = open_as_met(config.world), open_world(config.world).page
     checks = [check for check in Check if check in config.checks]
