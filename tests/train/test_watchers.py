@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from sanderling.core.errors import UserError
-from sanderling.train.metrics import WATCHERS, check_watchers, open_watcher
+from sanderling.train.metrics import WATCHERS, check_watchers
 
 
 def test_unknown_and_missing_views_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(UserError, match="tensorboard, trackio, wandb"):
-        open_watcher("paper", tmp_path, {}, 0)
+        check_watchers(["paper"])
     monkeypatch.setattr("sanderling.train.metrics.find_spec", lambda name: None)
     for name in WATCHERS:
         with pytest.raises(UserError, match=f"pip install {name}"):
@@ -22,7 +22,7 @@ def test_tensorboard_has_every_step_once_after_a_resume(tmp_path: Path):
         "tensorboard.backend.event_processing.event_accumulator", reason="tensorboard is not installed"
     )
     for first, last in ((1, 5), (4, 6)):  # killed after step 5, whose checkpoint was step 3
-        watcher = open_watcher("tensorboard", tmp_path, {}, first - 1)
+        watcher = WATCHERS["tensorboard"](tmp_path, {}, first - 1)
         for step in range(first, last + 1):
             watcher.log(step, {"loss": step + first / 10})
         watcher.close()

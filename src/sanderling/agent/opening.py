@@ -164,18 +164,13 @@ async def opened_agent(
         if spending is not None:
             stack.enter_context(spending.alone())
             policy = MeteredPolicy(policy, spending.ledger, price)
-        first = next(iter(places.values()))
-        yield Agent(
-            policy,
-            first.tools,
-            profile,
-            clock or SystemClock(),
-            first.name,
-            first.fingerprint,
+        first, several = next(iter(places.values())), places if len(places) > 1 else {}
+        where, read_by = (
             config.model if script in SCRIPTS else place_of(config.model),
             reader_identity(config.reader, on_outage),
-            places if len(places) > 1 else {},
         )
+        world = first.name, first.fingerprint
+        yield Agent(policy, first.tools, profile, clock or SystemClock(), *world, where, read_by, several)
 
 
 def journal_identity(config: AgentConfig, agent: Agent) -> str:

@@ -239,7 +239,9 @@ class RequestClient:
         prompt, sampled = kept.prompt_tokens, kept.sampled_tokens
         cost = 0.0 if remembered else self._policy.prices.of(prompt, sampled)
         usage = Usage(self.name, prompt, sampled, cost, remembered)
-        return Reply(without_reasoning(kept.reply), usage, kept.cut)
+        _, closed, after = kept.reply.rpartition("</think>")
+        said = after if closed else after.partition("<think>")[0]  # nothing where the reasoning never ended
+        return Reply(said.strip(), usage, kept.cut)
 
     async def _sampled(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Kept:
         from sanderling.policy.endpoint import RefusedError
@@ -291,9 +293,3 @@ async def opened_clients(
             )
             clients.append(client)
         yield clients
-
-
-def without_reasoning(text: str) -> str:
-    """What was said after the reasoning; nothing when the reasoning never ended."""
-    _, closed, after = text.rpartition("</think>")
-    return (after if closed else after.partition("<think>")[0]).strip()

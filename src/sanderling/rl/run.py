@@ -240,17 +240,9 @@ class _Run:
 
     def rollouts(self) -> Rollouts:
         """The groups that this rank makes: its share, but for those that are settled."""
-        return Rollouts(
-            self.config,
-            self.actor,
-            self.score,
-            self.ledger,
-            self.questions,
-            self.places,
-            {number for batch in self.batches for number in batch},
-            self.config.steps - self.learner.step,
-            self.room,
-        )
+        settled, left = {number for batch in self.batches for number in batch}, self.config.steps - self.learner.step
+        own = self.ledger, self.questions, self.places
+        return Rollouts(self.config, self.actor, self.score, *own, settled, left, self.room)
 
     async def publish(self, weights: dict[str, Any] | None) -> None:
         """Hand the weights as they are to whoever samples; of a served model one rank does."""

@@ -102,9 +102,7 @@ async def questions_of(
             result.rejected.append((problem, candidate.question))
             continue
         others = f"\nAlso accepted: {' / '.join(candidate.others)}" if candidate.others else ""
-        shown = (
-            f"Question: {candidate.question}\nAnswer: {candidate.answer}{others}"  # not the page: nobody who is asked sees it
-        )
+        shown = f"Question: {candidate.question}\nAnswer: {candidate.answer}{others}"  # no page: who is asked sees none
         failed, judging = await JUDGE.ask(models.judges, shown, read_failed)
         if failed is None:
             result.rejected.append((UNSCORED, candidate.question))

@@ -90,9 +90,11 @@ def _draw(
     most = max(_LEAST_AGAIN, settings.count // _SHARE_AGAIN)
     about = tuple(names[0] for names in draft.extra["items"]) if "items" in draft.extra else draft.answers
     key, pages = _key(draft), [graph.pages[fact.head, fact.relation, fact.tail] for fact in draft.facts]
+    items = draft.extra["items"] if draft.form == "list" else []
+    text, hidden = draft.text.casefold(), (*draft.answers, *(name for names in items for name in names))
     wrong = {
         "answer too long": len(draft.answers[0]) > _LONGEST_ANSWER,
-        "names its answer": _gives_away(draft),
+        "names its answer": any(re.search(rf"(?<!\w){re.escape(each.casefold())}(?!\w)", text) for each in hidden),
         "one page has all its facts": draft.hops > 1 and set.intersection(*pages),
         "too few or many hops": not settings.hops.least <= draft.hops <= settings.hops.most,
         "question too long": len(draft.text.split()) > _MOST_WORDS,
@@ -109,14 +111,6 @@ def _key(draft: Draft) -> Hashable:
     compared = draft.facts if draft.form == "difference" else ()
     trees = sorted((canonical(root) for root in draft.roots), key=repr)
     return ("constraints", tuple(trees), tuple(sorted(compared, key=repr)))
-
-
-def _gives_away(draft: Draft) -> bool:
-    """Whether an accepted answer, or an item of a list that is the answer, stands in the question as a word of its own."""
-    items = draft.extra["items"] if draft.form == "list" else []
-    text = draft.text.casefold()
-    hidden = (*draft.answers, *(name for names in items for name in names))
-    return any(re.search(rf"(?<!\w){re.escape(each.casefold())}(?!\w)", text) is not None for each in hidden)
 
 
 def question_of(graph: FactGraph, draft: Draft, *, world: str, fingerprint: str, seed: int, number: int) -> Question:

@@ -25,7 +25,7 @@ from sanderling.core.errors import UserError
 from sanderling.runs.files import end_with_parent, locked
 from sanderling.runs.progress import Report
 from sanderling.train.config import ParallelConfig, ParallelKind
-from sanderling.train.metrics import METRICS, OnProgress, Progress, open_watcher, read_metrics
+from sanderling.train.metrics import METRICS, WATCHERS, OnProgress, Progress, read_metrics
 
 if TYPE_CHECKING:
     import torch
@@ -248,7 +248,7 @@ class Launch:
             ):
                 job = team.gather(prepare(place.size) if first else None)[0]
                 if job is not None:
-                    with self._bar(job, figures, report) as follow, self.views(job, first, follow) as watch:
+                    with self._bar(job, figures, report) as bar, self.views(job, bar) if first else nullcontext() as watch:
                         work(team, device, job.content, watch)
             return job is not None
         with locked(self.out):
@@ -280,13 +280,11 @@ class Launch:
             yield follow
 
     @contextmanager
-    def views(self, job: Job[Any], opened: bool, follow: Callable[[], None] | None) -> Iterator[OnProgress | None]:
+    def views(self, job: Job[Any], follow: Callable[[], None] | None) -> Iterator[OnProgress]:
         """The views that were asked for, and the bar, where there is one; on rank 0 only."""
-        if not opened:
-            yield None
-            return
+        opened = (WATCHERS[name](self.out, dict(job.settings), job.done) for name in job.watch)
         with ExitStack() as stack:
-            views = [stack.enter_context(closing(open_watcher(name, self.out, job.settings, job.done))) for name in job.watch]
+            views = [stack.enter_context(closing(view)) for view in opened]
 
             def on_progress(progress: Progress) -> None:
                 for view in views:
@@ -300,7 +298,7 @@ class Launch:
 def _in_worker(
     rank: int, size: int, meeting: Path | None, launch: Launch, job: Job[Any], work: Any, follow: Any = None
 ) -> None:
-    with launch.views(job, rank == 0, follow) as watch:
+    with launch.views(job, follow) if rank == 0 else nullcontext() as watch:
         place = Place(rank, size, rank, size)
         with opened_team(launch.parallel, place, meeting, bfloat16=launch.bfloat16) as (team, device):
             work(team, device, job.content, watch)

@@ -100,9 +100,3 @@ def check_watchers(names: Sequence[str]) -> None:
             raise UserError(f"There is no view {name!r}: choose {', '.join(WATCHERS)}.")
         if find_spec(name) is None:
             raise UserError(f"{name} is not installed: pip install {name}, or leave it out of watch.")
-
-
-def open_watcher(name: str, out_dir: Path, settings: Mapping[str, Any], step: int) -> Watcher:
-    """The view of that name, for a run that is at ``step``. Raises UserError as :func:`check_watchers`."""
-    check_watchers([name])
-    return WATCHERS[name](out_dir, dict(settings), step)
