@@ -333,7 +333,4 @@ def make(scratch: Path, recorded: Path | None) -> dict[str, Any]:
         "encyclopedia": digest(items("encyclopedia:80/4")),
         "kinds": [kind_of(place) for place in (folder, *sorted(scratch.glob("*.*")))],
     }
-    if recorded is not None:
-        found = items(f"recorded:{recorded}")
-        cases["recorded: pages"] = [len(found), digest([each for each in found if each[1] != "not-a-recording"])]
     return cases
