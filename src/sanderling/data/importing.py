@@ -10,8 +10,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,9 +31,6 @@ from sanderling.runs.jsonl import (
 )
 from sanderling.runs.run import DATABASE, records
 from sanderling.tools.recording import is_recording, read_recording, trajectories_of
-from sanderling.world.contract import Page
-from sanderling.world.recorded import pages_from_trajectories
-from sanderling.world.sources.base import Reason, Skipped, Source, file_facts, stamp_of
 
 _GIVE_UP = 1_000  # entries in no known layout at the beginning of a file, after which it is no recording
 OnUnread = Callable[[str, Any, str, int], None]
@@ -301,46 +296,6 @@ def import_to(
     text = json.dumps(about, ensure_ascii=False, indent=1)
     replace_file(report_file, text.encode("utf-8", "replace") + b"\n")
     return Written(reading.report, count, report_file, unread_file if unread.count else None)
-
-
-# -- as a source of a world, and as calls to replay ---------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class RecordedSource(Source):
-    """The pages that recorded trajectories listed or read; all that is known of each address is held in memory."""
-
-    path: Path
-
-    def __post_init__(self) -> None:
-        """Raises UserError for a place that is not there, or holds no file that could be a recording."""
-        if not self._files():
-            raise UserError(f"{self.path} holds no .json, .jsonl or .parquet file: give a directory of recorded trajectories.")
-
-    @property
-    def name(self) -> str:
-        return f"recorded {self.path.resolve().name}"
-
-    def items(self, skip: int = 0) -> Iterator[Page | Skipped]:
-        """Pages, then addresses without words, then files that are no recording."""
-        refused: list[Skipped] = []
-        pages, report = pages_from_trajectories(self.trajectories(refused))
-        textless = (Skipped(url, Reason.EMPTY) for url in report.textless_urls)
-        return islice(chain(pages, textless, refused), skip, None)
-
-    def trajectories(self, refused: list[Skipped]) -> Iterator[Trajectory]:
-        """Every trajectory; files that are no recording are left out, and appended to ``refused``."""
-        for file in self._files():
-            try:
-                yield from (found for found in Import(file) if isinstance(found, Trajectory))
-            except UserError:
-                refused.append(Skipped(str(file), Reason.NOT_A_RECORDING))
-
-    def stamp(self) -> str:
-        return stamp_of("recorded", *(f"{file!a} {file_facts(file)}" for file in self._files()))
-
-    def _files(self) -> list[Path]:
-        return [place.path for place in find_places([self.path])]
 
 
 def read_recorded(place: Path) -> tuple[tuple[Trajectory, ...], ImportReport | None]:

@@ -32,7 +32,6 @@ class Reason(StrEnum):
     EMPTY = "empty"
     NO_URL = "no-url"
     NOT_A_PAGE = "not-a-page"
-    NOT_A_RECORDING = "not-a-recording"
     NOT_TEXT = "not-text"
     OTHER_KIND = "other-kind"  # pictures, style sheets, programs
     REDIRECT = "redirect"

@@ -23,7 +23,7 @@ from sanderling.world.contract import Page
 from sanderling.world.disk.building import Feed
 from sanderling.world.disk.store import FILE_NAME, SourceAccount, WorldInfo, open_world, read_manifest
 from sanderling.world.encyclopedia import check_size, generate_pages
-from sanderling.world.recorded import built_from, read_built_from, write_built_from
+from sanderling.world.recorded import read_built_from, write_built_from
 from sanderling.world.sources.archives import WarcSource, ZimSource
 from sanderling.world.sources.base import DocumentSource, Limits, Skipped, Source, base_of, stamp_of
 from sanderling.world.sources.documents import ENDINGS, FolderSource
@@ -82,7 +82,6 @@ SOURCES: dict[str, Callable[[str, str, Limits], Source]] = {
     "parquet": ParquetSource,
     "warc": WarcSource,
     "zim": ZimSource,
-    "recorded": lambda rest, _base, _limits: load_outside("sanderling.data.importing:RecordedSource")(Path(rest)),
     "encyclopedia": EncyclopediaSource,
     "world": WorldSource,
 }
@@ -180,12 +179,7 @@ def kind_of(path: Path) -> str:
 
 def remember_sources(directory: Path, sources: Sequence[Source]) -> None:
     """Add to a world's memory which recorded trajectories its sources bring, so that none is later taken for held out."""
-    brought = []
-    for source in sources:
-        if (trajectories := getattr(source, "trajectories", None)) is not None:  # as recordings have them
-            brought.append(built_from(tuple(trajectories([])), (), 0.0, 0))
-        elif isinstance(source, WorldSource):
-            brought.append(read_built_from(source.path))
+    brought = [read_built_from(source.path) for source in sources if isinstance(source, WorldSource)]
     if any(brought):
         memories = [memory for memory in (read_built_from(directory), *brought) if memory is not None]
         write_built_from(directory, memories)
