@@ -1,7 +1,6 @@
 """Writes the files that the tests of sources read: WARC records, ZIM entries, and a source of every kind."""
 
 import gzip
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -84,23 +83,6 @@ def write_zim(place: Path) -> Path:
     return file
 
 
-def write_recorded(place: Path) -> Path:
-    """A recording that listed one page and read another, that never read a third, and a file that is no recording."""
-    folder = place / "trajectories"
-    folder.mkdir()
-    listed = '[{"query": "a", "web_page_info_list": [{"title": "T", "url": "https://x.example/p", "snippet": "one"}]}]'
-    extract = "The useful information in https://x.example/{} for user goal g as follows: \n\n"
-    seen = [listed, extract.format("r") + "Evidence in page: \nthree\n\nSummary: \nfour"]
-    seen.append(extract.format("gone") + "Summary: \nIt could not be accessed.")
-    messages = [{"role": "system", "content": "s"}, {"role": "user", "content": "q"}]
-    for text in seen:
-        messages.append({"role": "assistant", "content": '<tool_call>\n{"name": "search", "arguments": {}}\n</tool_call>'})
-        messages.append({"role": "user", "content": f"<tool_response>\n{text}\n</tool_response>"})
-    (folder / "a.json").write_text(json.dumps({"question": "q", "messages": messages, "gt": "x"}))
-    (folder / "b.json").write_text("[1]")
-    return folder
-
-
 def write_parquet(place: Path) -> Path:
     """Groups of different sizes; every seventh row is no page."""
     rows = [
@@ -125,7 +107,6 @@ WRITERS: dict[str, Callable[[Path], Path]] = {
     "folder": write_folder,
     "jsonl": write_jsonl,
     "parquet": write_parquet,
-    "recorded": write_recorded,
     "warc": write_warc,
     "world": write_world,
     "zim": write_zim,

@@ -75,7 +75,7 @@ def test_a_source_of_ones_own(tmp_path):
         open_source(f"{file}:Line:x")
 
 
-@pytest.mark.parametrize("kind", ["encyclopedia", *(kind for kind in WRITERS if kind != "recorded")])
+@pytest.mark.parametrize("kind", ["encyclopedia", *WRITERS])
 def test_nothing_there_is_one_sentence(tmp_path, kind):
     with pytest.raises(UserError):
         open_source(f"{kind}:{tmp_path / 'none'}")
