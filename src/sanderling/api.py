@@ -110,7 +110,7 @@ def open_judge(by: "str | Callable[[str, str], float | bool]", prompt: str = "")
     if not names_model(by):
         return rule_judge(by)
     from sanderling.judge.prompts import DEFAULT_PROMPT, ModelJudge, get_prompt
-    from sanderling.policy.load import RequestClient
+    from sanderling.policy.clients import RequestClient
 
     return ModelJudge([RequestClient(open_policy(by), place=place_of(by))], get_prompt(prompt or DEFAULT_PROMPT))
 

@@ -14,7 +14,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Ending
 from sanderling.evaluate.log import About, RunLog, check_same_setup
-from sanderling.policy.load import ReplyCache
+from sanderling.policy.clients import ReplyCache
 from sanderling.runs.files import close_directory
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.run import RECORDS, Run

@@ -13,8 +13,8 @@ from billing_server import Billing, billing
 
 from sanderling.core.types import AskingOutageError, BudgetSpentError, Message, Role, first_readable
 from sanderling.policy.budget import Ledger, Prices, Spent
+from sanderling.policy.clients import ReplyCache, RequestClient
 from sanderling.policy.endpoint import ChatEndpointPolicy, HttpClient
-from sanderling.policy.load import ReplyCache, RequestClient
 from sanderling.runs.run import Run
 
 

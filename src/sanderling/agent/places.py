@@ -19,7 +19,6 @@ from sanderling.core.plugins import is_outside, load_outside
 from sanderling.core.profiles import Profile
 from sanderling.core.record import Question
 from sanderling.core.types import placed
-from sanderling.policy.budget import BudgetConfig, Spending
 from sanderling.policy.load import is_endpoint, place_of
 from sanderling.tools.contract import OnOutage, Reader, Tool
 from sanderling.tools.world_tools import world_tools
@@ -115,7 +114,8 @@ async def opened_reader(
     if not is_endpoint(config.model):
         yield _outside(config.model, Reader, "page reader: give an object after Reader in tools/contract.py")
         return
-    from sanderling.policy.load import opened_clients
+    from sanderling.policy.budget import BudgetConfig, Spending
+    from sanderling.policy.clients import opened_clients
     from sanderling.tools.page_reader import PageReader, ReadingLimits
 
     spending = Spending(None, BudgetConfig(cache=config.cache), private=private)

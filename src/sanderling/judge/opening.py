@@ -66,7 +66,7 @@ async def opened_judges(
     if not models:
         yield _judge(config.judges, (), ""), _judge(config.second, (), "")
         return
-    from sanderling.policy.load import opened_clients
+    from sanderling.policy.clients import opened_clients
 
     asked = config.prompt or prompt
     async with opened_clients(models, config.prices, spending, concurrency=concurrency) as clients:

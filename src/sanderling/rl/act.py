@@ -22,7 +22,6 @@ from sanderling.core.profiles import Profile
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import FixedClock, SystemClock
 from sanderling.judge.verdict import Code, Judge, patiently_rule_on
-from sanderling.policy.budget import Spending
 from sanderling.policy.contract import Gate, Policy, PolicyOutageError, WeightSync
 from sanderling.policy.load import close_policy, is_endpoint, models_at, open_policy, place_of
 from sanderling.rl.config import Placement, RlRecipe
@@ -62,6 +61,7 @@ async def opened_judge(specs: Sequence[str], directory: Path, concurrency: int, 
         return
     from sanderling.judge.book import CachedJudge, VerdictBook
     from sanderling.judge.opening import JudgeConfig, opened_judges
+    from sanderling.policy.budget import Spending
 
     config, spending = JudgeConfig(judges=tuple(specs)), Spending(directory, rank=rank, locked=True)
     opening = opened_judges(config, spending, concurrency=concurrency)

@@ -203,7 +203,7 @@ async def make_from_pages(
 
     ``make`` gets a page, the models, and what every question's ``meta`` says of the world.
     """
-    from sanderling.policy.load import opened_clients
+    from sanderling.policy.clients import opened_clients
 
     if not config.models:
         raise UserError("Nobody is there to write: give --model http://host:port/v1#model.")
