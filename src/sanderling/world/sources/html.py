@@ -16,6 +16,8 @@ from sanderling.world.sources.base import Document, Limits, Reason, Resolver, ma
 if TYPE_CHECKING:
     from resiliparse.parse.html import HTMLTree
 
+_POWER = re.compile(r"([\d)]|\b(?:[a-z]|[kcm]m))<sup\b[^>]*>\s*([-+\u2212]?[0-9a-z]{1,4})\s*</sup>", re.IGNORECASE)
+"""Behind a number, a variable or a unit; behind a longer word it is a footnote."""
 _RAW = re.compile(r"<!--.*?-->|<(script|style|xmp|iframe|noembed|noframes)\b.*?</\1>", re.DOTALL)
 """What a serialized page holds that is no markup, though it may look like it."""
 _VOID = "area|base|basefont|bgsound|br|col|embed|hr|img|input|keygen|link|meta|param|source|track|wbr"
@@ -60,6 +62,7 @@ def _parsed(source: str) -> "HTMLTree":
     """The tree, with ``menu`` in place of ``ul``: HTML treats them alike, and `resiliparse` drops most ``ul`` elements."""
     with world_extra():
         from resiliparse.parse.html import HTMLTree
+    source = _POWER.sub(r"\1^\2", source)  # 2<sup>31</sup> is not 231
     return HTMLTree.parse(re.sub("<(/?)(?:ul|UL)", r"<\1menu", source))
 
 
