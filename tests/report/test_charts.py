@@ -1,12 +1,14 @@
 """Plots draw what they are given: round ticks, gaps, intervals within the frame."""
 
 import re
+from html.parser import HTMLParser
 from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markupsafe import Markup, escape
 
 from sanderling.report.charts import (
     Bar,
@@ -19,6 +21,8 @@ from sanderling.report.charts import (
     nice_ticks,
     stack,
 )
+from sanderling.report.numbers import duration, percent, points, span
+from sanderling.report.page import clean, tag
 
 VALUES = st.floats(-1e9, 1e9, allow_nan=False).map(lambda value: float(f"{value:.6g}"))
 
@@ -124,3 +128,73 @@ def test_stacks_leave_out_what_did_not_happen() -> None:
     assert [span.get("class") for span in root] == ["e-x", "e-z"]
     assert root[0].get("title") == "x: 3 (75.0%)"
     assert len(ElementTree.fromstring(stack([]))) == 0
+
+
+# -- Nothing that comes from outside becomes markup ------------------------------------------------------------------------
+
+
+class Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+@given(st.text(), st.text())
+def test_any_text_comes_back_as_text(child: str, attribute: str) -> None:
+    reader = Reader()
+    reader.feed(tag("p", child, title=attribute))
+    reader.close()
+    assert [name for name, _ in reader.tags] == ["p"]
+    expected = Reader()
+    expected.feed(escape(clean(child)))
+    expected.close()
+    assert reader.words == expected.words
+    assert set(reader.tags[0][1]) == {"title"}
+
+
+def test_elements_nest_and_children_are_escaped() -> None:
+    inner = tag("b", "1 < 2")
+    assert tag("p", "a & ", inner, None, 3) == "<p>a &amp; <b>1 &lt; 2</b>3</p>"
+    assert tag("p", "<", inner) == "<p>&lt;<b>1 &lt; 2</b></p>"
+
+
+def test_attributes() -> None:
+    assert tag("p", class_="x", data_points='["', hidden=True, open=False, title=None) == (
+        '<p class="x" data-points="[&#34;" hidden></p>'
+    )
+    assert tag("line", x1=1) == '<line x1="1"/>'
+    with pytest.raises(ValueError, match="attribute name"):
+        tag("p", **{"onclick x": "1"})
+
+
+def test_control_characters_and_lone_surrogates_become_visible() -> None:
+    assert clean("a\x00\x1b[31m\ud800\n") == "a\ufffd\ufffd[31m\ufffd\n"
+    assert clean("\u202e97.1\u2066%") == "\ufffd97.1\ufffd%", "nothing turns the figures of a line round"
+    tag("p", "\ud83d").encode("utf-8")
+
+
+def test_only_markup_passes_unescaped() -> None:
+    assert tag("p", Markup("<b>"), "<b>") == "<p><b>&lt;b&gt;</p>"
+
+
+# -- Numbers as people read them -------------------------------------------------------------------------------------------
+
+
+def test_numbers_in_words() -> None:
+    assert [duration(s) for s in (0.04, 9.96, 59.6, 245, 3599.7, 7800)] == [
+        "0.0 s",
+        "10 s",
+        "1 min 00 s",
+        "4 min 05 s",
+        "1 h 00 min",
+        "2 h 10 min",
+    ]
+    assert (percent(None), percent(0.4156), points(-0.012)) == ("–", "41.6%", "−1.2")
+    assert span((0.1, 0.25)) == "10.0–25.0"
