@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / "experiments"), *(str(ROOT / "tests" / name) for name in ("rl", "policy", "agent", "train"))]
+sys.path[:0] = [str(ROOT / "experiments"), *(str(ROOT / "tests" / name) for name in (".", "rl", "policy", "agent", "train"))]
 PACKAGE = str(ROOT / "src" / "sanderling")
 
 

@@ -173,4 +173,4 @@ def kinds(trajectory: Trajectory) -> list[NodeKind]:
     return [node.kind for node in trajectory.branch()]
 
 
-SYS, ASK, SAY, OBS, HINT = NodeKind.SYSTEM, NodeKind.QUESTION, NodeKind.TURN, NodeKind.OBSERVATION, NodeKind.HINT
+SYS, ASK, SAY, OBS = NodeKind.SYSTEM, NodeKind.QUESTION, NodeKind.TURN, NodeKind.OBSERVATION

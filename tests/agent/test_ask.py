@@ -22,7 +22,6 @@ from sanderling.core.record import Trajectory
 from sanderling.core.types import Ending, Message
 from sanderling.policy.contract import PolicyOutageError, SampleKey, ScriptedPolicy
 from sanderling.runs.jsonl import TrajectoryStore
-from sanderling.tools.recording import open_recording
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Page
 from sanderling.world.disk.building import build_world
@@ -143,13 +142,6 @@ def test_reasoning_is_the_same_however_it_is_cut(opening: str, size: int) -> Non
 
 
 # -- ``sanderling ask --record``: the agent's own calls become a world, a replay and a reference from the ------------
-
-
-def asked(path: Path, question: str, query: str) -> None:
-    turns = ["<think>" + call(query, think="Look."), ANSWER]
-    log = open_recording(path)
-    console = Console(file=io.StringIO())
-    asyncio.run(research(question, over_rivers(in_order(turns)), console=console, log=log))
 
 
 def test_a_place_that_cannot_be_recorded_to_is_told_before_the_work(tmp_path, monkeypatch):

@@ -22,7 +22,6 @@ PAGES = [
     Page(url="https://w.example/o", title="Orlo", text="Orlo is a town. It was founded in 1203 by a poet."),
     Page(url="https://w.example/g", title="Glass", text="Glass is blown in winter. " * 300),
 ]
-TEXT = "Orlo was a poet of the northern coast who wrote forty odes to the tide and kept a lighthouse there until he died"
 
 
 def run(*arguments: object) -> str:

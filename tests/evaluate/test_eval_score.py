@@ -1,7 +1,6 @@
 """``sanderling eval score`` as a person calls it: others' records joined, judged, measured, reported beside our own."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,6 @@ from sanderling.judge.verdict import Code
 from sanderling.runs.jsonl import write_trajectories
 from sanderling.runs.run import RECORDS
 
-RECORDED = os.environ.get("SANDERLING_RECORDED", "")
-recorded = pytest.mark.skipif(not RECORDED, reason="SANDERLING_RECORDED names no folder of recorded trajectories")
 ROWS = [
     {"task_id": "t1", "Question": "What is t1?", "Final answer": "one", "Level": 1},
     {"task_id": "t2", "Question": "What is t2?", "Final answer": "two", "Level": 2},

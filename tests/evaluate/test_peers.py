@@ -58,14 +58,6 @@ def test_a_record_that_is_none_is_lost(tmp_path: Path, text: str) -> None:
 # Joining --------------------------------------------------------------------------------------------------------------
 
 
-SEVERAL, NONE = "asked by several questions of the benchmark", "asked by no question of the benchmark"
-
-
-def found(joiner: Joiner, text: str, task: str = "") -> tuple[str, str]:
-    one, how = joiner.find(text, task)
-    return (one.id if one else "", how)
-
-
 # Attempts -------------------------------------------------------------------------------------------------------------
 
 ROWS = benchmark(("1", "Who?", "Ada"), ("2", "Where?", "Lund"), ("3", "When?", ""))

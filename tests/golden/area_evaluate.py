@@ -5,16 +5,15 @@ import json
 import random
 import re
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from loopback import Quiet, listening
 from typer.testing import CliRunner
 
 from sanderling.cli.main import build_app
@@ -251,32 +250,15 @@ def agent() -> Iterator[str]:
         said = {"Aare": "288 km", "Birs": "75 km", "Clyde": "176 km"}[name] if number == 2 or name == "Aare" else "nothing"
         return f"<think>\nso\n</think>\n<answer>{said}</answer>"
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+    class Handler(Quiet):
         def do_POST(self) -> None:
-            messages = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["messages"]
+            messages = self.body()["messages"]
             said = reply(messages)
             usage = {"prompt_tokens": 100 * len(messages), "completion_tokens": len(said.split())}
-            body = json.dumps({"choices": [{"message": {"content": said}, "finish_reason": "stop"}], "usage": usage}).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.say({"choices": [{"message": {"content": said}, "finish_reason": "stop"}], "usage": usage})
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with listening(Handler) as url:
+        yield url
 
 
 def run(scratch: Path) -> Iterator[tuple[str, Any]]:

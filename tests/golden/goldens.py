@@ -52,7 +52,7 @@ def module_of(area: str) -> Any:
     path = HERE / f"area_{area}.py"
     spec = importlib.util.spec_from_file_location(f"golden_area_{area}", path)
     assert spec and spec.loader
-    sys.path.insert(0, str(HERE))
+    sys.path[:0] = [str(HERE), str(HERE.parent)]  # this module, and helpers of all tests
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)

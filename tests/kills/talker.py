@@ -5,8 +5,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from loopback import Quiet, listening
 
 CALL = '<tool_call>{{"name": "search", "arguments": {{"query": ["{0}"]}}}}</tool_call>'
 POINTS = ("independence", "specificity", "unambiguity", "answerability", "closedness", "difficulty", "time")
@@ -57,9 +58,7 @@ class Talker:
 
 @contextmanager
 def talking() -> Iterator[Talker]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+    class Handler(Quiet):
         def do_POST(self) -> None:
             wanted = int(self.headers["Content-Length"])
             sent = self.rfile.read(wanted)
@@ -71,33 +70,14 @@ def talking() -> Iterator[Talker]:
             time.sleep(THINKING_S)
             said = reply(body["messages"])
             usage = {"prompt_tokens": sum(len(one["content"].split()) for one in body["messages"]), "completion_tokens": 7}
-            data = json.dumps({"choices": [{"message": {"content": said}, "finish_reason": "stop"}], "usage": usage}).encode()
-            try:
-                self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-            except OSError:  # whoever asked is dead
-                self.close_connection = True
+            self.say({"choices": [{"message": {"content": said}, "finish_reason": "stop"}], "usage": usage})
 
         def handle(self) -> None:
             try:
                 super().handle()
-            except OSError:
+            except OSError:  # whoever asked is dead
                 self.close_connection = True
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    talker = Talker(f"http://127.0.0.1:{server.server_address[1]}/v1")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with listening(Handler) as url:
+        talker = Talker(f"{url}/v1")
         yield talker
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

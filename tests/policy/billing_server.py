@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from scripted_server import Quiet, listening
+from loopback import Quiet, listening
 
 Say = Callable[[list[dict[str, str]], int], "str | int | bytes | None"]
 """``(messages, how often this conversation was asked before)`` to a text, a status, a raw body, or None: it hangs up."""
@@ -57,14 +57,9 @@ def billing(say: Say, *, bills: bool = True) -> Iterator[Billing]:
             if found is None:
                 self.close_connection = True
                 return
-            self.send_response(found[0])
-            for name, value in (("Content-Type", "application/json"), ("Content-Length", str(len(found[1])))):
-                self.send_header(name, value)
-            if found[0] == 429:
-                self.send_header("Retry-After", "0.001")
-            self.end_headers()
-            self.wfile.write(found[1])
+            status, said = found
+            self.say(said, status, **({"Retry_After": "0.001"} if status == 429 else {}))
 
     with listening(Handler) as url:
-        state = Billing(url, say, bills)
+        state = Billing(f"{url}/v1", say, bills)
         yield state

@@ -1,13 +1,13 @@
 """A real HTTP server on loopback that answers from a script: what each request gets, in order."""
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-Answer = Callable[[BaseHTTPRequestHandler], None]
+from loopback import Quiet, listening
+
+Answer = Callable[[Quiet], None]
 
 
 class Scripted:
@@ -20,20 +20,11 @@ class Scripted:
 
 
 def plain(body: Any, status: int = 200, **headers: str) -> Answer:
-    data = body if isinstance(body, bytes) else json.dumps(body).encode()
-
-    def answer(handler: BaseHTTPRequestHandler) -> None:
-        handler.send_response(status)
-        for name, value in {"Content-Type": "application/json", "Content-Length": str(len(data)), **headers}.items():
-            handler.send_header(name.replace("_", "-"), value)
-        handler.end_headers()
-        handler.wfile.write(data)
-
-    return answer
+    return lambda handler: handler.say(body, status, **headers)
 
 
 def stream(*events: Any, finished: bool = True) -> Answer:
-    def answer(handler: BaseHTTPRequestHandler) -> None:
+    def answer(handler: Quiet) -> None:
         handler.send_response(200)
         handler.send_header("Content-Type", "text/event-stream; charset=utf-8")
         handler.send_header("Connection", "close")
@@ -49,33 +40,8 @@ def stream(*events: Any, finished: bool = True) -> Answer:
     return answer
 
 
-def hang_up(handler: BaseHTTPRequestHandler) -> None:
+def hang_up(handler: Quiet) -> None:
     handler.close_connection = True
-
-
-class Quiet(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
-
-    def body(self) -> dict[str, Any]:
-        return json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or "{}")
-
-
-@contextmanager
-def listening(handler: type[Quiet]) -> Iterator[str]:
-    """A server's address, while it is there."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 @contextmanager
@@ -88,5 +54,5 @@ def serve(*answers: Answer) -> Iterator[Scripted]:
         do_GET = do_POST
 
     with listening(Handler) as url:
-        scripted = Scripted(url, list(answers))
+        scripted = Scripted(f"{url}/v1", list(answers))
         yield scripted

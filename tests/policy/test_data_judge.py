@@ -1,13 +1,11 @@
 """``sanderling data judge`` against a real server that answers, talks nonsense, fails and bills; limits, kills, odd replies."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from billing_server import billing
@@ -34,22 +32,8 @@ def number_in(messages: list[dict[str, str]]) -> int:
     return int(messages[1]["content"].split("Number ")[1].split("?")[0])
 
 
-def report_of(out: Path) -> dict[str, Any]:
-    return json.loads(out.with_name(out.name + ".judge.json").read_text())
-
-
 def verdicts(out: Path) -> list[bool | None]:
     return [verdict_of(found) for found in TrajectoryStore(out)]
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return store(tmp_path / "in.jsonl", [f"answer {number} it is" for number in range(11)])
-
-
-def answer(text: str | None, finish: str) -> dict[str, object]:
-    usage = {"prompt_tokens": 1, "completion_tokens": 1}
-    return {"choices": [{"message": {"content": text}, "finish_reason": finish}], "usage": usage}
 
 
 def test_two_forms_of_one_model_are_two_judges(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

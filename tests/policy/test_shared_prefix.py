@@ -14,7 +14,6 @@ from policy_tiny import ids, key, load, said, widths_of
 
 from sanderling.core.types import Sampling
 from sanderling.policy import forward
-from sanderling.policy.forward import Branch
 from sanderling.policy.transformers_policy import TransformersPolicy
 
 WARM = Sampling(temperature=0.05, max_tokens=9)
@@ -102,10 +101,6 @@ async def test_a_group_is_computed_once_and_each_turn_is_billed_what_it_needs(lo
     second = await together(policy, sessions, (9, 8), turn=1)
     assert [one.prefilled_tokens for one in second] == [3, 3, 3, 3], "as if each were alone"
     assert [width for width in widths if width > 1] == [prompt, 3]
-
-
-def branch(*tokens: int, cached: int, lane: object | None = None) -> Branch:
-    return Branch(list(tokens), cached, lane=lane)
 
 
 @settings(max_examples=15, deadline=None, derandomize=True)  # a draw within rounding of a bound would be told apart

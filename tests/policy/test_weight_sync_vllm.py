@@ -58,7 +58,7 @@ async def test_an_update_freezes_turns():
     assert server.asked[1][1] == reload and done.versions == (5, 5)
 
 
-KEPT, GONE = plain({"success": False}), plain({"success": True})
+KEPT = plain({"success": False})
 
 
 async def test_nobody_samples_over_keys_and_values_that_stay(monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 from sanderling.agent.places import ReaderConfig, opened_reader
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import AskingOutageError, Ending
-from sanderling.judge.verdict import Code, Ruling, Verdict, unscored
+from sanderling.judge.verdict import Code, Verdict, unscored
 from sanderling.rl.act import check_served, opened_judge, score_by
 from sanderling.rl.rollouts import ScorerAwayError
 from sanderling.tools.page_reader import PageReader
@@ -44,9 +44,6 @@ class Says:
 
     async def __call__(self, trajectory: Trajectory) -> Verdict:
         return self.verdicts.pop(0)
-
-
-RIGHT, WRONG = Verdict(Ruling.CORRECT, 1.0, "says so"), Verdict(Ruling.INCORRECT, 0.0, "says so")
 
 
 @pytest.mark.parametrize(("code", "asked"), [(Code.OUTAGE, 3), (Code.BUDGET, 1)])

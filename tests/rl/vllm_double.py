@@ -1,14 +1,13 @@
 """A server on loopback that behaves as vLLM in its development mode, and samples with a real model from what it was handed."""
 
-import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import torch
+from loopback import Quiet, listening
 from transformers import AutoModelForCausalLM
 
 KEEPS = {"paths": {"/pause": {"post": {"parameters": [{"name": "mode"}, {"name": "clear_cache"}]}}}}
@@ -75,33 +74,12 @@ def served(model_dir: Path, end: int) -> Iterator[tuple[str, Double]]:
     """The server's address up to ``/v1``, and the double."""
     double = Double(model_dir, end)
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+    class Handler(Quiet):
         def do_POST(self) -> None:
-            self._answer(json.loads(self.rfile.read(int(self.headers["Content-Length"] or 0)) or b"{}"))
+            self.say(double.reply(self.path, self.body()))
 
         def do_GET(self) -> None:
-            self._answer({})
+            self.say(double.reply(self.path, {}))
 
-        def _answer(self, body: dict[str, Any]) -> None:
-            data = json.dumps(double.reply(self.path, body)).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/v1", double
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with listening(Handler) as url:
+        yield f"{url}/v1", double

@@ -9,9 +9,10 @@ import tracemalloc
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import suppress
 
 import pytest
+from loopback import Quiet, listening
 
 from sanderling.core.profiles import Profile, get_profile
 from sanderling.core.types import ToolStatus
@@ -25,40 +26,13 @@ from sanderling.world.guard import Blocklist, Guard, GuardKind, GuardLine
 from sanderling.world.live import LONGEST_PAGE, MOST_BYTES, LiveWeb, web_settings
 
 
-class Service(ThreadingHTTPServer):
+class Service:
     """Answers as Jina Reader does: with the body and encoding set for an address, or with a page that says where it is."""
 
-    daemon_threads = True
-
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+        self.url = ""
         self.asked: list[str] = []
         self.replies: dict[str, tuple[bytes, str]] = {}
-
-    def handle_error(self, *_: object) -> None:
-        """A client that has read enough hangs up."""
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Service
-
-    def do_POST(self) -> None:
-        url = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["url"]
-        self.server.asked.append(url)
-        body, encoding = self.server.replies.get(url, (said(url, f"A page at {url}."), ""))
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        if encoding:
-            self.send_header("Content-Encoding", encoding)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
 
 
 def said(url: str, text: str) -> bytes:
@@ -67,10 +41,18 @@ def said(url: str, text: str) -> bytes:
 
 @pytest.fixture
 def service() -> Iterator[Service]:
-    with Service() as running:
-        threading.Thread(target=running.serve_forever, daemon=True).start()
+    running = Service()
+
+    class Handler(Quiet):
+        def do_POST(self) -> None:
+            url = self.body()["url"]
+            running.asked.append(url)
+            body, encoding = running.replies.get(url, (said(url, f"A page at {url}."), ""))
+            with suppress(OSError):  # a client that has read enough hangs up
+                self.say(body, **({"Content_Encoding": encoding} if encoding else {}))
+
+    with listening(Handler) as running.url:
         yield running
-        running.shutdown()
 
 
 def web(service: Service, *allowed: str) -> LiveWeb:
@@ -193,49 +175,32 @@ SITE = {
 MOVED = {"/short": "/leak", "/hop": "/short", "/to-quiz": "/quiz", "/to-tide": "/tide"}
 
 
-class Site(BaseHTTPRequestHandler):
+class Site(Quiet):
     """A site, and both services over it: an engine that lists it, and a reader that follows its redirections."""
 
     def do_GET(self) -> None:
         if self.path in MOVED:
-            self.send_response(302)
-            self.send_header("Location", MOVED[self.path])
-            self.end_headers()
+            self.say(b"", 302, Location=MOVED[self.path])
         else:
-            self._say(SITE.get(self.path, "").encode(), "text/plain")
+            self.say(SITE.get(self.path, "").encode(), Content_Type="text/plain")
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        asked = self.body()
         here = f"http://{self.headers['host']}"
         if self.path == "/search":
             hits = [{"title": "Page", "link": here + path, "snippet": text[:80]} for path, text in SITE.items()]
             hits.insert(1, {"title": ASKED, "link": f"{here}/elsewhere", "snippet": "Orlo, says the key."})
-            self._say(json.dumps({"organic": hits}).encode(), "application/json")
+            self.say({"organic": hits})
         else:
             with urllib.request.urlopen(asked["url"]) as page:
                 told = {"url": page.url, "title": "Page", "content": page.read().decode()}
-            self._say(json.dumps({"data": told}).encode(), "application/json")
-
-    def _say(self, body: bytes, kind: str) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Silent."""
+            self.say({"data": told})
 
 
 @pytest.fixture(scope="module")
 def here() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Site)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with listening(Site) as url:
+        yield url
 
 
 class Reader(PageReader):

@@ -12,14 +12,7 @@ from sanderling.core.profiles import Profile, ResultLayout
 from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.world_tools import search_text, status_sentence, summary, visit_text, world_tools
-from sanderling.world.contract import NO_OCCASION, Page, SearchHit, SearchReply, VisitReply, World
-from sanderling.world.local import LocalWorld
-
-PAGES = [
-    Page(url="https://w.example/Anna_Bel_(poet)", title="Anna Bel (poet)", text="Anna Bel was a poet. She was born in Orlo."),
-    Page(url="https://w.example/Orlo", title="Orlo", text="Orlo is a town by the sea. It was founded in 1203."),
-    Page(url="https://w.example/bin", title="Blob", text="\x01\x02\x03\x04\x05" * 50),
-]
+from sanderling.world.contract import NO_OCCASION, SearchHit, SearchReply, VisitReply, World
 
 
 def profile(**changes) -> Profile:
@@ -28,11 +21,6 @@ def profile(**changes) -> Profile:
         "results": ResultLayout.COMPACT,
     }  # fmt: skip
     return Profile(**(base | changes))
-
-
-@pytest.fixture(scope="module")
-def world() -> LocalWorld:
-    return LocalWorld.in_memory(PAGES, name="test")
 
 
 class SlowWorld(World):

@@ -178,7 +178,7 @@ def test_what_is_alive_at_once_is_what_was_planned(name: str, memory: MemoryConf
 
 QWEN3_14B = Shape(hidden=5120, layers=40, heads=40, kv_heads=8, head_dim=128, intermediate=17_408, vocab=151_936, tied=False)
 GIB = 2**30
-H200, CARD = 139 * GIB, 24 * GIB - GIB // 2
+H200 = 139 * GIB
 
 
 def settings(kind: str = "none", rank: int = 0, **trainer: object) -> SftConfig:

@@ -10,10 +10,6 @@ from sanderling.world.passages import extract
 # Parts
 
 
-def paragraph(number: int) -> str:
-    return f"Paragraph {number} has [a link](https://w.example/p_({number})) and ten words or a few more, to be sure."
-
-
 WORDS = ["alpha", "Beta.", "(gamma)", "東京。", "\n", "\n\n", "\n\n## Head\n\n", "- ", "| a | b |\n", "[", "](", "!", "x y z"]
 LINKS = [
     "[one](https://w.example/One_(disambiguation))",
