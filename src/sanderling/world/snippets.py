@@ -10,14 +10,14 @@ A long page is not laid out whole: its bytes are searched for the words, and onl
 
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from sanderling.world.disk.pages import Listed
-from sanderling.world.text import WORD, WORD_BYTES, Flow, flow, normal, plain
+from sanderling.world.text import WORD, Flow, flow, normal, plain, word_bytes
 
 _LONGEST = 200_000  # bytes of a page that are searched
 _LEAD_IN = 3  # words shown before a match whose sentence begins too far back
@@ -28,9 +28,9 @@ _MOST_REPEATS = 10
 _WIDTH = 165  # most characters of a snippet of up to 30 words; longer ones may have as many for each word
 _MOST_WIDTHS = 4  # up to which a single word wider than a snippet is shown; of the signs around the words, one each
 _BEFORE, _AFTER, _TO_LINE_END = 2, 4, 2  # widths of a snippet that are laid out around its matches; addresses count there
+_LAID_OUT = _BEFORE + _AFTER + _TO_LINE_END  # up to which a page is laid out whole
 _LONGEST_ADDRESS = 300
 _LAST_ASCII = 127
-_SIGNS = tuple(sign.encode() for sign in "‘’“”–—…«»·\u00a0")  # that stand in English texts: found sooner as spaces
 _END_OF_ADDRESS = re.compile(rb"[\s)]")
 _REST_OF_LINK = re.compile(rb"[^\[\]\n]*\]\([^()\s]*\)|[^\[\]()\s]*\)")
 
@@ -43,23 +43,22 @@ class Source:
 
     page: Listed
     text: bytes  # a line break before and after
-    words: bytes  # the same: ASCII letters in lower case, signs as spaces, the rest as it is
+    words: bytes  # of a long page: as `word_bytes`
+    whole: Flow | None  # a short page
 
 
 def source(page: Listed) -> Source:
     """Prepare a page."""
     text = b"\n" + page.text[:_LONGEST] + b"\n"
-    words = text.translate(WORD_BYTES)
-    for sign in _SIGNS:
-        words = words.replace(sign, b" " * len(sign))
-    return Source(page, text, words)
+    if len(text) - 2 < _LAID_OUT * _WIDTH:
+        return Source(page, text, b"", flow(_shown(page, text, 1, len(text) - 1)))
+    return Source(page, text, word_bytes(text), None)
 
 
 def snippet(page: Source, weights: Mapping[str, float], most_words: int) -> str:
     """At most ``most_words`` words of the page; of a script without spaces, as many characters as are as wide."""
     width = max(_WIDTH, most_words * _WIDTH // 30)
-    text, begins, ends = _stretch(page, weights, width)
-    laid_out = flow(text)
+    laid_out, begins, ends = (page.whole, True, True) if page.whole else _stretch(page, weights, width)
     total = len(laid_out.starts)
     if not total:
         return laid_out.text[:200].strip()
@@ -83,19 +82,24 @@ def snippet(page: Source, weights: Mapping[str, float], most_words: int) -> str:
 # The stretch of a page that is laid out.
 
 
-def _stretch(page: Source, weights: Mapping[str, float], width: int) -> tuple[str, bool, bool]:
+def _stretch(page: Source, weights: Mapping[str, float], width: int) -> tuple[Flow, bool, bool]:
     """The lines around the best window, of so many bytes; whether it begins where a line does, and ends where one does."""
     text = page.text
     start, end = 1, len(text) - 1
-    if end > (_BEFORE + _AFTER + _TO_LINE_END) * width:
+    if end > _LAID_OUT * width:
         first, _, last = _best_window(_places(page, weights), weights, width)
         start, end = _begin(text, max(first, 1), _BEFORE * width), _end(text, last, _AFTER * width, _TO_LINE_END * width)
+    return flow(_shown(page.page, text, start, end)), text[start - 1 : start] == b"\n", text[end : end + 1] == b"\n"
+
+
+def _shown(page: Listed, text: bytes, start: int, end: int) -> str:
+    """A part of a page; a first heading that only repeats the title is left out."""
     shown = text[start:end].decode("utf-8", "ignore")
-    if start == 1:  # a first heading that only repeats the title is left out
+    if start == 1:
         head, _, rest = shown.lstrip().partition("\n")
-        if " ".join(plain(head).lstrip("#").split()).casefold() == " ".join(page.page.title.split()).casefold():
-            shown = rest
-    return shown, text[start - 1 : start] == b"\n", text[end : end + 1] == b"\n"
+        if " ".join(plain(head).lstrip("#").split()).casefold() == " ".join(page.title.split()).casefold():
+            return rest
+    return shown
 
 
 def _begin(text: bytes, place: int, most: int) -> int:
@@ -119,19 +123,24 @@ def _end(text: bytes, place: int, least: int, more: int) -> int:
 
 def _places(page: Source, weights: Mapping[str, float]) -> list[Match]:
     """Where the words are that have one of some terms, in order; not those within the address of a link."""
-    words = page.words
+    found = _matches(page.words, weights)
+    return [match for match in found if not _in_address(page.text, match[0])] if b"](" in page.text else found
+
+
+def _matches(words: bytes, terms: Collection[str]) -> list[Match]:
+    """Where in some `word_bytes`, a space before and after, the words are that have one of some terms, in order."""
     found: list[Match] = []
-    for term in filter(str.isascii, weights):
-        begins, forms = f" {term[:-1] if term.endswith('y') and len(term) > 1 else term}".encode(), _forms(term)
+    for term in filter(str.isascii, terms):
+        begins, forms = _forms(term)
         at = words.find(begins)
         while at >= 0:
             if words.startswith(forms, at):
                 found.append((at + 1, term))
             at = words.find(begins, at + len(begins) - 1)
     if not words.isascii():
-        found += _not_ascii(words, weights)
+        found += _not_ascii(words, terms)
     found.sort()
-    return [match for match in found if not _in_address(page.text, match[0])] if b"](" in page.text else found
+    return found
 
 
 def _not_ascii(words: bytes, terms: Collection[str]) -> Iterator[Match]:
@@ -149,10 +158,11 @@ def _not_ascii(words: bytes, terms: Collection[str]) -> Iterator[Match]:
 
 
 @lru_cache(maxsize=10_000)
-def _forms(term: str) -> tuple[bytes, ...]:
-    """The ASCII words that have a term, a space before and after each."""
+def _forms(term: str) -> tuple[bytes, tuple[bytes, ...]]:
+    """How the ASCII words begin that have an ASCII term, and these words, a space before and after each."""
     forms = (term, f"{term}s", f"{term[:-1]}ies")
-    return tuple(f" {form} ".encode() for form in forms if form.isascii() and normal(form) == term)
+    begins = f" {term[:-1] if term.endswith('y') and len(term) > 1 else term}".encode()
+    return begins, tuple(f" {form} ".encode() for form in forms if normal(form) == term)
 
 
 def _in_address(text: bytes, place: int) -> bool:
@@ -201,18 +211,14 @@ def _best_window(
     return window
 
 
-def _found(flow: Flow, terms: Iterable[str]) -> list[Match]:
-    """The numbers of the words that are one of some terms, in order, and the terms there."""
-    found: list[Match] = []
-    for term in terms:
-        sought = f" {term} "
-        at = flow.terms.find(sought)
-        while at >= 0:
-            found.append((at + 1, term))
-            at = flow.terms.find(sought, at + len(sought) - 1)
-    found.sort()
-    numbers = flow.term_starts.searchsorted([at for at, _ in found]).tolist()
-    return [(number, term) for number, (_, term) in zip(numbers, found, strict=True)]
+def _found(flow: Flow, terms: Collection[str]) -> list[Match]:
+    """The numbers of the words that have one of some terms, in order, and the terms there."""
+    found = _matches(flow.words, terms)
+    places = [at - 1 for at, _ in found]
+    if found and not flow.text.isascii():
+        text = flow.text.encode()
+        places = [len(text[:at].decode()) for at in places]
+    return [(number, term) for number, (_, term) in zip(flow.starts.searchsorted(places).tolist(), found, strict=True)]
 
 
 def _cut(flow: Flow, begin: int, end: int, width: int, borders: Collection[int]) -> str:

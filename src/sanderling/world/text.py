@@ -29,13 +29,14 @@ WORD = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+(?:[{_JOINED}]+[^\W_{_CJK}]*)*")
 _MARKS = re.compile("[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]+")
 """Marks that a writer may leave out: accents, Hebrew points, Arabic vowels. Vowel signs of India are none of these."""
 _NO_TERM = re.compile(r"[^a-z0-9\u0080-\U0010ffff]+|\s+")
-WORD_BYTES = bytes(
+_WORD_BYTES = bytes(
     ord(chr(byte).lower()) if byte < 128 and chr(byte).isalnum() else 32 if byte < 128 else byte for byte in range(256)
 )
 """Bytes of UTF-8: ASCII letters in lower case, other ASCII as spaces, the rest as it is."""
 _IES = re.compile(r"ies (?<=[b-df-z0-9]ies )")
 _S = re.compile(r"s (?<=[a-z0-9]{3}s )(?<![us]s )(?<![aeo]es )")
 _SPACE, _LETTER = ord(" "), 1
+_LEADING, _OF_THREE, _OF_FOUR = 0xC0, 0xE0, 0xF0  # bytes of UTF-8 from which on characters begin, of so many bytes
 _MOSTLY_ASCII = 8
 """Up to one byte in so many beyond one for each character: words are looked at one by one only where they are not ASCII."""
 _STOP_TEXT = """
@@ -99,7 +100,7 @@ def _written(text: str) -> str:
         if len(text.encode("utf-8", "replace")) - len(text) > len(text) // _MOSTLY_ASCII:
             return _folded(text)
         text = " ".join([part if part.isascii() else _folded(part) for part in text.split()])
-    return text.encode("utf-8").translate(WORD_BYTES).decode("utf-8") + " "
+    return text.encode("utf-8").translate(_WORD_BYTES).decode("utf-8") + " "
 
 
 def _folded(text: str) -> str:
@@ -109,7 +110,7 @@ def _folded(text: str) -> str:
 def spans(text: str) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Where the words of a text begin and end, in the order of `words`."""
     if text.isascii():
-        inside = np.frombuffer(f" {text} ".encode("ascii").translate(WORD_BYTES), dtype=np.uint8) != _SPACE
+        inside = np.frombuffer(f" {text} ".encode("ascii").translate(_WORD_BYTES), dtype=np.uint8) != _SPACE
     else:
         codes = np.frombuffer(f" {text} ".encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
         inside = _kinds()[np.minimum(codes, _KNOWN)]
@@ -128,6 +129,24 @@ def _kinds() -> NDArray[np.int8]:
         kinds[first:end] = _LETTER + 1
     kinds[[ord(mark) for mark in _JOINED]] = _LETTER + 1
     return kinds
+
+
+def word_bytes(text: bytes) -> bytes:
+    """UTF-8 in as many bytes: ASCII letters in lower case, what is surely no part of a word as spaces, the rest as it is."""
+    text = text.translate(_WORD_BYTES)
+    if text.isascii():
+        return text
+    found = np.frombuffer(bytearray(text), dtype=np.uint8)
+    places = (found >= _LEADING).nonzero()[0]
+    first, second, third = (found[np.minimum(places + n, len(found) - 1)].astype(np.int32) for n in range(3))
+    longer = first >= _OF_THREE
+    low = (second & 63) << 6 * longer | (third & 63) * longer
+    codes = np.where(longer, (first & 15) << 12, (first & 31) << 6) | low
+    signs = _kinds()[np.where(first < _OF_FOUR, np.minimum(codes, _KNOWN), _KNOWN)] == 0
+    places, longer = places[signs], longer[signs]
+    found[places] = found[np.minimum(places + 1, len(found) - 1)] = _SPACE
+    found[np.minimum(places[longer] + 2, len(found) - 1)] = _SPACE
+    return found.tobytes()
 
 
 def words(text: str) -> list[str]:
@@ -224,8 +243,7 @@ class Flow:
     """Plain text in one line, with the place of every word."""
 
     text: str
-    terms: str  # the terms of all words in order, spaces before and after each
-    term_starts: NDArray[np.intp]  # for each word the place in ``terms`` where its term begins
+    words: bytes  # as `word_bytes`, a space before and after
     starts: NDArray[np.int32]  # for each word the place in ``text`` where it begins
     ends: NDArray[np.int32]
     opens: frozenset[int]  # numbers of the words that open a sentence
@@ -238,7 +256,7 @@ def flow(text: str) -> Flow:
     lines = [line for line in map(str.strip, spaced) if line]
     joined = " ".join(lines)
     within: list[int] = []  # lines, where a sentence begins
-    if any(sign in joined for sign in _ENDS_WITHOUT_SPACE):
+    if not joined.isascii() and any(sign in joined for sign in _ENDS_WITHOUT_SPACE):
         lines = [part for line in lines for part in sentences(line)]
         joined = " ".join(lines)
     else:
@@ -248,8 +266,4 @@ def flow(text: str) -> Flow:
     opens = frozenset(starts.searchsorted(begins).tolist()) - {len(starts)}
     cjk = 0 if joined.isascii() else len(joined) - len(_IS_CJK.sub("", joined))
     unspaced = len(joined) < _UNSPACED * len(starts) and 2 * cjk > len(starts)
-    terms = f" {term_text(joined)} "
-    encoding, kind = ("ascii", np.uint8) if terms.isascii() else ("utf-32-le", np.uint32)
-    inside = np.frombuffer(terms.encode(encoding), dtype=kind) != _SPACE
-    term_starts = (inside[1:] > inside[:-1]).nonzero()[0] + 1
-    return Flow(joined, terms, term_starts, starts, ends, opens, unspaced)
+    return Flow(joined, word_bytes(f" {joined} ".encode()), starts, ends, opens, unspaced)
