@@ -17,7 +17,7 @@ from functools import lru_cache
 import numpy as np
 
 from sanderling.world.disk.pages import Listed
-from sanderling.world.text import WORD, Flow, flow, normal, plain, word_bytes
+from sanderling.world.text import WORD, Flow, Words, flow, normal, plain, word_table
 
 _LONGEST = 200_000  # bytes of a page that are searched
 _LEAD_IN = 3  # words shown before a match whose sentence begins too far back
@@ -43,22 +43,21 @@ class Source:
 
     page: Listed
     text: bytes  # a line break before and after
-    words: bytes  # of a long page: as `word_bytes`
-    whole: Flow | None  # a short page
+    searched: Words | Flow  # a short page is laid out whole
 
 
 def source(page: Listed) -> Source:
     """Prepare a page."""
     text = b"\n" + page.text[:_LONGEST] + b"\n"
     if len(text) - 2 < _LAID_OUT * _WIDTH:
-        return Source(page, text, b"", flow(_shown(page, text, 1, len(text) - 1)))
-    return Source(page, text, word_bytes(text), None)
+        return Source(page, text, flow(_shown(page, text, 1, len(text) - 1)))
+    return Source(page, text, word_table(text))
 
 
 def snippet(page: Source, weights: Mapping[str, float], most_words: int) -> str:
     """At most ``most_words`` words of the page; of a script without spaces, as many characters as are as wide."""
     width = max(_WIDTH, most_words * _WIDTH // 30)
-    laid_out, begins, ends = (page.whole, True, True) if page.whole else _stretch(page, weights, width)
+    laid_out, terms, begins, ends = _stretch(page, weights, width)
     total = len(laid_out.starts)
     if not total:
         return laid_out.text[:200].strip()
@@ -67,7 +66,7 @@ def snippet(page: Source, weights: Mapping[str, float], most_words: int) -> str:
         width //= 2
         most_words = max(most_words, width * most_words // 30)
     most_words = max(min(most_words, width * total // len(laid_out.text)), 1)
-    begin, first, last = _best_window(_found(laid_out, weights), weights, most_words, opens)
+    begin, first, last = _best_window(_found(laid_out, terms), weights, most_words, opens)
     if laid_out.ends[first] - laid_out.starts[begin] > _MOST_WIDTHS * width:  # signs without end stand between the two
         begin = first
     fits = max(int(laid_out.ends.searchsorted(laid_out.starts[begin] + width, side="right")), first + 1)
@@ -82,14 +81,21 @@ def snippet(page: Source, weights: Mapping[str, float], most_words: int) -> str:
 # The stretch of a page that is laid out.
 
 
-def _stretch(page: Source, weights: Mapping[str, float], width: int) -> tuple[Flow, bool, bool]:
-    """The lines around the best window, of so many bytes; whether it begins where a line does, and ends where one does."""
+def _stretch(page: Source, weights: Mapping[str, float], width: int) -> tuple[Flow, Collection[str], bool, bool]:
+    """The lines around the best window, of so many bytes; the terms that may be there; whether lines begin and end with it."""
+    if isinstance(page.searched, Flow):
+        return page.searched, weights, True, True
     text = page.text
     start, end = 1, len(text) - 1
+    terms: Collection[str] = weights
     if end > _LAID_OUT * width:
-        first, _, last = _best_window(_places(page, weights), weights, width)
+        matches = _matches(page.searched, weights)
+        within = [match for match in matches if not _in_address(text, match[0])] if b"](" in text else matches
+        first, _, last = _best_window(within, weights, width)
         start, end = _begin(text, max(first, 1), _BEFORE * width), _end(text, last, _AFTER * width, _TO_LINE_END * width)
-    return flow(_shown(page.page, text, start, end)), text[start - 1 : start] == b"\n", text[end : end + 1] == b"\n"
+        if text.find(b"](", start, end) < 0:  # else words may come together
+            terms = {term for _, term in matches}
+    return flow(_shown(page.page, text, start, end)), terms, text[start - 1 : start] == b"\n", text[end : end + 1] == b"\n"
 
 
 def _shown(page: Listed, text: bytes, start: int, end: int) -> str:
@@ -121,24 +127,14 @@ def _end(text: bytes, place: int, least: int, more: int) -> int:
     return line if line >= 0 else space if space > place else place + least  # a script without spaces is cut anywhere
 
 
-def _places(page: Source, weights: Mapping[str, float]) -> list[Match]:
-    """Where the words are that have one of some terms, in order; not those within the address of a link."""
-    found = _matches(page.words, weights)
-    return [match for match in found if not _in_address(page.text, match[0])] if b"](" in page.text else found
-
-
-def _matches(words: bytes, terms: Collection[str]) -> list[Match]:
-    """Where in some `word_bytes`, a space before and after, the words are that have one of some terms, in order."""
+def _matches(words: Words, terms: Collection[str]) -> list[Match]:
+    """Where the words are that have one of some terms, in order; those within the addresses of links, too."""
     found: list[Match] = []
     for term in filter(str.isascii, terms):
         begins, forms = _forms(term)
-        at = words.find(begins)
-        while at >= 0:
-            if words.startswith(forms, at):
-                found.append((at + 1, term))
-            at = words.find(begins, at + len(begins) - 1)
-    if not words.isascii():
-        found += _not_ascii(words, terms)
+        found += [(at, term) for at in words.beginning(begins) if words.text.startswith(forms, at)]
+    if not words.text.isascii():
+        found += _not_ascii(words.text, terms)
     found.sort()
     return found
 
@@ -159,10 +155,10 @@ def _not_ascii(words: bytes, terms: Collection[str]) -> Iterator[Match]:
 
 @lru_cache(maxsize=10_000)
 def _forms(term: str) -> tuple[bytes, tuple[bytes, ...]]:
-    """How the ASCII words begin that have an ASCII term, and these words, a space before and after each."""
-    forms = (term, f"{term}s", f"{term[:-1]}ies")
-    begins = f" {term[:-1] if term.endswith('y') and len(term) > 1 else term}".encode()
-    return begins, tuple(f" {form} ".encode() for form in forms if normal(form) == term)
+    """How the ASCII words begin that have an ASCII term, a space before it, and these words, a space after each."""
+    forms = [form for form in (term, f"{term}s", f"{term[:-1]}ies") if normal(form) == term]
+    begins = term[:-1] if term.endswith("y") and len(term) > 1 else term
+    return f" {begins}".encode(), tuple(f"{form} ".encode() for form in forms)
 
 
 def _in_address(text: bytes, place: int) -> bool:

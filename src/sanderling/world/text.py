@@ -36,6 +36,8 @@ _WORD_BYTES = bytes(
 _IES = re.compile(r"ies (?<=[b-df-z0-9]ies )")
 _S = re.compile(r"s (?<=[a-z0-9]{3}s )(?<![us]s )(?<![aeo]es )")
 _SPACE, _LETTER = ord(" "), 1
+_HEAD = 8  # bytes of a word that are compared at once
+_LONG = 10_000  # bytes of a text from which on a table of its words is faster than looking through it
 _LEADING, _OF_THREE, _OF_FOUR = 0xC0, 0xE0, 0xF0  # bytes of UTF-8 from which on characters begin, of so many bytes
 _MOSTLY_ASCII = 8
 """Up to one byte in so many beyond one for each character: words are looked at one by one only where they are not ASCII."""
@@ -131,8 +133,43 @@ def _kinds() -> NDArray[np.int8]:
     return kinds
 
 
-def word_bytes(text: bytes) -> bytes:
-    """UTF-8 in as many bytes: ASCII letters in lower case, what is surely no part of a word as spaces, the rest as it is."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Words:
+    """A text in UTF-8, its words to be found by how they begin."""
+
+    text: bytes  # ASCII letters in lower case, what is surely no part of a word as spaces, the rest as it is
+    starts: NDArray[np.int32]  # of a long text, where it goes on after a space
+    heads: NDArray[np.uint64]  # there, the next eight bytes
+
+    def beginning(self, begins: bytes) -> list[int]:
+        """Where the words are that begin so; a space is before it."""
+        if len(self.starts):
+            head = begins[1 : _HEAD + 1]
+            same = self.heads & np.uint64((1 << 8 * len(head)) - 1) == np.uint64(int.from_bytes(head, "little"))
+            return self.starts[same].tolist()
+        found: list[int] = []
+        at = self.text.find(begins)
+        while at >= 0:
+            found.append(at + 1)
+            at = self.text.find(begins, at + len(begins) - 1)
+        return found
+
+
+_NO_STARTS, _NO_HEADS = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.uint64)
+
+
+def word_table(text: bytes) -> Words:
+    """The words of a text that has a sign before and after them."""
+    text = _word_bytes(text)
+    if len(text) < _LONG:
+        return Words(text, _NO_STARTS, _NO_HEADS)
+    inside = np.frombuffer(text, dtype=np.uint8) != _SPACE
+    starts = (inside[1:] > inside[:-1]).nonzero()[0].astype(np.int32) + np.int32(1)
+    heads = np.ndarray(len(text), "<u8", text + bytes(_HEAD - 1), strides=(1,)).take(starts)
+    return Words(text, starts, heads)
+
+
+def _word_bytes(text: bytes) -> bytes:
     text = text.translate(_WORD_BYTES)
     if text.isascii():
         return text
@@ -186,6 +223,8 @@ def query_words(text: str, most: int) -> tuple[str, ...]:
 
 
 def _paired(found: list[str]) -> list[str]:
+    if all(map(str.isascii, found)):
+        return found
     cjk = [False, *map(is_cjk, found), False]
     terms: list[str] = []
     for i, term in enumerate(found):
@@ -243,7 +282,7 @@ class Flow:
     """Plain text in one line, with the place of every word."""
 
     text: str
-    words: bytes  # as `word_bytes`, a space before and after
+    words: Words
     starts: NDArray[np.int32]  # for each word the place in ``text`` where it begins
     ends: NDArray[np.int32]
     opens: frozenset[int]  # numbers of the words that open a sentence
@@ -252,8 +291,8 @@ class Flow:
 
 def flow(text: str) -> Flow:
     """Lay out a text in one line."""
-    spaced = (line if line.isprintable() and "  " not in line else " ".join(line.split()) for line in plain(text).splitlines())
-    lines = [line for line in map(str.strip, spaced) if line]
+    lines = [line if line.isprintable() and "  " not in line else " ".join(line.split()) for line in plain(text).splitlines()]
+    lines = [line for line in map(str.strip, lines) if line]
     joined = " ".join(lines)
     within: list[int] = []  # lines, where a sentence begins
     if not joined.isascii() and any(sign in joined for sign in _ENDS_WITHOUT_SPACE):
@@ -264,6 +303,5 @@ def flow(text: str) -> Flow:
     begins = [*accumulate((len(line) + 1 for line in lines[:-1]), initial=0), *within]
     starts, ends = spans(joined)
     opens = frozenset(starts.searchsorted(begins).tolist()) - {len(starts)}
-    cjk = 0 if joined.isascii() else len(joined) - len(_IS_CJK.sub("", joined))
-    unspaced = len(joined) < _UNSPACED * len(starts) and 2 * cjk > len(starts)
-    return Flow(joined, word_bytes(f" {joined} ".encode()), starts, ends, opens, unspaced)
+    unspaced = len(joined) < _UNSPACED * len(starts) and 2 * len(_IS_CJK.findall(joined)) > len(starts)
+    return Flow(joined, word_table(f" {joined} ".encode()), starts, ends, opens, unspaced)

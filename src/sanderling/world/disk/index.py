@@ -30,6 +30,7 @@ TITLE_WEIGHT = 2
 MAX_QUERY_TERMS = 64
 MAX_QUERY_CHARS = 8_192  # agents' queries are sentences, and what is longer is a pasted page
 _SCORE_DIGITS = 3
+_MORE = 2  # pages that are fetched beyond those asked for, which show that there is no tie across the cut
 _ALL_WORDS = 1_000.0
 """More for a page that holds all words of a query, and once more if they are written there as they are asked for.
 
@@ -145,28 +146,30 @@ class TextIndex(FullText):
         if not terms:
             return []
         ranked: Ranked = []
+        sought = {word: tantivy.Query.term_query(self._schema, "text", word, "freq") for word in {*terms, *written}}
         ways = [(tantivy.Occur.Must, written, 2 * _ALL_WORDS)] if all(map(self.frequency, written)) else []
         if terms != written:
             ways.append((tantivy.Occur.Must, terms, _ALL_WORDS))
         for occur, words, more in [*ways, (tantivy.Occur.Should, terms, 0.0)]:
             if len(ranked) < limit:
-                found = self._best(occur, words, limit - len(ranked), hidden | {number for number, _ in ranked})
-                ranked += [(number, round(score + more, _SCORE_DIGITS)) for number, score in found]
+                clause = tantivy.Query.boolean_query([(occur, sought[word]) for word in words])
+                found = self._best(clause, limit - len(ranked), hidden.union(number for number, _ in ranked))
+                ranked += [(number, round(more - lower, _SCORE_DIGITS)) for lower, number in found]
         return ranked
 
-    def _best(self, occur: tantivy.Occur, words: Sequence[str], limit: int, hidden: frozenset[int]) -> Ranked:
-        """The best pages with all of some words, or with any of them, by BM25."""
-        clauses = [(occur, tantivy.Query.term_query(self._schema, "text", word, "freq")) for word in words]
-        clause, fetch = tantivy.Query.boolean_query(clauses), limit + len(hidden) + 8
-        while True:
-            hits = self._searcher.search(clause, limit=fetch, count=False).hits
+    def _best(self, clause: tantivy.Query, limit: int, hidden: frozenset[int]) -> list[tuple[float, int]]:
+        """The best pages of a clause by BM25: its negative, which sorts, and the number."""
+        fetch = limit + len(hidden) + _MORE
+        while hits := self._searcher.search(clause, limit=fetch, count=False).hits:
             numbers = self._searcher.fast_field_values("page", [address for _, address in hits])
-            scored = [(int(number or 0), round(hit[0], _SCORE_DIGITS)) for number, hit in zip(numbers, hits, strict=True)]
-            ranked = sorted((pair for pair in scored if pair[0] not in hidden), key=lambda pair: (-pair[1], pair[0]))
-            cut_is_clear = len(ranked) > limit and ranked[limit - 1][1] > scored[-1][1]
+            scored = [(-round(hit[0], _SCORE_DIGITS), number) for number, hit in zip(numbers, hits, strict=True)]
+            last = scored[-1][0]
+            ranked = sorted(pair for pair in scored if pair[1] not in hidden) if hidden else sorted(scored)
+            cut_is_clear = len(ranked) > limit and ranked[limit - 1][0] < last
             if len(hits) < fetch or cut_is_clear:
                 return ranked[:limit]
             fetch *= 4
+        return []
 
 
 def _note(index: Path, pages: int) -> dict[str, object]:

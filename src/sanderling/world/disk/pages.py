@@ -225,15 +225,19 @@ class SqlitePages(PageStore):
 
     def _sound(self, part: int, row: tuple[Any, ...] | None, number: int, what: str) -> Sequence[bytes]:
         """A row without its checksum, which comes first, then the number. Raises DamageError when they do not agree."""
-        if row is None or row[1] != b"%d" % number or not all(isinstance(field, bytes) for field in row[1:]):
+        found, *fields = row or [None]
+        if not fields or fields[0] != b"%d" % number or {*map(type, fields)} != {bytes}:
             raise DamageError(self._paths[part], f"{what} is missing")
-        if row[0] != checksum(*row[1:]):
+        if found != checksum(*fields):
             raise DamageError(self._paths[part], f"{what} does not agree with its checksum")
-        return row[1:]
+        return fields
 
     def _row(self, part: int, sql: str, *values: int | str) -> tuple[Any, ...] | None:
-        with self._errors(part), self._lock:
-            return self._connections[part].execute(sql, values).fetchone()
+        try:
+            with self._lock:
+                return self._connections[part].execute(sql, values).fetchone()
+        except _UNREADABLE as error:
+            raise DamageError(self._paths[part], error) from error
 
     @contextmanager
     def _errors(self, part: int) -> Iterator[None]:
