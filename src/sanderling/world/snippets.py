@@ -185,7 +185,7 @@ def _best_window(
         sentences = {place: opening[bisect_right(opening, place) - 1] for place in begins}
         begins = {max(place - lead, 0) for place in begins}
         begins |= {sentence for place, sentence in sentences.items() if place - sentence < size}
-    units = {term: round(weight * _UNIT) for term, weight in weights.items()}
+    units = {term: round(weights[term] * _UNIT) for term in {term for _, term in matches}}
     bonus = round(_SENTENCE_SHARE * _UNIT * max(weights.values()))
     inside = dict.fromkeys(units, 0)
     value = first = end = best = 0
