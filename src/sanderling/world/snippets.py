@@ -17,7 +17,7 @@ from functools import lru_cache
 import numpy as np
 
 from sanderling.world.disk.pages import Listed
-from sanderling.world.text import WORD, Flow, Words, flow, normal, plain, word_table
+from sanderling.world.text import WORD, Flow, flow, normal, plain, word_bytes
 
 _LONGEST = 200_000  # bytes of a page that are searched
 _LEAD_IN = 3  # words shown before a match whose sentence begins too far back
@@ -43,7 +43,7 @@ class Source:
 
     page: Listed
     text: bytes  # a line break before and after
-    searched: Words | Flow  # a short page is laid out whole
+    searched: bytes | Flow  # its `word_bytes`; a short page is laid out whole
 
 
 def source(page: Listed) -> Source:
@@ -51,7 +51,7 @@ def source(page: Listed) -> Source:
     text = b"\n" + page.text[:_LONGEST] + b"\n"
     if len(text) - 2 < _LAID_OUT * _WIDTH:
         return Source(page, text, flow(_shown(page, text, 1, len(text) - 1)))
-    return Source(page, text, word_table(text))
+    return Source(page, text, word_bytes(text))
 
 
 def snippet(page: Source, weights: Mapping[str, float], most_words: int) -> str:
@@ -127,14 +127,18 @@ def _end(text: bytes, place: int, least: int, more: int) -> int:
     return line if line >= 0 else space if space > place else place + least  # a script without spaces is cut anywhere
 
 
-def _matches(words: Words, terms: Collection[str]) -> list[Match]:
-    """Where the words are that have one of some terms, in order; those within the addresses of links, too."""
+def _matches(words: bytes, terms: Collection[str]) -> list[Match]:
+    """Where in some `word_bytes` the words are that have one of some terms, in order; addresses of links count, too."""
     found: list[Match] = []
     for term in filter(str.isascii, terms):
         begins, forms = _forms(term)
-        found += [(at, term) for at in words.beginning(begins) if words.text.startswith(forms, at)]
-    if not words.text.isascii():
-        found += _not_ascii(words.text, terms)
+        at = words.find(begins)
+        while at >= 0:
+            if words.startswith(forms, at):
+                found.append((at + 1, term))
+            at = words.find(begins, at + len(begins) - 1)
+    if not words.isascii():
+        found += _not_ascii(words, terms)
     found.sort()
     return found
 
@@ -155,10 +159,10 @@ def _not_ascii(words: bytes, terms: Collection[str]) -> Iterator[Match]:
 
 @lru_cache(maxsize=10_000)
 def _forms(term: str) -> tuple[bytes, tuple[bytes, ...]]:
-    """How the ASCII words begin that have an ASCII term, a space before it, and these words, a space after each."""
+    """How the ASCII words begin that have an ASCII term, and these words, with spaces around them."""
     forms = [form for form in (term, f"{term}s", f"{term[:-1]}ies") if normal(form) == term]
     begins = term[:-1] if term.endswith("y") and len(term) > 1 else term
-    return f" {begins}".encode(), tuple(f"{form} ".encode() for form in forms)
+    return f" {begins}".encode(), tuple(f" {form} ".encode() for form in forms)
 
 
 def _in_address(text: bytes, place: int) -> bool:

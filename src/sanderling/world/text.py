@@ -36,8 +36,6 @@ _WORD_BYTES = bytes(
 _IES = re.compile(r"ies (?<=[b-df-z0-9]ies )")
 _S = re.compile(r"s (?<=[a-z0-9]{3}s )(?<![us]s )(?<![aeo]es )")
 _SPACE, _LETTER = ord(" "), 1
-_HEAD = 8  # bytes of a word that are compared at once
-_LONG = 10_000  # bytes of a text from which on a table of its words is faster than looking through it
 _LEADING, _OF_THREE, _OF_FOUR = 0xC0, 0xE0, 0xF0  # bytes of UTF-8 from which on characters begin, of so many bytes
 _MOSTLY_ASCII = 8
 """Up to one byte in so many beyond one for each character: words are looked at one by one only where they are not ASCII."""
@@ -133,57 +131,19 @@ def _kinds() -> NDArray[np.int8]:
     return kinds
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Words:
-    """A text in UTF-8, its words to be found by how they begin."""
-
-    text: bytes  # ASCII letters in lower case, what is surely no part of a word as spaces, the rest as it is
-    starts: NDArray[np.int32]  # of a long text, where it goes on after a space
-    heads: NDArray[np.uint64]  # there, the next eight bytes
-
-    def beginning(self, begins: bytes) -> list[int]:
-        """Where the words are that begin so; a space is before it."""
-        if len(self.starts):
-            head = begins[1 : _HEAD + 1]
-            same = self.heads & np.uint64((1 << 8 * len(head)) - 1) == np.uint64(int.from_bytes(head, "little"))
-            return self.starts[same].tolist()
-        found: list[int] = []
-        at = self.text.find(begins)
-        while at >= 0:
-            found.append(at + 1)
-            at = self.text.find(begins, at + len(begins) - 1)
-        return found
-
-
-_NO_STARTS, _NO_HEADS = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.uint64)
-
-
-def word_table(text: bytes) -> Words:
-    """The words of a text that has a sign before and after them."""
-    text = _word_bytes(text)
-    if len(text) < _LONG:
-        return Words(text, _NO_STARTS, _NO_HEADS)
-    inside = np.frombuffer(text, dtype=np.uint8) != _SPACE
-    starts = (inside[1:] > inside[:-1]).nonzero()[0].astype(np.int32) + np.int32(1)
-    heads = np.ndarray(len(text), "<u8", text + bytes(_HEAD - 1), strides=(1,)).take(starts)
-    return Words(text, starts, heads)
-
-
-def _word_bytes(text: bytes) -> bytes:
+def word_bytes(text: bytes) -> bytes:
+    """UTF-8 in as many bytes: ASCII letters in lower case, what is surely no part of a word as spaces, the rest as it is."""
     text = text.translate(_WORD_BYTES)
     if text.isascii():
         return text
-    found = np.frombuffer(bytearray(text), dtype=np.uint8)
+    found = np.frombuffer(bytearray(text + b"  "), dtype=np.uint8)
     places = (found >= _LEADING).nonzero()[0]
-    first, second, third = (found[np.minimum(places + n, len(found) - 1)].astype(np.int32) for n in range(3))
-    longer = first >= _OF_THREE
-    low = (second & 63) << 6 * longer | (third & 63) * longer
-    codes = np.where(longer, (first & 15) << 12, (first & 31) << 6) | low
-    signs = _kinds()[np.where(first < _OF_FOUR, np.minimum(codes, _KNOWN), _KNOWN)] == 0
-    places, longer = places[signs], longer[signs]
-    found[places] = found[np.minimum(places + 1, len(found) - 1)] = _SPACE
-    found[np.minimum(places[longer] + 2, len(found) - 1)] = _SPACE
-    return found.tobytes()
+    first, second, third = (found[places + n].astype(np.int32) & 63 for n in range(3))
+    three, four = found[places] >= _OF_THREE, found[places] >= _OF_FOUR
+    codes = np.where(three, (first & 15) << 12 | second << 6 | third, first << 6 | second)
+    signs = _kinds()[np.where(four, _KNOWN, np.minimum(codes, _KNOWN))] == 0
+    found[places[signs]] = found[places[signs] + 1] = found[places[signs & three] + 2] = _SPACE
+    return found[:-2].tobytes()
 
 
 def words(text: str) -> list[str]:
@@ -282,7 +242,7 @@ class Flow:
     """Plain text in one line, with the place of every word."""
 
     text: str
-    words: Words
+    words: bytes  # as `word_bytes`, a space before and after
     starts: NDArray[np.int32]  # for each word the place in ``text`` where it begins
     ends: NDArray[np.int32]
     opens: frozenset[int]  # numbers of the words that open a sentence
@@ -304,4 +264,4 @@ def flow(text: str) -> Flow:
     starts, ends = spans(joined)
     opens = frozenset(starts.searchsorted(begins).tolist()) - {len(starts)}
     unspaced = len(joined) < _UNSPACED * len(starts) and 2 * len(_IS_CJK.findall(joined)) > len(starts)
-    return Flow(joined, word_table(f" {joined} ".encode()), starts, ends, opens, unspaced)
+    return Flow(joined, word_bytes(f" {joined} ".encode()), starts, ends, opens, unspaced)
