@@ -94,6 +94,7 @@ def term_text(text: str) -> str:
     return _stemmed(_written(text))
 
 
+@lru_cache(maxsize=1)  # a page is indexed, then signed
 def _written(text: str) -> str:
     """All words of a text as they are written, in lower case and without accents, spaces between them and at the end."""
     if not text.isascii():
@@ -217,6 +218,7 @@ def is_text(text: str) -> bool:
     return len(unusual) + sample.count("\ufffd") <= len(sample) * _NOISE_SHARE
 
 
+@lru_cache(maxsize=1)  # as above
 def plain(text: str) -> str:
     """The text with links and images as their words; everything else stays as the page has it, for it may be code."""
     if "](" in text:

@@ -146,7 +146,8 @@ class TextIndex(FullText):
         if not terms:
             return []
         ranked: Ranked = []
-        sought = {word: tantivy.Query.term_query(self._schema, "text", word, "freq") for word in {*terms, *written}}
+        known = {*terms, *filter(self.frequency, written)}
+        sought = {word: tantivy.Query.term_query(self._schema, "text", word, "freq") for word in known}
         ways = [(tantivy.Occur.Must, written, 2 * _ALL_WORDS)] if all(map(self.frequency, written)) else []
         if terms != written:
             ways.append((tantivy.Occur.Must, terms, _ALL_WORDS))
