@@ -183,7 +183,8 @@ def around(say=model):
     client = ScriptedClient(say)
     two = (Capability.DIRECT, Capability.AGGREGATION)
     wanted = GraphSettings(count=4, size=Range(3, 6), hops=Range(2, 4), capabilities=two)
-    return asyncio.run(questions_around(world, PAGES[0], Models([client], [client]), wanted, {"world": "w"}, 5))
+    about = {"world": world, "settings": wanted, "read_pages": 5}
+    return asyncio.run(questions_around(PAGES[0], Models([client], [client]), {"world": "w"}, **about))
 
 
 def test_a_page_that_leads_nowhere_says_so():

@@ -137,7 +137,12 @@ class Watcher:
     def __call__(self, event: Event) -> None:
         match event:
             case TurnStarted():
-                self._started(event)
+                self._text, self._shown = "", 0
+                self._line(Text())
+                what = "last turn: the answer is asked for" if event.forced else f"turn {event.turn + 1}"
+                again = f", attempt {event.retry + 1}" if event.retry else ""
+                head = Text(f"{what}{again} · {event.prompt_tokens:,} tokens", style="blue")
+                self._console.rule(head, align="left", style="blue")
             case TextDelta():
                 self._stream(event.text)
             case TurnRejected():
@@ -150,13 +155,6 @@ class Watcher:
                 self._observed(event)
             case Ended():
                 self._ended(event.trajectory)
-
-    def _started(self, event: TurnStarted) -> None:
-        self._text, self._shown = "", 0
-        self._line(Text())
-        what = "last turn: the answer is asked for" if event.forced else f"turn {event.turn + 1}"
-        again = f", attempt {event.retry + 1}" if event.retry else ""
-        self._console.rule(Text(f"{what}{again} · {event.prompt_tokens:,} tokens", style="blue"), align="left", style="blue")
 
     def _observed(self, event: Observed) -> None:
         for outcome in event.outcomes:

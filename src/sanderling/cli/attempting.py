@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -21,7 +22,7 @@ from sanderling.runs.run import beside
 from sanderling.runs.stages import after_interrupt
 from sanderling.synth.generate import GenerateConfig, generate_file
 
-Work = Callable[[Watch | None, asyncio.Event], Awaitable[Made]]  # gets what watches, and what stops it
+Work = Callable[..., Awaitable[Made]]  # gets what watches it as ``watch``, and what stops it as ``cancel``
 
 
 def bar(advance: Advance, spending: Spending) -> Watch:
@@ -45,9 +46,9 @@ def live_run(attempts: int, about: str, spending: Spending, work: Work, *, progr
     async def run() -> Made:
         with stop_on_interrupt() as stop:
             if not progress:
-                return await work(None, stop)
+                return await work(watch=None, cancel=stop)
             with Report(Console(stderr=True)).task(visible(about), attempts) as advance:
-                return await work(bar(advance, spending), stop)
+                return await work(watch=bar(advance, spending), cancel=stop)
 
     with after_interrupt():
         return asyncio.run(run())
@@ -57,11 +58,7 @@ def generated(config: GenerateConfig, about: str, *, progress: bool) -> int:
     """Make the attempts of ``data generate`` and say what came of it; the exit status that is then due. Raises UserError."""
     total = len(read_questions(config.questions)) * config.attempts
     spending = Spending(beside(config.out), config.budget)
-
-    async def work(watch: Watch | None, cancel: asyncio.Event) -> Made:
-        return await generate_file(config, spending, watch=watch, cancel=cancel)
-
-    made = live_run(total, about, spending, work, progress=progress)
+    made = live_run(total, about, spending, partial(generate_file, config, spending), progress=progress)
     tell_attempts(made, total, config.out, spending)
     if made.stopped:
         return tell_stopped(made)

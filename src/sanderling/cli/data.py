@@ -25,7 +25,7 @@ from sanderling.data.importing import import_to, open_trajectories
 from sanderling.data.pipeline import DataRun, OpenVerdictsError, find_data_recipe, run_data
 from sanderling.data.resample import Schedule, resample_file
 from sanderling.data.stats import data_page, figures_table, portray
-from sanderling.judge.book import ByHand, JudgeReport, JudgingConfig, Keep, judge_file
+from sanderling.judge.book import ByHand, JudgingConfig, Keep, judge_file
 from sanderling.judge.opening import check_judges, judging
 from sanderling.judge.prompts import PROMPTS
 from sanderling.judge.verdict import Ruling
@@ -156,7 +156,11 @@ def judge(
     with after_interrupt(), Console(stderr=True).status("judging") as status, opening as (chosen, runner):
         how["on_progress"] = lambda report: status.update(f"{report.trajectories:,} judged")
         report = judge_file(source, out, chosen, **how, runner=runner)
-    _print_verdicts(report, out)
+    rulings = ", ".join(f"{report.rulings[ruling]:,} {ruling.value}" for ruling in Ruling)
+    show(f"{report.trajectories:,} trajectories by {report.judge}: {rulings}")
+    for code, ids in sorted(report.examples.items()):
+        show(f"  {code.value}: {report.codes[code]:,} (such as {', '.join(ids)})")
+    show(f"{report.written:,} written to {out}; report: {out.name}.judge.json")
     if spending.ledger.spent.calls:
         show(str(spending))
     if report.unused_by_hand:
@@ -165,14 +169,6 @@ def judge(
     if report.open:
         show(f"{report.open:,} are still open: run the same command again (with a larger limit, if that was reached).")
         raise typer.Exit(UNFINISHED)
-
-
-def _print_verdicts(report: JudgeReport, out: Path) -> None:
-    rulings = ", ".join(f"{report.rulings[ruling]:,} {ruling.value}" for ruling in Ruling)
-    show(f"{report.trajectories:,} trajectories by {report.judge}: {rulings}")
-    for code, ids in sorted(report.examples.items()):
-        show(f"  {code.value}: {report.codes[code]:,} (such as {', '.join(ids)})")
-    show(f"{report.written:,} written to {out}; report: {out.name}.judge.json")
 
 
 @app.command("dedupe")

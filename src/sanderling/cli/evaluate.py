@@ -7,6 +7,7 @@ reached or too much could not be scored, 130 after Ctrl-C. The first Ctrl-C stop
 import asyncio
 import json
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +24,6 @@ from sanderling.core.errors import UserError
 from sanderling.core.text import visible
 from sanderling.core.types import BudgetSpentError
 from sanderling.data.questions import named_columns, write_questions
-from sanderling.evaluate.attempts import Made, Watch
 from sanderling.evaluate.benchmark_files import check_lines, load_benchmark, remarks
 from sanderling.evaluate.benchmark_rows import Options
 from sanderling.evaluate.benchmarks import BENCHMARKS, facts, get_benchmark
@@ -142,11 +142,7 @@ def run(
     log, spending = RunLog(out), Spending(out, config.budget, private=loaded.private)
     with log.exclusive():
         total = min(config.limit or len(loaded.questions), len(loaded.questions)) * config.attempts
-
-        async def work(watch: Watch | None, cancel: asyncio.Event) -> Made:
-            heard = {"watch": watch, "cancel": cancel, "command": command_line()}
-            return await run_benchmark(benchmark, loaded, config, log, spending, **heard)
-
+        work = partial(run_benchmark, benchmark, loaded, config, log, spending, command=command_line())
         title = loaded.path_name if benchmark.key == "jsonl" else benchmark.title  # which stands for any file
         made = live_run(total, title, spending, work, progress=progress)
         tell_attempts(made, total, out, spending)
@@ -223,8 +219,12 @@ def score(
     about: dict[str, Any] = {"questions": questions, "canary": canary, "verdicts": verdicts, "command": command_line()}
     with log.exclusive():
         _judged(lambda on_judged: score_peers(files, log, config, spending, **about, on_judged=on_judged))
-    _show_peers(log)
-    _show_result(log)
+    facts, result = log.require().about.peers, EvalResult.load(log.result_file)
+    assert facts is not None, "others' records"
+    counted = f"Records: {facts.records:,} ({', '.join(facts.layouts)}), questions: {len(result.questions):,}"
+    joined = ", ".join(f"{count:,} {how}" for how, count in facts.joined.items())
+    found = f"; joined to the benchmark's questions {joined}" if joined else ""
+    show(f"{counted}{found}.", *map(_warning, notes_of(facts)), *result_shown(result))
     _ended(log, spending)
 
 
@@ -238,20 +238,18 @@ def agree(
 
     Cohen's kappa is 1 for judges that always agree and 0 for such as agree no more than their habits would by chance.
     """
-    directory = RunLog(run)
-    about = directory.require().about
-    result = EvalResult.load(directory.result_file)
-    judged = directory.verdicts()
-    found = comparisons(judged, result.judge, result.second_judge)
+    log = RunLog(run)
+    private, result = log.require().about.private, EvalResult.load(log.result_file)
+    found = comparisons(log.verdicts(), result.judge, result.second_judge)
     if not found:
         raise UserError(f"{run} has one judge alone: run sanderling eval judge {run} with --second-judge, or with --verdicts.")
     for comparison in found:
-        _show_comparison(comparison, reasons=show_texts or not about.private)
+        _show_comparison(comparison, reasons=show_texts or not private)
     if csv is not None:
         if csv.exists():
             raise UserError(f"{csv} exists, and may hold verdicts: choose another file.")
         differing = {one.key: one for comparison in found for one in comparison.differing}
-        count = write_to_settle(csv, differing.values(), directory.episodes())
+        count = write_to_settle(csv, differing.values(), log.episodes())
         show(f"{count:,} answers to settle in {csv}: fill in the column correct with yes or no.")
 
 
@@ -334,16 +332,6 @@ def _show_guard(log: RunLog) -> None:
     quoting = f"{counts.kinds[GuardKind.REPORTED]:,} quote a question in part, and were shown"
     content = "" if facts.verbatim else " (this benchmark's questions are not looked for in pages)"
     show(f"Guard: {hidden} from {counts.attempts:,} attempts; {quoting}{content}.")
-
-
-def _show_peers(log: RunLog) -> None:
-    """What others' records are, and what has to be known before their figures are believed."""
-    facts, result = log.require().about.peers, EvalResult.load(log.result_file)
-    assert facts is not None, "others' records"
-    counted = f"Records: {facts.records:,} ({', '.join(facts.layouts)}), questions: {len(result.questions):,}"
-    joined = ", ".join(f"{count:,} {how}" for how, count in facts.joined.items())
-    found = f"; joined to the benchmark's questions {joined}" if joined else ""
-    show(Text(visible(counted + found + ".")), *map(_warning, notes_of(facts)))
 
 
 def _judged(work: Callable[[Callable[[int], None]], Coroutine[Any, Any, object]]) -> None:

@@ -7,7 +7,7 @@ import asyncio
 import itertools
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -153,7 +153,7 @@ def verify(
     ``synth difficulty``.
     """
     given = {"questions": questions, "world": directory, "out": out, "checks": checks or None}
-    report = verify_file(settings(VerifyConfig, given=given), Report(Console(stderr=True)))
+    report = asyncio.run(verify_file(settings(VerifyConfig, given=given), Report(Console(stderr=True))))
     _reasons("failed", report.failed, report.examples)
     show(f"{report.kept:,} questions passed and are in {out}")
 
@@ -241,17 +241,13 @@ def _reasons(heading: str, counts: Counter[Any], examples: Mapping[Any, str]) ->
         show(found)
 
 
-def _run(work: Callable[..., Awaitable[Made]]) -> Made:
+def _run(work: Callable[..., Coroutine[Any, Any, Made]]) -> Made:
     """Run it to its end under a progress bar; Ctrl-C says how to go on, and exits with 130."""
-
-    async def all_of_it() -> Made:
-        return await work(progress=Report(Console(stderr=True)))
-
     with after_interrupt():
-        return asyncio.run(all_of_it())
+        return asyncio.run(work(progress=Report(Console(stderr=True))))
 
 
-def _make(work: Callable[..., Awaitable[MakingReport]], out: Path) -> None:
+def _make(work: Callable[..., Coroutine[Any, Any, MakingReport]], out: Path) -> None:
     """Make questions page by page, and say what became of them."""
     report = _run(work)
     _reasons("rejected because", report.rejected, report.examples)

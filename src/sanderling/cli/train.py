@@ -12,7 +12,7 @@ from sanderling.core.errors import UserError
 from sanderling.recipes.find import find_rl_recipe, find_settings
 
 if TYPE_CHECKING:
-    from sanderling.train.fit import Devices, Plan, Shape
+    from sanderling.train.fit import Devices, Shape
 
 app = typer.Typer(no_args_is_help=True)
 models = typer.Typer(no_args_is_help=True, callback=lambda: None)  # a group, though it has one command
@@ -81,7 +81,10 @@ def plan(
         named = recipe or "lora-24gb"
         config = or_help(lambda sets: find_settings("sft", SftConfig, named, sets, {"model": model}), overrides)
         found = plan_sft(config, devices(config.parallel), row_tokens)
-        _show_sft(config.title, found)
+        _show_memory(config.title, found.shape, found.devices, found.estimate.parts, found.estimate.host)
+        seconds = float(f"{found.step_seconds or 0.0:.3g}")
+        time = f", about {seconds:,g} s at 40% of the device's peak" if seconds else ""
+        show(f"Rows of up to {found.load.row_tokens:,} tokens; a step of {found.step_tokens:,} tokens at most{time}.")
     if found.sentence:
         raise UserError(found.sentence)
 
@@ -102,14 +105,6 @@ def init(
     values = {"out": out, "size": size, "world": world, "tokenizer": tokenizer, "seed": seed, "dtype": dtype}
     with one_voice() as report:
         init_model(check_config(ModelInit, values, "the options"), report)
-
-
-def _show_sft(title: str, plan: "Plan") -> None:
-    needs, load = plan.estimate, plan.load
-    _show_memory(title, plan.shape, plan.devices, needs.parts, needs.host)
-    seconds = float(f"{plan.step_seconds or 0.0:.3g}")
-    time = f", about {seconds:,g} s at 40% of the device's peak" if seconds else ""
-    show(f"Rows of up to {load.row_tokens:,} tokens; a step of {plan.step_tokens:,} tokens at most{time}.")
 
 
 def _show_memory(title: str, shape: "Shape", devices: "Devices", parts: Mapping[str, int], host: int) -> None:

@@ -135,7 +135,8 @@ class Attempts:
 
     def _take(self, episode: Episode, question: Question) -> Episode:
         """Take in what the store holds of an attempt."""
-        correct = episode.ruling(self.judge.name, question) if episode.can_be_judged else None
+        can_be_judged = episode.ending is None or episode.ending.scored  # others' records often do not say how they ended
+        correct = episode.ruling(self.judge.name, question) if can_be_judged else None
         self._episodes[episode.key] = found = replace(episode, correct=correct)
         return found
 

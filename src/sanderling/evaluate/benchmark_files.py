@@ -24,7 +24,7 @@ from sanderling.data.questions import Fields, MissingColumnError
 from sanderling.data.tables import Unread, question_rows
 from sanderling.evaluate.benchmark_rows import READERS, Options, RowError, UnreadWhy, looks_encrypted
 from sanderling.evaluate.benchmarks import Benchmark, Split
-from sanderling.runs.files import PACKED
+from sanderling.runs.files import PACKED, or_cannot
 
 
 @dataclass(frozen=True)
@@ -197,12 +197,8 @@ def sha256_of(files: Sequence[Path]) -> str:
     """Of the bytes of the files, one after the other. Raises UserError when one cannot be read."""
     digest = hashlib.sha256()
     for path in files:
-        try:
-            with path.open("rb") as file:
-                while piece := file.read(1 << 20):
-                    digest.update(piece)
-        except OSError as error:
-            raise UserError(f"Cannot read {path} ({error.strerror}): check the path.") from error
+        with or_cannot(f"read {path}", "check the path"), path.open("rb") as file:
+            hashlib.file_digest(file, lambda: digest)
     return digest.hexdigest()
 
 

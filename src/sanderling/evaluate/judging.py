@@ -48,20 +48,17 @@ class Judges:
     def known(self, episode: Episode, question: Question, case: Trajectory) -> dict[str, Any] | None:
         """The first judge's verdict on an attempt, without asking, as `recorded` gives it; None: there is none."""
         if self.first is None:
-            return self._said_before(episode.id)
+            # Of the judge that decided; where a person did, its verdict before them.
+            one = self.earlier.get(episode.id)
+            found = {} if one is None else one.before if one.code is Code.BY_HAND else one.model_dump(include=_FIELDS)
+            unasked = {"correct": None, "code": Code.NOT_ENDED, "reason": f"{self.before.first} was not asked about it"}
+            return {"judge": self.before.first, **(found or unasked)}
         places = self.first.places if self.anew else None
         # A rule costs nothing and may have been mended: it is asked every time.
         if any(self.first.places) and episode.ruling(self.first.name, question, places) is not None:
             return {**episode.verdict, "judge": self.first.name}
         known = self.first.known(case) if isinstance(self.first, CachedJudge) else None
         return None if known is None else recorded(known, self.first.name)
-
-    def _said_before(self, id: str) -> dict[str, Any]:
-        """Of the judge that decided; where a person did, its verdict before them."""
-        one = self.earlier.get(id)
-        found = {} if one is None else one.before if one.code is Code.BY_HAND else one.model_dump(include=_FIELDS)
-        unasked = {"correct": None, "code": Code.NOT_ENDED, "reason": f"{self.before.first} was not asked about it"}
-        return {"judge": self.before.first, **(found or unasked)}
 
 
 def with_book(log: RunLog, first: Judge | None, second: Judge | None, by_hand: ByHand, *, anew: bool = False) -> Judges:

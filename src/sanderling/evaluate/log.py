@@ -186,15 +186,8 @@ class RunLog:
             raise UserError(f"{self.root} was begun with something else ({differs}): choose another directory.")
         if attempts < was.attempts:
             raise UserError(f"{self.root} was begun with {was.attempts} attempts: give as many, or more.")
-        return was.model_copy(
-            update={
-                "about": about,
-                "attempts": attempts,
-                "finished": False,
-                "command": command,
-                "prices": prices or was.prices,
-            }
-        )
+        changes = {"about": about, "attempts": attempts, "finished": False, "command": command, "prices": prices or was.prices}
+        return was.model_copy(update=changes)
 
     def write_state(self, state: RunState, questions: Sequence[Question]) -> None:
         """Write down what the run is from now on: everything else that was asked for has been found to be there.

@@ -19,7 +19,7 @@ from sanderling.core.record import NodeKind, Question, Seeds, Trajectory, encode
 from sanderling.core.types import Ending
 from sanderling.evaluate.statistics import Interval
 from sanderling.judge.verdict import META_KEY, Code, verdict_in
-from sanderling.runs.files import replace_file
+from sanderling.runs.files import or_cannot, replace_file
 from sanderling.world.guard import GuardKind
 
 
@@ -63,11 +63,6 @@ class Episode:
     @property
     def key(self) -> Key:
         return self.question, self.attempt
-
-    @property
-    def can_be_judged(self) -> bool:
-        """Whether it met no outage; others' records often do not say how they ended."""
-        return self.ending is None or self.ending.scored
 
     def ruling(self, judge: str, question: Question, places: Sequence[str] | None = None) -> bool | None:
         """What the judge of this name (at these places) said under these accepted answers; None: nothing, or it failed."""
@@ -286,9 +281,9 @@ class EvalResult(Record):
     @classmethod
     def load(cls, path: Path) -> "EvalResult":
         """Read what :meth:`save` wrote. Raises UserError when it is missing or damaged."""
+        with or_cannot(f"read {path}", "run the evaluation that writes it first"):
+            text = path.read_bytes()
         try:
-            return cls.model_validate_json(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise UserError(f"Cannot read {path} ({error.strerror}): run the evaluation that writes it first.") from error
-        except (ValidationError, UnicodeDecodeError) as error:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
             raise UserError(f"{path} is not an evaluation result of this version: run the evaluation again.") from error

@@ -8,7 +8,6 @@ went into it. mergekit is never given anything else than local directories, so i
 in float32 whatever the inputs are stored in. Importable without torch.
 """
 
-import hashlib
 import json
 import os
 import shutil
@@ -24,6 +23,7 @@ from pydantic import ValidationError
 from sanderling import __version__
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
+from sanderling.evaluate.benchmark_files import sha256_of
 from sanderling.merge.settings import MergeSettings, Method
 from sanderling.policy.model_directory import TOKENIZER_FILES, check_model, quiet, read_model_config, stored_dtype
 from sanderling.runs.files import locked, or_cannot, replace_file
@@ -101,12 +101,7 @@ def read_merge(directory: Path) -> MergeRecord:
 
 def fingerprint(directory: Path) -> str:
     """SHA-256 over the files of weights, in order of their names."""
-    total = hashlib.sha256()
-    for file in sorted(directory.glob("*.safetensors")):
-        with file.open("rb") as opened:
-            while block := opened.read(1 << 22):
-                total.update(block)
-    return total.hexdigest()
+    return sha256_of(sorted(directory.glob("*.safetensors")))
 
 
 def check_models(paths: Sequence[Path]) -> None:

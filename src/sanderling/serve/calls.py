@@ -7,7 +7,7 @@ virtual: they are reported, and not slept.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -36,7 +36,8 @@ _FAILURES = {
     ToolStatus.OUTAGE: (503, "The service is unreachable."),
 }
 _SERVED = (ToolStatus.OK, ToolStatus.EMPTY)
-Reply = TypeVar("Reply", SearchReply, VisitReply)
+Asked = TypeVar("Asked")
+Reply = TypeVar("Reply")
 Body = TypeVar("Body", bound=BaseModel)
 
 
@@ -97,31 +98,24 @@ class WorldCalls:
 
         Queries go to the world some at a time: together they may cost it less, and no request keeps a thread for long.
         """
-
-        def some(start: int) -> Sequence[SearchReply]:
-            part = queries[start : start + _TOGETHER]
-            return answered(self.world.search_many(part, limit=limit, snippet_words=snippet_words, occasion=occasion))
-
-        starts = range(0, len(queries), _TOGETHER)
-        return list(chain(*await asyncio.gather(*(self._run(partial(some, start)) for start in starts))))
+        search = partial(self.world.search_many, limit=limit, snippet_words=snippet_words, occasion=occasion)
+        parts = (queries[start : start + _TOGETHER] for start in range(0, len(queries), _TOGETHER))
+        return list(chain(*await asyncio.gather(*(self._run(search, part) for part in parts))))
 
     async def visit(
         self, urls: Sequence[str], goal: str = "", *, max_words: int = 2000, occasion: Occasion = NO_OCCASION
     ) -> list[VisitReply]:
         """One reply for each address, in order. Raises RefusalError (503) as `search`."""
-
-        def one(url: str) -> Sequence[VisitReply]:
-            return [answered(self.world.visit(url, goal, max_words=max_words, occasion=occasion))]
-
-        return list(chain(*await asyncio.gather(*(self._run(partial(one, url)) for url in urls))))
+        visit = partial(self.world.visit, goal=goal, max_words=max_words, occasion=occasion)
+        return await asyncio.gather(*(self._run(visit, url) for url in urls))
 
     def close(self) -> None:
         """Take no further calls; those that wait are dropped."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _run(self, call: Callable[[], Sequence[Reply]]) -> Sequence[Reply]:
+    async def _run(self, call: Callable[[Asked], Coroutine[Any, Any, Reply]], asked: Asked) -> Reply:
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: answered(call(asked)))
         except (OSError, ToolOutageError) as error:
             raise RefusalError(503, "The world cannot be read at the moment; try again, or look at the server.") from error
 

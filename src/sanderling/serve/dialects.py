@@ -153,12 +153,6 @@ def _serper_reply(query: SerperQuery, reply: SearchReply, engine: str) -> dict[s
 # fragments. The reply is text, or JSON for clients that accept ``application/json``.
 
 
-class PageBody(ForeignBody):
-    """Of ``POST /``."""
-
-    url: str = Field(min_length=1)
-
-
 def target_url(raw_path: str, query: str) -> str:
     """The page's address from the raw path (escapes as sent) and query string of a request to the reader.
 
@@ -188,7 +182,7 @@ async def _jina_read_at_root(call: Call) -> Response:
 
 
 async def _jina_read_body(call: Call) -> Response:
-    return await _jina_page(call, parse(PageBody, call.body).url)
+    return await _jina_page(call, parse(literesearcher.UrlBody, call.body).url)
 
 
 def _target(request: Request) -> str:

@@ -51,7 +51,7 @@ class BatchSearchBody(_Ranking):
 
 
 class UrlBody(ForeignBody):
-    """Of ``/check_url`` and ``/web_parser``."""
+    """Of ``/check_url`` and ``/web_parser``, and of Jina Reader's ``POST /``."""
 
     url: str = Field(min_length=1)
 

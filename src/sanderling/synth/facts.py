@@ -8,6 +8,7 @@ can be read) is *unscored*, neither kept nor called bad. The page is masked for 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pydantic import Field
@@ -80,12 +81,8 @@ class Candidate:
 
 async def make_facts(config: FactsConfig, *, progress: Report) -> MakingReport:
     """Make the questions of a world's pages, or go on with it, and write them. Raises UserError."""
-
-    async def make(page: Page, models: Models, origin: Mapping[str, Any]) -> PageResult:
-        return await questions_of(page, models, origin, config.per_page, config.page_words)
-
     settings = config.model_dump(include={"per_page", "page_words"})
-    return await make_from_pages(config, MAKER, (WRITER, JUDGE), settings, make, progress=progress)
+    return await make_from_pages(config, MAKER, (WRITER, JUDGE), settings, partial(questions_of, **settings), progress=progress)
 
 
 async def questions_of(

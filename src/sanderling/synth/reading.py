@@ -9,6 +9,7 @@ decides which answer is right. What the world holds beside these facts nobody ha
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from pydantic import Field
@@ -178,17 +179,13 @@ async def _next(world: LocalWorld, graph: FactGraph, seen: set[str], searched: s
 
 async def make_readings(config: ReadingConfig, *, progress: Report) -> MakingReport:
     """Make the questions around drawn pages of a world, or go on with it, and write them. Raises UserError."""
-    world = open_world(config.world)
-
-    async def make(page: Page, models: Models, origin: Mapping[str, Any]) -> PageResult:
-        return await questions_around(world, page, models, config.graph, origin, config.read_pages)
-
     prompts, settings = (READER, REWRITER, COMPARER), config.model_dump(mode="json", include={"read_pages", "graph"})
+    make = partial(questions_around, world=open_world(config.world), settings=config.graph, read_pages=config.read_pages)
     return await make_from_pages(config, MAKER, prompts, settings, make, progress=progress)
 
 
 async def questions_around(
-    world: LocalWorld, start: Page, models: Models, settings: GraphSettings, origin: Mapping[str, Any], read_pages: int = 8
+    start: Page, models: Models, origin: Mapping[str, Any], *, world: LocalWorld, settings: GraphSettings, read_pages: int
 ) -> PageResult:
     """The questions of the graph around a page. ``origin``: what every question's ``meta`` says of the world.
 

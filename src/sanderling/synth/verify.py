@@ -4,7 +4,6 @@ A check is a function of a question, the world as agents meet it (with masks tha
 pages by address, masked or not. Whether an agent finds the answers is measured by `synth difficulty`.
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -116,29 +115,25 @@ class VerifyReport:
     examples: dict[Check, str] = field(default_factory=dict)  # check to the first question that failed it, and why
 
 
-def verify_file(config: VerifyConfig, progress: Report) -> VerifyReport:
+async def verify_file(config: VerifyConfig, progress: Report) -> VerifyReport:
     """Check a file of questions, and write those that pass. Raises UserError."""
     check_places([config.questions], [config.out])
     questions, report, kept = read_questions(config.questions), VerifyReport(), list[Question]()
     world, page = open_as_met(config.world), open_world(config.world).page
     checks = [check for check in Check if check in config.checks]
-
-    async def all_of_them() -> None:
-        with progress.task("checking", len(questions)) as advance:
-            for question in questions:
-                found: list[dict[str, Any]] = []
-                for check in checks:
-                    result = await CHECKS[check](question, world, page)
-                    found.append({"check": check.value, **asdict(result)})
-                    if not result.passed:
-                        report.failed[check] += 1
-                        report.examples.setdefault(check, f"{question.text} ({result.detail})")
-                        break
-                else:
-                    kept.append(question.model_copy(update={"meta": {**question.meta, META: found}}))
-                advance()
-
-    asyncio.run(all_of_them())
+    with progress.task("checking", len(questions)) as advance:
+        for question in questions:
+            found: list[dict[str, Any]] = []
+            for check in checks:
+                result = await CHECKS[check](question, world, page)
+                found.append({"check": check.value, **asdict(result)})
+                if not result.passed:
+                    report.failed[check] += 1
+                    report.examples.setdefault(check, f"{question.text} ({result.detail})")
+                    break
+            else:
+                kept.append(question.model_copy(update={"meta": {**question.meta, META: found}}))
+            advance()
     report.kept = len(kept)
     write_questions(config.out, kept)
     return report

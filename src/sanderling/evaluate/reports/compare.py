@@ -5,7 +5,7 @@ their questions alike: an id proves nothing), and how many those are stands besi
 adjusted (Holm).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -172,8 +172,8 @@ class Rows:
 
     name: str
     title: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    heads: Sequence[str]
+    rows: Sequence[tuple[str, ...]]
     about: str = ""  # a sentence above it
 
 
@@ -186,27 +186,26 @@ def tables(report: RunsReport) -> Iterator[Rows]:
     taken = [_taken(run.result) for run in report.runs]
     many = [(number, run) for number, run in enumerate(report.runs) if run.result.attempts > 1]
     found = (
-        _table("headline", "Results", ("run", "questions", "avg@k", "95% interval", "unscored"), map(_headline, report.runs)),
-        _table("differences", "Differences on the same questions", _PAIR, map(_pair_row, report.pairs)),
-        *(_table(f"curve-{number}", f"{run.name}: with more attempts", _CURVE, _by_k(run.result)) for number, run in many),
+        Rows("headline", "Results", _HEADLINE, [_headline(run) for run in report.runs]),
+        Rows("differences", "Differences on the same questions", _PAIR, [_pair_row(pair) for pair in report.pairs]),
+        *(Rows(f"curve-{number}", f"{run.name}: with more attempts", _CURVE, _by_k(run.result)) for number, run in many),
         *_groups(report),
-        _table("endings", "How attempts ended", ("ending", *names), _endings(report)),
-        _table("took", "What an attempt takes", ("", *names), [(row, *(one[row] for one in taken)) for row in taken[0]]),
-        _table("judges", "Two judges of the same attempts", _JUDGES, _judges(report),
-               "The first judge decides every figure. Kappa is agreement beyond chance."),
-        _table("facts", "What was run", ("", *names), facts, about),
+        Rows("endings", "How attempts ended", ("ending", *names), [*_endings(report)]),
+        Rows("took", "What an attempt takes", ("", *names), [(row, *(one[row] for one in taken)) for row in taken[0]]),
+        Rows("judges", "Two judges of the same attempts", _JUDGES, [*_judges(report)],
+             "The first judge decides every figure. Kappa is agreement beyond chance."),
+        Rows("facts", "What was run", ("", *names), facts, about),
     )  # fmt: skip
     return (table for table in found if table.rows)
-
-
-def _table(name: str, title: str, heads: Sequence[str], rows: Iterable[tuple[str, ...]], about: str = "") -> Rows:
-    return Rows(name, title, tuple(heads), tuple(rows), about)
 
 
 def _tries(result: EvalResult) -> str:
     """Attempts at each question: one number, or in others' runs from the fewest to the most."""
     found = {one.attempts for one in result.questions}
     return "–".join(map(str, sorted({min(found), max(found)}))) if found else str(result.attempts)
+
+
+_HEADLINE = ("run", "questions", "avg@k", "95% interval", "unscored")
 
 
 def _headline(run: Run) -> tuple[str, ...]:
@@ -249,7 +248,7 @@ def _groups(report: RunsReport) -> Iterator[Rows]:
             found = [of_run[group].pass_at_1 if group in of_run else None for of_run in of_runs]
             asked = (MISSING if one is None else f"{one.questions + one.too_few:,}" for one in found)
             rows.append((group, *(cell for n, one in zip(asked, found, strict=True) for cell in (n, *_estimate(one)))))
-        yield _table(f"by-{name}", f"By {name}", (name, *heads), rows)
+        yield Rows(f"by-{name}", f"By {name}", (name, *heads), rows)
 
 
 def _endings(report: RunsReport) -> Iterator[tuple[str, ...]]:
