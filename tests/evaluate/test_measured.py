@@ -18,6 +18,7 @@ from sanderling.evaluate.benchmarks import get_benchmark
 from sanderling.evaluate.log import About, RunLog
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import EvalConfig, judges_or_own, prepare
+from sanderling.judge.opening import JudgeConfig
 
 NOT_THE_SAME = {"seconds", "episode_seconds", "resumed", "date", "command"}
 """What a clock or a kill may change; the rest of a result may not."""
@@ -93,5 +94,5 @@ def test_which_questions_and_which_judge(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="sample_seed draws a sample"):
         prepare(loaded, EvalConfig(sample_seed=5))
     with pytest.raises(UserError, match=r"BrowseComp is scored by a model .*: name one with --judge"):
-        judges_or_own(get_benchmark("browsecomp"), [])
-    assert judges_or_own(get_benchmark("gaia"), []) == ("gaia",)
+        judges_or_own(get_benchmark("browsecomp"), JudgeConfig())
+    assert judges_or_own(get_benchmark("gaia"), JudgeConfig()).judges == ("gaia",)

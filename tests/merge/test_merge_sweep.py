@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from merge_models import needs_mergekit, save_models, weights_of
@@ -124,7 +125,8 @@ class Lab:
         def open_model(spec: str, **_: object) -> ScriptedPolicy:
             return self.open_policy(Path(spec))
 
-        return run_sweep(sweep, out, command, Report(Console(quiet=True)), clock=clock, open_model=open_model)
+        with patch("sanderling.policy.load.open_policy", open_model):
+            return run_sweep(sweep, out, command, Report(Console(quiet=True)), clock=clock)
 
 
 def questions(root: Path, name: str, count: int = COUNT) -> Path:

@@ -13,11 +13,11 @@ from sanderling.core.record import Question
 from sanderling.core.types import ToolStatus
 from sanderling.data.questions import write_questions
 from sanderling.runs.progress import Report
-from sanderling.synth.grow import IN_WORLD, NOT_TEXT, SHORT, GrowthConfig, GrowthReport, grow
+from sanderling.synth.grow import IN_WORLD, NOT_TEXT, SHORT, GrowthConfig, GrowthReport, grow, grow_world
 from sanderling.world.contract import OutageError, Page
 from sanderling.world.disk.building import build_world
 from sanderling.world.disk.store import open_world
-from sanderling.world.live import LiveWeb, web_settings
+from sanderling.world.live import LiveWeb, WebSettings, web_settings
 from sanderling.world.local import LocalWorld
 
 
@@ -113,6 +113,17 @@ def test_the_live_web_is_asked_as_its_services_want_it(directory):
     assert report.added == 1 and report.left_out[ToolStatus.NOT_FOUND.value] == 3
     grown = open_world(directory).page("https://w.example/b")
     assert grown is not None and grown.title == "A"
+
+
+def test_hosts_of_ones_own_network_may_be_read(directory, monkeypatch):
+    def opened(settings: WebSettings) -> LiveWeb:
+        raise UserError(f"asked with {settings.allowed_hosts}")
+
+    monkeypatch.setattr("sanderling.world.live.LiveWeb", opened)
+    given = {"world": directory, "questions": directory.parent / "q.jsonl", "web": True, "search_url": "http://127.0.0.1:1"}
+    config = GrowthConfig.model_validate(given | {"allowed_hosts": ["wiki.internal"]})
+    with pytest.raises(UserError, match=r"asked with \('wiki.internal',\)"):
+        asyncio.run(grow_world(config, progress=Report(Console(quiet=True))))
 
 
 @pytest.mark.parametrize("wrong", [{}, {"web": True, "source": Path("x")}, {"source": Path("w")}])

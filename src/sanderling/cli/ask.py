@@ -75,16 +75,15 @@ def ask(
     if store is not None:
         store.prepare()  # a place that cannot be written is told before the work, not after it
     log = None if config.record is None else open_recording(config.record)
-    done = asyncio.run(_ask(question, config, store, log, Console()))
+    done = asyncio.run(_ask(question, config, store, log))
     if done.ending is Ending.CANCELLED:
         raise typer.Exit(INTERRUPTED)
     if done.answer is None:
         raise typer.Exit(NO_ANSWER)
 
 
-async def _ask(
-    question: str, config: AskConfig, store: TrajectoryStore | None, log: JsonlLog | None, console: Console
-) -> Trajectory:
+async def _ask(question: str, config: AskConfig, store: TrajectoryStore | None, log: JsonlLog | None) -> Trajectory:
+    console = Console()
     tell = partial(console.print, style="dim", markup=False, highlight=False, soft_wrap=True)
     how = {"spending": Spending(None, config.budget), "on_outage": OnOutage.FALL_BACK, "on_close": tell}
     async with opened_agent(config.agent, **how) as agent:

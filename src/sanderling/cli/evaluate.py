@@ -209,10 +209,7 @@ def score(
     Exit status: 0 for a valid result, 3 when a judge was not reached, its budget was spent, or too much could not be scored.
     If interrupted, run the same command again to resume.
     """
-    given = {
-        "benchmark": benchmark, "unscored_limit": unscored_limit,
-        "judging.judges": judges or None, "judging.second": second or None,
-    }  # fmt: skip
+    given = {"benchmark": benchmark, "unscored_limit": unscored_limit, "judging.judges": judges, "judging.second": second}
     config, log = settings(ScoreConfig, config_file, sets, given), RunLog(out)
     check_places([*files, *([questions] if questions else [])], [log.database])
     spending = Spending(log.root, config.budget, locked=True)

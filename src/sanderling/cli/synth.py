@@ -97,16 +97,12 @@ def graph(
     """
     drawn = {"count": count, "size": _range("--size", size), "hops": _range("--hops", hops), "seed": seed}
     drawn["capabilities"] = capability or None
-    if not models:
-        _from_facts(directory, out, settings(GraphSettings, file, sets, drawn))
+    if models:
+        given = {f"graph.{key}": value for key, value in drawn.items()} | {"budget.max_tokens": tokens, "seed": seed}
+        given |= {"world": directory, "out": out, "pages": pages, "models": models}
+        _make(partial(make_readings, settings(ReadingConfig, file, sets, given)), out)
         return
-    given = {f"graph.{key}": value for key, value in drawn.items()} | {"budget.max_tokens": tokens, "seed": seed}
-    given |= {"world": directory, "out": out, "pages": pages, "models": models}
-    _make(partial(make_readings, settings(ReadingConfig, file, sets, given)), out)
-
-
-def _from_facts(directory: Path, out: Path, wanted: GraphSettings) -> None:
-    """Make questions of a generated world without a model, and say what came of the draws."""
+    wanted = settings(GraphSettings, file, sets, drawn)
     facts, info = open_graph(directory), read_manifest(directory)
     with Report(Console(stderr=True)).task("asking", wanted.count) as advance:
         made = make(facts, wanted, lambda _: advance())
@@ -184,7 +180,7 @@ def difficulty(
     profile: common.ProfileName = None,
     attempts: common.Attempts = None,
     keep: Annotated[
-        str | None, option("--keep", "Keep questions with this many correct attempts; 1-7 by default.", "N-M")
+        str | None, option("--keep", "Keep questions with so many correct attempts; 1-7 by default.", "N-M")
     ] = None,
     judges: common.Judges = None,
     tokens: common.MaxTokens = None,

@@ -17,16 +17,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from sanderling.core.record import Question
-from sanderling.data.questions import (
-    ANSWER_KEYS,
-    QUESTION_KEYS,
-    Fields,
-    MissingColumnError,
-    answer_list,
-    masked_urls,
-    opened,
-    text_list,
-)
+from sanderling.data import questions
+from sanderling.data.questions import Fields, MissingColumnError, answer_list, text_list
 from sanderling.evaluate.benchmarks import Benchmark, Cipher, Role
 
 
@@ -164,7 +156,7 @@ def _answers(found: Fields, lists: tuple[str, ...]) -> tuple[str, ...]:
         if found.role("answer", name) is not None:
             return answer_list(found.role("answer", name))
     try:
-        answer: Any = opened(found.need("answer", "answer", "answers"), "{")
+        answer: Any = questions.opened(found.need("answer", "answer", "answers"), "{")
     except MissingColumnError as error:
         raise MissingColumnError("answer", ["golden_answers", *error.names]) from error
     if isinstance(answer, Mapping):
@@ -178,7 +170,7 @@ def any_columns(benchmark: Benchmark, found: Fields, options: Options) -> Row:
     if not options.columns and {"id", "text", "answers"} <= set(found.values):
         return own_questions(benchmark, found, options)
     columns = benchmark.columns
-    names = (*QUESTION_KEYS, "text")
+    names = (*questions.QUESTION_KEYS, "text")
     asked = found.need("question", *names)
     if isinstance(asked, list) and asked and isinstance(asked[-1], dict):  # RL files hold it as a list of messages
         text = str(asked[-1].get("content") or "")
@@ -187,10 +179,10 @@ def any_columns(benchmark: Benchmark, found: Fields, options: Options) -> Row:
     return Row(
         native_id=found.text("id", *columns.id),
         text=text,
-        answers=answer_list(found.need("answer", *ANSWER_KEYS)),
+        answers=answer_list(found.need("answer", *questions.ANSWER_KEYS)),
         level=found.text("level", *columns.level),
         topics=found.texts("topic", *columns.topic),
-        masked_urls=masked_urls(found.values),
+        masked_urls=questions.masked_urls(found.values),
     )
 
 

@@ -9,7 +9,6 @@ benchmark of one's own is a `Benchmark` in a Python file, and goes wherever a ke
 
 import tomllib
 from collections.abc import Callable
-from difflib import get_close_matches
 from importlib.resources import files
 from typing import Any, Literal
 
@@ -17,7 +16,7 @@ from pydantic import Field
 
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
-from sanderling.core.plugins import is_outside, load_outside
+from sanderling.core.plugins import is_outside, resolve
 
 Cipher = Literal["", "sxor", "bxor", "fixed"]
 """XOR with the SHA-256 of the canary in each row, with that canary's own bytes, or as the first by one canary for all rows that
@@ -94,20 +93,12 @@ BENCHMARKS = _read_table()
 
 
 def get_benchmark(name: str) -> Benchmark:
-    """The benchmark of a key, or of ``file.py:name``. Raises UserError, with the nearest keys."""
-    found = BENCHMARKS.get(name) or BENCHMARKS.get(name.lower().replace("_", "-"))
-    if found is not None:
-        return found
-    if is_outside(name):
-        made = load_outside(name)
-        if not isinstance(made, Benchmark):
-            raise UserError(
-                f"{name} is a {type(made).__name__} and no Benchmark of sanderling.evaluate.benchmarks: make it one."
-            )
-        return made.model_copy(update={"outside": name})
-    near = get_close_matches(name.lower(), BENCHMARKS, n=3)
-    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "sanderling eval list shows them all."
-    raise UserError(f"There is no benchmark {name!r}: {hint}")
+    """The benchmark of a key, or of ``file.py:name``. Raises UserError, with the nearest key."""
+    key = name if is_outside(name) else name.lower().replace("_", "-")
+    found = resolve(key, BENCHMARKS, "benchmark")
+    if not isinstance(found, Benchmark):
+        raise UserError(f"{name} is a {type(found).__name__} and no Benchmark of sanderling.evaluate.benchmarks: make it one.")
+    return found if key in BENCHMARKS else found.model_copy(update={"outside": name})
 
 
 def leaks() -> str:

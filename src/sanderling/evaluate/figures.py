@@ -14,19 +14,10 @@ import numpy as np
 
 from sanderling.core.record import Question, question_id
 from sanderling.core.types import Ending
+from sanderling.evaluate import statistics
 from sanderling.evaluate.result import Agreed, Cost, Episode, Estimate, EvalResult, Group, JudgedAttempt, QuestionCounts
-from sanderling.evaluate.statistics import (
-    NO_WIDTH,
-    FloatArray,
-    Interval,
-    all_right,
-    any_right,
-    constant_interval,
-    intervals,
-    resampled_means,
-)
+from sanderling.evaluate.statistics import FloatArray, Interval
 from sanderling.judge.book import agreement
-from sanderling.judge.verdict import Code
 from sanderling.policy.budget import Prices
 
 _SEED = 0
@@ -54,10 +45,10 @@ def summarise(
     scored = [row for row in rows if row.correct is not None]
     counts = _counts(rows, questions)
     n, c = [one.scored for one in counts], [one.correct for one in counts]
-    some, members = any_right(n, c, attempts), _members(counts)
+    some, members = statistics.any_right(n, c, attempts), _members(counts)
     means = {
         "pass_at_k": dict(enumerate(some.T, start=1)),
-        "pass_hat_k": dict(enumerate(all_right(n, c, attempts).T, start=1)),
+        "pass_hat_k": dict(enumerate(statistics.all_right(n, c, attempts).T, start=1)),
         **{f"by {name}": {g: np.where(of, some[:, 0], nan) for g, of in groups.items()} for name, groups in members.items()},
     }
     found = estimates(means, worlds_of(counts))
@@ -97,7 +88,8 @@ def estimates(means: Mapping[str, Mapping[Any, FloatArray]], worlds: Sequence[st
     Example: ``estimates({"pass_at_k": {1: shares}})["pass_at_k"][1].interval``
     """
     values = [column for columns in means.values() for column in columns.values()]
-    drawn = zip(values, intervals(resampled_means(np.stack(values, 1), seed=_SEED, worlds=worlds)), strict=True)
+    resampled = statistics.resampled_means(np.stack(values, 1), seed=_SEED, worlds=worlds)
+    drawn = zip(values, statistics.intervals(resampled), strict=True)
     return {name: {key: _estimate(*next(drawn)) for key in columns} for name, columns in means.items()}
 
 
@@ -106,8 +98,8 @@ def _estimate(values: FloatArray, interval: Interval) -> Estimate:
     kept = values[np.isfinite(values)]
     if not kept.size:
         return Estimate(value=None, interval=None, questions=0, too_few=values.size)
-    spread = interval if kept.size > 1 and interval.high - interval.low > NO_WIDTH else None
-    shown = constant_interval(kept) or spread
+    spread = interval if kept.size > 1 and interval.high - interval.low > statistics.NO_WIDTH else None
+    shown = statistics.constant_interval(kept) or spread
     return Estimate(value=float(kept.mean()), interval=shown, questions=kept.size, too_few=values.size - kept.size)
 
 
@@ -211,9 +203,7 @@ def comparisons(judged: Sequence[JudgedAttempt], judge: str, second: str) -> lis
     pairs: list[tuple[str, Sequence[tuple[JudgedAttempt, bool | None, bool | None]]]] = []
     if second:
         pairs.append((second, [(one, one.by_judge, one.second) for one in judged]))
-    if settled := [
-        (one, one.overruled, one.correct) for one in judged if one.code is Code.BY_HAND and one.overruled is not None
-    ]:
+    if settled := [(one, one.overruled, one.correct) for one in judged if one.overruled is not None]:
         pairs.append(("a person, on what they settled", settled))
     found: list[Comparison] = []
     for other, verdicts in pairs:

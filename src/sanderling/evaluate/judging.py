@@ -39,12 +39,6 @@ class Judges:
     before: JudgedBy = NOBODY  # whose verdicts those are
     anew: bool = False  # verdicts of a judge of the first one's name at another address do not count
 
-    @property
-    def names(self) -> JudgedBy:
-        """Who decides, and who is compared with them."""
-        second = self.second.name if self.second else self.before.second
-        return JudgedBy(self.first.name if self.first else self.before.first, second)
-
     def known(self, episode: Episode, question: Question, case: Trajectory) -> dict[str, Any] | None:
         """The first judge's verdict on an attempt, without asking, as `recorded` gives it; None: there is none."""
         if self.first is None:
@@ -97,7 +91,8 @@ async def conclude(
 
     ``on_judged`` hears how many are judged so far. Raises BudgetSpentError before anything is written.
     """
-    questions, names = log.questions(), judges.names
+    questions, first, second, before = log.questions(), judges.first, judges.second, judges.before
+    names = JudgedBy(first.name if first else before.first, second.name if second else before.second)
     judged: list[JudgedAttempt] = []
     asked, places = {one.id: one for one in questions}, {one.id: place for place, one in enumerate(questions)}
 

@@ -23,16 +23,7 @@ from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory, encode_record, encode_trajectory
 from sanderling.data.questions import read_questions, write_questions
-from sanderling.evaluate.result import (
-    Episode,
-    EvalResult,
-    GuardFigures,
-    JudgedAttempt,
-    Key,
-    Record,
-    accepted_digest,
-    episode_of,
-)
+from sanderling.evaluate.result import Episode, EvalResult, GuardFigures, JudgedAttempt, Key, Record, answers_digest, episode_of
 from sanderling.judge.book import ByHand
 from sanderling.judge.verdict import META_KEY
 from sanderling.policy.budget import Prices
@@ -268,7 +259,7 @@ class RunLog:
         return episode
 
     def judged(self, episode: Episode, question: Question, verdict: dict[str, Any]) -> Episode:
-        later = replace(episode, accepted=accepted_digest(question), verdict=verdict)
+        later = replace(episode, accepted=answers_digest(question), verdict=verdict)
         self._keep(later)
         return later
 

@@ -337,7 +337,7 @@ async def score_peers(
     benchmark = get_benchmark(config.benchmark) if questions is not None else None
     options = Options(split=config.split, columns=named_columns(config.columns), canary=canary)
     loaded = load_benchmark(benchmark, questions, options) if benchmark is not None and questions is not None else None
-    judging = config.judging.model_copy(update={"judges": judges_or_own(benchmark, config.judging.judges)})
+    config = config.model_copy(update={"judging": judges_or_own(benchmark, config.judging)})
     joiner = Joiner(loaded.questions) if loaded is not None else None
     records = open_records(sources, config.layout, joiner.by_task if joiner else ())
     plan = planned(records, joiner)
@@ -351,7 +351,6 @@ async def score_peers(
             log.append(record, durable=False)  # a loss of power takes what the same command writes again
     log.finish(state)
     by_hand = by_hand_of(log, verdicts)
-    config = config.model_copy(update={"judging": judging})
     return await rejudge(log, benchmark, config, spending, by_hand, anew=False, command=command, on_judged=on_judged)
 
 

@@ -66,7 +66,7 @@ class Episode:
 
     def ruling(self, judge: str, question: Question, places: Sequence[str] | None = None) -> bool | None:
         """What the judge of this name (at these places) said under these accepted answers; None: nothing, or it failed."""
-        return verdict_in(self.verdict, judge, places) if self.accepted == accepted_digest(question) else None
+        return verdict_in(self.verdict, judge, places) if self.accepted == answers_digest(question) else None
 
     def case(self, question: Question) -> Trajectory:
         """What a judge is shown of it."""
@@ -97,7 +97,7 @@ def episode_of(trajectory: Trajectory) -> Episode:
         id=trajectory.id,
         seed=trajectory.seeds.run,
         asked=asked_digest(question),
-        accepted=accepted_digest(question),
+        accepted=answers_digest(question),
         answer=trajectory.answer,
         profile=trajectory.profile,
         verdict=verdict if isinstance(verdict, dict) else {},
@@ -109,7 +109,7 @@ def asked_digest(question: Question) -> str:
     return _digest(question.text, *sorted(set(question.masked_urls)))
 
 
-def accepted_digest(question: Question) -> str:
+def answers_digest(question: Question) -> str:
     """What makes it the same for a judge."""
     return _digest(*question.answers)
 

@@ -161,12 +161,7 @@ class EvalConfig(Frozen):
 
 def check_run(config: EvalConfig, benchmark: Benchmark, questions: Sequence[Question]) -> None:
     """Raises UserError, which tells all that is wrong with model, profile, worlds and judges."""
-
-    def check_judging() -> None:
-        judges = judges_or_own(benchmark, config.judging.judges)
-        check_judges(config.judging.model_copy(update={"judges": judges}))
-
-    check_all(lambda: check_agent(config.agent, questions), check_judging)
+    check_all(lambda: check_agent(config.agent, questions), lambda: check_judges(judges_or_own(benchmark, config.judging)))
 
 
 async def run_benchmark(
@@ -187,7 +182,7 @@ async def run_benchmark(
     agent_config, concurrency = config.agent, config.agent.concurrency
     facts, guard = guard_of(benchmark, loaded, config, log.guard_file)
     about, questions = prepare(loaded, config, facts)
-    judging = config.judging.model_copy(update={"judges": judges_or_own(benchmark, config.judging.judges)})
+    judging = judges_or_own(benchmark, config.judging)
     check_run(config, benchmark, questions)  # what is wrong is told before anything is written down, or a model is loaded
     prices = read_prices([agent_config.price], 1)[0] if agent_config.price else None
     state = log.begin(about, questions, config.attempts, command, prices)
@@ -268,13 +263,13 @@ def prepare(loaded: Loaded, config: EvalConfig, guard: GuardFacts = NO_GUARD) ->
     return About(**loaded.facts, **about, seed=config.agent.seed, guard=guard), chosen
 
 
-def judges_or_own(benchmark: Benchmark | None, judges: Sequence[str]) -> tuple[str, ...]:
+def judges_or_own(benchmark: Benchmark | None, judging: JudgeConfig) -> JudgeConfig:
     """The judges that somebody named, else the publisher's own rule. Raises UserError where there is none.
 
     A figure by a judge that nobody chose would mislead, so there is no other default.
     """
-    if judges:
-        return tuple(judges)
+    if judging.judges:
+        return judging
     if benchmark is None or benchmark.key == "jsonl":  # which stands for any file
         raise UserError("Without a benchmark nothing says who judges: name a rule or a model with --judge.")
     if not benchmark.own_rule:
@@ -282,7 +277,7 @@ def judges_or_own(benchmark: Benchmark | None, judges: Sequence[str]) -> tuple[s
             f"{benchmark.title} is scored by a model (its publisher's: {benchmark.published_judge}): name one with --judge, "
             "or a rule, and say so beside the figure."
         )
-    return (benchmark.own_rule,)
+    return judging.model_copy(update={"judges": (benchmark.own_rule,)})
 
 
 def _chosen(questions: Sequence[Question], limit: int | None, sample_seed: int | None) -> tuple[list[Question], str]:

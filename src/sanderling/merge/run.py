@@ -117,9 +117,7 @@ def check_models(paths: Sequence[Path]) -> None:
         for key in _MUST_AGREE:
             if first.get(key) != other.get(key) and None not in (first.get(key), other.get(key)):
                 differ = f"{key} {other[key]} and not {first[key]}"
-                raise UserError(
-                    f"{two} is built otherwise than {one} ({differ}): merge models that were trained from one base."
-                )
+                raise UserError(f"{two} is built otherwise than {one} ({differ}): merge models trained from one base.")
         shapes, theirs = _shapes(one), _shapes(two)
         for name in sorted(shapes.keys() | theirs.keys()):
             if shapes.get(name) != theirs.get(name):

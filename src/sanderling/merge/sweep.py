@@ -10,7 +10,7 @@ middle of the measured values, and of two as near, the smaller. It is merged onc
 
 import asyncio
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -146,15 +146,7 @@ def best(means: Mapping[float, float | None]) -> float | None:
     return min(known, key=lambda at: (-known[at], abs(at - middle), at), default=None)
 
 
-def run_sweep(
-    config: SweepConfig,
-    out: Path,
-    command: str,
-    report: Report,
-    *,
-    clock: Clock | None = None,
-    open_model: Callable[..., Policy] | None = None,
-) -> SweepReport:
+def run_sweep(config: SweepConfig, out: Path, command: str, report: Report, *, clock: Clock | None = None) -> SweepReport:
     """Sweep, or go on; writes ``sweep.json`` and ``best/``. Raises UserError as `merge` and `evaluate` do."""
     asked = settings_along(config.merge, config.over, config.values)
     require_mergekit()
@@ -169,7 +161,7 @@ def run_sweep(
     RunRecord(out, "sweep").check_empty()
     with Run(out) as run:
         run.claim(how, "sweep", "choose another directory with --out")
-        worker = _Worker(config, questions, run, command, report, clock, open_model or load.open_policy)
+        worker = _Worker(config, questions, run, command, report, clock)
         of_inputs = tuple(worker.measure(path, sha256, str(path)) for path, sha256 in inputs.items())
         for at, settings in asked.items():
             worker.point(at, settings)
@@ -212,7 +204,6 @@ class _Worker:
     command: str
     report: Report
     clock: Clock | None
-    open_model: Callable[..., Policy]
 
     def point(self, at: float, settings: MergeSettings) -> None:
         done, model = self.run.table("points"), self.run.directory / "model"
@@ -229,7 +220,7 @@ class _Worker:
         done, agent = self.run.table("results"), self.config.agent
         missing = [skill for skill in self.questions if f"{sha256} {skill}" not in done]
         if missing:
-            policy = self.open_model(str(model), device=agent.device, dtype=agent.dtype, max_batch=agent.concurrency)
+            policy = load.open_policy(str(model), device=agent.device, dtype=agent.dtype, max_batch=agent.concurrency)
             for skill in missing:
                 result = asyncio.run(self._measure(policy, model, sha256, name, skill))
                 nothing = result.pass_at_1.model_copy(update={"value": None, "interval": None})

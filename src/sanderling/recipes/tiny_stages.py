@@ -24,36 +24,14 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Seeds, Trajectory
 from sanderling.data.questions import read_questions, write_questions
 from sanderling.evaluate.log import About, RunLog, sha256_of_questions
-from sanderling.evaluate.reports.pages import (
-    Chart,
-    Reading,
-    RecipeReport,
-    better,
-    compare,
-    pick_three,
-    print_stages,
-    write_report,
-)
-from sanderling.evaluate.reports.pages import Stage as Row
+from sanderling.evaluate.reports import pages
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import evaluate
 from sanderling.judge.verdict import verdict_of
 from sanderling.merge.run import merge, require_mergekit
 from sanderling.merge.settings import MergeSettings, Method
-from sanderling.recipes.tiny import (
-    ARMS,
-    CURRICULUM,
-    HELD_OUT,
-    JUDGE,
-    SHIPPED_BASE,
-    TRIED,
-    VALIDATION,
-    TinyConfig,
-    TinyRun,
-    build_worlds,
-    curate,
-    teach,
-)
+from sanderling.recipes import tiny
+from sanderling.recipes.tiny import TinyConfig, TinyRun
 from sanderling.rl.rollouts import Actor, Ask
 from sanderling.runs.progress import Report, machine
 from sanderling.runs.stages import Stage, StageRecord, run_stages
@@ -89,17 +67,17 @@ def run_tiny(config: TinyConfig, directory: Path, report: Report, command: str) 
     # A run that was not full may go on as one.
     records = run_stages(stages, run.root, config.model_dump(mode="json", exclude={"full"}), report)
     found = tiny_report(run, records, command)
-    page = write_report(found, run.root)
-    print_stages(report.console, found)
+    page = pages.write_report(found, run.root)
+    pages.print_stages(report.console, found)
     report.say(f"The report is {page}.")
 
 
 def supervised_stages(run: TinyRun, command: str, report: Report) -> list[Stage]:
     """From worlds to the SFT model that RL starts from."""
     return [
-        Stage("worlds", "Worlds and questions", lambda: build_worlds(run, report)),
-        Stage("teach", "Trajectories of an imperfect teacher", lambda: teach(run, report)),
-        Stage("data", "What the arms are trained on", lambda: curate(run, report)),
+        Stage("worlds", "Worlds and questions", lambda: tiny.build_worlds(run, report)),
+        Stage("teach", "Trajectories of an imperfect teacher", lambda: tiny.teach(run, report)),
+        Stage("data", "What the arms are trained on", lambda: tiny.curate(run, report)),
         Stage("sft", "SFT on everything, and on what was right", lambda: train_arms(run, report)),
         Stage("choose", "Which arm RL starts from", lambda: choose_arm(run, command, report)),
     ]
@@ -144,10 +122,11 @@ def polled(report: Report, title: str, total: int, count: Callable[[], int]) -> 
 
 def train_arms(run: TinyRun, report: Report) -> dict[str, Any]:
     """Train both arms, each in a process of its own."""
-    steps, logs = run.config.sft.max_steps, [run.root / arm / "metrics.jsonl" for arm in ARMS]
+    steps, logs = run.config.sft.max_steps, [run.root / arm / "metrics.jsonl" for arm in tiny.ARMS]
     assert steps is not None, "run_tiny asked for it"
-    with polled(report, "SFT, two arms", steps * len(ARMS), lambda: sum(len(read_metrics(log)) for log in logs)) as poll:
-        return dict(zip(ARMS, run_tasks([partial(train_arm, run, arm) for arm in ARMS], run.config.workers, poll), strict=True))
+    with polled(report, "SFT, two arms", steps * len(tiny.ARMS), lambda: sum(len(read_metrics(log)) for log in logs)) as poll:
+        done = run_tasks([partial(train_arm, run, arm) for arm in tiny.ARMS], run.config.workers, poll)
+        return dict(zip(tiny.ARMS, done, strict=True))
 
 
 def train_arm(run: TinyRun, arm: str) -> dict[str, Any]:
@@ -175,26 +154,26 @@ def train_arm(run: TinyRun, arm: str) -> dict[str, Any]:
 
 def choose_arm(run: TinyRun, command: str, report: Report) -> dict[str, Any]:
     """Measure both arms on the validation world; RL starts from the better one."""
-    results = measure_all(run, {arm: run.model(arm) for arm in ARMS}, VALIDATION, command, report)
+    results = measure_all(run, {arm: run.model(arm) for arm in tiny.ARMS}, tiny.VALIDATION, command, report)
     scores = {arm: result.pass_at_1.value or 0.0 for arm, result in results.items()}
-    return {"chosen": max(ARMS, key=lambda arm: scores[arm]), "validation_pass_at_1": scores}
+    return {"chosen": max(tiny.ARMS, key=lambda arm: scores[arm]), "validation_pass_at_1": scores}
 
 
 def sort_questions(run: TinyRun, command: str, report: Report) -> dict[str, Any]:
     """Keep the training questions that the chosen SFT model gets right sometimes, and not always."""
     start, most = run.chosen(), run.config.questions.curriculum
     tried = [one for plan in run.training for one in read_questions(run.questions_file(plan.name))[:most]]
-    write_questions(run.questions_file(TRIED), tried)
-    result = measure_all(run, {start: run.model(start)}, TRIED, command, report)[start]
+    write_questions(run.questions_file(tiny.TRIED), tried)
+    result = measure_all(run, {start: run.model(start)}, tiny.TRIED, command, report)[start]
     between = {one.id for one in result.questions if 0 < one.correct < one.scored}
     kept = [one for one in tried if one.id in between] or tried  # a model that is never right has nothing to choose from
-    write_questions(run.questions_file(CURRICULUM), kept)
+    write_questions(run.questions_file(tiny.CURRICULUM), kept)
     return {"tried": len(tried), "kept": len(kept)}
 
 
 def merge_arms(run: TinyRun, command: str) -> dict[str, Any]:
     """The mean of both SFT models' weights."""
-    settings = MergeSettings(method=Method.LINEAR, models=tuple(run.model(arm) for arm in ARMS))
+    settings = MergeSettings(method=Method.LINEAR, models=tuple(run.model(arm) for arm in tiny.ARMS))
     return {"sha256": merge(settings, run.model("merge"), command).sha256}
 
 
@@ -242,7 +221,7 @@ def reinforce_rank(rank: int, size: int, meeting: Path, run: TinyRun, start: str
 def measure_stages(run: TinyRun, stages: Sequence[str], command: str, report: Report) -> dict[str, Any]:
     """Models that get a row in the table, on the held-out worlds."""
     models = {stage: run.base if stage == "base" else run.model(stage) for stage in stages}
-    results = measure_all(run, models, HELD_OUT, command, report)
+    results = measure_all(run, models, tiny.HELD_OUT, command, report)
     return {
         stage: {"pass_at_1": one.pass_at_1.value, "turns": one.mean_turns, "browse_share": one.visit_share}
         for stage, one in results.items()
@@ -272,31 +251,32 @@ def measure(run: TinyRun, stage: str, model: Path, split: str, command: str) -> 
     questions = read_questions(file)
     asked = {"file": file.name, "questions": len(questions), "questions_sha256": sha256_of_questions(questions)}
     about = About(benchmark="world", split=split, seed=settings.seed, **asked)
-    worlds = {HELD_OUT: run.held_out, VALIDATION: [run.validation], TRIED: run.training}[split]
+    worlds = {tiny.HELD_OUT: run.held_out, tiny.VALIDATION: [run.validation], tiny.TRIED: run.training}[split]
     agent = run.agent(TransformersPolicy.load(model, max_batch=settings.concurrency), *worlds)
-    return evaluate(agent, questions, JUDGE, log.root, together=True, about=about, command=command, **settings.model_dump())
+    how = settings.model_dump() | {"about": about, "command": command}
+    return evaluate(agent, questions, tiny.JUDGE, log.root, together=True, **how)
 
 
 # -- the report ----------------------------------------------------------------------------------------------------------
 
 
-def tiny_report(run: TinyRun, records: Sequence[StageRecord], command: str) -> RecipeReport:
+def tiny_report(run: TinyRun, records: Sequence[StageRecord], command: str) -> pages.RecipeReport:
     """Everything that `evaluate.reports.pages` shows of a finished run. Computes no new measurement."""
     seconds = {record.name: record.seconds for record in records}
-    seconds |= dict.fromkeys(ARMS, seconds["sft"])
+    seconds |= dict.fromkeys(tiny.ARMS, seconds["sft"])
     labels = dict(NAMES)
     if "measure-further" in seconds:
         labels |= {rl_stage(name): variant.label for name, variant in run.config.variants.items()}
         labels["merge"] = "Both SFT models, merged"
-    results = {stage: EvalResult.load(RunLog(run.measurement(stage, HELD_OUT)).result_file) for stage in labels}
+    results = {stage: EvalResult.load(RunLog(run.measurement(stage, tiny.HELD_OUT)).result_file) for stage in labels}
     seed, named = run.config.evaluation.seed, {stage: (labels[stage], result) for stage, result in results.items()}
     base, everything, correct, rl = (named[stage] for stage in NAMES)
-    supervised = better(everything, correct)
+    supervised = pages.better(everything, correct)
     further = [(named[stage], supervised if stage == "merge" else rl) for stage in labels if stage not in NAMES]
     notes = _NOTES | {rl_stage(name): variant.note for name, variant in run.config.variants.items()}
-    if run.base != SHIPPED_BASE:
+    if run.base != tiny.SHIPPED_BASE:
         notes["base"] = f"{run.base.name}, which both SFT models go on from"
-    return RecipeReport(
+    return pages.RecipeReport(
         title=run.config.title,
         summary=(
             "A language model of 1.5 million parameters learns to research an invented encyclopedia: it searches, visits "
@@ -309,11 +289,11 @@ def tiny_report(run: TinyRun, records: Sequence[StageRecord], command: str) -> R
         version=__version__,
         seconds=sum(record.seconds for record in records),
         stages=tuple(
-            Row(name=labels[stage], result=result, seconds=seconds.get(stage, 0.0) + result.seconds, note=notes[stage])
+            pages.Stage(name=labels[stage], result=result, seconds=seconds.get(stage, 0.0) + result.seconds, note=notes[stage])
             for stage, result in results.items()
         ),
         comparisons=tuple(
-            compare(one, other, seed=seed)
+            pages.compare(one, other, seed=seed)
             for one, other in ((rl, supervised), (correct, everything), (everything, base), *further)
         ),
         remarks=("A person's bare name is accepted as an answer even where the world holds a namesake of another trade.",),
@@ -323,32 +303,32 @@ def tiny_report(run: TinyRun, records: Sequence[StageRecord], command: str) -> R
     )
 
 
-def _charts(run: TinyRun, labels: Mapping[str, str]) -> tuple[Chart, ...]:
+def _charts(run: TinyRun, labels: Mapping[str, str]) -> tuple[pages.Chart, ...]:
     ways = [stage for stage in labels if stage.startswith("rl")]
-    lines = {stage: read_metrics(run.root / stage / "metrics.jsonl") for stage in (*ARMS, *ways)}
+    lines = {stage: read_metrics(run.root / stage / "metrics.jsonl") for stage in (*tiny.ARMS, *ways)}
 
     def line(stage: str, key: str) -> dict[float, float | None]:
         """What was not measured, or is not finite, is a gap."""
         values = {one["step"]: one.get(key) for one in lines[stage]}
         return {step: None if value is None or not isfinite(value) else value for step, value in values.items()}
 
-    def of_rl(title: str, unit: str, drawn: dict[str, dict[float, float | None]]) -> Chart:
-        return Chart(title=f"RL: {title}", x_label="step", y_label=unit, lines=drawn, smooth=7, percent=unit == "share")
+    def of_rl(title: str, unit: str, drawn: dict[str, dict[float, float | None]]) -> pages.Chart:
+        return pages.Chart(title=f"RL: {title}", x_label="step", y_label=unit, lines=drawn, smooth=7, percent=unit == "share")
 
     rewards = {labels[way]: line(way, "reward") for way in ways}
     habits = {"visits among tool turns": line("rl", "browse_share"), "malformed turns": line("rl", "malformed_share")}
-    arms = {NAMES[arm]: line(arm, "nll") for arm in ARMS}
+    arms = {NAMES[arm]: line(arm, "nll") for arm in tiny.ARMS}
     steps, nats = "optimizer step", "nats per token"
     return (
-        Chart(title="SFT: loss on the agent's tokens", x_label=steps, y_label=nats, lines=arms, smooth=5),
+        pages.Chart(title="SFT: loss on the agent's tokens", x_label=steps, y_label=nats, lines=arms, smooth=5),
         of_rl("right answers among rollouts", "share", rewards),
         of_rl("what the agent does", "share", habits),
         of_rl("entropy", nats, {"entropy": line("rl", "entropy")}),
     )
 
 
-def _readings(run: TinyRun, seed: int) -> tuple[Reading, ...]:
+def _readings(run: TinyRun, seed: int) -> tuple[pages.Reading, ...]:
     """Three of the RL model's episodes, drawn by the seed and not by how good they look."""
-    trajectories = list(RunLog(run.measurement("rl", HELD_OUT)).records())
+    trajectories = list(RunLog(run.measurement("rl", tiny.HELD_OUT)).records())
     random.Random(seed).shuffle(trajectories)
-    return tuple(pick_three((trajectory, verdict_of(trajectory, JUDGE.name)) for trajectory in trajectories))
+    return tuple(pages.pick_three((trajectory, verdict_of(trajectory, tiny.JUDGE.name)) for trajectory in trajectories))

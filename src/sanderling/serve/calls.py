@@ -69,12 +69,12 @@ class RefusalError(Exception):
 FAILURE = RefusalError(500, "Something went wrong in the server: its log says what.")
 
 
-def failure_sentence(status: ToolStatus) -> str:
+def failure(status: ToolStatus) -> str:
     """What a world's failure means, in one sentence; empty for what is no failure."""
     return "" if status in _SERVED else _FAILURES.get(status, (502, "The call failed."))[1]
 
 
-def require_served(*statuses: ToolStatus) -> None:
+def check_served(*statuses: ToolStatus) -> None:
     """Raises RefusalError, with the status that the live web would give, when every part of a call failed.
 
     A part that failed beside others has no results: clients of batches know no failure of a part, and one fault must not cost

@@ -18,17 +18,7 @@ from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.types import ToolStatus
 from sanderling.serve import literesearcher
-from sanderling.serve.calls import (
-    MAX_QUERIES,
-    MAX_URLS,
-    Call,
-    ForeignBody,
-    RefusalError,
-    Route,
-    no_route,
-    parse,
-    require_served,
-)
+from sanderling.serve.calls import MAX_QUERIES, MAX_URLS, Call, ForeignBody, RefusalError, Route, check_served, no_route, parse
 from sanderling.world.addresses import page_address
 from sanderling.world.contract import Occasion, SearchHit, SearchReply
 
@@ -74,17 +64,8 @@ async def _native_info(call: Call) -> object:
 async def _native_search(call: Call) -> object:
     body = parse(SearchBody, call.body)
     replies = await call.world.search(body.queries, limit=body.limit, snippet_words=body.snippet_words, occasion=body.occasion)
-    return {
-        "replies": [
-            {
-                "query": reply.query,
-                "status": reply.status.value,
-                "latency_s": reply.latency_s,
-                "hits": [_fields(hit, "title", "url", "snippet", "date", "score") for hit in reply.hits],
-            }
-            for reply in replies
-        ]
-    }
+    told, of_hit = ("query", "status", "latency_s"), ("title", "url", "snippet", "date", "score")
+    return {"replies": [_fields(one, *told) | {"hits": [_fields(hit, *of_hit) for hit in one.hits]} for one in replies]}
 
 
 async def _native_visit(call: Call) -> object:
@@ -137,7 +118,7 @@ async def _serper_search(call: Call) -> object:
 
 
 def _serper_reply(query: SerperQuery, reply: SearchReply, engine: str) -> dict[str, object]:
-    require_served(reply.status)
+    check_served(reply.status)
     organic = [
         {"title": hit.title, "link": hit.url, "snippet": hit.snippet}
         | ({"date": hit.date} if hit.date else {})
@@ -192,7 +173,7 @@ def _target(request: Request) -> str:
 
 async def _jina_page(call: Call, url: str) -> Response:
     (reply,) = await call.world.visit([page_address(url)], max_words=call.page_words)
-    require_served(reply.status)
+    check_served(reply.status)
     if "application/json" in call.request.headers.get("accept", ""):
         data = {"title": reply.title, "description": "", "url": reply.url, "content": reply.text}
         return JSONResponse({"code": 200, "status": 20000, "data": data})

@@ -13,17 +13,7 @@ from pydantic import Field
 
 from sanderling.core.profiles import ResultLayout
 from sanderling.core.types import ToolStatus
-from sanderling.serve.calls import (
-    MAX_QUERIES,
-    MAX_URLS,
-    Call,
-    ForeignBody,
-    RefusalError,
-    Route,
-    failure_sentence,
-    parse,
-    require_served,
-)
+from sanderling.serve.calls import MAX_QUERIES, MAX_URLS, Call, ForeignBody, RefusalError, Route, check_served, failure, parse
 from sanderling.tools.world_tools import visit_text
 from sanderling.world.addresses import page_address
 from sanderling.world.contract import SearchReply
@@ -77,14 +67,14 @@ def _is_literesearcher(body: Any) -> bool:
 async def _search(call: Call) -> object:
     body, began = parse(SearchBody, call.body), perf_counter()
     (reply,) = await call.world.search([body.query], limit=body.limit)
-    require_served(reply.status)
+    check_served(reply.status)
     return {"results": _results(reply), "total": len(reply.hits)} | _engine(body, began)
 
 
 async def _batch_search(call: Call) -> object:
     body, began = parse(BatchSearchBody, call.body), perf_counter()
     replies = await call.world.search(body.queries, limit=body.limit)
-    require_served(*(reply.status for reply in replies))
+    check_served(*(reply.status for reply in replies))
     results = [{"query": reply.query, "results": _results(reply), "total": len(reply.hits)} for reply in replies]
     return {"query_results": results, "total_queries": len(results)} | _engine(body, began)
 
@@ -119,7 +109,7 @@ async def _browse(call: Call) -> object:
     text = visit_text([reply], goal, ResultLayout.MARKDOWN)  # the very text that the agent is trained and measured on
     served = reply.status is ToolStatus.OK
     missing = "Cache miss: " if reply.status in (ToolStatus.NOT_FOUND, ToolStatus.GONE) else ""
-    error = None if served else f"{missing}{failure_sentence(reply.status)}"
+    error = None if served else f"{missing}{failure(reply.status)}"
     return {"success": served, "result": text, "from_cache": served, "error": error}
 
 

@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 import sanderling
 from sanderling.core.profiles import ResultLayout
 from sanderling.core.types import ToolStatus
-from sanderling.serve.calls import RefusalError, WorldCalls, failure_sentence, parse
+from sanderling.serve.calls import RefusalError, WorldCalls, failure, parse
 from sanderling.serve.dialects import SearchBody, VisitBody
 from sanderling.serve.limits import ServerSettings
 from sanderling.tools.world_tools import parts_note, visit_miss
@@ -76,9 +76,9 @@ def _told(error: RefusalError) -> ToolError:
 
 
 def _results(reply: SearchReply) -> str:
-    failure = failure_sentence(reply.status)
-    if failure or not reply.hits:
-        return f"Results for {reply.query!r}: {failure or 'nothing was found.'}"
+    failed = failure(reply.status)
+    if failed or not reply.hits:
+        return f"Results for {reply.query!r}: {failed or 'nothing was found.'}"
     entries = (
         f"{number}. {' '.join(hit.title.split())}\n{hit.url}\n{f'{hit.date}: ' if hit.date else ''}{hit.snippet}"
         for number, hit in enumerate(reply.hits, start=1)

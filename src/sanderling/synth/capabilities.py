@@ -12,21 +12,9 @@ from enum import StrEnum
 from itertools import permutations
 from typing import Any, NamedTuple
 
+from sanderling.synth import tree
 from sanderling.synth.graph import DroppedError, Fact, FactGraph, Node, Subgraph, escaped, sample_walk, split_claim
-from sanderling.synth.tree import (
-    Constraint,
-    QueryNode,
-    Speaker,
-    answers,
-    chain_in,
-    is_decorated,
-    is_followable,
-    listed,
-    needed,
-    spanning_tree,
-    until_unique,
-    who_asks,
-)
+from sanderling.synth.tree import Constraint, QueryNode, Speaker
 
 
 class Capability(StrEnum):
@@ -84,8 +72,8 @@ def _draft(
 def direct(graph: FactGraph, part: Subgraph, hops: Range, rng: random.Random) -> Draft | None:
     """One stated fact at the end of a chain; its other end is named, everything between is described vaguely."""
     wanted = rng.randint(*hops)
-    chain = chain_in(graph, part, wanted, rng)
-    chain = chain or chain_in(graph, sample_walk(graph, part.nodes[0], wanted + 1, rng), wanted, rng)
+    chain = tree.chain_in(graph, part, wanted, rng)
+    chain = chain or tree.chain_in(graph, sample_walk(graph, part.nodes[0], wanted + 1, rng), wanted, rng)
     return _from_tree(graph, chain, Capability.DIRECT, "chain", rng) if chain else None
 
 
@@ -95,7 +83,7 @@ def aggregation(graph: FactGraph, part: Subgraph, hops: Range, rng: random.Rando
         return compared
     wanted = rng.randint(*hops)
     for answer in rng.sample(part.nodes, len(part.nodes)):
-        root = spanning_tree(graph, part, answer, wanted, rng)
+        root = tree.spanning_tree(graph, part, answer, wanted, rng)
         if root and len(root.constraints) > 1 and (draft := _from_tree(graph, root, Capability.AGGREGATION, "tree", rng)):
             return draft
     return None
@@ -103,15 +91,15 @@ def aggregation(graph: FactGraph, part: Subgraph, hops: Range, rng: random.Rando
 
 def _from_tree(graph: FactGraph, root: QueryNode, capability: Capability, form: str, rng: random.Random) -> Draft | None:
     """The question of a tree, with the constraints that leave one answer and without those that this does not need."""
-    unique = until_unique(graph, root, rng)
+    unique = tree.until_unique(graph, root, rng)
     if unique is None:
         raise DroppedError("not unique")
-    tight = needed(graph, unique)
+    tight = tree.needed(graph, unique)
     if form == "tree" and len(tight.constraints) < 2:
         return None
-    if not is_followable(graph, tight):
+    if not tree.is_followable(graph, tight):
         raise DroppedError("not followable")
-    if is_decorated(graph, tight):
+    if tree.is_decorated(graph, tight):
         raise DroppedError("a constraint is not needed")
     if not graph.complete and graph.name(tight.node) is None:
         raise DroppedError("ambiguous words")  # what it is called could mean something else as well
@@ -151,9 +139,9 @@ def _difference(graph: FactGraph, part: Subgraph, hops: Range, rng: random.Rando
 def _described(graph: FactGraph, part: Subgraph, node: Node, most: int, rng: random.Random) -> QueryNode | None:
     """A thing as the end of a chain of ``most`` facts at most that fits it alone, or by its name."""
     for hops in range(min(most, 2), 0, -1):
-        chain = chain_in(graph, part, hops, rng, start=node)
-        unique = until_unique(graph, chain, rng) if chain is not None else None
-        if unique is not None and is_followable(graph, tight := needed(graph, unique)):
+        chain = tree.chain_in(graph, part, hops, rng, start=node)
+        unique = tree.until_unique(graph, chain, rng) if chain is not None else None
+        if unique is not None and tree.is_followable(graph, tight := tree.needed(graph, unique)):
             return tight
     return QueryNode(node, is_named=True) if graph.name(node) is not None else None
 
@@ -185,7 +173,7 @@ def _group_in(graph: FactGraph, part: Subgraph, hops: Range, sizes: Range, rng: 
         if not shared.is_literal and not (query := _described(graph, part.without(member), shared, hops.most - 1, rng)):
             continue
         root = QueryNode(member, (Constraint(fact, query),))
-        if of_kind(answers(graph, root), kind) != members:
+        if of_kind(tree.answers(graph, root), kind) != members:
             continue
         ordered = sorted(members, key=lambda node: (graph.answers(node)[0], node.id))
         same = (fact.relation, shared)
@@ -233,7 +221,7 @@ def list_answers(items: Sequence[str]) -> tuple[str, ...]:
         orders = [plain, sorted(plain, key=lambda item: "".join(filter(str.isalnum, item.casefold())))]
     else:
         orders = [list(order) for order in permutations(items)]
-    return tuple(dict.fromkeys((*(", ".join(order) for order in orders), *(listed(order) for order in orders))))
+    return tuple(dict.fromkeys((*(", ".join(order) for order in orders), *(tree.listed(order) for order in orders))))
 
 
 _COUNTED = Range(2, 12)
@@ -286,7 +274,7 @@ def cross_verification(graph: FactGraph, part: Subgraph, hops: Range, rng: rando
     claim, truth = rng.choice(quarrels)
     if graph.name(claim.tail) is None:
         raise DroppedError("ambiguous words")
-    subject = until_unique(graph, QueryNode(claim.head, (Constraint(claim, QueryNode(claim.tail, is_named=True)),)), rng)
+    subject = tree.until_unique(graph, QueryNode(claim.head, (Constraint(claim, QueryNode(claim.tail, is_named=True)),)), rng)
     if subject is None:
         raise DroppedError("not unique")
     if truth in set(subject.facts()):
@@ -298,7 +286,7 @@ def cross_verification(graph: FactGraph, part: Subgraph, hops: Range, rng: rando
     speaker.prefaces.append(f"Consider the {kind} {speaker.clauses(subject)}.")
     text = speaker.after_prefaces(
         f"the page on that {kind} itself contradicts the {split_claim(claim.relation)[1]}: by that page, "
-        f"{who_asks(thing).lower()} is {noun}?"
+        f"{tree.who_asks(thing).lower()} is {noun}?"
     )
     if len(graph.tails[(truth.relation, truth.head)]) > 1:
         raise DroppedError("not unique")

@@ -15,8 +15,8 @@ import copy
 import json
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from pydantic import Field
@@ -26,19 +26,9 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import TINY
 from sanderling.core.record import Question
 from sanderling.core.types import Sampling
-from sanderling.policy.contract import Completion, Delta, Finish, SampleKey
-from sanderling.world.encyclopedia import (
-    BY_NAME,
-    BY_SUBJECT,
-    QUESTION_FORMS,
-    Encyclopedia,
-    EncyclopediaPage,
-    Entity,
-    Facts,
-    Site,
-    generate_encyclopedia,
-    url_of,
-)
+from sanderling.policy.contract import Completion, Delta, Finish, OnText, SampleKey
+from sanderling.world import encyclopedia
+from sanderling.world.encyclopedia import Encyclopedia, EncyclopediaPage, Entity, Facts
 from sanderling.world.sources.kinds import EncyclopediaSource
 
 HopShares = Mapping[int, float]
@@ -104,7 +94,7 @@ def _draw_path(facts: Facts, hops: int, rng: random.Random) -> Path | None:
     for _ in range(hops):
         if isinstance(at, str):
             return None
-        relation = rng.choice(BY_SUBJECT[facts.entities[at].kind])
+        relation = rng.choice(encyclopedia.BY_SUBJECT[facts.entities[at].kind])
         at = facts.objects[(at, relation.name)]
         if at in visited:
             return None
@@ -117,7 +107,7 @@ def _question(world: Encyclopedia, path: Path, name: str, rng: random.Random) ->
     facts = world.facts
     phrase = facts.entities[path.start].mention
     for relation in path.relations:
-        phrase = rng.choice(BY_NAME[relation].questions).format(x=phrase)
+        phrase = rng.choice(encyclopedia.BY_NAME[relation].questions).format(x=phrase)
     end = path.objects[-1]
     if isinstance(end, str):
         answers: tuple[str, ...] = (end,)
@@ -125,7 +115,7 @@ def _question(world: Encyclopedia, path: Path, name: str, rng: random.Random) ->
         entity = facts.entities[end]
         answers = tuple(dict.fromkeys((entity.name, entity.title, entity.mention)))
     meta = {"start": path.start, "relations": list(path.relations), "objects": list(path.objects), "world": world.name}
-    text = rng.choice(QUESTION_FORMS[BY_NAME[path.relations[-1]].object]).format(np=phrase)
+    text = rng.choice(encyclopedia.QUESTION_FORMS[encyclopedia.BY_NAME[path.relations[-1]].object]).format(np=phrase)
     return Question(id=name, text=text, answers=answers, hops=len(path.relations), meta=meta)
 
 
@@ -181,16 +171,13 @@ class TeacherState:
     path: Path
     shares: ModeShares
     rng: random.Random
-    at: Entity = field(init=False)
+    at: Entity  # the subject of the fact that is looked for
     hop: int = 0
     step: Step = Step.SEARCH
     visiting: str = ""
     repeated: bool = False
     slipped: str = ""  # the turn to write again after a slip
     said: str = ""  # what it concluded from the last page or snippet; opens the next turn's reasoning
-
-    def __post_init__(self) -> None:
-        self.at = self.world.facts.entities[self.path.start]
 
     @property
     def relation(self) -> str:
@@ -226,16 +213,16 @@ class TeacherState:
         self.step = Step.READ
         if found and self.rng.random() < self.shares.first_result:
             return self._call_visit(FIRST, found[0])
-        return self._call_visit(COMPARE, url_of(Site.ATLAS, self.at.title))
+        return self._call_visit(COMPARE, encyclopedia.url_of(encyclopedia.Site.ATLAS, self.at.title))
 
     def _claim_in(self, observation: str, found: list[str]) -> int | str | None:
         """What the snippets seem to say: the relation itself if one is shown, or else anything of the right kind."""
-        kind = BY_NAME[self.relation].object
+        kind = encyclopedia.BY_NAME[self.relation].object
         shown = [
             (name != self.relation, self.pages[url].claims[name])
             for url in found
             for name, sentence in self.pages[url].sentences.items()
-            if BY_NAME[name].object is kind and sentence.rstrip(".") in observation
+            if encyclopedia.BY_NAME[name].object is kind and sentence.rstrip(".") in observation
         ]
         others = [(wrong, value) for wrong, value in shown if value != self.at.id]
         return min(others, key=lambda pair: pair[0])[1] if others else None
@@ -243,7 +230,7 @@ class TeacherState:
     def _read(self, observation: str) -> str:
         claim = self._shown(observation)
         if claim is None:
-            return self._call_visit(ELSEWHERE, url_of(Site.ATLAS, self.at.title))
+            return self._call_visit(ELSEWHERE, encyclopedia.url_of(encyclopedia.Site.ATLAS, self.at.title))
         return self._conclude("", claim)
 
     def _shown(self, observation: str) -> int | str | None:
@@ -302,9 +289,7 @@ class TeacherSession:
         self._state = state
         self._marks: list[TeacherState] = []
 
-    async def generate(
-        self, delta: Delta, sampling: Sampling, key: SampleKey, on_text: Callable[[str], None] | None = None
-    ) -> Completion:
+    async def generate(self, delta: Delta, sampling: Sampling, key: SampleKey, on_text: OnText = None) -> Completion:
         await asyncio.sleep(0)
         if key.retry:  # a rejected attempt put the generator back: draw anew, or the same fault would come again
             self._state.rng = random.Random(f"teacher:{key.seed}:{key.question}:{key.attempt}:{key.turn}:{key.retry}")
@@ -333,7 +318,7 @@ def _copy(state: TeacherState) -> TeacherState:
 def scripted(size_and_seed: str, questions: Sequence[Question]) -> "TeacherPolicy":
     """The teacher of questions about ``encyclopedia:SIZE/SEED``. Raises UserError."""
     source = EncyclopediaSource(size_and_seed)
-    world = generate_encyclopedia(source.size, source.seed)
+    world = encyclopedia.generate_encyclopedia(source.size, source.seed)
     return TeacherPolicy(world, {question.id: question for question in questions}, ModeShares())
 
 
@@ -351,7 +336,8 @@ class TeacherPolicy:
     def open(self, key: SampleKey) -> TeacherSession:
         """A fresh head for one attempt at one question. Raises UserError for a question that is not of this world."""
         question = self._questions.get(key.question)
-        if question is None or not Path.of(question).is_true_in(self._world.facts, question.text):
+        if question is None or not (path := Path.of(question)).is_true_in(self._world.facts, question.text):
             raise UserError(f"Question {key.question} is not of world {self._world.name}: give the teacher its own questions.")
         rng = random.Random(f"teacher:{key.seed}:{key.question}:{key.attempt}")
-        return TeacherSession(TeacherState(self._world, self._pages, Path.of(question), self._shares, rng))
+        start = self._world.facts.entities[path.start]
+        return TeacherSession(TeacherState(self._world, self._pages, path, self._shares, rng, start))

@@ -49,6 +49,7 @@ class GrowthConfig(Frozen):
     search_url: str = ""  # for the live web: a search service with Serper's API (SERPER_API_KEY)
     reader_url: str = ""
     """For the live web: a page service with Jina Reader's API (JINA_API_KEY)."""
+    allowed_hosts: tuple[str, ...] = ()  # for the live web: hosts on this machine or a private network that may be read
     results: int = Field(default=20, ge=1)  # most pages opened for each question
     least_chars: int = Field(default=1_000, ge=0)  # shorter pages are left out
     concurrency: int = Field(default=8, ge=1)  # searches at the same time
@@ -79,7 +80,7 @@ async def grow_world(config: GrowthConfig, *, progress: Report) -> GrowthReport:
     from sanderling.world.live import READER_URL, SEARCH_URL, LiveWeb, web_settings
 
     urls = config.search_url or SEARCH_URL, config.reader_url or READER_URL
-    async with LiveWeb(web_settings(*urls, env=os.environ)) as web:
+    async with LiveWeb(web_settings(*urls, config.allowed_hosts, env=os.environ)) as web:
         return await grow(config, web, progress)
 
 
@@ -100,10 +101,8 @@ async def grow(config: GrowthConfig, source: "Source", progress: Report) -> Grow
             kept.put(question_id(question.text), None, blob=b"".join(encode_record(page) + b"\n" for page in pages))
             return dict(sorted(left_out.items()))
 
-        table = run.table("searched")
-        worked = await work_through(
-            items, do, dict[str, int], table, concurrency=config.concurrency, on_done=lambda _: advance()
-        )
+        how = {"concurrency": config.concurrency, "on_done": lambda _: advance()}
+        worked = await work_through(items, do, dict[str, int], run.table("searched"), **how)
         left_out = sum(map(Counter, worked.done.values()), Counter[str]())
         report = GrowthReport(worked.outages, questions=len(worked.done), left_out=left_out)
         lines = [line for key in items if key in worked.done for line in (kept.blob(key) or b"").splitlines(keepends=True)]

@@ -101,16 +101,6 @@ def pick_three(candidates: Iterable[tuple[Trajectory, bool | None]]) -> list[Rea
 
 # The page of runs -----------------------------------------------------------------------------------------------------------
 
-_HOW = (
-    "avg@k is accuracy averaged over k attempts, each question weighing the same. Intervals are 95%: percentile bootstrap over "
-    "questions (of several worlds: over worlds, then over the questions of each), one draw for all figures of a run (Wilson "
-    "where all are right or all wrong, none where they are alike otherwise). pass@k (one of k correct) and pass^k (all k "
-    "correct) are unbiased. Differences are paired by question; p-values come from sign flips, adjusted by Holm where there "
-    "are several. Unscored attempts (outages) are in no mean. Cost is tokens times the prices of the run, prompts in full; "
-    "where a server did not say what it took, it is not known."
-)
-_SHOWN = 160  # characters of a question in the list
-
 
 def html(report: RunsReport, *, texts: bool = False) -> str:
     """The page of a comparison. ``texts``: private questions and answers, too."""
@@ -122,7 +112,6 @@ def html(report: RunsReport, *, texts: bool = False) -> str:
         figures=list(_runs_figures(report)),
         tables=list(tables(report)),
         runs=[_attempts(number, run, texts=texts) for number, run in enumerate(report.runs)],
-        how=_HOW,
     )
 
 
@@ -137,7 +126,7 @@ def _attempts(number: int, run: Run, *, texts: bool) -> dict[str, Any]:
     questions = [
         {
             "id": one.id,
-            "text": "" if hidden else _short(run.texts.get(one.id, "")),
+            "text": "" if hidden else " ".join(run.texts.get(one.id, "").split()),
             "correct": one.correct,
             "scored": one.scored,
             "readable": [(anchor, attempt) for (question, attempt), anchor in anchors.items() if question == one.id],
@@ -159,11 +148,6 @@ def _attempts(number: int, run: Run, *, texts: bool) -> dict[str, Any]:
             (anchors[key], reading_of(record, titles[verdicts[key]], correct=verdicts[key])) for key, record in records.items()
         ],
     }
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
 
 
 def _runs_figures(report: RunsReport) -> Iterator[Markup]:
