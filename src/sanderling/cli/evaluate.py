@@ -149,8 +149,8 @@ def run(
         _show_guard(log)
         if made.stopped:
             raise typer.Exit(tell_stopped(made))
-        result = _show_result(log)
-        show(f"{log.result_file} has all figures.")
+        result = EvalResult.load(log.result_file)
+        show(*result_shown(result), f"{log.result_file} has all figures.")
         if result.unscored:
             show("The same command tries the unscored attempts once more, and repeats nothing else.")
     if not result.valid:
@@ -184,7 +184,7 @@ def judge(
         if prices is not None:
             log.put(log.require().model_copy(update={"prices": prices}))
         _judged(lambda on_judged: rejudge(log, benchmark, config, spending, by_hand, **how, on_judged=on_judged))
-    _show_result(log)
+    show(*result_shown(EvalResult.load(log.result_file)))
     if unused := unused_by_hand(log, by_hand):
         show(f"{len(unused):,} lines of --verdicts are about no attempt (such as {', '.join(unused[:3])}).")
     _ended(log, spending)
@@ -348,13 +348,6 @@ def _ended(log: RunLog, spending: Spending) -> None:
     show(f"{log.result_file} has all figures, {log.database} every verdict.")
     if not EvalResult.load(log.result_file).valid:
         raise typer.Exit(UNFINISHED)
-
-
-def _show_result(log: RunLog) -> EvalResult:
-    """The figures of a run, printed."""
-    result = EvalResult.load(log.result_file)
-    show(*result_shown(result))
-    return result
 
 
 def _warning(text: str) -> Text:

@@ -9,7 +9,7 @@ import base64
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -208,9 +208,4 @@ def own_questions(benchmark: Benchmark, found: Fields, options: Options) -> Row:
     )
 
 
-READERS: dict[str, Callable[[Benchmark, Fields, Options], Row]] = {
-    "columns": by_columns,
-    "open-qa": open_qa,
-    "any-columns": any_columns,
-    "world": own_questions,
-}
+READERS = {"columns": by_columns, "open-qa": open_qa, "any-columns": any_columns, "world": own_questions}

@@ -93,13 +93,11 @@ def measure_fidelity(
     return compared
 
 
-def compare(
-    world: World, trajectories: Sequence[Trajectory], known: BuiltFrom | None, *, k: int
-) -> tuple[list[Row], Counter[str]]:
+def compare(world: World, recorded: Sequence[Trajectory], known: BuiltFrom | None, *, k: int) -> tuple[list[Row], Counter[str]]:
     """A row for each recorded call, and counts. Queries that are ``known`` to the build, word for word, are left out."""
-    calls = recorded_calls(trajectories)
+    calls = recorded_calls(recorded)
     kept = tuple(search for search in calls.searches if known is None or not was_asked(search, known))
-    counts = Counter(trajectories=len(trajectories), searches=len(kept), visits=len(calls.visits))
+    counts = Counter(trajectories=len(recorded), searches=len(kept), visits=len(calls.visits))
     counts["asked_before"] = len(calls.searches) - len(kept)
     return compare_calls(replace(calls, searches=kept), world, k=k), counts
 

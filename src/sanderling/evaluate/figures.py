@@ -151,9 +151,7 @@ def _members(counts: Sequence[QuestionCounts]) -> dict[str, dict[str, np.ndarray
     return found
 
 
-def _groups(
-    found: Mapping[str, Estimate], members: Mapping[str, np.ndarray], counts: Sequence[QuestionCounts]
-) -> dict[str, Group]:
+def _groups(found: dict[str, Estimate], members: dict[str, np.ndarray], counts: Sequence[QuestionCounts]) -> dict[str, Group]:
     groups = {}
     for group, estimate in found.items():
         own = [one for one, is_in in zip(counts, members[group], strict=True) if is_in]

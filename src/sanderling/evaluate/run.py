@@ -187,8 +187,7 @@ async def run_benchmark(
     prices = read_prices([agent_config.price], 1)[0] if agent_config.price else None
     state = log.begin(about, questions, config.attempts, command, prices)
     async with AsyncExitStack() as stack:
-        common = {"private": about.private, "spending": spending}
-        opening = opened_agent(agent_config, questions, guard=guard, **common)
+        opening = opened_agent(agent_config, questions, guard=guard, private=about.private, spending=spending)
         agent = await stack.enter_async_context(opening)
         journal = stack.enter_context(Journal(log.root, journal_identity(agent_config, agent)))
         judges = opened_judges(judging, spending, prompt=benchmark.form, concurrency=concurrency)

@@ -75,12 +75,7 @@ class FactGraph:
     """
 
     def __init__(
-        self,
-        entities: Mapping[str, Entity],
-        facts: Iterable[Fact],
-        words: "RelationBook | None" = None,
-        *,
-        complete: bool = False,
+        self, entities: dict[str, Entity], facts: Iterable[Fact], words: "RelationBook | None" = None, *, complete: bool = False
     ) -> None:
         self.entities, self.facts, self.complete = entities, tuple(facts), complete
         self.words = words or RelationBook()

@@ -5,7 +5,7 @@ pages by address, masked or not. Whether an agent finds the answers is measured 
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -99,11 +99,7 @@ async def snippets(question: Question, world: World, _page: Look) -> Result:
     return Result(True)
 
 
-CHECKS: Mapping[Check, Callable[[Question, World, Look], Awaitable[Result]]] = {
-    Check.GIVEAWAY: giveaway,
-    Check.EVIDENCE: evidence,
-    Check.SNIPPETS: snippets,
-}
+CHECKS = {Check.GIVEAWAY: giveaway, Check.EVIDENCE: evidence, Check.SNIPPETS: snippets}
 
 
 @dataclass

@@ -304,7 +304,6 @@ def recipe_html(report: RecipeReport) -> str:
         report=report,
         sentences=sentences,
         tone="gain" if main and main.interval.low > 0 else "loss" if main and main.interval.high < 0 else "open",
-        heads=("Stage", "Questions", "Pass@1", "Pass@4", "Endings", "Turns", "Browse", "Time"),
         best=max((value for value in means if value is not None), default=None),
         endings=lambda stage: charts.stack(_ending_parts(stage.result)),
         endings_key=_endings_legend([one.result for one in report.stages]),
