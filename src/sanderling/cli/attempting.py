@@ -34,7 +34,7 @@ def bar(advance: Advance, spending: Spending) -> Watch:
         done.update({one.key: one.correct for one in episodes})
         correct, failed = Counter(done.values()), [one for one in episodes if one.ending and not one.ending.scored]
         stand = f"{correct[True]:,} correct, {correct[False]:,} incorrect, {correct[None]:,} unscored"
-        warning = "".join(f"; {one.question} #{one.attempt}: {ending_words(one.ending)}" for one in failed[-1:])
+        warning = "".join(f"; {one.question} #{one.attempt}: {ending_words(one.ending or '')}" for one in failed[-1:])
         advance(len(done) - before, visible(note or f"{stand}; cost {spending.ledger.spent.cost:.4g}{warning}"))
 
     return hear
