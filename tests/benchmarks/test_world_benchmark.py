@@ -6,8 +6,12 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+
+from sanderling.train.fit import MFU, Load
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -100,3 +104,116 @@ def test_every_stage_in_small(tmp_path):
     assert {row["engine"] for row in stages["quality"]["found"]["rows"]} >= {"Sanderling", "FTS5"}
     drawn = ElementTree.parse(tmp_path / "out" / "world.svg").getroot()
     assert len(drawn.findall("{http://www.w3.org/2000/svg}polyline")) == 4
+
+
+# -- The ways that are compared score the same, and the page says what the figures say -------------------------------------
+
+
+@pytest.fixture
+def bench(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(request.config.rootpath / "benchmarks"))
+    import information_gain
+
+    return information_gain
+
+
+def test_all_ways_give_the_same_scores(bench: Any) -> None:
+    found = bench.measure(bench.Case.of(96, 6), bench.model(), 1)
+    assert set(found["largest_gap_nats"]) == {"naive", "padded", "slices"}
+    assert max(found["largest_gap_nats"].values()) < 1e-4
+    assert found["boundaries_run"]["naive"] == 6, "of a short trajectory all boundaries are run"
+
+
+def test_what_is_run_of_a_long_one_stands_for_all(bench: Any) -> None:
+    case = bench.Case.of(65_536, 200)
+    for way in ("naive", "padded"):
+        some = case.some(way)
+        step = 200 // len(some)
+        assert len(some) > 1 and some == list(range(some[0], 200, step))
+        # No part of the trajectory is favoured: the mean length is that of all.
+        assert sum(case.cuts[at] for at in some) / len(some) == pytest.approx(sum(case.cuts) / 200, rel=0.01)
+
+
+def test_the_page_is_made_of_the_figures(bench: Any, request: pytest.FixtureRequest) -> None:
+    results = request.config.rootpath / "benchmarks" / "results"
+    record = json.loads((results / "information_gain.json").read_text(encoding="utf-8"))
+    assert (results / "information_gain.md").read_text(encoding="utf-8") == bench.told(record)
+
+
+# -- The list that waits for a GPU: every item exists, and what compares two ways finds them alike where both are small ----
+
+
+@pytest.fixture
+def modules(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.syspath_prepend(str(request.config.rootpath / "benchmarks"))
+    import gpu
+    import gpu_checks
+    import gpu_parts
+    import gpu_rl
+    import gpu_training
+
+    return {"list": gpu, "checks": gpu_checks, "parts": gpu_parts, "rl": gpu_rl, "training": gpu_training}
+
+
+def test_every_item_of_the_list_is_there_once(modules: dict[str, Any]) -> None:
+    made = [*modules["training"].TRAININGS, *modules["checks"].CHECKS, *modules["parts"].PARTS, *modules["rl"].LOOPS]
+    assert sorted(made) == sorted(modules["list"].ITEMS)
+
+
+def test_every_training_fits_an_h200_by_the_plan_and_ends_in_eight_minutes(modules: dict[str, Any]) -> None:
+    training = modules["training"]
+    for name, case in training.TRAININGS.items():
+        lora = 33_000_000 if case.rank else None
+        config = training.TrainerConfig(
+            precision="bfloat16",
+            memory=case.memory,
+            micro_batch_tokens=case.tokens * case.rows,
+            logit_chunk=training.LOGIT_CHUNK,
+        )
+        load = Load(case.tokens, sharded=not case.rank, lora_parameters=lora)
+        planned = training.estimate(training.QWEN3_4B, config, load)
+        assert planned.total < 130 * 2**30 and planned.host < 100 * 2**30, name
+        # A third more for what is computed again.
+        assert (case.steps + 0.1) * planned.flops / (training.PEAK * MFU) * 4 / 3 < 400, name
+
+
+def test_forks_merged_and_apart_and_heads_agree(modules: dict[str, Any]) -> None:
+    small, device = modules["training"].SMALL, torch.device("cpu")
+    forks = modules["checks"].forks(device, small)
+    assert forks["loss_gap"] < 1e-5 and forks["relative_gradient_gap"] < 0.02
+    assert forks["merged"]["tokens"] < forks["apart"]["tokens"] / 3
+    chunks = modules["checks"].head(device, small)["chunks"].values()
+    first, second = (one["mean_logprob"] for one in chunks)
+    assert first == pytest.approx(second, abs=1e-5)
+
+
+def test_a_lora_and_all_weights_take_a_step(modules: dict[str, Any]) -> None:
+    training = modules["training"]
+    for name in ("LoRA 32K", "full 128K"):
+        found = training.train(training.TRAININGS[name], torch.device("cpu"), training.SMALL)
+        assert found["losses"][0] > found["losses"][-1] and found["mfu"] > 0
+
+
+def test_gains_of_one_pass_are_those_of_a_pass_for_each(modules: dict[str, Any]) -> None:
+    parts = modules["parts"]
+    found = parts.PARTS["gain 64K"](parts.Bench(torch.device("cpu"), parts.SMALL))
+    assert found["largest_gap_nats"] < 0.02 and found["boundaries"] == 16  # in bfloat16
+
+
+@pytest.mark.slow
+def test_the_loop_of_reinforcement_learning_runs_in_small(modules: dict[str, Any]) -> None:
+    found = modules["rl"].LOOPS["RL 0.6B"](torch.device("cpu"), small=True)
+    assert found["trajectories_per_second"] > 0 and found["tokens_trained_per_second"] > 0
+
+
+def test_the_written_list_says_of_every_item_whether_it_was_measured(
+    modules: dict[str, Any], request: pytest.FixtureRequest
+) -> None:
+    results = request.config.rootpath / "benchmarks" / "results"
+    record = json.loads((results / "gpu.json").read_text()) if (results / "gpu.json").is_file() else {}
+    assert (results / "gpu.md").read_text() == modules["list"].told(record), (
+        "PYTHONPATH=src python3 benchmarks/gpu.py --seconds 0"
+    )
+    some = modules["list"].told({"full 32K": {"mfu": 0.47, "tokens": 32_768}, "scoring": {"failed": "out of memory"}})
+    assert "| full 32K |  | 0.47 |  |  | tokens 3.277e+04 |" in some and "| scoring |  |  |  |  | out of memory |" in some
+    assert some.count("not yet measured") == len(modules["list"].ITEMS) - 2

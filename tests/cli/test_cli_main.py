@@ -11,12 +11,21 @@ from pathlib import Path
 
 import pytest
 from pydantic import Field
+from typer.testing import CliRunner
 
 from sanderling import __version__
+from sanderling.cli import INTERRUPTED, USER_ERROR
 from sanderling.cli import main as shell
 from sanderling.cli.options import ConfigFile, Set, settings, show, table
+from sanderling.cli.synth import app
+from sanderling.cli.train import app as train
 from sanderling.core.config import Frozen
 from sanderling.core.errors import EXTRAS, UserError, need
+from sanderling.data.questions import read_questions
+from sanderling.synth.capabilities import Capability
+from sanderling.world.contract import Page
+from sanderling.world.disk.building import build_world
+from sanderling.world.encyclopedia import generate_pages
 
 
 @pytest.fixture
@@ -203,3 +212,103 @@ def test_set_help_shows_what_recipe_and_other_settings_give(call: Callable[..., 
     mine = call("train", "rl", "--recipe", "tiny", "--set", f"rl.estimator.kind={own}:credit", "--set", "help")[1]
     assert "# How steep.\nslope = 3.5\n" in mine
     assert "lr = 0.001\n" in call("train", "sft", "--set", "trainer.lr=1e-3", "--set", "help")[1]
+
+
+# -- `sanderling recipe` after Ctrl-C: one sentence that says how to go on, and status 130 ---------------------------------
+
+
+def interrupt(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_interrupted_recipe_goes_on_with_the_same_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr("sanderling.recipes.tiny_stages.run_tiny", interrupt)
+    monkeypatch.setattr(sys, "argv", ["sanderling", "recipe", "run", "tiny", "--out", str(tmp_path / "run")])
+    with pytest.raises(SystemExit) as stop:
+        shell.main()
+    assert stop.value.code == INTERRUPTED
+    assert capsys.readouterr().err == "Interrupted: run the same command again to resume.\n"
+
+
+def test_a_recipe_without_steps_of_sft_is_refused_before_any_work(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "mine.toml").write_text("")
+    monkeypatch.setattr(
+        sys, "argv", ["sanderling", "recipe", "run", str(tmp_path / "mine.toml"), "--out", str(tmp_path / "run")]
+    )
+    with pytest.raises(SystemExit) as stop:
+        shell.main()
+    assert stop.value.code == USER_ERROR
+    assert capsys.readouterr().err == "error: The two SFT arms are compared at equal steps: set sft.max_steps.\n"
+    assert not (tmp_path / "run").exists()
+
+
+# -- `sanderling synth graph`, `show` and `train rl`: questions of an encyclopedia, and wrong wishes in one sentence each ----
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("worlds") / "encyclopedia"
+    build_world(place, generate_pages(80, 2), name="encyclopedia-80-2", source="encyclopedia --size 80 --seed 2", seed=2)
+    return place
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_questions_are_written_and_shown(world: Path, tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "questions.jsonl"
+    told = run("graph", str(world), "--out", str(out), "--count", "25", "--seed", "3")
+    questions = read_questions(out)
+    assert len(questions) == 25
+    assert "25 questions" in told
+    assert all(f"5 {capability.value}" in told for capability in Capability)
+    shown = run("show", str(out), "--most", "1")
+    assert questions[0].text in shown and questions[0].answers[0] in shown and "proven" in shown
+    assert all(fact["quote"] in shown and fact["url"] in shown for fact in questions[0].meta["facts"])
+    assert questions[1].text not in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--size", "6-5"], "size 6-5 does not go upwards"),
+        (["--hops", "0"], "hops 0-0 does not go upwards"),
+        (["--hops", "many"], "--hops 'many'"),
+        (["--size", "2", "--hops", "4"], "raise size"),
+    ],
+)
+def test_a_wrong_wish_is_one_sentence(world: Path, tmp_path: Path, options: list[str], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        run("graph", str(world), "--out", str(tmp_path / "q.jsonl"), *options)
+
+
+def test_a_world_whose_facts_nobody_knows_is_one_sentence(tmp_path: Path) -> None:
+    build_world(tmp_path / "w", [Page(url="https://a.example/x", title="x", text="Just words.")], name="w", source="folder")
+    with pytest.raises(UserError, match=r"No facts are known.*--model"):
+        run("graph", str(tmp_path / "w"), "--out", str(tmp_path / "q.jsonl"))
+
+
+def test_a_world_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no world"):
+        run("graph", str(tmp_path / "none"), "--out", str(tmp_path / "q.jsonl"))
+
+
+def refused(*words: str) -> str:
+    result = CliRunner().invoke(train, ["rl", *words])
+    assert isinstance(result.exception, UserError), result.output
+    return str(result.exception)
+
+
+def test_wrong_options_are_told():
+    assert "names no model: write http://host:port/v1#model" in refused("--endpoint", "http://localhost:1/v1")
+    assert "choose agentcpm-explore-4b, dr-venus-4b" in refused("--recipe", "dr-venus")
+    assert "did you mean rl.steps?" in refused("--set", "rl.stepz=3")
+    assert "give --model" in refused()

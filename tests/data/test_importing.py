@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from import_files import DONE, SEARCH, SEEN, TALK, call, read, save
+from import_files import DONE, SEARCH, SEEN, TALK, call, called, codes, kinds, read, save
 from strategies import JSON, OBJECT, TEXT
 
+from sanderling.core.chat import unwrap
 from sanderling.core.errors import UserError
+from sanderling.core.observations import read_link, read_observation
 from sanderling.core.record import NodeKind, Trajectory, encode_record, encode_trajectory
 from sanderling.data.importing import Import, LeftOutWarning, open_trajectories
+from sanderling.data.messages import read_message
 from sanderling.runs.jsonl import TrajectoryStore, write_trajectories
 
 ROW = {"question": "why?", "messages": TALK}
@@ -162,3 +165,131 @@ def test_a_layout_of_ones_own_is_asked_first(tmp_path: Path) -> None:
     for wrong, said in (("sharegtp", "did you mean 'sharegpt'"), (f"{tmp_path}/mine.py:conversation", "is no layout")):
         with pytest.raises(UserError, match=said):
             Import(file, layout=wrong)
+
+
+# -- What becomes the protocol's text, what is kept raw, and that nothing is left out; golden cases hold each layout -------
+
+
+# -- messages -------------------------------------------------------------------------------------------------------------
+
+
+ODD_MESSAGES = [
+    None, "text", 3, [], {}, {"role": "user"}, {"role": "assistant", "content": None, "tool_calls": [{"id": 1}]},
+    {"role": "narrator", "content": "be nice"}, {"role": ["user"], "content": "x"},
+    {"role": "user", "content": [{"type": "image", "url": "x"}]}, {"type": "assistant", "think": 3},
+    {"type": "assistant", "tool_calls": [{"queries": []}]}, {"type": "memory", "content": "x"},
+]  # fmt: skip
+STEPS = [
+    {"type": "question", "content": "Question:why?"},
+    {"type": "assistant", "think": "hm", "tool_calls": [{"name": "search", "queries": ["a", 'b"']}], "answer": None},
+    {"type": "tool_response", "content": SEEN},
+    {"type": "assistant", "think": "", "tool_calls": [{"name": "visit", "urls": ["u"], "goal": "g"}], "answer": None},
+    {"type": "tool_response", "content": SEEN},
+    {"type": "assistant", "think": "ok", "tool_calls": [], "answer": "42"},
+]
+
+
+@pytest.mark.parametrize("odd", ODD_MESSAGES)
+@pytest.mark.parametrize("field", ["messages", "steps"])
+def test_what_is_not_understood_is_kept_raw(tmp_path: Path, odd: Any, field: str) -> None:
+    before: list[Any] = TALK if field == "messages" else STEPS
+    (t,), report = read(tmp_path, {"cases": [{field: [*before, odd]}]})
+    last = t.nodes[-1]
+    assert len(t.nodes) == len(before) + 1 == report.messages
+    assert last.kind is NodeKind.RAW and last.raw == (odd if isinstance(odd, dict) else {"message": odd})
+    assert report.raw == 1 and all(report.examples[code] for code in report.odd)
+
+
+KEYS = ["type", "role", "content", "text", "value", "id", "tool_calls", "output", "from"]
+WORDS = st.sampled_from(["human", "assistant", "user", "tool", "tool_result", "tool_use", "reasoning", "text"])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner | WORDS, max_size=5),
+    max_leaves=12,
+)
+
+
+@given(VALUES)
+def test_any_value_is_one_message(value: Any) -> None:
+    assert read_message(value).original == value
+
+
+def test_sharegpt_with_calls_of_their_own(tmp_path: Path) -> None:
+    bare = '{"name": "search", "arguments": {"query": ["b"]}}'
+    says = [("human", "why?"), ("gpt", SEARCH), ("observation", SEEN), ("function_call", bare), ("observation", "x")]
+    says += [("function_call", "no json"), ("stranger", "who?"), ("gpt", "42")]
+    (t,), report = read(tmp_path, {"conversations": [{"from": who, "value": text} for who, text in says], "system": "sys"})
+    assert kinds(t) == ["system", "question", "turn", "observation", "turn", "observation", "turn", "raw", "turn"]
+    assert called(t) == [("search", {"query": ["a"]}), ("search", {"query": ["b"]})] and t.answer == "42"
+    assert {"odd_tool_calls": 1, "answer_without_tags": 1, "unknown_role": 1}.items() <= codes(report).items()
+
+
+def test_content_in_parts_is_joined_and_what_is_no_text_left_out(tmp_path: Path) -> None:
+    parts = [{"type": "text", "text": "why"}, {"type": "image_url", "image_url": "u"}, "?"]
+    (t,), report = read(tmp_path, {"messages": [{"role": "user", "content": parts}, *TALK[1:]]})
+    assert t.question.text == "why?" and t.nodes[0].raw == {"role": "user", "content": parts}
+    assert codes(report) == {"content_in_parts": 1, "parts_left_out": 1}
+
+
+# -- test_recorded_observations --------------------------------------------------------------------------------------------
+
+
+def wrapped(body: str) -> str:
+    return f"<tool_response>\n{body}\n</tool_response>"
+
+
+@pytest.mark.parametrize(
+    ("line", "title", "url"),
+    [
+        ("[Alien](https://en.wikipedia.org/wiki/Alien_(film))", "Alien", "https://en.wikipedia.org/wiki/Alien_(film)"),
+        ("[DDT](https://x.org/Titan_(DDT)_(b))", "DDT", "https://x.org/Titan_(DDT)_(b)"),
+        ("[a](https://x.org/S0031-6997(24)00721-X/fulltext)", "a", "https://x.org/S0031-6997(24)00721-X/fulltext"),
+        ("[[PDF] Manual](https://x.org/m.pdf)", "[PDF] Manual", "https://x.org/m.pdf"),
+        ("[[Discussion][Breed] Is it ...](https://x.org/a)", "[Discussion][Breed] Is it ...", "https://x.org/a"),
+        ("[Final [HD Remaster]](https://x.org/v?a=1)", "Final [HD Remaster]", "https://x.org/v?a=1"),
+        ("[cut off [PDF ...](https://x.org/a)", "cut off [PDF ...", "https://x.org/a"),
+        ("[odd ] title](https://x.org/a)", "odd ] title", "https://x.org/a"),
+        ("[smile :)](https://x.org/:))", "smile :)", "https://x.org/:)"),
+        ("[a](https://x.org/a_(b)", "a", "https://x.org/a_(b"),
+        ("[](https://x.org/a)", "", "https://x.org/a"),
+        ("[T](https://x.org/Health_ Estimates)", "T", "https://x.org/Health_ Estimates"),
+        ("[T](https://x.org/a) trailing words", "T", "https://x.org/a"),
+    ],
+)
+def test_links_keep_brackets_and_parentheses(line, title, url):
+    assert read_link(line) == (title, url)
+
+
+@given(st.text())
+def test_unwrap_undoes_the_wrapper_exactly(text):
+    assert unwrap(wrapped(text)) == text
+
+
+PIECES = ["[", "]", "(", ")", "](", "1. [", "\n", "\n=======\n", "x", '"', ",", '{"query": ', '"web_page_info_list": [']
+PIECES += ["A Google search for '", "' found 1 results:\n\n## Web Results\n"]
+PIECES += ["The useful information in ", " for user goal ", " as follows: \n"]
+
+
+@given(st.lists(st.sampled_from(PIECES)).map("".join))
+def test_reading_never_raises(text):
+    read_observation(text)
+    read_observation("[" + text)
+
+
+def test_a_truncated_list_yields_every_whole_entry():
+    lists = [
+        {"query": f'q{i} "x"', "web_page_info_list": [{"title": "t", "url": f"https://x.org/{i}{j}"} for j in range(3)]}
+        for i in range(2)
+    ]
+    body = json.dumps(lists)
+    for cut in range(2, len(body) - 1):
+        part = body[:cut]
+        reading = read_observation(wrapped(part))
+        assert reading.problems[0] == "truncated_results"
+        found = [hit.url for block in reading.blocks for hit in block.hits]
+        assert found == [f"https://x.org/{i}{j}" for i in range(2) for j in range(3)][: part.count('"}')]
+
+
+@pytest.mark.parametrize("line", ["[no link]", "[empty]()", "no bracket", "[", "", "[a](unclosed"])
+def test_what_is_no_link_is_none(line):
+    assert read_link(line) is None

@@ -5,17 +5,21 @@ import decimal
 import gzip
 import io
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from import_files import TALK, save
 
 from sanderling.core.errors import UserError
+from sanderling.core.text import folded, normalised
+from sanderling.data.dedupe import QA, question_groups
+from sanderling.data.questions import Fields, answer_list, named_columns, text_list
 from sanderling.data.tables import Unread, open_rows, question_rows
 
 ROWS = [{"a": "1", "b": 'x, "y"\nz'}, {"a": "", "b": "灯\t\r塔\u2028"}]
@@ -162,3 +166,119 @@ def test_parquet_is_read_a_few_rows_at_a_time(tmp_path: Path) -> None:
         assert row == {"a": str(count)}
         most = max(most, pa.total_allocated_bytes() - before)
     assert count == 14_266 and most < 4 << 20
+
+
+# -- Cells, lists written as text, and columns by role ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", ["['a' 'b']", "['a'\n 'b']", "['a', ", "['a', __import__('os')]"])
+def test_what_is_no_list_is_refused(value: str) -> None:
+    with pytest.raises(ValueError):
+        answer_list(value)
+
+
+def test_lists_are_flattened_once() -> None:
+    assert text_list([["a", "b"], ["a"], "c", None, math.nan]) == ("a", "b", "c")
+    with pytest.raises(ValueError):
+        text_list([[["a"]]])
+    with pytest.raises(ValueError):
+        text_list({"a": 1})
+    assert answer_list("['a', \"b\"]") == ("a", "b") == answer_list('["a", "b"]') and answer_list("[1, 5]") == ("[1, 5]",)
+
+
+def fields(values: dict[str, Any], columns: str = "") -> Fields:
+    return Fields(1, values, named_columns(columns))
+
+
+def test_names_are_found_in_any_case_and_depth() -> None:
+    found = fields(
+        {"Question": "q", "Info": {"Level": [{"name": "hard"}]}, "text": '{"inner": {"Deep": 7}}', "a.b": "dotted", "": "5"}
+    )
+    assert found.text("question", "question") == "q" and found.text("x", "info.level.0.name") == "hard"
+    assert found.text("x", "text.inner.deep") == "7" and found.text("x", "a.b") == "dotted" and found.text("x", "") == "5"
+    assert found.get("info.level.3.name", "info.none", "nowhere") is None and not found.has("nowhere")
+    assert fields({"Answer": "1", "ANSWER": "2"}).get("answer") is None, "two of them: neither is meant"
+    assert fields({"Answer": "1", "answer": "2"}).get("answer") == "2"
+
+
+@pytest.mark.parametrize("text", ["question", "question=", "=a", "questoin=a", "question=a,question=b", "zzz=a"])
+def test_bad_columns_are_one_sentence(text: str) -> None:
+    with pytest.raises(UserError):
+        named_columns(text)
+
+
+# -- The normal form of questions: what is folded away, and what keeps two questions apart ---------------------------------
+
+
+ODD = st.text(
+    st.one_of(st.sampled_from("a5cC+#-−–.,'’/*^%$€ &;\u0301\u0327\u0338²½\u200b\u00ad京٥٫٬♯⁄\"(😀\u0345ŉﬁ"), st.characters()),
+    max_size=14,
+)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("1.5", "15"), ("1.5", "1 5"), ("1,5", "15"), (".5", "5"),
+        ("-5", "5"), ("−5 °C", "5 °C"), ("-$5", "$5"), ("1.2.3", "123"),
+        ("C++", "C"), ("C#", "C"), ("C++", "C#"), ("F♯", "F"),
+        ("A+", "A"), ("5%", "5"), ("5‰", "5%"), ("$5", "5"), ("$5", "€5"),
+        ("10²", "102"), ("10^2", "102"), ("1½", "11/2"),
+        ("2+2", "22"), ("2+2", "2*2"), ("2/3", "2-3"), ("5'11", "511"),
+        ("是-5", "是5"), ("20°", "20"), ("==", "==="), ("😀", "😭"),
+        ("5 m", "5 km"), ("12:30", "1230"), ("٥", "٦"), ("👍🏽", "👍🏿"),
+    ],
+)  # fmt: skip
+def test_what_makes_another_question(one: str, other: str) -> None:
+    asked = [QA(f"What is {text} good for in this case?") for text in (one, other, one.upper())]
+    assert normalised(asked[0].text) != normalised(asked[1].text)
+    assert normalised(asked[0].text) == normalised(asked[2].text)
+    assert question_groups([QA(one), QA(other)]) == [0, 1]
+
+
+@settings(max_examples=500)
+@example("C.\u0327")  # without the full stop the mark stands on its letter
+@example("0:^¢")
+@given(ODD)
+def test_normalising_twice_changes_nothing_more(text: str) -> None:
+    assert normalised(normalised(text)) == normalised(text)
+
+
+@given(st.text(st.characters(max_codepoint=127)))
+def test_the_quick_way_for_ascii_is_the_general_one(text: str) -> None:
+    assert folded(text + "\u200b") == folded(text)
+
+
+PLAIN = st.text("abcXYZ 0123456789.,-+#%/京", max_size=30)
+
+
+@given(PLAIN, st.data())
+def test_another_digit_is_another_question(text: str, data: st.DataObject) -> None:
+    places = [place for place, char in enumerate(text) if char.isdigit()]
+    if places:
+        place = data.draw(st.sampled_from(places))
+        other = data.draw(st.sampled_from([digit for digit in "0123456789" if digit != text[place]]))
+        assert normalised(text[:place] + other + text[place + 1 :]) != normalised(text)
+
+
+@given(PLAIN)
+def test_dress_changes_nothing(text: str) -> None:
+    wide = "".join(chr(ord(char) + 0xFEE0) if "!" <= char <= "~" else char for char in text)
+    for same in (text.upper(), text.lower(), f" “{text}”?! ", text.replace(" ", "\u00a0 \t"), "\u200b".join(text), wide):
+        assert normalised(same) == normalised(text)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("–5", "-5"), ("1,234,567.5", "1234567.5"), (".5", "0.5"),
+        ("５ ％", "5%"), ("F♯", "F#"), ("C++17", "C++ 17"), ("٥", "5"),
+        ("“Who”", "'who'"), ("AT&amp;T &lt;3", "AT&T <3"),
+        ("&#67;&#x2B;+", "c++"), ("it\u00adem\u200b", "item"), ("e\u0301", "é"),
+        ("❤️", "❤"), ("what’s", "what's"), ("1914–1918", "1914-1918"),
+        ("\u200fשלום", "שלום"), ("H₂O", "H2O"), ("Who?!", "who"),
+        ("１０２", "102"), ("A\tb\n c", "a b c"), ("كتـــاب", "كتاب"), ("10⁵", "10^5"),
+    ],
+)  # fmt: skip
+def test_what_is_the_same_question_in_other_dress(one: str, other: str) -> None:
+    assert normalised(f"Is it {one} or not") == normalised(f"is it {other} OR NOT")

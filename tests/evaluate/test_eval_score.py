@@ -1,16 +1,22 @@
 """``sanderling eval score`` as a person calls it: others' records joined, judged, measured, reported beside our own."""
 
 import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benchmark_files import write_rows
-from peer_files import copy_judged, history, save_attempt
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
 from sanderling.cli.evaluate import app
 from sanderling.core.errors import UserError
+from sanderling.core.record import Question, Trajectory, question_id
+from sanderling.core.types import Ending
 from sanderling.evaluate.log import PeerFacts, RunLog
+from sanderling.evaluate.peers import UNMATCHED, Found, Joiner, open_records, planned, rewritten
 from sanderling.evaluate.result import EvalResult, JudgedAttempt
 from sanderling.judge.verdict import Code
 from sanderling.runs.jsonl import write_trajectories
@@ -22,6 +28,53 @@ ROWS = [
     {"task_id": "t3", "Question": "What is t3?", "Final answer": "three", "Level": 2},
     {"task_id": "t4", "Question": "What is t4?", "Final answer": "four", "Level": 3},
 ]
+
+
+SEEN = "<tool_response>\n[]\n</tool_response>"
+
+
+def benchmark(*rows: tuple[str, str, str]) -> list[Question]:
+    """Questions of a benchmark called ``b``: native id, text, accepted answer."""
+    return [Question(id=f"b/{native}", text=text, answers=(answer,) if answer else ()) for native, text, answer in rows]
+
+
+def history(query: str, answer: str | None) -> list[dict[str, Any]]:
+    """One search, and an answer between tags; None: last words without any."""
+    called = {"id": "1", "type": "function", "function": {"name": "search", "arguments": '{"query": ["a"]}'}}
+    last = "I do not know." if answer is None else f"<answer>{answer}</answer>"
+    return [
+        {"role": "system", "content": "sys"},
+        {"role": "user", "content": f"Your task is to answer the user's question: {query}"},
+        {"role": "assistant", "content": "", "thought": "hm", "tool_calls": [called]},
+        {"role": "user", "content": SEEN},
+        {"role": "assistant", "content": last, "thought": "so"},
+    ]
+
+
+def result_of(task: str, query: str, answer: str | None, **changes: Any) -> dict[str, Any]:
+    """What AgentToLeaP writes of an attempt."""
+    told = {"task_id": task, "query": query, "success": True, "conversation_history": history(query, answer)}
+    told |= {"tool_calls": [], "execution_time": 60.0, "interactions": 2, "max_interactions_reached": False, "logprobs": []}
+    return told | changes
+
+
+def save_attempt(folder: Path, task: str, query: str, answer: str | None, **changes: Any) -> Path:
+    """An attempt's folder with the files that stand in it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    told = result_of(task, query, answer, **changes)
+    (folder / "result.json").write_text(json.dumps(told, indent=2), encoding="utf-8")
+    (folder / "dialog.json").write_text(json.dumps(told["conversation_history"][1:]), encoding="utf-8")
+    (folder / "trace.json").write_text("[]", encoding="utf-8")
+    (folder / "meta_config.json").write_text(json.dumps({"model": "agent-4b", "provider": "openai"}), encoding="utf-8")
+    return folder
+
+
+def copy_judged(raw: Path, to: Path, task: str, index: int, runs: int, *, right: bool) -> Path:
+    """What the harness copies of an attempt once it is judged."""
+    name = f"{task}_run_{index}" if runs > 1 else task
+    target = to / ("success" if right else "fail") / name
+    shutil.copytree(raw / task / f"traj_{index}", target)
+    return target
 
 
 def score(*arguments: object) -> Result:
@@ -150,3 +203,92 @@ def test_agenttoleaps_folders_are_such_by_name_too(leap: Path, tmp_path: Path) -
 def test_a_run_is_not_written_into_what_is_read(leap: Path) -> None:
     done = score(leap, "--judge", "exact", "--out", leap / "run")
     assert isinstance(done.exception, UserError) and "lies in a folder that is read" in str(done.exception)
+
+
+# -- Others' records: AgentToLeaP's folders, which question of a benchmark a record asks, and which attempt each becomes ---
+
+
+def read(*sources: Path, tasks: frozenset[str] = frozenset()) -> list[Found]:
+    return list(open_records(sources, tasks=tasks))
+
+
+def names(found: list[Found]) -> list[tuple[str, int | None]]:
+    return [(one.task, one.number) for one in found]
+
+
+def raw_of(tmp_path: Path, tasks: dict[str, int]) -> Path:
+    raw = tmp_path / "_temp_raw_outputs" / "b_m"
+    for task, attempts in tasks.items():
+        for number in range(attempts):
+            save_attempt(raw / task / f"traj_{number}", task, f"What is {task}?", f"{task}{number}")
+    return raw
+
+
+def test_runs_behind_the_name_and_no_number_at_all(tmp_path: Path) -> None:
+    for number in (0, 2):
+        save_attempt(tmp_path / f"7_run_{number}", "7", "seven?", "7")
+    save_attempt(tmp_path / "8", "8", "eight?", "8")
+    save_attempt(tmp_path / "9_run_2", "9_run_2", "nine?", "9")
+    assert names(read(tmp_path)) == [("7", 0), ("7", 2), ("8", 0), ("9_run_2", 0)]
+    known = read(tmp_path, tasks=frozenset({"9"}))
+    assert names(known) == [("7", 0), ("7", 2), ("8", 0), ("9", 2)], "the benchmark's ids decide"
+
+
+def test_two_records_of_one_attempt_are_refused(tmp_path: Path) -> None:
+    for number, folder in enumerate(["a_run_1", "a/traj_1"]):
+        save_attempt(tmp_path / folder, "a", "a?", str(number))
+    with pytest.raises(UserError, match="both attempt 1 of 'a'"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", "null", "[" * 100_000, '{"task_id": "t"}', '{"messages": [{"role": "user"}]}']
+)
+def test_a_record_that_is_none_is_lost(tmp_path: Path, text: str) -> None:
+    raw = raw_of(tmp_path, {"t": 1, "u": 1})
+    (raw / "t" / "traj_0" / "result.json").write_text(text)
+    assert [one.lost for one in read(raw)] == [True, False]
+
+
+# Joining --------------------------------------------------------------------------------------------------------------
+
+
+# Attempts -------------------------------------------------------------------------------------------------------------
+
+ASKED = benchmark(("1", "Who?", "Ada"), ("2", "Where?", "Lund"), ("3", "When?", ""))
+TEXTS = st.sampled_from(["Who?", "Where", "WHEN", "Why?", "", "?"])
+
+
+def recorded(text: str, answers: tuple[str, ...] = (), number: int = 0) -> Trajectory:
+    asked = Question(id=question_id(text), text=text, answers=answers)
+    return Trajectory(id=f"file#{number}", question=asked, nodes=(), leaf=None, ending=None, answer="x")
+
+
+def gone(task: str) -> Trajectory:
+    """An attempt without a record."""
+    asked = Question(id=task, text="")
+    return Trajectory(id="", question=asked, nodes=(), leaf=None, ending=Ending.CANCELLED, detail="gone")
+
+
+@given(
+    st.lists(st.tuples(TEXTS, st.sampled_from([(), ("a",), ("b",)])), min_size=1, max_size=12),
+    st.lists(st.sampled_from(["1", "3", "9"]), max_size=3),
+    st.booleans(),
+)
+def test_every_record_is_one_attempt(asked: list[tuple[str, tuple[str, ...]]], lost: list[str], joins: bool) -> None:
+    records = [Found(recorded(text, answers, number), "sharegpt") for number, (text, answers) in enumerate(asked)]
+    records += [Found(gone(task), "agenttoleap", task, 100 + number) for number, task in enumerate(lost)]
+    plan = planned(records, Joiner(ASKED) if joins else None)
+    stored = list(rewritten(records, plan))
+    assert len(stored) == len({one.id for one in stored}) == len(records) and plan.lost == len(lost)
+    assert {one.question.id for one in stored} == plan.questions.keys(), "no question without an attempt"
+    assert all(one.id == f"{one.question.id}-{one.seeds.attempt}" for one in stored)
+    for question in plan.questions:
+        found = sorted(one.seeds.attempt for one in stored if one.question.id == question)
+        assert found == list(range(len(found)))
+    if joins:
+        assert sum(plan.joined.values()) + sum(plan.unmatched.values()) == len(asked)
+        assert all(not one.question.answers for one in stored if one.question.id.startswith(UNMATCHED))
+    else:
+        kept = [(one.question.text, one.question.answers) for one in stored if one.detail != "gone"]
+        assert kept == asked, "each is judged by its own accepted answers"

@@ -4,16 +4,18 @@ import json
 from pathlib import Path
 
 import pytest
-from billing_server import Billing, billing
+from billing_server import Billing, Say, billing
 from typer.testing import CliRunner, Result
 
 from sanderling.cli.evaluate import app
 from sanderling.core.errors import UserError
+from sanderling.core.types import Ending
 from sanderling.evaluate.log import RunLog
 from sanderling.evaluate.result import EvalResult
 from sanderling.judge.verdict import Code
 from sanderling.runs.jsonl import write_trajectories
 from sanderling.synth.chains import chain_questions
+from sanderling.world.contract import Page
 from sanderling.world.disk.building import build_world
 from sanderling.world.encyclopedia import generate_encyclopedia
 
@@ -123,3 +125,66 @@ def test_a_spent_budget_is_told_and_gone_on_with_by_score_and_by_judge(place: Pa
 def test_judges_that_there_are_not(place: Path, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
     found = run(place, tmp_path / "run", "seal-0", "seal-0.jsonl", *arguments).exception
     assert isinstance(found, UserError) and message in str(found)
+
+
+# -- ``sanderling eval run`` with a model that reads the pages, and with other budgets than the profile's ------------------
+
+
+KENT, QUIZ = "https://w.example/kent", "https://quiz.example/1"
+ASKED = "Through which town in the north of England does the river Kent flow on its way?"
+READ = json.dumps({"rationale": "r", "evidence": ["It flows through Kendal."], "summary": "Through Kendal."})
+
+
+@pytest.fixture
+def leaking(tmp_path: Path) -> Path:
+    """A world with a page that gives the question away, and the question."""
+    pages = [
+        Page(url=KENT, title="Kent", text="The river Kent is 32 km long.\n\nIt flows through Kendal."),
+        Page(url=QUIZ, title="Quiz", text=f"{ASKED} Kendal."),
+    ]
+    build_world(tmp_path / "w", pages, name="rivers", source="test")
+    (tmp_path / "q.jsonl").write_text(json.dumps({"id": "1", "question": ASKED, "answer": "Kendal"}) + "\n")
+    return tmp_path
+
+
+def agent(messages: list[dict[str, str]], before: int) -> str:
+    """Visits both pages, then says what it read."""
+    if not any(message["role"] == "assistant" for message in messages):
+        call = {"name": "visit", "arguments": {"url": [KENT, QUIZ], "goal": "which town"}}
+        return f"<think>look</think>\n<tool_call>\n{json.dumps(call)}\n</tool_call>"
+    read = "Through Kendal." in messages[-1]["content"]
+    return f"<think>so</think>\n<answer>{'Kendal' if read else 'unknown'}</answer>"
+
+
+def ran(leaking: Path, url: str, *more: object) -> Result:
+    arguments = ["run", "jsonl", leaking / "q.jsonl", "--world", leaking / "w", "--model", f"{url}#m", "--judge", "exact"]
+    wanted = [*arguments, "--out", leaking / "run", "--set", f"agent.reader.cache={leaking / 'cache'}", *more]
+    return CliRunner().invoke(app, [*map(str, wanted)], env={"COLUMNS": "200"})
+
+
+def reading(*replies: str | int) -> Say:
+    """Says these, the last one again and again."""
+    left = list(replies)
+    return lambda messages, before: left.pop(0) if len(left) > 1 else left[0]
+
+
+def test_a_model_reads_what_the_guard_lets_through(leaking: Path) -> None:
+    with billing(agent) as server, billing(reading(READ)) as reader:
+        done = ran(leaking, server.url, "--profile", "dr-venus-4b", "--set", f"agent.reader.model={reader.url}#reader")
+        assert done.exit_code == 0 and "avg@1 100.0%" in done.output, done.output
+        shown = " ".join(message["content"] for messages in reader.asked for message in messages)
+        assert len(reader.asked) == 1 and "32 km" in shown
+        assert ASKED not in shown, "a page that gives the question away is hidden before a model reads it"
+        other = ran(leaking, server.url, "--profile", "dr-venus-4b", "--set", f"agent.reader.model={reader.url}#another")
+        none = ran(leaking, server.url, "--profile", "dr-venus-4b")
+    for refused in (other, none):
+        assert isinstance(refused.exception, UserError) and "made with other settings (reader was" in str(refused.exception)
+
+
+@pytest.mark.parametrize(("outage", "ending", "code"), [("refuse", Ending.TOOL_OUTAGE, 3), ("fall-back", Ending.ANSWERED, 0)])
+def test_a_reader_that_is_away_is_no_weak_agent(leaking: Path, outage: str, ending: Ending, code: int) -> None:
+    options = ["--profile", "dr-venus-4b", "--set", f"agent.reader.on_outage={outage}"]
+    with billing(agent) as server, billing(reading(503)) as reader:
+        done = ran(leaking, server.url, *options, "--set", f"agent.reader.model={reader.url}?retries=0#reader")
+    assert done.exit_code == code, done.output
+    assert EvalResult.load(leaking / "run" / "result.json").endings == {ending: 1}

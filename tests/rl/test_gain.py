@@ -1,10 +1,20 @@
+import unicodedata
+
 import numpy as np
 import pytest
+import tokenizers
+from hypothesis import given
+from hypothesis import strategies as st
+from loop_fakes import ByteTokenizer, FakeTool, TokenPolicy, answer, call, fake_profile, play
+from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 from train_records import PROFILE, WordTokenizer, record
 
+from sanderling.agent.transcript import FORCED, OBSERVATION_CUT
+from sanderling.agent.turns import CUT_MARK
 from sanderling.core.errors import UserError
-from sanderling.core.types import Ending
-from sanderling.rl.gain import GainConfig, GainForm, Probe, information_gains
+from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
+from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
+from sanderling.rl.gain import DR_VENUS_PROBE, PROBES, GainConfig, GainForm, Probe, forced, information_gains, plan_gains
 from sanderling.rl.rollouts import broken_turns
 from sanderling.train.rows import ScoreRequest
 
@@ -27,10 +37,9 @@ def test_the_answers_tokens_are_located_exactly_on_every_boundary():
     assert list(request.ids) == trajectory.token_ids()
     sizes = [len(node.token_ids) for node in trajectory.branch()]
     assert list(request.cuts) == [sum(sizes[:2])] * 2 + [sum(sizes[:4])] * 2, "the prompts of both turns, for both answers"
-    for continuation, (first, end), answer in zip(
-        request.continuations, request.answer_spans, ("New York", "NYC") * 2, strict=True
-    ):
-        assert continuation[first:end] == tokenizer.encode(answer)
+    names = ("New York", "NYC") * 2
+    for continuation, (first, end), name in zip(request.continuations, request.answer_spans, names, strict=True):
+        assert continuation[first:end] == tokenizer.encode(name)
         assert continuation[:first] == tokenizer.encode(PROBE.prefix)
         assert continuation[end:] == tokenizer.encode(PROBE.suffix)
 
@@ -73,3 +82,232 @@ def test_a_forced_turn_has_to_be_an_answer():
     assert broken_turns(with_texts([CALL, CALL], Ending.NO_ANSWER), PROFILE) == [False, True]
     assert broken_turns(with_texts([CALL, CALL], Ending.REPETITION), PROFILE) == [False, False]
     assert broken_turns(with_texts([CALL, ANSWER], Ending.ANSWERED_AT_BUDGET), PROFILE) == [False, False]
+
+
+# -- A visit at a spent budget is measured with its page: the real loop adds its hint to the observation, or cuts it -------
+# A published system replaced the last observation by the hint, and measured the visit without what it had read.
+
+
+QUESTION = Question(id="q", text="Where?", answers=("Paris",))
+
+
+async def visited(page: str, **budgets: int):
+    """One visit, and an answer that is asked for; what the two boundaries' contexts say."""
+    policy = TokenPolicy([call("a", name="visit"), answer()])
+    tool = FakeTool("visit", lambda arguments, context: page)
+    done = await play(policy, tool, profile=fake_profile(budgets=budgets), question=QUESTION)
+    assert done.ending is Ending.ANSWERED_AT_BUDGET
+    plan = plan_gains(done, ByteTokenizer(), GainConfig())
+    assert plan.pairs == ((0, 0, 1),) and plan.turns == 2
+    texts = [ByteTokenizer().decode(list(plan.request.ids[:cut])) for cut in plan.request.cuts]
+    return done, texts
+
+
+async def test_the_closing_hint_leaves_the_page_where_it_is():
+    done, (before, after) = await visited("the page that was read", max_turns=1)
+    assert FORCED in done.branch()[-2].problems
+    assert "the page that was read" not in before
+    assert "the page that was read\n\nBudget used up. Answer now." in after
+    assert after.endswith("<|im_start|>assistant\n<think>\n"), "the answer is forced where a turn would begin"
+
+
+async def test_a_cut_page_is_measured_as_the_policy_saw_it():
+    page = "HEAD " + "lorem ipsum " * 400 + " TAIL"
+    done, (before, after) = await visited(page, max_context_tokens=3_000, answer_reserve_tokens=100)
+    assert {FORCED, OBSERVATION_CUT} <= set(done.branch()[-2].problems)
+    assert "HEAD" not in before
+    for part in ("HEAD lorem", CUT_MARK, " TAIL\n\nBudget used up. Answer now."):
+        assert part in after
+
+
+# -- Information gain over branches: each boundary where the turn stood, and no page measured without itself ---------------
+
+
+TOKENS = WordTokenizer()
+
+
+def node(parent: int | None, kind: NodeKind, text: str, **more) -> Node:
+    """A visit where it is a turn without an answer."""
+    role = Role.ASSISTANT if kind is NodeKind.TURN else Role.USER
+    ids = tuple(TOKENS.encode(text))
+    more = {"token_ids": ids, **more}
+    if kind is NodeKind.TURN:
+        calls = () if more.get("answer") else (ToolCall(name="visit", arguments={}),)
+        return Node(parent=parent, role=role, kind=kind, text=text, calls=calls, **more)
+    events = (ToolEvent(name="visit", role="visit", status=ToolStatus.OK),) if kind is NodeKind.OBSERVATION else ()
+    return Node(parent=parent, role=role, kind=kind, text=text, events=events, **more)
+
+
+def trajectory(*nodes: Node, leaf: int | None = None) -> Trajectory:
+    return record("a").model_copy(update={"nodes": nodes, "leaf": len(nodes) - 1 if leaf is None else leaf})
+
+
+TURN, SEEN, HINT, ASKED = NodeKind.TURN, NodeKind.OBSERVATION, NodeKind.HINT, NodeKind.QUESTION
+RESET = trajectory(
+    node(None, ASKED, "what ?"),
+    node(0, TURN, "visit one"),
+    node(1, SEEN, "page one with much on it"),
+    node(2, TURN, "visit two"),
+    node(3, SEEN, "page two"),
+    # Everything but the question is forgotten.
+    node(0, HINT, "you read two pages"),
+    node(5, TURN, "visit three"),
+    node(6, SEEN, "page three is long as well"),
+    node(7, TURN, "done", answer="Oslo"),
+)
+
+
+class Contexts:
+    """Gives every context a number of its own, and remembers what it is."""
+
+    def __init__(self) -> None:
+        self.seen: dict[tuple[int, ...], float] = {}
+        self.requests = []
+
+    def score_many(self, requests):
+        self.requests = requests
+        return [
+            [
+                np.full(
+                    end - first, self.seen.setdefault(tuple([request.ids, *request.others][on][:cut]), 2.0 ** len(self.seen))
+                )
+                for cut, on, (first, end) in zip(request.cuts, request.on, request.answer_spans, strict=True)
+            ]
+            for request in requests
+        ]
+
+    def value(self, one: Trajectory, end: int) -> float:
+        return self.seen[tuple(one.token_ids(end))]
+
+
+def gains(one: Trajectory) -> tuple[list[float | None], Contexts]:
+    scorer = Contexts()
+    (found,) = information_gains([one], WordTokenizer(), scorer, GainConfig(probe=PROBE))
+    return found, scorer
+
+
+def test_a_turn_of_several_branches_is_measured_on_its_own():
+    found, scorer = gains(RESET)
+    spans = [(0, 2), (2, 4), (4, 7)]
+    assert found == [*(scorer.value(RESET, after) - scorer.value(RESET, before) for before, after in spans), None]
+    assert len(scorer.requests[0].others) == 1, "two branches"
+
+
+def test_a_hint_that_takes_an_observations_place_does_not_take_the_page():
+    """A published system measured such a visit without its page."""
+    one = trajectory(
+        node(None, ASKED, "what ?"),
+        node(0, TURN, "visit one"),
+        node(1, SEEN, "page one"),
+        node(1, HINT, "answer now"),
+        node(3, TURN, "done", answer="Oslo"),
+    )
+    found, scorer = gains(one)
+    assert found == [scorer.value(one, 2) - scorer.value(one, 0), None]
+
+
+def test_rejected_attempts_stay_out():
+    plain, retried = record("sva"), record("srvra")
+    found, _ = gains(plain)
+    again, other = gains(retried)
+    assert found == again
+    assert len(other.requests[0].others) == 0
+    attempt = next(n for n in retried.nodes if n.rejected)
+    assert attempt.token_ids is not None
+    ids = list(other.requests[0].ids)
+    assert all(ids[at : at + len(attempt.token_ids)] != list(attempt.token_ids) for at in range(len(ids)))
+
+
+# -- Which tokens are the answer's: those of the whole text's own tokenisation, and all that hold a part of the answer -----
+
+
+QWEN = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+"""How Qwen's tokenizers cut text before they merge bytes."""
+TEXTS = [
+    "Now there's enough information to answer\n</think>\n<answer>\nthe U.S.\n</answer>",
+    "Oslo (Norway).\nThe U.S.\n</answer> Émile, 東京 and 1,234.\n",
+] * 20
+
+
+class Bytes:
+    """A small byte-level BPE that cuts as Qwen's do."""
+
+    fingerprint = "qwen-like"
+
+    def __init__(self) -> None:
+        made = tokenizers.Tokenizer(models.BPE())
+        made.pre_tokenizer = pre_tokenizers.Sequence(  # pyright: ignore[reportAttributeAccessIssue]
+            [
+                pre_tokenizers.Split(Regex(QWEN), "isolated"),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            ]
+        )
+        made.decoder = decoders.ByteLevel()  # pyright: ignore[reportAttributeAccessIssue]
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+        made.train_from_iterator(TEXTS, trainers.BpeTrainer(vocab_size=420, initial_alphabet=alphabet, show_progress=False))
+        made.add_tokens(["</think>"])
+        self.made = made
+        self.vocab_size = made.get_vocab_size()
+
+    def encode(self, text: str) -> list[int]:
+        return self.made.encode(text, add_special_tokens=False).ids
+
+    def decode(self, ids) -> str:
+        return self.made.decode(list(ids), skip_special_tokens=False)
+
+    def token_id(self, token: str) -> int:
+        return self.made.token_to_id(token)
+
+
+BYTES = Bytes()
+ANSWERS = ["Oslo", "the U.S.", "(Norway)", " Oslo", "1,234.", "Émile", "東京", "a\nb", "Oslo\n", "</answer>", "😀"]
+
+
+def held(ids: list[int]) -> str:
+    return BYTES.decode(ids)
+
+
+@pytest.mark.parametrize("probe", [DR_VENUS_PROBE, PROBES["tiny"]])
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_the_ids_are_those_of_the_whole_text_and_the_span_holds_the_answer_and_no_token_more(probe: Probe, answer: str):
+    ids, (first, end) = forced(BYTES, probe, answer)
+    assert ids == BYTES.encode(probe.prefix + answer + probe.suffix)
+    assert answer in held(ids[first:end])
+    assert answer not in held(ids[first + 1 : end]) and answer not in held(ids[first : end - 1])
+    before, but_one = held(ids[:first]), held(ids[: end - 1]).rstrip("\ufffd")  # a half character decodes to this
+    assert probe.prefix.startswith(before) and (probe.prefix + answer).startswith(but_one)
+
+
+def test_encoded_apart_is_not_always_what_a_policy_would_sample():
+    probe, answer = DR_VENUS_PROBE, "the U.S."
+    ids, (first, end) = forced(BYTES, probe, answer)
+    apart = [i for part in (probe.prefix, answer, probe.suffix) for i in BYTES.encode(part)]
+    assert ids != apart
+    assert [held([i]) for i in ids[first:end]][-1].startswith(".\n"), "the full stop and the line break are one token"
+
+
+@given(st.text(min_size=1, max_size=12))
+def test_any_answer_is_located(answer: str):
+    ids, (first, end) = forced(BYTES, DR_VENUS_PROBE, answer)
+    answer = unicodedata.normalize("NFC", answer)
+    text = DR_VENUS_PROBE.prefix + answer + DR_VENUS_PROBE.suffix
+    assert held(ids) == text and 0 < first < end <= len(ids)
+    assert DR_VENUS_PROBE.prefix.startswith(held(ids[:first]))
+    assert held(ids[:end]).startswith(DR_VENUS_PROBE.prefix + answer)
+
+
+@pytest.mark.parametrize("composed", ["Émile", "Ürümqi", "Đà Nẵng", "한국"])
+def test_an_answer_in_decomposed_letters_is_measured_as_models_write_it(composed: str):
+    decomposed = unicodedata.normalize("NFD", composed)
+    assert decomposed != composed
+    assert forced(BYTES, DR_VENUS_PROBE, decomposed) == forced(BYTES, DR_VENUS_PROBE, composed)
+
+
+def test_where_decoding_does_not_give_the_text_back_parts_are_encoded_apart():
+    class Lossy(WordTokenizer):
+        def decode(self, ids) -> str:
+            return super().decode(ids).lower()
+
+    tokens, probe = Lossy(), Probe(prefix="Enough </think> <answer>", suffix="</answer>")
+    ids, (first, end) = forced(tokens, probe, "New York")
+    assert ids[first:end] == tokens.encode("New York") and ids[:first] == tokens.encode(probe.prefix)

@@ -1,10 +1,12 @@
 """Plans agree with what models hold and compute, and what they say to set makes a run fit."""
 
+import json
 import weakref
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -17,8 +19,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import Qwen3Config, Qwen3ForCausalLM
+from typer.testing import CliRunner
 
+from sanderling.cli.train import app
 from sanderling.core.errors import UserError
+from sanderling.recipes.find import find_settings
 from sanderling.train.attention import Stretch, packed_attention
 from sanderling.train.checkpoint import add_adapter
 from sanderling.train.config import (
@@ -27,6 +32,7 @@ from sanderling.train.config import (
     Precision,
     Recompute,
     SftConfig,
+    SupervisedConfig,
     TrainerConfig,
 )
 from sanderling.train.fit import (
@@ -35,14 +41,17 @@ from sanderling.train.fit import (
     Load,
     Plan,
     Shape,
+    described,
     estimate,
     lora_parameters,
     plan_for,
+    plan_sft,
     read_shape,
     shape_of,
     with_changes,
 )
 from sanderling.train.memory import economise
+from sanderling.train.sft import batches
 
 QWEN3_4B = Shape(hidden=2560, layers=36, heads=32, kv_heads=8, head_dim=128, intermediate=9728, vocab=151_936, tied=True)
 
@@ -234,3 +243,88 @@ def test_what_is_advised_fits_and_none_of_it_can_be_left_out(
         for name in changes:
             fewer = {key: value for key, value in changes.items() if key != name}
             assert refused(config, row, gib * GIB, devices or ranks, shape, fewer), name
+
+
+# -- The SFT recipes of the three systems fit their papers' hardware -------------------------------------------------------
+
+
+CONFIG_4B = {
+    "hidden_size": 2560, "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
+    "intermediate_size": 9728, "vocab_size": 151_936, "tie_word_embeddings": True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "device", "room", "count"),
+    [
+        ("dr-venus-4b", "A100", 79, 8), ("dr-venus-4b", "H200", 139, 1), ("literesearcher-4b", "H100", 79, 8),
+        ("literesearcher-4b", "H200", 139, 1), ("agentcpm-explore-4b", "H100", 79, 8), ("agentcpm-explore-4b", "H200", 139, 1),
+    ],
+)  # fmt: skip
+def test_a_recipe_fits_the_papers_hardware_and_one_h200(tmp_path: Path, name: str, device: str, room: float, count: int):
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG_4B))
+    config = find_settings("sft", SftConfig, name).model_copy(update={"model": tmp_path})
+    found = plan_sft(config, described(device, room, count))
+    assert found.fits, found.sentence
+    assert found.estimate.total < room * 2**30
+
+
+# -- Plans from the command line, for devices that are here and that are not -----------------------------------------------
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG_4B))
+    return tmp_path
+
+
+def test_a_batch_of_tokens_is_closed_by_the_row_that_reaches_them(model: Path):
+    settings = SupervisedConfig(batch_tokens=32_768, shuffle=False)
+    largest = batches(np.array([32_767, 32_768, 5]), settings, 0)[0]
+    config = SftConfig.model_validate(settings.model_dump() | {"model": model})
+    assert plan_sft(config, described("H200", 139, 1), 32_768).step_tokens == 32_767 + 32_768
+    assert largest == [0, 1], "as large as that"
+
+
+def test_devices_that_a_run_would_refuse_are_not_planned_for(model: Path):
+    run = ["plan", "--model", str(model), "--device", "4090", "--memory", "23.6"]
+    refused = CliRunner().invoke(app, [*run, "--count", "8"])
+    assert isinstance(refused.exception, UserError) and "parallel.kind is none" in str(refused.exception)
+    assert CliRunner().invoke(app, [*run, "--count", "8", "--set", "parallel.kind=fsdp"]).exit_code == 0
+
+
+def test_a_gib_of_each_gpu_is_left_to_cuda(model: Path):
+    config = find_settings("sft", SftConfig, "lora-24gb").model_copy(update={"model": model})
+    total = plan_sft(config, described("4090", 24, 1)).estimate.total
+    for spare, fits in ((0, True), (-1, False)):
+        assert plan_sft(config, Devices("4090", 1, total + OVERHEAD + spare)).fits is fits
+    assert Devices("processor", 1, 100, gpus=False).room == 100
+
+
+def test_one_card_of_80_gb_takes_rows_of_65536_tokens_or_adapters_and_two_take_all(model: Path):
+    """DR-Venus' SFT: what the refusal advises, given to the same command, is not refused."""
+    run = ["plan", "--model", str(model), "--recipe", "dr-venus-4b", "--device", "H100", "--memory", "79"]
+    refused = CliRunner().invoke(app, run)
+    assert str(refused.exception).endswith("set data.max_tokens=65536, or set lora.rank=16, or take 2 devices.")
+    for devices, changes in advised(str(refused.exception)):
+        sets = [one for name, value in changes.items() for one in ("--set", f"{name}={value}")]
+        again = [*run, "--row-tokens", "200000", "--count", str(devices or 1), *sets]
+        assert CliRunner().invoke(app, again).exit_code == 0
+
+
+def test_the_command_prints_a_table_and_refuses_what_cannot_fit(model: Path):
+    run = CliRunner().invoke
+    fine = run(app, ["plan", "--model", str(model), "--device", "H200", "--memory", "139", "--row-tokens", "32768"])
+    assert fine.exit_code == 0, fine.output
+    assert "4.02 billion parameters" in fine.output and "altogether" in fine.output
+    tight = ["--device", "4090", "--memory", "23.5", "--recipe", "dr-venus-4b", "--row-tokens", "32768"]
+    refused = run(app, ["plan", "--model", str(model), *tight])
+    assert isinstance(refused.exception, UserError) and "lora.rank" in str(refused.exception)
+    alone = run(app, ["plan", "--model", str(model), "--device", "H200"])
+    assert isinstance(alone.exception, UserError) and "--memory" in str(alone.exception)
+
+
+def test_a_number_of_devices_says_which() -> None:
+    """It would be ignored, and this machine's own devices be planned for."""
+    told = CliRunner().invoke(app, ["plan", "--model", "m", "--count", "8"]).exception
+    assert isinstance(told, UserError) and "--count with them" in str(told)

@@ -7,6 +7,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scorer_ranks import refuse, score
+from test_team import alone
 from tiny_qwen3 import VOCAB, tiny_model
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
@@ -155,3 +157,35 @@ def test_what_is_asked_again_at_a_place_is_read_once_and_keys_are_not_copied_for
     assert counted(model, lambda: ModelScorer(model).score_many([request])) == [200 + 20 * 2]
     assert len({pointer for pointer, causal in seen if not causal}) == 1, "all look at the line's own keys"
     assert sum(not causal for _, causal in seen) == 20
+
+
+# -- Two real ranks score what one process does, over shards too, whoever has work -----------------------------------------
+
+
+def same(ours: list[np.ndarray], theirs: list[np.ndarray]) -> None:
+    assert len(ours) == len(theirs)
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+def all_same(ours: list[list[np.ndarray]], theirs: list[list[np.ndarray]]) -> None:
+    assert len(ours) == len(theirs)
+    for a, b in zip(ours, theirs, strict=True):
+        same(a, b)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 4], ids=["nothing", "an idle rank", "unequal shares", "four"])
+@pytest.mark.parametrize(("shard", "context"), [(True, 1), (False, 1), (True, 2)], ids=["shards", "replicas", "shared lines"])
+def test_two_ranks_score_what_one_does(pair, count: int, shard: bool, context: int):
+    (first, passes), (second, others) = pair(score, count, shard, context)
+    solo, alone_passes = alone(score, count, False)
+    all_same(first, solo)
+    all_same(second, first)
+    if shard:
+        assert passes == others, "a rank without work makes passes that count nothing"
+    assert context > 1 or max(passes, others) < alone_passes or count < 2
+
+
+def test_a_request_that_cannot_be_scored_ends_all_ranks(pair):
+    errors = pair(refuse, errors=True)
+    assert [type(error) for error in errors] == [ValueError, ValueError]

@@ -1,6 +1,7 @@
 """One optimizer step: exact however it is cut, by every optimizer, with every weighting."""
 
 import copy
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +18,7 @@ from transformers import (
 
 from sanderling.core.errors import UserError
 from sanderling.train.config import Aggregation, OptimizerKind, Schedule, TrainerConfig
+from sanderling.train.metrics import WATCHERS, check_watchers
 from sanderling.train.packing import collate, head_logprobs
 from sanderling.train.rows import Row, sft
 from sanderling.train.trainer import Muon, Trainer, lr_at, row_weights
@@ -173,3 +175,30 @@ def test_muon_is_torch_s_but_for_the_coarseness_of_16_bits(shape: tuple[int, int
     (ours, own), (theirs, torchs) = ended
     torch.testing.assert_close(own, torchs)
     assert (ours - theirs).norm() < 0.03 * theirs.norm(), "bfloat16 has 8 bits"
+
+
+# -- Views of a run, through the libraries themselves where they are installed ---------------------------------------------
+
+
+def test_unknown_and_missing_views_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(UserError, match="tensorboard, trackio, wandb"):
+        check_watchers(["paper"])
+    monkeypatch.setattr("sanderling.train.metrics.find_spec", lambda name: None)
+    for name in WATCHERS:
+        with pytest.raises(UserError, match=f"pip install {name}"):
+            check_watchers([name])
+
+
+def test_tensorboard_has_every_step_once_after_a_resume(tmp_path: Path):
+    reader = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator", reason="tensorboard is not installed"
+    )
+    for first, last in ((1, 5), (4, 6)):  # killed after step 5, whose checkpoint was step 3
+        watcher = WATCHERS["tensorboard"](tmp_path, {}, first - 1)
+        for step in range(first, last + 1):
+            watcher.log(step, {"loss": step + first / 10})
+        watcher.close()
+    written = reader.EventAccumulator(str(tmp_path / "tensorboard"))
+    written.Reload()
+    seen = [(event.step, round(event.value, 1)) for event in written.Scalars("loss")]
+    assert seen == [(1, 1.1), (2, 2.1), (3, 3.1), (4, 4.4), (5, 5.4), (6, 6.4)]

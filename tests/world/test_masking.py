@@ -1,18 +1,22 @@
 """Masks: pages, their near-duplicates and blocked sites are in no list and no page, and neither are links to them."""
 
+import hashlib
 import json
 from collections.abc import Iterable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
+from sanderling.core.text import question_tokens
 from sanderling.core.types import ToolStatus
 from sanderling.world.addresses import canonical_url
-from sanderling.world.contract import Occasion, Page, World, answered
+from sanderling.world.contract import NO_OCCASION, Occasion, Page, World, answered
 from sanderling.world.disk.duplicates import THRESHOLD, near_duplicates, save_groups, signature
 from sanderling.world.disk.store import groups_file, load_groups
-from sanderling.world.filters import MaskedWorld, filtered, read_blocklist, without_links
-from sanderling.world.guard import Blocklist
+from sanderling.world.filters import GuardedWorld, MaskedWorld, filtered, read_blocklist, without_links
+from sanderling.world.guard import Blocklist, Found, Guard, GuardKind, GuardLine, Wording, as_words
 from sanderling.world.local import LocalWorld
 
 ORLO = "https://w.example/Orlo_(poet)"
@@ -111,3 +115,105 @@ def test_a_worlds_directory_says_what_is_masked(tmp_path) -> None:
     (tmp_path / "blocklist.txt").write_bytes(b"\xff\xfe")
     with pytest.raises(UserError, match="one host, URL or"):
         read_blocklist(tmp_path / "blocklist.txt")
+
+
+# -- The guard: what repeats a question is found word for word, and a guarded world does not show it -----------------------
+
+
+# Wording
+
+
+LONG = (
+    "Which keeper of a lighthouse on the northern coast, who once taught music in a town known for its bells, wrote forty odes "
+    "to the tide before a storm of the nineteenth century took the library that his sister had founded there?"
+)
+WORDS = LONG.split()
+
+
+def found(question: str, text: str) -> Found | None:
+    return Wording.of(question).found_in(as_words(text))
+
+
+def words(count: int, start: int = 0) -> str:
+    return " ".join(WORDS[start : start + count])
+
+
+WORDY = st.lists(st.sampled_from(["tide", "bell", "coast", "storm", "ode", "keeper"]), min_size=0, max_size=40).map(" ".join)
+
+
+@given(WORDY, WORDY, WORDY)
+def test_what_holds_the_question_is_a_leak_and_more_text_changes_nothing(question: str, before: str, after: str) -> None:
+    got = found(question, f"{before} {question} {after}")
+    assert (got == (GuardKind.VERBATIM, "whole question")) is (len(question_tokens(question)) >= 8)
+
+
+@given(st.integers(14, len(WORDS)), st.integers(0, 30), st.integers(13, 60))
+def test_the_share_of_runs_decides(length: int, start: int, count: int) -> None:
+    question, text = words(length), words(count, start)
+    runs = {" ".join(WORDS[i : i + 13]) for i in range(length - 12)}
+    held = sum(run in text for run in runs)
+    got = found(question, text)
+    if question in text:
+        assert got == (GuardKind.VERBATIM, "whole question")
+    else:
+        assert (got is not None) is (held > 0)
+        assert got is None or (got[0] is GuardKind.VERBATIM) is (held >= 2 and 2 * held >= len(runs))
+
+
+ASKED = "Which keeper of the northern lighthouse wrote forty odes to the tide before the great storm took his library?"
+OTHER = "Which teacher of music in a town known for its bells later kept the northern lighthouse until the great storm?"
+QUESTIONS = {"q1": ASKED, "q2": OTHER}
+LEAK = "https://quiz.example/1"
+LONG_LEAK = "https://quiz.example/long"
+FILLER = "The harbour has a quay and a mill. " * 400
+SHOWN = [
+    Page(url="https://w.example/tide", title="Odes to the tide", text="Odes to the tide were written at the lighthouse."),
+    Page(url=LEAK, title="Quiz", text=f"{ASKED}\n\nOrlo wrote the odes to the tide."),
+    Page(url="https://w.example/keeper", title="Keeper of the lighthouse", text="A keeper lit the lighthouse and wrote odes."),
+    Page(
+        url=LONG_LEAK, title="Odes and quizzes", text=f"# Odes\n\nOdes to the tide.\n\n{FILLER}\n\n# Answers\n\n{ASKED} Orlo."
+    ),
+    Page(url="https://w.example/source", title="Orlo", text=" ".join(ASKED.split()[:13]) + " and then slept."),
+    Page(url="https://copy.example/set", title="Set", text="tide canary GUID 26b5c67b-86ad odes lighthouse"),
+]
+
+
+@pytest.fixture
+def lines() -> list[GuardLine]:
+    return []
+
+
+def guard(lines: list[GuardLine], blocked: str = "") -> Guard:
+    return Guard(Blocklist.parse(blocked), QUESTIONS, ["canary GUID 26b5c67b-86ad"], lines.append)
+
+
+@pytest.fixture
+def guarded(lines: list[GuardLine]) -> GuardedWorld:
+    return GuardedWorld(LocalWorld.in_memory(SHOWN, name="w"), guard(lines))
+
+
+def on(question: str = "q1", attempt: int = 0) -> Occasion:
+    return Occasion(question=question, attempt=attempt)
+
+
+def test_a_leak_is_missing_as_any_missing_page_is(guarded: GuardedWorld, lines: list[GuardLine]) -> None:
+    missing = answered(guarded.visit("https://no.example/", occasion=on()))
+    for url in (LEAK, LONG_LEAK, f"{LONG_LEAK}#page=2", f"{LONG_LEAK}#page=99"):
+        reply = answered(guarded.visit(url, "odes", max_words=50, occasion=on(attempt=3)))
+        assert (reply.title, reply.text, reply.status, reply.part, reply.parts, reply.url) == (
+            missing.title, missing.text, missing.status, missing.part, missing.parts, url,
+        )  # fmt: skip
+    assert {(line.question, line.attempt, line.tool, line.kind) for line in lines} == {("q1", 3, "visit", GuardKind.VERBATIM)}
+    text = next(page for page in SHOWN if page.url == LEAK)
+    assert lines[0].sha256 == hashlib.sha256(f"{text.title}\n{text.text}".encode()).hexdigest()
+
+
+def test_a_page_hides_from_its_own_question_alone(guarded: GuardedWorld, lines: list[GuardLine]) -> None:
+    assert answered(guarded.visit(LEAK, occasion=on("q2"))).status is ToolStatus.OK
+    assert LEAK in {hit.url for hit in answered(guarded.search("odes to the tide lighthouse", occasion=on("q2"))).hits}
+    assert answered(guarded.visit(LEAK, occasion=on("unknown"))).status is ToolStatus.OK
+    assert answered(guarded.visit(LEAK, occasion=NO_OCCASION)).status is ToolStatus.OK
+    assert {line.kind for line in lines} <= {GuardKind.CANARY}
+    assert answered(guarded.visit("https://copy.example/set", occasion=on("q2"))).status is ToolStatus.NOT_FOUND, (
+        "a canary, from all"
+    )
