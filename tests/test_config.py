@@ -218,11 +218,7 @@ SETTINGS = st.builds(
     Settings,
     title=TEXTS,
     train=st.builds(
-        Train,
-        steps=st.integers(14, 2**62),
-        shuffle=st.booleans(),
-        betas=st.lists(FLOATS, max_size=3).map(tuple),
-        deep=DEEPS,
+        Train, steps=st.integers(14, 2**62), shuffle=st.booleans(), betas=st.lists(FLOATS, max_size=3).map(tuple), deep=DEEPS
     ),
     extra=st.none() | DEEPS,
     by_name=st.dictionaries(TEXTS, DEEPS, max_size=3),

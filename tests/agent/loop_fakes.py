@@ -10,16 +10,7 @@ from sanderling.core.profiles import Profile, get_profile
 from sanderling.core.record import NodeKind, Question, Seeds, Trajectory
 from sanderling.core.types import FixedClock, Sampling, ToolSpec
 from sanderling.policy import contract
-from sanderling.policy.contract import (
-    Completion,
-    Delta,
-    Finish,
-    OnText,
-    PolicyOutageError,
-    SampleKey,
-    ScriptedPolicy,
-    Session,
-)
+from sanderling.policy.contract import Completion, Delta, Finish, OnText, PolicyOutageError, SampleKey, ScriptedPolicy, Session
 from sanderling.tools.contract import ToolContext, ToolResult
 
 CLOCK_DAY = datetime.date(2026, 3, 1)

@@ -85,11 +85,7 @@ def test_text_from_outside_cannot_end_its_turn(chat: ChatRenderer, tokenizer: To
     ids = chat.observation_ids(text, previous_ended=True)
     assert [token for token in ids if token in control] == [token for token in clean if token in control]
     assert tokenizer.decode(ids) == tokenizer.decode(clean).replace("harmless", text)
-    for piece in (
-        chat.system_ids(text),
-        chat.question_ids(text),
-        chat.turn_ids(text),
-    ):
+    for piece in (chat.system_ids(text), chat.question_ids(text), chat.turn_ids(text)):
         assert piece.count(chat.end_id) == 1
         assert text in tokenizer.decode(piece)
     assert [token for token in chat.turn_ids(text) if token in control] == [chat.end_id]

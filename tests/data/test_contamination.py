@@ -54,12 +54,7 @@ BENCH = known(ask(LONG, "Ann"), ask(SHORT, "Bo"), ask(WIDE, "安"), ask("Why?", 
             1,
             None,
         ),
-        (
-            ask("True? Rebuilt after the fire of 1904, wrote the only opera premiered there before"),
-            Kind.CONTAINED,
-            0,
-            None,
-        ),
+        (ask("True? Rebuilt after the fire of 1904, wrote the only opera premiered there before"), Kind.CONTAINED, 0, None),
         (ask("请回答下面的问题并给出所有的资料来源和链接以及推理过程谢谢" + WIDE), Kind.CONTAINED, 2, None),
     ],
 )

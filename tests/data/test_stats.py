@@ -62,8 +62,7 @@ def test_a_set_in_figures_in_a_table_and_on_a_page() -> None:
 
 
 @pytest.mark.parametrize(
-    ("meta", "told"),
-    [({"rl": {"outcome": 2 / 3}}, "0.667"), ({"rl": {"outcome": None}}, "unscored"), ({"held_out": 1.0}, "1")],
+    ("meta", "told"), [({"rl": {"outcome": 2 / 3}}, "0.667"), ({"rl": {"outcome": None}}, "unscored"), ({"held_out": 1.0}, "1")]
 )
 def test_a_rollout_says_what_it_was_scored(meta: dict, told: str) -> None:
     assert f"outcome: {told}\n" in printed(transcript(whole(meta=meta)))

@@ -17,13 +17,7 @@ from sanderling.core.types import Ending
 from sanderling.evaluate.benchmark_files import load_benchmark
 from sanderling.evaluate.benchmark_rows import Options
 from sanderling.evaluate.benchmarks import get_benchmark
-from sanderling.evaluate.judging import (
-    Judges,
-    by_hand_of,
-    judge_again,
-    unused_by_hand,
-    with_book,
-)
+from sanderling.evaluate.judging import Judges, by_hand_of, judge_again, unused_by_hand, with_book
 from sanderling.evaluate.log import About, RunLog, sha256_of_questions
 from sanderling.evaluate.result import EvalResult, JudgedAttempt
 from sanderling.evaluate.run import EvalConfig, judges_or_own, prepare

@@ -262,12 +262,7 @@ def cleaned(source: str, *options: object) -> dict[str, Any]:
         ]
         for step in report["steps"]
     }
-    return {
-        "kept": records("cleaned.jsonl"),
-        "dropped": dropped,
-        "steps": steps,
-        "details": digest(details),
-    }
+    return {"kept": records("cleaned.jsonl"), "dropped": dropped, "steps": steps, "details": digest(details)}
 
 
 def in_short(found: dict[str, Any]) -> dict[str, Any]:
@@ -413,11 +408,7 @@ def figures(portrait: dict[str, Any]) -> dict[str, Any]:
 def made_rows() -> dict[str, Any]:
     """Rows of cleaned ones, whole, and under each rule for those that are too long."""
     found: dict[str, Any] = {}
-    for options in (
-        "",
-        "--max-tokens 6000 --overlong drop",
-        "--max-tokens 6000 --overlong split",
-    ):
+    for options in ("", "--max-tokens 6000 --overlong drop", "--max-tokens 6000 --overlong split"):
         command = ["rows", "once.jsonl", "--tokenizer", "tokenizer", "--profile", "dr-venus-4b", "--out", "rows.parquet"]
         printed = data(*command, *options.split())
         found[f"rows {options}"] = rows("rows.parquet") | {"printed": digest(printed)}

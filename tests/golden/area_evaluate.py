@@ -185,10 +185,7 @@ def others(scratch: Path) -> Iterator[tuple[str, Any]]:
     for name, more in again.items():
         said = call(scratch, "eval", "judge", scratch / "alpha", *more)
         found = result_of(scratch / "alpha")
-        yield (
-            f"judge again, {name}",
-            [said, *(found[part] for part in ("pass_at_k", "cost", "agreement", "by_hand"))],
-        )
+        yield (f"judge again, {name}", [said, *(found[part] for part in ("pass_at_k", "cost", "agreement", "by_hand"))])
         agreed = call(scratch, "eval", "agree", scratch / "alpha", "--csv", scratch / f"settle {name}.csv")
         yield f"agree, {name}", [agreed, (scratch / f"settle {name}.csv").read_text().splitlines()[:12]]
     yield "agree, nobody", call(scratch, "eval", "agree", scratch / "nowhere")
@@ -212,11 +209,7 @@ def report_of(places: list[Path]) -> dict[str, Any]:
     found = compared(open_runs(places, 0), "beta")
     facts = {name: list(values) for name, values in found.facts.items() if name not in ("date", "version")}
     pairs = [[one.name, figures(one.found), one.p_adjusted, one.left_out, one.better, one.worse] for one in found.pairs]
-    return {
-        "facts": facts,
-        "notes": [one for one in found.notes if not one.startswith(("The runs ", "In "))],
-        "pairs": pairs,
-    }
+    return {"facts": facts, "notes": [one for one in found.notes if not one.startswith(("The runs ", "In "))], "pairs": pairs}
 
 
 # --- a run ---------------------------------------------------------------------------------------------------------------

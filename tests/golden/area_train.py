@@ -275,10 +275,7 @@ def tables(count: int) -> list[Any]:
 
 def credit() -> dict[str, Any]:
     """Of every estimator: each part of the advantages of all tables' turns, projected on two directions."""
-    configs = {
-        "grpo": GrpoConfig(),
-        "grpo sample": GrpoConfig(deviation="sample", penalty_weight=0.5),
-    }
+    configs = {"grpo": GrpoConfig(), "grpo sample": GrpoConfig(deviation="sample", penalty_weight=0.5)}
     configs |= {"loo": LeaveOneOutConfig(), "loo signed": LeaveOneOutConfig(right_above=0.5, scale=2.0)}
     for mode, assignment, discount, form in itertools.product(IgpoMode, Assignment, Discount, PenaltyForm):
         name = " ".join(["igpo", mode, assignment, discount, form])

@@ -400,18 +400,7 @@ def make(scratch: Path, recorded: Path | None) -> dict[str, Any]:
     run("world", "build", "from", docs, *base, "--out", worlds / "folder")
     feed = Gathering([open_source(lines, "jsonl")])
     build_world(worlds / "jsonl", feed, name="lines", source="jsonl lines.jsonl")
-    run(
-        "world",
-        "build",
-        "from",
-        docs,
-        lines,
-        "encyclopedia:40/2",
-        "--name",
-        "several",
-        "--out",
-        worlds / "several",
-    )
+    run("world", "build", "from", docs, lines, "encyclopedia:40/2", "--name", "several", "--out", worlds / "several")
     run("world", "build", "from", lines, "--out", worlds / "grown")
     run("world", "add", worlds / "grown", docs, *base)
     run("world", "add", worlds / "grown", "encyclopedia:40/2", lines)

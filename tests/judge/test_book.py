@@ -11,15 +11,7 @@ from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
 from sanderling.judge.book import ByHand, CachedJudge, VerdictBook, judge_file, judge_stream
 from sanderling.judge.rules import rule_judge
-from sanderling.judge.verdict import (
-    META_KEY,
-    Code,
-    Ruling,
-    Verdict,
-    rule_on,
-    unscored,
-    verdict_of,
-)
+from sanderling.judge.verdict import META_KEY, Code, Ruling, Verdict, rule_on, unscored, verdict_of
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.run import Run
 

@@ -11,14 +11,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
 from sanderling.judge.numeric import compare, quantities
-from sanderling.judge.rules import (
-    RULES,
-    RuleJudge,
-    exact_match,
-    gaia_match,
-    rule_judge,
-    score_trajectory,
-)
+from sanderling.judge.rules import RULES, RuleJudge, exact_match, gaia_match, rule_judge, score_trajectory
 from sanderling.judge.verdict import Ruling, rule_on
 
 

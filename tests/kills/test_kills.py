@@ -87,10 +87,7 @@ CASES = {
     for case in (
         Case("world-build", "world build from {given}/docs encyclopedia:60/2 --out {out}/w", "w/*.json w/*.jsonl"),
         Case(
-            "world-add",
-            "world add {out}/w {given}/docs",
-            "w/*.json",
-            before="world build encyclopedia --size 40 --out {out}/w",
+            "world-add", "world add {out}/w {given}/docs", "w/*.json", before="world build encyclopedia --size 40 --out {out}/w"
         ),
         Case(
             "world-embed",
@@ -136,9 +133,7 @@ CASES = {
         # Not amid a rollout: turns that follow on a kill are decoded from a context read anew, which rounds otherwise.
         Case("train-rl", RL_RUN, "run/model/*", clocks=("files",)),
         Case(
-            "train-rl-async",
-            f"{RL_RUN} --set rl.pipeline.placement=beside --set rl.pipeline.max_staleness=2",
-            read=steps_alone,
+            "train-rl-async", f"{RL_RUN} --set rl.pipeline.placement=beside --set rl.pipeline.max_staleness=2", read=steps_alone
         ),
         Case("merge-run", f"merge run {MERGED} --out {{out}}/m", "m/*"),
         Case(

@@ -188,10 +188,7 @@ def test_the_last_record_of_an_attempt_counts_and_other_words_are_another_questi
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
-    [
-        (("--model", "teacher:60/3", "--keep", "x"), "no range"),
-        (("--model", "teacher:60/3", "--keep", "3-9"), "of 8 attempts"),
-    ],
+    [(("--model", "teacher:60/3", "--keep", "x"), "no range"), (("--model", "teacher:60/3", "--keep", "3-9"), "of 8 attempts")],
 )
 def test_what_is_wrong_is_one_sentence(tmp_path, options, sentence):
     questions = tmp_path / "q.jsonl"

@@ -10,17 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import Markup, escape
 
-from sanderling.report.charts import (
-    Bar,
-    Difference,
-    Line,
-    Part,
-    bars,
-    curves,
-    differences,
-    nice_ticks,
-    stack,
-)
+from sanderling.report.charts import Bar, Difference, Line, Part, bars, curves, differences, nice_ticks, stack
 from sanderling.report.numbers import duration, percent, points, span
 from sanderling.report.page import clean, tag
 

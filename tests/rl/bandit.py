@@ -146,14 +146,7 @@ def changed(config: RlConfig, **changes) -> RlConfig:
 
 
 def run(
-    config: RlConfig,
-    base: Path,
-    out: Path,
-    kind: type[Bandit] = Slow,
-    held_out=(),
-    score=None,
-    forget=None,
-    **settings,
+    config: RlConfig, base: Path, out: Path, kind: type[Bandit] = Slow, held_out=(), score=None, forget=None, **settings
 ) -> Any:
     """A run by such actors; the one that connected."""
     actors: list[Any] = []

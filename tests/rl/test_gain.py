@@ -237,10 +237,7 @@ class Bytes:
     def __init__(self) -> None:
         made = tokenizers.Tokenizer(models.BPE())
         made.pre_tokenizer = pre_tokenizers.Sequence(  # pyright: ignore[reportAttributeAccessIssue]
-            [
-                pre_tokenizers.Split(Regex(QWEN), "isolated"),
-                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-            ]
+            [pre_tokenizers.Split(Regex(QWEN), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
         )
         made.decoder = decoders.ByteLevel()  # pyright: ignore[reportAttributeAccessIssue]
         alphabet = pre_tokenizers.ByteLevel.alphabet()

@@ -117,11 +117,7 @@ def policy_rows(count: int) -> list[Row]:
     rng, rows = np.random.default_rng(1), random_rows(count)
     near = Trainer(tiny_model(), TrainerConfig()).logprobs(rows)
     return [
-        replace(
-            row,
-            advantages=rng.normal(size=len(row.ids)),
-            sampler_logprobs=own + 0.3 * rng.normal(size=len(row.ids)),
-        )
+        replace(row, advantages=rng.normal(size=len(row.ids)), sampler_logprobs=own + 0.3 * rng.normal(size=len(row.ids)))
         for row, own in zip(rows, near, strict=True)
     ]
 

@@ -28,9 +28,7 @@ DECOUPLED = {"ratio_to": RatioTo.PROXIMAL, "kl_coef": 0.001}
 
 
 @pytest.mark.parametrize(
-    "loss",
-    [PpoConfig(), MinirlConfig(), PpoConfig(**DECOUPLED)],
-    ids=lambda config: f"{config.kind}-{config.ratio_to}",
+    "loss", [PpoConfig(), MinirlConfig(), PpoConfig(**DECOUPLED)], ids=lambda config: f"{config.kind}-{config.ratio_to}"
 )
 def test_reward_rises(tmp_path: Path, loss):
     base = save_tiny(tmp_path / "base")

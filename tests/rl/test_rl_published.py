@@ -92,10 +92,7 @@ def test_what_is_recorded_reads_back_as_it_was(name: str):
 
 @pytest.mark.parametrize(
     ("override", "sentence"),
-    [
-        ("rl.stps=3", r"no setting rl\.stps.* did you mean"),
-        ("rollout.top_k=20", r"no setting rollout\.top_k"),
-    ],
+    [("rl.stps=3", r"no setting rl\.stps.* did you mean"), ("rollout.top_k=20", r"no setting rollout\.top_k")],
 )
 def test_what_cannot_be_is_refused_with_a_sentence(override: str, sentence: str):
     with pytest.raises(UserError, match=sentence):

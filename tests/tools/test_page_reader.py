@@ -11,15 +11,7 @@ from hypothesis import strategies as st
 from sanderling.core.profiles import ResultLayout, get_profile
 from sanderling.core.types import AskingOutageError, Message, Reply, ToolStatus, Usage
 from sanderling.tools.contract import ToolContext, ToolOutageError
-from sanderling.tools.page_reader import (
-    Fallback,
-    OnOutage,
-    PageReader,
-    PageText,
-    ReadingLimits,
-    Report,
-    read_report,
-)
+from sanderling.tools.page_reader import Fallback, OnOutage, PageReader, PageText, ReadingLimits, Report, read_report
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Page, VisitReply
 from sanderling.world.cutting import Prices, find_links
@@ -90,11 +82,7 @@ async def test_a_long_page_is_read_by_parts_and_merged() -> None:
 
 
 WORLD = LocalWorld.in_memory(
-    [
-        Page(url=PAGE.url, title="Orlo", text=TEXT),
-        Page(url="https://w.example/long", title="Long", text=LONG),
-    ],
-    name="t",
+    [Page(url=PAGE.url, title="Orlo", text=TEXT), Page(url="https://w.example/long", title="Long", text=LONG)], name="t"
 )
 
 

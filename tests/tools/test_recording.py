@@ -16,13 +16,7 @@ from sanderling.core.profiles import Profile, ResultLayout, ToolNames
 from sanderling.core.types import ToolSpec, ToolStatus
 from sanderling.runs.jsonl import TornLineWarning
 from sanderling.tools.contract import ToolContext, ToolOutageError, ToolResult, tool_roles
-from sanderling.tools.recording import (
-    RecordingTool,
-    open_recording,
-    read_recording,
-    recorded_tools,
-    trajectories_of,
-)
+from sanderling.tools.recording import RecordingTool, open_recording, read_recording, recorded_tools, trajectories_of
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Page, answered
 from sanderling.world.local import LocalWorld

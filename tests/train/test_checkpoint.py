@@ -14,14 +14,7 @@ from tiny_qwen3 import random_rows, save_tiny, tiny_model
 
 from sanderling.core.errors import UserError
 from sanderling.policy.model_directory import load_model
-from sanderling.train.checkpoint import (
-    add_adapter,
-    checkpoints,
-    load_adapter,
-    load_state,
-    merge_adapter,
-    save_checkpoint,
-)
+from sanderling.train.checkpoint import add_adapter, checkpoints, load_adapter, load_state, merge_adapter, save_checkpoint
 from sanderling.train.config import LoraConfig, MemoryConfig, Precision, SupervisedConfig, TrainerConfig
 from sanderling.train.rows import sft
 from sanderling.train.sft import run_sft

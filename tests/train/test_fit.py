@@ -26,15 +26,7 @@ from sanderling.core.errors import UserError
 from sanderling.recipes.find import find_settings
 from sanderling.train.attention import Stretch, packed_attention
 from sanderling.train.checkpoint import add_adapter
-from sanderling.train.config import (
-    LoraConfig,
-    MemoryConfig,
-    Precision,
-    Recompute,
-    SftConfig,
-    SupervisedConfig,
-    TrainerConfig,
-)
+from sanderling.train.config import LoraConfig, MemoryConfig, Precision, Recompute, SftConfig, SupervisedConfig, TrainerConfig
 from sanderling.train.fit import (
     OVERHEAD,
     Devices,

@@ -20,11 +20,7 @@ from sanderling.train.config import MemoryConfig
 from sanderling.train.memory import decoder_layers, economise, on_host, tiled
 from sanderling.train.packing import TokenLogprobs, collate
 
-SETTINGS = [
-    MemoryConfig(recompute="full"),
-    MemoryConfig(mlp_tile=7),
-    MemoryConfig(recompute="full", mlp_tile=16, offload=True),
-]
+SETTINGS = [MemoryConfig(recompute="full"), MemoryConfig(mlp_tile=7), MemoryConfig(recompute="full", mlp_tile=16, offload=True)]
 
 
 def gradients(memory: MemoryConfig) -> tuple[torch.Tensor, list[torch.Tensor], int]:

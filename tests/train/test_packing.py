@@ -16,15 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from sanderling.train import attention
 from sanderling.train.attention import Stretch, attend, packed_attention, partial_attention
-from sanderling.train.packing import (
-    Layout,
-    TokenLogprobs,
-    bundled,
-    collate,
-    families,
-    lay_out,
-    per_token,
-)
+from sanderling.train.packing import Layout, TokenLogprobs, bundled, collate, families, lay_out, per_token
 from sanderling.train.rows import Row
 
 

@@ -142,10 +142,7 @@ def sharded(weights: Path) -> None:
 
 @pytest.mark.parametrize(
     ("harm", "sentence"),
-    [
-        (sharded, "lack the file model-00002-of-00002.safetensors: finish the download"),
-        (Path.unlink, "has no weights"),
-    ],
+    [(sharded, "lack the file model-00002-of-00002.safetensors: finish the download"), (Path.unlink, "has no weights")],
 )
 def test_a_download_that_was_not_finished(given: Path, harm: Callable[[Path], None], sentence: str) -> None:
     harm(given / "base" / "model.safetensors")

@@ -23,14 +23,7 @@ from sanderling.rl.config import PipelineConfig, Placement, RlConfig
 from sanderling.rl.credit import IgpoConfig
 from sanderling.rl.gain import GainConfig, Probe
 from sanderling.rl.losses import PpoConfig, RatioTo
-from sanderling.train.config import (
-    Aggregation,
-    MemoryConfig,
-    ParallelConfig,
-    ParallelKind,
-    Precision,
-    TrainerConfig,
-)
+from sanderling.train.config import Aggregation, MemoryConfig, ParallelConfig, ParallelKind, Precision, TrainerConfig
 from sanderling.train.fit import Shape
 from sanderling.train.launch import Place, check_parallel, opened_team
 from sanderling.train.metrics import read_metrics
@@ -84,11 +77,7 @@ def same_figures(ours: list[dict[str, float]], theirs: list[dict[str, float]], *
 
 @pytest.mark.parametrize(
     ("config", "rows"),
-    [
-        (STEADY, 7),
-        (STEADY.model_copy(update={"aggregation": Aggregation.TRAJECTORY_MEAN}), 6),
-        (STEADY, 1),
-    ],
+    [(STEADY, 7), (STEADY.model_copy(update={"aggregation": Aggregation.TRAJECTORY_MEAN}), 6), (STEADY, 1)],
     ids=["tokens", "trajectories", "a rank without rows"],
 )
 def test_two_take_the_same_steps_as_one(pair, config: TrainerConfig, rows: int):

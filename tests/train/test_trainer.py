@@ -9,12 +9,7 @@ import numpy as np
 import pytest
 import torch
 from tiny_qwen3 import random_rows, tiny_model
-from transformers import (
-    MistralConfig,
-    MistralForCausalLM,
-    get_constant_schedule_with_warmup,
-    get_cosine_schedule_with_warmup,
-)
+from transformers import MistralConfig, MistralForCausalLM, get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
 
 from sanderling.core.errors import UserError
 from sanderling.train.config import Aggregation, OptimizerKind, Schedule, TrainerConfig

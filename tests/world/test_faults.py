@@ -18,15 +18,7 @@ from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Role, ToolStatus
 from sanderling.evaluate.fidelity import compare, summarise
 from sanderling.world.contract import Occasion, Page, answered
-from sanderling.world.faults import (
-    PROFILES,
-    FaultProfile,
-    FaultyWorld,
-    Latency,
-    PageNoise,
-    VisitFaults,
-    get_faults,
-)
+from sanderling.world.faults import PROFILES, FaultProfile, FaultyWorld, Latency, PageNoise, VisitFaults, get_faults
 from sanderling.world.local import LocalWorld
 from sanderling.world.recorded import built_from, place_of, read_built_from, split
 

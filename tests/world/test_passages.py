@@ -10,15 +10,7 @@ from sanderling.world.cutting import Prices, find_links, split_page
 from sanderling.world.disk.pages import Listed
 from sanderling.world.passages import extract as extract_of
 from sanderling.world.snippets import snippet, source
-from sanderling.world.text import (
-    clean,
-    flow,
-    index_text,
-    query_terms,
-    query_words,
-    sentences,
-    word_count,
-)
+from sanderling.world.text import clean, flow, index_text, query_terms, query_words, sentences, word_count
 
 # Snippets and extracts
 
