@@ -43,36 +43,15 @@ from sanderling.world.sources.base import Limits
 
 PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
 SECTIONS: dict[str, type[BaseModel]] = {
-    "place": PlaceConfig,
-    "agent": AgentConfig,
-    "judge": JudgeConfig,
-    "budget": BudgetConfig,
-    "ask": AskConfig,
-    "world build, world add": Limits,
-    "world embed": DenseSettings,
-    "world serve": ServerSettings,
-    "data run": DataConfig,
-    "data judge": JudgingConfig,
-    "data generate": GenerateConfig,
-    "synth graph": GraphSettings,
-    "pages": PagesConfig,
-    "synth graph with a model": ReadingConfig,
-    "synth facts": FactsConfig,
-    "synth grow": GrowthConfig,
-    "synth difficulty": DifficultyConfig,
-    "trainer": TrainerConfig,
-    "supervised": SupervisedConfig,
-    "train sft": SftConfig,
-    "loss": PolicyLoss,
-    "rl": RlConfig,
-    "train rl": RlRecipe,
-    "eval run": EvalConfig,
-    "eval judge": RejudgeConfig,
-    "eval score": ScoreConfig,
-    "merge run": MergeSettings,
-    "merge sweep": SweepConfig,
+    "place": PlaceConfig, "agent": AgentConfig, "judge": JudgeConfig, "budget": BudgetConfig, "ask": AskConfig,
+    "world build, world add": Limits, "world embed": DenseSettings, "world serve": ServerSettings, "data run": DataConfig,
+    "data judge": JudgingConfig, "data generate": GenerateConfig, "synth graph": GraphSettings, "pages": PagesConfig,
+    "synth graph with a model": ReadingConfig, "synth facts": FactsConfig, "synth grow": GrowthConfig,
+    "synth difficulty": DifficultyConfig, "trainer": TrainerConfig, "supervised": SupervisedConfig,
+    "train sft": SftConfig, "loss": PolicyLoss, "rl": RlConfig, "train rl": RlRecipe, "eval run": EvalConfig,
+    "eval judge": RejudgeConfig, "eval score": ScoreConfig, "merge run": MergeSettings, "merge sweep": SweepConfig,
     "recipe run tiny": TinyConfig,
-}
+}  # fmt: skip
 """Commands with what ``--set`` reaches, and sections that several of them have, each before its users."""
 INTRODUCTION = """# Settings
 

@@ -141,11 +141,8 @@ async def live(policy: Speaker, journal: Journal | None = None, *, profile: Prof
     question = changed.pop("question", "Where?")
     tools, world = changed.pop("tools", {"search": policy.life.tool()}), changed.pop("world", "")
     fixed: dict[str, Any] = {
-        "id": "e/1",
-        "seeds": Seeds(run=1, attempt=2),
-        "on_event": policy.life.on_event,
-        "journal": journal,
-    }
+        "id": "e/1", "seeds": Seeds(run=1, attempt=2), "on_event": policy.life.on_event, "journal": journal,
+    }  # fmt: skip
     asked = Question(id="q", text=question, masked_urls=("https://w.example/secret",))
     return await Agent(policy, tools, profile, policy.life.clock, world).run(asked, **{**fixed, **changed})
 

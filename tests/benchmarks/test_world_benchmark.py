@@ -18,14 +18,9 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 def run(tmp_path: Path, *options: str) -> subprocess.CompletedProcess[str]:
     command = [
-        sys.executable,
-        str(BENCHMARKS / "world.py"),
-        "--work",
-        str(tmp_path / "work"),
-        "--out",
-        str(tmp_path / "out"),
+        sys.executable, str(BENCHMARKS / "world.py"), "--work", str(tmp_path / "work"), "--out", str(tmp_path / "out"),
         *options,
-    ]
+    ]  # fmt: skip
     return subprocess.run(command, capture_output=True, text=True, timeout=600)
 
 

@@ -148,13 +148,8 @@ def test_bad_commands_are_one_sentence_and_leave_nothing(tmp_path, source, monke
         import_file(*arguments)
     assert (tmp_path / "t.jsonl").read_text() == "before"
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "empty",
-        "folder.jsonl",
-        "log.json",
-        "old.jsonl.unread.jsonl",
-        "raw",
-        "t.jsonl",
-    ]
+        "empty", "folder.jsonl", "log.json", "old.jsonl.unread.jsonl", "raw", "t.jsonl",
+    ]  # fmt: skip
 
 
 def test_what_was_met_and_not_written_is_said(source, tmp_path):

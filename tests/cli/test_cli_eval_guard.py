@@ -110,14 +110,11 @@ def call(*arguments: object) -> str:
 def gaia(path: Path, count: int = 4) -> Path:
     rows: list[dict[str, Any]] = [
         {
-            "task_id": f"t{number}",
-            "Question": f"How many doves sit on roof {number}?",
-            "Level": number % 2 + 1,
-            "Final answer": f"dove {number}",
-            "file_name": "",
+            "task_id": f"t{number}", "Question": f"How many doves sit on roof {number}?", "Level": number % 2 + 1,
+            "Final answer": f"dove {number}", "file_name": "",
         }
         for number in range(count)
-    ]
+    ]  # fmt: skip
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
 

@@ -21,13 +21,9 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SET = re.compile(r"[A-Z][A-Z_]*=\S*")
 """A variable for this one command."""
 OF_OTHERS = {
-    "--enable-sleep-mode",
-    "--logprobs-mode",
-    "--no-enable-chunked-prefill",
-    "--enable-prompt-tokens-details",
-    "--tensor-parallel-size",
-    "--cli",
-}
+    "--enable-sleep-mode", "--logprobs-mode", "--no-enable-chunked-prefill", "--enable-prompt-tokens-details",
+    "--tensor-parallel-size", "--cli",
+}  # fmt: skip
 """Options of vLLM, and of the MCP inspector."""
 
 

@@ -249,16 +249,11 @@ def test_values_that_nothing_downstream_could_take() -> None:
 
 UNITS = (
     *(
-        "<tool_call>",
-        '<tool_call>{"',
-        "<tool_call>{a:'b',",
-        "<tool_call>{}<code>",
-        '<tool_call>[{"a":',
-        "<tool_call>[{",
+        "<tool_call>", '<tool_call>{"', "<tool_call>{a:'b',", "<tool_call>{}<code>", '<tool_call>[{"a":', "<tool_call>[{",
         "<answer>",
     ),
     *("<answer></answer>", "<think>", "</think>", "<think>a</think>", '{"a":[', '<tool_call>"name":', " ", "\x00", "a"),
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("unit", UNITS)

@@ -64,11 +64,8 @@ def test_a_profile_of_ones_own(tmp_path: Path) -> None:
     file.write_text('source = "me"\nsystem_prompt = "Be terse. {tools}"\nresults = "markdown"\n[budgets]\nmax_turns = 3\n')
     own = get_profile(str(file))
     assert (own.name, own.results, own.budgets.max_turns, own.guards) == (
-        "terse",
-        ResultLayout.MARKDOWN,
-        3,
-        Profile.model_fields["guards"].default,
-    )
+        "terse", ResultLayout.MARKDOWN, 3, Profile.model_fields["guards"].default,
+    )  # fmt: skip
     file.write_text('source = "me"\nsystem_promt = "x"\n')
     with pytest.raises(UserError, match="did you mean system_prompt"):
         get_profile(str(file))

@@ -114,15 +114,7 @@ def clean(found: Iterable[Trajectory], recipe: CleaningRecipe) -> tuple[list[Tra
 PIECES = st.sampled_from(
     [
         *(
-            "",
-            " ",
-            "words",
-            "<think>",
-            "</think>",
-            "<think>\nhm\n</think>",
-            "<tool_call>",
-            "</tool_call>",
-            "<answer>",
+            "", " ", "words", "<think>", "</think>", "<think>\nhm\n</think>", "<tool_call>", "</tool_call>", "<answer>",
             "</answer>",
         ),
         *("<answer>Lisbon</answer>", "<tool_response>", "\ud83d", "\x00", "\\boxed{1}"),
@@ -132,7 +124,7 @@ PIECES = st.sampled_from(
         '<tool_call>{"name": "browse", "arguments": {"urls": "https://a.example/(x)", "purpose": ["g"]}}</tool_call>',
         "<tool_call>{'name': 'PythonInterpreter', 'arguments': {}}</tool_call><code>1</code>",
     ]
-)
+)  # fmt: skip
 WHOLE_TURNS = st.sampled_from([search("a"), search("b"), visit("https://a.example/"), answer()])
 TURNS = st.lists(PIECES, max_size=6).map("".join) | WHOLE_TURNS
 RESPONSES = st.lists(PIECES, max_size=3).map("".join) | st.sampled_from(
@@ -250,14 +242,11 @@ BESIDE = answer().replace("<answer>", '<tool_call>\n{"name": "f", "arguments": {
 @pytest.mark.parametrize(
     "turns",
     [
-        (UNREADABLE, seen("x"), answer()),
-        (BESIDE,),
-        (BESIDE.replace('"f"', '"search"'),),
-        (UNREADABLE + answer().partition("</think>")[2],),
-        (search("a"), answer()),
+        (UNREADABLE, seen("x"), answer()), (BESIDE,), (BESIDE.replace('"f"', '"search"'),),
+        (UNREADABLE + answer().partition("</think>")[2],), (search("a"), answer()),
         (search("a").replace("search", "f"), seen("x"), answer()),
     ],
-)
+)  # fmt: skip
 def test_without_any_of_its_calls_a_trajectory_is_dropped_in_every_recipe(turns: tuple[str, ...], name: str) -> None:
     kept, dropped, _ = clean([talk(*turns)], RECIPES[name])
     assert not kept and dropped

@@ -67,14 +67,10 @@ def test_what_is_recognised(question: Question, kind: Kind, place: int, same: bo
 @pytest.mark.parametrize(
     "question",
     [
-        ask("Who designed the second bridge of a town?", "Bo"),
-        ask("Why is that so, and who says so?"),
-        ask("Which town was rebuilt after a fire?", "Ann"),
-        ask("哪位作曲家写了歌剧？", "安"),
-        ask(""),
-        ask("?!"),
+        ask("Who designed the second bridge of a town?", "Bo"), ask("Why is that so, and who says so?"),
+        ask("Which town was rebuilt after a fire?", "Ann"), ask("哪位作曲家写了歌剧？", "安"), ask(""), ask("?!"),
     ],
-)
+)  # fmt: skip
 def test_what_is_left_in_peace(question: Question) -> None:
     assert BENCH.check("t", question) is None
 

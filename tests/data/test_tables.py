@@ -147,12 +147,9 @@ def test_what_stands_behind_damage_in_parquet_is_unread(tmp_path: Path) -> None:
 
 def test_parquet_values_that_json_has_not(tmp_path: Path) -> None:
     row = {
-        "at": datetime.datetime(2026, 1, 2),
-        "cost": decimal.Decimal("1.50"),
-        "image": b"\xff\xfe",
-        "q": b"why?",
+        "at": datetime.datetime(2026, 1, 2), "cost": decimal.Decimal("1.50"), "image": b"\xff\xfe", "q": b"why?",
         "gap": None,
-    }
+    }  # fmt: skip
     path = save(tmp_path / "a.parquet", [row])
     assert rows_of(path) == [{"at": "2026-01-02T00:00:00", "cost": "1.50", "image": "<2 bytes>", "q": "why?", "gap": None}]
     assert list(question_rows(path, {"image", "at", "cost", "q"})) == [{"gap": None}]

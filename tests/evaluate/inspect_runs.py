@@ -85,12 +85,9 @@ def episode(
 def plain(**more: Any) -> Trajectory:
     """Question, call, result, answer."""
     nodes = [
-        system(),
-        question_node(),
-        calling(1, ("search", {"query": ["town"]})),
-        seen(2, ("[1] Town", ToolStatus.OK)),
+        system(), question_node(), calling(1, ("search", {"query": ["town"]})), seen(2, ("[1] Town", ToolStatus.OK)),
         answering(3),
-    ]
+    ]  # fmt: skip
     return episode(nodes, **more)
 
 

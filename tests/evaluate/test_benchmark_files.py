@@ -94,12 +94,8 @@ def test_what_was_hidden_comes_back(cipher: Cipher, encrypted: Any, text: str, c
 def test_what_does_not_open_is_refused(cipher: Cipher) -> None:
     hidden = by_hash("Which lamp did the potter of Arvendale paint?", "right")
     wrong = [
-        (hidden, "wrong"),
-        (hidden, ""),
-        (hidden[:-1], "right"),
-        (f"{hidden[:9]} {hidden[9:]}", "right"),
-        ("灯塔", "right"),
-    ]
+        (hidden, "wrong"), (hidden, ""), (hidden[:-1], "right"), (f"{hidden[:9]} {hidden[9:]}", "right"), ("灯塔", "right"),
+    ]  # fmt: skip
     for text, canary in [*wrong, (by_hash("\x00\x01\x02abc", "k"), "k") if cipher == "sxor" else (hidden, "right")]:
         with pytest.raises(RowError):
             decrypted(text, canary, cipher)
@@ -168,14 +164,10 @@ def test_a_folder_without_the_one_file_that_is_meant(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "split"),
     [
-        ("triviaqa_dev.jsonl", "dev"),
-        ("test.jsonl", "test"),
-        ("dev/file.jsonl", "dev"),
-        ("dev/test.jsonl", "test"),
-        ("device.jsonl", "test"),
-        ("dev-00000-of-00001.jsonl", "dev"),
+        ("triviaqa_dev.jsonl", "dev"), ("test.jsonl", "test"), ("dev/file.jsonl", "dev"), ("dev/test.jsonl", "test"),
+        ("device.jsonl", "test"), ("dev-00000-of-00001.jsonl", "dev"),
     ],
-)
+)  # fmt: skip
 def test_the_split_is_told_by_the_name(name: str, split: str, tmp_path: Path) -> None:
     path = write_rows(tmp_path / name, QA)
     loaded = load("triviaqa", path)

@@ -21,18 +21,9 @@ def episode(
     question: str, attempt: int, correct: bool | None, ending: Ending | None = Ending.ANSWERED, **changes: object
 ) -> Episode:
     values: dict[str, object] = {
-        "question": question,
-        "attempt": attempt,
-        "ending": ending,
-        "correct": correct,
-        "model": "m",
-        "world": "w",
-        "turns": 3,
-        "calls": 2,
-        "visits": 1,
-        "sampled_tokens": 10,
-        "seconds": 0.5,
-    }
+        "question": question, "attempt": attempt, "ending": ending, "correct": correct, "model": "m", "world": "w",
+        "turns": 3, "calls": 2, "visits": 1, "sampled_tokens": 10, "seconds": 0.5,
+    }  # fmt: skip
     return Episode(**(values | changes))  # pyright: ignore[reportArgumentType]
 
 

@@ -63,14 +63,9 @@ def trajectory(observation: str = "plain", **changes: object) -> Trajectory:
         Node(parent=4, role=Role.ASSISTANT, kind=NodeKind.TURN, text="raw", answer="x"),
     )
     values: dict[str, object] = {
-        "id": "t",
-        "question": Question(id="q", text="asked", answers=("x",)),
-        "nodes": nodes,
-        "leaf": 5,
-        "ending": Ending.ANSWERED,
-        "answer": "x",
-        "seeds": Seeds(run=1, episode=2, attempt=3),
-    }
+        "id": "t", "question": Question(id="q", text="asked", answers=("x",)), "nodes": nodes, "leaf": 5,
+        "ending": Ending.ANSWERED, "answer": "x", "seeds": Seeds(run=1, episode=2, attempt=3),
+    }  # fmt: skip
     return Trajectory.model_validate(values | changes)
 
 

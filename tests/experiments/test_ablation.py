@@ -149,12 +149,9 @@ def test_the_recipe_from_end_to_end_and_once_more(tmp_path: Path):
     base = write_given(tmp_path / "given") / "base"
     small = ["arms={sft = {label = 'SFT', trained = false}, grpo = {label = 'GRPO', rl = {estimator = {kind = 'grpo'}}}}"]
     small += [
-        f"start={base}",
-        "workers=1",
-        "tuning.lrs=[1e-4,1e-3]",
-        "criterion.compared={grpo = ['sft']}",
+        f"start={base}", "workers=1", "tuning.lrs=[1e-4,1e-3]", "criterion.compared={grpo = ['sft']}",
         "questions.held_out=3",
-    ]
+    ]  # fmt: skip
     config = settings(*QUICK, *small)
     out = tmp_path / "out"
     run_ablation(config, out, silent(), "command")

@@ -375,13 +375,9 @@ class ScriptedReader:
 
 
 CALLS = [
-    {"x": 1},
-    {"{q}": []},
-    {"{q}": "orlo sea"},
-    {"{q}": ["orlo sea", "herring 1911", "nothing there zzz"]},
-    {"{q}": ["a", ""]},
-    {"{q}": [" b\ud83d"]},
-]
+    {"x": 1}, {"{q}": []}, {"{q}": "orlo sea"}, {"{q}": ["orlo sea", "herring 1911", "nothing there zzz"]},
+    {"{q}": ["a", ""]}, {"{q}": [" b\ud83d"]},
+]  # fmt: skip
 VISITS = [
     {"{u}": "https://w.example/1"},
     {"{u}": ["https://w.example/2#page=2", "https://w.example/9", "https://w.example/2"], "{g}": "town hall"},
@@ -416,12 +412,8 @@ async def tool_calls(scratch: Path) -> dict[str, Any]:
         if reader is not None:
             counts = reader.counts
             cases[f"{case} counts"] = [
-                counts.pages,
-                counts.asked,
-                counts.kept,
-                counts.dropped,
-                dict(sorted(counts.fallbacks.items())),
-            ]
+                counts.pages, counts.asked, counts.kept, counts.dropped, dict(sorted(counts.fallbacks.items())),
+            ]  # fmt: skip
         cases[f"{case} schemas"] = digest([tool.spec.model_dump() for tool in tools.values()])
     return cases
 

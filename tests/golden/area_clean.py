@@ -365,11 +365,8 @@ def curated(source: str) -> dict[str, Any]:
         parts = {path.stem: list(records(path)) for path in sorted(Path(f"split{place}").glob("*.jsonl"))}
         found[f"split {options}"] = [parts, digest(printed)]
     for options in (
-        "",
-        "--thresholds 2,4 --weights 1,2,5",
-        "--thresholds 4 --weights 0,9 --seed 5",
-        "--thresholds= --weights 3",
-    ):
+        "", "--thresholds 2,4 --weights 1,2,5", "--thresholds 4 --weights 0,9 --seed 5", "--thresholds= --weights 3",
+    ):  # fmt: skip
         printed = data("resample", source, "--out", "more.jsonl", *options.split())
         order = [record["id"].removeprefix("made-") for record in lines("more.jsonl")]
         if options:  # the order of copies is not asked for
@@ -442,15 +439,9 @@ def ran(out: str, *arguments: object) -> dict[str, Any]:
         if step["name"] == "rows" and "parts" in step:
             step["parts"] = {name: {key: made[key] for key in kept} for name, made in step["parts"].items()}
     stores = (
-        "1-imported",
-        "2-cleaned",
-        "2-cleaned.dropped",
-        "3-judged",
-        "3-left-out",
-        "4-unlike",
-        "4-benchmark-free",
+        "1-imported", "2-cleaned", "2-cleaned.dropped", "3-judged", "3-left-out", "4-unlike", "4-benchmark-free",
         "6-resampled",
-    )
+    )  # fmt: skip
     return {
         "steps": steps,
         "files": {name: [len(lines(f"{out}/{name}.jsonl")), digest(records(f"{out}/{name}.jsonl"))] for name in stores},

@@ -155,14 +155,9 @@ def told(parsed: ParsedTurn) -> list[Any]:
     """A parsed turn as JSON."""
     calls = [call.model_dump() for call in parsed.calls]
     return [
-        parsed.think,
-        calls,
-        parsed.answer,
-        list(parsed.problems),
-        list(parsed.left),
-        parsed.actionable,
+        parsed.think, calls, parsed.answer, list(parsed.problems), list(parsed.left), parsed.actionable,
         explain(parsed.problems),
-    ]
+    ]  # fmt: skip
 
 
 def of_turn(text: str, number: int) -> list[Any]:

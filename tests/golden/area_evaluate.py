@@ -80,12 +80,8 @@ def result_of(run: Path, server: str = "") -> Any:
 # --- recorded attempts ---------------------------------------------------------------------------------------------------
 
 SCORED = [Ending.ANSWERED] * 14 + [
-    Ending.ANSWERED_AT_BUDGET,
-    Ending.NO_ANSWER,
-    Ending.TURN_LIMIT,
-    Ending.REPETITION,
-    Ending.MALFORMED,
-]
+    Ending.ANSWERED_AT_BUDGET, Ending.NO_ANSWER, Ending.TURN_LIMIT, Ending.REPETITION, Ending.MALFORMED,
+]  # fmt: skip
 
 
 def attempt(question: Question, number: int, skill: float, dice: random.Random) -> Trajectory:
@@ -160,16 +156,9 @@ def others(scratch: Path) -> Iterator[tuple[str, Any]]:
         ]
         write_trajectories(scratch / f"{name}.jsonl", iter(made))
         told = [
-            "eval",
-            "score",
-            scratch / f"{name}.jsonl",
-            "--questions",
-            scratch / "q.jsonl",
-            "--judge",
-            "exact",
-            "--second-judge",
-            "f1:0.5",
-        ]
+            "eval", "score", scratch / f"{name}.jsonl", "--questions", scratch / "q.jsonl", "--judge", "exact",
+            "--second-judge", "f1:0.5",
+        ]  # fmt: skip
         said = call(scratch, *told, "--out", scratch / name, "--unscored-limit", 0.1)
         yield f"score {name}", [said, result_of(scratch / name)]
         time.sleep(1.0)  # runs of one second would have one date, and the report another table
@@ -268,32 +257,13 @@ def run(scratch: Path) -> Iterator[tuple[str, Any]]:
     )
     with agent() as server:
         told = [
-            "eval",
-            "run",
-            "jsonl",
-            scratch / "rivers.csv",
-            "--model",
-            f"{server}/v1#m",
-            "--world",
-            scratch / "world",
-            "--profile",
-            "tiny",
-        ]
+            "eval", "run", "jsonl", scratch / "rivers.csv", "--model", f"{server}/v1#m", "--world", scratch / "world",
+            "--profile", "tiny",
+        ]  # fmt: skip
         told += [
-            "--judge",
-            "exact",
-            "--judge",
-            "numeric",
-            "--attempts",
-            2,
-            "--concurrency",
-            1,
-            "--set",
-            "agent.price=2,8",
-            "--no-progress",
-            "--out",
-            scratch / "run",
-        ]
+            "--judge", "exact", "--judge", "numeric", "--attempts", 2, "--concurrency", 1, "--set", "agent.price=2,8",
+            "--no-progress", "--out", scratch / "run",
+        ]  # fmt: skip
         for name in ("run", "run again"):
             yield name, [call(scratch, *told, server=server), result_of(scratch / "run", server=server)]
     yield "run, other settings", call(scratch, *told, "--seed", 1, server=server)

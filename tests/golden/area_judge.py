@@ -346,19 +346,12 @@ def commands(scratch: Path) -> Iterator[tuple[str, Any]]:
         "again": [source, "--judge", "exact", "--judge", "numeric", "--out", scratch / "a.jsonl"],
         "by ids": [scratch / "a.jsonl", "--judge", "f1:0.5", "--verdicts", ids, "--out", scratch / "b.jsonl"],
         "by answers": [
-            scratch / "b.jsonl",
-            "--judge",
-            "gaia",
-            "--verdicts",
-            texts,
-            "--keep",
-            "correct",
-            "--out",
+            scratch / "b.jsonl", "--judge", "gaia", "--verdicts", texts, "--keep", "correct", "--out",
             scratch / "c.jsonl",
         ],
         "no model": [source, "--judge", "exact", "--form", "hle", "--out", scratch / "d.jsonl"],
         "no form": [source, "--judge", "exact", "--form", "hlee", "--out", scratch / "d.jsonl"],
-    }
+    }  # fmt: skip
     for name, arguments in calls.items():
         done = CliRunner().invoke(build_app("data"), ["data", "judge", *map(str, arguments)])
         if "numeric" in arguments:

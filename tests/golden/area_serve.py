@@ -35,16 +35,8 @@ SPACE[0]["text"] = "# Alien\n\nAlien is a 1979 film by Ridley Scott.\n\nSigourne
 FILM, BEES = SPACE[0]["url"], SPACE[1]["url"]
 LONG = "\n\n".join(f"Paragraph {i} tells of ships, sails and tides in year {1500 + i}." for i in range(400))
 WORDS = (
-    "film",
-    "honey",
-    "ridley scott film",
-    "ships of the year 1777",
-    "外星人",
-    "!!!",
-    "",
-    "tides, sails",
-    "who plays Ripley?",
-)
+    "film", "honey", "ridley scott film", "ships of the year 1777", "外星人", "!!!", "", "tides, sails", "who plays Ripley?",
+)  # fmt: skip
 
 
 FIGURES = ("overlap", "visit_held")
@@ -123,24 +115,13 @@ POSTS: list[tuple[str, Any]] = [
     ("/jina/", {"url": "https://no.example/"}),
 ]
 BAD: list[tuple[str, Any]] = [
-    ("/v1/search", search("x", limit=0)),
-    ("/v1/search", search("x", limt=3)),
-    ("/v1/search", {"queries": []}),
-    ("/v1/search", {"queries": ["x"] * 101}),
-    ("/v1/search", 7),
-    ("/v1/visit", {"urls": ["x"], "max_words": -1}),
-    ("/v1/visit", {"urls": None}),
-    ("/search", {}),
-    ("/search", []),
-    ("/search", {"q": "x", "num": 101}),
-    ("/search", {"query": "x", "search_type": "magic"}),
-    ("/batch_check_url", {"urls": ["x"] * 1_001}),
-    ("/query", {"url": "https://a.example/"}),
-    ("/retrieve", {"queries": ["x"] * 1_025}),
-    ("/access", {"urls": [None]}),
-    ("/", {"url": ""}),
-    ("/nothing", {}),
-]
+    ("/v1/search", search("x", limit=0)), ("/v1/search", search("x", limt=3)), ("/v1/search", {"queries": []}),
+    ("/v1/search", {"queries": ["x"] * 101}), ("/v1/search", 7), ("/v1/visit", {"urls": ["x"], "max_words": -1}),
+    ("/v1/visit", {"urls": None}), ("/search", {}), ("/search", []), ("/search", {"q": "x", "num": 101}),
+    ("/search", {"query": "x", "search_type": "magic"}), ("/batch_check_url", {"urls": ["x"] * 1_001}),
+    ("/query", {"url": "https://a.example/"}), ("/retrieve", {"queries": ["x"] * 1_025}), ("/access", {"urls": [None]}),
+    ("/", {"url": ""}), ("/nothing", {}),
+]  # fmt: skip
 GETS = (
     "/health",
     "/v1/info",
@@ -178,13 +159,9 @@ def dialects(place: Path) -> dict[str, Any]:
     with served(place, token="s3cret", host="0.0.0.0", dialects=("native", "jina")) as client:
         basic = "Basic " + base64.b64encode(b"any:s3cret").decode()
         for key, value in (
-            ("Authorization", "Bearer s3cret"),
-            ("X-API-KEY", "s3cret"),
-            ("Authorization", basic),
-            ("X", "y"),
-            ("Authorization", "Bearer wrong"),
-            ("Authorization", "Basic !!!"),
-        ):
+            ("Authorization", "Bearer s3cret"), ("X-API-KEY", "s3cret"), ("Authorization", basic), ("X", "y"),
+            ("Authorization", "Bearer wrong"), ("Authorization", "Basic !!!"),
+        ):  # fmt: skip
             cases[f"token {key} {value}"] = told(client.get("/v1/info", headers={key: value}))
         cases["token health"] = told(client.get("/health"))
         cases["other dialect"] = told(client.post("/search", json={"q": "film"}, headers={"X-API-KEY": "s3cret"}))
@@ -212,21 +189,14 @@ def failures(scratch: Path, place: Path) -> dict[str, Any]:
     kinds += [("visit", name) for name in ("timeout", "rate_limited", "not_found", "gone", "blocked", "paywalled")]
     asked = {
         "search": [
-            ("/v1/search", search("film")),
-            ("/search", {"q": "film"}),
-            ("/search", {"query": "film"}),
-            ("/batch_search", search("film")),
-            ("/retrieve", search("film")),
+            ("/v1/search", search("film")), ("/search", {"q": "film"}), ("/search", {"query": "film"}),
+            ("/batch_search", search("film")), ("/retrieve", search("film")),
         ],
         "visit": [
-            ("/v1/visit", {"urls": [FILM]}),
-            ("/", {"url": FILM}),
-            ("/web_parser", {"url": FILM}),
-            ("/check_url", {"url": FILM}),
-            ("/query", {"url": FILM, "goal": "g"}),
-            ("/access", {"urls": [FILM]}),
+            ("/v1/visit", {"urls": [FILM]}), ("/", {"url": FILM}), ("/web_parser", {"url": FILM}),
+            ("/check_url", {"url": FILM}), ("/query", {"url": FILM, "goal": "g"}), ("/access", {"urls": [FILM]}),
         ],
-    }
+    }  # fmt: skip
     for call, fault in kinds:
         (scratch / "one.toml").write_text(f'name = "one"\n[{call}]\n{fault} = 1.0\n')
         with served(place, str(scratch / "one.toml")) as client:

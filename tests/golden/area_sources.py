@@ -19,21 +19,9 @@ from sanderling.world.sources.kinds import kind_of, open_source
 
 SMALL = Limits(document_bytes=6_000)
 WORDS = (
-    "herring",
-    "Orlo",
-    "town",
-    "Straße",
-    "1979",
-    "sea.",
-    "東京",
-    "café;",
-    "a_b",
-    "*star*",
-    "x < y",
-    "[sic]",
-    "`code`",
+    "herring", "Orlo", "town", "Straße", "1979", "sea.", "東京", "café;", "a_b", "*star*", "x < y", "[sic]", "`code`",
     "— so,",
-)
+)  # fmt: skip
 
 
 def items(spec: str | Path, base: str = "", limits: Limits = SMALL) -> list[Any]:
@@ -51,23 +39,11 @@ def words(rng: random.Random, least: int = 3, most: int = 25) -> str:
 def link(rng: random.Random) -> str:
     return rng.choice(
         (
-            "x.html",
-            "../up/y.html",
-            "/root?q=1&b=2",
-            "//other.example/z",
-            "#here",
-            "page0.html#frag",
-            "mailto:a@b",
-            "http://[bad",
-            "https://far.example/p(1)",
-            "sub",
-            "sub/",
-            "a b.html",
-            "javascript:void(0)",
-            "%E6%9D%B1.html",
+            "x.html", "../up/y.html", "/root?q=1&b=2", "//other.example/z", "#here", "page0.html#frag", "mailto:a@b",
+            "http://[bad", "https://far.example/p(1)", "sub", "sub/", "a b.html", "javascript:void(0)", "%E6%9D%B1.html",
             "",
         )
-    )
+    )  # fmt: skip
 
 
 def html_body(rng: random.Random, depth: int = 0) -> str:

@@ -304,11 +304,8 @@ def losses() -> dict[str, Any]:
     )  # fmt: skip
     extreme = CorrectionConfig(low=0.5, high=2.0, veto=0.3)
     variants: dict[str, dict[str, Any]] = {
-        "plain": {},
-        "proximal": {"ratio_to": "proximal"},
-        "extreme": {"correction": extreme},
-        "k3": {"kl_coef": 0.1},
-    }
+        "plain": {}, "proximal": {"ratio_to": "proximal"}, "extreme": {"correction": extreme}, "k3": {"kl_coef": 0.1},
+    }  # fmt: skip
     configs = {f"{kind.__name__} {name}": kind(**more) for kind in (PpoConfig, MinirlConfig) for name, more in variants.items()}
     configs |= {"dual": PpoConfig(dual_clip=1.5), "strict": MinirlConfig(least=0.8, most=1.3, ratio_to="proximal")}
     names = ("ratio", "clipped", "masked", "vetoed", "stopped", "importance", "kl_sampler", "sampler_gap", "kl_reference")

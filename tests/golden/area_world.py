@@ -320,14 +320,9 @@ def over_the_web() -> dict[str, Any]:
             }
             tools["blocked"] = world_tools(filtered(web, Blocklist.parse("https://web.example/2\nblocked.example")), PROFILE)
             urls = [
-                *texts,
-                *moved,
-                *failures,
-                "https://web.example/warned",
-                "ftp://x",
-                "https://web.example/3#page=2",
+                *texts, *moved, *failures, "https://web.example/warned", "ftp://x", "https://web.example/3#page=2",
                 "https://web.example/3#page=99",
-            ]
+            ]  # fmt: skip
             for name, pair in tools.items():
                 context = ToolContext(question="q1", masked_urls=frozenset({"http://web.example/4", "https://web.example/6/"}))
                 for number, arguments in enumerate([{"query": ["herring", "bad words"]}, {"query": "odes"}, {"query": 3}]):
@@ -358,27 +353,9 @@ def pure() -> dict[str, Any]:
     cases: dict[str, Any] = {f"address: {url}": [canonical_url(url), rules.rule_for(url), len(spots(url))] for url in addresses}
     draw = random.Random(11)
     alphabet = [
-        "https://",
-        "http:",
-        "/",
-        "//",
-        ".",
-        "..",
-        "a",
-        "b.example",
-        "%2F",
-        "%zz",
-        "?",
-        "#",
-        "&q=",
-        "ü",
-        "[",
-        ")",
-        ":80",
-        "@",
-        "\\",
-        " ",
-    ]
+        "https://", "http:", "/", "//", ".", "..", "a", "b.example", "%2F", "%zz", "?", "#", "&q=", "ü", "[", ")", ":80",
+        "@", "\\", " ",
+    ]  # fmt: skip
     noisy = ["".join(draw.choices(alphabet, k=draw.randrange(1, 14))) for _ in range(1_000)]
     cases["addresses: 1000 odd ones"] = digest([[canonical_url(url), rules.rule_for(url), spots(url)] for url in noisy])
     bits = ["[a](https://b.example/x)", "![i](/y)", "https://b.example/x", "www.b.example/x", "b.example/x.", "\n\n", "\n", " ", "word ", "[", "](", ")", "|",

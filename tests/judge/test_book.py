@@ -197,12 +197,9 @@ def test_files_that_are_none_are_told(tmp_path: Path, text: str, told: str) -> N
 
 def test_a_person_goes_before_an_outage_a_missing_answer_and_a_judge(tmp_path: Path) -> None:
     episodes = [
-        episode(None, "q1-0", ending=Ending.TOOL_OUTAGE),
-        episode(None, "q1-1", ending=Ending.TURN_LIMIT),
-        episode("Kristiania", "q1-2"),
-        episode("Oslo", "q1-3"),
-        episode("Oslo", "q1-4"),
-    ]
+        episode(None, "q1-0", ending=Ending.TOOL_OUTAGE), episode(None, "q1-1", ending=Ending.TURN_LIMIT),
+        episode("Kristiania", "q1-2"), episode("Oslo", "q1-3"), episode("Oslo", "q1-4"),
+    ]  # fmt: skip
     by_hand = ByHand({("q1-0",): True, ("q1-1",): True, ("q1-2",): False, ("q1", "Oslo"): True, ("q1-4",): False})
     judge = rule_judge("exact")
     found = [

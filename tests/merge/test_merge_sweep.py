@@ -32,14 +32,11 @@ TIES = MergeSettings.model_validate({"method": "ties", "models": [A, B], "base":
 @pytest.mark.parametrize(
     ("means", "at"),
     [
-        ({0.0: 0.5, 0.5: 0.4, 1.0: 0.6}, 1.0),
-        ({0.0: 0.5, 0.4: 0.5, 1.0: 0.5}, 0.4),
-        ({0.0: 0.1, 0.25: 0.5, 0.75: 0.5, 1.0: 0.1}, 0.25),
-        ({0.0: 0.1, 0.5: None, 1.0: 0.05}, 0.0),
-        ({0.5: None}, None),
+        ({0.0: 0.5, 0.5: 0.4, 1.0: 0.6}, 1.0), ({0.0: 0.5, 0.4: 0.5, 1.0: 0.5}, 0.4),
+        ({0.0: 0.1, 0.25: 0.5, 0.75: 0.5, 1.0: 0.1}, 0.25), ({0.0: 0.1, 0.5: None, 1.0: 0.05}, 0.0), ({0.5: None}, None),
         ({}, None),
     ],
-)
+)  # fmt: skip
 def test_the_best_has_the_highest_mean_then_lies_in_the_middle_then_is_the_smaller(
     means: dict[float, float | None], at: float | None
 ) -> None:

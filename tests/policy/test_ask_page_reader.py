@@ -31,15 +31,9 @@ def world(tmp_path: Path) -> Path:
 
 def visit(world: Path, *options: object):
     arguments = [
-        "visit",
-        str(world),
-        URL,
-        "--goal",
-        "which town",
-        "--set",
-        f"reader.cache={world.parent / 'cache'}",
+        "visit", str(world), URL, "--goal", "which town", "--set", f"reader.cache={world.parent / 'cache'}",
         *map(str, options),
-    ]
+    ]  # fmt: skip
     return CliRunner().invoke(app, arguments, env={"COLUMNS": "300"}, catch_exceptions=False)
 
 

@@ -108,13 +108,9 @@ async def test_completions_take_and_return_ids():
     (path, body, _), (_, later, _) = server.asked
     assert path == "/v1/completions" and body["prompt"] == [5, 6, 7] and later["prompt"] == [5, 6, 7, 0, 1, END, 4]
     sent = {
-        "return_token_ids": True,
-        "logprobs": 1,
-        "top_k": -1,
-        "min_p": 0.0,
-        "repetition_penalty": 1.0,
+        "return_token_ids": True, "logprobs": 1, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0,
         "stop_token_ids": [END],
-    }
+    }  # fmt: skip
     assert sent.items() <= body.items()
 
 

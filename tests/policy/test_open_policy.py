@@ -46,23 +46,13 @@ def test_a_tokenizer_makes_it_token_level(tmp_path):
 @pytest.mark.parametrize(
     "spec",
     [
-        "no/such/directory",
-        "http://localhost:8000/v1",
-        "http:///v1#model",
-        "http://localhost:1/v1?keyenv=X#model",
-        "http://localhost:1/v1?key_env=SANDERLING_SURELY_UNSET#model",
-        "http://localhost:1/v1?context=many#model",
-        "http://localhost:1/v1?tokenizer=/no/such/directory#model",
-        "http://localhost:1/v1?context=²#model",
-        "http://localhost:1/v1?context=0#model",
-        "http://[::1/v1#model",
-        "http://localhost:port/v1#model",
-        "http://localhost:99999/v1#model",
-        "http://local host/v1#model",
-        "ftp://localhost/model",
-        "",
+        "no/such/directory", "http://localhost:8000/v1", "http:///v1#model", "http://localhost:1/v1?keyenv=X#model",
+        "http://localhost:1/v1?key_env=SANDERLING_SURELY_UNSET#model", "http://localhost:1/v1?context=many#model",
+        "http://localhost:1/v1?tokenizer=/no/such/directory#model", "http://localhost:1/v1?context=²#model",
+        "http://localhost:1/v1?context=0#model", "http://[::1/v1#model", "http://localhost:port/v1#model",
+        "http://localhost:99999/v1#model", "http://local host/v1#model", "ftp://localhost/model", "",
     ],
-)
+)  # fmt: skip
 def test_wrong_specifications_are_one_sentence(spec):
     with pytest.raises(UserError) as error:
         open_policy(spec)

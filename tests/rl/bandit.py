@@ -66,13 +66,10 @@ class Bandit:
         answer = "Oslo" if token % 2 == 0 else "Bergen"
         turn = base.nodes[-1].model_copy(
             update={
-                "token_ids": (token,),
-                "logprobs": (float(logprobs[token]),),
-                "versions": (self.version,),
-                "answer": answer,
-                "text": f"t</think><answer>{answer}</answer>",
+                "token_ids": (token,), "logprobs": (float(logprobs[token]),), "versions": (self.version,),
+                "answer": answer, "text": f"t</think><answer>{answer}</answer>",
             }
-        )
+        )  # fmt: skip
         # Only the last turn is the policy's own doing; the other two are frozen by their mask.
         nodes = [
             n.model_copy(update={"loss_mask": (False,) * len(n.token_ids)}) if n.kind == "turn" else n for n in base.nodes[:-1]

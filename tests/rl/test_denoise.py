@@ -172,13 +172,10 @@ def test_format_errors_and_repeats_keep_blame_and_get_no_praise():
 @pytest.mark.parametrize(
     ("outcomes", "least", "flat"),
     [
-        ([], 0.0, True),
-        ([0.0, 0.0, 0.0], 0.0, True),
-        ([0.3, 0.2], 0.1, False),
-        ([0.3, 0.25], 0.1, True),
+        ([], 0.0, True), ([0.0, 0.0, 0.0], 0.0, True), ([0.3, 0.2], 0.1, False), ([0.3, 0.25], 0.1, True),
         ([0.3, 0.25], 0.0, False),
     ],
-)
+)  # fmt: skip
 def test_a_flat_group_says_nothing(outcomes: list, least: float, flat: bool):
     for order in itertools.permutations(outcomes):
         assert is_flat(order, DenoiseConfig(least_spread=least)) is flat

@@ -69,16 +69,11 @@ def theirs(trainer, values, loss_type, *, level="token", delta=None, beta=0.0, i
     )
     nothing = torch.zeros(ROWS, 0, dtype=torch.long)
     inputs = {
-        "prompt_ids": nothing,
-        "prompt_mask": nothing,
-        "completion_ids": torch.zeros(ROWS, TOKENS, dtype=torch.long),
-        "completion_mask": MASK,
-        "advantages": values["advantages"],
-        "old_per_token_logps": values["old"],
-        "ref_per_token_logps": values["reference"],
-        "importance_sampling_ratio": importance,
+        "prompt_ids": nothing, "prompt_mask": nothing, "completion_ids": torch.zeros(ROWS, TOKENS, dtype=torch.long),
+        "completion_mask": MASK, "advantages": values["advantages"], "old_per_token_logps": values["old"],
+        "ref_per_token_logps": values["reference"], "importance_sampling_ratio": importance,
         "num_items_in_batch": MASK.sum(),
-    }
+    }  # fmt: skip
     loss = trainer._compute_loss(stand_in, stand_in.model, inputs)
     loss.backward()
     return loss.item(), new.grad

@@ -24,14 +24,9 @@ tokens = st.lists(st.tuples(logps, logps, logps, logps, st.floats(-2, 2), st.flo
 def inputs(rows, **changes) -> LossInputs:
     new, sampler, proximal, reference, advantages, weights = torch.tensor(rows, dtype=torch.float64).T
     fields = {
-        "logprobs": new.clone().requires_grad_(),
-        "sampler": sampler,
-        "proximal": proximal,
-        "reference": reference,
-        "advantages": advantages,
-        "weights": weights,
-        "sequence": torch.arange(len(rows)) // 3,
-    }
+        "logprobs": new.clone().requires_grad_(), "sampler": sampler, "proximal": proximal, "reference": reference,
+        "advantages": advantages, "weights": weights, "sequence": torch.arange(len(rows)) // 3,
+    }  # fmt: skip
     return LossInputs(**{**fields, **changes})
 
 

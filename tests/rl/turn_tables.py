@@ -27,19 +27,11 @@ def table_of(trajectories: list[dict]) -> TurnTable:
     for number, t in enumerate(trajectories):
         for turn, gain in enumerate(t["gains"]):
             row = {
-                "trajectory": number,
-                "group": t["group"],
-                "turn": turn,
-                "tokens": 1,
-                "tool": t["tools"][turn],
-                "outcome": t["outcome"] or 0.0,
-                "scored": t["outcome"] is not None,
-                "gain": gain or 0.0,
-                "gain_scored": gain is not None,
-                "penalty": t["penalties"][turn],
-                "trained": t["trained"],
+                "trajectory": number, "group": t["group"], "turn": turn, "tokens": 1, "tool": t["tools"][turn],
+                "outcome": t["outcome"] or 0.0, "scored": t["outcome"] is not None, "gain": gain or 0.0,
+                "gain_scored": gain is not None, "penalty": t["penalties"][turn], "trained": t["trained"],
                 "capped": t["capped"][turn],
-            }
+            }  # fmt: skip
             for name, value in row.items():
                 columns[name].append(value)
     kinds = {"tool": np.str_} | dict.fromkeys(("outcome", "gain", "penalty"), np.float64)

@@ -133,14 +133,11 @@ def test_a_place_that_is_a_folder_is_one_sentence_and_leaves_nothing(tmp_path: P
 @pytest.mark.parametrize(
     ("targets", "told"),
     [
-        (["raw/x"], "read and would be written"),
-        (["link"], "read and would be written"),
-        (["folder/new"], "lies in a folder that is read"),
-        (["raw"], "is a folder"),
-        (["/dev/null"], "no plain file"),
+        (["raw/x"], "read and would be written"), (["link"], "read and would be written"),
+        (["folder/new"], "lies in a folder that is read"), (["raw"], "is a folder"), (["/dev/null"], "no plain file"),
         (["a", "raw/../a"], "written twice"),
     ],
-)
+)  # fmt: skip
 def test_places_that_would_cost_something(tmp_path: Path, targets: list[str], told: str) -> None:
     for name in ("raw", "folder"):
         (tmp_path / name).mkdir()

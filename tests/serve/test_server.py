@@ -151,19 +151,10 @@ def test_a_world_that_cannot_be_read_is_503_and_a_bug_is_500(client_with):
 
 
 POSTS = {
-    "/v1/search": "queries",
-    "/v1/visit": "urls",
-    "/search": "q",
-    "/serper/search": "q",
-    "/literesearcher/search": "query",
-    "/batch_search": "queries",
-    "/check_url": "url",
-    "/batch_check_url": "urls",
-    "/web_parser": "url",
-    "/query": "url",
-    "/retrieve": "queries",
-    "/": "url",
-}
+    "/v1/search": "queries", "/v1/visit": "urls", "/search": "q", "/serper/search": "q",
+    "/literesearcher/search": "query", "/batch_search": "queries", "/check_url": "url", "/batch_check_url": "urls",
+    "/web_parser": "url", "/query": "url", "/retrieve": "queries", "/": "url",
+}  # fmt: skip
 
 
 def refused(reply, status: int) -> str:

@@ -73,15 +73,10 @@ def test_facts_come_with_their_words():
 @pytest.mark.parametrize(
     "change",
     [
-        {"subject": "Somebody"},
-        {"object": "Tower of Orlo"},
-        {"quote": "The tower was built by Asta Brandt."},
-        {"object": "Nils Ohm"},
-        {"relation": ""},
-        {"relation": "x" * 500},
-        {"quote": None},
+        {"subject": "Somebody"}, {"object": "Tower of Orlo"}, {"quote": "The tower was built by Asta Brandt."},
+        {"object": "Nils Ohm"}, {"relation": ""}, {"relation": "x" * 500}, {"quote": None},
     ],
-)
+)  # fmt: skip
 def test_what_does_not_stand_in_the_page_is_not_used(change):
     said = SAYS[ORLO.url]
     assert read(ORLO, {**said, "facts": [said["facts"][0] | change]}).facts == []
@@ -141,12 +136,9 @@ def person(name: str, teacher: str, home: str) -> Page:
 
 
 PAGES = [
-    town("Orlo", "Brandt", 1412),
-    town("Venn", "Lund", 1430),
-    person("Brandt", "Ohm", "Kello"),
-    person("Lund", "Ohm", "Tarn"),
-    person("Ohm", "Falk", "Kello"),
-]
+    town("Orlo", "Brandt", 1412), town("Venn", "Lund", 1430), person("Brandt", "Ohm", "Kello"),
+    person("Lund", "Ohm", "Tarn"), person("Ohm", "Falk", "Kello"),
+]  # fmt: skip
 
 
 def careful(page: Page) -> dict:

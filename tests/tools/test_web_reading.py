@@ -222,14 +222,11 @@ def guard(lines: list[GuardLine]) -> Guard:
 @pytest.mark.parametrize(
     ("path", "kind", "url"),
     [
-        ("/leak", GuardKind.ADDRESS, "/leak"),
-        ("/short", GuardKind.ADDRESS, "/leak"),
-        ("/hop", GuardKind.ADDRESS, "/leak"),
-        ("/quiz", GuardKind.VERBATIM, "/quiz"),
-        ("/to-quiz", GuardKind.VERBATIM, "/quiz"),
-        ("/quiz#page=9", GuardKind.VERBATIM, "/quiz"),
+        ("/leak", GuardKind.ADDRESS, "/leak"), ("/short", GuardKind.ADDRESS, "/leak"),
+        ("/hop", GuardKind.ADDRESS, "/leak"), ("/quiz", GuardKind.VERBATIM, "/quiz"),
+        ("/to-quiz", GuardKind.VERBATIM, "/quiz"), ("/quiz#page=9", GuardKind.VERBATIM, "/quiz"),
     ],
-)
+)  # fmt: skip
 async def test_a_leak_is_missing_wherever_a_redirection_began_and_no_model_reads_it(
     here: str, path: str, kind: GuardKind, url: str
 ) -> None:

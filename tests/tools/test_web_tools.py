@@ -135,13 +135,10 @@ async def test_busy_services_are_asked_again_and_then_told():
 @pytest.mark.parametrize(
     ("status", "body", "words"),
     [
-        (401, {"message": "no such key"}, "SERPER_API_KEY"),
-        (403, {"message": "Unauthorized."}, "Unauthorized"),
-        (400, {"message": "Not enough credits"}, "no credit"),
-        (404, None, "refused"),
-        (None, None, "cannot be reached"),
+        (401, {"message": "no such key"}, "SERPER_API_KEY"), (403, {"message": "Unauthorized."}, "Unauthorized"),
+        (400, {"message": "Not enough credits"}, "no credit"), (404, None, "refused"), (None, None, "cannot be reached"),
     ],
-)
+)  # fmt: skip
 async def test_a_refused_key_no_credit_and_nobody_there_are_outages(status, body, words):
     def answer(request: httpx.Request) -> httpx.Response:
         if status is None:

@@ -110,14 +110,10 @@ def test_branches_share_what_they_begin_with():
 def test_cuts_spans_and_branches_out_of_range_are_refused():
     good = ScoreRequest([1, 2], [1], [[1]], [(0, 1)])
     for request in (
-        ScoreRequest([1, 2], [3], [[1]], [(0, 1)]),
-        ScoreRequest([1, 2], [0], [[1]], [(0, 1)]),
-        ScoreRequest([1, 2], [1], [[1]], [(0, 2)]),
-        ScoreRequest([1, 2], [1], [[1]], [(1, 1)]),
-        replace(good, on=[1]),
-        replace(good, others=([1, 2, 3],), on=[1], cuts=[4]),
-        replace(good, on=[0, 0]),
-    ):
+        ScoreRequest([1, 2], [3], [[1]], [(0, 1)]), ScoreRequest([1, 2], [0], [[1]], [(0, 1)]),
+        ScoreRequest([1, 2], [1], [[1]], [(0, 2)]), ScoreRequest([1, 2], [1], [[1]], [(1, 1)]), replace(good, on=[1]),
+        replace(good, others=([1, 2, 3],), on=[1], cuts=[4]), replace(good, on=[0, 0]),
+    ):  # fmt: skip
         with pytest.raises(ValueError):
             ModelScorer(MODEL).score_many([request])
 

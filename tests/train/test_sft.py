@@ -242,13 +242,9 @@ def test_examples_train(tmp_path: Path, capsys: pytest.CaptureFixture[str], monk
     adapter = ran("train_sft", capsys, monkeypatch, given / "base", given / "data.jsonl", given / "sft", *few)
     assert (Path(adapter) / "adapter_config.json").is_file()
     sets = (
-        "rl.steps=1",
-        "rl.questions_per_step=2",
-        "rl.group_size=2",
-        "rl.selection.every=0",
-        "rollout.turn_tokens=8",
+        "rl.steps=1", "rl.questions_per_step=2", "rl.group_size=2", "rl.selection.every=0", "rollout.turn_tokens=8",
         "rollout.max_turns=2",
-    )
+    )  # fmt: skip
     model = ran("train_rl", capsys, monkeypatch, given / "base", given / "q1.jsonl", given / "w1", given / "rl", *sets)
     assert (Path(model) / "config.json").is_file()
     assert "own_estimator.py:above_average" in (given / "rl" / "rl.toml").read_text()

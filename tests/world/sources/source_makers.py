@@ -104,11 +104,7 @@ def write_world(place: Path) -> Path:
 
 
 WRITERS: dict[str, Callable[[Path], Path]] = {
-    "folder": write_folder,
-    "jsonl": write_jsonl,
-    "parquet": write_parquet,
-    "warc": write_warc,
-    "world": write_world,
+    "folder": write_folder, "jsonl": write_jsonl, "parquet": write_parquet, "warc": write_warc, "world": write_world,
     "zim": write_zim,
-}
+}  # fmt: skip
 """Writes a source of each kind that lies in files, with pages and reasons in it; those that can be are damaged at their end."""

@@ -151,11 +151,8 @@ def test_nothing_outside_is_read_and_nothing_hangs(docs, tmp_path):
     assert not any("secret" in page.text for page in pages)
     assert any(page.url.endswith("/inside.md") for page in pages)
     assert {name: skipped[name] for name in ("out.md", "around", "elsewhere", "pipe.md")} == {
-        "out.md": Reason.LINK,
-        "around": Reason.LINK,
-        "elsewhere": Reason.LINK,
-        "pipe.md": Reason.OTHER_KIND,
-    }
+        "out.md": Reason.LINK, "around": Reason.LINK, "elsewhere": Reason.LINK, "pipe.md": Reason.OTHER_KIND,
+    }  # fmt: skip
     assert skipped["loop.md"] is skipped["broken.md"] is Reason.UNREADABLE
 
 
@@ -236,11 +233,8 @@ def test_no_page_is_lost_to_another_of_its_address(tmp_path):
 
 def test_kinds_are_told_by_name(tmp_path):
     for name, content, kind in (
-        ("a.jsonl.gz", b"", "jsonl"),
-        ("b.warc.gz", b"", "warc"),
-        ("c.zim", b"", "zim"),
-        ("d.md", b"", "folder"),
-    ):
+        ("a.jsonl.gz", b"", "jsonl"), ("b.warc.gz", b"", "warc"), ("c.zim", b"", "zim"), ("d.md", b"", "folder"),
+    ):  # fmt: skip
         (tmp_path / name).write_bytes(content)
         assert kind_of(tmp_path / name) == kind, name
     assert kind_of(tmp_path) == "folder"
