@@ -23,14 +23,9 @@ def tuples(items: st.SearchStrategy, size: int = 3) -> st.SearchStrategy:
 
 CALLS = st.builds(ToolCall, name=TEXT, arguments=OBJECT, raw=TEXT)
 EVENTS = st.builds(
-    ToolEvent,
-    name=TEXT,
-    role=TEXT,
-    status=st.sampled_from(ToolStatus),
-    parts=tuples(st.sampled_from(ToolStatus)),
-    latency_s=FLOAT,
-    provenance=tuples(TEXT),
-)
+    ToolEvent, name=TEXT, role=TEXT, status=st.sampled_from(ToolStatus), parts=tuples(st.sampled_from(ToolStatus)),
+    latency_s=FLOAT, provenance=tuples(TEXT),
+)  # fmt: skip
 
 
 @st.composite
@@ -71,12 +66,8 @@ def trajectories(draw: st.DrawFn) -> Trajectory:
     texts = {name: draw(TEXT) for name in ("id", "profile", "model", "world", "detail")}
     return Trajectory(
         question=Question(
-            id=draw(TEXT),
-            text=draw(TEXT),
-            answers=draw(tuples(TEXT)),
-            masked_urls=draw(tuples(TEXT)),
-            hops=draw(st.none() | COUNT),
-            meta=draw(OBJECT),
+            id=draw(TEXT), text=draw(TEXT), answers=draw(tuples(TEXT)), masked_urls=draw(tuples(TEXT)),
+            hops=draw(st.none() | COUNT), meta=draw(OBJECT),
         ),
         nodes=tuple(draw(nodes(index)) for index in range(size)),
         leaf=draw(st.none() | st.integers(0, size - 1)) if size else None,
@@ -87,4 +78,4 @@ def trajectories(draw: st.DrawFn) -> Trajectory:
         seconds=draw(FLOAT),
         meta=draw(OBJECT),
         **texts,
-    )
+    )  # fmt: skip

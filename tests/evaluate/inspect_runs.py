@@ -104,14 +104,9 @@ def make_run(root: Path, stored: Sequence[Trajectory], attempts: int, *, private
     last = {(one.question.id, one.seeds.attempt): one for one in stored}
     questions = list({one.question.id: one.question for one in last.values()}.values())
     about = About(
-        benchmark="jsonl",
-        split="test",
-        file="q.jsonl",
-        questions=len(questions),
-        questions_sha256=sha256_of_questions(questions),
-        seed=3,
-        private=private,
-    )
+        benchmark="jsonl", split="test", file="q.jsonl", questions=len(questions),
+        questions_sha256=sha256_of_questions(questions), seed=3, private=private,
+    )  # fmt: skip
     run = directory.begin(about, questions, attempts, "test")
     for one in stored:
         directory.append(one)

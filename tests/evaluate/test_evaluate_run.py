@@ -36,15 +36,9 @@ PATIENT = (0.0, 0.0)
 def episode(question: Question, attempt: int, answer: str | None, ending: Ending = Ending.ANSWERED, run: int = 7) -> Trajectory:
     node = Node(parent=None, role=Role.ASSISTANT, kind=NodeKind.TURN, text=answer or "", answer=answer)
     return Trajectory(
-        id=f"{question.id}/{attempt}",
-        question=question,
-        nodes=(node,),
-        leaf=0,
-        ending=ending,
-        answer=answer,
-        model="tiny",
-        seeds=Seeds(run=run, attempt=attempt),
-    )
+        id=f"{question.id}/{attempt}", question=question, nodes=(node,), leaf=0, ending=ending, answer=answer,
+        model="tiny", seeds=Seeds(run=run, attempt=attempt),
+    )  # fmt: skip
 
 
 class Script:

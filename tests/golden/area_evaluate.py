@@ -107,14 +107,10 @@ def attempt(question: Question, number: int, skill: float, dice: random.Random) 
         leak = question.text if dice.random() < 0.03 else "nothing new"
         nodes.append(
             Node(
-                parent=len(nodes) - 1,
-                role=Role.USER,
-                kind=NodeKind.OBSERVATION,
-                text=f"seen: {leak}",
-                events=(event,),
+                parent=len(nodes) - 1, role=Role.USER, kind=NodeKind.OBSERVATION, text=f"seen: {leak}", events=(event,),
                 seconds=0.5,
             )
-        )
+        )  # fmt: skip
     right = (
         question.answers[0] if dice.random() < skill else dice.choice(("nobody", "somebody else", f"not {question.answers[0]}"))
     )
@@ -122,16 +118,10 @@ def attempt(question: Question, number: int, skill: float, dice: random.Random) 
     text = f"<think>\nso\n</think>\n<answer>{said}</answer>" if said else "I stop."
     nodes.append(
         Node(
-            parent=len(nodes) - 1,
-            role=Role.ASSISTANT,
-            kind=NodeKind.TURN,
-            text=text,
-            answer=said,
-            seconds=1.0,
-            prompt_tokens=900,
-            sampled_tokens=40,
+            parent=len(nodes) - 1, role=Role.ASSISTANT, kind=NodeKind.TURN, text=text, answer=said, seconds=1.0,
+            prompt_tokens=900, sampled_tokens=40,
         )
-    )
+    )  # fmt: skip
     return Trajectory(id=f"{question.id}-{number}", question=question, nodes=tuple(nodes), leaf=len(nodes) - 1, ending=ending, answer=said,
                       profile="tiny", model="agent-4b", seeds=Seeds(run=1, attempt=number), seconds=dice.randrange(20, 200) / 2)  # fmt: skip
 

@@ -30,20 +30,10 @@ def model_directory() -> Path:
     PreTrainedTokenizerFast(tokenizer_object=raw).save_pretrained(path)
     torch.manual_seed(0)
     config = Qwen3Config(
-        vocab_size=raw.get_vocab_size(),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=16,
-        max_position_embeddings=512,
-        initializer_range=0.25,
-        tie_word_embeddings=True,
-        eos_token_id=0,
-        bos_token_id=None,
-        pad_token_id=0,
-    )
+        vocab_size=raw.get_vocab_size(), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=16, max_position_embeddings=512, initializer_range=0.25, tie_word_embeddings=True,
+        eos_token_id=0, bos_token_id=None, pad_token_id=0,
+    )  # fmt: skip
     Qwen3ForCausalLM(config).save_pretrained(path)
     return path
 

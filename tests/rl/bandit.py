@@ -23,15 +23,9 @@ from sanderling.train.rows import Encoding
 
 QUESTIONS = [Question(id=f"q{i}", text="?", answers=("Oslo",)) for i in range(3)]
 CONFIG = RlConfig(
-    trainer=TrainerConfig(lr=3e-3, entropy=True),
-    denoise=DenoiseConfig(outage_wait_s=0.0),
-    estimator=GrpoConfig(penalty_weight=0.0),
-    steps=6,
-    questions_per_step=2,
-    group_size=6,
-    save_every=2,
-    seed=4,
-)
+    trainer=TrainerConfig(lr=3e-3, entropy=True), denoise=DenoiseConfig(outage_wait_s=0.0),
+    estimator=GrpoConfig(penalty_weight=0.0), steps=6, questions_per_step=2, group_size=6, save_every=2, seed=4,
+)  # fmt: skip
 
 
 class Bandit:

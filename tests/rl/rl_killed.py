@@ -32,14 +32,9 @@ PROFILE = TINY.model_copy(
 )
 QUESTIONS = [Question(id=f"q{i}", text=f"Where is tidal flat {i}?", answers=("Oslo",)) for i in range(5)]
 CONFIG = RlConfig(
-    trainer=TrainerConfig(lr=1e-3, temperature=0.8, entropy=True),
-    steps=12,
-    questions_per_step=2,
-    group_size=3,
-    save_every=5,
-    seed=2,
-    pipeline=PipelineConfig(max_staleness=2),
-)
+    trainer=TrainerConfig(lr=1e-3, temperature=0.8, entropy=True), steps=12, questions_per_step=2, group_size=3,
+    save_every=5, seed=2, pipeline=PipelineConfig(max_staleness=2),
+)  # fmt: skip
 
 
 class Told(WrappedPolicy):

@@ -47,14 +47,9 @@ CALLS = [
 
 def profile(layout: ResultLayout, **names: str) -> Profile:
     return Profile(
-        name="t",
-        source="test",
-        system_prompt="{tools}",
-        force_hint="Answer.",
-        malformed_hint="{problem}",
-        results=layout,
-        tools=ToolNames(**names),
-    )
+        name="t", source="test", system_prompt="{tools}", force_hint="Answer.", malformed_hint="{problem}",
+        results=layout, tools=ToolNames(**names),
+    )  # fmt: skip
 
 
 def record(path, layout=ResultLayout.MARKDOWN, episode="e", question="Which fish?"):

@@ -98,12 +98,6 @@ def record(
         )
         leaf = len(nodes) - 1
     return Trajectory(
-        id=name,
-        question=Question(id=question, text="what?", answers=answers),
-        nodes=tuple(nodes),
-        leaf=leaf,
-        ending=ending,
-        answer=answer,
-        profile="tiny",
-        tokenizer="words",
-    )
+        id=name, question=Question(id=question, text="what?", answers=answers), nodes=tuple(nodes), leaf=leaf,
+        ending=ending, answer=answer, profile="tiny", tokenizer="words",
+    )  # fmt: skip
