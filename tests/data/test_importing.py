@@ -167,9 +167,6 @@ def test_a_layout_of_ones_own_is_asked_first(tmp_path: Path) -> None:
             Import(file, layout=wrong)
 
 
-# -- What becomes the protocol's text, what is kept raw, and that nothing is left out; golden cases hold each layout -------
-
-
 # -- messages -------------------------------------------------------------------------------------------------------------
 
 
@@ -231,7 +228,7 @@ def test_content_in_parts_is_joined_and_what_is_no_text_left_out(tmp_path: Path)
     assert codes(report) == {"content_in_parts": 1, "parts_left_out": 1}
 
 
-# -- test_recorded_observations --------------------------------------------------------------------------------------------
+# -- Observations as systems recorded them: links, wrappers, truncated lists -------------------------------------------------
 
 
 def wrapped(body: str) -> str:

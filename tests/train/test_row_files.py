@@ -223,7 +223,7 @@ def test_what_is_no_file_of_rows_is_told(tmp_path: Path) -> None:
     assert row.ids.tolist() == [1, 2] and row.loss_mask.tolist() == [False, True]
 
 
-# -- test_rows -------------------------------------------------------------------------------------------------------------
+# -- Rows of a trajectory: what is trained, what is cut, how branches share what is before them ------------------------------
 
 
 @pytest.fixture(name="encoding")
