@@ -1,12 +1,9 @@
 """Made-up files to import, and the messages that most of them hold."""
 
-import gzip
-import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+from made_files import save
 
 from sanderling.core.record import Trajectory
 from sanderling.data.conversation import ImportReport
@@ -31,29 +28,6 @@ def call(id: Any, name: Any, arguments: Any) -> dict[str, Any]:
 def tool(id: Any, content: Any, **more: Any) -> dict[str, Any]:
     """A result as OpenAI's messages hold one."""
     return {"role": "tool", "tool_call_id": id, "content": content, **more}
-
-
-def save(path: Path, value: Any) -> Path:
-    """A file in the format that its name says; text and bytes as they are."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    name = path.name.removesuffix(".gz")
-    if name.endswith(".parquet") and not isinstance(value, bytes):
-        pq.write_table(pa.Table.from_pylist(list(value)), path)
-        return path
-    if isinstance(value, bytes):
-        data = value
-    elif isinstance(value, str):
-        data = value.encode()
-    elif name.endswith((".csv", ".tsv")):
-        cells = [list(value[0]), *[[str(cell) for cell in row.values()] for row in value]]
-        comma = "\t" if name.endswith(".tsv") else ","
-        data = "".join(comma.join(f'"{cell.replace(chr(34), chr(34) * 2)}"' for cell in row) + "\n" for row in cells).encode()
-    elif name.endswith(".jsonl"):
-        data = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in value).encode()
-    else:
-        data = json.dumps(value, ensure_ascii=False).encode()
-    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
-    return path
 
 
 def read(tmp_path: Path, value: Any, name: str = "a.json") -> tuple[tuple[Trajectory, ...], ImportReport]:

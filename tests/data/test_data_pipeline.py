@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
-from import_files import save
+from made_files import save
 from rich.console import Console, RenderableType
 from strategies import trajectories
 from test_jsonl import make

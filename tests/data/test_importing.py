@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from import_files import DONE, SEARCH, SEEN, TALK, call, called, codes, kinds, read, save
+from import_files import DONE, SEARCH, SEEN, TALK, call, called, codes, kinds, read
+from made_files import save
 from strategies import JSON, OBJECT, TEXT
 
 from sanderling.core.chat import unwrap

@@ -15,7 +15,8 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
-from import_files import SEARCH, SEEN, TALK, save
+from import_files import SEARCH, SEEN, TALK
+from made_files import save
 
 from sanderling.cli.main import main
 

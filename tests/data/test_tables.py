@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from import_files import TALK, save
+from import_files import TALK
+from made_files import save
 
 from sanderling.core.errors import UserError
 from sanderling.core.text import folded, normalised

@@ -1,15 +1,17 @@
 """Benchmarks' files read: layouts beside those of the goldens, ciphers, folders and splits, what is left out and counted."""
 
+import base64
 import hashlib
 import json
 import re
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmark_files import by_bytes, by_hash, write_rows
 from hypothesis import given
 from hypothesis import strategies as st
+from made_files import save
 from typer.testing import CliRunner
 
 from sanderling.cli.evaluate import app
@@ -27,6 +29,17 @@ BOTH = (A, "Nolhum")
 WALKED = {"type": "single", "domain": "theatre", "lang": "zh", "difficulty_level": "easy"}
 TRIVIA = {"Question": Q, "QuestionId": "tc_1", "Answer": {"Value": A, "Aliases": ["Nolhum"], "NormalizedAliases": ["nolhum"]}}
 QA = [{"question": f"Who keeps lamp {number}?", "answer": f"keeper {number}"} for number in range(12)]
+
+
+def by_hash(text: str, canary: str) -> str:
+    """As BrowseComp hides a text."""
+    pairs = zip(text.encode(), cycle(hashlib.sha256(canary.encode()).digest()), strict=False)
+    return base64.b64encode(bytes(a ^ b for a, b in pairs)).decode()
+
+
+def by_bytes(text: str, canary: str) -> str:
+    """As xBench hides a text."""
+    return base64.b64encode(bytes(a ^ b for a, b in zip(text.encode(), cycle(canary.encode()), strict=False))).decode()
 
 
 def load(key: str, path: Path, **said: Any) -> Loaded:
@@ -49,7 +62,7 @@ LAYOUTS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("key", "name", "row", "expected"), LAYOUTS, ids=lambda value: value if isinstance(value, str) else "")
 def test_rows_become_questions(key: str, name: str, row: dict[str, Any], expected: dict[str, Any], tmp_path: Path) -> None:
-    loaded = load(key, write_rows(tmp_path / name, [row]))
+    loaded = load(key, save(tmp_path / name, [row]))
     first, wanted = loaded.questions[0], {"text": Q, "answers": (A,), "level": "", "topics": ()} | expected
     assert (first.text, first.answers) == (wanted["text"], wanted["answers"])
     assert first.id == f"{key}/{wanted.get('id') or question_id(wanted['text'])}"
@@ -74,7 +87,7 @@ def test_rows_become_questions(key: str, name: str, row: dict[str, Any], expecte
 )
 def test_rows_that_are_no_questions_of_a_run(key: str, row: dict[str, Any], why: UnreadWhy, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=f"1 {why}"):
-        load(key, write_rows(tmp_path / "rows.jsonl", [row]))
+        load(key, save(tmp_path / "rows.jsonl", [row]))
 
 
 # Ciphers ------------------------------------------------------------------------------------------------------------------
@@ -108,9 +121,9 @@ def encrypted_row(**changed: Any) -> dict[str, Any]:
 
 def test_a_wrong_key_is_told_with_what_to_do(tmp_path: Path) -> None:
     bare = {name: value for name, value in encrypted_row().items() if name != "canary"}
-    lost = write_rows(tmp_path / "bc.csv", [bare, bare])
-    plain = write_rows(tmp_path / "plain.csv", [encrypted_row(problem="A plain question?", answer="plain")])
-    plus = write_rows(tmp_path / "plus.parquet", [{"query_id": "1", "query": bare["problem"], "answer": bare["answer"]}])
+    lost = save(tmp_path / "bc.csv", [bare, bare])
+    plain = save(tmp_path / "plain.csv", [encrypted_row(problem="A plain question?", answer="plain")])
+    plus = save(tmp_path / "plus.parquet", [{"query_id": "1", "query": bare["problem"], "answer": bare["answer"]}])
     for key, path, canary, said in (
         ("browsecomp", lost, "", r"2 not to be decrypted\): check its canary column"),
         ("browsecomp", plain, "", "of a decrypted file, remove that column"),
@@ -129,12 +142,12 @@ def test_a_wrong_key_is_told_with_what_to_do(tmp_path: Path) -> None:
 
 
 def shards(folder: Path, count: int = 3) -> list[Path]:
-    return [write_rows(folder / f"test-{at:05}-of-{count:05}.parquet", QA[at * 4 : at * 4 + 4]) for at in range(count)]
+    return [save(folder / f"test-{at:05}-of-{count:05}.parquet", QA[at * 4 : at * 4 + 4]) for at in range(count)]
 
 
 def test_the_parts_of_a_folder_are_read_in_order(tmp_path: Path) -> None:
     files = shards(tmp_path / "data")
-    write_rows(tmp_path / ".cache" / "old.csv", QA)
+    save(tmp_path / ".cache" / "old.csv", QA)
     (tmp_path / "README.md").write_text("# made up")
     loaded = load("jsonl", tmp_path)
     assert [question.text for question in loaded.questions] == [row["question"] for row in QA]
@@ -147,8 +160,8 @@ def test_the_parts_of_a_folder_are_read_in_order(tmp_path: Path) -> None:
 
 def test_a_folder_without_the_one_file_that_is_meant(tmp_path: Path) -> None:
     for number in range(9):
-        write_rows(tmp_path / "many" / f"{number}.csv", QA)
-    write_rows(tmp_path / "empty" / "head.csv", QA[:1]).write_text("question,answer\n")
+        save(tmp_path / "many" / f"{number}.csv", QA)
+    save(tmp_path / "empty" / "head.csv", QA[:1]).write_text("question,answer\n")
     for key, place, said in (
         ("jsonl", tmp_path / "many", r"several files \(0.csv, .*5.csv\)"),
         ("jsonl", tmp_path / "none.csv", "There is no file"),
@@ -169,24 +182,24 @@ def test_a_folder_without_the_one_file_that_is_meant(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_the_split_is_told_by_the_name(name: str, split: str, tmp_path: Path) -> None:
-    path = write_rows(tmp_path / name, QA)
+    path = save(tmp_path / name, QA)
     loaded = load("triviaqa", path)
     assert loaded.split == split and loaded.questions[0].meta["split"] == split
     assert load("triviaqa", path, split="dev").expected == 8837 and load("jsonl", path, split="any").split == "any"
 
 
 def test_equal_words_and_equal_ids(tmp_path: Path) -> None:
-    loaded = load("jsonl", write_rows(tmp_path / "a.csv", [QA[0], QA[1], QA[0]]))
+    loaded = load("jsonl", save(tmp_path / "a.csv", [QA[0], QA[1], QA[0]]))
     first, _, again = (question.id for question in loaded.questions)
     assert again == f"{first}~2" and not loaded.unread
     rows = [{"task_id": id, "Question": "How many?", "Final answer": "1"} for id in ("a", "a", "b")]
-    loaded = load("gaia", write_rows(tmp_path / "metadata.jsonl", rows))
+    loaded = load("gaia", save(tmp_path / "metadata.jsonl", rows))
     assert len(loaded.questions) == 2 and loaded.unread == {UnreadWhy.REPEATED_ID: [2]}, "equal words"
 
 
 @pytest.mark.parametrize("key", BENCHMARKS)
 def test_another_benchmarks_file_is_refused_with_its_columns(key: str, tmp_path: Path) -> None:
-    path = write_rows(tmp_path / "other.csv", [{"Kopf": "a", "Fuß": "b"}])
+    path = save(tmp_path / "other.csv", [{"Kopf": "a", "Fuß": "b"}])
     with pytest.raises(UserError, match=r"found: 'Kopf', 'Fuß'") as error:
         load(key, path)
     assert "--columns question=NAME" in str(error.value) or key == "world"
@@ -194,7 +207,7 @@ def test_another_benchmarks_file_is_refused_with_its_columns(key: str, tmp_path:
 
 def test_what_is_odd_is_remarked_on(tmp_path: Path) -> None:
     rows = [QA[0], {"question": "And?"}, {"question": " ", "answer": "x"}, {"question": "b?", "answer": None}, QA[0]]
-    loaded = load("jsonl", write_rows(tmp_path / "a.jsonl", rows))
+    loaded = load("jsonl", save(tmp_path / "a.jsonl", rows))
     assert loaded.unread == {UnreadWhy.BAD_ROW: [2], UnreadWhy.NO_QUESTION: [3]}
     assert remarks(get_benchmark("jsonl"), loaded) == [
         "Left out: 1 not readable as a row (row 2).",

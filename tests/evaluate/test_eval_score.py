@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmark_files import write_rows
 from hypothesis import given
 from hypothesis import strategies as st
+from made_files import save
 from typer.testing import CliRunner, Result
 
 from sanderling.cli.evaluate import app
@@ -92,7 +92,7 @@ def scored(*arguments: object, out: Path, code: int = 0) -> tuple[EvalResult, Pe
 
 @pytest.fixture
 def gaia(tmp_path: Path) -> Path:
-    return write_rows(tmp_path / "gaia_text.jsonl", ROWS)
+    return save(tmp_path / "gaia_text.jsonl", ROWS)
 
 
 @pytest.fixture
