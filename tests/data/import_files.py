@@ -25,11 +25,6 @@ def call(id: Any, name: Any, arguments: Any) -> dict[str, Any]:
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-def tool(id: Any, content: Any, **more: Any) -> dict[str, Any]:
-    """A result as OpenAI's messages hold one."""
-    return {"role": "tool", "tool_call_id": id, "content": content, **more}
-
-
 def read(tmp_path: Path, value: Any, name: str = "a.json") -> tuple[tuple[Trajectory, ...], ImportReport]:
     """The trajectories of a file, and what the import noted."""
     found = list(reading := Import(save(tmp_path / name, value)))
