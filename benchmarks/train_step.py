@@ -61,7 +61,7 @@ def peak_flops(device: str, threads: int) -> float:
     """FLOPs a second that MFU is a share of: as a GPU's maker publishes them; a processor's large products are measured."""
     torch.set_num_threads(threads)
     if device == "cuda" and (known := described(torch.cuda.get_device_name(), 0, 1).peak_flops):
-        return known[0]
+        return known
     one, product = torch.rand(2_048, 2_048, device=device), torch.empty(2_048, 2_048, device=device)
     seconds = []
     for _ in range(8):

@@ -155,6 +155,13 @@ def test_every_item_of_the_list_is_there_once(modules: dict[str, Any]) -> None:
     assert sorted(made) == sorted(modules["list"].ITEMS)
 
 
+def test_the_peak_of_a_gpu_is_its_makers_figure(modules: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    import train_step
+
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "NVIDIA H100 80GB HBM3")
+    assert train_step.peak_flops("cuda", torch.get_num_threads()) == 989e12
+
+
 def test_every_training_fits_an_h200_by_the_plan_and_ends_in_eight_minutes(modules: dict[str, Any]) -> None:
     training = modules["training"]
     for name, case in training.TRAININGS.items():
