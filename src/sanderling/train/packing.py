@@ -5,7 +5,7 @@ prompt, question, the first searches of two rollouts, the turns before a history
 continues it. Each token sees exactly the tokens before it in its own row, at the same positions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, cast
 
@@ -16,10 +16,10 @@ from torch.nn.functional import pad
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
-from sanderling.train.attention import Span, Stretch
-from sanderling.train.config import LOGIT_CHUNK
-from sanderling.train.rows import IntArray, Row, grouped
-from sanderling.train.team import Context
+from sanderling.train.attention import Span, Stretch, packed_attention
+from sanderling.train.config import LOGIT_CHUNK, Precision, TrainerConfig
+from sanderling.train.rows import FloatArray, IntArray, Row, grouped
+from sanderling.train.team import Context, Team
 
 # -- lines -------------------------------------------------------------------------------------------------------------------
 
@@ -180,18 +180,28 @@ def collate(rows: Sequence[Row], device: torch.device | str = "cpu") -> MicroBat
             raise ValueError(f"row {row.trajectory or index}: its first token cannot be trained, nothing precedes it")
     trained = [np.flatnonzero(row.loss_mask) for row in rows]
     line = lay_out([row.ids for row in rows], families(rows))
+    source = [places[at - 1] for places, at in zip(line.where, trained, strict=True)]
+    target = [row.ids[at] for row, at in zip(rows, trained, strict=True)]
+    return micro_batch([line.ids], [line.positions], line.stretches, source, target, device, tuple(rows))
+
+
+def micro_batch(
+    ids: Sequence[IntArray],
+    positions: Sequence[IntArray],
+    stretches: tuple[Stretch, ...],
+    source: Sequence[IntArray],
+    target: Sequence[IntArray],
+    device: torch.device | str,
+    rows: tuple[Row, ...] = (),
+) -> MicroBatch:
+    """A line of parts; ``source`` and ``target`` are those of each row."""
 
     def tensor(parts: Sequence[IntArray]) -> Tensor:
-        return torch.from_numpy(np.concatenate(parts)).to(device)
+        return torch.from_numpy(joined(parts)).to(device)
 
+    index = [np.full(len(part), number, dtype=np.int64) for number, part in enumerate(source)]
     return MicroBatch(
-        rows=tuple(rows),
-        ids=tensor([line.ids])[None],
-        positions=tensor([line.positions])[None],
-        stretches=line.stretches,
-        source=tensor([places[at - 1] for places, at in zip(line.where, trained, strict=True)]),
-        target=tensor([row.ids[at] for row, at in zip(rows, trained, strict=True)]),
-        row_index=tensor([np.full(at.size, index, dtype=np.int64) for index, at in enumerate(trained)]),
+        rows, tensor(ids)[None], tensor(positions)[None], stretches, tensor(source), tensor(target), tensor(index)
     )
 
 
@@ -255,18 +265,12 @@ class TokenLogprobs(nn.Module):
 
         ``logit_chunk`` bounds the number of logits alive at once; beyond it chunks are recomputed in the backward pass.
         """
-        hidden = hidden_states(self.model, batch)[batch.source]
+        line = {"stretches": batch.stretches, "context": batch.context}
+        output = self.model.base_model(input_ids=batch.ids, position_ids=batch.positions, use_cache=False, **line)
+        hidden = output.last_hidden_state.flatten(0, 1)[batch.source]  # in a context, of this rank's part of the line
         return head_logprobs(
             self.model, hidden, batch.target, temperature=temperature, entropy=entropy, logit_chunk=logit_chunk
         )
-
-
-def hidden_states(model: PreTrainedModel, batch: MicroBatch) -> Tensor:
-    """Final hidden states [T, H] of a line; in a context those of this rank's part of it."""
-    output = model.base_model(
-        input_ids=batch.ids, position_ids=batch.positions, use_cache=False, stretches=batch.stretches, context=batch.context
-    )
-    return output.last_hidden_state.flatten(0, 1)
 
 
 def head_logprobs(
@@ -297,3 +301,46 @@ def _scores(hidden: Tensor, weight: Tensor, target: Tensor, temperature: float, 
     with torch.no_grad():
         distribution = logits.log_softmax(-1)
         return TokenScores(logprobs, -(distribution.exp() * distribution).sum(-1))
+
+
+def scored_tokens(
+    scored: TokenLogprobs, batch: MicroBatch, config: TrainerConfig, team: Team, *, entropy: bool = False
+) -> TokenScores:
+    """A rank's part of a line in one pass, in the precision that the settings name."""
+    mixed = config.precision is Precision.BFLOAT16 and not team.sharded
+    with torch.autocast(batch.ids.device.type, torch.bfloat16, enabled=mixed):
+        return scored(batch, config.temperature, entropy, config.logit_chunk)
+
+
+def with_idle(own: list[list[int]], team: Team) -> list[list[int]]:
+    """A rank's passes, with the idle ones, of nothing, that it makes because others need them."""
+    return own + [[]] * (team.passes(len(own)) - len(own))
+
+
+def logprobs_of(
+    scored: TokenLogprobs,
+    sizes: Sequence[int],
+    passes: Sequence[Sequence[int]],
+    line: Callable[[Sequence[int]], MicroBatch],
+    config: TrainerConfig,
+    team: Team,
+) -> list[FloatArray]:
+    """Collective: log-probabilities of items (rows, requests) of so many trained tokens each, whole on every rank.
+
+    ``passes``: the items that this rank computes together each time. ``line`` lays them out; of none, what counts nothing.
+    """
+    found: dict[int, FloatArray] = {}
+    scored.eval()
+    with torch.no_grad(), packed_attention(scored.model):
+        for items in passes:
+            batch = line(items)
+            own = portion(batch, team.context)
+            values = np.zeros(batch.target.numel())
+            places = slice(None) if own.picked is None else own.picked.cpu().numpy()
+            values[places] = scored_tokens(scored, own, config, team).logprobs.double().cpu().numpy()
+            found |= dict(zip(items, np.split(values, np.cumsum([sizes[item] for item in items])), strict=False))
+    whole = [np.zeros(size) for size in sizes]
+    for part in team.gather(found):  # ranks that share a line have zeros at each other's tokens
+        for item, values in part.items():
+            whole[item] += values
+    return whole

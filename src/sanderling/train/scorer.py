@@ -12,9 +12,20 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from sanderling.train.attention import Span, Stretch, packed_attention
-from sanderling.train.config import Precision, TrainerConfig
-from sanderling.train.packing import MicroBatch, TokenLogprobs, deal, joined, lay_out, pack, portion, spans
+from sanderling.train.attention import Span, Stretch
+from sanderling.train.config import TrainerConfig
+from sanderling.train.packing import (
+    MicroBatch,
+    TokenLogprobs,
+    deal,
+    joined,
+    lay_out,
+    logprobs_of,
+    micro_batch,
+    pack,
+    spans,
+    with_idle,
+)
 from sanderling.train.rows import FloatArray, IntArray, ScoreRequest
 from sanderling.train.team import SOLO, Team
 
@@ -40,35 +51,16 @@ class ModelScorer:
         """
         lines = [lay_out_request(request) for request in requests]
         asking = [index for index, line in enumerate(lines) if len(line.target)]  # where nothing is asked nothing is computed
-        sizes = [len(lines[index].ids) for index in asking]
-        mine = deal(sizes, self.team.hands)[self.team.hand]
-        groups = [[mine[at] for at in group] for group in pack([sizes[i] for i in mine], self.config.micro_batch_tokens)]
-        groups += [[]] * (self.team.passes(len(groups)) - len(groups))
-        found: dict[int, FloatArray] = {}
-        self.scored.eval()
-        with torch.no_grad(), packed_attention(self.scored.model):
-            for group in groups:
-                own = [lines[asking[i]] for i in group]
-                values = self._pass(own or [IDLE])
-                found |= dict(zip(group, np.split(values, np.cumsum([len(line.target) for line in own])), strict=False))
-        whole = [np.zeros(len(line.target)) for line in lines]
-        for part in self.team.gather(found):  # ranks that share a line have zeros at each other's tokens
-            for i, values in part.items():
-                whole[asking[i]] += values
+        mine = [asking[i] for i in deal([len(lines[i].ids) for i in asking], self.team.hands)[self.team.hand]]
+        parts = pack([len(lines[i].ids) for i in mine], self.config.micro_batch_tokens)
+        passes = with_idle([[mine[at] for at in part] for part in parts], self.team)
+
+        def line(items: Sequence[int]) -> MicroBatch:
+            return one_pass([lines[i] for i in items] or [IDLE], self.scored.model.device)
+
+        whole = logprobs_of(self.scored, [len(one.target) for one in lines], passes, line, self.config, self.team)
         ends = [np.cumsum([end - first for first, end in request.answer_spans])[:-1] for request in requests]
         return [np.split(values, at) if len(values) else [] for values, at in zip(whole, ends, strict=True)]
-
-    def _pass(self, lines: Sequence["Line"]) -> FloatArray:
-        """Some lines in one forward; their scored tokens behind each other."""
-        batch = one_pass(lines, self.scored.model.device)
-        own = portion(batch, self.team.context)
-        mixed = self.config.precision is Precision.BFLOAT16 and not self.team.sharded
-        with torch.autocast(own.ids.device.type, torch.bfloat16, enabled=mixed):
-            logprobs, _ = self.scored(own, self.config.temperature, False, self.config.logit_chunk)
-        values = np.zeros(batch.target.numel())
-        places = slice(None) if own.picked is None else own.picked.cpu().numpy()
-        values[places] = logprobs.double().cpu().numpy()
-        return values
 
 
 @dataclass(frozen=True)
@@ -139,20 +131,11 @@ def _check(asked: Sequence[tuple[int, int, Sequence[int], Span]], branches: Sequ
 def one_pass(lines: Sequence[Line], device: torch.device | str) -> MicroBatch:
     """Lines behind each other, for one forward; its scored tokens are those of the lines in their order."""
     starts = np.cumsum([0, *(len(line.ids) for line in lines)])
-
-    def tensor(parts: Sequence[IntArray]) -> torch.Tensor:
-        return torch.from_numpy(joined(parts)).to(device)
-
-    return MicroBatch(
-        rows=(),
-        ids=tensor([line.ids for line in lines])[None],
-        positions=tensor([line.positions for line in lines])[None],
-        stretches=tuple(
-            Stretch(one.length, tuple((first + int(by), end + int(by)) for first, end in one.prefix))
-            for line, by in zip(lines, starts, strict=False)
-            for one in line.stretches
-        ),
-        source=tensor([line.source + by for line, by in zip(lines, starts, strict=False)]),
-        target=tensor([line.target for line in lines]),
-        row_index=tensor([np.full(len(line.target), index, dtype=np.int64) for index, line in enumerate(lines)]),
+    stretches = tuple(
+        Stretch(one.length, tuple((first + int(by), end + int(by)) for first, end in one.prefix))
+        for line, by in zip(lines, starts, strict=False)
+        for one in line.stretches
     )
+    source = [line.source + by for line, by in zip(lines, starts, strict=False)]
+    ids, positions, target = zip(*((line.ids, line.positions, line.target) for line in lines), strict=True)
+    return micro_batch(ids, positions, stretches, source, target, device)

@@ -10,8 +10,7 @@ import json
 import os
 import socket
 import traceback
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -85,13 +84,6 @@ class Team:
 
     def sum_gradients(self, model: nn.Module) -> None:
         """Replace each gradient by its sum over ranks, the same bits on all; where no rank has one, there is none after it."""
-
-    def sum_counts(self, counts: Mapping[str, float]) -> dict[str, float]:
-        """Sums by name over ranks; a name that a rank lacks counts 0 there."""
-        total: Counter[str] = Counter()
-        for part in self.gather(dict(counts)):
-            total.update(part)
-        return dict(total)
 
 
 SOLO = Team()

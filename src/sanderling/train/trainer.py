@@ -20,9 +20,21 @@ from transformers import PreTrainedModel
 
 from sanderling.core.errors import UserError
 from sanderling.train.attention import packed_attention
-from sanderling.train.config import Aggregation, OptimizerKind, Precision, Schedule, TrainerConfig
+from sanderling.train.config import Aggregation, OptimizerKind, Schedule, TrainerConfig
 from sanderling.train.memory import economise
-from sanderling.train.packing import MicroBatch, TokenLogprobs, TokenScores, bundled, collate, deal, pack, per_token, portion
+from sanderling.train.packing import (
+    MicroBatch,
+    TokenLogprobs,
+    bundled,
+    collate,
+    deal,
+    logprobs_of,
+    pack,
+    per_token,
+    portion,
+    scored_tokens,
+    with_idle,
+)
 from sanderling.train.rows import PER_TOKEN, FloatArray, Loss, LossInputs, Row, grouped
 from sanderling.train.team import SOLO, Team, load_optimizer_state, optimizer_state, whole, whole_weights
 
@@ -157,23 +169,15 @@ def lr_at(step: int, config: TrainerConfig) -> float:
 
 def row_logprobs(scored: TokenLogprobs, rows: Sequence[Row], config: TrainerConfig, team: Team = SOLO) -> list[FloatArray]:
     """Log-probabilities of each row's trained ids under a model, [T] with 0 where a token is not trained. Collective."""
-    found: dict[int, FloatArray] = {}
-    scored.eval()
-    with torch.no_grad(), packed_attention(scored.model):
-        for indices in _passes(_plan(rows, config, team.hands), team):
-            batch = collate([rows[i] for i in indices] or [_idle(rows[0])], scored.model.device)
-            own = portion(batch, team.context)
-            scores = np.zeros(batch.target.numel())
-            places = slice(None) if own.picked is None else own.picked.cpu().numpy()
-            scores[places] = _scores(scored, own, config, team, entropy=False).logprobs.double().cpu().numpy()
-            owner = batch.row_index.cpu().numpy()
-            for place, i in enumerate(indices):
-                found[i] = np.zeros(len(rows[i].ids))
-                found[i][rows[i].loss_mask] = scores[owner == place]
+
+    def line(items: Sequence[int]) -> MicroBatch:
+        return collate([rows[i] for i in items] or [_idle(rows[0])], scored.model.device)
+
+    counts = [int(row.loss_mask.sum()) for row in rows]
+    passes = with_idle(_plan(rows, config, team.hands)[team.hand], team)
     whole = [np.zeros(len(row.ids)) for row in rows]
-    for part in team.gather(found):  # ranks that share a line have zeros at each other's tokens
-        for i, values in part.items():
-            whole[i] += values
+    for row, own, values in zip(rows, whole, logprobs_of(scored, counts, passes, line, config, team), strict=True):
+        own[row.loss_mask] = values
     return whole
 
 
@@ -188,22 +192,10 @@ def _plan(rows: Sequence[Row], config: TrainerConfig, hands: int, *, groups: boo
     return plans
 
 
-def _passes(plans: list[list[list[int]]], team: Team) -> list[list[int]]:
-    """The rank's own micro-batches; empty: an idle pass."""
-    own = plans[team.hand]
-    return own + [[]] * (team.passes(len(own)) - len(own))
-
-
 def _idle(row: Row) -> Row:
     """Two tokens that count nothing, for a pass that a rank makes because others need it."""
     cut = {name: value[:2] for name in PER_TOKEN if (value := getattr(row, name)) is not None}
     return replace(row, **cut | {"loss_mask": np.array([False, True])}, trajectory="idle")
-
-
-def _scores(scored: TokenLogprobs, batch: MicroBatch, config: TrainerConfig, team: Team, *, entropy: bool) -> TokenScores:
-    mixed = config.precision is Precision.BFLOAT16 and not team.sharded
-    with torch.autocast(batch.ids.device.type, torch.bfloat16, enabled=mixed):
-        return scored(batch, config.temperature, entropy, config.logit_chunk)
 
 
 class Trainer:
@@ -235,7 +227,7 @@ class Trainer:
         total, computed, sums = 0.0, 0, Counter[str]()
         bad: list[str] = []
         with packed_attention(self.model):
-            for indices in _passes(plans, self.team):
+            for indices in with_idle(plans[self.team.hand], self.team):
                 used, shares = [rows[i] for i in indices], [weights[i] for i in indices]
                 value, seen, broken, ids = self._accumulate(used or [_idle(rows[0])], shares or [0.0], loss)
                 total += value
@@ -247,7 +239,9 @@ class Trainer:
         if found := [name for part in self.team.gather(bad) for name in part]:
             self._refuse("loss", found)
         self.team.sum_gradients(self.model)
-        counts = self.team.sum_counts({**sums, "loss": total, "computed_tokens": computed})
+        counts = Counter[str]()
+        for part in self.team.gather({**sums, "loss": total, "computed_tokens": computed}):
+            counts.update(part)
         total, computed = counts.pop("loss"), int(counts.pop("computed_tokens"))
         norm = float(whole(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip)))
         if not math.isfinite(norm):
@@ -288,7 +282,7 @@ class Trainer:
         if whole_batch.target.numel() == 0 and not self.team.sharded:
             return 0.0, Counter(), [], 0
         batch = portion(whole_batch, self.team.context)
-        scores = _scores(self.scored, batch, self.config, self.team, entropy=self.config.entropy)
+        scores = scored_tokens(self.scored, batch, self.config, self.team, entropy=self.config.entropy)
         per_row = torch.tensor(weights, dtype=torch.float32, device=batch.ids.device)
         value, metrics = loss(
             LossInputs(
