@@ -45,21 +45,15 @@ class ReplyCache:
             raise UserError(f"Replies cannot be kept in {directory} ({error.strerror}): choose another directory.") from error
         self._replies = Table(Database(directory / "replies.db"), "reply")
 
-    def get(self, model: str, messages: Sequence[Message], *settings: float) -> Kept | None:
-        """The reply that was sampled so, if it is known. ``settings``: temperature, lengths, which of several samples."""
-        key = _key(model, messages, settings)
+    def get(self, key: str) -> Kept | None:
+        """The reply that is kept under a key, if there is one."""
         text = self._replies.blob(key)
         return None if text is None else Kept(reply=text.decode(), **self._replies.get(key))
 
-    def put(self, model: str, messages: Sequence[Message], kept: Kept, *settings: float) -> None:
+    def put(self, key: str, kept: Kept) -> None:
         """Keep a reply. Raises UserError when the disk does not take it."""
         record, text = kept.model_dump(exclude={"reply"}), kept.reply.encode(errors="replace")
-        self._replies.put(_key(model, messages, settings), record, blob=text, durable=False)
-
-
-def _key(model: str, messages: Sequence[Message], settings: Sequence[float]) -> str:
-    record = [1, model, [[message.role.value, message.content] for message in messages], *settings]
-    return hashlib.sha256(json.dumps(record).encode("ascii")).hexdigest()
+        self._replies.put(key, record, blob=text, durable=False)
 
 
 class RequestClient:
@@ -86,15 +80,16 @@ class RequestClient:
         self, messages: Sequence[Message], *, max_tokens: int = 1_024, temperature: float = 0.0, sample: int = 0
     ) -> Reply:
         """The model's reply, remembered or sampled. Raises AskingOutageError, AskingRefusedError and BudgetSpentError."""
-        settings = (temperature, max_tokens, sample)
-        alike = self._alike.setdefault(_key(self._identity, messages, settings), asyncio.Lock())
+        record = [1, self._identity, [[message.role.value, message.content] for message in messages]]
+        key = hashlib.sha256(json.dumps([*record, temperature, max_tokens, sample]).encode("ascii")).hexdigest()
+        alike = self._alike.setdefault(key, asyncio.Lock())
         async with nullcontext() if self._cache is None else alike, self._turns:
-            kept = None if self._cache is None else self._cache.get(self._identity, messages, *settings)
+            kept = None if self._cache is None else self._cache.get(key)
             remembered = kept is not None
             if kept is None:
                 kept = await self._sampled(messages, Sampling(temperature=temperature, max_tokens=max_tokens), sample)
                 if self._cache is not None:
-                    self._cache.put(self._identity, messages, kept, *settings)
+                    self._cache.put(key, kept)
         prompt, sampled = kept.prompt_tokens, kept.sampled_tokens
         cost = 0.0 if remembered else self._policy.prices.of(prompt, sampled)
         usage = Usage(self.name, prompt, sampled, cost, remembered)

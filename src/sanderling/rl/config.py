@@ -7,7 +7,7 @@ import datetime
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 
@@ -26,8 +26,6 @@ from sanderling.rl.losses import LossConfig, PpoConfig, RatioTo
 from sanderling.rl.rollouts import DenoiseConfig
 from sanderling.train.config import ParallelConfig, ParallelKind, Title, TrainerConfig
 from sanderling.train.rows import Encoding
-
-Section = TypeVar("Section", bound=BaseModel)
 
 
 class Placement(StrEnum):
@@ -102,6 +100,10 @@ class RlConfig(Frozen):
     save_every: int = Field(default=10, ge=1)  # steps between checkpoints
     keep: int = Field(default=1, ge=1)  # checkpoints
     seed: int = Field(default=0, ge=0, lt=2**63)  # random seed of the questions' order and of rollouts
+
+    def under_way(self, processes: int) -> int:
+        """Most rollouts at once of a process, of so many that share a step's groups."""
+        return -(-self.questions_per_step // processes) * (self.pipeline.max_staleness + 1) * self.group_size
 
     @field_validator("outcome")
     @classmethod
@@ -199,21 +201,15 @@ class RolloutConfig(Frozen):
 
     def applied(self, profile: Profile) -> Profile:
         """The profile as rollouts run it."""
+        plain = {"top_k": 0, "presence_penalty": 0.0, "max_retries": 0}
+        names = {"turn_tokens": "max_tokens", "context_tokens": "max_context_tokens"}
+        given = {names.get(name, name): value for name, value in (self.model_dump(exclude_none=True) | plain).items()}
+        given |= {"max_seconds": given.get("max_seconds", profile.budgets.max_seconds) or None}
 
-        def given(section: Section, *names: str, **values: Any) -> Section:
-            values |= {name: getattr(self, name) for name in names}
-            return section.model_copy(update={name: value for name, value in values.items() if value is not None})
+        def applied(section: BaseModel) -> BaseModel:
+            return section.model_copy(update={name: given[name] for name in type(section).model_fields.keys() & given})
 
-        plain = {"top_k": 0, "presence_penalty": 0.0}
-        own = ("answer_reserve_tokens", "max_turns", "max_seconds", "tool_timeout_s", "force_answer")
-        budgets = given(profile.budgets, *own, max_context_tokens=self.context_tokens)
-        return profile.model_copy(
-            update={
-                "sampling": given(profile.sampling, "temperature", "top_p", "stop", max_tokens=self.turn_tokens, **plain),
-                "budgets": budgets.model_copy(update={"max_seconds": budgets.max_seconds or None}),
-                "guards": given(profile.guards, "max_malformed", "max_repeated_calls", max_retries=0),
-            }
-        )
+        return profile.model_copy(update={name: applied(getattr(profile, name)) for name in ("sampling", "budgets", "guards")})
 
 
 class SamplerConfig(Frozen):
