@@ -27,7 +27,7 @@ import json
 import statistics
 import tempfile
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -61,7 +61,6 @@ from sanderling.rl.step import why_left_out
 from sanderling.runs.progress import command_line, machine
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
-from sanderling.train.metrics import Progress
 from sanderling.train.rows import Encoding
 
 HERE = Path(__file__).parent
@@ -162,8 +161,8 @@ def measure(setting: Setting, base: Path, turn: float) -> Shares:
         made.append((policy, Watching(policy, DeviceMeter(model, clock), clock)))
         return Actor(lambda ask: episode(policy, tool, ask), made[0][1])
 
-    def heard(progress: Progress) -> None:
-        if progress.step == setting.warm + setting.steps:
+    def heard(step: int, metrics: Mapping[str, float]) -> None:
+        if step == setting.warm + setting.steps:
             raise _EnoughError
 
     with tempfile.TemporaryDirectory() as out, asyncio.Runner(loop_factory=lambda: SkippingLoop(clock)) as runner:

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from sanderling.rl.rollouts import Actor, Ask
 from sanderling.rl.run import run_rl
 from sanderling.train.config import MemoryConfig, Precision, Recompute, TrainerConfig
 from sanderling.train.fit import Shape
-from sanderling.train.metrics import METRICS, Progress, read_metrics
+from sanderling.train.metrics import METRICS, read_metrics
 from sanderling.train.rows import Encoding
 
 QWEN3_06B = Shape(hidden=1024, layers=28, heads=16, kv_heads=8, head_dim=128, intermediate=3072, vocab=151_936, tied=True)
@@ -136,9 +136,9 @@ def loop(device: torch.device, small: bool, *, shape: Shape, staleness: int) -> 
             policy = Directed(TransformersPolicy(bfloat16_twin(model), Bytes(), max_batch=256))
             return Actor(partial(episode, policy, Sleeper(0.0 if small else 0.3), profile), Copying(policy.live))
 
-        def heard(progress: Progress) -> None:
+        def heard(step: int, metrics: Mapping[str, float]) -> None:
             marks.append((time.perf_counter(), len(watched.shares)))
-            if progress.step == WARM + MEASURED:
+            if step == WARM + MEASURED:
                 raise _EnoughError
 
         encoding = Encoding(Bytes(), profile)

@@ -245,7 +245,7 @@ def train(run: Forgetting, name: str) -> dict[str, Any]:
         settings = settings.model_copy(update={"max_steps": 2 * (settings.max_steps or 0)})
     skills = [skill for skill in run.skills if specialist(skill) == name] or run.skills
     trajectories = [trajectory for skill in skills for trajectory in run.right(skill)]
-    rows, _ = sft_rows(trajectories, Encoding(load_tokenizer(start), profile), Limit(profile.budgets.max_context_tokens))
+    rows = sft_rows(trajectories, Encoding(load_tokenizer(start), profile), Limit(profile.budgets.max_context_tokens))
     run_sft(settings, rows, start, run.root / name)
     metrics = read_metrics(run.root / name / "metrics.jsonl")
     return {"trajectories": len(trajectories), "steps": len(metrics), "final_nll": metrics[-1]["nll"]}

@@ -49,7 +49,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
             FixedClock(date(2026, 1, 1)),
         ).run_many([Job(question, Seeds(), question.id) for question in questions], concurrency=2)
     )
-    rows, _ = sft_rows(taught, Encoding(load_tokenizer(place / "base"), TINY), Limit(2_000))
+    rows = sft_rows(taught, Encoding(load_tokenizer(place / "base"), TINY), Limit(2_000))
     run_sft(SFT, rows, place / "base", place / "sft")
     return place / "sft" / "model"
 

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 from sanderling.cli.train import app
 from sanderling.core.errors import UserError
 from sanderling.recipes.find import find_rl_recipe, recipe_names
-from sanderling.rl.fit import PROBE_TOKENS, RlPlan, plan_rl, scoring_bytes
+from sanderling.rl.fit import PROBE_TOKENS, plan_rl, scoring_bytes
 from sanderling.train.config import MemoryConfig, Precision, Recompute, TrainerConfig
-from sanderling.train.fit import Devices, Shape, described
+from sanderling.train.fit import Devices, Plan, Shape, described
 
 QWEN3_4B = {
     "hidden_size": 2560, "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
@@ -28,7 +28,7 @@ def model(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def planned(model: Path, name: str, devices: Devices, *overrides: str, longest: int | None = None) -> RlPlan:
+def planned(model: Path, name: str, devices: Devices, *overrides: str, longest: int | None = None) -> Plan:
     return plan_rl(find_rl_recipe(name, overrides).model_copy(update={"model": model}), devices, longest)
 
 

@@ -74,7 +74,7 @@ def run_shards(rank: int, size: int, meeting: Path, config: SupervisedConfig, ba
     losses: list[float] = []
     with opened_team(ParallelConfig(), Place(rank, size, rank, size), meeting, bfloat16=bfloat16) as (team, device):
         see = losses.append
-        run_sft(config, random_rows(12), bases[rank], out, lambda progress: see(progress.metrics["loss"]), team, device)
+        run_sft(config, random_rows(12), bases[rank], out, lambda _, metrics: see(metrics["loss"]), team, device)
     return losses
 
 
@@ -98,7 +98,7 @@ def reinforce(
     encoding = Encoding(WordTokenizer(), PROFILE)
     with join_team(rank, size, meeting) as team:
         own = Sharded(team) if shard else team
-        told = {"progress": lambda found: figures.append(found.metrics), "team": own}
+        told = {"progress": lambda _, found: figures.append(found), "team": own}
         asyncio.run(run_rl(config, questions, connect, encoding, base, out, **told))
     names = {name for name, _ in load_model(base).named_parameters()}
     assert all(found >= names if rank == 0 else not found for found in published), "rank 0 alone hands out the weights"

@@ -113,7 +113,7 @@ def train_bandit(
                 Encoding(WordTokenizer(), PROFILE),
                 base,
                 out,
-                progress=lambda found: figures.append(found.metrics),
+                progress=lambda _, found: figures.append(found),
                 team=team,
             )
         )

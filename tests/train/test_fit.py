@@ -3,7 +3,9 @@
 import json
 import weakref
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
@@ -36,14 +38,11 @@ from sanderling.train.fit import (
     described,
     estimate,
     lora_parameters,
-    plan_for,
-    plan_sft,
     read_shape,
-    shape_of,
     with_changes,
 )
 from sanderling.train.memory import economise
-from sanderling.train.sft import batches
+from sanderling.train.sft import batches, plan_sft
 
 QWEN3_4B = Shape(hidden=2560, layers=36, heads=32, kv_heads=8, head_dim=128, intermediate=9728, vocab=151_936, tied=True)
 
@@ -63,14 +62,19 @@ def test_parameters_and_flops_are_the_models_own(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["num_experts", "num_local_experts", "n_routed_experts"])
-def test_a_mixture_of_experts_is_not_counted_as_if_it_were_dense(name: str):
+def test_a_mixture_of_experts_is_not_counted_as_if_it_were_dense(name: str, tmp_path: Path):
     dense = {
         "hidden_size": 2048, "num_hidden_layers": 48, "num_attention_heads": 32, "num_key_value_heads": 4,
         "intermediate_size": 6144, "vocab_size": 151_936,
     }  # fmt: skip
+
+    def shape(**more: int | None) -> Shape:
+        (tmp_path / "config.json").write_text(json.dumps(dense | more))
+        return read_shape(tmp_path)
+
     with pytest.raises(UserError, match=f"mixture of 128 experts .{name}"):
-        shape_of(dense | {name: 128}, "config.json")
-    assert shape_of(dense | {name: None}, "config.json") == shape_of(dense | {name: 1}, "config.json")
+        shape(**{name: 128})
+    assert shape(**{name: None}) == shape(**{name: 1}) == shape()
 
 
 SHAPES = {
@@ -190,7 +194,21 @@ def settings(kind: str = "none", rank: int = 0, **trainer: object) -> SftConfig:
 
 
 def plan(config: SftConfig, row: int, size: int, ranks: int = 1, shape: Shape = QWEN3_4B) -> Plan:
-    return plan_for(config, shape, Devices("a card", ranks, size + OVERHEAD), row)
+    named = config.model_copy(update={"model": model_of(shape)})
+    return plan_sft(named, Devices("a card", ranks, size + OVERHEAD), row)
+
+
+@cache
+def model_of(shape: Shape) -> Path:
+    """A directory that says of its model what shape it has."""
+    told = {
+        "hidden_size": shape.hidden, "num_hidden_layers": shape.layers, "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.kv_heads, "head_dim": shape.head_dim, "intermediate_size": shape.intermediate,
+        "vocab_size": shape.vocab, "tie_word_embeddings": shape.tied,
+    }  # fmt: skip
+    directory = Path(mkdtemp())
+    (directory / "config.json").write_text(json.dumps(told))
+    return directory
 
 
 def refused(config: SftConfig, row: int, size: int, ranks: int, shape: Shape, changes: Mapping[str, str]) -> str:

@@ -1,6 +1,7 @@
 """Models of random weights and their tokenizers, by hand and by the command."""
 
 import io
+import json
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from sanderling.core.errors import UserError
 from sanderling.policy.model_directory import load_model
 from sanderling.runs.progress import Report
 from sanderling.train.config import Precision
-from sanderling.train.fit import shape_of
+from sanderling.train.fit import read_shape
 from sanderling.train.random_model import (
     CONTROL_TOKENS,
     PROTOCOL_TAGS,
@@ -72,9 +73,10 @@ PARAMETERS = {
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
-def test_the_published_sizes_have_the_published_parameters(name: str) -> None:
+def test_the_published_sizes_have_the_published_parameters(name: str, tmp_path: Path) -> None:
     settings = model_settings(SIZES[name], PUBLISHED_VOCABULARY)
-    assert shape_of(settings, name).parameters == PARAMETERS[name]
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    assert read_shape(tmp_path).parameters == PARAMETERS[name]
     with torch.device("meta"):
         model = Qwen3ForCausalLM(Qwen3Config.from_dict(settings))
     assert sum(parameter.numel() for parameter in model.parameters()) == PARAMETERS[name]

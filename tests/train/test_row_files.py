@@ -115,7 +115,7 @@ def encoding() -> Encoding:
 
 
 def test_rows_come_back_and_the_rest_is_counted(tmp_path: Path) -> None:
-    wanted, _ = sft_rows([GIVEN[0], GIVEN[4]], encoding(), Limit(10_000))
+    wanted = sft_rows([GIVEN[0], GIVEN[4]], encoding(), Limit(10_000))
     limit = max(len(row.ids) for row in wanted)
     counts = write_rows(tmp_path / "rows.parquet", GIVEN, encoding(), Limit(limit))
     found = read_rows(tmp_path / "rows.parquet")

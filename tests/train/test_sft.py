@@ -25,10 +25,10 @@ from sanderling.runs.files import locked
 from sanderling.runs.progress import Report
 from sanderling.train.checkpoint import merge_adapter
 from sanderling.train.config import SftConfig
-from sanderling.train.fit import OVERHEAD, Devices, described, plan_sft
+from sanderling.train.fit import OVERHEAD, Devices, described
 from sanderling.train.metrics import read_metrics
 from sanderling.train.row_source import SCHEMA
-from sanderling.train.sft import Job, Order, prepare, run_sft_command
+from sanderling.train.sft import Job, Order, plan_sft, prepare, run_sft_command
 
 MIB = 2**20
 Look = Callable[[], Devices]

@@ -1,6 +1,6 @@
 """``sanderling train`` and ``sanderling model``: change a model's weights, plan that, or make a random model. Thin."""
 
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +12,7 @@ from sanderling.core.errors import UserError
 from sanderling.recipes.find import find_rl_recipe, find_settings
 
 if TYPE_CHECKING:
-    from sanderling.train.fit import Devices, Shape
+    from sanderling.train.fit import Devices, Plan
 
 app = typer.Typer(no_args_is_help=True)
 models = typer.Typer(no_args_is_help=True, callback=lambda: None)  # a group, though it has one command
@@ -62,26 +62,28 @@ def plan(
 ) -> None:
     """Say what a step needs in memory and time, and what to set when it does not fit; exit status 2 then."""
     from sanderling.rl.fit import plan_rl
-    from sanderling.train.config import ParallelConfig, SftConfig
-    from sanderling.train.fit import described, devices_here, plan_sft, taken
+    from sanderling.train.config import ParallelConfig, ParallelKind, SftConfig
+    from sanderling.train.fit import described, devices_here
+    from sanderling.train.sft import plan_sft
 
     if (device is None) != (memory is None) or (count > 1 and device is None):
         raise UserError("--device and --memory go together, and --count with them: a name such as H200, and the GiB of one.")
 
     def devices(parallel: ParallelConfig) -> "Devices":
-        return described(device, memory, count) if device and memory else taken(devices_here(), parallel)
+        found = described(device, memory, count) if device and memory else devices_here()
+        return replace(found, count=1) if parallel.kind is ParallelKind.NONE and device is None else found
 
     if rl:
         settings = or_help(lambda sets: find_rl_recipe(recipe or "dr-venus-4b", sets, {"model": model}), overrides)
         found = plan_rl(settings, devices(settings.parallel), row_tokens)
-        _show_memory(settings.title, found.shape, found.devices, found.memory, found.host)
+        _show_memory(settings.title, found)
         most = f"{found.load.row_tokens:,} tokens at most"
         show(f"{settings.rl.questions_per_step} questions a step, {settings.rl.group_size} rollouts of each, of {most}.")
     else:
         named = recipe or "lora-24gb"
         config = or_help(lambda sets: find_settings("sft", SftConfig, named, sets, {"model": model}), overrides)
         found = plan_sft(config, devices(config.parallel), row_tokens)
-        _show_memory(config.title, found.shape, found.devices, found.estimate.parts, found.estimate.host)
+        _show_memory(config.title, found)
         seconds = float(f"{found.step_seconds or 0.0:.3g}")
         time = f", about {seconds:,g} s at 40% of the device's peak" if seconds else ""
         show(f"Rows of up to {found.load.row_tokens:,} tokens; a step of {found.step_tokens:,} tokens at most{time}.")
@@ -107,12 +109,13 @@ def init(
         init_model(check_config(ModelInit, values, "the options"), report)
 
 
-def _show_memory(title: str, shape: "Shape", devices: "Devices", parts: Mapping[str, int], host: int) -> None:
+def _show_memory(title: str, plan: "Plan") -> None:
     """What each device has to hold, in GiB."""
-    show(f"{title}: {shape.parameters / 1e9:.3g} billion parameters")
-    found = table(f"on each of {devices.count} × {devices.name}", ">GiB")
-    ends = {"altogether": sum(parts.values()), "there is": devices.room, "in the host's memory": host}
-    for name, size in (*parts.items(), *ends.items()):
+    show(f"{title}: {plan.shape.parameters / 1e9:.3g} billion parameters")
+    found = table(f"on each of {plan.devices.count} × {plan.devices.name}", ">GiB")
+    needs = plan.estimate
+    ends = {"altogether": needs.total, "there is": plan.devices.room, "in the host's memory": needs.host}
+    for name, size in (*needs.parts.items(), *ends.items()):
         if size:
             found.add_row(name, f"{size / 2**30:,.2f}")
     show(found)

@@ -69,13 +69,13 @@ def load_config(
             wrong.append(f"{override!r} is no override: write section.key=value.")
         elif without_surrogates(override) != override:
             wrong.append(f"{override!r} is not text in UTF-8: write it in the terminal's encoding.")
-        elif blocked := _put(values, parts, _read(text)):
+        elif blocked := put(values, parts, _read(text)):
             wrong.append(f"{override!r} reaches into {blocked}, which is a value and not a section.")
         else:
             sources[".".join(parts)] = _SET
     for key, value in given.items():
         if value is not None:
-            _put(values, key.split("."), value)
+            put(values, key.split("."), value)
             sources[key] = _OPTIONS
     _drop_former_kinds(model, before, values, origin, "")
     return check_config(model, values, origin, wrong, sources)
@@ -155,7 +155,7 @@ def _read(text: str) -> Any:
         return text
 
 
-def _put(values: dict[str, Any], key: Sequence[str], value: Any) -> str:
+def put(values: dict[str, Any], key: Sequence[str], value: Any) -> str:
     """Put a value at a place, making its sections; the part that is no section, where there is one."""
     *parents, last = key
     for part in parents:

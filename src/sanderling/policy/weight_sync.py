@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import save_file
 
 from sanderling.core.errors import UserError
-from sanderling.policy.model_directory import TOKENIZER_FILES, some_of
+from sanderling.policy.model_directory import TOKENIZER_FILES
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.runs.files import sync
 
@@ -67,21 +67,8 @@ def copied(model: Any) -> Any:
 
 
 def copy_into(module: torch.nn.Module, weights: Mapping[str, Any]) -> None:
-    """Copy ``weights`` into the module's own tensors, in their dtype and on their device; of those it ties, one name is enough.
-
-    Raises UserError, before anything is changed, for names that are unknown or missing, and for shapes.
-    """
-    named = dict(module.state_dict(keep_vars=True))  # live tensors, a tied one under each of its names
-    given = {id(named[name]) for name in weights.keys() & named.keys()}
-    wrong = {
-        "it has no {}": weights.keys() - named.keys(),
-        "{} is of another shape": {name for name in weights.keys() & named.keys() if weights[name].shape != named[name].shape},
-        "{} was not handed over": {name for name, tensor in module.named_parameters() if id(tensor) not in given},
-    }
-    for what, names in wrong.items():
-        if names:
-            told = what.format(some_of(names))
-            raise UserError(f"These weights do not fit the model that samples ({told}): sample with the model that is trained.")
+    """Copy ``weights`` into the module's own tensors, in their dtype and on their device; of tied ones, one name is enough."""
+    named = module.state_dict(keep_vars=True)  # live tensors, a tied one under each of its names
     with torch.no_grad():
         for name, tensor in weights.items():
             named[name].copy_(tensor)

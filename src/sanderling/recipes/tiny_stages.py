@@ -6,10 +6,8 @@ held-out worlds.
 """
 
 import asyncio
-import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from math import isfinite
@@ -21,7 +19,6 @@ from sanderling.agent.journal import Journal
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import to_toml
 from sanderling.core.errors import UserError
-from sanderling.core.record import Seeds, Trajectory
 from sanderling.data.questions import read_questions, write_questions
 from sanderling.evaluate.log import About, RunLog, sha256_of_questions
 from sanderling.evaluate.reports import pages
@@ -32,10 +29,10 @@ from sanderling.merge.run import merge, require_mergekit
 from sanderling.merge.settings import MergeSettings, Method
 from sanderling.recipes import tiny
 from sanderling.recipes.tiny import TinyConfig, TinyRun
-from sanderling.rl.rollouts import Actor, Ask
+from sanderling.rl.rollouts import Actor
 from sanderling.runs.progress import Report, machine
 from sanderling.runs.stages import Stage, StageRecord, run_stages
-from sanderling.train.launch import run_tasks, run_team
+from sanderling.train.launch import followed, run_tasks, run_team
 from sanderling.train.metrics import read_metrics
 
 NAMES = {"base": "Base model", "sft-all": "SFT on everything", "sft-correct": "SFT on correct ones only", "rl": "RL"}
@@ -104,27 +101,12 @@ def rl_stage(variant: str) -> str:
 # -- supervised training -------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def polled(report: Report, title: str, total: int, count: Callable[[], int]) -> Iterator[Callable[[], None]]:
-    """A progress bar over what other processes do; what it gives looks how many units are done by now."""
-    with report.task(title, total) as advance:
-        seen = 0
-
-        def poll() -> None:
-            nonlocal seen
-            now = count()
-            if now != seen:
-                advance(now - seen)
-                seen = now
-
-        yield poll
-
-
 def train_arms(run: TinyRun, report: Report) -> dict[str, Any]:
     """Train both arms, each in a process of its own."""
     steps, logs = run.config.sft.max_steps, [run.root / arm / "metrics.jsonl" for arm in tiny.ARMS]
     assert steps is not None, "run_tiny asked for it"
-    with polled(report, "SFT, two arms", steps * len(tiny.ARMS), lambda: sum(len(read_metrics(log)) for log in logs)) as poll:
+    steps *= len(tiny.ARMS)
+    with followed(report, "SFT, two arms", steps, lambda: (sum(len(read_metrics(log)) for log in logs), "")) as poll:
         done = run_tasks([partial(train_arm, run, arm) for arm in tiny.ARMS], run.config.workers, poll)
         return dict(zip(tiny.ARMS, done, strict=True))
 
@@ -137,7 +119,7 @@ def train_arm(run: TinyRun, arm: str) -> dict[str, Any]:
 
     trajectories = run.training_set(arm)
     encoding = Encoding(load_tokenizer(run.base), run.profile)
-    rows, _ = sft_rows(trajectories, encoding, Limit(run.profile.budgets.max_context_tokens))
+    rows = sft_rows(trajectories, encoding, Limit(run.profile.budgets.max_context_tokens))
     run_sft(run.config.sft, rows, run.base, run.root / arm)
     metrics = read_metrics(run.root / arm / "metrics.jsonl")
     return {
@@ -180,7 +162,7 @@ def merge_arms(run: TinyRun, command: str) -> dict[str, Any]:
 def reinforce(run: TinyRun, variant: str, report: Report) -> dict[str, Any]:
     """Run RL from the chosen arm's model into ``rl/``, or a variant's directory; several processes share out each step."""
     start, log = run.chosen(), run.root / rl_stage(variant) / "metrics.jsonl"
-    with polled(report, "RL", run.config.rl_of(variant).steps, lambda: len(read_metrics(log))) as poll:
+    with followed(report, "RL", run.config.rl_of(variant).steps, lambda: (len(read_metrics(log)), "")) as poll:
         run_team(reinforce_rank, (run, start, variant), run.config.rl_processes, poll)
     lines = read_metrics(log)
     return {"start": start, "steps": len(lines), "rollouts": sum(int(line["rollouts"]) for line in lines)}
@@ -190,27 +172,21 @@ def reinforce_rank(rank: int, size: int, meeting: Path, run: TinyRun, start: str
     """What each process of the RL stage does."""
     from sanderling.policy.transformers_policy import TransformersPolicy
     from sanderling.policy.weight_sync import InPlace
+    from sanderling.rl.act import acting
     from sanderling.rl.run import run_rl
     from sanderling.train.rows import Encoding
     from sanderling.train.team import join_team
 
     settings, out = run.config.rl_of(variant), run.root / rl_stage(variant)
     encoding = Encoding(load_tokenizer(run.base), run.profile)
-    groups = math.ceil(settings.questions_per_step / size) * (settings.pipeline.max_staleness + 1)
     questions = run.rl_questions(variant)
 
     with join_team(rank, size, meeting) as team, Journal(out, across_versions=True, rank=rank, locked=True) as journal:
 
         def connect(model: Any) -> Actor:
             """The actor of a model; it samples all turns of its rollouts together."""
-            policy = TransformersPolicy(model, encoding.tokenizer, name="rl", max_batch=groups * settings.group_size)
-            agent = run.agent(policy, *run.training)
-
-            async def rollout(ask: Ask) -> Trajectory:
-                seeds = Seeds(run=settings.seed, episode=ask.seed, attempt=ask.attempt)
-                return await agent.run(ask.question, seeds, journal=journal, finish_early=ask.finish_early)
-
-            return Actor(rollout, InPlace(policy), journal.stored, forget=journal.forget)
+            policy = TransformersPolicy(model, encoding.tokenizer, name="rl", max_batch=settings.under_way(size))
+            return acting(run.agent(policy, *run.training), InPlace(policy), journal, settings.seed)
 
         asyncio.run(run_rl(settings, questions, connect, encoding, run.model(start), out, team=team))
 
@@ -231,7 +207,7 @@ def measure_stages(run: TinyRun, stages: Sequence[str], command: str, report: Re
 def measure_all(run: TinyRun, models: Mapping[str, Path], split: str, command: str, report: Report) -> dict[str, EvalResult]:
     """Measure several models at the same time, a process each."""
     files = [RunLog(run.measurement(stage, split)).result_file for stage in models]
-    with polled(report, f"Measure: {split}", len(models), lambda: sum(file.is_file() for file in files)) as poll:
+    with followed(report, f"Measure: {split}", len(models), lambda: (sum(file.is_file() for file in files), "")) as poll:
         tasks = [partial(measure, run, stage, model, split, command) for stage, model in models.items()]
         return dict(zip(models, run_tasks(tasks, run.config.workers, poll), strict=True))
 

@@ -116,8 +116,7 @@ def server_of(
 
     policy = open_policy(served_spec(recipe, model_dir))
     closing.push_async_callback(close_policy, policy)
-    if not isinstance(policy, CompletionEndpointPolicy):
-        raise UserError(f"{recipe.sampler.endpoint} is no server that takes weights: write http://host:port/v1.")
+    assert isinstance(policy, CompletionEndpointPolicy), "a tokenizer is named"
     root = HttpClient(recipe.sampler.endpoint.rstrip("/").removesuffix("/v1"), os.environ.get("OPENAI_API_KEY"))
     closing.push_async_callback(root.aclose)
     files = WeightFiles((directory / WEIGHTS).resolve(), like=model_dir)
@@ -167,6 +166,16 @@ class Together:
         await asyncio.to_thread(self._team.gather, None)
 
 
+def acting(agent: Agent, sync: WeightSync, journal: Journal, seed: int, score: Score | None = None) -> Actor:
+    """The actor that an agent is, whose rollouts under way a journal keeps."""
+
+    async def rollout(ask: Ask) -> Trajectory:
+        seeds = Seeds(run=seed, episode=ask.seed, attempt=ask.attempt)
+        return await agent.run(ask.question, seeds, journal=journal, finish_early=ask.finish_early)
+
+    return Actor(rollout, sync, journal.stored, score, journal.forget)
+
+
 # -- all of them together --------------------------------------------------------------------------------------------------
 
 
@@ -177,7 +186,7 @@ async def opened_acting(
     """Everything that this process acts with: what makes the actor of a live module. Raises UserError."""
     rl, sampler = recipe.rl, recipe.sampler
     served = rl.pipeline.placement is Placement.SERVED
-    under_way = -(-rl.questions_per_step // team.size) * (rl.pipeline.max_staleness + 1) * rl.group_size
+    under_way = rl.under_way(team.size)
     if served:
         await check_served(sampler.endpoint, sampler.served, profile.budgets.max_context_tokens)
     async with AsyncExitStack() as stack:
@@ -205,11 +214,6 @@ async def opened_acting(
                 sync = Copying(policy) if beside else InPlace(policy)
             named = {} if "" in places else places
             agent = Agent(policy, one.tools, profile, clock, one.name, one.fingerprint, places=named)
-
-            async def rollout(ask: Ask) -> Trajectory:
-                seeds = Seeds(run=rl.seed, episode=ask.seed, attempt=ask.attempt)
-                return await agent.run(ask.question, seeds, journal=journal, finish_early=ask.finish_early)
-
-            return Actor(rollout, sync, journal.stored, score_by(judge) if judge else None, journal.forget)
+            return acting(agent, sync, journal, rl.seed, score_by(judge) if judge else None)
 
         yield connect

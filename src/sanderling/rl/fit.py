@@ -5,76 +5,62 @@ bytes, per device, for the longest rollout. What training takes is `train.fit`'s
 sessions add. A server says itself how many rollouts it has room for. Importable without torch.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sanderling.core.errors import UserError
 from sanderling.rl.config import Placement, RlConfig, RlRecipe, rollout_profile
 from sanderling.rl.launch import check_positions
-from sanderling.train.config import ParallelKind, Precision, TrainerConfig
-from sanderling.train.fit import Changes, Devices, Load, Shape, advice, estimate, knobs, read_shape, shorter, with_changes
+from sanderling.train.config import Precision, TrainerConfig
+from sanderling.train.fit import (
+    Changes,
+    Devices,
+    Estimate,
+    Load,
+    Plan,
+    Shape,
+    estimate,
+    load_of,
+    read_shape,
+    shorter,
+    with_advice,
+    with_changes,
+)
 from sanderling.train.launch import check_parallel
 
 PROBE_TOKENS = 64  # about that long is what is teacher-forced at a turn's boundary: probe and answer
 _LEAST_SLOTS, _LEAST_CAPACITY = 8, 256  # of the cache in this process, which grows by doubling (`policy/forward`)
 
 
-@dataclass(frozen=True)
-class RlPlan:
-    """A run's needs."""
-
-    recipe: RlRecipe
-    shape: Shape
-    load: Load  # with rows as long as the longest rollout
-    devices: Devices
-    memory: dict[str, int]  # bytes by purpose on each device while it trains
-    host: int  # page-locked memory of the machine for each process
-    sentence: str = ""  # what is missing and what to set; empty where it fits
-
-    @property
-    def fits(self) -> bool:
-        return sum(self.memory.values()) <= self.devices.room
-
-
-def plan_rl(recipe: RlRecipe, devices: Devices, longest: int | None = None) -> RlPlan:
+def plan_rl(recipe: RlRecipe, devices: Devices, longest: int | None = None) -> Plan:
     """What a run of these settings takes on the devices that train; a server that does not sleep has others.
 
     ``longest``: the longest rollout's tokens, where the settings allow them; None: their limit. Raises UserError when no model
     is named, or `train rl` would refuse so many devices, such a placement or rollouts so long.
     """
-    plan = _planned(recipe, devices, longest)
-    if plan.fits:
-        return plan
 
-    placement, load = {"rl.pipeline.placement": "served", "sampler.sleeps": True}, plan.load
+    def planned(some: Devices, changes: Changes) -> Plan:
+        return _planned(with_changes(recipe, changes), some, longest)
+
+    plan, trainer = _planned(recipe, devices, longest), recipe.rl.trainer
+    placement = {"rl.pipeline.placement": "served", "sampler.sleeps": True}
     own = [placement] if devices.gpus and recipe.rl.pipeline.placement is not Placement.SERVED else []
-    trainer = recipe.rl.trainer
-
-    def suited(count: int) -> list[Changes]:
-        return knobs(trainer, "rl.trainer", plan.shape, replace(load, ranks=count), gpus=devices.gpus, own=own)
-
-    def fits(some: Devices, changes: Changes) -> bool:
-        return _planned(with_changes(recipe, changes), some, longest).fits
-
-    rollouts = shorter(load.row_tokens, "rollout.context_tokens", "rl.trainer", trainer)
-    return replace(plan, sentence=advice(sum(plan.memory.values()), devices, suited, [rollouts], fits))
+    rollouts = shorter(plan.load.row_tokens, "rollout.context_tokens", "rl.trainer", trainer)
+    return with_advice(plan, trainer, "rl.trainer", [rollouts], planned, own)
 
 
-def _planned(recipe: RlRecipe, devices: Devices, longest: int | None) -> RlPlan:
+def _planned(recipe: RlRecipe, devices: Devices, longest: int | None) -> Plan:
     if recipe.model is None:
         raise UserError("There is no model to plan for: give --model, a directory with config.json.")
     shape, profile = read_shape(recipe.model), rollout_profile(recipe)
     check_parallel(recipe.parallel, devices.count, shape)
     check_positions(profile, recipe.model, longest)
-    # One process in bfloat16 is a mesh of one: see `train.launch.opened_team`.
-    alone = recipe.rl.trainer.precision is Precision.BFLOAT16
-    sharded = recipe.parallel.kind is ParallelKind.FSDP and (devices.count > 1 or alone)
     most = profile.budgets.max_context_tokens
-    load = Load(min(longest or most, most), devices.count, sharded, recipe.parallel.context)
-    return RlPlan(recipe, shape, load, devices, *memory(shape, recipe.rl, load, profile.budgets.max_turns))
+    load = load_of(recipe.rl.trainer, recipe.parallel, devices.count, min(longest or most, most))
+    return Plan(shape, load, devices, memory(shape, recipe.rl, load, profile.budgets.max_turns))
 
 
-def memory(shape: Shape, rl: RlConfig, load: Load, turns: int) -> tuple[dict[str, int], int]:
-    """Bytes by purpose on a device while it trains, and on the host for each process."""
+def memory(shape: Shape, rl: RlConfig, load: Load, turns: int) -> Estimate:
+    """What training takes, and what is there beside it: bytes on a device while it trains."""
     trainer = rl.trainer
     width = 2 if trainer.precision is Precision.BFLOAT16 else 4
     base = estimate(shape, trainer, load)
@@ -88,11 +74,10 @@ def memory(shape: Shape, rl: RlConfig, load: Load, turns: int) -> tuple[dict[str
     if rl.pipeline.placement is Placement.BESIDE:
         parts["the copy that samples"] = 4 * shape.parameters
     if rl.pipeline.placement is not Placement.SERVED:  # open sessions keep their keys and values meanwhile
-        under_way = -(-rl.questions_per_step // load.ranks) * rl.group_size * (rl.pipeline.max_staleness + 1)
-        slots, capacity = (1 << (wanted - 1).bit_length() for wanted in (under_way, load.row_tokens))
+        slots, capacity = (1 << (wanted - 1).bit_length() for wanted in (rl.under_way(load.ranks), load.row_tokens))
         session = 2 * shape.layers * shape.kv_heads * shape.head_dim * width * max(_LEAST_CAPACITY, capacity)
         parts["keys and values of rollouts"] = max(_LEAST_SLOTS, slots) * session
-    return parts, base.host
+    return replace(base, parts=parts)
 
 
 def scoring_bytes(shape: Shape, trainer: TrainerConfig, longest: int, turns: int, width: int) -> int:

@@ -74,8 +74,7 @@ def information_gains(
 ) -> list[list[float | None]]:
     """Each trajectory's gains, one for each turn (rejected attempts left out); None where none is scored.
 
-    Raises UserError for text-only records, questions without answers and profiles without a probe, ValueError for scores that
-    are not finite.
+    Raises UserError for text-only records and profiles without a probe, ValueError for scores that are not finite.
     """
     plans = [plan_gains(trajectory, tokenizer, config) for trajectory in trajectories]
     scores = scorer.score_many([plan.request for plan in plans])
@@ -144,10 +143,6 @@ def _probes(trajectory: Trajectory, tokenizer: Tokenizer, config: GainConfig) ->
     if probe is None:
         raise UserError(f"There is no probe for profile {trajectory.profile!r}: give one in the gain configuration.")
     question = trajectory.question
-    if not question.answers or not all(question.answers):
-        raise UserError(
-            f"Question {question.id!r} has no accepted answer, or an empty one: add one, or leave the question out."
-        )
     answers = question.answers[:1] if config.answers is GainAnswers.FIRST else question.answers
     return [forced(tokenizer, probe, answer) for answer in answers]
 

@@ -23,7 +23,7 @@ from sanderling.rl.rollouts import Actor, Group, rule_score
 from sanderling.rl.run import check_scored
 from sanderling.rl.step import Learner, group_status
 from sanderling.train.checkpoint import save_model
-from sanderling.train.metrics import METRICS, MetricsLog, OnProgress, Progress
+from sanderling.train.metrics import METRICS, MetricsLog, OnProgress
 from sanderling.train.rows import Encoding
 from sanderling.train.team import SOLO
 
@@ -64,5 +64,5 @@ async def run_simple(
         await actor.sync.publish(learner.weights(), learner.version)
         log.append({"step": learner.step, **metrics})
         if progress is not None:
-            progress(Progress(learner.step, config.steps, metrics))
+            progress(learner.step, metrics)
     save_model(learner.model, out_dir / "model", model_dir, weights=learner.trainer.weights())

@@ -15,6 +15,7 @@ LiteResearcher's still rose when its agent had collapsed.
 
 import asyncio
 import hashlib
+import json
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -34,10 +35,11 @@ from sanderling.rl.config import Placement, RlConfig, check_run
 from sanderling.rl.health import Health
 from sanderling.rl.queue import META, Batch, Ledger, Rollouts, check_reached, episode_seed, made, with_outcome
 from sanderling.rl.rollouts import Actor, Ask, FinishedRollout, Group, GroupStatus, Score, rule_score
-from sanderling.rl.step import Learner, write_credit
+from sanderling.rl.step import Learner
+from sanderling.runs.files import replace_file
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.train.checkpoint import CHECKPOINTS, checkpoints, save_model
-from sanderling.train.metrics import METRICS, MetricsLog, OnProgress, Progress, read_metrics
+from sanderling.train.metrics import METRICS, MetricsLog, OnProgress, read_metrics
 from sanderling.train.rows import Encoding
 from sanderling.train.team import SOLO, Team, joined, share
 from sanderling.train.trainer import NotFiniteError
@@ -124,11 +126,11 @@ class Selection:
         self, held_out: Sequence[Question], actor: Actor, score: Score, learner: Learner, out: Path, room: asyncio.Semaphore
     ) -> None:
         """``room``: for the rollouts that this rank makes at once, those that are trained on included."""
-        self._config, self._held_out, self._actor, self._score, self._room = learner.config, held_out, actor, score, room
-        self._learner, self._out, config = learner, out, learner.config
+        self._held_out, self._actor, self._score, self._room = held_out, actor, score, room
+        self._learner, self._out, self._config = learner, out, learner.config
         # Updates after the last checkpoint are done again to the same weights, so what was measured stays true.
         self._seen = {line["step"]: float(line["held_out"]) for line in read_metrics(out / SELECTION)}
-        writes = config.selection.every and learner.team.rank == 0
+        writes = self._config.selection.every and learner.team.rank == 0
         self._log = MetricsLog(out / SELECTION, resume_step=max(self._seen, default=0)) if writes else None
 
     @property
@@ -258,7 +260,7 @@ class _Run:
             for sentence in raised.values():
                 warnings.warn(f"step {step}: {sentence}", HealthWarning, stacklevel=2)
             if self.progress is not None:
-                self.progress(Progress(step, self.config.steps, figures))
+                self.progress(step, figures)
         return raised
 
     async def select(self, apart: Apart) -> dict[str, float]:
@@ -314,7 +316,9 @@ class _Run:
                 f"weights, with --model {model} and a lower rl.trainer.lr."
             ) from error
         if self.leads:
-            write_credit(self.out_dir / CREDIT / f"{self.learner.step:06d}.jsonl", self.learner.credit)
+            path = self.out_dir / CREDIT / f"{self.learner.step:06d}.jsonl"
+            path.parent.mkdir(exist_ok=True)
+            replace_file(path, "".join(json.dumps(line) + "\n" for line in self.learner.credit))
         return {**metrics, "learn_seconds": time.perf_counter() - began}
 
     def save(self, *, now: bool) -> None:

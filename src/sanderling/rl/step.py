@@ -10,7 +10,6 @@ with log-probabilities and advantages: nothing is ever cut or rendered anew.
 Under distributed training every method is collective and is given the same arguments on every rank.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
@@ -24,7 +23,6 @@ from transformers import PreTrainedModel
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile
 from sanderling.core.record import Trajectory, turn_indices
-from sanderling.policy.model_directory import load_empty
 from sanderling.rl.config import RlConfig
 from sanderling.rl.credit import Components, build_estimator
 from sanderling.rl.gain import information_gains
@@ -42,8 +40,7 @@ from sanderling.rl.rollouts import (
     oldest_version,
 )
 from sanderling.rl.table import Graded, TurnTable, build_table
-from sanderling.runs.files import replace_file
-from sanderling.train.checkpoint import load_model, load_state, reads_weights, save_checkpoint
+from sanderling.train.checkpoint import load_state, open_weights, save_checkpoint
 from sanderling.train.packing import TokenLogprobs
 from sanderling.train.rows import Encoding, FloatArray, Row, branch_leaves, check_tokenizer
 from sanderling.train.scorer import ModelScorer
@@ -151,11 +148,7 @@ class Learner:
 
 
 def _opened(directory: Path, team: Team, device: torch.device | str) -> PreTrainedModel:
-    """The model in a directory; where ranks hold shards, without weights on those that do not read them."""
-    if not reads_weights(team):
-        with torch.device("meta"):
-            return load_empty(directory, torch.float32)
-    model = load_model(directory)
+    model = open_weights(directory, team)
     return model if team.sharded else model.to(device)
 
 
@@ -231,12 +224,6 @@ def credit_lines(batch: Sequence[Graded], table: TurnTable, parts: Components, v
             "capped": table.capped[own].tolist(),
             "credit": {part.name: np.round(getattr(parts, part.name)[own], _DIGITS).tolist() for part in fields(parts)},
         }
-
-
-def write_credit(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
-    """Put the file there, whole or not at all; a step that is made again after a kill writes the same."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, "".join(json.dumps(line) + "\n" for line in lines))
 
 
 # -- rows ------------------------------------------------------------------------------------------------------------------

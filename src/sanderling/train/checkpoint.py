@@ -8,7 +8,7 @@ hold shards, rank 0 alone reads weights; `Sharded.prepare` hands the others thei
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
@@ -150,25 +150,24 @@ def reads_weights(team: "Team") -> bool:
     return team.rank == 0 or not team.sharded
 
 
+def open_weights(directory: Path, team: "Team", dtype: "torch.dtype | None" = None) -> Any:
+    """The model in a directory, on the CPU; where ranks hold shards, without weights on those that do not read them."""
+    return load_model(directory, dtype) if reads_weights(team) else load_empty(directory, dtype)
+
+
 def open_model(config: SupervisedConfig, model_dir: Path, last: Path | None, team: "Team") -> Any:
-    """The model to train, from ``model_dir`` or the checkpoint ``last``; without weights on ranks that do not read them."""
+    """The model to train, from ``model_dir`` or the checkpoint ``last``, with its adapters, as :func:`open_weights`."""
     import torch
 
-    source = model_dir if config.lora.rank or last is None else last
     frozen = config.lora.rank and config.trainer.precision is Precision.BFLOAT16
-    dtype = torch.bfloat16 if frozen else torch.float32
     torch.manual_seed(config.seed)
-    if reads_weights(team):
-        model = load_model(source, dtype)
-        if config.lora.rank:
+    source = model_dir if config.lora.rank or last is None else last
+    model = open_weights(source, team, torch.bfloat16 if frozen else torch.float32)
+    if config.lora.rank:
+        with nullcontext() if reads_weights(team) else torch.device("meta"):
             add_adapter(model, config.lora)
-            if last is not None:
-                load_adapter(model, last)
-        return model
-    with torch.device("meta"):
-        model = load_empty(source, dtype)
-        if config.lora.rank:
-            add_adapter(model, config.lora)
+        if last is not None and reads_weights(team):
+            load_adapter(model, last)
     return model
 
 

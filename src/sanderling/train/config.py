@@ -11,7 +11,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from sanderling.core.config import Frozen
-from sanderling.train.rows import Limit, Overlong
+from sanderling.train.rows import Overlong
 
 LOGIT_CHUNK = 64_000_000
 """Of Qwen3's vocabulary 421 positions: 0.8 GB, which every card has. Large ones do better with 400 million."""
@@ -164,10 +164,6 @@ class DataConfig(Frozen):
     max_tokens: int = Field(default=0, ge=0)  # longest row; 0: the profile's context
     overlong: Overlong = Overlong.DROP  # drop longer trajectories, or split them at turns
     train_newline: bool = False  # also train the newline after a turn's <|im_end|>; files of rows keep their mask
-
-    def limit(self, context: int) -> Limit:
-        """The limit of a row, where the profile's context has so many tokens."""
-        return Limit(self.max_tokens or context, self.overlong)
 
 
 class SftConfig(SupervisedConfig):

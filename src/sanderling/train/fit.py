@@ -2,9 +2,7 @@
 
 Arithmetic over a decoder's sizes, as its ``config.json`` has them, and settings. Figures are bytes per rank, of the longest
 pass. Settings are tried from mild to costly until the step fits; those that turn out not to be needed are dropped again. What
-a refusal advises has been planned in the same way, and fits.
-
-Example: ``plan_sft(config, described("H200", 139, 8)).sentence`` is empty where the run fits, and else says what to set.
+a refusal advises has been planned in the same way, and fits. Of whole runs, `sft.plan_sft` and `rl.fit.plan_rl` make plans.
 """
 
 import os
@@ -16,8 +14,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
+from sanderling.core.config import put
 from sanderling.core.errors import UserError
-from sanderling.core.profiles import get_profile
 from sanderling.policy.model_directory import read_model_config
 from sanderling.train.config import (
     LOGIT_CHUNK,
@@ -27,11 +25,8 @@ from sanderling.train.config import (
     ParallelKind,
     Precision,
     Recompute,
-    SftConfig,
     TrainerConfig,
 )
-from sanderling.train.launch import check_parallel
-from sanderling.train.row_source import holds_rows
 
 _NEEDED = (
     "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "intermediate_size", "vocab_size",
@@ -78,13 +73,8 @@ class Shape:
 
 
 def read_shape(model_dir: Path) -> Shape:
-    """The sizes of the model in a directory. Raises UserError when its ``config.json`` does not say them."""
-    return shape_of(read_model_config(model_dir), str(model_dir / "config.json"))
-
-
-def shape_of(told: object, origin: str) -> Shape:
-    """The sizes that a ``config.json`` tells. Raises UserError, naming ``origin``, when they are not all there."""
-    sizes: dict[str, Any] = told.get("text_config", told) if isinstance(told, dict) else {}
+    """The sizes of the model in a directory. Raises UserError when its ``config.json`` does not say them all."""
+    sizes, origin = read_model_config(model_dir), str(model_dir / "config.json")
     missing = [name for name in _NEEDED if not isinstance(sizes.get(name), int)]
     if missing:
         raise UserError(f"{origin} does not say {', '.join(missing)}: only decoders' sizes are understood.")
@@ -164,11 +154,6 @@ def described(name: str, gibibytes: float, count: int) -> Devices:
     return Devices(name, count, int(gibibytes * 2**30))
 
 
-def taken(devices: Devices, parallel: ParallelConfig) -> Devices:
-    """Those of a machine that a run can take: of several GPUs one, where it is one process."""
-    return replace(devices, count=1) if parallel.kind is ParallelKind.NONE else devices
-
-
 # -- what a step needs -------------------------------------------------------------------------------------------------------
 
 
@@ -181,6 +166,14 @@ class Load:
     sharded: bool = False
     context: int = 1
     lora_parameters: int | None = None
+
+
+def load_of(
+    trainer: TrainerConfig, parallel: ParallelConfig, ranks: int, row_tokens: int, lora_parameters: int | None = None
+) -> Load:
+    """What so many ranks do under these settings; one alone in bfloat16 is a mesh of one (`launch.opened_team`)."""
+    sharded = parallel.kind is ParallelKind.FSDP and (ranks > 1 or trainer.precision is Precision.BFLOAT16)
+    return Load(row_tokens, ranks, sharded, parallel.context, lora_parameters)
 
 
 @dataclass(frozen=True)
@@ -289,25 +282,57 @@ def _head_peak(shape: Shape, chunk: int, load: Load, tokens: int, width: int) ->
 # -- what would make it fit --------------------------------------------------------------------------------------------------
 
 
-def advice(
-    need: int,
-    devices: Devices,
-    suited: Callable[[int], Iterable[Changes]],
-    costs: Sequence[Sequence[Changes]],
-    fits: Callable[[Devices, Changes], bool],
-) -> str:
-    """What a run lacks, and settings that make it fit: ``suited`` to so many devices, which change nothing that is learnt.
+@dataclass(frozen=True)
+class Plan:
+    """A run's needs, and what would make it fit."""
 
-    Where these do not suffice: those that each of ``costs`` takes beside them, and how many devices, up to 1,024 times as many
-    (and the last of ``costs``, where more devices alone are not enough).
+    shape: Shape
+    load: Load
+    devices: Devices
+    estimate: Estimate
+    step_tokens: int = 0  # of a supervised run, at most
+    sentence: str = ""
+    """What is missing and what to set; empty where it fits."""
+
+    @property
+    def fits(self) -> bool:
+        return self.estimate.total <= self.devices.room
+
+    @property
+    def step_seconds(self) -> float | None:
+        """Of such a step, over all devices; None where their speed is not known."""
+        if self.devices.peak_flops is None:
+            return None
+        per_token = self.estimate.flops / (self.devices.peak_flops * MFU) / self.estimate.tokens
+        data_parallel = self.load.ranks // self.load.context
+        return per_token * max(self.step_tokens / data_parallel, self.load.row_tokens) / self.load.context
+
+
+def with_advice(
+    plan: Plan,
+    trainer: TrainerConfig,
+    name: str,
+    costs: Sequence[Sequence[Changes]],
+    planned: Callable[[Devices, Changes], Plan],
+    own: Sequence[Changes] = (),
+) -> Plan:
+    """The plan of a run; one that does not fit says what it lacks, and settings that make it fit, by what is ``planned`` then.
+
+    Tried are settings that change nothing that is learnt: the trainer's, under that name, and the run's ``own``. Where these do
+    not suffice: those that each of ``costs`` takes beside them, and how many devices, up to 1,024 times as many (and the last
+    of ``costs``, where more devices alone are not enough).
     """
+    if plan.fits:
+        return plan
+    devices = plan.devices
 
     def way(count: int, cost: Iterable[Changes] = ()) -> str:
-        found = _mildest((*suited(count), *cost), lambda changes: fits(replace(devices, count=count), changes))
+        some = replace(devices, count=count)
+        found = _mildest((*_knobs(plan, count, trainer, name, own), *cost), lambda changes: planned(some, changes).fits)
         if found is None:
             return ""
         take = [f"take {count} devices"] if count > devices.count else []
-        sets = " and ".join(f"{name}={str(value).lower()}" for name, value in found.items())
+        sets = " and ".join(f"{key}={str(value).lower()}" for key, value in found.items())
         return " and ".join([*take, *([f"set {sets}"] if sets else [])])
 
     ways = [way(devices.count)]
@@ -315,7 +340,8 @@ def advice(
         more = [(devices.count << bits, cost) for cost in ((), costs[-1]) for bits in range(1, 11 if devices.gpus else 1)]
         ways = [*(way(devices.count, cost) for cost in costs), next(filter(None, starmap(way, more)), "")]
     told = ", or ".join(dict.fromkeys(filter(None, ways))) or "no setting makes it fit: take larger devices, or a smaller model"
-    return f"It needs {need / 2**30:,.1f} GiB on each device and there are {devices.room / 2**30:,.1f}: {told}."
+    need, room = plan.estimate.total / 2**30, devices.room / 2**30
+    return replace(plan, sentence=f"It needs {need:,.1f} GiB on each device and there are {room:,.1f}: {told}.")
 
 
 def _mildest(knobs: Iterable[Changes], fits: Callable[[Changes], bool]) -> Changes | None:
@@ -341,25 +367,16 @@ def _mildest(knobs: Iterable[Changes], fits: Callable[[Changes], bool]) -> Chang
 
 def with_changes(settings: Settings, changes: Changes) -> Settings:
     """The settings with some changed by dotted name. Raises ValueError for those that do not go together."""
-    values: dict[str, Any] = settings.model_dump()
+    values = settings.model_dump()
     for name, value in changes.items():
-        *sections, last = name.split(".")
-        section = values
-        for one in sections:
-            section = section.setdefault(one, {})
-        section[last] = value
+        put(values, name.split("."), value)
     return type(settings).model_validate(values)
 
 
-def knobs(
-    trainer: TrainerConfig, name: str, shape: Shape, load: Load, *, gpus: bool, own: Sequence[Changes] = ()
-) -> list[Changes]:
-    """Settings from mild to costly, those that are not set yet, ``name`` the trainer's and ``own`` a run's own among them.
-
-    None changes what is learnt but for rounding.
-    """
-    memory, rows = trainer.memory, load.row_tokens
-    one_loss = trainer.aggregation is not Aggregation.MICRO_BATCH_MEAN  # whatever rows share a pass
+def _knobs(plan: Plan, ranks: int, trainer: TrainerConfig, name: str, own: Sequence[Changes]) -> list[Changes]:
+    """Settings from mild to costly, those that are not set yet. None changes what is learnt but for rounding."""
+    memory, shape, load, gpus = trainer.memory, plan.shape, plan.load, plan.devices.gpus
+    rows, one_loss = load.row_tokens, trainer.aggregation is not Aggregation.MICRO_BATCH_MEAN  # whatever rows share a pass
     tries: list[tuple[bool, str, Any]] = [
         (memory.recompute is Recompute.NONE, "memory.recompute", "full"),
         (memory.mlp_tile is None, "memory.mlp_tile", 8192),
@@ -370,10 +387,10 @@ def knobs(
     ]
     found: list[Changes] = [{f"{name}.{key}": value} for is_missing, key, value in tries if is_missing]
     found += own
-    if gpus and load.ranks > 1 and not load.sharded:
+    if gpus and ranks > 1 and not load.sharded:
         found.append({"parallel.kind": "fsdp"})
-    sharing = (ranks for ranks in range(load.context + 1, load.ranks + 1) if load.ranks % ranks == 0 and shape.shared_by(ranks))
-    return found + [{"parallel.context": ranks} for ranks in sharing]
+    sharing = (one for one in range(load.context + 1, ranks + 1) if ranks % one == 0 and shape.shared_by(one))
+    return found + [{"parallel.context": one} for one in sharing]
 
 
 def shorter(longest: int, limit: str, name: str, trainer: TrainerConfig) -> list[Changes]:
@@ -381,88 +398,3 @@ def shorter(longest: int, limit: str, name: str, trainer: TrainerConfig) -> list
     sizes = (1 << bits for bits in range((longest - 1).bit_length() - 1, 9, -1))
     smaller = f"{name}.micro_batch_tokens"
     return [{limit: size} | ({smaller: size} if size < trainer.micro_batch_tokens else {}) for size in sizes]
-
-
-# -- a supervised run --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A supervised run's needs, and what would make it fit."""
-
-    shape: Shape
-    load: Load
-    devices: Devices
-    estimate: Estimate
-    step_tokens: int
-    sentence: str = ""
-    """What is missing and what to set; empty where it fits."""
-
-    @property
-    def fits(self) -> bool:
-        return self.estimate.total <= self.devices.room
-
-    @property
-    def step_seconds(self) -> float | None:
-        """Of such a step, over all devices; None where their speed is not known."""
-        if self.devices.peak_flops is None:
-            return None
-        per_token = self.estimate.flops / (self.devices.peak_flops * MFU) / self.estimate.tokens
-        data_parallel = self.load.ranks // self.load.context
-        return per_token * max(self.step_tokens / data_parallel, self.load.row_tokens) / self.load.context
-
-
-def plan_sft(config: SftConfig, devices: Devices, row_tokens: int | None = None) -> Plan:
-    """What a run of these settings takes. ``row_tokens``: the longest row, where the settings allow it; None: their limit.
-
-    Raises UserError.
-    """
-    if config.model is None:
-        raise UserError("There is no model to plan for: give --model, a directory with config.json.")
-    return plan_for(config, read_shape(config.model), devices, row_tokens)
-
-
-def plan_for(config: SftConfig, shape: Shape, devices: Devices, row_tokens: int | None = None) -> Plan:
-    """Whether a step of such rows fits the devices, and otherwise what makes it."""
-    made = any(map(holds_rows, config.data.files))  # before, with limits of their own: no setting makes these rows shorter
-
-    def planned(some: Devices, changes: Changes) -> Plan:
-        tried = with_changes(config, changes)
-        return _planned(tried, shape, some, row_tokens if made and row_tokens else _longest(tried, row_tokens))
-
-    plan = planned(devices, {})
-    if plan.fits:
-        return plan
-
-    def suited(count: int) -> list[Changes]:
-        load = _load(config, shape, count, plan.load.row_tokens)
-        return knobs(config.trainer, "trainer", shape, load, gpus=devices.gpus)
-
-    rows = [] if made else shorter(plan.load.row_tokens, "data.max_tokens", "trainer", config.trainer)
-    lora: list[Changes] = [] if config.lora.rank else [{"lora.rank": 16}]
-    costs = (rows, lora, [*lora, *rows])
-    sentence = advice(plan.estimate.total, devices, suited, costs, lambda some, changes: planned(some, changes).fits)
-    return replace(plan, sentence=sentence)
-
-
-def _longest(config: SftConfig, row_tokens: int | None) -> int:
-    if limits := [limit for limit in (row_tokens, config.data.max_tokens) if limit]:
-        return min(limits)
-    if not config.data.profile:
-        raise UserError("Nothing says how long rows are: give --row-tokens, or --set data.max_tokens or data.profile.")
-    return get_profile(config.data.profile).budgets.max_context_tokens
-
-
-def _planned(config: SftConfig, shape: Shape, devices: Devices, longest: int) -> Plan:
-    check_parallel(config.parallel, devices.count, shape)
-    load = _load(config, shape, devices.count, longest)
-    # A batch is closed by the trajectory that reaches its tokens.
-    tokens = longest * config.batch_trajectories if config.batch_trajectories else config.batch_tokens - 1 + longest
-    return Plan(shape, load, devices, estimate(shape, config.trainer, load), tokens)
-
-
-def _load(config: SftConfig, shape: Shape, ranks: int, longest: int) -> Load:
-    alone = config.trainer.precision is Precision.BFLOAT16  # then one process is a mesh of one
-    sharded = config.parallel.kind is ParallelKind.FSDP and (ranks > 1 or alone)
-    adapters = lora_parameters(shape, config.lora.rank) if config.lora.rank else None
-    return Load(longest, ranks, sharded, config.parallel.context, adapters)

@@ -25,7 +25,7 @@ from sanderling.core.errors import UserError
 from sanderling.runs.files import end_with_parent, locked
 from sanderling.runs.progress import Report
 from sanderling.train.config import ParallelConfig, ParallelKind
-from sanderling.train.metrics import METRICS, WATCHERS, OnProgress, Progress, read_metrics
+from sanderling.train.metrics import METRICS, WATCHERS, OnProgress, read_metrics
 
 if TYPE_CHECKING:
     import torch
@@ -84,6 +84,24 @@ def run_team(function: Callable[..., Any], arguments: tuple[Any, ...], size: int
     """
     with tempfile.TemporaryDirectory(prefix="sanderling-") as meeting:
         return run_tasks([partial(function, rank, size, Path(meeting), *arguments) for rank in range(size)], size, poll)
+
+
+@contextmanager
+def followed(
+    report: Report, title: str, total: int, look: Callable[[], tuple[int, str]], start: int = 0
+) -> Iterator[Callable[[], None]]:
+    """A bar over what other processes do; what it gives takes a ``look`` at how many units are done, and what to note of it."""
+    seen = start
+    with report.task(title, total, start) as advance:
+
+        def follow() -> None:
+            nonlocal seen
+            now, note = look()
+            if now > seen:
+                advance(now - seen, note)
+                seen = now
+
+        yield follow
 
 
 @contextmanager
@@ -237,6 +255,11 @@ class Launch:
         is left to do. ``work``, a module's function, is called in every process, with what reports progress on rank 0.
         ``figures`` makes a line of all metrics so far.
         """
+
+        def taken() -> tuple[int, str]:
+            lines = read_metrics(self.out / METRICS)
+            return (lines[-1]["step"], figures(lines)) if lines else (0, "")
+
         place = torchrun_place() or Place()
         if place.size > 1 and self.processes > 1:
             raise UserError("torchrun has started the processes already: leave --processes out.")
@@ -248,13 +271,14 @@ class Launch:
             ):
                 job = team.gather(prepare(place.size) if first else None)[0]
                 if job is not None:
-                    with self._bar(job, figures, report) as bar, self.views(job, bar) if first else nullcontext() as watch:
+                    bar = followed(report, job.title, job.steps, taken, job.done)
+                    with bar as follow, self.views(job, follow) if first else nullcontext() as watch:
                         work(team, device, job.content, watch)
             return job is not None
         with locked(self.out):
             job = prepare(self.processes)
             if job is not None:
-                with self._bar(job, figures, report) as follow:
+                with followed(report, job.title, job.steps, taken, job.done) as follow:
                     if self.processes > 1:
                         run_team(_in_worker, (self, job, work), self.processes, follow)
                     else:
@@ -263,32 +287,15 @@ class Launch:
         return job is not None
 
     @contextmanager
-    def _bar(
-        self, job: Job[Any], figures: Callable[[Sequence[Mapping[str, Any]]], str], report: Report
-    ) -> Iterator[Callable[[], None]]:
-        """A bar that follows the job's metrics."""
-        seen = job.done
-        with report.task(job.title, job.steps, start=seen) as advance:
-
-            def follow() -> None:
-                nonlocal seen
-                lines = read_metrics(self.out / METRICS)
-                if lines and lines[-1]["step"] > seen:
-                    advance(lines[-1]["step"] - seen, figures(lines))
-                    seen = lines[-1]["step"]
-
-            yield follow
-
-    @contextmanager
     def views(self, job: Job[Any], follow: Callable[[], None] | None) -> Iterator[OnProgress]:
         """The views that were asked for, and the bar, where there is one; on rank 0 only."""
         opened = (WATCHERS[name](self.out, dict(job.settings), job.done) for name in job.watch)
         with ExitStack() as stack:
             views = [stack.enter_context(closing(view)) for view in opened]
 
-            def on_progress(progress: Progress) -> None:
+            def on_progress(step: int, metrics: Mapping[str, float]) -> None:
                 for view in views:
-                    view.log(progress.step, progress.metrics)
+                    view.log(step, metrics)
                 if follow is not None:
                     follow()
 

@@ -18,16 +18,8 @@ from sanderling.runs.jsonl import JsonlLog
 METRICS = "metrics.jsonl"
 
 
-@dataclass(frozen=True)
-class Progress:
-    """A step that was taken."""
-
-    step: int
-    total_steps: int
-    metrics: dict[str, float]
-
-
-OnProgress = Callable[[Progress], None]
+OnProgress = Callable[[int, Mapping[str, float]], None]
+"""Called with each step that was taken, and its figures."""
 
 
 class MetricsLog:

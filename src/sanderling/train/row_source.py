@@ -73,15 +73,9 @@ class RowCounts:
         return missing
 
 
-def sft_rows(trajectories: Iterable[Trajectory], encoding: Encoding, limit: Limit) -> tuple[list[Row], RowCounts]:
+def sft_rows(trajectories: Iterable[Trajectory], encoding: Encoding, limit: Limit) -> list[Row]:
     """The rows of all trajectories in memory, in order. Raises UserError as `rows.rows_of` does."""
-    rows: list[Row] = []
-    counts = RowCounts()
-    for trajectory in trajectories:
-        made = rows_of(trajectory, encoding, limit)
-        counts.count(made)
-        rows += made.rows
-    return rows, counts
+    return [row for trajectory in trajectories for row in rows_of(trajectory, encoding, limit).rows]
 
 
 def left_out_file(path: Path) -> Path:

@@ -7,6 +7,7 @@ A run goes on with the data, model and settings it was begun with, or is refused
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,11 +35,23 @@ from sanderling.train.checkpoint import (
     save_model,
 )
 from sanderling.train.config import Aggregation, Precision, SftConfig, SupervisedConfig
-from sanderling.train.fit import Devices, devices_here, plan_sft, read_shape, with_changes
+from sanderling.train.fit import (
+    Changes,
+    Devices,
+    Plan,
+    devices_here,
+    estimate,
+    load_of,
+    lora_parameters,
+    read_shape,
+    shorter,
+    with_advice,
+    with_changes,
+)
 from sanderling.train.launch import Job, Launch, check_parallel, speaks
-from sanderling.train.metrics import METRICS, MetricsLog, OnProgress, Progress, check_watchers
+from sanderling.train.metrics import METRICS, MetricsLog, OnProgress, check_watchers
 from sanderling.train.row_source import ListSource, ParquetSource, RowIndex, Survey, holds_rows, index_rows, write_rows
-from sanderling.train.rows import Encoding, IntArray, Row, sft
+from sanderling.train.rows import Encoding, IntArray, Limit, Row, sft
 
 if TYPE_CHECKING:
     import torch
@@ -140,7 +153,7 @@ def run_sft(
         if log is not None:
             log.append({"step": trainer.steps, **metrics})
         if progress is not None:
-            progress(Progress(trainer.steps, len(plan), metrics))
+            progress(trainer.steps, metrics)
         if trainer.steps % config.save_every == 0 and trainer.steps < len(plan):
             weights, state = trainer.weights(), trainer.state()
             if team.rank == 0:
@@ -154,6 +167,40 @@ def run_sft(
     return True
 
 
+def plan_sft(config: SftConfig, devices: Devices, row_tokens: int | None = None) -> Plan:
+    """What a run of these settings takes, and what makes it fit where it does not. Raises UserError.
+
+    ``row_tokens``: the longest row, where the settings allow it; None: their limit.
+    """
+    if config.model is None:
+        raise UserError("There is no model to plan for: give --model, a directory with config.json.")
+    shape = read_shape(config.model)
+    made = any(map(holds_rows, config.data.files))  # before, with limits of their own: no setting makes these rows shorter
+
+    def planned(some: Devices, changes: Changes) -> Plan:
+        tried = with_changes(config, changes)
+        longest = row_tokens if made and row_tokens else _longest(tried, row_tokens)
+        check_parallel(tried.parallel, some.count, shape)
+        adapters = lora_parameters(shape, tried.lora.rank) if tried.lora.rank else None
+        load = load_of(tried.trainer, tried.parallel, some.count, longest, adapters)
+        # A batch is closed by the trajectory that reaches its tokens.
+        tokens = longest * tried.batch_trajectories if tried.batch_trajectories else tried.batch_tokens - 1 + longest
+        return Plan(shape, load, some, estimate(shape, tried.trainer, load), tokens)
+
+    plan = planned(devices, {})
+    rows = [] if made else shorter(plan.load.row_tokens, "data.max_tokens", "trainer", config.trainer)
+    lora: list[Changes] = [] if config.lora.rank else [{"lora.rank": 16}]
+    return with_advice(plan, config.trainer, "trainer", (rows, lora, [*lora, *rows]), planned)
+
+
+def _longest(config: SftConfig, row_tokens: int | None) -> int:
+    if limits := [limit for limit in (row_tokens, config.data.max_tokens) if limit]:
+        return min(limits)
+    if not config.data.profile:
+        raise UserError("Nothing says how long rows are: give --row-tokens, or --set data.max_tokens or data.profile.")
+    return get_profile(config.data.profile).budgets.max_context_tokens
+
+
 ROWS = "rows.parquet"
 _FREE = (
     "title", "model", "data.files", "save_every", "keep", "merge", "parallel.", "trainer.memory.", "trainer.logit_chunk",
@@ -161,7 +208,6 @@ _FREE = (
 )  # fmt: skip
 """Settings that may differ when a run goes on: paths (their content may not) and what only says how the work is done."""
 _PARTS = "number of parts that batches are dealt into"
-Look = Callable[[], Devices]
 
 
 @dataclass(frozen=True)
@@ -216,7 +262,7 @@ def _figures(lines: Sequence[Mapping[str, Any]]) -> str:
     return f"loss {last['loss']:.3f}, lr {last['lr']:.1e}, {last['tokens_per_second']:,.0f} tokens/s"
 
 
-def prepare(order: Order, report: Report, processes: int, look: Look = devices_here) -> Prepared | None:
+def prepare(order: Order, report: Report, processes: int, look: Callable[[], Devices] = devices_here) -> Prepared | None:
     """Make rows, check everything, and write the record; None when the run is finished. Raises UserError."""
     config, out, model = order.config, order.out, order.config.model
     if model is None:
@@ -266,7 +312,7 @@ def _hold_rows(files: Sequence[Path]) -> bool:
 def _make_rows(order: Order, model: Path, report: Report) -> None:
     data, profile = order.config.data, get_profile(order.config.data.profile)
     encoding = Encoding(load_tokenizer(model), profile, data.train_newline)
-    limit = data.limit(profile.budgets.max_context_tokens)
+    limit = Limit(data.max_tokens or profile.budgets.max_context_tokens, data.overlong)
     order.out.mkdir(parents=True, exist_ok=True)
     counts = write_rows(order.out / ROWS, (one for file in data.files for one in open_trajectories(file)), encoding, limit)
     missing = counts.left_out()
@@ -277,19 +323,16 @@ def _make_rows(order: Order, model: Path, report: Report) -> None:
 
 
 def _check_fit(job: Prepared, processes: int, devices: Devices) -> None:
-    """Warn, with what may help, where the longest row is too much for a GPU."""
+    """Warn, with what may help, where the longest row is too much for a GPU; not of a model whose sizes are not understood."""
     config, survey = job.order.config, job.index.survey
-    try:
-        if not devices.gpus or not read_shape(job.model).parameters:
-            return
-    except UserError:
+    if not devices.gpus:
         return
     # A pass is no larger than the largest batch.
     largest = max(int(job.index.lengths[batch].sum()) for batch in schedule(job.index.lengths, config))
     config = with_changes(config, {"trainer.micro_batch_tokens": min(config.trainer.micro_batch_tokens, largest)})
-    sentence = plan_sft(config, replace(devices, count=processes), survey.longest).sentence.removesuffix(".")
-    if sentence:
-        warnings.warn(f"{sentence} (an estimate; the longest row has {survey.longest:,} tokens): going on.", stacklevel=2)
+    with suppress(UserError):
+        if sentence := plan_sft(config, replace(devices, count=processes), survey.longest).sentence.removesuffix("."):
+            warnings.warn(f"{sentence} (an estimate; the longest row has {survey.longest:,} tokens): going on.", stacklevel=2)
 
 
 def _inputs(config: SftConfig, processes: int) -> dict[str, Any]:
