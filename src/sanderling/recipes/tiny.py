@@ -29,7 +29,7 @@ from sanderling.policy.contract import Policy
 from sanderling.recipes.find import find_settings
 from sanderling.rl.config import Placement, RlConfig
 from sanderling.runs.jsonl import TrajectoryStore
-from sanderling.runs.progress import Report
+from sanderling.runs.progress import Advance, Report
 from sanderling.runs.stages import read_record
 from sanderling.synth.chains import ModeShares, TeacherPolicy, chain_questions
 from sanderling.tools.world_tools import world_tools
@@ -347,25 +347,40 @@ def build(run: TinyRun, plan: WorldPlan) -> Encyclopedia:
 
 def teach(run: TinyRun, report: Report) -> dict[str, Any]:
     """Let the teacher research every training question, through the one loop, into an append-only store."""
-    store, teaching = TrajectoryStore(run.teacher_store), run.config.teacher
+    store, teacher = TrajectoryStore(run.teacher_store), run.config.teacher
     done = store.ids()
     total = len(run.training) * run.config.questions.per_world
     with report.task("Teacher's trajectories", total, start=len(done)) as advance:
-
-        def keep(trajectory: Trajectory) -> None:
-            store.append(trajectory)
-            advance(1)
-
         for plan in run.training:
             questions = read_questions(run.questions_file(plan.name))
-            jobs = [Job(question, Seeds(run=teaching.seed), question.id) for question in questions if question.id not in done]
-            if jobs:
-                world = run.open_world(plan)
-                teacher = TeacherPolicy(plan.generate(), {question.id: question for question in questions}, teaching.modes)
-                agent = Agent(teacher, world_tools(world, run.profile), run.profile, run.clock(), world.name)
-                asyncio.run(agent.run_many(jobs, concurrency=32, on_done=keep))
+            asyncio.run(teach_world(run, plan, questions, store, done, teacher.modes, teacher.seed, advance))
     right = [is_right(trajectory) for trajectory in store]
     return {"trajectories": len(right), "correct": sum(right)}
+
+
+async def teach_world(
+    run: TinyRun,
+    plan: WorldPlan,
+    questions: Sequence[Question],
+    store: TrajectoryStore,
+    done: set[str],
+    modes: ModeShares,
+    seed: int,
+    advance: Advance,
+) -> None:
+    """What the teacher writes on a world's questions, into a store, but for those that are ``done``."""
+    jobs = [Job(question, Seeds(run=seed), question.id) for question in questions if question.id not in done]
+    if not jobs:
+        return
+    world = run.open_world(plan)
+
+    def keep(trajectory: Trajectory) -> None:
+        store.append(trajectory)
+        advance(1)
+
+    teacher = TeacherPolicy(plan.generate(), {question.id: question for question in questions}, modes)
+    agent = Agent(teacher, world_tools(world, run.profile), run.profile, run.clock(), world.name)
+    await agent.run_many(jobs, concurrency=32, on_done=keep)
 
 
 def curate(run: TinyRun, report: Report) -> dict[str, Any]:
