@@ -11,42 +11,32 @@ import pytest
 import tokenizers
 from tokenizers import AddedToken, decoders, models, pre_tokenizers, trainers
 
+from sanderling.core import profiles
 from sanderling.core.chat import ChatRenderer, Tokenizer
 from sanderling.core.errors import UserError
 from sanderling.core.plugins import is_outside, resolve
-from sanderling.core.profiles import (
-    PROFILES,
-    Profile,
-    ResultLayout,
-    ToolNames,
-    default_specs,
-    get_profile,
-    render_malformed,
-    render_question,
-    render_system,
-)
 from sanderling.core.types import FixedClock
 
 CLOCK = FixedClock(datetime.date(2026, 3, 1))
 
 
-@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize("name", profiles.PROFILES)
 def test_every_profile_is_whole(name: str) -> None:
-    profile = get_profile(name)
+    profile = profiles.get_profile(name)
     assert profile.name == name
-    assert Profile.model_validate_json(profile.model_dump_json()) == profile
+    assert profiles.Profile.model_validate_json(profile.model_dump_json()) == profile
     assert profile.budgets.answer_reserve_tokens < profile.budgets.max_context_tokens
     assert profile.sampling.max_tokens < profile.budgets.max_context_tokens
-    assert render_question(profile, "Who {date}?").endswith("Who {date}?")
-    assert "{problem}" not in render_malformed(profile, "Odd.")
-    assert "Odd." in render_malformed(profile, "Odd.")
-    assert not re.search(r"\{(tools|date)\}", render_system(profile, default_specs(profile), CLOCK))
+    assert profiles.render_question(profile, "Who {date}?").endswith("Who {date}?")
+    assert "{problem}" not in profiles.render_malformed(profile, "Odd.")
+    assert "Odd." in profiles.render_malformed(profile, "Odd.")
+    assert not re.search(r"\{(tools|date)\}", profiles.render_system(profile, profiles.default_specs(profile), CLOCK))
 
 
 def test_the_tool_block_holds_one_json_line_per_tool() -> None:
-    names = ToolNames(visit="fetch_url", visit_goal="purpose")
-    profile = get_profile("dr-venus-4b").model_copy(update={"tools": names, "system_prompt": "{tools}"})
-    block = render_system(profile, default_specs(profile), CLOCK)
+    names = profiles.ToolNames(visit="fetch_url", visit_goal="purpose")
+    profile = profiles.get_profile("dr-venus-4b").model_copy(update={"tools": names, "system_prompt": "{tools}"})
+    block = profiles.render_system(profile, profiles.default_specs(profile), CLOCK)
     lines = block[block.index("<tools>\n") + len("<tools>\n") : block.index("\n</tools>")].split("\n")
     functions = [json.loads(line)["function"] for line in lines]
     assert [function["name"] for function in functions] == ["search", "fetch_url"]
@@ -57,26 +47,26 @@ def test_the_tool_block_holds_one_json_line_per_tool() -> None:
 
 def test_an_unknown_profile_gets_the_nearest_name() -> None:
     with pytest.raises(UserError, match=r"^There is no profile 'dr-venus-4': did you mean 'dr-venus-4b'\?$"):
-        get_profile("dr-venus-4")
+        profiles.get_profile("dr-venus-4")
     with pytest.raises(UserError, match="choose one of dr-venus-4b, literesearcher-4b, agentcpm-explore-4b, tiny"):
-        get_profile("zzz")
+        profiles.get_profile("zzz")
 
 
 def test_a_profile_of_ones_own(tmp_path: Path) -> None:
     file = tmp_path / "terse.toml"
     file.write_text('source = "me"\nsystem_prompt = "Be terse. {tools}"\nresults = "markdown"\n[budgets]\nmax_turns = 3\n')
-    own = get_profile(str(file))
+    own = profiles.get_profile(str(file))
     assert (own.name, own.results, own.budgets.max_turns, own.guards) == (
-        "terse", ResultLayout.MARKDOWN, 3, Profile.model_fields["guards"].default,
+        "terse", profiles.ResultLayout.MARKDOWN, 3, profiles.Profile.model_fields["guards"].default,
     )  # fmt: skip
     file.write_text('source = "me"\nsystem_promt = "x"\n')
     with pytest.raises(UserError, match="did you mean system_prompt"):
-        get_profile(str(file))
+        profiles.get_profile(str(file))
     code = tmp_path / "mine.py"
     code.write_text("from sanderling.core.profiles import TINY\nOURS = TINY.model_copy(update={'name': 'ours'})\nOTHER = 3\n")
-    assert get_profile(f"{code}:OURS").name == "ours"
+    assert profiles.get_profile(f"{code}:OURS").name == "ours"
     with pytest.raises(UserError, match="is no profile"):
-        get_profile(f"{code}:OTHER")
+        profiles.get_profile(f"{code}:OTHER")
 
 
 # -- Names from outside: files, packages, and the sentences about names that there are not ---------------------------------
@@ -129,7 +119,7 @@ def test_other_names_are_not_from_outside(name: str) -> None:
 
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 TAGS = ["<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>"]
-PROFILE = get_profile("dr-venus-4b")
+PROFILE = profiles.get_profile("dr-venus-4b")
 
 SYSTEM = "You search.\n\nCurrent date: 2026-03-01\n"
 QUESTION = "\nWhich bird\n\ncrosses oceans? 矶鹬"

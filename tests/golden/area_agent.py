@@ -21,16 +21,7 @@ from sanderling.agent.journal import Journal
 from sanderling.core.profiles import PROFILES, Profile, default_specs
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import FixedClock, Message, Reply, Sampling, ToolSpec, ToolStatus, Usage
-from sanderling.policy.contract import (
-    Completion,
-    Finish,
-    MessageSession,
-    Policy,
-    PolicyOutageError,
-    SampleKey,
-    Session,
-    TokenSession,
-)
+from sanderling.policy import contract
 from sanderling.synth.chains import ModeShares, TeacherPolicy, chain_questions
 from sanderling.tools.contract import Tool, ToolContext, ToolOutageError, ToolResult, tool_roles
 from sanderling.tools.page_reader import PageReader, ReadingLimits
@@ -48,13 +39,15 @@ QUESTION = Question(id="q1", text="Which bird crosses oceans? 矶鹬", masked_ur
 # -- adapters: what may be called otherwise one day --------------------------------------------------------------------
 
 
-async def episode(policy: Policy, tools: dict[str, Tool], profile: Profile, clock: FixedClock, **options: Any) -> Trajectory:
+async def episode(
+    policy: contract.Policy, tools: dict[str, Tool], profile: Profile, clock: FixedClock, **options: Any
+) -> Trajectory:
     """One episode through the loop."""
     agent = Agent(policy, tools, profile, clock, "w")
     return await agent.run(QUESTION, Seeds(run=1, episode=5, attempt=2), id="t1", **options)
 
 
-async def many(jobs: Sequence[Job], policy: Policy, tools: dict[str, Tool], profile: Profile) -> list[Trajectory]:
+async def many(jobs: Sequence[Job], policy: contract.Policy, tools: dict[str, Tool], profile: Profile) -> list[Trajectory]:
     """Several episodes at once."""
     clock = FixedClock(DAY)
     return await Agent(policy, tools, profile, clock).run_many(jobs, concurrency=4)
@@ -111,53 +104,57 @@ class Model:
         self.script, self.life, self.context_length = script, life, context
         self.tokenizer = Bytes() if tokens else None
 
-    def open(self, key: SampleKey) -> Session:
+    def open(self, key: contract.SampleKey) -> contract.Session:
         return SaidInIds(self) if self.tokenizer else SaidInText(self)
 
-    def text(self, heard: object, key: SampleKey) -> str:
+    def text(self, heard: object, key: contract.SampleKey) -> str:
         self.life.step()
         attempts = self.script[min(key.turn, len(self.script) - 1)]
         text = attempts[min(key.retry, len(attempts) - 1)]
         if text == "!":
-            raise PolicyOutageError("The script says so.")
+            raise contract.PolicyOutageError("The script says so.")
         self.life.clock.advance(1.5)
         return f"{digest(heard)} {text}"
 
 
-class SaidInIds(TokenSession):
+class SaidInIds(contract.TokenSession):
     """A branch of ids."""
 
     def __init__(self, model: Model) -> None:
         super().__init__()
         self.model = model
 
-    async def _speak(self, ids: Sequence[int], sampling: Sampling, key: SampleKey, on_text: Any) -> Completion:
+    async def _speak(
+        self, ids: Sequence[int], sampling: Sampling, key: contract.SampleKey, on_text: Any
+    ) -> contract.Completion:
         await asyncio.sleep(0)
-        text, finish = self.model.text(list(ids), key), Finish.END
+        text, finish = self.model.text(list(ids), key), contract.Finish.END
         said = [*Bytes().encode(text), 257]
         if len(said) > sampling.max_tokens:
-            said, finish = said[: sampling.max_tokens], Finish.LENGTH
+            said, finish = said[: sampling.max_tokens], contract.Finish.LENGTH
             text = Bytes().decode(said)
         if on_text is not None:
             on_text(text)
         numbers = tuple(-index / 8 for index in range(len(said)))
-        return Completion(text, finish, tuple(said), numbers, (3,) * len(said), prompt_tokens=len(ids))
+        return contract.Completion(text, finish, tuple(said), numbers, (3,) * len(said), prompt_tokens=len(ids))
 
 
-class SaidInText(MessageSession):
+class SaidInText(contract.MessageSession):
     """A branch of messages."""
 
     def __init__(self, model: Model) -> None:
         super().__init__()
         self.model = model
 
-    async def _speak(self, messages: Sequence[Message], sampling: Sampling, key: SampleKey, on_text: Any) -> Completion:
+    async def _speak(
+        self, messages: Sequence[Message], sampling: Sampling, key: contract.SampleKey, on_text: Any
+    ) -> contract.Completion:
         await asyncio.sleep(0)
         text = "<think>" + self.model.text([(message.role, message.content) for message in messages], key)
         if on_text is not None:
             on_text(text)
         counted = {} if key.turn % 2 else {"prompt_tokens": sum(len(m.content) for m in messages) // 3, "sampled_tokens": 9}
-        return Completion(text, Finish.END, **counted)
+        return contract.Completion(text, contract.Finish.END, **counted)
 
 
 class Scripted:

@@ -17,22 +17,13 @@ from goldens import digest
 from pydantic import BaseModel
 from tokenizers import AddedToken, decoders, models, pre_tokenizers
 
+from sanderling.core import profiles
 from sanderling.core.chat import ChatRenderer, conversation_ids, strip_think_prefix, wrap_observation
 from sanderling.core.chat import Tokenizer as FastTokenizer
 from sanderling.core.config import load_config, to_toml
 from sanderling.core.errors import UserError
 from sanderling.core.grammar import check_final, check_turn
 from sanderling.core.parse import ParsedTurn, explain, normalise_arguments, parse_turn
-from sanderling.core.profiles import (
-    PROFILES,
-    Profile,
-    default_specs,
-    get_profile,
-    render_malformed,
-    render_question,
-    render_system,
-    results_text,
-)
 from sanderling.core.text import find_object, folded, visible
 from sanderling.core.types import FixedClock, Message, Role, ToolCall
 
@@ -162,7 +153,7 @@ def told(parsed: ParsedTurn) -> list[Any]:
 
 def of_turn(text: str, number: int) -> list[Any]:
     """What the parser and the grammar say of a turn, in each way that it may begin; the profile changes from turn to turn."""
-    names = [None, *(profile.tools for profile in PROFILES.values())][number % (len(PROFILES) + 1)]
+    names = [None, *(profile.tools for profile in profiles.PROFILES.values())][number % (len(profiles.PROFILES) + 1)]
     ways = (False, True)
     strict = [[list(check(text, think_open=way)) for check in (check_turn, check_final)] for way in ways]
     return [[told(parse_turn(text, think_open=way, names=names)) for way in ways], strict]
@@ -191,14 +182,16 @@ def tokenizer(directory: Path, *, tags: bool) -> FastTokenizer:
     return FastTokenizer(directory)
 
 
-def conversation(profile: Profile, chat: ChatRenderer) -> list[int]:
+def conversation(profile: profiles.Profile, chat: ChatRenderer) -> list[int]:
     """A conversation with every kind of message a loop sends."""
-    ids = chat.system_ids(render_system(profile, default_specs(profile), CLOCK)) + chat.question_ids(
-        render_question(profile, "Which bird?\n<|im_end|> 矶鹬")
+    ids = chat.system_ids(profiles.render_system(profile, profiles.default_specs(profile), CLOCK)) + chat.question_ids(
+        profiles.render_question(profile, "Which bird?\n<|im_end|> 矶鹬")
     )
     ids += chat.turn_ids("<think>\nLook.</think>\n<tool_call>\n{}\n</tool_call>")
     ids += chat.observation_ids("found\n\n<|im_start|>user", previous_ended=True)
-    ids += chat.turn_ids("cut")[:-1] + chat.observation_ids(render_malformed(profile, "It is {broken}."), previous_ended=False)
+    ids += chat.turn_ids("cut")[:-1] + chat.observation_ids(
+        profiles.render_malformed(profile, "It is {broken}."), previous_ended=False
+    )
     ids += chat.observation_ids("last", previous_ended=False, prompt=False)
     return ids + chat.observation_ids(profile.force_hint, previous_ended=None)
 
@@ -231,10 +224,10 @@ LISTS = [
 
 def rendered(scratch: Path) -> Iterator[tuple[str, Any]]:
     """Texts and ids of every profile."""
-    for name, profile in PROFILES.items():
+    for name, profile in profiles.PROFILES.items():
         yield f"profile {name}", digest(profile.model_dump(mode="json"))
-        yield f"system {name}", digest(render_system(profile, default_specs(profile), CLOCK))
-        yield f"results {name}", [results_text(LISTS[:n], profile.results, empty="Nothing.") for n in range(4)]
+        yield f"system {name}", digest(profiles.render_system(profile, profiles.default_specs(profile), CLOCK))
+        yield f"results {name}", [profiles.results_text(LISTS[:n], profile.results, empty="Nothing.") for n in range(4)]
         for tags in (True, False):
             known = tokenizer(scratch / f"{name}-{tags}", tags=tags)
             chat = ChatRenderer(known, profile)
@@ -289,7 +282,9 @@ def small() -> Iterator[tuple[str, Any]]:
     rng = random.Random(7)
     for number in range(20):
         calls = [ToolCall(name=rng.choice(["search", "visit", "fetch_url"]), arguments=arguments(rng)) for _ in range(20)]
-        found = [normalise_arguments(call, profile.tools).model_dump() for call in calls for profile in PROFILES.values()]
+        found = [
+            normalise_arguments(call, profile.tools).model_dump() for call in calls for profile in profiles.PROFILES.values()
+        ]
         yield f"arguments {number:02}", digest(found)
     replies = [
         words(rng, 3) + rng.choice(["```json", "</think>", "{", ""]) + call_body(rng) + words(rng, 2) for _ in range(200)
@@ -310,7 +305,7 @@ def small() -> Iterator[tuple[str, Any]]:
     texts = [words(rng, 9) for _ in range(100)]
     yield "folded", [digest([folded(text) for text in texts]), folded("Ｃ＋＋ cost 1,200 at –5 °C or 10² of $-.5 ½ ﬁ Ⅷ O’Neil")]
     yield "visible", visible("a\x1b[1m\x7f\x85\ud83d\u202e\n\tb")
-    yield "profiles", [said(lambda name=name: get_profile(name).name) for name in (*PROFILES, "tinny", "gpt")]
+    yield "profiles", [said(lambda name=name: profiles.get_profile(name).name) for name in (*profiles.PROFILES, "tinny", "gpt")]
 
 
 def recorded_texts(recorded: Path) -> list[str]:

@@ -9,32 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from turn_tables import batches, grid, table_of, trajectory
 
-from sanderling.rl.credit import (
-    Assignment,
-    Deviation,
-    Discount,
-    Estimating,
-    GrpoConfig,
-    IgpoConfig,
-    IgpoMode,
-    LeaveOneOutConfig,
-    PenaltyForm,
-    build_estimator,
-)
+from sanderling.rl import credit
 
 CONFIGS = [
-    GrpoConfig(),
-    GrpoConfig(deviation=Deviation.SAMPLE),
-    GrpoConfig(deviation=Deviation.NONE, penalty_weight=0.5),
-    LeaveOneOutConfig(),
-    LeaveOneOutConfig(right_above=0.5, scale=2.0),
-    *(IgpoConfig(mode=mode) for mode in IgpoMode),
-    IgpoConfig(discount=Discount.PER_SEGMENT, gamma=0.3),
-    IgpoConfig(assignment=Assignment.OWN_TURN, mode=IgpoMode.SEPARATE),
-    IgpoConfig(penalty_form=PenaltyForm.AS_RELEASED),
-    IgpoConfig(mode=IgpoMode.SCALED_SEPARATE, penalty_form=PenaltyForm.AS_RELEASED, scale_over_flat=True),
+    credit.GrpoConfig(),
+    credit.GrpoConfig(deviation=credit.Deviation.SAMPLE),
+    credit.GrpoConfig(deviation=credit.Deviation.NONE, penalty_weight=0.5),
+    credit.LeaveOneOutConfig(),
+    credit.LeaveOneOutConfig(right_above=0.5, scale=2.0),
+    *(credit.IgpoConfig(mode=mode) for mode in credit.IgpoMode),
+    credit.IgpoConfig(discount=credit.Discount.PER_SEGMENT, gamma=0.3),
+    credit.IgpoConfig(assignment=credit.Assignment.OWN_TURN, mode=credit.IgpoMode.SEPARATE),
+    credit.IgpoConfig(penalty_form=credit.PenaltyForm.AS_RELEASED),
+    credit.IgpoConfig(mode=credit.IgpoMode.SCALED_SEPARATE, penalty_form=credit.PenaltyForm.AS_RELEASED, scale_over_flat=True),
 ]
-SCALED_OVER_THE_BATCH = (IgpoMode.RETURNS, IgpoMode.SCALED_SEPARATE)
+SCALED_OVER_THE_BATCH = (credit.IgpoMode.RETURNS, credit.IgpoMode.SCALED_SEPARATE)
 """Modes whose gains have one scale over all groups."""
 
 
@@ -43,7 +32,7 @@ SCALED_OVER_THE_BATCH = (IgpoMode.RETURNS, IgpoMode.SCALED_SEPARATE)
 @given(batch=batches(), gains=st.lists(grid, min_size=1, max_size=4))
 def test_unscored_trajectories_change_nobodys_advantage_and_get_none(config, batch, gains):
     """An outage of a tool, a judge or a model is no zero, and in nobody's baseline."""
-    estimate, lost = build_estimator(config), trajectory(None, gains, penalties=[-1.0] * len(gains))
+    estimate, lost = credit.build_estimator(config), trajectory(None, gains, penalties=[-1.0] * len(gains))
     with_lost = estimate(table_of([*batch, lost]))
     np.testing.assert_array_equal(with_lost[: -len(gains)], estimate(table_of(batch)))
     assert not with_lost[-len(gains) :].any()
@@ -53,7 +42,7 @@ def test_unscored_trajectories_change_nobodys_advantage_and_get_none(config, bat
 @settings(max_examples=12)
 @given(batch=batches(), other=batches(3))
 def test_groups_know_each_other_only_by_the_scale_of_gains(config, batch, other):
-    estimate = build_estimator(config)
+    estimate = credit.build_estimator(config)
     table = table_of([*batch, *({**t, "group": t["group"] + 10} for t in other)])
     size = sum(len(t["gains"]) for t in batch)
     alone, beside = estimate.components(table_of(batch)), estimate.components(table)
@@ -68,7 +57,7 @@ def test_groups_know_each_other_only_by_the_scale_of_gains(config, batch, other)
 @settings(max_examples=12)
 @given(batch=batches())
 def test_capped_turns_keep_blame_only_and_untrained_ones_are_in_the_statistics_only(config, batch):
-    estimate = build_estimator(config)
+    estimate = credit.build_estimator(config)
     free = [{**t, "trained": True, "capped": [False] * len(t["gains"])} for t in batch]
     plain = estimate(table_of(free))
     capped = estimate(table_of([{**t, "capped": [True] * len(t["gains"])} for t in free]))
@@ -79,12 +68,12 @@ def test_capped_turns_keep_blame_only_and_untrained_ones_are_in_the_statistics_o
 
 
 @pytest.mark.parametrize(
-    "config", [c for c in CONFIGS if getattr(c, "penalty_form", None) is not PenaltyForm.AS_RELEASED], ids=repr
+    "config", [c for c in CONFIGS if getattr(c, "penalty_form", None) is not credit.PenaltyForm.AS_RELEASED], ids=repr
 )
 def test_a_penalty_reaches_its_own_turn_only(config):
     base = [trajectory(1.0, [None, 0.5, None]), trajectory(0.0, [None, 0.1, None])]
     slipped = [{**base[0], "penalties": [0.0, -1.0, 0.0]}, base[1]]
-    estimate = build_estimator(config)
+    estimate = credit.build_estimator(config)
     difference = estimate(table_of(slipped)) - estimate(table_of(base))
     np.testing.assert_allclose(difference, [0, -config.penalty_weight, 0, 0, 0, 0], atol=1e-12)
 
@@ -93,8 +82,8 @@ def test_plain_advantages_of_ones_own_estimator_are_fined_for_format_as_any(tmp_
     (tmp_path / "mine.py").write_text("def plain(table):\n    return table.outcome - 0.5\n")
     table = table_of([trajectory(1.0, [None] * 3, penalties=[0.0, -1.0, 0.0]), trajectory(0.0, [None] * 2)])
     ours, built_in = (
-        build_estimator(kind(kind=name, penalty_weight=2.0)).components(table)
-        for kind, name in ((Estimating, f"{tmp_path / 'mine.py'}:plain"), (GrpoConfig, "grpo"))
+        credit.build_estimator(kind(kind=name, penalty_weight=2.0)).components(table)
+        for kind, name in ((credit.Estimating, f"{tmp_path / 'mine.py'}:plain"), (credit.GrpoConfig, "grpo"))
     )
     np.testing.assert_array_equal(ours.penalty, built_in.penalty)
     np.testing.assert_array_equal(ours.total, [0.5, -1.5, 0.5, -0.5, -0.5])
@@ -104,11 +93,11 @@ def pair(gains=((None, 2.0, None), (None, 0.0, None)), **more) -> list[dict]:
     return [trajectory(outcome, list(own), **more) for outcome, own in zip((1.0, 0.0), gains, strict=True)]
 
 
-SCALED = IgpoConfig(mode=IgpoMode.SCALED_SEPARATE)
+SCALED = credit.IgpoConfig(mode=credit.IgpoMode.SCALED_SEPARATE)
 
 
 def values_of(config, batch) -> np.ndarray:
-    return build_estimator(config)(table_of(batch))
+    return credit.build_estimator(config)(table_of(batch))
 
 
 def test_one_lone_gain_does_not_drive_the_scale_of_the_others():
@@ -121,7 +110,7 @@ def test_one_lone_gain_does_not_drive_the_scale_of_the_others():
     np.testing.assert_allclose(values_of(SCALED, [*twin, *equal])[:4], values_of(SCALED, twin), atol=1e-5)
     # Gains-to-go differ where the gain is one turn's of two; they count, and are of a size with the others.
     for more in (equal, lone, [*lone, *even]):
-        factor = values_of(IgpoConfig(), [*twin, *more])[:4] / values_of(IgpoConfig(), twin)
+        factor = values_of(credit.IgpoConfig(), [*twin, *more])[:4] / values_of(credit.IgpoConfig(), twin)
         assert factor.max() < 1.5, "their scale is not driven up"
 
 
@@ -130,7 +119,7 @@ def test_as_released_groups_whose_gains_do_not_differ_are_in_the_scale():
     twin = pair(((0.5, None), (-0.5, None)))
     batch = [*twin, *([trajectory(o, [0.25, None], group=g) for g in (1, 2) for o in (1.0, 0.0)])]
     released = SCALED.model_copy(update={"scale_over_flat": True})
-    plain, over_all = (build_estimator(config).components(table_of(batch)).gain for config in (SCALED, released))
+    plain, over_all = (credit.build_estimator(config).components(table_of(batch)).gain for config in (SCALED, released))
     np.testing.assert_allclose(over_all, 3.0 * plain, rtol=1e-5)
     assert plain[0] == pytest.approx(1.0, abs=1e-5)
 
@@ -140,22 +129,22 @@ def test_as_released_a_penalty_is_inherited_and_by_default_it_is_not():
     clean, slipped = pair(), pair()
     slipped[0]["penalties"] = [0.0, 0.0, 0.0]
     slipped[0] = trajectory(1.0, [None, None, None, 2.0, None], penalties=[0.0, 0.0, -1.0, 0.0, 0.0])
-    released = SCALED.model_copy(update={"penalty_form": PenaltyForm.AS_RELEASED})
-    parts = build_estimator(released).components(table_of([*slipped, clean[1]]))
+    released = SCALED.model_copy(update={"penalty_form": credit.PenaltyForm.AS_RELEASED})
+    parts = credit.build_estimator(released).components(table_of([*slipped, clean[1]]))
     assert (parts.penalty[:3] < -0.5).all() and parts.penalty[3] == 0.0
-    parts = build_estimator(SCALED).components(table_of([*slipped, clean[1]]))
+    parts = credit.build_estimator(SCALED).components(table_of([*slipped, clean[1]]))
     assert parts.penalty.tolist() == [0, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0]
 
 
 def test_as_released_a_penalty_moves_the_statistics_and_a_bad_answer_overrides_a_right_one():
-    released = SCALED.model_copy(update={"penalty_form": PenaltyForm.AS_RELEASED})
+    released = SCALED.model_copy(update={"penalty_form": credit.PenaltyForm.AS_RELEASED})
     clean = pair(((1.0, None, None), (0.0, None, None)))
     slipped = [clean[0], {**clean[1], "penalties": [0.0, -1.0, 0.0]}]
     for config, moved in ((released, True), (SCALED, False)):
-        parts = [build_estimator(config).components(table_of(b)).gain for b in (clean, slipped)]
+        parts = [credit.build_estimator(config).components(table_of(b)).gain for b in (clean, slipped)]
         assert bool(abs(parts[0][0] - parts[1][0]) > 0.01) is moved
     bad_answer = [{**clean[0], "penalties": [0.0, 0.0, -1.0]}, clean[1]]
-    parts = build_estimator(released).components(table_of(bad_answer))
+    parts = credit.build_estimator(released).components(table_of(bad_answer))
     assert parts.penalty[2] == pytest.approx(-1.0, abs=1e-5) and parts.outcome[2] == 0.0, (
         "the right answer is worse than a wrong one"
     )
@@ -174,7 +163,7 @@ def exact(
     config, *, gain: float = 1.0, extra_gain: float | None = 0.0, before: bool = False, theta: float = 0.5, most: int = 3
 ):
     """Pay of an extra turn, over all pairs of trajectories: all, failing and succeeding ones."""
-    estimate, sums, decisions = build_estimator(config), np.zeros(3), np.zeros(3)
+    estimate, sums, decisions = credit.build_estimator(config), np.zeros(3), np.zeros(3)
     for extras in itertools.product(range(most + 1), repeat=2):
         for outcomes in itertools.product((0.0, 1.0), repeat=2):
             lines = [[extra_gain] * n + [gain] if before else [gain] + [extra_gain] * n for n in extras]
@@ -197,30 +186,30 @@ def exact(
 @pytest.mark.parametrize("gain", [1.0, -1.0])
 @pytest.mark.parametrize("extra_gain", [0.0, None])
 def test_by_default_turns_after_which_nothing_changes_are_exactly_neutral(theta, gain, extra_gain):
-    config = IgpoConfig(**UNSCALED)
+    config = credit.IgpoConfig(**UNSCALED)
     np.testing.assert_allclose(exact(config, gain=gain, extra_gain=extra_gain, theta=theta), 0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("gain", [1.0, -1.0])
 def test_putting_a_gain_off_costs_what_the_discount_says_and_nothing_without_one(gain):
-    undiscounted = IgpoConfig(**UNSCALED)
-    assert undiscounted.gamma == 1.0 and IgpoConfig(mode=IgpoMode.SCALED_SEPARATE).gamma == 0.95
+    undiscounted = credit.IgpoConfig(**UNSCALED)
+    assert undiscounted.gamma == 1.0 and credit.IgpoConfig(mode=credit.IgpoMode.SCALED_SEPARATE).gamma == 0.95
     # A trajectory of k extra turns and a gain: gain-to-go is the gain at every turn but the answer's.
     np.testing.assert_allclose(exact(undiscounted, gain=gain, before=True), 0.0, atol=1e-12)
-    discounted = exact(IgpoConfig(gamma=0.95, **UNSCALED), gain=gain, before=True)
+    discounted = exact(credit.IgpoConfig(gamma=0.95, **UNSCALED), gain=gain, before=True)
     assert (np.sign(discounted) == -np.sign(gain)).all(), "a preference for early gains, and for late losses"
     assert np.abs(discounted).max() < 0.2
-    unscored = exact(IgpoConfig(gamma=0.95, **UNSCALED), gain=gain, extra_gain=None, before=True)
+    unscored = exact(credit.IgpoConfig(gamma=0.95, **UNSCALED), gain=gain, extra_gain=None, before=True)
     np.testing.assert_allclose(unscored, 0.0, atol=1e-12, err_msg="searches that lead to a visit share its gain whole")
 
 
 def test_outcomes_alone_are_neutral_undiscounted_and_pay_failures_for_going_on_discounted():
-    np.testing.assert_allclose(exact(GrpoConfig()), 0.0, atol=1e-12)
-    everyone, failing, succeeding = exact(IgpoConfig(mode=IgpoMode.SCALED_SEPARATE), extra_gain=None)
+    np.testing.assert_allclose(exact(credit.GrpoConfig()), 0.0, atol=1e-12)
+    everyone, failing, succeeding = exact(credit.IgpoConfig(mode=credit.IgpoMode.SCALED_SEPARATE), extra_gain=None)
     assert everyone == pytest.approx(0.0, abs=1e-12) and failing > 0.02 and succeeding == pytest.approx(-failing)
 
 
-@pytest.mark.parametrize("mode", [IgpoMode.SCALED_SEPARATE, IgpoMode.SEPARATE, IgpoMode.JOINT])
+@pytest.mark.parametrize("mode", [credit.IgpoMode.SCALED_SEPARATE, credit.IgpoMode.SEPARATE, credit.IgpoMode.JOINT])
 def test_a_mean_taken_off_each_gain_is_charged_for_each_later_turn(mode):
-    assert (exact(IgpoConfig(mode=mode), gain=1.0) < -0.5).all(), "punished where gains are good"
-    assert (exact(IgpoConfig(mode=mode), gain=-1.0) > 0.15).all(), "paid where gains are bad"
+    assert (exact(credit.IgpoConfig(mode=mode), gain=1.0) < -0.5).all(), "punished where gains are good"
+    assert (exact(credit.IgpoConfig(mode=mode), gain=-1.0) > 0.15).all(), "paid where gains are bad"

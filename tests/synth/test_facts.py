@@ -12,19 +12,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.types import BudgetSpentError, placed
 from sanderling.data.questions import read_questions
 from sanderling.runs.run import Run
-from sanderling.synth.facts import (
-    JUDGE,
-    POINTS,
-    UNREADABLE,
-    UNSCORED,
-    WRITER,
-    Candidate,
-    holds,
-    problem_of,
-    questions_of,
-    read_candidates,
-    read_failed,
-)
+from sanderling.synth import facts
 from sanderling.synth.pages import REPEATED, Models, fenced, make_questions, sample_pages
 from sanderling.tools.page_reader import PageText
 from sanderling.world.contract import Page
@@ -47,17 +35,17 @@ GOOD = {
     "other_answers": ["Brandt, Asta"],
     "quote": QUOTE,
 }
-PASSED = json.dumps({name: {"pass": True, "reason": "fine"} for name in POINTS})
+PASSED = json.dumps({name: {"pass": True, "reason": "fine"} for name in facts.POINTS})
 
 
-def candidate(**changes: object) -> Candidate:
-    found = read_candidates(json.dumps({"questions": [GOOD | changes]}))
+def candidate(**changes: object) -> facts.Candidate:
+    found = facts.read_candidates(json.dumps({"questions": [GOOD | changes]}))
     assert found is not None
     return found[0]
 
 
 def failing(point: str) -> str:
-    return json.dumps({name: {"pass": name != point, "reason": f"because {name}"} for name in POINTS})
+    return json.dumps({name: {"pass": name != point, "reason": f"because {name}"} for name in facts.POINTS})
 
 
 @pytest.mark.parametrize(
@@ -85,7 +73,7 @@ def failing(point: str) -> str:
     ],
 )
 def test_rules(changes, problem):
-    assert problem_of(candidate(**changes), PageText(TEXT)) == problem
+    assert facts.problem_of(candidate(**changes), PageText(TEXT)) == problem
 
 
 @pytest.mark.parametrize(
@@ -101,7 +89,7 @@ def test_rules(changes, problem):
     ],
 )  # fmt: skip
 def test_what_a_text_holds(text, answer, held):
-    assert holds(text, answer) is held
+    assert facts.holds(text, answer) is held
 
 
 @given(
@@ -111,17 +99,20 @@ def test_what_a_text_holds(text, answer, held):
     ).map(json.dumps)
 )
 def test_no_reply_breaks_a_reader(reply):
-    read_candidates(reply)
-    read_candidates(f'{{"questions": [{reply}]}}')
-    assert read_failed(reply) is None
+    facts.read_candidates(reply)
+    facts.read_candidates(f'{{"questions": [{reply}]}}')
+    assert facts.read_failed(reply) is None
 
 
 def test_marks_need_every_point():
     told = json.loads(PASSED)
-    assert read_failed(failing("time")) == ["time"] and read_failed(json.dumps(dict.fromkeys(POINTS, True))) == []
-    for point in POINTS:
-        assert read_failed(json.dumps({name: mark for name, mark in told.items() if name != point})) is None
-        assert read_failed(json.dumps(told | {point: {"pass": "yes"}})) is None
+    assert (
+        facts.read_failed(failing("time")) == ["time"]
+        and facts.read_failed(json.dumps(dict.fromkeys(facts.POINTS, True))) == []
+    )
+    for point in facts.POINTS:
+        assert facts.read_failed(json.dumps({name: mark for name, mark in told.items() if name != point})) is None
+        assert facts.read_failed(json.dumps(told | {point: {"pass": "yes"}})) is None
 
 
 def test_the_page_cannot_close_its_own_fence():
@@ -131,13 +122,13 @@ def test_the_page_cannot_close_its_own_fence():
 
 def scripted(questions: list[dict], verdict: str | None = PASSED) -> ScriptedClient:
     def say(system: str, material: str, sample: int) -> str | None:
-        return json.dumps({"questions": questions}) if system == WRITER.system else verdict
+        return json.dumps({"questions": questions}) if system == facts.WRITER.system else verdict
 
     return ScriptedClient(say)
 
 
 def of_page(client: ScriptedClient, per_page: int = 3):
-    return asyncio.run(questions_of(PAGE, Models([client], [client]), {"world": "w"}, per_page))
+    return asyncio.run(facts.questions_of(PAGE, Models([client], [client]), {"world": "w"}, per_page))
 
 
 def test_a_question_knows_its_page_and_who_wrote_it():
@@ -147,10 +138,15 @@ def test_a_question_knows_its_page_and_who_wrote_it():
     meta = question.meta
     assert meta["capability"] == "direct" and meta["facts"] == [{"url": PAGE.url, "quote": QUOTE}] and meta["world"] == "w"
     assert [step["prompt"] for step in meta["provenance"]] == ["facts-writer", "facts-rubric"]
-    assert meta["provenance"][0] == {"prompt": "facts-writer", "version": WRITER.version, "models": ["scripted"], "cost": 0.5}
+    assert meta["provenance"][0] == {
+        "prompt": "facts-writer",
+        "version": facts.WRITER.version,
+        "models": ["scripted"],
+        "cost": 0.5,
+    }
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", facts.POINTS)
 def test_one_failed_point_is_enough(point):
     result = of_page(scripted([GOOD], failing(point)))
     assert result.questions == [] and result.rejected == [(f"rubric: {point}", GOOD["question"])]
@@ -159,10 +155,10 @@ def test_one_failed_point_is_enough(point):
 def test_what_cannot_be_read_is_unscored_and_asked_again_a_bounded_number_of_times():
     client = scripted([GOOD], "I like it.")
     result = of_page(client)
-    assert result.questions == [] and [reason for reason, _ in result.rejected] == [UNSCORED]
-    assert sum(system == JUDGE.system for system, _ in client.asked) == 2
+    assert result.questions == [] and [reason for reason, _ in result.rejected] == [facts.UNSCORED]
+    assert sum(system == facts.JUDGE.system for system, _ in client.asked) == 2
     nonsense = ScriptedClient(lambda *_: "nonsense")
-    assert [reason for reason, _ in of_page(nonsense).rejected] == [UNREADABLE] and len(nonsense.asked) == 2
+    assert [reason for reason, _ in of_page(nonsense).rejected] == [facts.UNREADABLE] and len(nonsense.asked) == 2
 
 
 def pages(count: int) -> list[Page]:
@@ -172,14 +168,14 @@ def pages(count: int) -> list[Page]:
 def per_page(system: str, material: str, sample: int) -> str:
     number = material.partition("Title: Orlo ")[2].partition("\n")[0]
     question = GOOD | {"question": f"Who built the lighthouse of Orlo number {number}?"}
-    return json.dumps({"questions": [question]}) if system == WRITER.system else PASSED
+    return json.dumps({"questions": [question]}) if system == facts.WRITER.system else PASSED
 
 
 def run(client, out, count=6, **more):
     made_with = {"models": [placed(client.name, [client.place])], "origin": {"world": "w"}}
 
     async def make(page):
-        return await questions_of(page, Models([client], [client]), {"world": "w"})
+        return await facts.questions_of(page, Models([client], [client]), {"world": "w"})
 
     return asyncio.run(make_questions(pages(count), make, made_with, out, **more))
 

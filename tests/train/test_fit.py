@@ -26,31 +26,20 @@ from typer.testing import CliRunner
 from sanderling.cli.train import app
 from sanderling.core.errors import UserError
 from sanderling.recipes.find import find_settings
+from sanderling.train import fit
 from sanderling.train.attention import Stretch, packed_attention
 from sanderling.train.checkpoint import add_adapter
 from sanderling.train.config import LoraConfig, MemoryConfig, Precision, Recompute, SftConfig, SupervisedConfig, TrainerConfig
-from sanderling.train.fit import (
-    OVERHEAD,
-    Devices,
-    Load,
-    Plan,
-    Shape,
-    described,
-    estimate,
-    lora_parameters,
-    read_shape,
-    with_changes,
-)
 from sanderling.train.memory import economise
 from sanderling.train.sft import batches, plan_sft
 
-QWEN3_4B = Shape(hidden=2560, layers=36, heads=32, kv_heads=8, head_dim=128, intermediate=9728, vocab=151_936, tied=True)
+QWEN3_4B = fit.Shape(hidden=2560, layers=36, heads=32, kv_heads=8, head_dim=128, intermediate=9728, vocab=151_936, tied=True)
 
 
 def test_parameters_and_flops_are_the_models_own(tmp_path: Path):
     model = tiny_model(layers=3)
     model.config.save_pretrained(tmp_path)
-    shape = read_shape(tmp_path)
+    shape = fit.read_shape(tmp_path)
     assert shape.parameters == sum(p.numel() for p in model.parameters())
     ids = torch.zeros(1, 64, dtype=torch.int64)
     with FlopCounterMode(display=False) as counter:
@@ -68,9 +57,9 @@ def test_a_mixture_of_experts_is_not_counted_as_if_it_were_dense(name: str, tmp_
         "intermediate_size": 6144, "vocab_size": 151_936,
     }  # fmt: skip
 
-    def shape(**more: int | None) -> Shape:
+    def shape(**more: int | None) -> fit.Shape:
         (tmp_path / "config.json").write_text(json.dumps(dense | more))
-        return read_shape(tmp_path)
+        return fit.read_shape(tmp_path)
 
     with pytest.raises(UserError, match=f"mixture of 128 experts .{name}"):
         shape(**{name: 128})
@@ -78,9 +67,9 @@ def test_a_mixture_of_experts_is_not_counted_as_if_it_were_dense(name: str, tmp_
 
 
 SHAPES = {
-    "0.6B": Shape(1024, 2, 16, 8, 128, 3072, 64, tied=True),
-    "4B": Shape(2560, 2, 32, 8, 128, 9728, 64, tied=True),
-    "wide": Shape(3584, 2, 28, 4, 128, 18_944, 64, tied=True),
+    "0.6B": fit.Shape(1024, 2, 16, 8, 128, 3072, 64, tied=True),
+    "4B": fit.Shape(2560, 2, 32, 8, 128, 9728, 64, tied=True),
+    "wide": fit.Shape(3584, 2, 28, 4, 128, 18_944, 64, tied=True),
 }
 """Two layers each, and next to no head: that of a long row runs in chunks, and is planned by itself."""
 TOKENS = 16_384
@@ -131,7 +120,7 @@ def weightless(config: Qwen3Config, kind: str) -> Qwen3ForCausalLM:
     return model
 
 
-def counted(shape: Shape, memory: MemoryConfig, kind: str) -> int:
+def counted(shape: fit.Shape, memory: MemoryConfig, kind: str) -> int:
     """Bytes that a pass over one row holds at most, beside weights and gradients, which are there before it."""
     config = Qwen3Config(
         hidden_size=shape.hidden, num_hidden_layers=shape.layers, num_attention_heads=shape.heads,
@@ -172,8 +161,8 @@ def counted(shape: Shape, memory: MemoryConfig, kind: str) -> int:
 def test_what_is_alive_at_once_is_what_was_planned(name: str, memory: MemoryConfig, kind: str):
     shape = SHAPES[name]
     trainer = TrainerConfig(precision=Precision.BFLOAT16, memory=memory, micro_batch_tokens=1)
-    adapter = lora_parameters(shape, LORA.rank) if kind == "adapter" else None
-    parts = estimate(shape, trainer, Load(TOKENS, sharded=kind == "shards", lora_parameters=adapter)).parts
+    adapter = fit.lora_parameters(shape, LORA.rank) if kind == "adapter" else None
+    parts = fit.estimate(shape, trainer, fit.Load(TOKENS, sharded=kind == "shards", lora_parameters=adapter)).parts
     planned = parts["kept for the backward pass"] + parts["alive at once, in a layer or at the head"]
     if kind == "mixed":
         planned += parts["weights in use"]
@@ -181,7 +170,9 @@ def test_what_is_alive_at_once_is_what_was_planned(name: str, memory: MemoryConf
     assert 0.97 * measured < planned < 1.25 * measured
 
 
-QWEN3_14B = Shape(hidden=5120, layers=40, heads=40, kv_heads=8, head_dim=128, intermediate=17_408, vocab=151_936, tied=False)
+QWEN3_14B = fit.Shape(
+    hidden=5120, layers=40, heads=40, kv_heads=8, head_dim=128, intermediate=17_408, vocab=151_936, tied=False
+)
 GIB = 2**30
 H200 = 139 * GIB
 
@@ -193,13 +184,13 @@ def settings(kind: str = "none", rank: int = 0, **trainer: object) -> SftConfig:
     )
 
 
-def plan(config: SftConfig, row: int, size: int, ranks: int = 1, shape: Shape = QWEN3_4B) -> Plan:
+def plan(config: SftConfig, row: int, size: int, ranks: int = 1, shape: fit.Shape = QWEN3_4B) -> fit.Plan:
     named = config.model_copy(update={"model": model_of(shape)})
-    return plan_sft(named, Devices("a card", ranks, size + OVERHEAD), row)
+    return plan_sft(named, fit.Devices("a card", ranks, size + fit.OVERHEAD), row)
 
 
 @cache
-def model_of(shape: Shape) -> Path:
+def model_of(shape: fit.Shape) -> Path:
     """A directory that says of its model what shape it has."""
     told = {
         "hidden_size": shape.hidden, "num_hidden_layers": shape.layers, "num_attention_heads": shape.heads,
@@ -211,10 +202,10 @@ def model_of(shape: Shape) -> Path:
     return directory
 
 
-def refused(config: SftConfig, row: int, size: int, ranks: int, shape: Shape, changes: Mapping[str, str]) -> str:
+def refused(config: SftConfig, row: int, size: int, ranks: int, shape: fit.Shape, changes: Mapping[str, str]) -> str:
     """What a plan of these settings says where it does not fit, or could not be begun."""
     try:
-        changed = with_changes(config, {name: int(value) if value.isdigit() else value for name, value in changes.items()})
+        changed = fit.with_changes(config, {name: int(value) if value.isdigit() else value for name, value in changes.items()})
         return plan(changed, row, size, ranks, shape).sentence
     except (UserError, ValueError) as error:
         return str(error)
@@ -242,7 +233,7 @@ def test_a_plan_that_does_not_fit_names_the_settings_that_make_it():
     st.integers(10, 139),
 )
 def test_what_is_advised_fits_and_none_of_it_can_be_left_out(
-    shape: Shape, row: int, most: int, ranks: int, kind: str, rank: int, memory: MemoryConfig, gib: int
+    shape: fit.Shape, row: int, most: int, ranks: int, kind: str, rank: int, memory: MemoryConfig, gib: int
 ):
     config = settings(kind, rank, micro_batch_tokens=most, memory=memory)
     sentence = plan(config, row, gib * GIB, ranks, shape).sentence
@@ -274,7 +265,7 @@ CONFIG_4B = {
 def test_a_recipe_fits_the_papers_hardware_and_one_h200(tmp_path: Path, name: str, device: str, room: float, count: int):
     (tmp_path / "config.json").write_text(json.dumps(CONFIG_4B))
     config = find_settings("sft", SftConfig, name).model_copy(update={"model": tmp_path})
-    found = plan_sft(config, described(device, room, count))
+    found = plan_sft(config, fit.described(device, room, count))
     assert found.fits, found.sentence
     assert found.estimate.total < room * 2**30
 
@@ -292,7 +283,7 @@ def test_a_batch_of_tokens_is_closed_by_the_row_that_reaches_them(model: Path):
     settings = SupervisedConfig(batch_tokens=32_768, shuffle=False)
     largest = batches(np.array([32_767, 32_768, 5]), settings, 0)[0]
     config = SftConfig.model_validate(settings.model_dump() | {"model": model})
-    assert plan_sft(config, described("H200", 139, 1), 32_768).step_tokens == 32_767 + 32_768
+    assert plan_sft(config, fit.described("H200", 139, 1), 32_768).step_tokens == 32_767 + 32_768
     assert largest == [0, 1], "as large as that"
 
 
@@ -305,10 +296,10 @@ def test_devices_that_a_run_would_refuse_are_not_planned_for(model: Path):
 
 def test_a_gib_of_each_gpu_is_left_to_cuda(model: Path):
     config = find_settings("sft", SftConfig, "lora-24gb").model_copy(update={"model": model})
-    total = plan_sft(config, described("4090", 24, 1)).estimate.total
+    total = plan_sft(config, fit.described("4090", 24, 1)).estimate.total
     for spare, fits in ((0, True), (-1, False)):
-        assert plan_sft(config, Devices("4090", 1, total + OVERHEAD + spare)).fits is fits
-    assert Devices("processor", 1, 100, gpus=False).room == 100
+        assert plan_sft(config, fit.Devices("4090", 1, total + fit.OVERHEAD + spare)).fits is fits
+    assert fit.Devices("processor", 1, 100, gpus=False).room == 100
 
 
 def test_one_card_of_80_gb_takes_rows_of_65536_tokens_or_adapters_and_two_take_all(model: Path):

@@ -17,44 +17,33 @@ from sanderling.core.chat import Tokenizer, load_tokenizer
 from sanderling.core.errors import UserError
 from sanderling.policy.model_directory import load_model
 from sanderling.runs.progress import Report
+from sanderling.train import random_model
 from sanderling.train.config import Precision
 from sanderling.train.fit import read_shape
-from sanderling.train.random_model import (
-    CONTROL_TOKENS,
-    PROTOCOL_TAGS,
-    PUBLISHED_VOCABULARY,
-    SIZES,
-    ModelInit,
-    ModelShape,
-    init_model,
-    model_settings,
-    train_tokenizer,
-    write_random_model,
-)
 from sanderling.world.disk.building import build_world
 from sanderling.world.encyclopedia import generate_pages
 
-SHAPE = ModelShape(hidden=64, layers=3, heads=4, kv_heads=2, head_dim=16, intermediate=96)
+SHAPE = random_model.ModelShape(hidden=64, layers=3, heads=4, kv_heads=2, head_dim=16, intermediate=96)
 PHRASE = "https://atlas.example/wiki/"
 
 
 @pytest.fixture(scope="module")
 def tokenizer() -> tokenizers.Tokenizer:
-    return train_tokenizer((page.text for page in generate_pages(60, 1)), 600, (PHRASE,))
+    return random_model.train_tokenizer((page.text for page in generate_pages(60, 1)), 600, (PHRASE,))
 
 
 @pytest.fixture(scope="module")
 def written(tokenizer: tokenizers.Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("model")
-    write_random_model(directory, tokenizer, SHAPE, 7)
+    random_model.write_random_model(directory, tokenizer, SHAPE, 7)
     return directory
 
 
 def test_same_texts_same_tokenizer_and_protocol_and_phrases_are_one_token(tokenizer: tokenizers.Tokenizer) -> None:
-    again = train_tokenizer((page.text for page in generate_pages(60, 1)), 600, (PHRASE,))
+    again = random_model.train_tokenizer((page.text for page in generate_pages(60, 1)), 600, (PHRASE,))
     assert again.to_str() == tokenizer.to_str()
     assert tokenizer.get_vocab_size(with_added_tokens=True) == 600
-    for text in (*CONTROL_TOKENS, *PROTOCOL_TAGS, PHRASE):
+    for text in (*random_model.CONTROL_TOKENS, *random_model.PROTOCOL_TAGS, PHRASE):
         assert len(tokenizer.encode(text).ids) == 1
 
 
@@ -74,7 +63,7 @@ PARAMETERS = {
 
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_the_published_sizes_have_the_published_parameters(name: str, tmp_path: Path) -> None:
-    settings = model_settings(SIZES[name], PUBLISHED_VOCABULARY)
+    settings = random_model.model_settings(random_model.SIZES[name], random_model.PUBLISHED_VOCABULARY)
     (tmp_path / "config.json").write_text(json.dumps(settings))
     assert read_shape(tmp_path).parameters == PARAMETERS[name]
     with torch.device("meta"):
@@ -85,7 +74,7 @@ def test_the_published_sizes_have_the_published_parameters(name: str, tmp_path: 
 @pytest.mark.parametrize("tied", [True, False])
 def test_what_is_drawn_is_what_transformers_draws(tied: bool, tokenizer: tokenizers.Tokenizer, tmp_path: Path) -> None:
     torch.manual_seed(5)
-    write_random_model(tmp_path / "m", tokenizer, SHAPE.model_copy(update={"tied": tied}), 3)
+    random_model.write_random_model(tmp_path / "m", tokenizer, SHAPE.model_copy(update={"tied": tied}), 3)
     after = torch.rand(3)
     torch.manual_seed(5)
     assert torch.equal(torch.rand(3), after), "the caller's random numbers are left alone"
@@ -97,7 +86,9 @@ def test_what_is_drawn_is_what_transformers_draws(tied: bool, tokenizer: tokeniz
         assert float(ours[name].mean()) == pytest.approx(float(tensor.mean()), abs=0.003), name
         assert float(ours[name].std()) == pytest.approx(float(tensor.std()), rel=0.1, abs=1e-9), name
     assert not ours["model.embed_tokens.weight"][made.config.pad_token_id].any()
-    write_random_model(tmp_path / "half", tokenizer, SHAPE.model_copy(update={"tied": tied}), 3, Precision.BFLOAT16)
+    random_model.write_random_model(
+        tmp_path / "half", tokenizer, SHAPE.model_copy(update={"tied": tied}), 3, Precision.BFLOAT16
+    )
     for name, tensor in load_file(tmp_path / "half" / "model.safetensors").items():
         assert torch.equal(tensor, ours[name].bfloat16()), "precision only rounds"
 
@@ -115,7 +106,7 @@ def quiet() -> Report:
 
 def refused(**wish: object) -> str:
     with pytest.raises(UserError) as caught:
-        init_model(ModelInit.model_validate(wish), quiet())
+        random_model.init_model(random_model.ModelInit.model_validate(wish), quiet())
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -131,7 +122,9 @@ def test_the_command_makes_a_model_that_loads_the_same_again(world: Path, tmp_pa
     assert {path.stat().st_mode for path in (tmp_path / "m").iterdir()} == {(tmp_path / "m" / "config.json").stat().st_mode}
     again = {"out": tmp_path / "copied", "tokenizer": tmp_path / "m", "dtype": Precision.FLOAT32}
     for seed in (0, 1):
-        init_model(ModelInit.model_validate(again | {"seed": seed, "out": tmp_path / f"seed {seed}"}), quiet())
+        random_model.init_model(
+            random_model.ModelInit.model_validate(again | {"seed": seed, "out": tmp_path / f"seed {seed}"}), quiet()
+        )
         for file in ("config.json", "tokenizer.json", "model.safetensors"):
             same = (tmp_path / "m" / file).read_bytes() == (tmp_path / f"seed {seed}" / file).read_bytes()
             assert same is (seed == 0 or file != "model.safetensors")

@@ -16,17 +16,8 @@ from train_records import PROFILE, WordTokenizer, record
 from sanderling.core.errors import UserError
 from sanderling.core.record import NodeKind, Trajectory
 from sanderling.rl.step import rl_rows
+from sanderling.train import row_source
 from sanderling.train.config import Aggregation
-from sanderling.train.row_source import (
-    SCHEMA,
-    ListSource,
-    ParquetSource,
-    holds_rows,
-    index_rows,
-    left_out_file,
-    sft_rows,
-    write_rows,
-)
 from sanderling.train.rows import Encoding, Limit, Overlong, Piece, Row, branch_pieces, fit, rows_of
 from sanderling.train.trainer import row_weights
 
@@ -106,7 +97,7 @@ GIVEN = [
 
 
 def read_rows(path: Path) -> list[Row]:
-    source = ParquetSource(index_rows([path]))
+    source = row_source.ParquetSource(row_source.index_rows([path]))
     return [row for number in range(len(source.lengths)) for row in source[number]]
 
 
@@ -115,9 +106,9 @@ def encoding() -> Encoding:
 
 
 def test_rows_come_back_and_the_rest_is_counted(tmp_path: Path) -> None:
-    wanted = sft_rows([GIVEN[0], GIVEN[4]], encoding(), Limit(10_000))
+    wanted = row_source.sft_rows([GIVEN[0], GIVEN[4]], encoding(), Limit(10_000))
     limit = max(len(row.ids) for row in wanted)
-    counts = write_rows(tmp_path / "rows.parquet", GIVEN, encoding(), Limit(limit))
+    counts = row_source.write_rows(tmp_path / "rows.parquet", GIVEN, encoding(), Limit(limit))
     found = read_rows(tmp_path / "rows.parquet")
     assert [(row.trajectory, row.group) for row in found] == [(row.trajectory, row.group) for row in wanted]
     for row, want in zip(found, wanted, strict=True):
@@ -125,15 +116,15 @@ def test_rows_come_back_and_the_rest_is_counted(tmp_path: Path) -> None:
     assert (counts.trajectories, counts.rows, counts.without_turns, counts.too_long, counts.refused) == (5, 2, 1, 1, 1)
     assert counts.tokens == sum(len(row.ids) for row in found) and counts.longest > limit
     assert counts.examples["too_long"].startswith("long") and "another" in counts.examples["refused"]
-    left = [json.loads(line) for line in left_out_file(tmp_path / "rows.parquet").read_text().splitlines()]
+    left = [json.loads(line) for line in row_source.left_out_file(tmp_path / "rows.parquet").read_text().splitlines()]
     assert [(one["id"], one["reason"]) for one in left] == [
         ("empty", "without_turns"),
         ("long", "too_long"),
         ("other", "refused"),
     ]
     assert "tokens" in left[1]["detail"] and "another" in left[2]["detail"]
-    write_rows(tmp_path / "rows.parquet", GIVEN[:1], encoding(), Limit(limit))
-    assert not left_out_file(tmp_path / "rows.parquet").exists(), "nothing stale stays"
+    row_source.write_rows(tmp_path / "rows.parquet", GIVEN[:1], encoding(), Limit(limit))
+    assert not row_source.left_out_file(tmp_path / "rows.parquet").exists(), "nothing stale stays"
 
 
 def rows(count: int = 20) -> list[Row]:
@@ -152,13 +143,16 @@ def write(path: Path, found: list[Row], group: int = 3, tokenizer: str | None = 
     table = [
         {"trajectory": r.trajectory, "group": r.group, "ids": r.ids.tolist(), "loss_mask": r.loss_mask.tolist()} for r in found
     ]
-    schema = SCHEMA.with_metadata({"tokenizer": tokenizer}) if tokenizer else SCHEMA
+    schema = row_source.SCHEMA.with_metadata({"tokenizer": tokenizer}) if tokenizer else row_source.SCHEMA
     pq.write_table(pa.Table.from_pylist(table, schema=schema), path, row_group_size=group)
     return path
 
 
 def test_a_file_gives_what_a_list_gives(tmp_path: Path) -> None:
-    listed, filed = ListSource(rows()), ParquetSource(index_rows([write(tmp_path / "r.parquet", rows())]))
+    listed, filed = (
+        row_source.ListSource(rows()),
+        row_source.ParquetSource(row_source.index_rows([write(tmp_path / "r.parquet", rows())])),
+    )
     assert filed.lengths.tolist() == listed.lengths.tolist()
     for number in (*range(len(listed.lengths)), 3, 0):
         assert len(filed[number]) == len(listed[number])
@@ -177,49 +171,49 @@ def test_equal_names_in_two_files_weigh_as_two_trajectories(tmp_path: Path) -> N
         write(tmp_path / f"{size}.parquet", [Row(np.arange(size), np.arange(size) > 0, trajectory="q1-0")] * count)
         for size, count in ((41, 1), (3, 2))
     ]
-    source = ParquetSource(index_rows(files))
+    source = row_source.ParquetSource(row_source.index_rows(files))
     found = [row for index in range(len(source.lengths)) for row in source[index]]
     weights = row_weights(found, Aggregation.TRAJECTORY_MEAN)
     shares = [weight * int(row.loss_mask.sum()) for weight, row in zip(weights, found, strict=True)]
     assert shares == pytest.approx([0.5, 0.25, 0.25])
     unnamed = write(tmp_path / "unnamed.parquet", [Row(np.arange(3), np.arange(3) > 0)] * 2)
-    assert [len(family) for family in index_rows([*files, unnamed]).families] == [1, 2, 1, 1]
+    assert [len(family) for family in row_source.index_rows([*files, unnamed]).families] == [1, 2, 1, 1]
 
 
 def test_tokenizers_of_files_have_to_agree(tmp_path: Path) -> None:
     files = [write(tmp_path / f"{name}.parquet", rows(), tokenizer=name) for name in "ab"]
     with pytest.raises(UserError, match=r"several tokenizers \(a, b\)"):
-        index_rows(files)
+        row_source.index_rows(files)
 
 
 def test_a_mask_that_does_not_fit_is_told_by_its_row(tmp_path: Path) -> None:
     good = {"trajectory": "t1", "group": "g", "ids": [1, 2, 3], "loss_mask": [False, True, True]}
     bad = {**good, "trajectory": "t0", "loss_mask": [False, True]}
-    pq.write_table(pa.Table.from_pylist([good, bad], schema=SCHEMA), tmp_path / "r.parquet")
+    pq.write_table(pa.Table.from_pylist([good, bad], schema=row_source.SCHEMA), tmp_path / "r.parquet")
     with pytest.raises(UserError, match="the loss mask of row t0 does not fit"):
-        index_rows([tmp_path / "r.parquet"])
+        row_source.index_rows([tmp_path / "r.parquet"])
 
 
 def test_what_is_no_file_of_rows_is_told(tmp_path: Path) -> None:
     (tmp_path / "noise.parquet").write_bytes(b"PAR1 noise")
     pq.write_table(pa.table({"x": [1]}), tmp_path / "other.parquet")
     whole = write(tmp_path / "r.parquet", rows())
-    assert [holds_rows(tmp_path / name) for name in ("noise.parquet", "other.parquet", "none", "r.parquet")] == [False] * 3 + [
-        True
-    ]
+    assert [row_source.holds_rows(tmp_path / name) for name in ("noise.parquet", "other.parquet", "none", "r.parquet")] == [
+        False
+    ] * 3 + [True]
     with pytest.raises(UserError, match="not a readable file of rows"):
-        index_rows([tmp_path / "noise.parquet"])
+        row_source.index_rows([tmp_path / "noise.parquet"])
     for other in (pa.table({"trajectory": ["a"], "group": ["g"], "ids": ["abc"], "loss_mask": [[True]]}), pa.table({"x": [1]})):
         pq.write_table(other, tmp_path / "other.parquet")
         with pytest.raises(UserError, match="not a readable file of rows"):
-            index_rows([tmp_path / "other.parquet"])
-    assert index_rows([write(tmp_path / "empty.parquet", [])]).families == ()
+            row_source.index_rows([tmp_path / "other.parquet"])
+    assert row_source.index_rows([write(tmp_path / "empty.parquet", [])]).families == ()
     wide = {
         "ids": pa.array([[1, 2]], pa.large_list(pa.int64())),
         "loss_mask": pa.array([[False, True]], pa.large_list(pa.bool_())),
     }
     pq.write_table(pa.table(wide | {"trajectory": ["a"], "group": ["g"]}), whole)
-    (row,) = ParquetSource(index_rows([whole]))[0]
+    (row,) = row_source.ParquetSource(row_source.index_rows([whole]))[0]
     assert row.ids.tolist() == [1, 2] and row.loss_mask.tolist() == [False, True]
 
 

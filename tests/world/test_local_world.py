@@ -8,23 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
+from sanderling.world import encyclopedia
 from sanderling.world.contract import Occasion, Page, World, answered
 from sanderling.world.disk.building import build_world
 from sanderling.world.disk.dense import DIRECTORY, DenseIndex, HybridRanker, embed_world, read_arrays, settings_for
 from sanderling.world.disk.embedders import HashedEmbedder, Kind
 from sanderling.world.disk.store import open_world
-from sanderling.world.encyclopedia import (
-    BY_SUBJECT,
-    EVENT_FORMS,
-    ORGANISATION_FORMS,
-    RELATIONS,
-    SMALLEST,
-    WORK_FORMS,
-    Encyclopedia,
-    Names,
-    Relation,
-    generate_encyclopedia,
-)
 from sanderling.world.faults import PROFILES, FaultyWorld
 from sanderling.world.filters import MaskedWorld
 from sanderling.world.guard import Blocklist
@@ -204,8 +193,8 @@ STOP_WORDS = {*re.findall("[a-z]+", "a and at for has in is its of one that the 
 
 
 @pytest.fixture(scope="module")
-def world() -> Encyclopedia:
-    return generate_encyclopedia(200, 3)
+def world() -> encyclopedia.Encyclopedia:
+    return encyclopedia.generate_encyclopedia(200, 3)
 
 
 def words(texts: tuple[str, ...]) -> set[str]:
@@ -213,32 +202,32 @@ def words(texts: tuple[str, ...]) -> set[str]:
 
 
 def test_held_out_names_occur_in_no_training_world() -> None:
-    def names(held: Names) -> set[str]:
-        made = (generate_encyclopedia(300, seed, held) for seed in range(4))
+    def names(held: encyclopedia.Names) -> set[str]:
+        made = (encyclopedia.generate_encyclopedia(300, seed, held) for seed in range(4))
         return {word for one in made for entity in one.facts.entities for word in entity.name.split()}
 
-    trained, held_out = names(Names.TRAIN), names(Names.HELD_OUT)
+    trained, held_out = names(encyclopedia.Names.TRAIN), names(encyclopedia.Names.HELD_OUT)
     assert min(len(trained), len(held_out)) > 500
-    assert trained & held_out <= {*ORGANISATION_FORMS, *WORK_FORMS, *EVENT_FORMS, "of"}
+    assert trained & held_out <= {*encyclopedia.ORGANISATION_FORMS, *encyclopedia.WORK_FORMS, *encyclopedia.EVENT_FORMS, "of"}
 
 
-@pytest.mark.parametrize("size", [-1, 0, 1, SMALLEST - 1])
+@pytest.mark.parametrize("size", [-1, 0, 1, encyclopedia.SMALLEST - 1])
 def test_too_small_is_one_sentence(size: int) -> None:
-    with pytest.raises(UserError, match=f"{SMALLEST}"):
-        generate_encyclopedia(size, 1)
+    with pytest.raises(UserError, match=f"{encyclopedia.SMALLEST}"):
+        encyclopedia.generate_encyclopedia(size, 1)
 
 
-def test_every_claim_is_said_on_its_page_and_names_its_object(world: Encyclopedia) -> None:
+def test_every_claim_is_said_on_its_page_and_names_its_object(world: encyclopedia.Encyclopedia) -> None:
     for item in world.pages:
         entity = world.facts.entities[item.entity]
-        assert set(item.claims) == set(item.sentences) == {relation.name for relation in BY_SUBJECT[entity.kind]}
+        assert set(item.claims) == set(item.sentences) == {relation.name for relation in encyclopedia.BY_SUBJECT[entity.kind]}
         for name, sentence in item.sentences.items():
             assert sentence in item.page.text
             assert world.facts.object_text(item.claims[name]).casefold() in sentence.casefold()
 
 
-@pytest.mark.parametrize("relation", RELATIONS, ids=lambda relation: relation.name)
-def test_pages_and_questions_share_no_content_word(relation: Relation) -> None:
+@pytest.mark.parametrize("relation", encyclopedia.RELATIONS, ids=lambda relation: relation.name)
+def test_pages_and_questions_share_no_content_word(relation: encyclopedia.Relation) -> None:
     assert not words(relation.pages) & words(relation.questions)
     assert all(text.count("{s}") == text.count("{o}") == 1 for text in relation.pages)
     assert all(text.count("{x}") == 1 for text in relation.questions)

@@ -15,21 +15,10 @@ from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
+from sanderling.world.disk import dense
 from sanderling.world.disk import dense as build
 from sanderling.world.disk import dense as dense_index
 from sanderling.world.disk.building import build_world
-from sanderling.world.disk.dense import (
-    DIRECTORY,
-    Chunking,
-    DenseIndex,
-    DenseInfo,
-    HybridRanker,
-    embed_world,
-    passages,
-    ranked_world,
-    read_info,
-    settings_for,
-)
 from sanderling.world.disk.embedders import HashedEmbedder, Prefixes
 from sanderling.world.disk.index import Ranked, Ranker, SearchMode
 from sanderling.world.disk.store import open_world
@@ -38,11 +27,11 @@ from sanderling.world.local import LocalWorld
 AXES = {"east": [1.0, 0.0], "north": [0.0, 1.0], "between": [1.0, 1.0], "west": [-1.0, 0.0]}
 
 
-def index_of(rows: list[list[float]], owners: list[int], table: dict | None = None) -> DenseIndex:
+def index_of(rows: list[list[float]], owners: list[int], table: dict | None = None) -> dense.DenseIndex:
     vectors = np.array(rows, np.float32).reshape(len(owners), -1 if rows else 2)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     embedder = TableEmbedder(AXES if table is None else table, vectors.shape[1])
-    return DenseIndex(settings_for(embedder), vectors.astype(np.float16), np.array(owners, np.uint32), embedder)
+    return dense.DenseIndex(dense.settings_for(embedder), vectors.astype(np.float16), np.array(owners, np.uint32), embedder)
 
 
 @settings(max_examples=60, deadline=None)
@@ -90,12 +79,12 @@ class Fixed(Ranker):
 
 
 def test_the_formula_of_cormack_2009() -> None:
-    fused = dict(HybridRanker([Fixed([7, 3]), Fixed([3, 8])]).rank("q", 10))
+    fused = dict(dense.HybridRanker([Fixed([7, 3]), Fixed([3, 8])]).rank("q", 10))
     assert fused == pytest.approx({3: 1 / 62 + 1 / 61, 7: 1 / 61, 8: 1 / 62})
 
 
 EMBEDDER = HashedEmbedder(32)
-SETTINGS = settings_for(EMBEDDER)
+SETTINGS = dense.settings_for(EMBEDDER)
 
 
 def world_at(directory: Path, pages: list[Page]) -> LocalWorld:
@@ -103,22 +92,22 @@ def world_at(directory: Path, pages: list[Page]) -> LocalWorld:
     return open_world(directory)
 
 
-def embedded(directory: Path, world: LocalWorld) -> DenseInfo:
-    return embed_world(directory, world, EMBEDDER, SETTINGS, spec="hashed:32")
+def embedded(directory: Path, world: LocalWorld) -> dense.DenseInfo:
+    return dense.embed_world(directory, world, EMBEDDER, SETTINGS, spec="hashed:32")
 
 
 def files(directory: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in (directory / DIRECTORY).iterdir() if "partial" not in path.name}
+    return {path.name: path.read_bytes() for path in (directory / dense.DIRECTORY).iterdir() if "partial" not in path.name}
 
 
 def test_passages_end_at_paragraphs_and_carry_the_title() -> None:
     page = Page(url="u", title="Flats", text="# One\n\n" + "a b. " * 30 + "\n\n" + "c d. " * 30 + "\n\n" + "e f. " * 400)
-    found = passages(page, Chunking(most=3, chars=200))
+    found = dense.passages(page, dense.Chunking(most=3, chars=200))
     assert len(found) == 3 and all(text.startswith("Flats\n") and len(text) <= 206 for text in found)
     assert found[0].endswith("a b.") and "c" not in found[0]
-    assert passages(Page(url="u", title="", text=""), Chunking()) == []
-    assert passages(Page(url="u", title="Only a title", text=""), Chunking()) == ["Only a title"]
-    unbroken = passages(Page(url="u", title="", text="字" * 1_000), Chunking(most=4, chars=300))
+    assert dense.passages(Page(url="u", title="", text=""), dense.Chunking()) == []
+    assert dense.passages(Page(url="u", title="Only a title", text=""), dense.Chunking()) == ["Only a title"]
+    unbroken = dense.passages(Page(url="u", title="", text="字" * 1_000), dense.Chunking(most=4, chars=300))
     assert [len(text) for text in unbroken] == [300, 300, 300, 100]
 
 
@@ -155,10 +144,10 @@ def test_killed_while_it_writes_it_goes_on_to_the_same_bytes(
     world = world_at(tmp_path / "killed", pages)
     done = subprocess.run([sys.executable, "-c", CHILD, tmp_path / "killed", str(kill_at)], env=os.environ, timeout=60)
     assert done.returncode == -signal.SIGKILL
-    before = read_info(tmp_path / "killed" / DIRECTORY)
+    before = dense.read_info(tmp_path / "killed" / dense.DIRECTORY)
     assert before is None or (before.world, before.pages % 10) == ("", 0)
     with pytest.raises(UserError, match="world embed"):
-        ranked_world(tmp_path / "killed", world, SearchMode.DENSE)
+        dense.ranked_world(tmp_path / "killed", world, SearchMode.DENSE)
     embedded(tmp_path / "killed", world)
     assert files(tmp_path / "killed") == files(tmp_path / "whole")
 
@@ -167,9 +156,9 @@ def test_new_pages_alone_are_embedded(tmp_path: Path) -> None:
     pages = made_pages(30)
     embedded(tmp_path / "old", world_at(tmp_path / "old", pages[:20]))
     world = world_at(tmp_path / "grown", pages)
-    (tmp_path / "old" / DIRECTORY).rename(tmp_path / "grown" / DIRECTORY)
+    (tmp_path / "old" / dense.DIRECTORY).rename(tmp_path / "grown" / dense.DIRECTORY)
     with pytest.raises(UserError, match=r"holds 20 pages .* \(30 pages\): run `sanderling world embed"):
-        ranked_world(tmp_path / "grown", world, SearchMode.DENSE)
+        dense.ranked_world(tmp_path / "grown", world, SearchMode.DENSE)
     texts: list[str] = []
 
     class Counting(HashedEmbedder):
@@ -179,7 +168,7 @@ def test_new_pages_alone_are_embedded(tmp_path: Path) -> None:
 
     seen: list[int] = []
     for _ in range(2):
-        embed_world(tmp_path / "grown", world, Counting(32), SETTINGS, spec="hashed:32", progress=seen.append)
+        dense.embed_world(tmp_path / "grown", world, Counting(32), SETTINGS, spec="hashed:32", progress=seen.append)
     assert len(texts) == 10 and seen[:20] == list(range(1, 21)) and seen[-1] == 30
     embedded(tmp_path / "fresh", world_at(tmp_path / "fresh", pages))
     assert files(tmp_path / "fresh") == files(tmp_path / "grown")
@@ -189,23 +178,23 @@ def test_changed_pages_are_refused(tmp_path: Path) -> None:
     pages = made_pages(12)
     embedded(tmp_path / "old", world_at(tmp_path / "old", pages))
     changed = world_at(tmp_path / "new", [*pages[:5], pages[5].model_copy(update={"text": "another"}), *pages[6:]])
-    (tmp_path / "old" / DIRECTORY).rename(tmp_path / "new" / DIRECTORY)
+    (tmp_path / "old" / dense.DIRECTORY).rename(tmp_path / "new" / dense.DIRECTORY)
     with pytest.raises(UserError, match="not those"):
         embedded(tmp_path / "new", changed)
     with pytest.raises(UserError, match="not of the world as it is"):
-        ranked_world(tmp_path / "new", changed, SearchMode.DENSE)
+        dense.ranked_world(tmp_path / "new", changed, SearchMode.DENSE)
 
 
 @pytest.mark.parametrize(
     "other",
-    [{"chunking": Chunking(most=1)}, {"prefixes": Prefixes("query: ", "")}, {"precision": "float32"},
+    [{"chunking": dense.Chunking(most=1)}, {"prefixes": Prefixes("query: ", "")}, {"precision": "float32"},
      {"dimension": 64, "model": "hashed-1:64"}],
 )  # fmt: skip
 def test_other_settings_are_refused(tmp_path: Path, other: dict) -> None:
     world = world_at(tmp_path / "w", made_pages(4))
     embedded(tmp_path / "w", world)
     with pytest.raises(UserError, match="remove it to embed again"):
-        embed_world(tmp_path / "w", world, EMBEDDER, SETTINGS.model_copy(update=other), spec="x")
+        dense.embed_world(tmp_path / "w", world, EMBEDDER, SETTINGS.model_copy(update=other), spec="x")
     assert SETTINGS.model_copy(update=other).identity != SETTINGS.identity
 
 
@@ -213,23 +202,23 @@ def test_other_settings_are_refused(tmp_path: Path, other: dict) -> None:
 def test_torn_files_are_told(tmp_path: Path, name: str) -> None:
     world = world_at(tmp_path / "w", made_pages(4))
     embedded(tmp_path / "w", world)
-    file = tmp_path / "w" / DIRECTORY / name
+    file = tmp_path / "w" / dense.DIRECTORY / name
     file.write_bytes(file.read_bytes()[:-1])
     with pytest.raises(UserError, match="torn"):
-        ranked_world(tmp_path / "w", world, SearchMode.DENSE)
+        dense.ranked_world(tmp_path / "w", world, SearchMode.DENSE)
     with pytest.raises(UserError, match="torn"):
         embedded(tmp_path / "w", world)
-    (tmp_path / "w" / DIRECTORY / "dense.json").write_text('{"format": 2}')
+    (tmp_path / "w" / dense.DIRECTORY / "dense.json").write_text('{"format": 2}')
     with pytest.raises(UserError, match="embed again"):
-        ranked_world(tmp_path / "w", world, SearchMode.DENSE)
+        dense.ranked_world(tmp_path / "w", world, SearchMode.DENSE)
 
 
 def test_another_embedder_and_a_world_without_an_index_are_refused(tmp_path: Path) -> None:
     world = world_at(tmp_path / "w", made_pages(2))
     for mode in (SearchMode.DENSE, SearchMode.HYBRID):
         with pytest.raises(UserError, match="no dense index: make one with `sanderling world embed"):
-            ranked_world(tmp_path / "w", world, mode)
-    assert ranked_world(tmp_path / "w", world, SearchMode.LEXICAL) is world
-    embed_world(tmp_path / "w", world, EMBEDDER, SETTINGS, spec="hashed:64")
+            dense.ranked_world(tmp_path / "w", world, mode)
+    assert dense.ranked_world(tmp_path / "w", world, SearchMode.LEXICAL) is world
+    dense.embed_world(tmp_path / "w", world, EMBEDDER, SETTINGS, spec="hashed:64")
     with pytest.raises(UserError, match="made by hashed-1:32 with 32 dimensions, and hashed-1:64 has 64"):
-        ranked_world(tmp_path / "w", world, SearchMode.DENSE)
+        dense.ranked_world(tmp_path / "w", world, SearchMode.DENSE)
