@@ -232,7 +232,6 @@ async def test_killed_anywhere_it_was_hurried_where_it_was_hurried(tmp_path: Pat
 
 # -- Many episodes: bounded, in order, and one failure stops nobody else ---------------------------------------------------
 
-
 JOBS = [Job(Question(id=f"q{n}", text=f"question {n}"), Seeds(episode=n), f"t{n}") for n in range(6)]
 
 

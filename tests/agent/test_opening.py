@@ -192,7 +192,6 @@ def test_a_wrong_model_profile_and_world_are_told_at_once(tmp_path: Path) -> Non
 
 # -- ``sanderling ask``: what is printed, what is stored, and what Ctrl-C leaves behind ------------------------------------
 
-
 PAGES = [
     Page(
         url="https://w.example/kent", title="Kent", text="# Kent\nThe river Kent flows through Kendal [bold]not markup[/bold]."

@@ -100,7 +100,6 @@ def test_a_file_of_verdicts_that_is_about_nothing_is_said(file: Path, tmp_path: 
 
 # -- ``sanderling data import`` as a person runs it ------------------------------------------------------------------------
 
-
 TALK = [
     {"role": "user", "content": "why?"},
     {"role": "assistant", "content": "<think>\nok\n</think>\n\n<answer>\n42\n</answer>"},

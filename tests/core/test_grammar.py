@@ -143,7 +143,6 @@ def test_every_turn_of_the_grammar_passes_and_is_read_back(
 
 # -- The tolerant parser: what it reads from untidy turns, what it flags, and that no text breaks it -----------------------
 
-
 SEARCH = '{"name": "search", "arguments": {"query": ["tidal flats"]}}'
 VISIT = '{"name": "visit", "arguments": {"url": ["https://a.example/x"], "goal": "dates"}}'
 CODE = '{"name": "PythonInterpreter", "arguments": {}}'

@@ -71,7 +71,6 @@ def test_a_profile_of_ones_own(tmp_path: Path) -> None:
 
 # -- Names from outside: files, packages, and the sentences about names that there are not ---------------------------------
 
-
 BUILTINS = {"exact": 1, "contains": 2}
 
 
@@ -115,7 +114,6 @@ def test_other_names_are_not_from_outside(name: str) -> None:
 
 
 # -- ChatML ids: equal to the template's text and ids, growing by appending only, and safe against text from outside -------
-
 
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 TAGS = ["<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>"]

@@ -281,11 +281,9 @@ def test_what_does_not_keep_to_the_protocol(found: Trajectory, reason: Reason) -
 def sampled(text: str, number: int, **fields: Any) -> Node:
     """A turn with ids, as of a loop: its text begins inside the reasoning, as the prompt's tag has it."""
     ids = {
-        "token_ids": tuple(range(number, number + 3)),
-        "logprobs": (-0.5,) * 3,
-        "versions": (1,) * 3,
+        "token_ids": tuple(range(number, number + 3)), "logprobs": (-0.5,) * 3, "versions": (1,) * 3,
         "loss_mask": (True,) * 3,
-    }
+    }  # fmt: skip
     return message(TURN, text, **ids, **fields).model_copy(update={"text": text.removeprefix("<think>\n")})
 
 

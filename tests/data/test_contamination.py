@@ -85,7 +85,6 @@ def test_a_whole_question_is_recognised_between_other_words(questions: list[list
 
 # -- The same question: groups as all pairs give them, which trajectory is kept, and parts that share no question ----------
 
-
 WORDS = "who what mayor river town of the in year born won first last potter Nolhum Askim 京 都 是 谁".split()  # noqa: SIM905
 
 

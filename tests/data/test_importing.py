@@ -170,7 +170,6 @@ def test_a_layout_of_ones_own_is_asked_first(tmp_path: Path) -> None:
 
 # -- messages -------------------------------------------------------------------------------------------------------------
 
-
 ODD_MESSAGES = [
     None, "text", 3, [], {}, {"role": "user"}, {"role": "assistant", "content": None, "tool_calls": [{"id": 1}]},
     {"role": "narrator", "content": "be nice"}, {"role": ["user"], "content": "x"},

@@ -207,7 +207,6 @@ def test_bad_columns_are_one_sentence(text: str) -> None:
 
 # -- The normal form of questions: what is folded away, and what keeps two questions apart ---------------------------------
 
-
 ODD = st.text(
     st.one_of(st.sampled_from("a5cC+#-−–.,'’/*^%$€ &;\u0301\u0327\u0338²½\u200b\u00ad京٥٫٬♯⁄\"(😀\u0345ŉﬁ"), st.characters()),
     max_size=14,

@@ -68,18 +68,12 @@ def episode(
     verdict = {"judge": JUDGE, "correct": correct, "score": None if correct is None else float(correct), "reason": "because"}
     scored = ending is not None and ending.scored
     return Trajectory(
-        id=f"{asked.id}-{attempt}",
-        question=asked,
-        nodes=tuple(nodes),
-        leaf=more.pop("leaf", len(nodes) - 1 if nodes else None),
-        ending=ending,
-        answer=answer if ending is not None and ending.has_answer else None,
-        profile="tiny",
-        model=more.pop("model", "made-up" if nodes else ""),
-        seeds=Seeds(run=3, attempt=attempt),
-        meta={**({META_KEY: verdict} if scored else {}), **more.pop("meta", {})},
-        **more,
-    )
+        id=f"{asked.id}-{attempt}", question=asked, nodes=tuple(nodes),
+        leaf=more.pop("leaf", len(nodes) - 1 if nodes else None), ending=ending,
+        answer=answer if ending is not None and ending.has_answer else None, profile="tiny",
+        model=more.pop("model", "made-up" if nodes else ""), seeds=Seeds(run=3, attempt=attempt),
+        meta={**({META_KEY: verdict} if scored else {}), **more.pop("meta", {})}, **more,
+    )  # fmt: skip
 
 
 def plain(**more: Any) -> Trajectory:

@@ -140,7 +140,6 @@ def test_the_limit_of_unscored_attempts_is_the_runs(directory: RunLog) -> None:
 
 # -- A measured run as a person meets it: killed, met by outages, gone on with, told what it is not ------------------------
 
-
 NOT_THE_SAME = {"seconds", "episode_seconds", "resumed", "date", "command"}
 """What a clock or a kill may change; the rest of a result may not."""
 

@@ -182,7 +182,6 @@ def test_the_recipe_from_end_to_end_and_once_more(tmp_path: Path):
 
 # -- The experiment on forgetting: its settings, its skills, what counts, and the whole of it with a minuscule model -------
 
-
 TRAIN = "{ max_steps = 2, epochs = 5, batch_tokens = 512 }"
 SMALL = f"""
 worlds = {{ train = 2, train_entities = 60, held_out_entities = 60 }}
@@ -275,10 +274,8 @@ def test_the_recipe_from_end_to_end(tmp_path: Path) -> None:
     assert set(found["verdict"]["forgotten"]) == {"only-people", "only-things"}
     assert len(found["differences"]) == 12 and found["weight"] in (0.0, 0.5, 1.0)
     assert {name: len(read_metrics(out / name / "metrics.jsonl")) for name in ("ancestor", "only-people", "both")} == {
-        "ancestor": 2,
-        "only-people": 2,
-        "both": 4,
-    }
+        "ancestor": 2, "only-people": 2, "both": 4,
+    }  # fmt: skip
     assert (out / "sweep/sweep.json").is_file() and (out / "sweep/best/merge.json").is_file()
     before = (out / "held-out/merged/people/result.json").read_bytes()
     run_forgetting(config, out, Report(Console(quiet=True)), "python experiments/forgetting.py")

@@ -204,11 +204,9 @@ def script(rng: random.Random, profile: Profile) -> list[list[str]]:
             return f"look\n</think>\n{call()}<answer>both</answer>"
         odd = ["hmm</think> let me see", "never closed " + call(), "round and round the garden like a teddy bear went " * 8]
         odd += [
-            "x</think><answer></answer>",
-            "x</think><tool_call>{broken</tool_call>",
-            "x</think><answer>cut",
+            "x</think><answer></answer>", "x</think><tool_call>{broken</tool_call>", "x</think><answer>cut",
             "a <tool_response>b",
-        ]
+        ]  # fmt: skip
         if kind < 0.9:
             return rng.choice(odd)
         return "!" if kind > 0.99 else f"sure\n</think>\n<answer>\nThe sanderling {rng.randrange(9)}\n</answer>"

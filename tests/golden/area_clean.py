@@ -81,13 +81,11 @@ def hits(query: str, number: int) -> str:
     """A search result as JSON, as DR-Venus' tool writes it."""
     pages = [
         {
-            "title": f" T{i}\n of {query}",
-            "url": f"https://e.example/{i}",
-            "snippet": f"Snippet {i}\nSource: x",
+            "title": f" T{i}\n of {query}", "url": f"https://e.example/{i}", "snippet": f"Snippet {i}\nSource: x",
             "date": "May 1, 2020",
         }
         for i in range(number)
-    ]
+    ]  # fmt: skip
     return json.dumps([{"query": query, "web_page_info_list": pages}], ensure_ascii=False)
 
 
@@ -374,17 +372,8 @@ def curated(source: str) -> dict[str, Any]:
         else:
             found[f"resample {options}"] = [" ".join(order) if len(order) < 120 else len(order), digest([order, printed])]
     for options in ("", "--threshold 0.55"):
-        printed = data(
-            "contamination",
-            source,
-            "--against",
-            "bench.jsonl",
-            "--out",
-            "clean.jsonl",
-            "--report",
-            "hits.json",
-            *options.split(),
-        )
+        files = ("--against", "bench.jsonl", "--out", "clean.jsonl", "--report", "hits.json")
+        printed = data("contamination", source, *files, *options.split())
         hit = json.loads(Path("hits.json").read_text())
         found[f"contamination {options}"] = [
             [[one["id"], one["kind"], one["similarity"]] for one in hit],
@@ -465,18 +454,8 @@ def of_recorded(recorded: Path) -> dict[str, Any]:
         found[f"clean {name}"] = cleaned("recorded.jsonl", "--recipe", name)
         if name == "dr-venus":
             Path("cleaned.jsonl").replace("good.jsonl")
-    data(
-        "rows",
-        "good.jsonl",
-        "--tokenizer",
-        "tokenizer",
-        "--profile",
-        "dr-venus-4b",
-        "--out",
-        "good.parquet",
-        "--max-tokens",
-        60000,
-    )
+    how = ("--tokenizer", "tokenizer", "--profile", "dr-venus-4b", "--max-tokens", 60000)
+    data("rows", "good.jsonl", "--out", "good.parquet", *how)
     found["rows"] = rows("good.parquet")
     data("dedupe", "good.jsonl", "--out", "unlike.jsonl")
     data("resample", "unlike.jsonl", "--out", "more.jsonl", "--thresholds", "20,50")

@@ -168,19 +168,9 @@ def others(scratch: Path) -> Iterator[tuple[str, Any]]:
         agreed = call(scratch, "eval", "agree", scratch / "alpha", "--csv", scratch / f"settle {name}.csv")
         yield f"agree, {name}", [agreed, (scratch / f"settle {name}.csv").read_text().splitlines()[:12]]
     yield "agree, nobody", call(scratch, "eval", "agree", scratch / "nowhere")
-    reported = call(
-        scratch,
-        "eval",
-        "report",
-        scratch / "alpha",
-        scratch / "beta",
-        scratch / "gamma",
-        "--baseline",
-        "beta",
-        "--out",
-        scratch / "report",
-    )
-    yield "report", [reported["exit"], report_of([scratch / name for name in ("alpha", "beta", "gamma")])]
+    places = [scratch / name for name in ("alpha", "beta", "gamma")]
+    reported = call(scratch, "eval", "report", *places, "--baseline", "beta", "--out", scratch / "report")
+    yield "report", [reported["exit"], report_of(places)]
 
 
 def report_of(places: list[Path]) -> dict[str, Any]:

@@ -35,11 +35,9 @@ SEARCH = '<think>\nhm\n</think>\n\n<tool_call>\n{"name": "search", "arguments": 
 SEEN = "<tool_response>\n[]\n</tool_response>"
 DONE = "<think>\nok\n</think>\n\n<answer>\n42\n</answer>"
 TALK = [
-    {"role": "user", "content": "why?"},
-    {"role": "assistant", "content": SEARCH},
-    {"role": "user", "content": SEEN},
+    {"role": "user", "content": "why?"}, {"role": "assistant", "content": SEARCH}, {"role": "user", "content": SEEN},
     {"role": "assistant", "content": DONE},
-]
+]  # fmt: skip
 TOLERANCE = 1e-9
 PAGE = "The useful information in u for user goal g as follows: \n\nEvidence in page: \nyes\n\nSummary: \nyes"
 

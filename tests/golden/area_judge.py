@@ -265,15 +265,9 @@ def forms() -> Iterator[tuple[str, Any]]:
     for key, form in PROMPTS.items():
         shown = [[message.content for message in form.messages(*case)] for case in questions]
         again = [[message.content for message in form.messages(*case, again=True)] for case in questions]
-        yield (
-            f"form {key}",
-            {
-                "name": [form.name, form.about, form.max_tokens, form.same_text_is_right],
-                "system": shown[0][0],
-                "user": [shown[0][1], shown[1][1], again[1][1]],
-                "all": digest([shown, again]),
-            },
-        )
+        about = [form.name, form.about, form.max_tokens, form.same_text_is_right]
+        user, whole = [shown[0][1], shown[1][1], again[1][1]], digest([shown, again])
+        yield f"form {key}", {"name": about, "system": shown[0][0], "user": user, "all": whole}
         readings = [[_reading(form.read(reply, question)) for reply in REPLIES] for question, _ in questions]
         yield f"readings {key}", readings[0] if key != "sets" else [*readings[3], *readings[4]]
         yield f"all readings {key}", digest(readings)

@@ -250,21 +250,12 @@ def tables(count: int) -> list[Any]:
             group, turns = int(rng.integers(0, 4)), int(rng.integers(1, 9))
             outcome, scored, train = rng.choice([0.0, 0.0, 1.0, 0.25]), rng.random() > 0.1, rng.random() > 0.1
             for turn in range(turns):
-                tool = (
-                    "answer"
-                    if turn == turns - 1 and rng.random() > 0.3
-                    else rng.choice(["search", "visit", "both", "other", "none"])
-                )
+                last = turn == turns - 1 and rng.random() > 0.3
+                tool = "answer" if last else rng.choice(["search", "visit", "both", "other", "none"])
                 gained = tool in ("visit", "both") or rng.random() > 0.9
                 gain = round(float(rng.normal()), 3) if seed % 5 else 0.5
-                bounds = (
-                    scored,
-                    gain if gained else 0.0,
-                    gained,
-                    float(rng.choice([0, 0, 0, -1, -0.5])),
-                    train,
-                    rng.random() > 0.9,
-                )
+                penalty, capped = float(rng.choice([0, 0, 0, -1, -0.5])), rng.random() > 0.9
+                bounds = (scored, gain if gained else 0.0, gained, penalty, train, capped)
                 rows.append((number, group, turn, int(rng.integers(1, 90)), tool, outcome if scored else 0.0, *bounds))
         order = (str(one.name) for one in fields(TurnTable))
         kinds = (np.int64,) * 4 + (np.str_, np.float64, np.bool_, np.float64, np.bool_, np.float64, np.bool_, np.bool_)

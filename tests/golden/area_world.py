@@ -210,21 +210,11 @@ def over_a_world(name: str, directory: Path, count: int) -> dict[str, Any]:
         told = []
         for goal, most in itertools.product(goals[number % 2 :: 2], (12, 70, 300)):
             for address in (page.url, f"{page.url}#page={1 + number % 4}"):
+                masking = Occasion(masked=frozenset({pages[-1].url, *page.links[:1]}))
                 told.append(visit(world, address, goal, max_words=most))
-                told.append(
-                    visit(
-                        world,
-                        address,
-                        goal,
-                        max_words=most,
-                        occasion=Occasion(masked=frozenset({pages[-1].url, *page.links[:1]})),
-                    )
-                )
-        cases[f"{name}: visit {number}"] = [
-            sorted({each["status"] for each in told}),
-            max(each["parts"] for each in told),
-            digest(told),
-        ]
+                told.append(visit(world, address, goal, max_words=most, occasion=masking))
+        statuses, parts = sorted({each["status"] for each in told}), max(each["parts"] for each in told)
+        cases[f"{name}: visit {number}"] = [statuses, parts, digest(told)]
     return cases
 
 

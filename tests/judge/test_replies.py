@@ -142,7 +142,6 @@ def test_no_object_breaks_a_reader(value: object) -> None:
 
 # -- Judge prompts and the judge that asks models: what a model reads, what no text can do there, what becomes of failures ---
 
-
 RIGHT = {
     "ours": "correct: yes",
     "word": "CORRECT",

@@ -8,39 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import rl_runs
+import sft_runs
 from killing import Case, Moment, Place, called_in_peace, differences, killed, moments, result_of
 from talker import Talker, talking
 
-SFT = """
-title = "test"
-epochs = 3
-batch_trajectories = 4
-save_every = 2
-seed = 3
-[data]
-profile = "tiny"
-[trainer]
-lr = 1e-2
-eps = 1e-3
-micro_batch_tokens = 2048
-"""
-RL = """
-title = "test"
-profile = "tiny"
-date = "2026-01-01"
-[rollout]
-temperature = 0.8
-turn_tokens = 8
-max_turns = 2
-[rl]
-steps = 6
-questions_per_step = 2
-group_size = 2
-save_every = 2
-seed = 3
-estimator = { kind = "grpo" }
-trainer = { lr = 1e-2, eps = 1e-3, micro_batch_tokens = 512 }
-"""
+SFT = sft_runs.SETTINGS.replace("epochs = 2", "epochs = 3")
+RL = rl_runs.SETTINGS.replace("steps = 4", "steps = 6")
 RECIPE = """
 title = "small"
 workers = 2

@@ -129,7 +129,6 @@ def test_judges_that_there_are_not(place: Path, tmp_path: Path, arguments: tuple
 
 # -- ``sanderling eval run`` with a model that reads the pages, and with other budgets than the profile's ------------------
 
-
 KENT, QUIZ = "https://w.example/kent", "https://quiz.example/1"
 ASKED = "Through which town in the north of England does the river Kent flow on its way?"
 READ = json.dumps({"rationale": "r", "evidence": ["It flows through Kendal."], "summary": "Through Kendal."})

@@ -92,7 +92,6 @@ def test_killed_amid_judging_no_verdict_is_paid_twice(tmp_path: Path, kills: tup
 
 # -- ``sanderling data generate``: resumable to the turn, within its budget, masked, against a real server on loopback -----
 
-
 PAGES = [
     Page(url=f"https://w.example/{name}", title=f"River {name}", text=f"The river {name} flows to Oslo.")
     for name in ("kent", "tay")
@@ -172,13 +171,6 @@ def command(tmp_path: Path) -> list[str]:
 
 def test_a_spent_budget_has_its_own_exit_status(command: list[str], tmp_path: Path) -> None:
     with billing(turn) as server, pytest.raises(typer.Exit) as left:
-        generate_(
-            tmp_path / "questions.jsonl",
-            tmp_path / "t.jsonl",
-            f"{server.url}#m",
-            world=[tmp_path / "w"],
-            judges=["exact"],
-            profile="tiny",
-            max_tokens=10,
-        )
+        said = {"world": [tmp_path / "w"], "judges": ["exact"], "profile": "tiny", "max_tokens": 10}
+        generate_(tmp_path / "questions.jsonl", tmp_path / "t.jsonl", f"{server.url}#m", **said)
     assert left.value.exit_code == UNFINISHED and not server.asked

@@ -170,7 +170,6 @@ async def test_rewind_forgets_and_close_is_idempotent():
 
 # -- The examples that ask a model: of an endpoint, and of a directory in this process -------------------------------------
 
-
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ANSWERED = plain({"choices": [{"message": {"content": "x</think><answer>Kent</answer>"}, "finish_reason": "stop"}]})
 

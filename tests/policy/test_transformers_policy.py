@@ -225,7 +225,6 @@ def test_prices_are_one_for_each_model_or_one_for_all():
 
 # -- The batched sampler against a row-by-row reference in numpy -----------------------------------------------------------
 
-
 samplings = st.builds(
     Sampling, temperature=st.sampled_from([0.0, 0.7, 1.0, 1.3]), top_p=st.sampled_from([0.1, 0.5, 0.9, 0.99, 1.0]),
     top_k=st.sampled_from([0, 1, 5, 20, 500]), presence_penalty=st.sampled_from([0.0, 1.1]),

@@ -200,7 +200,6 @@ def test_a_kill_amid_writing_leaves_the_version_before(tmp_path):
 
 # -- The development endpoints of vLLM, against a scripted server on loopback that answers, refuses, fails and hangs -------
 
-
 EMPTY = plain(b"")
 PAUSED, RESUMED, RELOADED = plain({"status": "paused"}), plain({"status": "resumed"}), plain({"results": [None]})
 FORGET = "/reset_prefix_cache?reset_running_requests=true"

@@ -96,7 +96,6 @@ def test_training_questions_are_chosen_for_answers_seldom_asked_for() -> None:
 
 # -- Training and serving show an agent the same bytes: one profile, read by the recipe's rollouts and by ``sanderling ask`` ---
 
-
 WORDS = " ".join(f"word{number}" for number in range(100))
 PAGES = [Page(url=f"https://w.example/{name}", title=name, text=f"# {name}\n{name} flows {WORDS}") for name in ("Kent", "Eden")]
 TURNS = (

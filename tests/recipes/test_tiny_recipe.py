@@ -214,10 +214,8 @@ def test_the_report_has_every_stage_and_every_field(out: Path, settings: Path) -
     assert report.seconds == pytest.approx(sum(record.seconds for record in records(out).values()))
     assert not report.comparisons[0].valid  # six questions claim nothing
     assert [report.comparisons[0].candidate, *((c.candidate, c.baseline) for c in report.comparisons[1:])] == [
-        NAMES["rl"],
-        (NAMES["sft-correct"], NAMES["sft-all"]),
-        (NAMES["sft-all"], NAMES["base"]),
-    ]
+        NAMES["rl"], (NAMES["sft-correct"], NAMES["sft-all"]), (NAMES["sft-all"], NAMES["base"]),
+    ]  # fmt: skip
     assert [[len(line) for line in chart.lines.values()] for chart in report.charts] == [[6, 6], [3], [3, 3], [3]]
     assert load_config(TinyConfig, report.settings, "report") == read_config(TinyConfig, settings)
     page = (out / "report.html").read_text(encoding="utf-8")

@@ -154,7 +154,6 @@ def test_as_released_a_penalty_moves_the_statistics_and_a_bad_answer_overrides_a
 # -- What a mere extra turn is paid, exactly in small; benchmarks/turn_bias.py measures it in whole batches ----------------
 # The default has to be neutral. The modes that are not are pinned as such, so that docs/rl.md stays true of them.
 
-
 UNSCALED = {"outcome_floor": 1e6, "max_scale": 1.0}
 """The scale of gains is 1: as one number for a batch it knows of every turn in it, which is felt in a batch of two."""
 

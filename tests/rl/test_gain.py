@@ -87,7 +87,6 @@ def test_a_forced_turn_has_to_be_an_answer():
 # -- A visit at a spent budget is measured with its page: the real loop adds its hint to the observation, or cuts it -------
 # A published system replaced the last observation by the hint, and measured the visit without what it had read.
 
-
 QUESTION = Question(id="q", text="Where?", answers=("Paris",))
 
 
@@ -121,7 +120,6 @@ async def test_a_cut_page_is_measured_as_the_policy_saw_it():
 
 
 # -- Information gain over branches: each boundary where the turn stood, and no page measured without itself ---------------
-
 
 TOKENS = WordTokenizer()
 
@@ -219,7 +217,6 @@ def test_rejected_attempts_stay_out():
 
 
 # -- Which tokens are the answer's: those of the whole text's own tokenisation, and all that hold a part of the answer -----
-
 
 QWEN = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 """How Qwen's tokenizers cut text before they merge bytes."""

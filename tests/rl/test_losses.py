@@ -102,7 +102,6 @@ def test_a_range_without_anything_in_it_is_refused():
 
 # -- Policy losses in the trainer: rows stay whole wherever micro-batches are cut ------------------------------------------
 
-
 CORRECTION = CorrectionConfig(low=0.7, high=1.5, veto=0.65)
 LOSSES = [kind(correction=CORRECTION) for kind in (PpoConfig, MinirlConfig)]
 

@@ -126,7 +126,6 @@ def replayed(base: Path, out: Path) -> None:
 
 # -- The real policy, the real loop and the real trainer over one module: what was sampled is what is trained --------------
 
-
 PROFILE = TINY.model_copy(update={"sampling": Sampling(temperature=0.8, max_tokens=12)})
 TRAINER = TrainerConfig(lr=1e-3, temperature=0.8, entropy=True)
 QUESTION = Question(id="q", text="Where is the tidal flat?", answers=("Oslo", "Bergen"))

@@ -235,7 +235,6 @@ def test_a_pattern_stands_for_what_matches_in_order(tmp_path: Path):
 
 # -- Locks between processes: what is held, what is left behind, and what cannot be held -----------------------------------
 
-
 BOTH = pytest.mark.parametrize("hold", [locked, partial(locked, beside=True)])
 
 

@@ -205,7 +205,6 @@ def test_no_json_makes_a_500(client, path, body):
 
 # -- The circle: a served world is researched as the live web is, the record becomes a world, and both are compared with it ---
 
-
 BEES = "https://b.example/x?y=1&z=a%2Fb"
 SERVE = "from sanderling.cli.main import main; main()"
 

@@ -232,11 +232,9 @@ async def converse(client: Client, own) -> None:
     read = await client.call_tool("visit", {"urls": [f"{ships}#page=2", f"{ships}#page=999"], "max_words": 400})
     assert f"Next: {ships}#page=3" in read.content[0].text and "has no part 999" in read.content[0].text
     for name, arguments in (
-        ("search", {"queries": ["x"] * 1_000}),
-        ("search", {"queries": 5}),
-        ("visit", {}),
+        ("search", {"queries": ["x"] * 1_000}), ("search", {"queries": 5}), ("visit", {}),
         ("visit", {"urls": ["x"], "max_words": 0}),
-    ):
+    ):  # fmt: skip
         refused = await client.call_tool(name, arguments)
         assert refused.is_error and "Traceback" not in refused.content[0].text
 

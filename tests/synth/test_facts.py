@@ -139,11 +139,8 @@ def test_a_question_knows_its_page_and_who_wrote_it():
     assert meta["capability"] == "direct" and meta["facts"] == [{"url": PAGE.url, "quote": QUOTE}] and meta["world"] == "w"
     assert [step["prompt"] for step in meta["provenance"]] == ["facts-writer", "facts-rubric"]
     assert meta["provenance"][0] == {
-        "prompt": "facts-writer",
-        "version": facts.WRITER.version,
-        "models": ["scripted"],
-        "cost": 0.5,
-    }
+        "prompt": "facts-writer", "version": facts.WRITER.version, "models": ["scripted"], "cost": 0.5,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("point", facts.POINTS)

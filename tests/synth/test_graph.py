@@ -193,11 +193,9 @@ def test_lists_are_right_in_any_order_and_long_ones_in_alphabetical_order(made: 
         assert max(exact_match(said, answer) for answer in short) == 1.0
     assert max(exact_match("Orlo, Venn", answer) for answer in short) == 0.0
     assert list_answers(["os_fork", "Venn", "os.walk", "Kello", "orlo"]) == (
-        "Kello, orlo, os.walk, os_fork, Venn",
-        "Kello, orlo, os_fork, os.walk, Venn",
-        "Kello, orlo, os.walk, os_fork and Venn",
-        "Kello, orlo, os_fork, os.walk and Venn",
-    )
+        "Kello, orlo, os.walk, os_fork, Venn", "Kello, orlo, os_fork, os.walk, Venn",
+        "Kello, orlo, os.walk, os_fork and Venn", "Kello, orlo, os_fork, os.walk and Venn",
+    )  # fmt: skip
     lists = [draft for draft in made.drafts if draft.form == "list"]
     assert {len(draft.extra["items"]) for draft in lists} == {2, 3, 4, 5}
     assert all(("in alphabetical order" in draft.text) is (len(draft.extra["items"]) > 4) for draft in lists)

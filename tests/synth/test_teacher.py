@@ -100,7 +100,6 @@ async def test_questions_of_another_world_are_refused(world: Encyclopedia, quest
 
 # -- Questions from a world: the path leads to the answer, the answer is the only one, and bad wishes are one sentence -----
 
-
 MIX = {1: 0.3, 2: 0.4, 3: 0.3}
 
 

@@ -89,7 +89,6 @@ def test_a_file_keeps_what_passed_all_and_counts_the_rest(tmp_path: Path):
 
 # -- Bands of difficulty: arithmetic, order, and what is known too early or too late ---------------------------------------
 
-
 EIGHT = BandSettings()
 
 

@@ -145,7 +145,6 @@ def test_replies_as_models_write_them(reply: str) -> None:
 
 # -- Quotes stand in the page or are dropped: what makes a difference and what does not; what is shown is the page's own ---
 
-
 SHOWN = PageText(TEXT)
 
 

@@ -81,11 +81,9 @@ async def test_no_private_address_reaches_the_service_in_any_spelling(service):
             assert (await live_web.visit(url)).status is ToolStatus.BLOCKED, url
         assert service.asked == []
         public = [
-            "https://web.example/a@127.0.0.1",
-            "http://8.8.8.8/",
-            "http://[2606:4700::1111]:8443/",
+            "https://web.example/a@127.0.0.1", "http://8.8.8.8/", "http://[2606:4700::1111]:8443/",
             "http://1e100.example/",
-        ]
+        ]  # fmt: skip
         for url in public:
             assert (await live_web.visit(url)).status is ToolStatus.OK, url
         assert service.asked == public
@@ -161,7 +159,6 @@ async def test_a_long_page_is_cut_and_read_beside_the_event_loop(service, monkey
 
 
 # -- The live web under a guard: what is shown of results and whole pages is judged, redirections are followed -------------
-
 
 ASKED = "Which keeper of the northern lighthouse wrote forty odes to the tide before the great storm took his library?"
 PROFILE: Profile = get_profile("tiny").model_copy(update={"results_per_query": 10})

@@ -65,7 +65,6 @@ async def test_a_broken_store_is_an_outage_not_a_reply():
 
 # -- Layouts: golden texts, whose JSON and Markdown shapes are those of the recorded systems -------------------------------
 
-
 LONG = "https://a.example/l"
 
 
@@ -93,7 +92,6 @@ def test_summary_is_whole_sentences_within_its_words():
 
 
 # -- Layouts against recorded live systems: their own results, laid out by us, are their observations byte for byte --------
-
 
 RECORDED = Path(os.environ.get("SANDERLING_RECORDED", ""))
 recorded = pytest.mark.skipif(

@@ -248,7 +248,6 @@ def test_what_is_advised_fits_and_none_of_it_can_be_left_out(
 
 # -- The SFT recipes of the three systems fit their papers' hardware -------------------------------------------------------
 
-
 CONFIG_4B = {
     "hidden_size": 2560, "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
     "intermediate_size": 9728, "vocab_size": 151_936, "tie_word_embeddings": True,

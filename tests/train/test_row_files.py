@@ -118,10 +118,8 @@ def test_rows_come_back_and_the_rest_is_counted(tmp_path: Path) -> None:
     assert counts.examples["too_long"].startswith("long") and "another" in counts.examples["refused"]
     left = [json.loads(line) for line in row_source.left_out_file(tmp_path / "rows.parquet").read_text().splitlines()]
     assert [(one["id"], one["reason"]) for one in left] == [
-        ("empty", "without_turns"),
-        ("long", "too_long"),
-        ("other", "refused"),
-    ]
+        ("empty", "without_turns"), ("long", "too_long"), ("other", "refused"),
+    ]  # fmt: skip
     assert "tokens" in left[1]["detail"] and "another" in left[2]["detail"]
     row_source.write_rows(tmp_path / "rows.parquet", GIVEN[:1], encoding(), Limit(limit))
     assert not row_source.left_out_file(tmp_path / "rows.parquet").exists(), "nothing stale stays"

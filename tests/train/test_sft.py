@@ -224,7 +224,6 @@ def test_a_card_that_is_too_small_is_warned_of_with_the_knobs(given: Path) -> No
 
 # -- The examples that train: on trajectories, and by reinforcement with an estimator written outside the package ----------
 
-
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from bandit import CONFIG, QUESTIONS
+from bandit import CONFIG, QUESTIONS, changed
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
@@ -19,7 +19,7 @@ from team_ranks import Ran, processes, refuse, take_steps, train_bandit
 from tiny_qwen3 import random_rows, save_tiny, tiny_model
 
 from sanderling.core.errors import UserError
-from sanderling.rl.config import PipelineConfig, Placement, RlConfig
+from sanderling.rl.config import PipelineConfig, Placement
 from sanderling.rl.credit import IgpoConfig
 from sanderling.rl.gain import GainConfig, Probe
 from sanderling.rl.losses import PpoConfig, RatioTo
@@ -33,18 +33,10 @@ from sanderling.train.trainer import NotFiniteError, Trainer
 
 STEADY = TrainerConfig(lr=3e-3, eps=1e-3, entropy=True, micro_batch_tokens=60)
 """With a large eps Adam does not blow rounding errors up to steps of full size."""
-RL = RlConfig.model_validate(
-    {
-        **CONFIG.model_dump(),
-        "trainer": STEADY,
-        "steps": 4,
-        "questions_per_step": 3,
-        "updates_per_step": 2,
-        "estimator": IgpoConfig(),
-        "gain": GainConfig(probe=Probe(prefix="so </think> <answer>")),
-        "loss": PpoConfig(ratio_to=RatioTo.PROXIMAL, kl_coef=0.01),
-    }
-)
+RL = changed(
+    CONFIG, trainer=STEADY, steps=4, questions_per_step=3, updates_per_step=2, estimator=IgpoConfig(),
+    gain=GainConfig(probe=Probe(prefix="so </think> <answer>")), loss=PpoConfig(ratio_to=RatioTo.PROXIMAL, kl_coef=0.01),
+)  # fmt: skip
 OWN = {"seconds", "tokens_per_second", "computed_tokens", "wait_seconds", "learn_seconds"}
 """What is a rank's own, or depends on how many there are."""
 
@@ -142,7 +134,6 @@ def test_rows_are_dealt_evenly_by_tokens(lengths, hands):
 
 
 # -- Ranks that hold shards, or parts of a line, take the steps of one process ---------------------------------------------
-
 
 FORKS = STEADY.model_copy(update={"aggregation": Aggregation.TRAJECTORY_MEAN})
 SPARING = STEADY.model_copy(update={"memory": MemoryConfig(recompute="full", mlp_tile=8), "logit_chunk": 200})

@@ -65,20 +65,10 @@ def record(
         said = coded(f"think {step} </think> act {letter} end")
         size = len(said or ())
         calls = () if letter in "am" else (ToolCall(name="tool", arguments={}),)
-        nodes.append(
-            Node(
-                parent=leaf,
-                role=Role.ASSISTANT,
-                kind=NodeKind.TURN,
-                text=f"<think>\nthink {step}\n</think>\n<answer>{answer}</answer>",
-                token_ids=said,
-                logprobs=tuple(-0.1 * (step + 1) for _ in range(size)) if ids else None,
-                versions=(version,) * size if ids else None,
-                calls=calls,
-                answer=answer if letter == "a" else None,
-                rejected=letter == "r",
-            )
-        )
+        text = f"<think>\nthink {step}\n</think>\n<answer>{answer}</answer>"
+        more = {"logprobs": (-0.1 * (step + 1),) * size, "versions": (version,) * size} if ids else {}
+        more |= {"calls": calls, "answer": answer if letter == "a" else None, "rejected": letter == "r"}
+        nodes.append(Node(parent=leaf, role=Role.ASSISTANT, kind=NodeKind.TURN, text=text, token_ids=said, **more))
         if letter == "r":
             continue
         leaf = len(nodes) - 1
@@ -86,16 +76,9 @@ def record(
             break
         roles = ("search", "visit") if letter == "b" else (ROLES.get(letter, ""),)
         events = () if letter == "m" else tuple(ToolEvent(name="tool", role=r, status=ToolStatus.OK) for r in roles)
-        nodes.append(
-            Node(
-                parent=leaf,
-                role=Role.USER,
-                kind=NodeKind.HINT if letter == "m" else NodeKind.OBSERVATION,
-                text=f"<tool_response>\nsaw {step}\n</tool_response>",
-                token_ids=coded(f"user saw {step} assistant"),
-                events=events,
-            )
-        )
+        kind, text = NodeKind.HINT if letter == "m" else NodeKind.OBSERVATION, f"<tool_response>\nsaw {step}\n</tool_response>"
+        seen = coded(f"user saw {step} assistant")
+        nodes.append(Node(parent=leaf, role=Role.USER, kind=kind, text=text, token_ids=seen, events=events))
         leaf = len(nodes) - 1
     return Trajectory(
         id=name, question=Question(id=question, text="what?", answers=answers), nodes=tuple(nodes), leaf=leaf,

@@ -50,11 +50,9 @@ def test_memory_and_disk_agree_to_the_byte(tmp_path):
 
 def test_what_is_no_page_is_left_out_and_duplicates_keep_the_first():
     pages = [
-        ("https://w.example/d", "first text"),
-        ("http://w.example/d/", "second text"),
-        (" ", "text"),
+        ("https://w.example/d", "first text"), ("http://w.example/d/", "second text"), (" ", "text"),
         ("https://e.example", " "),
-    ]
+    ]  # fmt: skip
     world = LocalWorld.in_memory([Page(url=url, title=text, text=text) for url, text in pages], name="t")
     assert world.page_count == 1
     assert answered(world.visit("w.example/d")).title == "first text"
@@ -187,7 +185,6 @@ def test_a_query_of_the_letter_y_alone_ends_on_a_long_page():
 
 
 # -- The generated encyclopedia: the same bytes for the same seed, facts that hold together, pages that err as they should ---
-
 
 STOP_WORDS = {*re.findall("[a-z]+", "a and at for has in is its of one that the to was when where which who")}
 
