@@ -18,20 +18,8 @@ from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, T
 from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
 from sanderling.evaluate.figures import summarise
 from sanderling.evaluate.log import About, GuardFacts
+from sanderling.evaluate.reports import pages
 from sanderling.evaluate.reports.compare import Run, compared, open_runs
-from sanderling.evaluate.reports.pages import (
-    Chart,
-    RecipeReport,
-    Stage,
-    better,
-    compare,
-    html,
-    pick_three,
-    print_stages,
-    reading_of,
-    recipe_html,
-    write_report,
-)
 from sanderling.evaluate.result import EvalResult, GuardFigures, JudgedAttempt
 from sanderling.policy.budget import Prices
 from sanderling.runs.progress import command_line
@@ -69,25 +57,28 @@ def trajectory(observation: str = "plain", **changes: object) -> Trajectory:
     return Trajectory.model_validate(values | changes)
 
 
-def report(text: str = "plain") -> RecipeReport:
+def report(text: str = "plain") -> pages.RecipeReport:
     base, tuned = result([0, 1] * 120), result([2, 4] * 120)
-    stages = (Stage(name=f"base {text}", result=base, seconds=1.0, note=text), Stage(name="tuned", result=tuned, seconds=2.0))
-    reading = reading_of(trajectory(text, answer=text, detail=text), f"A reading {text}", correct=True)
-    return RecipeReport(
+    stages = (
+        pages.Stage(name=f"base {text}", result=base, seconds=1.0, note=text),
+        pages.Stage(name="tuned", result=tuned, seconds=2.0),
+    )
+    reading = pages.reading_of(trajectory(text, answer=text, detail=text), f"A reading {text}", correct=True)
+    return pages.RecipeReport(
         title=text,
         summary=text,
         **RUN | {"command": text, "machine": text},
         stages=stages,
-        comparisons=(compare(("tuned", tuned), (f"base {text}", base), seed=0),),
+        comparisons=(pages.compare(("tuned", tuned), (f"base {text}", base), seed=0),),
         remarks=(text,),
-        charts=(Chart(title=text, x_label=text, y_label=text, lines={text: {0: 1.0, 1: None, 2: 2.0}}),),
+        charts=(pages.Chart(title=text, x_label=text, y_label=text, lines={text: {0: 1.0, 1: None, 2: 2.0}}),),
         readings=(reading,),
         settings=text,
     )
 
 
 def test_hostile_text_stays_text_everywhere() -> None:
-    hostile, plain = Page(recipe_html(report(HOSTILE))), Page(recipe_html(report()))
+    hostile, plain = Page(pages.recipe_html(report(HOSTILE))), Page(pages.recipe_html(report()))
     assert [tag for tag, _ in hostile.tags] == [tag for tag, _ in plain.tags]
     assert hostile.count("script") == 1
     assert hostile.count("img") == 0
@@ -96,8 +87,8 @@ def test_hostile_text_stays_text_everywhere() -> None:
 
 
 def test_the_page_is_deterministic_and_shows_the_figures() -> None:
-    page = recipe_html(report())
-    assert page == recipe_html(report())
+    page = pages.recipe_html(report())
+    assert page == pages.recipe_html(report())
     text = Page(page).text
     for shown in ("75.0%", "12.5%", "+62.5", "240", "1 min 15 s", "seed 3", "sanderling eval", "no_call"):
         assert shown in text
@@ -105,18 +96,18 @@ def test_the_page_is_deterministic_and_shows_the_figures() -> None:
 
 def test_a_sparse_report_has_a_page() -> None:
     nothing = result([0], unscored=4)
-    sparse = RecipeReport(title="t", **RUN, stages=(Stage(name="s", result=nothing, seconds=0),))
-    text = Page(recipe_html(sparse)).text
+    sparse = pages.RecipeReport(title="t", **RUN, stages=(pages.Stage(name="s", result=nothing, seconds=0),))
+    text = Page(pages.recipe_html(sparse)).text
     assert "not scored" in text
     assert "s is invalid: 4 of 4 attempts" in text
-    assert Page(recipe_html(RecipeReport(title="t", **RUN, stages=()))).count("h1") == 1
+    assert Page(pages.recipe_html(pages.RecipeReport(title="t", **RUN, stages=()))).count("h1") == 1
 
 
 @pytest.mark.parametrize(("steps", "smoothed"), [(3, False), (40, True)])
 def test_few_points_are_drawn_as_they_are(steps: int, *, smoothed: bool) -> None:
     values: dict[float, float | None] = {step: step % 3 / 3 for step in range(steps)}
-    chart = Chart(title="RL", x_label="step", y_label="share", lines={"reward": values}, smooth=7, percent=True)
-    page = recipe_html(RecipeReport(title="t", **RUN, stages=(), charts=(chart,)))
+    chart = pages.Chart(title="RL", x_label="step", y_label="share", lines={"reward": values}, smooth=7, percent=True)
+    page = pages.recipe_html(pages.RecipeReport(title="t", **RUN, stages=(), charts=(chart,)))
     assert ("moving average of 7" in page) is ('class="line raw"' in page) is smoothed
 
 
@@ -130,65 +121,65 @@ def test_a_comparison_over_several_worlds_says_so_and_is_as_wide_as_they_differ(
         return summarise(grid(verdicts), questions, 4, **INFO | {"command": "sanderling eval", "seed": 3})
 
     base = of_worlds((1, 1), ("here", "there"))
-    found = compare(("RL", of_worlds((1, 3), ("here", "there"))), ("SFT", base), seed=0)
+    found = pages.compare(("RL", of_worlds((1, 3), ("here", "there"))), ("SFT", base), seed=0)
     assert "on the same 240 questions of 2 worlds" in found.verdict and "The interval includes zero" in found.verdict
     assert found.interval == pytest.approx((0.0, 0.5))
     assert {group: one.pass_at_1.value for group, one in base.groups["world"].items()} == {"here": 0.25, "there": 0.25}
-    alone = compare(("RL", of_worlds((1, 3), ("here", "here"))), ("SFT", of_worlds((1, 1), ("here", "here"))), seed=0)
+    alone = pages.compare(("RL", of_worlds((1, 3), ("here", "here"))), ("SFT", of_worlds((1, 1), ("here", "here"))), seed=0)
     assert "better" in alone.verdict and "worlds" not in alone.verdict
 
 
 def test_files_hold_the_same_figures(tmp_path: Path) -> None:
     written = report("späte Watvögel")
-    page = write_report(written, tmp_path / "run")
+    page = pages.write_report(written, tmp_path / "run")
     assert sorted(p.name for p in (tmp_path / "run").iterdir()) == ["report.html", "report.json"]
-    assert page.read_text(encoding="utf-8") == recipe_html(written)
+    assert page.read_text(encoding="utf-8") == pages.recipe_html(written)
     raw = (tmp_path / "run" / "report.json").read_text(encoding="utf-8")
-    assert RecipeReport.model_validate_json(raw) == written.model_copy(update={"readings": ()})
+    assert pages.RecipeReport.model_validate_json(raw) == written.model_copy(update={"readings": ()})
 
 
 def test_nothing_is_claimed_from_few_questions_or_invalid_runs() -> None:
-    few = compare(("RL", result([4] * 20)), ("SFT", result([0] * 20)), seed=0)
+    few = pages.compare(("RL", result([4] * 20)), ("SFT", result([0] * 20)), seed=0)
     assert not few.valid
     assert few.verdict.endswith("But 20 questions are fewer than the 200 a claim needs, so nothing is claimed.")
-    broken = compare(("RL", result([4] * 40, unscored=4)), ("SFT", result([0] * 40)), seed=0)
+    broken = pages.compare(("RL", result([4] * 40, unscored=4)), ("SFT", result([0] * 40)), seed=0)
     assert not broken.valid and broken.questions == 39
     assert "the run of RL is invalid" in broken.verdict
 
 
 def test_only_the_same_questions_are_compared() -> None:
     with pytest.raises(ValueError, match="same questions"):
-        compare(("a", result([1, 2])), ("b", result([1, 2], prefix="other")), seed=0)
+        pages.compare(("a", result([1, 2])), ("b", result([1, 2], prefix="other")), seed=0)
 
 
 def test_runs_without_a_common_scored_question_are_one_sentence() -> None:
     with pytest.raises(UserError, match="evaluate again"):
-        compare(("a", result([0], unscored=4)), ("b", result([1])), seed=0)
+        pages.compare(("a", result([0], unscored=4)), ("b", result([1])), seed=0)
 
 
 def test_the_better_of_two() -> None:
     a, b, none = result([1, 1]), result([2, 1]), result([0], unscored=4)
-    assert better(("a", a), ("b", b), ("none", none))[0] == "b"
-    assert better(("none", none), ("a", a))[0] == "a"
+    assert pages.better(("a", a), ("b", b), ("none", none))[0] == "b"
+    assert pages.better(("none", none), ("a", a))[0] == "a"
 
 
 def test_three_are_picked_by_rule() -> None:
     empty = trajectory(id="empty", nodes=(), leaf=None, ending=Ending.POLICY_OUTAGE, answer=None)
     ids = ("right", "wrong1", "wrong2")
     candidates = [(trajectory(id=id), id == "right") for id in ids] + [(empty, None), (trajectory(id="unscored"), None)]
-    picked = [one["facts"]["Episode"].split()[0] for one in pick_three(reversed(candidates))]
+    picked = [one["facts"]["Episode"].split()[0] for one in pages.pick_three(reversed(candidates))]
     assert picked == ["right", "wrong2", "empty"]
-    assert pick_three([]) == []
+    assert pages.pick_three([]) == []
 
 
 def test_the_table_for_the_terminal() -> None:
     results = {"[red]a|b": (result([4, 0]), 3.0), "SFT on correct ones only": (result([0], unscored=4), 130.0)}
-    stages = tuple(Stage(name=name, result=one, seconds=seconds) for name, (one, seconds) in results.items())
-    comparison = compare(("x", result([4, 0])), ("y", result([0, 0])), seed=0)
+    stages = tuple(pages.Stage(name=name, result=one, seconds=seconds) for name, (one, seconds) in results.items())
+    comparison = pages.compare(("x", result([4, 0])), ("y", result([0, 0])), seed=0)
     for width in (80, 160):
         stream = StringIO()
-        found = RecipeReport(title="Stages", **RUN, stages=stages, comparisons=(comparison,))
-        print_stages(Console(file=stream, width=width), found)
+        found = pages.RecipeReport(title="Stages", **RUN, stages=stages, comparisons=(comparison,))
+        pages.print_stages(Console(file=stream, width=width), found)
         shown = " ".join(stream.getvalue().split())
         assert "…" not in shown and "is invalid" in shown
         for piece in ("[red]a|b", "correct", "only", "50.0%", "2 min 10 s", "unscored", "nothing is claimed"):
@@ -243,7 +234,7 @@ def rich(name: str, shift: int) -> Run:
 
 
 def test_every_link_of_a_rich_page_leads_somewhere() -> None:
-    text = html(compared([rich("a|b</script>", 0), rich("two", 1), rich("three", 2)]))
+    text = pages.html(compared([rich("a|b</script>", 0), rich("two", 1), rich("three", 2)]))
     page = Page(text)
     ids = page.all("id")
     assert len(set(ids)) == len(ids) and not page.open and not page.all("src")
@@ -256,10 +247,10 @@ def test_every_link_of_a_rich_page_leads_somewhere() -> None:
 
 def test_runs_are_paired_by_question_and_the_p_values_adjusted() -> None:
     base = made("base", {"a": [False, False], "b": [False, True], "c": [True, True]})
-    better = made("better", {"a": [True, True], "b": [True, True], "d": [True, True]})
+    ahead = made("better", {"a": [True, True], "b": [True, True], "d": [True, True]})
     same = made("same", {"a": [False, False], "b": [True, False], "c": [True, True]})
     apart = made("apart", {"z": [True, True]})
-    found = compared([base, better, same, apart])
+    found = compared([base, ahead, same, apart])
     assert [(pair.name, pair.found.questions, pair.left_out) for pair in found.pairs] == [("better", 2, 2), ("same", 3, 0)]
     assert [pair.found.difference for pair in found.pairs] == [0.75, 0.0]
     assert all(pair.p_adjusted >= pair.found.p_value for pair in found.pairs)
@@ -267,7 +258,7 @@ def test_runs_are_paired_by_question_and_the_p_values_adjusted() -> None:
         "better and base are compared on 2 questions; 2 are not in both with a scored attempt.",
         "apart has no question in common with base.",
     )
-    (turned,) = compared([base, better], "better").pairs
+    (turned,) = compared([base, ahead], "better").pairs
     assert turned.found.difference == -0.75
     with pytest.raises(ValueError, match="none of the runs"):
         compared([base], "who")

@@ -19,16 +19,8 @@ from typer.testing import CliRunner
 from sanderling.cli.main import build_app
 from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
 from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
+from sanderling.evaluate import statistics as stats
 from sanderling.evaluate.reports.compare import compared, open_runs
-from sanderling.evaluate.statistics import (
-    all_right,
-    any_right,
-    bootstrap_interval,
-    holm,
-    mean_interval,
-    paired_difference,
-    wilson_interval,
-)
 from sanderling.runs.jsonl import write_trajectories
 
 TOLERANCE = 1e-6  # resampled sums are in single precision, which processors round otherwise
@@ -272,18 +264,21 @@ def statistics() -> Iterator[tuple[str, Any]]:
         questions, most = int(dice.integers(1, 40)), int(dice.integers(1, 9))
         scored = dice.integers(0 if number % 2 else most, most + 1, questions)
         correct = dice.binomial(scored, dice.random(questions) if number != 6 else np.ones(questions))
-        each = [mean_of(of(scored, correct, k)[:, -1]) for of in (any_right, all_right) for k in (1, 2, most)]
-        yield f"counts {number}", [each, mean_of(any_right(scored, correct, 1)[:, 0])]
+        each = [mean_of(of(scored, correct, k)[:, -1]) for of in (stats.any_right, stats.all_right) for k in (1, 2, most)]
+        yield f"counts {number}", [each, mean_of(stats.any_right(scored, correct, 1)[:, 0])]
         share = np.divide(correct, scored, out=np.full(questions, np.nan), where=scored > 0)
         other = np.clip(np.round(share + dice.choice([0, 0, 0.25, -0.5], questions), 2), 0, 1)
-        yield f"intervals {number}", [figures(bootstrap_interval(share, seed=number)), figures(mean_interval(share, seed=3))]
+        yield (
+            f"intervals {number}",
+            [figures(stats.bootstrap_interval(share, seed=number)), figures(stats.mean_interval(share, seed=3))],
+        )
         if np.isfinite(share * other).any():
-            yield f"paired {number}", figures(paired_difference(share, other, seed=number))
+            yield f"paired {number}", figures(stats.paired_difference(share, other, seed=number))
         for n in scored.tolist():  # what the next tables are drawn after
             dice.random(n)
             dice.integers(0, 3, n)
-    yield "wilson", [figures(wilson_interval(s, n)) for s, n in ((0, 0), (0, 9), (9, 9), (3, 7), (50, 1000))]
-    yield "holm", [holm([0.01, 0.04, 0.03, 0.2]), holm([]), holm([0.9, 0.9])]
+    yield "wilson", [figures(stats.wilson_interval(s, n)) for s, n in ((0, 0), (0, 9), (9, 9), (3, 7), (50, 1000))]
+    yield "holm", [stats.holm([0.01, 0.04, 0.03, 0.2]), stats.holm([]), stats.holm([0.9, 0.9])]
 
 
 def make(scratch: Path, recorded_at: Path | None) -> dict[str, Any]:
