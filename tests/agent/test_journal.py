@@ -2,7 +2,7 @@
 
 import asyncio
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from journal_fakes import GUARDS, PLAIN, PROFILE, TWO, Killed, Life, Script, Speaker, live, lives
 from loop_fakes import BOTH, CLOCK_DAY, LOOP, NEITHER, answer, call, fake_profile
 
-from sanderling.agent.agent import Agent, Job
+from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal, JournalWarning
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import FixedClock, Message, Role, Sampling
@@ -99,24 +99,34 @@ async def test_marks_reach_across_the_border(tmp_path: Path) -> None:
 
 
 async def test_many_episodes_share_a_journal(tmp_path: Path) -> None:
-    jobs = [Job(Question(id=f"q{n}", text=f"{n}?"), Seeds(attempt=n), f"t{n}") for n in range(6)]
     path = tmp_path / "j"
 
-    async def run(life: Life, journal: Journal | None, stored: list[str]) -> list[Trajectory]:
-        return await Agent(Speaker(PLAIN, life), {"search": life.tool()}, PROFILE, FixedClock(CLOCK_DAY)).run_many(
-            jobs, concurrency=3, on_done=lambda done: stored.append(done.id), journal=journal
-        )
+    async def run(life: Life, journal: Journal | None, numbers: Iterable[int], stored: list[int]) -> list[Trajectory]:
+        agent = Agent(Speaker(PLAIN, life), {"search": life.tool()}, PROFILE, FixedClock(CLOCK_DAY))
+        turns = asyncio.Semaphore(3)
 
-    whole, first, second = await run(Life(), None, []), Life(47), Life()
-    stored: list[str] = []
-    with Journal(path) as journal, pytest.raises(ExceptionGroup):
-        await run(first, journal, stored)
+        async def one(n: int) -> Trajectory:
+            async with turns:
+                asked = Question(id=f"q{n}", text=f"{n}?")
+                done = await agent.run(asked, Seeds(attempt=n), id=f"t{n}", journal=journal)
+                stored.append(n)
+                if journal is not None:
+                    journal.stored(done)
+                return done
+
+        ended = await asyncio.gather(*map(one, numbers), return_exceptions=True)
+        return [done for done in ended if isinstance(done, Trajectory)]
+
+    whole, first, second = await run(Life(), None, range(6), []), Life(47), Life()
+    stored: list[int] = []
+    with Journal(path) as journal:
+        await run(first, journal, range(6), stored)
     assert 1 <= len(stored) <= 4
     with Journal(path) as journal:
-        jobs = [job for job in jobs if job.id not in stored]
-        done = await run(second, journal, stored)
-    assert not path.exists() and sorted(stored) == [f"t{n}" for n in range(6)]
-    assert [untimed(t) for t in done] == [untimed(t) for t in whole if t.id in {job.id for job in jobs}]
+        left = [n for n in range(6) if n not in stored]
+        done = await run(second, journal, left, stored)
+    assert not path.exists() and sorted(stored) == list(range(6))
+    assert [untimed(t) for t in done] == [untimed(whole[n]) for n in left]
     assert len(first.said) + len(second.said) == 6 * 6 and len(first.called) + len(second.called) == 6 * 4
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from sanderling.agent.agent import Agent, Job
+from sanderling.agent.agent import Agent
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.profiles import TINY
 from sanderling.core.record import Question, Seeds, Trajectory, encode_trajectory
@@ -23,6 +23,7 @@ from sanderling.rl.config import RlConfig
 from sanderling.rl.rollouts import Actor, Ask
 from sanderling.rl.run import run_rl
 from sanderling.runs.run import records
+from sanderling.runs.work import in_parallel
 from sanderling.synth.chains import chain_questions
 from sanderling.tools.world_tools import world_tools
 from sanderling.train.config import TrainerConfig
@@ -51,9 +52,9 @@ def digest(*parts: bytes) -> str:
 
 async def episodes(model: Path, tools: dict, questions: list[Question]) -> list[Trajectory]:
     """Fewer at a time than there are, so that sessions come and go."""
-    jobs = [Job(q, Seeds(run=5, episode=1, attempt=k), f"{q.id}-{k}") for q in questions for k in range(3)]
-    policy = TransformersPolicy.load(model, max_batch=5)
-    return await Agent(policy, tools, PROFILE, CLOCK).run_many(jobs, concurrency=7)
+    asked = [(question, Seeds(run=5, episode=1, attempt=attempt)) for question in questions for attempt in range(3)]
+    agent = Agent(TransformersPolicy.load(model, max_batch=5), tools, PROFILE, CLOCK)
+    return await in_parallel(lambda one: agent.run(*one), asked, 7)
 
 
 async def reinforce(model: Path, tools: dict, questions: list[Question], out: Path) -> list[bytes]:

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from tiny_base import PHRASES
 
-from sanderling.agent.agent import Agent, Job
+from sanderling.agent.agent import Agent
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.profiles import TINY
-from sanderling.core.record import Seeds
 from sanderling.core.types import FixedClock
+from sanderling.runs.work import in_parallel
 from sanderling.synth.chains import ModeShares, TeacherPolicy, chain_questions
 from sanderling.tools.world_tools import world_tools
 from sanderling.train.config import SupervisedConfig, TrainerConfig
@@ -41,14 +41,13 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     questions = chain_questions(world, 6, 5, {1: 0.5, 2: 0.5})
     pages = [item.page for item in world.pages]
     write_random_model(place / "base", train_tokenizer((page.text for page in pages), 520, PHRASES), SHAPE, seed=0)
-    taught = asyncio.run(
-        Agent(
-            TeacherPolicy(world, {question.id: question for question in questions}, ModeShares()),
-            world_tools(LocalWorld.in_memory(pages, name=world.name), TINY),
-            TINY,
-            FixedClock(date(2026, 1, 1)),
-        ).run_many([Job(question, Seeds(), question.id) for question in questions], concurrency=2)
+    agent = Agent(
+        TeacherPolicy(world, {question.id: question for question in questions}, ModeShares()),
+        world_tools(LocalWorld.in_memory(pages, name=world.name), TINY),
+        TINY,
+        FixedClock(date(2026, 1, 1)),
     )
+    taught = asyncio.run(in_parallel(lambda question: agent.run(question, id=question.id), questions, 2))
     rows = sft_rows(taught, Encoding(load_tokenizer(place / "base"), TINY), Limit(2_000))
     run_sft(SFT, rows, place / "base", place / "sft")
     return place / "sft" / "model"

@@ -16,12 +16,13 @@ from typing import Any
 
 from goldens import digest
 
-from sanderling.agent.agent import Agent, Job
+from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
 from sanderling.core.profiles import PROFILES, Profile, default_specs
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import FixedClock, Message, Reply, Sampling, ToolSpec, ToolStatus, Usage
 from sanderling.policy import contract
+from sanderling.runs.work import in_parallel
 from sanderling.synth.chains import ModeShares, TeacherPolicy, chain_questions
 from sanderling.tools.contract import Tool, ToolContext, ToolOutageError, ToolResult, tool_roles
 from sanderling.tools.page_reader import PageReader, ReadingLimits
@@ -47,10 +48,12 @@ async def episode(
     return await agent.run(QUESTION, Seeds(run=1, episode=5, attempt=2), id="t1", **options)
 
 
-async def many(jobs: Sequence[Job], policy: contract.Policy, tools: dict[str, Tool], profile: Profile) -> list[Trajectory]:
+async def many(
+    asked: Sequence[Question], policy: contract.Policy, tools: dict[str, Tool], profile: Profile
+) -> list[Trajectory]:
     """Several episodes at once."""
-    clock = FixedClock(DAY)
-    return await Agent(policy, tools, profile, clock).run_many(jobs, concurrency=4)
+    agent, seeds = Agent(policy, tools, profile, FixedClock(DAY)), Seeds(run=3, episode=2, attempt=1)
+    return await in_parallel(lambda question: agent.run(question, seeds), asked, 4)
 
 
 def tools_over(world: LocalWorld, profile: Profile, reader: PageReader | None = None) -> dict[str, Tool]:
@@ -326,8 +329,7 @@ async def teacher() -> dict[str, Any]:
     cases: dict[str, Any] = {"questions": digest([question.model_dump(mode="json") for question in questions])}
     none = ModeShares(first_result=0, trust_snippet=0, stop_early=0, repeat_call=0, slip=0)
     for name, shares in (("faultless", none), ("faulty", ModeShares()), ("slips", ModeShares(slip=0.5, repeat_call=0.5))):
-        jobs = [Job(question, Seeds(run=3, episode=2, attempt=1), f"{question.id}-1") for question in questions]
-        found = await many(jobs, TeacherPolicy(encyclopedia, by_id, shares), tools_over(world, tiny), tiny)
+        found = await many(questions, TeacherPolicy(encyclopedia, by_id, shares), tools_over(world, tiny), tiny)
         cases[f"teacher {name}"] = [digest(trajectory.model_dump(mode="json")) for trajectory in found]
         cases[f"teacher {name} is right"] = sum(one.answer in one.question.answers for one in found)
     return cases

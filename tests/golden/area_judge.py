@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from sanderling.cli.main import build_app
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import AskingOutageError, AskingRefusedError, BudgetSpentError, Ending, Message, Reply, Usage
-from sanderling.judge.book import agreement
+from sanderling.evaluate.figures import agreement
 from sanderling.judge.prompts import PROMPTS, ModelJudge
 from sanderling.judge.rules import rule_judge
 from sanderling.judge.verdict import in_order, recorded, rule_on
@@ -314,8 +314,9 @@ def tables() -> Iterator[tuple[str, Any]]:
     for number in range(6):
         first = [dice.choice((True, False, None, number < 3)) for _ in range(200)]
         second = [dice.choice((one, one, True, False, None)) for one in first]
-        found = agreement(zip(first, second, strict=True))
-        yield f"agreement {number}", [found.scored, found.agreed, found.kappa, found.first_unscored, found.second_unscored]
+        found = agreement(zip(first, second, strict=True), first="a", second="b", questions=200)
+        scored = found.both + found.neither + found.first_only + found.second_only
+        yield f"agreement {number}", [scored, found.agreed, found.kappa, found.first_unscored, found.second_unscored]
         # What was drawn for a figure that is gone; the cases behind it were drawn after it.
         _ = [dice.choice((None, 0.0, 0.7, 1.0, 100.0, 101.0, round(dice.uniform(1, 100), 1))) for _ in first]
         _ = dice.choice((1, 5, 10))

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from sanderling.agent.agent import Agent, Job
+from sanderling.agent.agent import Agent
 from sanderling.core.errors import UserError
 from sanderling.core.grammar import check_turn
 from sanderling.core.profiles import Profile, get_profile
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Ending, FixedClock
 from sanderling.policy.contract import SampleKey
+from sanderling.runs.work import in_parallel
 from sanderling.synth.chains import ModeShares, Path, TeacherPolicy, chain_questions
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.encyclopedia import RELATIONS, Encyclopedia, Names, Site, generate_encyclopedia
@@ -49,14 +50,13 @@ async def teach(
     profile: Profile = TINY,
     attempt: int = 0,
 ) -> list[Trajectory]:
-    return await Agent(
+    agent = Agent(
         TeacherPolicy(world, {question.id: question for question in questions}, modes),
         world_tools(local, profile),
         profile,
         FixedClock(datetime.date(2026, 1, 1)),
-    ).run_many(
-        [Job(question, Seeds(run=3, attempt=attempt), f"{question.id}-{attempt}") for question in questions], concurrency=4
     )
+    return await in_parallel(lambda question: agent.run(question, Seeds(run=3, attempt=attempt)), questions, 4)
 
 
 def right(found: Sequence[Trajectory]) -> float:

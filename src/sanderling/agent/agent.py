@@ -1,7 +1,7 @@
-"""An agent: a policy, its tools and its profile, which runs one episode or many through the one loop."""
+"""An agent: a policy, its tools and its profile, which runs episodes through the one loop."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -9,7 +9,6 @@ from typing import Any
 from sanderling.agent.journal import Journal, Replay
 from sanderling.agent.loop import End, Ended, Episode, Event
 from sanderling.agent.turns import Stopped
-from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Clock, Ending, Role, SystemClock, placed
@@ -27,15 +26,6 @@ class Place:
     name: str
     fingerprint: str  # with its faults and who ranks its pages
     tools: Mapping[str, Tool]
-
-
-@dataclass(frozen=True)
-class Job:
-    """One episode of many."""
-
-    question: Question
-    seeds: Seeds = field(default_factory=Seeds)
-    id: str = ""  # the record's; empty: the question's with the attempt
 
 
 @dataclass(frozen=True)
@@ -117,43 +107,6 @@ class Agent:
         if on_event is not None:
             on_event(Ended(trajectory))
         return trajectory
-
-    async def run_many(
-        self,
-        jobs: Sequence[Job],
-        *,
-        concurrency: int,
-        on_done: Callable[[Trajectory], None] | None = None,
-        journal: Journal | None = None,
-    ) -> list[Trajectory]:
-        """Run the jobs, at most ``concurrency`` at a time, and return the records in the order of the jobs.
-
-        ``on_done`` is called as each episode ends; its record is stored for the ``journal`` when it has returned. When all are
-        done, raises the first failure where all failures are UserErrors, else an ExceptionGroup.
-        """
-        done: dict[int, Trajectory] = {}
-        errors: list[Exception] = []
-        waiting = iter(enumerate(jobs))
-
-        async def work() -> None:
-            for index, job in waiting:  # shared by the workers: each takes the next job
-                try:
-                    done[index] = await self.run(job.question, job.seeds, id=job.id, journal=journal)
-                except Exception as error:
-                    error.add_note(f"in the episode {job.id or attempt_id(job.question, job.seeds.attempt)!r}")
-                    errors.append(error)
-                    continue
-                if on_done is not None:
-                    on_done(done[index])
-                    if journal is not None:
-                        journal.stored(done[index])
-
-        async with asyncio.TaskGroup() as workers:
-            for _ in range(min(concurrency, len(jobs))):
-                workers.create_task(work())
-        if errors:
-            raise errors[0] if isinstance(errors[0], UserError) else ExceptionGroup("episodes failed", errors)
-        return [done[index] for index in range(len(jobs))]
 
 
 def attempt_id(question: Question, attempt: int) -> str:

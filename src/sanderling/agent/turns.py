@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from sanderling.core.profiles import Budgets, Guards
 from sanderling.core.record import Question, ToolEvent
 from sanderling.core.types import Ending, ToolCall, ToolStatus
+from sanderling.runs.work import all_of
 from sanderling.tools.contract import Tool, ToolContext, ToolOutageError, ToolResult
 
 CUT_MARK = "\n[... cut to fit the context ...]\n"
@@ -157,13 +158,7 @@ async def run_calls(
     contexts = [book.enter(call, deadline_s) for call in calls]
     if len(calls) == 1:
         return [await run(calls[0], tools, contexts[0])]
-    running = (run(call, tools, context) for call, context in zip(calls, contexts, strict=True))
-    outcomes: list[Outcome] = []
-    for outcome in await asyncio.gather(*running, return_exceptions=True):
-        if isinstance(outcome, BaseException):
-            raise outcome
-        outcomes.append(outcome)
-    return outcomes
+    return await all_of(run(call, tools, context) for call, context in zip(calls, contexts, strict=True))
 
 
 async def run_call(call: ToolCall, tools: Mapping[str, Tool], context: ToolContext) -> Outcome:

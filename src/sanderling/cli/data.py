@@ -130,7 +130,7 @@ def judge(
     file: File,
     out: Out,
     judges: common.Judges = None,
-    keep: Annotated[Keep | None, option("--keep", "Write all, each with its verdict, or the correct ones.")] = None,
+    keep: Annotated[Keep | None, option("--keep", "Which are written, each with its verdict; all by default.")] = None,
     verdicts: Annotated[Path | None, option("--verdicts", _BY_HAND, panel=JUDGING)] = None,
     price: JudgePrices = None,
     max_tokens: common.MaxTokens = None,

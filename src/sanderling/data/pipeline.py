@@ -12,7 +12,6 @@ import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -31,7 +30,7 @@ from sanderling.data.dedupe import Shares, dedupe_file, split_file
 from sanderling.data.importing import find_places, import_to, open_trajectories
 from sanderling.data.resample import Schedule, resample_file
 from sanderling.data.stats import NOT_JUDGED, data_page, figures_table, portray, ruling_of
-from sanderling.judge.book import JudgeReport, VerdictBook, judge_stream
+from sanderling.judge.book import JudgeReport, Keep, VerdictBook, judge_stream
 from sanderling.judge.opening import JudgeConfig, check_judges, judging
 from sanderling.judge.verdict import Ruling
 from sanderling.policy.budget import BudgetConfig, Spending
@@ -50,14 +49,6 @@ Figures = dict[str, Any]
 
 class OpenVerdictsError(UserError):
     """Verdicts are missing that the same command may still get."""
-
-
-class Keep(StrEnum):
-    """Which verdicts are trained on; ``not-wrong``: all but the incorrect."""
-
-    CORRECT = "correct"
-    NOT_WRONG = "not-wrong"
-    ALL = "all"
 
 
 class Cleaning(Frozen):
@@ -310,9 +301,7 @@ def judge(
         for trajectory in trajectories:
             ruling = ruling_of(trajectory)
             found[ruling or NOT_JUDGED] += 1
-            wanted = settings.keep is Keep.ALL or ruling is Ruling.CORRECT
-            wanted |= settings.keep is Keep.NOT_WRONG and ruling is not Ruling.INCORRECT
-            (kept if wanted else others).add(encode_trajectory(trajectory))
+            (kept if settings.keep.takes(ruling) else others).add(encode_trajectory(trajectory))
             advance(1)
         if counts.open:
             why = ", ".join(f"{counts.codes[code]:,} {code.value} (such as {ids[0]})" for code, ids in counts.examples.items())

@@ -6,7 +6,6 @@ invalid. What nobody counted is None, never 0. All intervals come from one draw 
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from math import nan
 from typing import Any, NamedTuple
 
@@ -17,7 +16,6 @@ from sanderling.core.types import Ending
 from sanderling.evaluate import statistics
 from sanderling.evaluate.result import Agreed, Cost, Episode, Estimate, EvalResult, Group, JudgedAttempt, QuestionCounts
 from sanderling.evaluate.statistics import FloatArray, Interval
-from sanderling.judge.book import agreement
 from sanderling.policy.budget import Prices
 
 _SEED = 0
@@ -205,9 +203,36 @@ def comparisons(judged: Sequence[JudgedAttempt], judge: str, second: str) -> lis
         pairs.append(("a person, on what they settled", settled))
     found: list[Comparison] = []
     for other, verdicts in pairs:
-        counts = asdict(agreement((a, b) for _, a, b in verdicts))
-        del counts["scored"]
         both = [(one, a is not b) for one, a, b in verdicts if None not in (a, b)]
-        figures = Agreed(first=judge, second=other, questions=len({one.question for one, _ in both}), **counts)
+        names = {"first": judge, "second": other, "questions": len({one.question for one, _ in both})}
+        figures = agreement(((a, b) for _, a, b in verdicts), **names)
         found.append(Comparison(figures, tuple(one for one, differs in both if differs)))
     return found
+
+
+def agreement(verdicts: Iterable[tuple[bool | None, bool | None]], **names: Any) -> Agreed:
+    """Count the pairs of two judges' verdicts; what one of the two could not tell is never a disagreement.
+
+    Cohen (1960): kappa = (observed - expected) / (1 - expected), where expected is the agreement of two judges who decide right
+    and wrong as often as these, but independently.
+    """
+    counts = Counter(verdicts)
+    pairs = ((True, True), (False, False), (True, False), (False, True))
+    both, neither, first_only, second_only = (counts[pair] for pair in pairs)
+    scored, agreed, kappa = both + neither + first_only + second_only, None, None
+    if scored:
+        agreed = (both + neither) / scored
+        first, second = (both + first_only) / scored, (both + second_only) / scored
+        expected = first * second + (1 - first) * (1 - second)
+        kappa = None if expected == 1.0 else (agreed - expected) / (1 - expected)
+    return Agreed(
+        both=both,
+        neither=neither,
+        first_only=first_only,
+        second_only=second_only,
+        first_unscored=sum(count for (first, _), count in counts.items() if first is None),
+        second_unscored=counts[True, None] + counts[False, None],
+        agreed=agreed,
+        kappa=kappa,
+        **names,
+    )

@@ -14,13 +14,14 @@ from typing import Any
 
 from sanderling import __version__
 from sanderling.core.errors import UserError
+from sanderling.core.profiles import one_line
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import BudgetSpentError
 from sanderling.evaluate.attempts import PAUSES
 from sanderling.evaluate.figures import summarise
 from sanderling.evaluate.log import NOBODY, JudgedBy, RunLog, RunState
 from sanderling.evaluate.result import Episode, EvalResult, JudgedAttempt
-from sanderling.judge.book import ByHand, CachedJudge, VerdictBook, plain
+from sanderling.judge.book import ByHand, CachedJudge, VerdictBook
 from sanderling.judge.verdict import BY_HAND, Code, Judge, Verdict, patiently_rule_on, recorded
 from sanderling.runs.files import replace_file
 from sanderling.runs.work import in_parallel
@@ -188,7 +189,7 @@ def by_hand_of(log: RunLog, given: Path | None) -> ByHand:
     answers = {one.id: one.answer for one in log.episodes()}
     found = dict(held.lines)
     for (what, *answer), correct in ByHand.read(given).lines.items():
-        found[what, answer[0] if answer else plain(answers.get(what) or "")] = correct
+        found[what, answer[0] if answer else one_line(answers.get(what) or "")] = correct
     log.keep_by_hand(ByHand({name: correct for name, correct in found.items() if name[1]}))
     return ByHand(found)
 
@@ -207,7 +208,8 @@ def write_to_settle(path: Path, attempts: Iterable[JudgedAttempt], episodes: Ite
     for one in attempts:
         answer = answers[one.key]
         if one.code is not Code.BY_HAND and answer is not None and answer.strip():
-            lines.setdefault((one.question, plain(answer)), plain(" | ".join(filter(None, (one.reason, one.second_reason)))))
+            reasons = " | ".join(filter(None, (one.reason, one.second_reason)))
+            lines.setdefault((one.question, one_line(answer)), one_line(reasons))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("question", "answer", "correct", "note"))

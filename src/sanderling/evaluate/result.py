@@ -212,10 +212,10 @@ class Agreed(Record):
     neither: int
     first_only: int
     second_only: int
-    first_unscored: int
-    second_unscored: int
-    kappa: float | None  # None where one verdict is all that was given
-    agreed: float | None  # share
+    first_unscored: int  # the first gave no verdict; the second may have
+    second_unscored: int  # the first gave one, the second did not
+    kappa: float | None  # None where it is not defined: nothing scored by both, or both always of the one same verdict
+    agreed: float | None  # share of what both scored
     questions: int
 
 

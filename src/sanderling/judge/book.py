@@ -24,6 +24,7 @@ from pydantic import Field, TypeAdapter
 
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
+from sanderling.core.profiles import one_line
 from sanderling.core.record import Trajectory, encode_record
 from sanderling.judge.opening import JudgeConfig
 from sanderling.judge.verdict import BY_HAND, Code, Judge, Ruling, Verdict, decided, rule_on, with_verdict
@@ -31,6 +32,7 @@ from sanderling.policy.budget import BudgetConfig
 from sanderling.runs.files import replace_file
 from sanderling.runs.jsonl import check_name, write_trajectories
 from sanderling.runs.run import Run, Table, beside
+from sanderling.runs.work import in_parallel
 
 _YES, _NO = ("1", "true", "yes", "correct"), ("0", "false", "no", "incorrect")
 _IDS = ("id", "correct")
@@ -59,7 +61,7 @@ class ByHand:
         lines: dict[Name, bool] = {}
         for number, cells in rows[1:] if by_answer or heading == _IDS else rows:
             if by_answer and len(cells) in (len(_ANSWERS), len(heading)) and cells[0] and cells[1]:
-                name = plain(cells[0]), plain(cells[1])
+                name = one_line(cells[0]), one_line(cells[1])
             elif not by_answer and len(cells) == len(_IDS) and cells[0]:
                 name = (cells[0],)
             else:
@@ -80,7 +82,7 @@ class ByHand:
         names: list[Name] = [(trajectory.id,)]
         if trajectory.answer is not None:
             meant = (trajectory.id, trajectory.question.id, trajectory.question.text)
-            names += [(plain(question), plain(trajectory.answer)) for question in meant]
+            names += [(one_line(question), one_line(trajectory.answer)) for question in meant]
         return [name for name in names if name in self.lines]
 
     def verdict(self, trajectory: Trajectory) -> bool | None:
@@ -92,11 +94,6 @@ class ByHand:
         """Lines that match none of what was seen, each in words."""
         seen = set(used)
         return [": ".join(name) for name in self.lines if name not in seen]
-
-
-def plain(text: str) -> str:
-    """A text as lines and answers are compared: blanks count as one."""
-    return " ".join(text.split())
 
 
 _VERDICT = TypeAdapter(Verdict)
@@ -179,75 +176,33 @@ def judge_stream(
     ``by_hand``: a person's verdicts, which need no judge. ``runner``: the loop that the judge's connections belong to, if they
     have one already. What the judge raises is raised.
     """
-    turns = asyncio.Semaphore(concurrency)
 
     async def judged(trajectory: Trajectory) -> Judged:
-        async def ask() -> Verdict:
-            async with turns:
-                return await rule_on(trajectory, judge)
-
         key = key_of(trajectory, judge)
         correct = by_hand.verdict(trajectory) if by_hand is not None else None
         if correct is not None:
             verdict = decided(correct, "a person said so", Code.BY_HAND)
             return Judged(with_verdict(trajectory, verdict, BY_HAND), verdict, False, key)
-        verdict, fresh = await book.verdict(key, ask)
+        verdict, fresh = await book.verdict(key, lambda: rule_on(trajectory, judge))
         return Judged(with_verdict(trajectory, verdict, judge.name), verdict, fresh, key)
-
-    async def together(batch: list[Trajectory]) -> list[Judged]:
-        try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(judged(trajectory)) for trajectory in batch]
-        except ExceptionGroup as failures:
-            raise failures.exceptions[0] from None
-        return [task.result() for task in tasks]
 
     pending = iter(trajectories)
     with nullcontext(runner) if runner is not None else asyncio.Runner() as loop:
         while batch := list(islice(pending, concurrency * _BATCH)):
-            yield from loop.run(together(batch))
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """Two judges' verdicts on the same trajectories; what one of the two could not tell is never a disagreement."""
-
-    both: int  # both: correct
-    neither: int  # both: incorrect
-    first_only: int
-    second_only: int
-    first_unscored: int  # the first gave no verdict; the second may have
-    second_unscored: int  # the first gave one, the second did not
-    scored: int  # both have a verdict
-    agreed: float | None  # share of those with the same verdict
-    kappa: float | None  # None where it is not defined: nothing scored by both, or both always of the one same verdict
-
-
-def agreement(verdicts: Iterable[tuple[bool | None, bool | None]]) -> Agreement:
-    """Count the pairs of two judges' verdicts.
-
-    Cohen (1960): kappa = (observed - expected) / (1 - expected), where expected is the agreement of two judges who decide right
-    and wrong as often as these, but independently.
-    """
-    counts = Counter(verdicts)
-    pairs = ((True, True), (False, False), (True, False), (False, True))
-    both, neither, first_only, second_only = (counts[pair] for pair in pairs)
-    scored, agreed, kappa = both + neither + first_only + second_only, None, None
-    if scored:
-        agreed = (both + neither) / scored
-        first, second = (both + first_only) / scored, (both + second_only) / scored
-        expected = first * second + (1 - first) * (1 - second)
-        kappa = None if expected == 1.0 else (agreed - expected) / (1 - expected)
-    first_unscored = sum(count for (first, _), count in counts.items() if first is None)
-    second_unscored = counts[True, None] + counts[False, None]
-    return Agreement(both, neither, first_only, second_only, first_unscored, second_unscored, scored, agreed, kappa)
+            yield from loop.run(in_parallel(judged, batch, concurrency))
 
 
 class Keep(StrEnum):
-    """Which trajectories are written."""
+    """Which trajectories go on; ``not-wrong``: all but the incorrect."""
 
-    ALL = "all"
     CORRECT = "correct"
+    NOT_WRONG = "not-wrong"
+    ALL = "all"
+
+    def takes(self, ruling: Ruling | None) -> bool:
+        """Whether one with this verdict goes on."""
+        wanted = self is Keep.ALL or ruling is Ruling.CORRECT
+        return wanted or (self is Keep.NOT_WRONG and ruling is not Ruling.INCORRECT)
 
 
 class JudgingConfig(Frozen):
@@ -328,7 +283,7 @@ def judge_file(
             used.update(by_hand.lines_about(found.trajectory))
             if on_progress is not None:
                 on_progress(report)
-            if keep is Keep.ALL or found.verdict.correct:
+            if keep.takes(found.verdict.ruling):
                 yield found.trajectory
 
     with Run(beside(out)) as run:

@@ -16,14 +16,15 @@ from typing import Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from sanderling.agent.agent import Agent, Job, Place
+from sanderling.agent.agent import Agent, Place
 from sanderling.core.chat import Tokenizer, load_tokenizer
 from sanderling.core.config import Frozen, check_config
 from sanderling.core.profiles import Profile, get_profile
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import FixedClock
-from sanderling.data.pipeline import Cleaning, DataConfig, DataRun, Judging, Keep, bring_in, clean, judge
+from sanderling.data.pipeline import Cleaning, DataConfig, DataRun, Judging, bring_in, clean, judge
 from sanderling.data.questions import read_questions, write_questions
+from sanderling.judge.book import Keep
 from sanderling.judge.rules import RuleJudge, exact_match, score_trajectory
 from sanderling.policy.contract import Policy
 from sanderling.recipes.find import find_settings
@@ -31,6 +32,7 @@ from sanderling.rl.config import Placement, RlConfig
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.progress import Advance, Report
 from sanderling.runs.stages import read_record
+from sanderling.runs.work import in_parallel
 from sanderling.synth.chains import ModeShares, TeacherPolicy, chain_questions
 from sanderling.tools.world_tools import world_tools
 from sanderling.train.config import SupervisedConfig, Title
@@ -369,18 +371,18 @@ async def teach_world(
     advance: Advance,
 ) -> None:
     """What the teacher writes on a world's questions, into a store, but for those that are ``done``."""
-    jobs = [Job(question, Seeds(run=seed), question.id) for question in questions if question.id not in done]
-    if not jobs:
+    asked = [question for question in questions if question.id not in done]
+    if not asked:
         return
     world = run.open_world(plan)
 
-    def keep(trajectory: Trajectory) -> None:
-        store.append(trajectory)
+    async def research(question: Question) -> None:
+        store.append(await agent.run(question, Seeds(run=seed), id=question.id))
         advance(1)
 
     teacher = TeacherPolicy(plan.generate(), {question.id: question for question in questions}, modes)
     agent = Agent(teacher, world_tools(world, run.profile), run.profile, run.clock(), world.name)
-    await agent.run_many(jobs, concurrency=32, on_done=keep)
+    await in_parallel(research, asked, 32)
 
 
 def curate(run: TinyRun, report: Report) -> dict[str, Any]:

@@ -5,9 +5,9 @@ spent nothing more is begun.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from pydantic import TypeAdapter
 
@@ -20,13 +20,13 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-async def in_parallel(work: Callable[[Item], Awaitable[None]], items: Sequence[Item], concurrency: int) -> None:
-    """Work on all items, at most so many at once, begun in their order; the first failure stops the others and is raised."""
-    pending = iter(items)
+async def in_parallel(work: Callable[[Item], Awaitable[Result]], items: Sequence[Item], concurrency: int) -> list[Result]:
+    """What comes of each item, at most so many at once, begun in order; the first failure stops the others and is raised."""
+    pending, found = iter(enumerate(items)), dict[int, Result]()
 
     async def worker() -> None:
-        for item in pending:
-            await work(item)
+        for place, item in pending:
+            found[place] = await work(item)
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -34,6 +34,16 @@ async def in_parallel(work: Callable[[Item], Awaitable[None]], items: Sequence[I
                 group.create_task(worker())
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None
+    return [found[place] for place in range(len(items))]
+
+
+async def all_of(work: Iterable[Awaitable[Result]]) -> list[Result]:
+    """What comes of works that go on side by side, in order; the first failure is raised when all have come to an end."""
+    found = await asyncio.gather(*work, return_exceptions=True)
+    for failure in found:
+        if isinstance(failure, BaseException):
+            raise failure
+    return cast(list[Result], found)
 
 
 @dataclass

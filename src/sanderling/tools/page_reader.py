@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from sanderling.core.errors import UserError
 from sanderling.core.text import find_object
 from sanderling.core.types import AskingOutageError, AskingRefusedError, Message, ModelClient, Role, ToolStatus
+from sanderling.runs.work import all_of
 from sanderling.tools.contract import OnOutage, Visit
 from sanderling.world.addresses import asked_part
 from sanderling.world.contract import VisitReply
@@ -256,11 +257,7 @@ class PageReader:
             self._ask(reading_messages(page.title, part, goal, number, len(parts)))
             for number, part in enumerate(parts, start=1)
         )
-        reports: list[Report] = []
-        for result in await asyncio.gather(*asked, return_exceptions=True):
-            if isinstance(result, BaseException):
-                raise result
-            reports += [] if result is None else [result]
+        reports = [report for report in await all_of(asked) if report is not None]
         if not reports:
             return Reading(fallback=Fallback.UNREADABLE)
         text = PageText(page.text)

@@ -25,7 +25,8 @@ from sanderling.core.profiles import (
     one_line,
     results_text,
 )
-from sanderling.core.types import AskingOutageError, ToolSpec, ToolStatus
+from sanderling.core.types import AskingOutageError, ToolStatus
+from sanderling.runs.work import all_of
 from sanderling.tools.contract import (
     BadArgumentsError,
     Reader,
@@ -54,11 +55,7 @@ class SearchTool:
     """Ranks pages for each query of a call."""
 
     def __init__(self, world: World, profile: Profile) -> None:
-        self._world, self._profile = world, profile
-
-    @property
-    def spec(self) -> ToolSpec:
-        return default_specs(self._profile)[0]
+        self._world, self._profile, self.spec = world, profile, default_specs(profile)[0]
 
     async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         names, deadline = self._profile.tools, context.deadline_s
@@ -90,11 +87,7 @@ class VisitTool:
     """Reads each page of a call; with a page reader, a model reads them."""
 
     def __init__(self, world: World, profile: Profile, reader: Reader | None = None) -> None:
-        self._world, self._profile, self._reader = world, profile, reader
-
-    @property
-    def spec(self) -> ToolSpec:
-        return default_specs(self._profile)[1]
+        self._world, self._profile, self._reader, self.spec = world, profile, reader, default_specs(profile)[1]
 
     async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         names, words = self._profile.tools, self._profile.visit_words
@@ -199,12 +192,7 @@ async def _side_by_side(
                 raise
             return late(part)
 
-    replies: list[Reply] = []
-    for reply in await asyncio.gather(*map(timed, parts), return_exceptions=True):
-        if isinstance(reply, BaseException):
-            raise reply
-        replies.append(reply)
-    return replies, time.monotonic() - began
+    return await all_of(map(timed, parts)), time.monotonic() - began
 
 
 # -- layouts ---------------------------------------------------------------------------------------------------------------
