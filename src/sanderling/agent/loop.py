@@ -110,18 +110,7 @@ class Episode:
         stop: asyncio.Event | None,
         finish_early: asyncio.Event | None,
     ) -> None:
-        """Open a session of the policy.
-
-        question: What is researched, and the pages that its tools must not show.
-        seeds: Of sampling and of the world's behaviour.
-        replay: The policy, the clock and how calls are run: afresh, or from a journal as far as that goes.
-        tools: What the agent may call, by name.
-        profile: Prompts, layouts, budgets and guards.
-        on_event: Called with each event as it comes; None: nobody listens.
-        texts: Whether events include the text of a turn while it is sampled.
-        stop: Once set, the episode ends as cancelled.
-        finish_early: Once set, the next turn is asked for the answer.
-        """
+        """Open a session of the policy, which ``replay`` has, with the clock and how calls are run; see `agent.Agent.run`."""
         self._question, self._seeds, self._tools, self._profile = question, seeds, tools, profile
         self._policy, self._clock, self._replay = replay.policy, replay.clock, replay
         self._emit = on_event or (lambda event: None)

@@ -165,12 +165,9 @@ async def opened_agent(
             stack.enter_context(spending.alone())
             policy = MeteredPolicy(policy, spending.ledger, price)
         first, several = next(iter(places.values())), places if len(places) > 1 else {}
-        where, read_by = (
-            config.model if script in SCRIPTS else place_of(config.model),
-            reader_identity(config.reader, on_outage),
-        )
-        world = first.name, first.fingerprint
-        yield Agent(policy, first.tools, profile, clock or SystemClock(), *world, where, read_by, several)
+        where = config.model if script in SCRIPTS else place_of(config.model)
+        about = first.name, first.fingerprint, where, reader_identity(config.reader, on_outage)
+        yield Agent(policy, first.tools, profile, clock or SystemClock(), *about, several)
 
 
 def journal_identity(config: AgentConfig, agent: Agent) -> str:

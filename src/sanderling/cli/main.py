@@ -17,7 +17,7 @@ import typer
 
 from sanderling import __version__
 from sanderling.cli import INTERRUPTED, USER_ERROR
-from sanderling.core.errors import UserError, extra_with
+from sanderling.core.errors import EXTRAS, UserError
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,8 @@ def main() -> None:
             found = found.exceptions[0]
         fail(str(found))
     except ModuleNotFoundError as error:
-        extra = extra_with((error.name or "").partition(".")[0])
+        package = (error.name or "").partition(".")[0]
+        extra = next((extra for extra, packages in EXTRAS.items() if package in packages), None)
         if extra is None:
             raise
         fail(f"This command needs {error.name}: run pip install '.[{extra}]' in sanderling's own folder.")

@@ -39,8 +39,3 @@ def need(extra: str) -> None:
     missing = [package for package in EXTRAS[extra] if find_spec(package) is None]
     if missing:
         raise UserError(f"This needs {' and '.join(missing)}: run pip install '.[{extra}]' in sanderling's own folder.")
-
-
-def extra_with(package: str) -> str | None:
-    """The first extra that brings a package."""
-    return next((extra for extra, packages in EXTRAS.items() if package in packages), None)

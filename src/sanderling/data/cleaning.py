@@ -172,18 +172,15 @@ class Cleaner:
                 counts.changed += 1
                 draft = Draft(after, self._profile)
         found = draft.trajectory
-        if found is not trajectory and _called(trajectory) and not any(turn.calls for turn in found.turns()):
+        unread = ParseProblem.UNREADABLE_CALL
+        called = any(turn.calls or unread in turn.problems for turn in trajectory.turns())  # or wrote what cannot be read
+        if found is not trajectory and called and not any(turn.calls for turn in found.turns()):
             last = report.steps[-1]
             last.dropped[Reason.NO_CALL_LEFT] += 1
             return Dropped(last.step, Reason.NO_CALL_LEFT, "its answer would rest on nothing")
         report.kept += 1
         report.changed += found is not trajectory
         return found
-
-
-def _called(trajectory: Trajectory) -> bool:
-    """Whether it made a call, or wrote one that cannot be read."""
-    return any(turn.calls or ParseProblem.UNREADABLE_CALL in turn.problems for turn in trajectory.turns())
 
 
 def clean_file(

@@ -19,7 +19,6 @@ from sanderling.core.grammar import Violation, check_turn
 from sanderling.core.parse import ParsedTurn, parse_turn
 from sanderling.core.profiles import Profile
 from sanderling.core.record import Node, NodeKind, Trajectory
-from sanderling.core.types import ToolCall
 
 REPLIES = (NodeKind.OBSERVATION, NodeKind.HINT)
 
@@ -230,7 +229,9 @@ def canonical(node: Node, parsed: ParsedTurn) -> Node | None:
     think = "\n\n".join(piece for piece in (parsed.think, *strays(parsed)) if piece).strip()
     if not think or bool(parsed.calls) == (parsed.answer is not None):
         return None
-    bodies = [f"\n{_call_body(call)}\n" for call in parsed.calls]
+    written = [json.dumps({"name": one.name, "arguments": one.arguments}, ensure_ascii=False) for one in parsed.calls]
+    # A protocol tag within a call's strings is escaped, so that it ends nothing.
+    bodies = ["\n" + _TAGS.sub(lambda tag: "\\u003c" + tag[0][1:], body) + "\n" for body in written]
     parts = [f"<think>\n{think}\n</think>", *(f"<tool_call>{body}</tool_call>" for body in bodies)]
     text = "\n\n".join([*parts, *([] if parsed.answer is None else [f"<answer>\n{parsed.answer}\n</answer>"])])
     if not set(check_turn(text, think_open=False, strict=True)) <= {Violation.SEVERAL_CALLS}:
@@ -239,9 +240,3 @@ def canonical(node: Node, parsed: ParsedTurn) -> Node | None:
     new = Message(node)
     new.write(text, think=think, calls=calls, answer=parsed.answer, problems=())
     return new.node
-
-
-def _call_body(call: ToolCall) -> str:
-    """A call as JSON on one line; a protocol tag within its strings is escaped, so that it ends nothing."""
-    body = json.dumps({"name": call.name, "arguments": call.arguments}, ensure_ascii=False)
-    return _TAGS.sub(lambda tag: "\\u003c" + tag[0][1:], body)

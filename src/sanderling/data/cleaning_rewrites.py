@@ -13,15 +13,7 @@ from pydantic import PositiveInt
 from sanderling.core.chat import strip_think_prefix, unwrap, wrap_observation
 from sanderling.core.observations import read_observation, tool_role
 from sanderling.core.parse import ParsedTurn, ParseProblem, normalise_arguments
-from sanderling.core.profiles import (
-    ListedPage,
-    ResultLayout,
-    default_specs,
-    one_line,
-    render_question,
-    render_system,
-    results_text,
-)
+from sanderling.core.profiles import ResultLayout, default_specs, one_line, render_question, render_system, results_text
 from sanderling.core.record import Node, NodeKind
 from sanderling.core.text import MINUS, SUFFIX, folded
 from sanderling.core.types import FixedClock, Role, ToolCall
@@ -205,7 +197,9 @@ def _laid_out(draft: Draft, block: str, layout: ResultLayout) -> str:
     reading = read_observation(block) if block.lstrip().startswith(heads) else None
     if reading is None or not reading.blocks:
         return block
-    lists = tuple(replace(found, hits=tuple(map(_with_title_on_one_line, found.hits))) for found in reading.blocks)
+    lists = tuple(
+        replace(found, hits=tuple(replace(hit, title=one_line(hit.title)) for hit in found.hits)) for found in reading.blocks
+    )
     text = results_text(lists, layout, empty="No results.")
     if text == block:
         return block
@@ -217,11 +211,6 @@ def _laid_out(draft: Draft, block: str, layout: ResultLayout) -> str:
     is_safe = is_safe and not _UNSAFE & set(reading.problems)
     draft.notes["results_rewritten" if is_safe else "results_left_as_found"] += 1
     return text if is_safe else block
-
-
-def _with_title_on_one_line(hit: ListedPage) -> ListedPage:
-    title = one_line(hit.title)
-    return hit if title == hit.title else replace(hit, title=title)
 
 
 _WORDS = re.compile(rf"{MINUS}?\w+(?:(?<=\d)\.(?=\d)\w+)*{SUFFIX}")

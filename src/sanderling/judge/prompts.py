@@ -320,11 +320,8 @@ _LONGEST_REASON = 300
 class ModelJudge:
     """Judges by the word of models, at temperature 0, such as ``ModelJudge([client], get_prompt("hle"))``."""
 
-    def __init__(
-        self, clients: Sequence[ModelClient], prompt: JudgePrompt = PROMPTS[DEFAULT_PROMPT], *, tries: int = 2
-    ) -> None:
-        """``tries``: how often each model is asked while its replies cannot be read."""
-        self._clients, self._prompt, self._tries = tuple(clients), prompt, tries
+    def __init__(self, clients: Sequence[ModelClient], prompt: JudgePrompt = PROMPTS[DEFAULT_PROMPT]) -> None:
+        self._clients, self._prompt = tuple(clients), prompt
         self.name = f"model {' or '.join(client.name for client in clients)} ({prompt.name})"
         self.places = tuple(client.place for client in clients)
 
@@ -338,7 +335,7 @@ class ModelJudge:
                 self._clients,
                 prompt.messages(question, answer),
                 lambda reply: prompt.read(reply, question),
-                tries=self._tries,
+                tries=2,  # of each model, while its replies cannot be read
                 max_tokens=prompt.max_tokens,
                 again=prompt.messages(question, answer, again=True),
             )

@@ -19,7 +19,7 @@ from sanderling.core.types import AskingOutageError, AskingRefusedError, Message
 from sanderling.policy.budget import Ledger, MeteredPolicy, Prices, Spending, read_prices
 from sanderling.policy.contract import Delta, Finish, Policy, PolicyOutageError, SampleKey
 from sanderling.policy.load import close_policy, open_policy, place_of
-from sanderling.runs.files import close_directory
+from sanderling.runs.files import close_directory, or_cannot
 from sanderling.runs.run import Database, Table
 
 
@@ -37,12 +37,10 @@ class ReplyCache:
 
     def __init__(self, directory: Path, *, private: bool = False) -> None:
         """``private``: the directory is for its owner alone from now on. Raises UserError when it cannot be written."""
-        try:
+        with or_cannot(f"keep replies in {directory}", "choose another directory"):
             directory.mkdir(parents=True, exist_ok=True)
             if private:
                 close_directory(directory)
-        except OSError as error:
-            raise UserError(f"Replies cannot be kept in {directory} ({error.strerror}): choose another directory.") from error
         self._replies = Table(Database(directory / "replies.db"), "reply")
 
     def get(self, key: str) -> Kept | None:

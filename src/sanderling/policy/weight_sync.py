@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 from sanderling.core.errors import UserError
 from sanderling.policy.model_directory import TOKENIZER_FILES
 from sanderling.policy.transformers_policy import TransformersPolicy
-from sanderling.runs.files import sync
+from sanderling.runs.files import or_cannot, sync
 
 if TYPE_CHECKING:
     from sanderling.policy.endpoint import CompletionEndpointPolicy, HttpClient
@@ -85,7 +85,7 @@ class WeightFiles:
         """Store a version and return its directory; later ones go, as of a past that was undone. Raises UserError."""
         path = self._directory / f"weights-{version:08}"
         partial = path.with_name(path.name + ".partial")
-        try:
+        with or_cannot(f"store weights in {self._directory}", "choose another place"):
             self._directory.mkdir(parents=True, exist_ok=True)
             for left in self._directory.glob("weights-*.partial"):  # half written by a process that was killed
                 shutil.rmtree(left)
@@ -102,8 +102,6 @@ class WeightFiles:
             sync(file)
             partial.rename(path)
             sync(self._directory)
-        except OSError as error:
-            raise UserError(f"Cannot store weights in {self._directory} ({error.strerror}): choose another place.") from error
         for old in sorted(self._directory.glob(_VERSIONS))[:-2]:  # whoever is still reading the one before can finish
             shutil.rmtree(old, ignore_errors=True)
         return path

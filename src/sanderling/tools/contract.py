@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from pydantic import ConfigDict, ValidationError, create_model
 
 from sanderling.core.profiles import Profile
+from sanderling.core.text import without_surrogates
 from sanderling.core.types import ToolSpec, ToolStatus
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def string_list(arguments: Mapping[str, Any], name: str, tool: str, example: str
     if isinstance(value, str):
         value = [value]
     if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
-        items = [_clean(item).strip() for item in value]
+        items = [without_surrogates(item).strip() for item in value]
         if all(items):
             return items
     raise BadArgumentsError(
@@ -95,13 +96,8 @@ def optional_string(arguments: Mapping[str, Any], name: str, tool: str, example:
     if value is None:
         return ""
     if isinstance(value, str):
-        return _clean(value).strip()
+        return without_surrogates(value).strip()
     raise BadArgumentsError(f'{tool} needs "{name}" as a string, such as {{"{name}": "{example}"}}.')
-
-
-def _clean(text: str) -> str:
-    """Without lone surrogates (JSON escapes can smuggle them in), which no page and no tokenizer knows."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 CONTEXT = "context"  # a parameter of this name is handed the call's `ToolContext` and is no argument of the model's

@@ -15,10 +15,12 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
+from sanderling.core.chat import wrap_observation
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
 from sanderling.core.types import Role, ToolCall, ToolSpec, ToolStatus
+from sanderling.runs.files import or_cannot
 from sanderling.runs.jsonl import JsonlLog
 from sanderling.tools.contract import Tool, ToolContext, ToolOutageError, ToolResult
 
@@ -101,21 +103,16 @@ def open_recording(path: Path | str) -> JsonlLog:
     log = JsonlLog(path, durable=False)
     if log.path.exists() and not is_recording(log.path):
         raise UserError(f"{path} holds something else than a recording: choose another place.")
-    try:
+    with or_cannot(f"open {path} for writing", "choose another place"):
         log.path.parent.mkdir(parents=True, exist_ok=True)
         log.path.open("ab").close()
-    except OSError as error:
-        raise UserError(f"Cannot open {path} for writing ({error.strerror}): choose another place.") from error
     return log
 
 
 def is_recording(path: Path) -> bool:
     """Whether a file begins like a recording, an empty or a torn one included. Raises UserError when it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return _HEAD.startswith(file.read(len(_HEAD)))
-    except OSError as error:
-        raise UserError(f"Cannot read {path} ({error.strerror}): check the path.") from error
+    with or_cannot(f"read {path}", "check the path"), path.open("rb") as file:
+        return _HEAD.startswith(file.read(len(_HEAD)))
 
 
 def read_recording(path: Path | str) -> Iterator[RecordedCall]:
@@ -147,9 +144,8 @@ def trajectories_of(calls: Iterable[RecordedCall]) -> tuple[Trajectory, ...]:
                 latency_s=call.latency_s if call.latency_s > 0 else call.elapsed_s,  # as measured where the tool says nothing
                 provenance=call.provenance,
             )
-            text = f"<tool_response>\n{call.text}\n</tool_response>"
-            seen = Node(parent=len(nodes) - 1, role=Role.USER, kind=NodeKind.OBSERVATION, text=text, events=(event,))
-            nodes.append(seen)
+            seen: dict[str, Any] = {"text": wrap_observation(call.text), "events": (event,)}
+            nodes.append(Node(parent=len(nodes) - 1, role=Role.USER, kind=NodeKind.OBSERVATION, **seen))
         question = Question(id=asked, text=asked)
         found.append(Trajectory(id=id, question=question, nodes=tuple(nodes), leaf=len(nodes) - 1, ending=None))
     return tuple(found)
