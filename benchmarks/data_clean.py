@@ -22,7 +22,7 @@ from typing import Any
 
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
-from sanderling.core.record import Trajectory, decode_record, decode_trajectory, encode_trajectory
+from sanderling.core.record import Trajectory, decode_record, decode_trajectory, encode_record
 from sanderling.data.cleaning import RECIPES, Cleaner, CleanReport
 from sanderling.data.cleaning_draft import Draft, Message, Round
 from sanderling.data.importing import open_trajectories
@@ -69,7 +69,7 @@ def cleaned(found: Sequence[Trajectory], name: str) -> CleanReport:
 def speed(recorded: Sequence[Trajectory]) -> dict[str, Any]:
     """Trajectories of 50 turns a second on one core, and milliseconds a turn by length."""
     made = longer(recorded, TURNS, COUNT)
-    lines = [encode_trajectory(one) for one in made]
+    lines = [encode_record(one) for one in made]
     found: dict[str, Any] = {
         "mean_kilobytes": round(statistics.mean(map(len, lines)) / 1e3, 1),
         "reading_and_writing_lines_per_s": round(COUNT / cpu(lambda: copied(lines)), 1),
@@ -97,7 +97,7 @@ def cpu(work: Callable[[], object]) -> float:
 
 def copied(lines: Sequence[bytes]) -> list[bytes]:
     """Lines read and written again."""
-    return [encode_trajectory(decode_trajectory(decode_record(line))) for line in lines]
+    return [encode_record(decode_trajectory(decode_record(line))) for line in lines]
 
 
 def longer(recorded: Sequence[Trajectory], turns: int, count: int, *, again: bool = False) -> list[Trajectory]:

@@ -17,7 +17,7 @@ from sanderling.cli.data import app
 from sanderling.core.errors import UserError
 from sanderling.core.parse import parse_turn
 from sanderling.core.profiles import Profile, default_specs, get_profile, render_question, render_system
-from sanderling.core.record import Node, NodeKind, Question, Trajectory, decode_record, decode_trajectory, encode_trajectory
+from sanderling.core.record import Node, NodeKind, Question, Trajectory, decode_record, decode_trajectory, encode_record
 from sanderling.core.types import FixedClock, Role
 from sanderling.data.cleaning import RECIPES, STEPS, Cleaner, CleaningRecipe, CleanReport, Dropped, clean_file
 from sanderling.data.cleaning_draft import Reason
@@ -172,7 +172,7 @@ def test_what_came_in_is_what_was_kept_and_what_was_dropped_and_twice_is_once(fo
     assert Counter(one.id for one in found) == Counter([one.id for one in kept] + dropped)
     assert [step.came_in for step in report.steps[1:]] == [step.went_out for step in report.steps[:-1]]
     for one in kept:
-        assert decode_trajectory(decode_record(encode_trajectory(one))) == one
+        assert decode_trajectory(decode_record(encode_record(one))) == one
     again, dropped, report = clean(kept, RECIPES[name])
     assert (again, dropped, report.changed) == (kept, [], 0)
 

@@ -16,7 +16,7 @@ from strategies import JSON, OBJECT, TEXT
 from sanderling.core.chat import unwrap
 from sanderling.core.errors import UserError
 from sanderling.core.observations import read_link, read_observation
-from sanderling.core.record import NodeKind, Trajectory, encode_record, encode_trajectory
+from sanderling.core.record import NodeKind, Trajectory, encode_record
 from sanderling.data.importing import Import, LeftOutWarning, open_trajectories
 from sanderling.data.messages import read_message
 from sanderling.runs.jsonl import TrajectoryStore, write_trajectories
@@ -78,7 +78,7 @@ def test_no_message_of_any_layout_is_lost(
     assert report.messages == report.kept + report.raw
     assert report.entries == report.trajectories + report.questions + report.unread
     for t in trajectories:
-        encode_trajectory(t)
+        encode_record(t)
         assert sum(node.kind is NodeKind.RAW for node in t.nodes) == report.raw
         found = recoverable(t)
         prompts = len(found) - len(messages)

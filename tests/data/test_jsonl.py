@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from strategies import trajectories
 
 from sanderling.core.errors import UserError
-from sanderling.core.record import Node, NodeKind, Question, Trajectory, decode_record, decode_trajectory, encode_trajectory
+from sanderling.core.record import Node, NodeKind, Question, Trajectory, decode_record, decode_trajectory, encode_record
 from sanderling.core.types import Ending, Role
 from sanderling.runs.jsonl import JsonlLog, TornLineWarning, TrajectoryStore, read_parquet, write_trajectories
 
@@ -25,7 +25,7 @@ def make(id: str = "t0", **fields) -> Trajectory:
 @given(trajectories())
 @settings(max_examples=150, deadline=None)
 def test_json_round_trip_is_exact(trajectory):
-    line = encode_trajectory(trajectory)
+    line = encode_record(trajectory)
     again = decode_trajectory(decode_record(line))
     assert again == trajectory
     assert repr(again) == repr(trajectory)  # equality alone would take 0.0 for -0.0 and 1 for 1.0 or True
@@ -85,7 +85,7 @@ def test_damage_in_the_middle_names_file_and_line(tmp_path, damage):
 @pytest.mark.parametrize("whole", [b'{"id": 3}', b"[1]"])
 def test_a_last_line_that_is_whole_and_no_record_is_damage_and_not_torn(tmp_path, whole):
     store = TrajectoryStore(tmp_path / "s.jsonl")
-    store.path.write_bytes(encode_trajectory(make("a")) + b"\n" + whole)
+    store.path.write_bytes(encode_record(make("a")) + b"\n" + whole)
     with pytest.raises(UserError, match=r"Line 2 of .*s\.jsonl"):
         list(store)
 
@@ -114,7 +114,7 @@ def test_nothing_but_a_torn_record_is_ever_cut_off(tmp_path):
     assert store.path.read_text() == "A diary, last line cut"
 
 
-@pytest.mark.parametrize("head", [b"", b"{", b'{"schema', encode_trajectory(make())[:200], encode_trajectory(make()) + b"\n"])
+@pytest.mark.parametrize("head", [b"", b"{", b'{"schema', encode_record(make())[:200], encode_record(make()) + b"\n"])
 def test_empty_torn_and_whole_stores_can_be_added_to(tmp_path, head):
     store = TrajectoryStore(tmp_path / "s.jsonl")
     store.path.write_bytes(head)

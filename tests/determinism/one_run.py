@@ -15,7 +15,7 @@ import torch
 from sanderling.agent.agent import Agent
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.profiles import TINY
-from sanderling.core.record import Question, Seeds, Trajectory, encode_trajectory
+from sanderling.core.record import Question, Seeds, Trajectory, encode_record
 from sanderling.core.types import FixedClock
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.policy.weight_sync import InPlace
@@ -71,7 +71,7 @@ async def reinforce(model: Path, tools: dict, questions: list[Question], out: Pa
         return Actor(rollout, InPlace(policy))
 
     await run_rl(CONFIG, questions, connect, Encoding(tokenizer, PROFILE), model, out)
-    return sorted(encode_trajectory(one) for one in records(out))
+    return sorted(encode_record(one) for one in records(out))
 
 
 def main(model: Path, out: Path) -> None:
@@ -87,7 +87,7 @@ def main(model: Path, out: Path) -> None:
     ]
     figures = {
         "world": world.fingerprint,
-        "episodes": digest(*(encode_trajectory(one) for one in found)),
+        "episodes": digest(*(encode_record(one) for one in found)),
         "calls": sum(len(node.calls) for one in found for node in one.nodes),
         "rollouts": digest(*rollouts),
         "metrics": metrics,

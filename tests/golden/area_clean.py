@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from sanderling.cli.main import build_app
 from sanderling.core.parse import parse_turn
-from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory, encode_trajectory
+from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory, encode_record
 from sanderling.core.types import Ending, Role, ToolStatus
 
 RECIPES = ("dr-venus", "literesearcher", "agentcpm", "minimal")
@@ -295,7 +295,7 @@ def make(scratch: Path, recorded: Path | None) -> dict[str, Any]:
     """All cases."""
     with contextlib.chdir(scratch):
         small_tokenizer()
-        Path("made.jsonl").write_bytes(b"".join(encode_trajectory(made_one(seed)) + b"\n" for seed in range(72)))
+        Path("made.jsonl").write_bytes(b"".join(encode_record(made_one(seed)) + b"\n" for seed in range(72)))
         cases: dict[str, Any] = {}
         for name in RECIPES:
             cases[f"made: clean {name}"] = cleaned("made.jsonl", "--recipe", name)

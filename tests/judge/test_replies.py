@@ -164,7 +164,7 @@ def test_prompts_by_name_ours_and_a_persons_own(tmp_path: Path) -> None:
         "other = replace(PROMPTS['word'], key='o')\nx = 1\n"
     )
     assert get_prompt(f"{file}:other").key == "o"
-    with pytest.raises(UserError, match="is no judge prompt"):
+    with pytest.raises(UserError, match="is no judge's form"):
         get_prompt(f"{file}:x")
     for key, told in (("browscomp", "did you mean 'browsecomp'"), ("", "choose one of ours, word")):
         with pytest.raises(UserError, match=told):

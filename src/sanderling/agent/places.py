@@ -6,9 +6,8 @@ A place is one world, several that questions name in ``meta.world``, or the live
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from inspect import isclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, field_validator, model_validator
 
@@ -34,7 +33,6 @@ _READINGS = 4  # replies of a page reader waited for at the same time, over all 
 NO_PLACE = "Name one place to search: a world with --world DIRECTORY, or the live web with --web."
 Notice = Callable[[str], None]
 """Called with one log line."""
-Made = TypeVar("Made")
 
 
 class ReaderConfig(Frozen):
@@ -112,7 +110,7 @@ async def opened_reader(
         yield None
         return
     if not is_endpoint(config.model):
-        yield _outside(config.model, Reader, "page reader: give an object after Reader in tools/contract.py")
+        yield load_outside(config.model, "page reader", Reader)
         return
     from sanderling.policy.budget import BudgetConfig, Spending
     from sanderling.policy.clients import opened_clients
@@ -142,9 +140,7 @@ async def opened_places(
 
     Each world is opened once. Raises UserError.
     """
-    further = [
-        _outside(name, Tool, "tool: give a function under @tool, or an object after tools/contract.py") for name in config.tools
-    ]
+    further: list[Tool] = [load_outside(name, "tool", Tool) for name in config.tools]
 
     def place(world: World) -> Place:
         tools = world_tools(world, profile, reader) | {tool.spec.name: tool for tool in further}
@@ -189,12 +185,3 @@ def world_directories(worlds: Sequence[Path], questions: Iterable[Question]) -> 
         if not found[name].is_dir():
             raise UserError(f"Question {question.id!r} is about the world {name!r}, which is not there: give it with --world.")
     return found
-
-
-def _outside(name: str, kind: type[Made], what: str) -> Made:
-    """An object from outside that has what its protocol asks for, made where a class is named. Raises UserError."""
-    found = load_outside(name)
-    made = found() if isclass(found) else found
-    if not isinstance(made, kind):
-        raise UserError(f"{name} is no {what}.")
-    return made

@@ -73,12 +73,8 @@ class Transcript:
         most = limit - before - answer_tokens
 
         def closed(body: str, *problems: str) -> Draft:
-            kept: dict[str, Any] = {
-                "events": node.events,
-                "seconds": node.seconds,
-                "problems": (*node.problems, FORCED, *problems),
-            }
-            return self._draft(node.kind, body + self._hint, previous_ended=draft.previous_ended, **kept)
+            kept = {"events": node.events, "seconds": node.seconds, "previous_ended": draft.previous_ended}
+            return self._draft(node.kind, body + self._hint, problems=(*node.problems, FORCED, *problems), **kept)
 
         last = closed(draft.body)
         if last.tokens > most:

@@ -2,8 +2,8 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,10 +15,9 @@ from sanderling.cli import options as common
 from sanderling.cli.attempting import generated
 from sanderling.cli.options import BUDGET, JUDGING, argument, option, or_help, settings, show, table
 from sanderling.core.chat import load_tokenizer
-from sanderling.core.config import load_config, read_config, to_toml
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
-from sanderling.data.cleaning import DROPPED, REPORT, CleaningRecipe, clean_file, get_recipe
+from sanderling.data.cleaning import DROPPED, REPORT, clean_file, get_recipe
 from sanderling.data.contamination import check_file
 from sanderling.data.dedupe import LEAST_THRESHOLD, THRESHOLD, Shares, dedupe_file, split_file
 from sanderling.data.importing import import_to, open_trajectories
@@ -98,13 +97,7 @@ def clean(
     sets: common.Set = None,
 ) -> None:
     """Clean trajectories by a recipe; every dropped one is kept beside them with its reason."""
-
-    def read(sets: Sequence[str]) -> CleaningRecipe:
-        if recipe.endswith(".toml"):
-            return read_config(CleaningRecipe, Path(recipe), sets)
-        return load_config(CleaningRecipe, to_toml(get_recipe(recipe)), f"the recipe {recipe}", sets)
-
-    chosen = or_help(read, sets)
+    chosen = or_help(partial(get_recipe, recipe), sets)
     target = get_profile(chosen.profile)
     with Console(stderr=True).status("cleaning"):
         report = clean_file(open_trajectories(file), out, chosen, target, origin=file)

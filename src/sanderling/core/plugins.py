@@ -22,15 +22,17 @@ Built = TypeVar("Built")
 _OUTSIDE = "sanderling_outside_"
 
 
-def resolve(name: str, builtins: Mapping[str, Built], kind: str) -> Built | Any:
-    """The built-in of that name, or what ``file.py:name`` or ``package.module:name`` names, unchecked. Raises UserError.
+def resolve(name: str, builtins: Mapping[str, Built], kind: str, of: type[Built] | None = None) -> Built | Any:
+    """The built-in of that name, or what ``file.py:name`` or ``package.module:name`` names (:func:`load_outside`).
+
+    Raises UserError.
 
     Example: ``resolve("mine/judge.py:Strict", {"exact": ExactJudge, "f1": F1Judge}, "judge")``
     """
     if name in builtins:
         return builtins[name]
     if is_outside(name):
-        return load_outside(name)
+        return load_outside(name, kind, of)
     near = difflib.get_close_matches(name, builtins, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(builtins)}."
     raise UserError(f"There is no {kind} {name!r}: {hint}")
@@ -43,8 +45,11 @@ def is_outside(name: str) -> bool:
     return attribute.isidentifier() and (dotted or place.endswith(".py"))
 
 
-def load_outside(name: str) -> Any:
-    """What ``file.py:name`` or ``package.module:name`` names; a file is run once. Raises UserError."""
+def load_outside(name: str, kind: str = "", of: type[Built] | None = None) -> Any:
+    """What ``file.py:name`` or ``package.module:name`` names; a file is run once. Raises UserError.
+
+    ``of``: the class or protocol that it, or an object made where a class is named, has to be of; None: it is unchecked.
+    """
     place, _, attribute = name.rpartition(":")
     if place.endswith(".py") and not Path(place).is_file():
         raise UserError(f"There is no file {place}: name it from where the command runs, or by its whole path.")
@@ -58,7 +63,13 @@ def load_outside(name: str) -> Any:
     if not hasattr(module, attribute):
         near = difflib.get_close_matches(attribute, vars(module), n=1)
         raise UserError(f"{place} defines no {attribute!r}: {f'did you mean {near[0]!r}?' if near else 'check its name.'}")
-    return getattr(module, attribute)
+    found = getattr(module, attribute)
+    if of is None:
+        return found
+    found = found() if inspect.isclass(found) else found
+    if not isinstance(found, of):
+        raise UserError(f"{name} is no {kind}: make it a {of.__name__} of {of.__module__}.")
+    return found
 
 
 def _file_module(path: Path) -> ModuleType:

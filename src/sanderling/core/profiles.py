@@ -17,7 +17,6 @@ from typing import Any
 from pydantic import Field
 
 from sanderling.core.config import Frozen, read_config
-from sanderling.core.errors import UserError
 from sanderling.core.plugins import resolve
 from sanderling.core.types import Clock, Sampling, ToolSpec
 
@@ -106,10 +105,7 @@ def get_profile(name: str) -> Profile:
     """
     if name.endswith(".toml"):
         return read_config(Profile, Path(name), [f"name='{Path(name).stem}'"])
-    found = resolve(name, PROFILES, "profile")
-    if not isinstance(found, Profile):
-        raise UserError(f"{name} is no profile: name a Profile of sanderling.core.profiles.")
-    return found
+    return resolve(name, PROFILES, "profile", Profile)
 
 
 # -- what the model is told -----------------------------------------------------------------------------------------------

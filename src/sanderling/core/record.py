@@ -175,9 +175,6 @@ def encode_record(record: Any) -> bytes:
         raise UserError(f"A record cannot be written as JSON ({error}): keep plain JSON values in it.") from error
 
 
-encode_trajectory = encode_record
-
-
 def _fields(value: object) -> dict[str, Any]:
     if isinstance(value, BaseModel):
         return vars(value)  # unlike ``model_dump``, without a limit on the depth of free-form values

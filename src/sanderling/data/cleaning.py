@@ -8,7 +8,7 @@ import difflib
 import json
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,12 +16,12 @@ from typing import Annotated, Any, NamedTuple, get_type_hints
 
 from pydantic import AfterValidator, create_model
 
-from sanderling.core.config import Frozen
+from sanderling.core.config import Frozen, load_config, read_config, to_toml
 from sanderling.core.errors import UserError
 from sanderling.core.parse import ParseProblem
 from sanderling.core.plugins import is_outside, resolve
 from sanderling.core.profiles import Profile
-from sanderling.core.record import Trajectory, encode_trajectory
+from sanderling.core.record import Trajectory, encode_record
 from sanderling.data import cleaning_removals as removals
 from sanderling.data import cleaning_rewrites as rewrites
 from sanderling.data.cleaning_draft import Draft, Drop, Reason
@@ -83,10 +83,12 @@ _NAMED = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="u
 RECIPES = {name: CleaningRecipe.model_validate(values) for name, values in _NAMED.items()}
 
 
-def get_recipe(name: str) -> CleaningRecipe:
-    """The recipe of that name. Raises UserError, with the nearest name, when there is none."""
+def get_recipe(name: str, overrides: Sequence[str] = ()) -> CleaningRecipe:
+    """The recipe of that name, or of a TOML file. Raises UserError, also for settings that it does not have."""
+    if name.endswith(".toml"):
+        return read_config(CleaningRecipe, Path(name), overrides)
     if name in RECIPES:
-        return RECIPES[name]
+        return load_config(CleaningRecipe, to_toml(RECIPES[name]), f"the recipe {name}", overrides)
     near = difflib.get_close_matches(name, RECIPES, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(RECIPES)}, or give a TOML file."
     raise UserError(f"There is no cleaning recipe {name!r}: {hint}")
@@ -209,7 +211,7 @@ def clean_file(
                     yield found
                 else:
                     why = {DROPPED_KEY: found._asdict()}
-                    dropped.add(encode_trajectory(trajectory.model_copy(update={"meta": trajectory.meta | why})))
+                    dropped.add(encode_record(trajectory.model_copy(update={"meta": trajectory.meta | why})))
                 advance(1)
         about = {"origin": origin.name, "profile": profile.name, "recipe": recipe.model_dump(mode="json")}
         with or_cannot(f"write {report_file}"):

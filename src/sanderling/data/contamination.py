@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sanderling.core.errors import UserError
-from sanderling.core.record import Question, Trajectory, encode_record, encode_trajectory
+from sanderling.core.record import Question, Trajectory, encode_record
 from sanderling.core.text import question_tokens
 from sanderling.data.dedupe import THRESHOLD, NearIndex, accepted
 from sanderling.data.importing import Import
@@ -146,5 +146,5 @@ def check_file(source: Path, against: Sequence[Path], *, threshold: float = THRE
             if hit is not None:
                 hits.append(hit)
             elif clean is not None:
-                clean.add(encode_trajectory(row) if isinstance(row, Trajectory) else encode_record(row))
+                clean.add(encode_record(row))
     return Checked(len(known), rows, tuple(hits))

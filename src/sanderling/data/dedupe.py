@@ -19,7 +19,7 @@ from typing import NamedTuple
 from rensa import RMinHash, RMinHashLSH  # pyright: ignore[reportAttributeAccessIssue]
 
 from sanderling.core.errors import UserError
-from sanderling.core.record import encode_trajectory
+from sanderling.core.record import encode_record
 from sanderling.core.text import normalised, question_tokens, shingles
 from sanderling.data.importing import open_trajectories
 from sanderling.data.stats import NOT_JUDGED, ruling_of
@@ -332,6 +332,6 @@ def split_file(
     with ExitStack() as stack:
         parts = [stack.enter_context(Lines(file)) for file in files]
         for top, item in zip(tops, open_trajectories(source), strict=True):
-            parts[places[top]].add(encode_trajectory(item))
+            parts[places[top]].add(encode_record(item))
     counts = Counter(places.values())
     return [Part(name, part.count, counts[place]) for place, (name, part) in enumerate(zip(shares.names, parts, strict=True))]

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sanderling.core.errors import UserError
+from sanderling.core.plugins import resolve
 from sanderling.core.record import NodeKind, Question, Trajectory, encode_record
 from sanderling.data.conversation import ImportReport
-from sanderling.data.layouts import LAYOUTS, REPEATED, entries_in, layout_named, layout_of, messages_layout
+from sanderling.data.layouts import LAYOUTS, REPEATED, Layout, entries_in, layout_of, messages_layout
 from sanderling.data.messages import conversation_field, messages_in
 from sanderling.data.tables import JSON_NAMES, PARQUET_NAMES, Unread, open_rows
 from sanderling.runs.files import PACKED, check_places, is_device, or_cannot, replace_file
@@ -105,7 +106,7 @@ class Import:
         self._field, self._layout = f"messages in {messages}" if messages else "", layout
         self._no_field = f"no entry holds a list of messages in the field {messages!r}, as --messages says"
         first = {self._field: messages_layout(messages)} if messages else {}
-        self._layouts = first | ({layout: layout_named(layout)} if layout else {}) | LAYOUTS
+        self._layouts = first | ({layout: resolve(layout, LAYOUTS, "layout", Layout)} if layout else {}) | LAYOUTS
         self._places = [Place(place.path, name or place.name, place.label) for place in find_places(list(map(Path, sources)))]
         if not self._places:
             raise UserError(f"{self._sources} holds no recorded file: give .json, .jsonl or .parquet files.")

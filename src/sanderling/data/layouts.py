@@ -1,7 +1,7 @@
 r"""The layouts in which other systems record trajectories and questions, each a few lines over the one reader of messages.
 
 A layout is recognised by its structure alone, entry by entry: a file may mix them, and nobody is asked. `LAYOUTS` has them in
-the order in which they are asked, the most particular first; ``file.py:name`` adds one of one's own (`layout_named`).
+the order in which they are asked, the most particular first; ``file.py:name`` adds one of one's own.
 
 Example: a layout of one's own, for files with ``{"ask", "talk"}``::
 
@@ -15,8 +15,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sanderling.core.errors import UserError
-from sanderling.core.plugins import resolve
 from sanderling.core.record import Question, Trajectory, decode_trajectory, question_id
 from sanderling.core.types import Ending
 from sanderling.data.conversation import ImportReport, conversation, note_problems, structured_turn
@@ -43,14 +41,6 @@ class Layout:
 
     recognises: Callable[[Entry], bool]
     read: Callable[[Entry, str, ImportReport], Trajectory | Question | None]
-
-
-def layout_named(name: str) -> Layout:
-    """A layout by its name here, or from outside as ``file.py:name``. Raises UserError when there is none."""
-    found = resolve(name, LAYOUTS, "layout")
-    if not isinstance(found, Layout):
-        raise UserError(f"{name} is no layout: make it a sanderling.data.layouts.Layout.")
-    return found
 
 
 def layout_of(entry: Any, layouts: Mapping[str, Layout]) -> str:

@@ -22,9 +22,9 @@ from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import Frozen, load_config, read_config
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
-from sanderling.core.record import encode_record, encode_trajectory
+from sanderling.core.record import encode_record
 from sanderling.core.text import visible
-from sanderling.data.cleaning import CleaningRecipe, clean_file, get_recipe
+from sanderling.data.cleaning import clean_file, get_recipe
 from sanderling.data.contamination import asked_by, check_file
 from sanderling.data.dedupe import Shares, dedupe_file, split_file
 from sanderling.data.importing import find_places, import_to, open_trajectories
@@ -56,10 +56,6 @@ class Cleaning(Frozen):
 
     recipe: str = "dr-venus"
     """A cleaning recipe by name, or a TOML file."""
-
-    def resolved(self) -> CleaningRecipe:
-        """Raises UserError for a recipe that is not there, and for settings it does not have."""
-        return read_config(CleaningRecipe, Path(self.recipe)) if self.recipe.endswith(".toml") else get_recipe(self.recipe)
 
 
 class Judging(Frozen):
@@ -159,7 +155,7 @@ class DataRun:
         for path in read:
             if not path.exists():
                 raise UserError(f"There is no file or directory {path}: check the path.")
-        config.clean.resolved()
+        get_recipe(config.clean.recipe)
         config.resample.schedule()
         check_judges(JudgeConfig(judges=config.judge.judges))
         read += [Path(spec) for spec in config.judge.judges if names_model(spec) and not is_endpoint(spec)]
@@ -183,7 +179,7 @@ class DataRun:
         config = self.config
         return {
             "settings": config.model_dump(mode="json", exclude={"title", "tokenizer", "against", "judge"}),
-            "clean": config.clean.resolved().model_dump(mode="json"),
+            "clean": get_recipe(config.clean.recipe).model_dump(mode="json"),
             "keep": config.judge.keep.value,
             "judges": [weights_of(spec) if names_model(spec) else spec for spec in config.judge.judges],
             "tokenizer": None if config.tokenizer is None else load_tokenizer(config.tokenizer).fingerprint,
@@ -269,7 +265,7 @@ def bring_in(run: DataRun, report: Report) -> Figures:
 
 def clean(run: DataRun, report: Report) -> Figures:
     """Records to what may be imitated."""
-    recipe, source = run.config.clean.resolved(), open_trajectories(run.imported)
+    recipe, source = get_recipe(run.config.clean.recipe), open_trajectories(run.imported)
     with report.task("Clean", _count_lines(run.imported)) as advance:
         found = clean_file(source, run.cleaned, recipe, run.profile, origin=run.imported, advance=advance)
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in found.reasons.items())
@@ -301,7 +297,7 @@ def judge(
         for trajectory in trajectories:
             ruling = ruling_of(trajectory)
             found[ruling or NOT_JUDGED] += 1
-            (kept if settings.keep.takes(ruling) else others).add(encode_trajectory(trajectory))
+            (kept if settings.keep.takes(ruling) else others).add(encode_record(trajectory))
             advance(1)
         if counts.open:
             why = ", ".join(f"{counts.codes[code]:,} {code.value} (such as {ids[0]})" for code, ids in counts.examples.items())

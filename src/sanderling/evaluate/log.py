@@ -21,7 +21,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
-from sanderling.core.record import Question, Trajectory, encode_record, encode_trajectory
+from sanderling.core.record import Question, Trajectory, encode_record
 from sanderling.data.questions import read_questions, write_questions
 from sanderling.evaluate.result import Episode, EvalResult, GuardFigures, JudgedAttempt, Key, Record, answers_digest, episode_of
 from sanderling.judge.book import ByHand
@@ -255,7 +255,7 @@ class RunLog:
 
     def append(self, trajectory: Trajectory, *, durable: bool = True) -> Episode:
         episode = episode_of(trajectory)
-        self._keep(episode, encode_trajectory(trajectory), durable=durable)
+        self._keep(episode, encode_record(trajectory), durable=durable)
         return episode
 
     def judged(self, episode: Episode, question: Question, verdict: dict[str, Any]) -> Episode:

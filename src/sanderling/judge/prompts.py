@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sanderling.core.errors import UserError
 from sanderling.core.plugins import resolve
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import (
@@ -308,10 +307,7 @@ DEFAULT_PROMPT = "ours"
 
 def get_prompt(name: str) -> JudgePrompt:
     """The judge prompt of that name, or one of a person's own as ``file.py:name``. Raises UserError for what is none."""
-    found = resolve(name, PROMPTS, "judge's form")
-    if not isinstance(found, JudgePrompt):
-        raise UserError(f"{name} is no judge prompt: make it with sanderling.judge.prompts.JudgePrompt.")
-    return found
+    return resolve(name, PROMPTS, "judge's form", JudgePrompt)
 
 
 _LONGEST_REASON = 300

@@ -14,7 +14,6 @@ from weakref import WeakValueDictionary
 
 from sanderling.core.chat import conversation_ids
 from sanderling.core.config import Frozen
-from sanderling.core.errors import UserError
 from sanderling.core.types import AskingOutageError, AskingRefusedError, Message, Reply, Sampling, Usage
 from sanderling.policy.budget import Ledger, MeteredPolicy, Prices, Spending, read_prices
 from sanderling.policy.contract import Delta, Finish, Policy, PolicyOutageError, SampleKey

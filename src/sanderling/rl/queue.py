@@ -24,7 +24,7 @@ import numpy as np
 
 from sanderling.agent.agent import Silence
 from sanderling.core.errors import UserError
-from sanderling.core.record import Question, Trajectory, encode_trajectory
+from sanderling.core.record import Question, Trajectory, encode_record
 from sanderling.rl.config import RlConfig, Straggler
 from sanderling.rl.rollouts import Actor, Ask, FinishedRollout, Group, GroupStatus, Score, ScorerAwayError
 from sanderling.rl.step import group_status
@@ -62,7 +62,7 @@ class Ledger:
         """Store a rollout for good; returns it as it is stored."""
         kept = with_outcome(ended, {"group": number, "attempt": attempt})
         about = {"id": kept.id, **kept.meta[META]}
-        self._records.put(f"{_prefix(number)}{attempt}", about, blob=encode_trajectory(kept))
+        self._records.put(f"{_prefix(number)}{attempt}", about, blob=encode_record(kept))
         return FinishedRollout(kept, ended.outcome)
 
     def settle(self, step: int, batch: Batch) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from sanderling.core.errors import UserError
-from sanderling.core.record import Trajectory, decode_record, decode_trajectory, encode_record, encode_trajectory
+from sanderling.core.record import Trajectory, decode_record, decode_trajectory, encode_record
 from sanderling.runs.files import WholeFile, is_device, or_cannot, sync
 
 _HEAD = b'{"schema_version":'  # how every record of a trajectory begins
@@ -134,7 +134,7 @@ class TrajectoryStore(_Lines[Trajectory]):
     Example: ``store = TrajectoryStore("runs/a.jsonl"); done = store.ids(); store.append(trajectory)``
     """
 
-    _encode = staticmethod(encode_trajectory)
+    _encode = staticmethod(encode_record)
     _decode = staticmethod(decode_trajectory)
 
     def prepare(self) -> None:
@@ -192,7 +192,7 @@ def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> int:
     """Write a file anew, Parquet if it is called so and a store otherwise; returns how many. Raises UserError."""
     check_name(path)
     if path.suffix != ".parquet":
-        return write_lines(path, map(encode_trajectory, trajectories))
+        return write_lines(path, map(encode_record, trajectories))
     import pyarrow as pa  # slow to import
     import pyarrow.parquet as pq
 
@@ -202,7 +202,7 @@ def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> int:
         while group := list(islice(waiting, _GROUP)):
             texts = ((one.id, one.question.text, one.answer, one.ending, one.model) for one in group)
             rows = [[text and text.encode("utf-8", "replace").decode() for text in row] for row in texts]
-            columns = [*map(list, zip(*rows, strict=True)), list(map(encode_trajectory, group))]
+            columns = [*map(list, zip(*rows, strict=True)), list(map(encode_record, group))]
             out.write_table(pa.table(columns, schema=schema))
             count += len(group)
     return count

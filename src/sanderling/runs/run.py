@@ -32,7 +32,7 @@ from sanderling.core.text import without_surrogates
 from sanderling.runs.files import LOCK, close_directory, hold, or_cannot
 
 DATABASE = "run.db"
-RECORDS = "records"  # the table of whole trajectories, each a blob (`core.record.encode_trajectory`)
+RECORDS = "records"  # the table of whole trajectories, each a blob (`core.record.encode_record`)
 WAY_OUT = "go on with those, or choose another place"
 _FORMAT = 1
 _PATIENCE_S, _PAUSE_S = 60.0, 0.02

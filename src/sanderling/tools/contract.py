@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from pydantic import ConfigDict, ValidationError, create_model
 
 from sanderling.core.profiles import Profile
-from sanderling.core.text import without_surrogates
 from sanderling.core.types import ToolSpec, ToolStatus
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ def string_list(arguments: Mapping[str, Any], name: str, tool: str, example: str
     if isinstance(value, str):
         value = [value]
     if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
-        items = [without_surrogates(item).strip() for item in value]
+        items = [_plain(item) for item in value]
         if all(items):
             return items
     raise BadArgumentsError(
@@ -96,8 +95,13 @@ def optional_string(arguments: Mapping[str, Any], name: str, tool: str, example:
     if value is None:
         return ""
     if isinstance(value, str):
-        return without_surrogates(value).strip()
+        return _plain(value)
     raise BadArgumentsError(f'{tool} needs "{name}" as a string, such as {{"{name}": "{example}"}}.')
+
+
+def _plain(text: str) -> str:
+    """Stripped, and without lone surrogates (JSON escapes can smuggle them in), which no page and no tokenizer knows."""
+    return text.encode("utf-8", "replace").decode().strip()
 
 
 CONTEXT = "context"  # a parameter of this name is handed the call's `ToolContext` and is no argument of the model's
@@ -139,9 +143,8 @@ class FunctionTool:
         return found if isinstance(found, ToolResult) else ToolResult(text=str(found))
 
 
-def tool(function: Callable[..., Any]) -> FunctionTool:
-    """The decorator; the tool goes to ``open_agent(..., tools=[tides])``, or as ``file.py:tides`` wherever tools are named."""
-    return FunctionTool(function)
+tool = FunctionTool
+"""The decorator; the tool goes to ``open_agent(..., tools=[tides])``, or as ``file.py:tides`` wherever tools are named."""
 
 
 def _without_titles(schema: Any) -> Any:
