@@ -19,6 +19,8 @@ FORCED = "forced_answer"  # problem code of a message that the closing hint was 
 OBSERVATION_CUT = "observation_cut"
 """Problem code of an observation cut from its middle, so that the closing hint and an answer fit."""
 
+_SAMPLED = ("text", "token_ids", "logprobs", "versions", "prefilled_tokens", "prompt_tokens", "sampled_tokens")
+
 
 @dataclass(frozen=True)
 class Draft:
@@ -128,23 +130,18 @@ class Transcript:
     ) -> None:
         """Append a sampled turn to the messages that it answers; a rejected one stays as a leaf beside the main branch."""
         self.commit()
+        sampled = {name: getattr(completion, name) for name in _SAMPLED}
         node = Node(
             parent=self.leaf,
             role=Role.ASSISTANT,
             kind=NodeKind.TURN,
-            text=completion.text,
-            token_ids=completion.token_ids,
-            logprobs=completion.logprobs,
-            versions=completion.versions,
             think=parsed.think,
             calls=parsed.calls,
             answer=parsed.answer,
             problems=(*(problem.value for problem in parsed.problems), *problems),
             rejected=rejected,
             seconds=seconds,
-            prefilled_tokens=completion.prefilled_tokens,
-            prompt_tokens=completion.prompt_tokens,
-            sampled_tokens=completion.sampled_tokens,
+            **sampled,
         )
         self.nodes.append(node)
         if not rejected:

@@ -122,15 +122,8 @@ class Outcome:
 
     def event(self, roles: Mapping[str, str]) -> ToolEvent:
         """The outcome as the record keeps it; ``roles`` says what each tool does."""
-        found = self.result
-        return ToolEvent(
-            name=self.call.name,
-            role=roles.get(self.call.name, ""),
-            status=found.status,
-            parts=found.parts,
-            latency_s=found.latency_s,
-            provenance=found.provenance,
-        )
+        kept = {name: getattr(self.result, name) for name in ("status", "parts", "latency_s", "provenance")}
+        return ToolEvent(name=self.call.name, role=roles.get(self.call.name, ""), **kept)
 
 
 RunCall = Callable[[ToolCall, Mapping[str, Tool], ToolContext], Awaitable[Outcome]]

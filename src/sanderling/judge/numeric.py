@@ -9,13 +9,12 @@ is not read (half, a dozen, 1/2, 10^5, dates), the judge says so instead of call
 import itertools
 import re
 import tomllib
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 
 from sanderling.core.record import Trajectory
-from sanderling.judge.verdict import Code, Verdict, decided, unscored
+from sanderling.judge.verdict import Code, Verdict, agreed, decided, unscored
 
 _LONGEST_TEXT = 2_000
 _LONGEST_NUMBER = 40  # digits; longer runs are identifiers
@@ -314,7 +313,7 @@ def compare(answer: str, accepted: str, tolerance: float | None = None) -> bool 
     if not set(before).issubset(WORDS["before"]) or (after and not _AFTER.fullmatch(after)):
         return None
     found = [quantity for quantity in read if _same_kind(quantity, wanted)] or read
-    match = _agreed(_same(quantity, wanted, tolerance) for quantity in found)
+    match = agreed([_same(quantity, wanted, tolerance) for quantity in found] or [False])  # nothing at all is another answer
     if match:  # an end of a range or a ratio, as in 3-5 km and 3:1
         is_open = any(_RANGE_BEGINS.match(answer, one.end) or _RANGE_ENDS.search(answer[: one.start]) for one in found)
     else:
@@ -323,12 +322,6 @@ def compare(answer: str, accepted: str, tolerance: float | None = None) -> bool 
             left[one.start : one.end] = "\0" * (one.end - one.start)
         is_open = bool(_UNREAD.search("".join(left)) or _READ_OTHERWISE.search(answer))
     return None if is_open else match
-
-
-def _agreed(found: Iterable[bool | None]) -> bool | None:
-    """What all of them say; nothing at all is another answer."""
-    matches = set(found) or {False}
-    return matches.pop() if len(matches) == 1 else None
 
 
 _UNCERTAIN = (

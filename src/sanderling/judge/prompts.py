@@ -13,7 +13,7 @@ import re
 import tomllib
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,7 +30,7 @@ from sanderling.core.types import (
     first_readable,
 )
 from sanderling.judge.rules import answer_tokens
-from sanderling.judge.verdict import Code, Verdict, decided, unscored
+from sanderling.judge.verdict import Code, Verdict, agreed, decided, unscored
 
 T = TypeVar("T")
 
@@ -88,12 +88,6 @@ def spoken(reply: str) -> str:
 def _whole(reply: str, words: Mapping[str, T]) -> T | None:
     """The value of a reply that is one of these words (in lower case) and nothing else."""
     return words.get(unicodedata.normalize("NFKC", spoken(reply)).strip(_AROUND).casefold())
-
-
-def _agreed(values: Iterable[T | None]) -> T | None:
-    """The one value that all are; None where there is none, two differ, or one of them could not be read."""
-    found = set(values)
-    return found.pop() if len(found) == 1 else None
 
 
 def _label_of(text: str) -> str:
@@ -173,7 +167,7 @@ def read_lines(reply: str, question: Question, prompt: JudgePrompt) -> Verdict |
     values = [value for one in objects for key, value in one.items() if str(key).casefold() in _KEYS]
     found |= {_TRUTHS.get(str(value).strip().casefold()) for value in values if isinstance(value, bool | str)}
     found.add(_whole(reply, _WORDS))
-    correct = _agreed(found - {None})
+    correct = agreed(found - {None})
     return None if correct is None else decided(correct, _LINE.sub("", text))
 
 
@@ -187,7 +181,7 @@ def read_word(reply: str, question: Question, prompt: JudgePrompt) -> Verdict | 
             found.append(_WORDS[word])
         elif colon and _label_of(head) in _WORD_LABELS:
             found.append(_first_word(rest, _WORDS))
-    correct = _agreed(found)
+    correct = agreed(found)
     return None if correct is None else decided(correct, "")
 
 
@@ -211,7 +205,7 @@ def read_fields(reply: str, question: Question, prompt: JudgePrompt) -> Verdict 
             verdicts.append(_truth(value, prompt.words))
         if isinstance(value, str | int | float) and not isinstance(value, bool):
             values.append((name, str(value)))
-    correct = _agreed(verdicts)
+    correct = agreed(verdicts)
     if correct is None:
         return None
     return decided(correct, dict(values).get("reasoning", ""))
@@ -249,7 +243,7 @@ def read_sets(reply: str, question: Question, prompt: JudgePrompt) -> Verdict | 
             named = {_label_of(str(key)): value for key, value in inner.items()}
         if "correctness_details" in named:
             found.append(_read_set(named, question.answers))
-    return _agreed(found)
+    return agreed(found)
 
 
 def _read_set(named: Mapping[str, Any], accepted: Sequence[str]) -> Verdict | None:

@@ -7,13 +7,14 @@ Example: ``verdict = await rule_on(trajectory, rule_judge("exact")); verdict.cor
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from sanderling.core.record import Trajectory
 
+T = TypeVar("T")
 META_KEY = "evaluation"
 """Where a verdict stands in ``Trajectory.meta``: ``{"judge", "correct", "score", "reason", …}``, correct null when unscored."""
 BY_HAND = "by hand"  # the judge's name where a person has spoken
@@ -72,6 +73,12 @@ def decided(correct: bool, reason: str, code: Code = Code.JUDGED, *, score: floa
 def unscored(code: Code, reason: str) -> Verdict:
     """No verdict, and why."""
     return Verdict(Ruling.UNSCORED, None, reason, code)
+
+
+def agreed(values: Iterable[T | None]) -> T | None:
+    """The one value that all are; None where there is none, two differ, or one of them could not be read."""
+    found = set(values)
+    return found.pop() if len(found) == 1 else None
 
 
 class Judge(Protocol):

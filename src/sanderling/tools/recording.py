@@ -136,14 +136,9 @@ def trajectories_of(calls: Iterable[RecordedCall]) -> tuple[Trajectory, ...]:
         for call in run:
             made = ToolCall(name=call.tool, arguments=call.arguments)
             nodes.append(Node(parent=len(nodes) - 1, role=Role.ASSISTANT, kind=NodeKind.TURN, text="", calls=(made,)))
-            event = ToolEvent(
-                name=call.tool,
-                role=call.role,
-                status=call.status,
-                parts=call.parts,
-                latency_s=call.latency_s if call.latency_s > 0 else call.elapsed_s,  # as measured where the tool says nothing
-                provenance=call.provenance,
-            )
+            latency_s = call.latency_s if call.latency_s > 0 else call.elapsed_s  # as measured where the tool says nothing
+            told = call.model_dump(include={"role", "status", "parts", "provenance"})
+            event = ToolEvent(name=call.tool, latency_s=latency_s, **told)
             seen: dict[str, Any] = {"text": wrap_observation(call.text), "events": (event,)}
             nodes.append(Node(parent=len(nodes) - 1, role=Role.USER, kind=NodeKind.OBSERVATION, **seen))
         question = Question(id=asked, text=asked)
