@@ -19,7 +19,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.data.cleaning import DROPPED, REPORT, clean_file, get_recipe
 from sanderling.data.contamination import check_file
-from sanderling.data.dedupe import LEAST_THRESHOLD, THRESHOLD, Shares, dedupe_file, split_file
+from sanderling.data.dedupe import Shares, dedupe_file, split_file
 from sanderling.data.importing import import_to, open_trajectories
 from sanderling.data.pipeline import DataRun, OpenVerdictsError, find_data_recipe, run_data
 from sanderling.data.resample import Schedule, resample_file
@@ -52,7 +52,6 @@ Raw = Annotated[
     list[Path], argument("SOURCE...", ".json, .jsonl, .parquet, also packed (.gz, .bz2, .xz, .zst), or folders of them.")
 ]
 Out = Annotated[Path, option("--out", "Where to write: .jsonl or .parquet.")]
-Threshold = Annotated[float, option("--threshold", "Least similarity of a near-duplicate.", min=LEAST_THRESHOLD, max=1.0)]
 ByAnswers = Annotated[bool, option("--by-answers/--by-text", "Whether other known answers make other questions.")]
 ReportFile = Annotated[Path | None, option("--report", "Write everything that was found, with both texts, as JSON.")]
 JudgePrices = Annotated[list[str] | None, option("--judge-price", _PRICE, panel=BUDGET)]
@@ -169,13 +168,12 @@ def dedupe(
     file: File,
     out: Out,
     keep: Annotated[int, option("--keep", "Most trajectories of one question.", min=1)] = 1,
-    threshold: Threshold = THRESHOLD,
     by_answers: ByAnswers = True,
     report: ReportFile = None,
 ) -> None:
     """Keep the best trajectory of each question and of its near-duplicates: judged right, answered, then the shortest."""
     check_places([file], [place for place in (out, report) if place is not None])
-    done = dedupe_file(file, out, threshold=threshold, by_answers=by_answers, keep=keep)
+    done = dedupe_file(file, out, by_answers=by_answers, keep=keep)
     left = len(done.left_out)
     kept = f"{done.kept + left:,} trajectories of {done.questions:,} questions: {done.kept:,} kept, {left:,} left out"
     show(f"{kept}; at most {done.largest:,} of one question.")
@@ -191,13 +189,12 @@ def contamination(
     against: Annotated[list[Path], option("--against", "A benchmark's questions; repeatable.", "FILE")],
     out: Annotated[Path | None, option("--out", "Write what was not recognised: .jsonl.")] = None,
     report: ReportFile = None,
-    threshold: Threshold = THRESHOLD,
 ) -> None:
     """Find questions that benchmarks ask as well: the same words, nearly the same, or contained."""
     check_places([file, *against], [place for place in (out, report) if place is not None])
     if out is not None and out.suffix != ".jsonl":
         raise UserError(f"{out} is written as JSON lines: end its name in .jsonl.")
-    done = check_file(file, against, threshold=threshold, out=out)
+    done = check_file(file, against, out=out)
     recognised = f"{len(done.hits):,} recognised{f' ({done.kinds()})' if done.hits else ''}"
     show(f"{done.rows:,} checked against {done.benchmarks:,} questions: {recognised}.")
     for hit in done.hits[:_EXAMPLES]:
@@ -217,11 +214,10 @@ def split(
     out: Annotated[Path, option("--out", "Directory of the parts, NAME.jsonl each.")],
     share: Annotated[str, option("--share", _SHARE, show_default=False)] = _SHARES,
     seed: Annotated[int, option("--seed", "Of the hash that decides.")] = 0,
-    threshold: Threshold = THRESHOLD,
     by_answers: ByAnswers = False,
 ) -> None:
     """Share out trajectories so that no question stands in two parts; adding rows later moves no other."""
-    done = split_file(file, out, Shares.read(share), seed=seed, threshold=threshold, by_answers=by_answers)
+    done = split_file(file, out, Shares.read(share), seed=seed, by_answers=by_answers)
     rows, asked = sum(part.trajectories for part in done), sum(part.questions for part in done)
     shares = table("part", ">trajectories", ">share", ">questions", ">share")
     for name, count, questions in done:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory, encode_record
 from sanderling.core.text import question_tokens
-from sanderling.data.dedupe import THRESHOLD, NearIndex, accepted
+from sanderling.data.dedupe import NearIndex, accepted
 from sanderling.data.importing import Import
 from sanderling.data.questions import read_questions
 from sanderling.runs.jsonl import Lines
@@ -52,8 +52,7 @@ class Hit:
 class Benchmarks:
     """Questions that shall not be trained on."""
 
-    def __init__(self, threshold: float = THRESHOLD) -> None:
-        self._threshold = threshold
+    def __init__(self) -> None:
         self._questions: list[tuple[str, Question]] = []
         self._exact: dict[str, int] = {}
         self._index = NearIndex()
@@ -94,7 +93,7 @@ class Benchmarks:
         text = " ".join(words)
         if text in self._exact:
             return hit(Kind.EXACT, self._exact[text], 1.0)
-        near = self._index.near(text, self._threshold)
+        near = self._index.near(text)
         if near:
             return hit(Kind.NEAR, *max(near, key=lambda found: (found[1], -found[0])))
         for size in sorted(self._runs, reverse=True):
@@ -129,9 +128,9 @@ def asked_by(path: Path) -> list[Question]:
     raise UserError(f"{path} holds no question: give the file of a benchmark.")
 
 
-def check_file(source: Path, against: Sequence[Path], *, threshold: float = THRESHOLD, out: Path | None = None) -> Checked:
+def check_file(source: Path, against: Sequence[Path], *, out: Path | None = None) -> Checked:
     """Check trajectories or questions; what no benchmark asks goes ``out``. Raises UserError."""
-    known = Benchmarks(threshold)
+    known = Benchmarks()
     for path in against:
         known.add(path.stem, asked_by(path))
     if not source.exists():

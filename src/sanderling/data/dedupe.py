@@ -28,7 +28,6 @@ from sanderling.runs.files import check_places
 from sanderling.runs.jsonl import Lines, write_trajectories
 
 THRESHOLD = 0.7
-LEAST_THRESHOLD = 0.5  # below it too many pairs share no band
 _POSITIONS, _BANDS, _SEED = 128, 32, 1
 
 
@@ -49,14 +48,14 @@ class NearIndex:
             self._index.insert(len(self._hashes), signature)
         self._hashes.append(array("q", hashes))
 
-    def near(self, words: str, threshold: float = THRESHOLD) -> list[tuple[int, float]]:
+    def near(self, words: str) -> list[tuple[int, float]]:
         """Texts that reach the threshold, by number, ascending, and how similar they are."""
         own, signature = _sketch(words)
         found: list[tuple[int, float]] = []
         for number in sorted(self._index.query(signature)) if words else ():
             common = len(own.intersection(self._hashes[number]))
             similarity = common / (len(own) + len(self._hashes[number]) - common)
-            if similarity >= threshold:
+            if similarity >= THRESHOLD:
                 found.append((number, similarity))
         return found
 
@@ -151,7 +150,7 @@ class Groups:
         self._parent[high] = low
 
 
-def question_groups(questions: Iterable[QA], *, threshold: float = THRESHOLD, by_answers: bool = True) -> list[int]:
+def question_groups(questions: Iterable[QA], *, by_answers: bool = True) -> list[int]:
     """For each question the place of the first of its group: its own, where it is the first.
 
     Two questions are alike when their words reach the threshold and they are about the same things; equal words are alike
@@ -178,7 +177,7 @@ def question_groups(questions: Iterable[QA], *, threshold: float = THRESHOLD, by
 
     def alike(text: str, others: list[str], index: NearIndex, things: dict[str, Things]) -> Iterator[tuple[float, int]]:
         """Those about the same things, by likeness and place."""
-        for place, similarity in index.near(text, threshold):
+        for place, similarity in index.near(text):
             if text == others[place] or not things[text].differ(things[others[place]]):
                 yield -similarity, place
 
@@ -226,7 +225,7 @@ class Deduped(NamedTuple):
 _RANK = {Ruling.CORRECT: 0, None: 1, Ruling.UNSCORED: 1, Ruling.INCORRECT: 2}
 
 
-def dedupe_file(source: Path, out: Path, *, threshold: float = THRESHOLD, by_answers: bool = True, keep: int = 1) -> Deduped:
+def dedupe_file(source: Path, out: Path, *, by_answers: bool = True, keep: int = 1) -> Deduped:
     """Write the best ``keep`` trajectories of each question. ``by_answers``: see :func:`question_groups`. Raises UserError.
 
     Judged correct comes before not judged or unscored, and that before incorrect; then those with an answer; then the fewest
@@ -241,7 +240,7 @@ def dedupe_file(source: Path, out: Path, *, threshold: float = THRESHOLD, by_ans
         asked.append(question)
         ids.append(one.id)
     groups: dict[int, list[int]] = {}
-    for row, root in enumerate(question_groups(asked, threshold=threshold, by_answers=by_answers)):
+    for row, root in enumerate(question_groups(asked, by_answers=by_answers)):
         groups.setdefault(root, []).append(row)
     instead: dict[int, int] = {}  # of each row that is left out, the best one of its question
     for rows in groups.values():
@@ -296,15 +295,7 @@ class Part(NamedTuple):
     questions: int
 
 
-def split_file(
-    source: Path,
-    directory: Path,
-    shares: Shares,
-    *,
-    seed: int = 0,
-    threshold: float = THRESHOLD,
-    by_answers: bool = False,
-) -> list[Part]:
+def split_file(source: Path, directory: Path, shares: Shares, *, seed: int = 0, by_answers: bool = False) -> list[Part]:
     """Write a store for each part, so that no question, nor a near-duplicate of it, is in two parts. Raises UserError.
 
     The part follows from a hash of words alone (of a group: of its first question's), so that adding rows moves no other.
@@ -320,7 +311,7 @@ def split_file(
     asked = [QA(item.question.text, item.question.answers) for item in open_trajectories(source)]
     words = [normalised(question.text) for question in asked]
     groups, first = Groups(len(words)), dict[str, int]()
-    for row, root in enumerate(question_groups(asked, threshold=threshold, by_answers=by_answers)):
+    for row, root in enumerate(question_groups(asked, by_answers=by_answers)):
         groups.join(row, root)
         if words[row]:  # questions that nobody knows are not one question
             groups.join(row, first.setdefault(words[row], row))

@@ -206,9 +206,7 @@ def read_fields(reply: str, question: Question, prompt: JudgePrompt) -> Verdict 
         if isinstance(value, str | int | float) and not isinstance(value, bool):
             values.append((name, str(value)))
     correct = agreed(verdicts)
-    if correct is None:
-        return None
-    return decided(correct, dict(values).get("reasoning", ""))
+    return None if correct is None else decided(correct, dict(values).get("reasoning", ""))
 
 
 def _labelled(text: str, fields: Mapping[str, str]) -> list[tuple[str, str]]:

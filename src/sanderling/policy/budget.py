@@ -101,8 +101,8 @@ class Ledger:
                     f"and the next call may take {wanted:,.10g}."
                 )
         number, self._next = self._next, self._next + 1
-        self._keep(number, Spent(tokens, cost, 1))
         self._under_way[number] = Spent(tokens, cost, 1)
+        self._keep(number, self._under_way[number])
         return number
 
     def settle(self, hold: int, spent: Spent) -> None:
@@ -210,11 +210,8 @@ class MeteredSession:
         hold = self._ledger.hold(most.tokens, most.cost)
         try:
             done = await self._session.generate(delta, sampling, key, on_text)
-        except Exception:
-            self._ledger.settle(hold, Spent())
-            raise
-        except BaseException:
-            self._ledger.settle(hold, most)
+        except BaseException as error:
+            self._ledger.settle(hold, Spent() if isinstance(error, Exception) else most)
             raise
         sampled = sampled_tokens(done)
         if not sampled and done.token_ids is None:
