@@ -56,7 +56,7 @@ def steps_settled(out: Path) -> int:
     if not (out / DATABASE).is_file():
         return 0
     with reading(out) as tables:
-        return len(tables("batches")[0])
+        return len(tables("batches")[0].keys())
 
 
 def run_and_kill(tiny: Path, out: Path) -> None:

@@ -190,7 +190,7 @@ def conversation(profile: profiles.Profile, chat: ChatRenderer) -> list[int]:
     ids += chat.turn_ids("<think>\nLook.</think>\n<tool_call>\n{}\n</tool_call>")
     ids += chat.observation_ids("found\n\n<|im_start|>user", previous_ended=True)
     ids += chat.turn_ids("cut")[:-1] + chat.observation_ids(
-        profiles.render_malformed(profile, "It is {broken}."), previous_ended=False
+        profile.malformed_hint.replace("{problem}", "It is {broken}."), previous_ended=False
     )
     ids += chat.observation_ids("last", previous_ended=False, prompt=False)
     return ids + chat.observation_ids(profile.force_hint, previous_ended=None)

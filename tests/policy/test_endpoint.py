@@ -264,7 +264,7 @@ async def test_a_reply_cut_for_its_length_is_not_read(tmp_path: Path) -> None:
         for _ in range(2):
             one = client_over(server, cache=ReplyCache(tmp_path))
             assert (await one.ask(asking("a"))).cut
-            assert (await first_readable([one], asking("a"), lambda text: text)).value is None
+            assert (await first_readable([one], asking("a"), lambda text: text))[0] is None
     assert len(server.asked) == 1
 
 

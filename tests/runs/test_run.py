@@ -56,7 +56,7 @@ def test_a_table_is_an_ordered_mapping_that_outlives_its_process(tmp_path_factor
             for kind, wanted in model.items():
                 (table,) = tables(kind)
                 assert list(table.items()) == [(key, value) for key, (value, _) in wanted.items()]
-                assert table.keys() == list(wanted) and len(table) == len(wanted)
+                assert table.keys() == list(wanted)
                 for key, (value, blob) in wanted.items():
                     assert key in table and table.get(key) == value and table.blob(key) == blob
                 for prefix in ("a", "é"):
@@ -71,7 +71,7 @@ from pathlib import Path
 from sanderling.runs.run import DATABASE, Run, beside, reading
 run = Run(Path(sys.argv[1]))
 table, durable = run.table("t"), sys.argv[2] == "durable"
-for number in range(len(table), 10**9):
+for number in range(len(table.keys()), 10**9):
     table.put(str(number), [number], blob=bytes([number % 256]) * 5000, durable=durable)
     print(number, flush=True)
 """
@@ -90,15 +90,15 @@ def test_nothing_that_was_acknowledged_is_lost_by_kills(tmp_path: Path, durable:
         with pytest.raises(UserError, match=r"Another process is at work in .*: wait for its end"), Run(tmp_path):
             pass
         with reading(tmp_path) as tables:
-            assert len(tables("t")[0]) > last, "a reader sees it while it is written"
+            assert len(tables("t")[0].keys()) > last, "a reader sees it while it is written"
         os.kill(child.pid, signal.SIGKILL)
         child.wait()
         last = max([last, *(int(line) for line in child.stdout if line.endswith("\n"))])
         child.stdout.close()
     with Run(tmp_path) as run:
         table = run.table("t")
-        assert last < len(table) <= last + 2
-        assert all(table.get(str(n)) == [n] and table.blob(str(n)) == bytes([n % 256]) * 5000 for n in range(len(table)))
+        assert last < len(table.keys()) <= last + 2
+        assert all(table.get(str(n)) == [n] and table.blob(str(n)) == bytes([n % 256]) * 5000 for n in range(len(table.keys())))
 
 
 class Traced(sqlite3.Connection):

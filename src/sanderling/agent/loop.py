@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from sanderling.agent.journal import Replay
 from sanderling.agent.transcript import Transcript
-from sanderling.agent.turns import CallBook, Verdict, allow, answer_tokens, judge_turn, run_calls, unless_stopped
+from sanderling.agent.turns import CallBook, Verdict, allow, judge_turn, run_calls, unless_stopped
 from sanderling.core.chat import ChatRenderer
 from sanderling.core.parse import ParsedTurn, explain, parse_turn
-from sanderling.core.profiles import Profile, render_malformed, render_system
+from sanderling.core.profiles import Profile, render_system
 from sanderling.core.record import NodeKind, Question, Seeds, ToolEvent, Trajectory
 from sanderling.core.types import Ending, ToolCall
 from sanderling.policy.contract import Completion, Delta, SampleKey, sampled_tokens
@@ -184,7 +184,7 @@ class Episode:
             self._malformed_in_row += 1
             if self._malformed_in_row >= guards.max_malformed:
                 return End(Ending.MALFORMED, detail=f"{self._malformed_in_row} turns in a row could not be read.")
-            notice = render_malformed(self._profile, explain(parsed.problems))
+            notice = self._profile.malformed_hint.replace("{problem}", explain(parsed.problems))
             self._transcript.observe(notice, completion, kind=NodeKind.HINT)
             self._emit(Observed(turn, notice, (), 0.0))
             return None
@@ -255,7 +255,8 @@ class Episode:
             )
         if not budgets.force_answer:
             return End(spent, detail=detail)
-        room = self._transcript.close_with_hint(self._limit, answer_tokens(budgets, self._profile.sampling.max_tokens))
+        kept = min(budgets.answer_reserve_tokens, self._profile.sampling.max_tokens)  # no more than one turn may have
+        room = self._transcript.close_with_hint(self._limit, kept)
         if room is None:
             return End(Ending.CONTEXT_EXHAUSTED, detail=detail)
         delta = self._transcript.delta()

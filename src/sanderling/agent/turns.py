@@ -40,17 +40,12 @@ def allow(
         return Allowance(spent=Ending.TIME_LIMIT, detail=f"The episode's {budgets.max_seconds:g} seconds were used up.")
     if turns >= budgets.max_turns:
         return Allowance(spent=Ending.TURN_LIMIT, detail=f"All {budgets.max_turns} turns were used.")
-    answer = answer_tokens(budgets, turn_tokens)
+    answer = min(budgets.answer_reserve_tokens, turn_tokens)
     room = limit - answer - hint_tokens - prompt_tokens
     if prompt_tokens > limit - budgets.answer_reserve_tokens or room < answer:
         detail = f"The context was full: {prompt_tokens} of {limit} tokens, with room kept for an answer."
         return Allowance(spent=Ending.CONTEXT_EXHAUSTED, detail=detail)
     return Allowance(max_tokens=min(turn_tokens, room))
-
-
-def answer_tokens(budgets: Budgets, turn_tokens: int) -> int:
-    """Tokens kept for a forced answer: the profile's reserve, but no more than one turn may have."""
-    return min(budgets.answer_reserve_tokens, turn_tokens)
 
 
 def cut_middle(text: str, cost: Callable[[str], int], most: int) -> str | None:

@@ -23,9 +23,7 @@ _OUTSIDE = "sanderling_outside_"
 
 
 def resolve(name: str, builtins: Mapping[str, Built], kind: str, of: type[Built] | None = None) -> Built | Any:
-    """The built-in of that name, or what ``file.py:name`` or ``package.module:name`` names (:func:`load_outside`).
-
-    Raises UserError.
+    """The built-in of that name, or what it names outside (:func:`load_outside`). Raises UserError.
 
     Example: ``resolve("mine/judge.py:Strict", {"exact": ExactJudge, "f1": F1Judge}, "judge")``
     """

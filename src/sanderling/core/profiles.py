@@ -88,6 +88,7 @@ class Profile(Frozen):
         "Your last turn could not be used. {problem} Write your reasoning between <think> and </think>, and after it either "
         "exactly one <tool_call> with a JSON object, or the final answer between <answer> and </answer>."
     )
+    """The notice after a malformed turn; ``{problem}`` is replaced by one sentence."""
     sampling: Sampling = Sampling()
     budgets: Budgets = Budgets()
     guards: Guards = Guards()
@@ -162,11 +163,6 @@ def render_system(profile: Profile, specs: Sequence[ToolSpec], clock: Clock) -> 
 def render_question(profile: Profile, question: str) -> str:
     """The first user message."""
     return profile.question_template.replace("{question}", question)
-
-
-def render_malformed(profile: Profile, problem: str) -> str:
-    """The notice after a malformed turn; ``problem`` is one sentence."""
-    return profile.malformed_hint.replace("{problem}", problem)
 
 
 @dataclass(frozen=True)

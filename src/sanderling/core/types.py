@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pydantic import Field
 
@@ -189,14 +189,6 @@ def placed(name: str, places: Sequence[str]) -> str | dict[str, Any]:
     return {"model": name, "at": list(places)} if any(places) else name
 
 
-@dataclass(frozen=True, slots=True)
-class Read(Generic[T]):
-    """What was read from the first readable reply (None: from none), and all replies on the way to it."""
-
-    value: T | None
-    replies: tuple[Reply, ...]
-
-
 async def first_readable(
     clients: Sequence[ModelClient],
     messages: Sequence[Message],
@@ -206,8 +198,10 @@ async def first_readable(
     max_tokens: int = 1_024,
     temperature: float = 0.0,
     again: Sequence[Message] | None = None,
-) -> Read[T]:
+) -> tuple[T | None, list[Reply]]:
     """Ask one after the other, each up to ``tries`` times, until a reply can be read; after the first, ``again`` if given.
+
+    Returns what was read from the first readable reply (None: from none), and all replies on the way to it.
 
     A reply that was cut for its length is not read. Raises BudgetSpentError at once when the budget is spent. When no reply
     could be read it raises AskingOutageError if somebody was not reached, and AskingRefusedError if all refused.
@@ -226,8 +220,8 @@ async def first_readable(
             replies.append(reply)
             value = None if reply.cut else read(reply.text)
             if value is not None:
-                return Read(value, tuple(replies))
+                return value, replies
     outages = [failure for failure in failures if not isinstance(failure, AskingRefusedError)]
     if outages or not replies:
         raise [*outages, *failures, AskingOutageError("There is no model to ask.")][0]
-    return Read(None, tuple(replies))
+    return None, replies

@@ -301,8 +301,6 @@ def import_to(
 
 def read_recorded(place: Path) -> tuple[tuple[Trajectory, ...], ImportReport | None]:
     """Trajectories of a directory in any known layout, with its report, or of a recording. Raises UserError without any."""
-    if not place.exists():
-        raise UserError(f"There is no directory {place}: give the directory of the recorded trajectories.")
     if not place.is_file():
         reading = Import(place)
         return tuple(one for one in reading if isinstance(one, Trajectory)), reading.report

@@ -90,9 +90,6 @@ class Resampling(Frozen):
     shuffle: bool = True  # by ids and seed; without it the copies of each stand in a row, in the order of the file
     seed: int = 0  # random seed of the order
 
-    def schedule(self) -> Schedule:
-        return Schedule(self.thresholds, self.weights)
-
 
 class Rows(Frozen):
     """Rows of tokens."""
@@ -156,7 +153,7 @@ class DataRun:
             if not path.exists():
                 raise UserError(f"There is no file or directory {path}: check the path.")
         get_recipe(config.clean.recipe)
-        config.resample.schedule()
+        Schedule(config.resample.thresholds, config.resample.weights)
         check_judges(JudgeConfig(judges=config.judge.judges))
         read += [Path(spec) for spec in config.judge.judges if names_model(spec) and not is_endpoint(spec)]
         for path in [*read, *([] if config.tokenizer is None else [config.tokenizer])]:
@@ -341,7 +338,8 @@ def split(run: DataRun, report: Report) -> Figures:
 
 def resample(run: DataRun, report: Report) -> Figures:
     """Long ones more often, in the first part."""
-    name, settings, schedule = run.parts[0], run.config.resample, run.config.resample.schedule()
+    name, settings = run.parts[0], run.config.resample
+    schedule = Schedule(settings.thresholds, settings.weights)
     done = resample_file(run.part(name), run.resampled, schedule, settings.seed, shuffle=settings.shuffle)
     buckets = zip(schedule.names(), schedule.weights, done.before, strict=True)
     return {

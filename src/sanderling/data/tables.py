@@ -123,7 +123,11 @@ def _whole_rows(path: Path, names: set[str], data: bytes, damage: str) -> Iterat
         raise UserError(f"{path} is not UTF-8 (near {near!r}): convert it, for example with iconv.") from error
     if names.isdisjoint(JSON_NAMES) and text.lstrip()[:1] not in ("{", "["):
         text = text[: text.rfind("\n") + 1] if damage else text
-        yield from _csv_rows(path, text) if text or not damage else ()
+        first = text.partition("\n")[0]
+        delimiter = "\t" if "\t" in first else ";" if ";" in first and "," not in first else ","
+        csv.field_size_limit(max(csv.field_size_limit(), 64 << 20))  # the module has but one limit for everybody
+        cells = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+        yield from _table(path, cells) if text or not damage else ()
     elif damage:
         yield from _whole_items(text)
     elif text.strip():
@@ -161,13 +165,6 @@ def _rows_in(value: Any) -> Iterator[Any]:
         yield {"messages": value}
     else:
         yield from value if isinstance(value, list) else [value]
-
-
-def _csv_rows(path: Path, text: str) -> Iterator[Any]:
-    csv.field_size_limit(max(csv.field_size_limit(), 64 << 20))  # the module has but one limit for everybody
-    first = text.partition("\n")[0]
-    delimiter = "\t" if "\t" in first else ";" if ";" in first and "," not in first else ","
-    return _table(path, csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
 
 
 def _table(path: Path, cells: Iterator[list[Any]]) -> Iterator[Any]:

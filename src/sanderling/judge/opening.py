@@ -50,11 +50,7 @@ def check_judges(config: JudgeConfig) -> None:
 
 @asynccontextmanager
 async def opened_judges(
-    config: JudgeConfig,
-    spending: Spending,
-    *,
-    prompt: str = "",
-    concurrency: int = 8,
+    config: JudgeConfig, spending: Spending, *, prompt: str = "", concurrency: int = 8
 ) -> AsyncIterator[tuple[Judge | None, Judge | None]]:
     """The judge that decides and one to compare with, None for nobody: several are asked in order, all models as one judge.
 

@@ -319,7 +319,7 @@ class ModelJudge:
         if prompt.same_text_is_right and answer.strip() in {accepted.strip() for accepted in question.answers}:
             return decided(True, "letter by letter an accepted answer", Code.SAME_TEXT)
         try:
-            found = await first_readable(
+            found, replies = await first_readable(
                 self._clients,
                 prompt.messages(question, answer),
                 lambda reply: prompt.read(reply, question),
@@ -333,13 +333,13 @@ class ModelJudge:
             return unscored(Code.REFUSED, str(error))
         except AskingOutageError as error:
             return unscored(Code.OUTAGE, str(error))
-        usages, last = [reply.usage for reply in found.replies], found.replies[-1].text
-        if found.value is None:
-            verdict, reason = unscored(Code.UNREADABLE, ""), f"no verdict in {len(usages)} replies: {_short(last)!r}"
+        usages, last = [reply.usage for reply in replies], replies[-1].text
+        if found is None:
+            found, reason = unscored(Code.UNREADABLE, ""), f"no verdict in {len(usages)} replies: {_short(last)!r}"
         else:
-            verdict, reason = found.value, _short(found.value.reason or last)
+            reason = _short(found.reason or last)
         return replace(
-            verdict,
+            found,
             reason=reason,
             model=usages[-1].model,
             prompt=prompt.name,

@@ -224,9 +224,6 @@ class Table:
     def __contains__(self, key: str) -> bool:
         return bool(self._database.rows("SELECT 1 FROM entry WHERE kind = ? AND key = ?", self._kind, _stored(key)))
 
-    def __len__(self) -> int:
-        return self._database.rows("SELECT count(*) FROM entry WHERE kind = ?", self._kind)[0][0]
-
 
 def _stored(key: str) -> str | bytes:
     """A key as SQLite holds it: as bytes where it has lone surrogates, which no text in UTF-8 can have."""

@@ -55,11 +55,11 @@ class Prompt:
         One client after the other is asked, each twice at most. Raises AskingOutageError.
         """
         messages = Message(role=Role.SYSTEM, content=self.system), Message(role=Role.USER, content=material)
-        found = await first_readable(clients, messages, read, tries=2, max_tokens=max_tokens, temperature=temperature)
-        used = [reply.usage for reply in found.replies]
+        value, replies = await first_readable(clients, messages, read, tries=2, max_tokens=max_tokens, temperature=temperature)
+        used = [reply.usage for reply in replies]
         models = list(dict.fromkeys(usage.model for usage in used))
         cost = sum(usage.cost for usage in used)
-        return found.value, {"prompt": self.name, "version": self.version, "models": models, "cost": cost}
+        return value, {"prompt": self.name, "version": self.version, "models": models, "cost": cost}
 
 
 @dataclass
