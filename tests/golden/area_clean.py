@@ -352,13 +352,13 @@ def curated(source: str) -> dict[str, Any]:
     ]
     Path("bench.jsonl").write_text("".join(json.dumps(one) + "\n" for one in bench), encoding="utf-8")
     found: dict[str, Any] = {}
-    for options in ("", "--by-text", "--keep 2", "--threshold 0.55"):
+    for options in ("", "--by-text", "--keep 2"):
         printed = data("dedupe", source, "--out", "unlike.jsonl", "--report", "same.json", *options.split())
         found[f"dedupe {options}"] = [
             list(records("unlike.jsonl")),
             digest([printed, json.loads(Path("same.json").read_text())]),
         ]
-    for place, options in enumerate(("", "--share a=1,b=2,c=0 --seed 3", "--share a=0.5,b=0.5 --by-answers --threshold 0.6")):
+    for place, options in enumerate(("", "--share a=1,b=2,c=0 --seed 3", "--share a=0.5,b=0.5 --by-answers")):
         printed = data("split", source, "--out", f"split{place}", *options.split())
         parts = {path.stem: list(records(path)) for path in sorted(Path(f"split{place}").glob("*.jsonl"))}
         found[f"split {options}"] = [parts, digest(printed)]
@@ -371,15 +371,13 @@ def curated(source: str) -> dict[str, Any]:
             found[f"copies {options}"] = [len(order), digest(sorted(order))]
         else:
             found[f"resample {options}"] = [" ".join(order) if len(order) < 120 else len(order), digest([order, printed])]
-    for options in ("", "--threshold 0.55"):
-        files = ("--against", "bench.jsonl", "--out", "clean.jsonl", "--report", "hits.json")
-        printed = data("contamination", source, *files, *options.split())
-        hit = json.loads(Path("hits.json").read_text())
-        found[f"contamination {options}"] = [
-            [[one["id"], one["kind"], one["similarity"]] for one in hit],
-            digest([hit, printed]),
-        ]
-        found[f"contamination {options}"].append(digest(records("clean.jsonl")))
+    printed = data("contamination", source, "--against", "bench.jsonl", "--out", "clean.jsonl", "--report", "hits.json")
+    hit = json.loads(Path("hits.json").read_text())
+    found["contamination "] = [
+        [[one["id"], one["kind"], one["similarity"]] for one in hit],
+        digest([hit, printed]),
+        digest(records("clean.jsonl")),
+    ]
     for options in ("", "--tokenizer tokenizer"):
         data("stats", source, "unlike.jsonl", "--json", "stats.json", *options.split())
         found[f"figures {options}"] = [figures(one) for one in json.loads(Path("stats.json").read_text(encoding="utf-8"))]
