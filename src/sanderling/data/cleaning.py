@@ -174,8 +174,8 @@ class Cleaner:
                 counts.changed += 1
                 draft = Draft(after, self._profile)
         found = draft.trajectory
-        unread = ParseProblem.UNREADABLE_CALL
-        called = any(turn.calls or unread in turn.problems for turn in trajectory.turns())  # or wrote what cannot be read
+        # What cannot be read is a call as well.
+        called = any(turn.calls or ParseProblem.UNREADABLE_CALL in turn.problems for turn in trajectory.turns())
         if found is not trajectory and called and not any(turn.calls for turn in found.turns()):
             last = report.steps[-1]
             last.dropped[Reason.NO_CALL_LEFT] += 1

@@ -205,9 +205,7 @@ def transcript(trajectory: Trajectory, *, full: bool = False) -> Text:
     say(f"── {trajectory.ending.value if trajectory.ending else NO_ENDING} ── {trajectory.detail}", "bold")
     say(f"{number} turns, {roles['search']} searches, {roles['visit']} visits, {trajectory.seconds:.1f} s")
     if outcome != "":
-        say(
-            "outcome: "
-            + ("unscored" if outcome is None else f"{outcome:.3g}" if isinstance(outcome, float | int) else str(outcome))
-        )
+        told = f"{outcome:.3g}" if isinstance(outcome, float | int) else outcome
+        say(f"outcome: {'unscored' if outcome is None else told}")
     say(" · ".join(filter(None, (trajectory.profile, trajectory.model, trajectory.world))))
     return shown

@@ -204,8 +204,8 @@ def comparisons(judged: Sequence[JudgedAttempt], judge: str, second: str) -> lis
     found: list[Comparison] = []
     for other, verdicts in pairs:
         both = [(one, a is not b) for one, a, b in verdicts if None not in (a, b)]
-        names = {"first": judge, "second": other, "questions": len({one.question for one, _ in both})}
-        figures = agreement(((a, b) for _, a, b in verdicts), **names)
+        asked, given = len({one.question for one, _ in both}), ((a, b) for _, a, b in verdicts)
+        figures = agreement(given, first=judge, second=other, questions=asked)
         found.append(Comparison(figures, tuple(one for one, differs in both if differs)))
     return found
 

@@ -254,8 +254,7 @@ class JudgeReport:
         names = ("judge", "trajectories", "written", "asked", "tokens", "cost", "unused_by_hand")
         found: dict[str, Any] = {name: getattr(self, name) for name in names}
         found |= {ruling.value: self.rulings[ruling] for ruling in Ruling}
-        found |= {"codes": dict(sorted(self.codes.items())), "examples": dict(sorted(self.examples.items()))}
-        return found
+        return found | {"codes": dict(sorted(self.codes.items())), "examples": dict(sorted(self.examples.items()))}
 
 
 def judge_file(

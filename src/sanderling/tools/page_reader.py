@@ -253,11 +253,8 @@ class PageReader:
 
     async def _read(self, page: VisitReply, goal: str, max_words: int) -> Reading:
         parts = split_page(page.text, self._limits.part_words)
-        asked = (
-            self._ask(reading_messages(page.title, part, goal, number, len(parts)))
-            for number, part in enumerate(parts, start=1)
-        )
-        reports = [report for report in await all_of(asked) if report is not None]
+        asked = [reading_messages(page.title, part, goal, number, len(parts)) for number, part in enumerate(parts, start=1)]
+        reports = [report for report in await all_of(map(self._ask, asked)) if report is not None]
         if not reports:
             return Reading(fallback=Fallback.UNREADABLE)
         text = PageText(page.text)
@@ -272,10 +269,9 @@ class PageReader:
         merged = None
         if len(holding) > 1:
             evidence = json.dumps([report._asdict() for report in holding], ensure_ascii=False, indent=1)
+            found_in_parts = f"Goal: {goal[:_LONGEST_GOAL]}\n\nPage: {page.title}\n{evidence}"
             with suppress(AskingRefusedError):  # then the summaries of the parts stand side by side
-                merged = await self._ask(
-                    _messages(_WORDS["merge"], f"Goal: {goal[:_LONGEST_GOAL]}\n\nPage: {page.title}\n{evidence}")
-                )
+                merged = await self._ask(_messages(_WORDS["merge"], found_in_parts))
         told = merged.summary if merged and merged.summary else " ".join(report.summary for report in holding)
         summary, left = "", max_words // _SUMMARY_SHARE
         for sentence in sentences(" ".join(told.split())):
