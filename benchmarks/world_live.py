@@ -16,12 +16,13 @@ import platform
 import subprocess
 import sys
 import time
+import zlib
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 WORDS = "The tide carved [flats](https://web.example/flats) for the herring, and a keeper wrote of it in the year 1873. "
-BOMB = 512 << 20  # bytes that come out of it
+BOMB = 6 << 30  # bytes that come out of it
 
 
 def page(characters: int) -> bytes:
@@ -32,14 +33,17 @@ def page(characters: int) -> bytes:
 
 def replies() -> dict[str, tuple[bytes, str]]:
     """Bodies by name, with the encoding that the header gives."""
-    bomb = gzip.compress(b'{"data": {"title": "t", "content": "x' + b" " * BOMB + b'"}}', 1)
+    packing, spaces = zlib.compressobj(6, zlib.DEFLATED, 31), b" " * (1 << 24)
+    parts = [packing.compress(b'{"data": {"title": "t", "content": "x')]
+    parts += [packing.compress(spaces) for _ in range(BOMB // len(spaces))]
+    bomb = b"".join([*parts, packing.compress(b'"}}'), packing.flush()])
     return {
         "a page of 0.4 MB": (page(400_000), ""),
         "a page of 1 MB": (page(1_000_000), ""),
         "a page of 7 MB": (page(7_000_000), ""),
         "a page of 30 MB": (page(30_000_000), ""),
-        "gzip of 512 MB": (bomb, "gzip"),
-        "gzip of gzip of 512 MB": (gzip.compress(bomb), "gzip, gzip"),
+        "gzip of 6 GB": (bomb, "gzip"),
+        "gzip of gzip of 6 GB": (gzip.compress(bomb), "gzip, gzip"),
     }
 
 

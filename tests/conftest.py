@@ -32,6 +32,11 @@ _NUMBERS = count()
 
 
 @pytest.fixture(autouse=True)
-def cache_of_its_own(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replies are kept by address: a port that comes again must not answer with what another test's server said."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / f"cache-{next(_NUMBERS)}"))
+def places_of_its_own(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replies are kept by address: a port that comes again must not answer with what another test's server said.
+
+    And no test's questions come among those that whoever runs the tests has asked.
+    """
+    own = tmp_path_factory.getbasetemp()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(own / f"cache-{next(_NUMBERS)}"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(own / f"data-{next(_NUMBERS)}"))

@@ -36,7 +36,7 @@ def loaded(code: str, *arguments: object) -> tuple[int, bool]:
     return int(count), torch == "True"
 
 
-@pytest.mark.parametrize(("code", "most"), [("import sanderling.agent.agent", 4_200), ("import sanderling", 100)])
+@pytest.mark.parametrize(("code", "most"), [("import sanderling.agent.agent", 4_500), ("import sanderling", 100)])
 def test_what_an_import_loads(code: str, most: int) -> None:
     lines, torch = loaded(code)
     assert lines <= most and not torch
@@ -55,7 +55,7 @@ def model(messages, key):
     (tmp_path / "scripted.py").write_text(said)
     place = ["--world", tmp_path / "w", "--model", f"{tmp_path / 'scripted.py'}:model", "--out", tmp_path / "asked.jsonl"]
     lines, torch = loaded(COMMAND, "ask", "Which?", *place)
-    assert lines <= 9_200 and not torch
+    assert lines <= 12_000 and not torch
 
 
 @pytest.mark.slow
@@ -66,4 +66,4 @@ def test_what_train_rl_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     given = arguments(write_given(tmp_path), tmp_path / "out", "--set", "rl.steps=1")
     lines, torch = loaded(COMMAND, "train", "rl", *given)
-    assert lines <= 16_000 and torch
+    assert lines <= 16_400 and torch

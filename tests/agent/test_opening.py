@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -26,7 +27,7 @@ from sanderling.core.profiles import TINY
 from sanderling.core.record import NodeKind, Question, Trajectory
 from sanderling.core.types import Ending, Message, ToolStatus
 from sanderling.policy.budget import BudgetConfig, Spending
-from sanderling.policy.contract import PolicyOutageError, SampleKey, ScriptedPolicy
+from sanderling.policy.contract import Completion, PolicyOutageError, SampleKey, ScriptedPolicy, ScriptedSession
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.world_tools import world_tools
@@ -147,8 +148,7 @@ async def test_the_scripted_teacher_is_a_model(worlds: dict[str, Path]) -> None:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"web": True, "worlds": ["w"]}, "name one place to search"),
-        ({"web": True, "faults": "flaky"}, "are a world's: leave them out with --web"),
+        ({"web": True, "faults": "flaky"}, "are a world's: leave them out without --world"),
         ({"worlds": ["w"], "search_url": "https://x"}, "are the live web's"),
         ({"worlds": ["w"], "allowed_hosts": ["docs.local"]}, "are the live web's"),
         ({"price": "free"}, "is no price"),
@@ -162,15 +162,14 @@ def test_what_does_not_go_together_is_told(values: dict[str, object], said: str)
         check_config(AgentConfig, {"model": "m", **values}, "the command")
 
 
-async def test_a_model_and_a_place_are_needed_and_an_endpoint_needs_a_profile() -> None:
+async def test_a_model_and_a_place_are_needed_and_an_endpoint_has_the_general_profile() -> None:
     with pytest.raises(UserError, match="There is no model to ask: give --model"):
         async with opened_agent(AgentConfig(worlds=(Path("w"),))):
             pass
-    with pytest.raises(UserError, match="Name one place to search"):
+    with pytest.raises(UserError, match="Name a place to search"):
         async with opened_agent(AgentConfig(model="m")):
             pass
-    with pytest.raises(UserError, match="Name the profile that http://h/v1#m was trained with"):
-        profile_of(AgentConfig(model="http://h/v1#m"))
+    assert profile_of(AgentConfig(model="http://h/v1#m")).name == "general"
 
 
 def test_opening_an_agent_loads_no_torch() -> None:
@@ -224,15 +223,28 @@ async def test_nothing_from_outside_controls_the_terminal() -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-async def test_ctrl_c_ends_with_a_record() -> None:
-    def interrupt(messages: Sequence[Message], key: SampleKey) -> str:
+async def test_ctrl_c_asks_for_the_answer_and_then_ends_with_a_record() -> None:
+    def answers(messages: Sequence[Message], key: SampleKey) -> str:
         if key.turn == 1:
             os.kill(os.getpid(), signal.SIGINT)
-        return "<think>" + call(f"river {key.turn}")
+        return "<think>x</think><answer>Kent</answer>" if key.turn == 2 else "<think>" + call(f"river {key.turn}")
+
+    asked = await research("Which?", over_rivers(ScriptedPolicy(answers)), console=Console(file=io.StringIO()))
+    assert asked.ending is Ending.ANSWERED_AT_BUDGET and asked.answer == "Kent"
+
+    class Slow(ScriptedSession):
+        async def _speak(self, *asked: Any) -> Completion:
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.sleep(0.05 if not self._branch else 60)
+            return await super()._speak(*asked)
+
+    class SlowPolicy(ScriptedPolicy):
+        def open(self, key: SampleKey) -> Slow:
+            return Slow(self)
 
     console = Console(file=io.StringIO())
-    done = await research("Which?", over_rivers(ScriptedPolicy(interrupt)), console=console)
-    assert done.ending is Ending.CANCELLED and 1 <= len(list(done.turns())) <= 2
+    done = await research("Which?", over_rivers(SlowPolicy(lambda messages, key: "<think>" + call("river"))), console=console)
+    assert done.ending is Ending.CANCELLED and 1 <= len(list(done.turns())) <= 3
     assert asyncio.get_running_loop().remove_signal_handler(signal.SIGINT) is False  # nothing is left behind
 
 

@@ -47,7 +47,7 @@ def test_the_tool_block_holds_one_json_line_per_tool() -> None:
 def test_an_unknown_profile_gets_the_nearest_name() -> None:
     with pytest.raises(UserError, match=r"^There is no profile 'dr-venus-4': did you mean 'dr-venus-4b'\?$"):
         profiles.get_profile("dr-venus-4")
-    with pytest.raises(UserError, match="choose one of dr-venus-4b, literesearcher-4b, agentcpm-explore-4b, tiny"):
+    with pytest.raises(UserError, match="choose one of dr-venus-4b, literesearcher-4b, agentcpm-explore-4b, general, tiny"):
         profiles.get_profile("zzz")
 
 

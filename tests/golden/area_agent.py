@@ -18,7 +18,8 @@ from goldens import digest
 
 from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
-from sanderling.core.profiles import PROFILES, Profile, default_specs
+from sanderling.core.profiles import PROFILES as ALL_PROFILES
+from sanderling.core.profiles import Profile, default_specs
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import FixedClock, Message, Reply, Sampling, ToolSpec, ToolStatus, Usage
 from sanderling.policy import contract
@@ -31,6 +32,8 @@ from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Page
 from sanderling.world.encyclopedia import Names, generate_encyclopedia
 from sanderling.world.local import LocalWorld
+
+PROFILES = {name: profile for name, profile in ALL_PROFILES.items() if not profile.general}  # those of checkpoints
 
 DAY = datetime.date(2026, 3, 1)
 SCRIPTS = 60

@@ -27,6 +27,8 @@ from sanderling.core.parse import ParsedTurn, explain, normalise_arguments, pars
 from sanderling.core.text import find_object, folded, visible
 from sanderling.core.types import FixedClock, Message, Role, ToolCall
 
+PROFILES = {name: profile for name, profile in profiles.PROFILES.items() if not profile.general}  # those of checkpoints
+
 TURNS = 3_000
 CLOCK = FixedClock(datetime.date(2026, 3, 1))
 WORDS = (
@@ -153,7 +155,7 @@ def told(parsed: ParsedTurn) -> list[Any]:
 
 def of_turn(text: str, number: int) -> list[Any]:
     """What the parser and the grammar say of a turn, in each way that it may begin; the profile changes from turn to turn."""
-    names = [None, *(profile.tools for profile in profiles.PROFILES.values())][number % (len(profiles.PROFILES) + 1)]
+    names = [None, *(profile.tools for profile in PROFILES.values())][number % (len(PROFILES) + 1)]
     ways = (False, True)
     strict = [[list(check(text, think_open=way)) for check in (check_turn, check_final)] for way in ways]
     return [[told(parse_turn(text, think_open=way, names=names)) for way in ways], strict]
@@ -204,6 +206,7 @@ class Hit:
     url: str
     snippet: str
     date: str
+    source: str = ""
 
 
 @dataclasses.dataclass
@@ -224,7 +227,7 @@ LISTS = [
 
 def rendered(scratch: Path) -> Iterator[tuple[str, Any]]:
     """Texts and ids of every profile."""
-    for name, profile in profiles.PROFILES.items():
+    for name, profile in PROFILES.items():
         yield f"profile {name}", digest(profile.model_dump(mode="json"))
         yield f"system {name}", digest(profiles.render_system(profile, profiles.default_specs(profile), CLOCK))
         yield f"results {name}", [profiles.results_text(LISTS[:n], profile.results, empty="Nothing.") for n in range(4)]
@@ -282,9 +285,7 @@ def small() -> Iterator[tuple[str, Any]]:
     rng = random.Random(7)
     for number in range(20):
         calls = [ToolCall(name=rng.choice(["search", "visit", "fetch_url"]), arguments=arguments(rng)) for _ in range(20)]
-        found = [
-            normalise_arguments(call, profile.tools).model_dump() for call in calls for profile in profiles.PROFILES.values()
-        ]
+        found = [normalise_arguments(call, profile.tools).model_dump() for call in calls for profile in PROFILES.values()]
         yield f"arguments {number:02}", digest(found)
     replies = [
         words(rng, 3) + rng.choice(["```json", "</think>", "{", ""]) + call_body(rng) + words(rng, 2) for _ in range(200)
@@ -305,7 +306,7 @@ def small() -> Iterator[tuple[str, Any]]:
     texts = [words(rng, 9) for _ in range(100)]
     yield "folded", [digest([folded(text) for text in texts]), folded("Ｃ＋＋ cost 1,200 at –5 °C or 10² of $-.5 ½ ﬁ Ⅷ O’Neil")]
     yield "visible", visible("a\x1b[1m\x7f\x85\ud83d\u202e\n\tb")
-    yield "profiles", [said(lambda name=name: profiles.get_profile(name).name) for name in (*profiles.PROFILES, "tinny", "gpt")]
+    yield "profiles", [said(lambda name=name: profiles.get_profile(name).name) for name in (*PROFILES, "tinny", "gpt")]
 
 
 def recorded_texts(recorded: Path) -> list[str]:

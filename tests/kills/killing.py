@@ -77,6 +77,7 @@ class Place:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         environment |= {
             "XDG_CACHE_HOME": str(self.out / "cache"),
+            "XDG_DATA_HOME": str(self.out / "data"),
             "KILLS_NEED": "torch" if words.startswith(("train", "recipe")) else "",
         }
         return subprocess.Popen(

@@ -1,9 +1,11 @@
 """Law 9: any long command that is killed at any moment comes, called again, to the result of one that was let alone.
 
-`CASES` has the commands. Ten kills are made in every run of the tests; all commands at random moments in the slow ones.
+`CASES` has the commands. Twelve kills are made in every run of the tests; all commands at random moments in the slow ones.
 """
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -81,6 +83,12 @@ CASES = {
             "t.jsonl",
             SERVED,
             again=2,
+        ),
+        Case(
+            "ask",
+            "ask Where? --world {given}/w --model {url}#m --profile tiny --out {out}/t.jsonl",
+            "t.jsonl",
+            SERVED,
         ),
         Case(
             "data-generate",
@@ -178,13 +186,44 @@ def check(case: Case, given: Path, tmp_path: Path, talker: Talker, when: list[Mo
     [
         ("world-build", [Moment("files", 0.4), Moment("bytes", 0.6)]),
         ("data-judge", [Moment("asked", 0.3), Moment("asked", 0.8)]),
+        ("ask", [Moment("files", 0.8), Moment("asked", 0.7)]),
         ("data-generate", [Moment("asked", 0.3), Moment("bytes", 0.7)]),
         ("eval-run", [Moment("asked", 0.3), Moment("asked", 0.9)]),
         ("train-sft", [Moment("files", 0.4), Moment("bytes", 0.7)]),
     ],
 )
-def test_ten_kills_change_nothing(name: str, when: list[Moment], given: Path, tmp_path: Path, talker: Talker) -> None:
+def test_twelve_kills_change_nothing(name: str, when: list[Moment], given: Path, tmp_path: Path, talker: Talker) -> None:
     check(CASES[name], given, tmp_path, talker, when)
+
+
+ASKED = "ask Where? --world {given}/w --model {url}#m --profile tiny"
+FURTHER = "ask --continue Since-when?"
+
+
+@pytest.mark.parametrize("at", [1, 2, 4])
+def test_a_killed_question_and_a_killed_further_one_are_resumed(at: int, given: Path, tmp_path: Path, talker: Talker) -> None:
+    """``resume`` knows what was asked, of whom and where; a capsule of what came of it replays."""
+    found: list[object] = []
+    for name in ("straight", "killed"):
+        (tmp_path / name).mkdir()
+        place = Place(given, tmp_path / name, talker)
+        for words, call in ((ASKED, at), (FURTHER, 1)):  # the talker answers a further question at once
+            if name == "straight":
+                place.in_peace(words)
+                continue
+            talker.asked = 0
+            process = place.start(words)
+            talker.strike(call, lambda victim=process.pid: os.killpg(victim, signal.SIGKILL))
+            process.communicate(timeout=60)
+            assert process.returncode == -signal.SIGKILL
+            assert "not ended" in place.in_peace("history")
+            place.in_peace("resume")
+            assert talker.asked <= 5  # of at most four turns, that which was under way is asked for again
+        place.in_peace("export last --to jsonl --out {out}/t.jsonl")
+        place.in_peace("export last --to capsule --out {out}/t.capsule")
+        assert place.in_peace("replay {out}/t.capsule").count("the same record, bit for bit") == 2
+        found.append(result_of(Case("resumed", "", "t.jsonl"), place))
+    assert differences(*found) == []
 
 
 @pytest.mark.slow

@@ -92,7 +92,11 @@ async def test_chat_streams_and_puts_reasoning_back():
     with serve(stream(*events)) as server:
         session = ChatEndpointPolicy(client(server), "tiny").open(KEY)
         done = await session.generate(told("a"), Sampling(), KEY, pieces.append)
-    assert pieces == ["Pa", "ris é"] and done.text == "<think>\nhmm\n</think>\n\nParis é" and done.prompt_tokens == 4
+    assert (
+        pieces == ["<think>\nhm", "m", "\n</think>\n\nPa", "ris é"]
+        and done.text == "<think>\nhmm\n</think>\n\nParis é"
+        and done.prompt_tokens == 4
+    )
     assert server.asked[0][1]["stream"] is True
 
 

@@ -72,6 +72,7 @@ class Agent:
         on_cancel: Callable[[Trajectory], None] | None = None,
         journal: Journal | None = None,
         finish_early: asyncio.Event | None = None,
+        before: Trajectory | None = None,
     ) -> Trajectory:
         """Run one episode to its end and return its record.
 
@@ -79,7 +80,8 @@ class Agent:
         the record so far and CancelledError goes on. Without ``texts``, ``on_event`` hears no TextDelta, and servers are asked
         for whole turns (a stream that breaks midway is not tried again). With a ``journal`` it goes on where an earlier episode
         with its id was killed or met an outage; entries stay until ``journal.stored`` hears of it. Once ``finish_early`` is
-        set, the agent is asked for its answer at its next turn, as at a spent budget.
+        set, the agent is asked for its answer at its next turn, as at a spent budget. ``before``: an episode that has ended,
+        which the question follows; the record begins with its main branch. Raises UserError where it was another model's.
         """
         seeds = seeds or Seeds()
         id = id or attempt_id(question, seeds.attempt)
@@ -89,7 +91,7 @@ class Agent:
         replay = Replay(self.policy, self.clock)
         if journal is not None:
             replay = journal.episode(id, self.policy, self.clock, f"{self.profile.name} over {here.name}")
-        episode = Episode(question, seeds, replay, here.tools, self.profile, on_event, texts, cancel, finish_early)
+        episode = Episode(question, seeds, replay, here.tools, self.profile, on_event, texts, cancel, finish_early, before)
         record = partial(episode.record, id=id, world=here.name)
         try:
             end = await episode.run()

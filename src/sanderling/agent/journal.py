@@ -69,19 +69,19 @@ class Journal:
         when another process holds the directory, or it cannot be made.
         """
         self._about, self._across_versions = about, across_versions
-        self._run = Run(directory, rank=rank, locked=locked)
+        self.run = Run(directory, rank=rank, locked=locked)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._run.close()  # the directory goes when nothing is left in it
+        self.run.close()  # the directory goes when nothing is left in it
 
     def episode(self, id: str, policy: Policy, clock: Clock, about: str) -> Replay:
         """Policy, clock and calls that go on with an episode where its entries end; ``about``: what else turns depend on."""
         fingerprint = None if policy.tokenizer is None else policy.tokenizer.fingerprint
         version = None if self._across_versions else policy.version
-        return _Journaled(self._run, id, policy, clock, digest(self._about, about, policy.name, version, fingerprint))
+        return Journaled(self.run, id, policy, clock, digest(self._about, about, policy.name, version, fingerprint))
 
     def stored(self, record: Ended) -> None:
         """Drop the entries of an episode whose record is stored; one that met an outage or was stopped keeps them, to go on."""
@@ -90,11 +90,15 @@ class Journal:
 
     def forget(self, record: Ended) -> None:
         """Drop the entries of an episode that will not go on, however it ended."""
-        self._run.table(EPISODES).remove(record.id, whole=f"episode {record.id}")
+        self.run.table(EPISODES).remove(record.id, whole=f"episode {record.id}")
 
 
-class _Journaled(WrappedPolicy, Replay):
-    """An episode's policy, clock (which shows the date on which it began) and calls in one, answered from its entries first."""
+class Journaled(WrappedPolicy, Replay):
+    """An episode's policy, clock and calls in one, answered from its entries first.
+
+    The clock shows the date on which the episode began, and moves with its entries alone: run again over them, it shows the
+    same seconds to the bit.
+    """
 
     def __init__(self, run: Run, id: str, policy: Policy, clock: Clock, root: str) -> None:
         super().__init__(policy)
@@ -102,9 +106,9 @@ class _Journaled(WrappedPolicy, Replay):
         self._id, self._entries, self._episodes = id, run.table(f"episode {id}"), run.table(EPISODES)
         began = self._episodes.get(id)
         self._is_begun = began is not None
-        self._began = datetime.date.fromisoformat(began) if began else clock.today()
+        self._began = datetime.date.fromisoformat(began["on"]) if began else clock.today()
         self._ahead = dict(self._entries.items())  # what earlier processes did and this one has not come to yet, by place
-        self._real, self._started, self._skipped = clock, clock.monotonic(), 0.0
+        self._real, self._started, self._skipped, self._now = clock, clock.monotonic(), 0.0, 0.0
         self.root = self.last = root
         """``last``: digest of the last turn, whichever branch it is on, and of all that it answered; at first the root."""
 
@@ -112,7 +116,10 @@ class _Journaled(WrappedPolicy, Replay):
         return self._began
 
     def monotonic(self) -> float:
-        return self._real.monotonic() + self._skipped
+        return self._now
+
+    def _elapsed(self) -> float:
+        return self._real.monotonic() - self._started + self._skipped
 
     def open(self, key: SampleKey) -> Session:
         return _Session(self._policy.open(key), self)
@@ -127,17 +134,20 @@ class _Journaled(WrappedPolicy, Replay):
             warnings.warn(f"{self._entries.path}: {text}", JournalWarning, stacklevel=3)
             self._entries.remove(*self._ahead)
             self._ahead.clear()
+            self._is_begun = False
             return None
         del self._ahead[place]
-        self._skipped += max(0.0, entry["at"] - (self.monotonic() - self._started))
+        self._skipped += max(0.0, entry["at"] - self._elapsed())
+        self._now = max(self._now, entry["at"])
         return entry["done"]
 
     def add(self, place: str, asked: str, done: Any) -> None:
         """Enter what was done."""
         if not self._is_begun:
-            self._episodes.put(self._id, self._began.isoformat(), durable=False)
+            self._episodes.put(self._id, {"on": self._began.isoformat(), "root": self.root}, durable=False)
             self._is_begun = True
-        self._entries.put(place, {"asked": asked, "at": self.monotonic() - self._started, "done": done}, durable=False)
+        self._now = max(self._now, self._elapsed())
+        self._entries.put(place, {"asked": asked, "at": self._now, "done": done}, durable=False)
 
     def finishes_early(self, turn: int, event: asyncio.Event | None) -> bool:
         """As it was, where the episode has been there, else as the event says; entered before it is asked for."""
@@ -180,7 +190,7 @@ class _Session:
     That session hears the whole branch with the first turn that was not entered, and again when it is rewound into it.
     """
 
-    def __init__(self, inner: Session, journal: _Journaled) -> None:
+    def __init__(self, inner: Session, journal: Journaled) -> None:
         self._inner, self._journal = inner, journal
         self._turns: list[_Turn] = []
         self._computed = 0  # leading ids of the branch that a session which was never interrupted would hold in its cache
@@ -220,7 +230,7 @@ class _Session:
             messages += [*turn.delta.messages, Message(role=Role.ASSISTANT, content=turn.completion.text)]
             ids += [*(turn.delta.token_ids or ()), *(turn.completion.token_ids or ())]
         new = None if delta.token_ids is None else (*ids, *delta.token_ids)
-        return Delta((*messages, *delta.messages), new, self._computed)
+        return Delta((*messages, *delta.messages), new, self._computed, delta.tools)
 
     def _tokens(self) -> int:
         return self._turns[-1].tokens if self._turns else 0

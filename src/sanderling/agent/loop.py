@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from sanderling.agent.journal import Replay
 from sanderling.agent.transcript import Transcript
 from sanderling.agent.turns import CallBook, Verdict, allow, judge_turn, run_calls, unless_stopped
-from sanderling.core.chat import ChatRenderer
+from sanderling.core.chat import BETWEEN_RESULTS, ChatRenderer
+from sanderling.core.errors import UserError
+from sanderling.core.general import parse_general
 from sanderling.core.parse import ParsedTurn, explain, parse_turn
 from sanderling.core.profiles import Profile, render_system
-from sanderling.core.record import NodeKind, Question, Seeds, ToolEvent, Trajectory
+from sanderling.core.record import FOLLOWS, NodeKind, Question, Seeds, ToolEvent, Trajectory
 from sanderling.core.types import Ending, ToolCall
-from sanderling.policy.contract import Completion, Delta, SampleKey, sampled_tokens
+from sanderling.policy.contract import Completion, Delta, SampleKey, sampled_tokens, takes_tools
 from sanderling.tools.contract import Tool, tool_roles
 
 
@@ -109,6 +111,7 @@ class Episode:
         texts: bool,
         stop: asyncio.Event | None,
         finish_early: asyncio.Event | None,
+        before: Trajectory | None = None,
     ) -> None:
         """Open a session of the policy, which ``replay`` has, with the clock and how calls are run; see `agent.Agent.run`."""
         self._question, self._seeds, self._tools, self._profile = question, seeds, tools, profile
@@ -123,14 +126,22 @@ class Episode:
         most, own = profile.budgets.max_context_tokens, self._policy.context_length
         self._limit = most if own is None else min(most, own)
         self._transcript = Transcript(profile, chat)
-        self._book = CallBook(question, seeds.episode, seeds.attempt)
+        self._specs = tuple(tool.spec for tool in tools.values())
+        self._natively = self._specs if profile.general and takes_tools(self._policy) else ()
+        self._before, branch = before, [] if before is None else before.branch()
+        self._book = CallBook(question, seeds.episode, seeds.attempt, branch)
         self._malformed_in_row = self._repeated_turns = 0
+        self._passages = sum(len(event.passages) for node in branch for event in node.events)  # numbered so far
         self._session = self._policy.open(self._key(0, 0))
 
     async def run(self) -> End:
         """Turns until an ending. Raises PolicyOutageError, and Stopped when the stop event is set."""
-        specs = [tool.spec for tool in self._tools.values()]
-        self._transcript.open(render_system(self._profile, specs, self._clock), self._question.text)
+        if self._before is None:
+            in_prompt = () if self._natively else self._specs
+            self._transcript.open(render_system(self._profile, in_prompt, self._clock), self._question.text)
+        else:
+            self._check_follows(self._before)
+            self._transcript.follow(self._before, self._question.text)
         turn = 0
         while True:
             allowance = allow(
@@ -169,8 +180,19 @@ class Episode:
             tokenizer=None if tokenizer is None else tokenizer.fingerprint,
             seeds=self._seeds,
             seconds=self._clock.monotonic() - self._started,
+            meta={} if self._before is None else {FOLLOWS: {"id": self._before.id, "nodes": len(self._before.path())}},
             **vars(end),
         )
+
+    def _check_follows(self, before: Trajectory) -> None:
+        """Raises UserError where the model could not read the earlier episode as its own."""
+        tokenizer = self._policy.tokenizer
+        if before.profile != self._profile.name:
+            raise UserError(f"{before.id} was asked under the profile {before.profile}: go on with --profile {before.profile}.")
+        if before.tokenizer != (None if tokenizer is None else tokenizer.fingerprint):
+            raise UserError(f"{before.id} was asked of a model with other tokens, {before.model}: go on with that one.")
+        if self._profile.general and not self._natively and "<tools>" not in before.branch()[0].text:
+            raise UserError(f"{before.id} was asked of a server that takes tools: go on with such a one, or ask anew.")
 
     async def _turn(self, turn: int, max_tokens: int) -> End | None:
         """One accepted turn and what follows from it; None: go on."""
@@ -183,7 +205,7 @@ class Episode:
         if verdict is Verdict.MALFORMED:
             self._malformed_in_row += 1
             if self._malformed_in_row >= guards.max_malformed:
-                return End(Ending.MALFORMED, detail=f"{self._malformed_in_row} turns in a row could not be read.")
+                return End(Ending.MALFORMED, detail=self._unreadable(completion.text, parsed))
             notice = self._profile.malformed_hint.replace("{problem}", explain(parsed.problems))
             self._transcript.observe(notice, completion, kind=NodeKind.HINT)
             self._emit(Observed(turn, notice, (), 0.0))
@@ -198,7 +220,7 @@ class Episode:
     async def _sample(self, turn: int, max_tokens: int) -> tuple[Completion, ParsedTurn, Verdict]:
         """Sample until a turn is acceptable or retries are used up; rejected attempts stay as leaves."""
         guards = self._profile.guards
-        delta = self._transcript.delta()
+        delta = self._transcript.delta(self._natively)
         retry = 0
         while True:
             mark = self._session.mark()
@@ -226,7 +248,20 @@ class Episode:
         completion = await unless_stopped(self._session.generate(delta, sampling, key, on_text), self._stop)
         seconds = self._clock.monotonic() - started
         self._emit(TurnSampled(key.turn, key.retry, completion.prompt_tokens, sampled_tokens(completion), seconds))
-        return completion, parse_turn(completion.text, think_open=self._think_open, names=self._profile.tools), seconds
+        return completion, self._read(completion.text, last=forced or self._malformed_in_row > 0), seconds
+
+    def _read(self, text: str, *, last: bool) -> ParsedTurn:
+        """What a turn means; ``last``: a general model was told that prose will be its answer."""
+        if self._profile.general:
+            return parse_general(text, self._specs, self._profile.tools, last=last)
+        return parse_turn(text, think_open=self._think_open, names=self._profile.tools)
+
+    def _unreadable(self, text: str, parsed: ParsedTurn) -> str:
+        """Why an episode of unreadable turns ends, and with which profile it would not."""
+        told = f"{self._malformed_in_row} turns in a row could not be read. {explain(parsed.problems)}"
+        if not self._profile.general and parse_general(text, self._specs, self._profile.tools, last=True).actionable:
+            told += f" They are no turns of a model of {self._profile.name}, but a general model's: use --profile general."
+        return told
 
     async def _call(self, turn: int, completion: Completion, calls: tuple[ToolCall, ...]) -> End | None:
         """Run the turn's calls and queue their results as one message."""
@@ -235,10 +270,13 @@ class Episode:
         running = run_calls(calls, self._tools, self._book, self._profile.budgets.tool_timeout_s, self._replay.run_call)
         outcomes = await unless_stopped(running, self._stop)
         seconds = self._clock.monotonic() - started
-        # Qwen3's template gives each result its own pair of tags within one user message.
-        body = "\n</tool_response>\n<tool_response>\n".join(outcome.result.text for outcome in outcomes)
-        roles = tool_roles(self._profile)
-        events = tuple(outcome.event(roles) for outcome in outcomes)
+        roles, texts, events = tool_roles(self._profile), list[str](), tuple[ToolEvent, ...]()
+        for outcome in outcomes:
+            text, passages = outcome.numbered(self._passages + 1)
+            self._passages += len(passages)
+            texts.append(text)
+            events += (outcome.event(roles, passages),)
+        body = BETWEEN_RESULTS.join(texts)
         self._transcript.observe(body, completion, events=events, seconds=seconds)
         self._emit(Observed(turn, body, events, seconds))
         outage = next((outcome.outage for outcome in outcomes if outcome.outage), None)
@@ -248,9 +286,9 @@ class Episode:
         """A budget is spent: ask once for the answer, with the last observation kept."""
         budgets = self._profile.budgets
         if turn == 0 and spent is Ending.CONTEXT_EXHAUSTED:
-            used = self._transcript.prompt_tokens
+            used, what = self._transcript.prompt_tokens, "Instructions" if self._before is None else "The conversation so far"
             detail = (
-                f"Instructions and question take {used} tokens, and the context of {self._limit} must also hold a turn and an "
+                f"{what} and question take {used} tokens, and the context of {self._limit} must also hold a turn and an "
                 "answer: shorten the question, or use a model or profile with more context."
             )
         if not budgets.force_answer:

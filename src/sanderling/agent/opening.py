@@ -32,7 +32,7 @@ from sanderling.agent.places import (
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError, check_all
 from sanderling.core.plugins import load_outside
-from sanderling.core.profiles import PROFILES, TINY, Profile, get_profile
+from sanderling.core.profiles import TINY, Profile, get_profile
 from sanderling.core.record import Question
 from sanderling.core.types import Clock, SystemClock
 from sanderling.policy.budget import BudgetConfig, MeteredPolicy, Prices, Spending, read_prices
@@ -42,6 +42,7 @@ from sanderling.tools.contract import OnOutage
 from sanderling.world.disk.store import read_manifest
 
 if TYPE_CHECKING:
+    from sanderling.agent.evidence import Evidence
     from sanderling.world.guard import Guard
 
 SCRIPTS = {"teacher": "sanderling.synth.chains:scripted"}
@@ -55,7 +56,7 @@ class AgentConfig(PlaceConfig):
     """A model's directory, ``http://host:port/v1#model``, ``file.py:name``, or ``teacher:SIZE/SEED`` for questions of the
     generated ``encyclopedia:SIZE/SEED``."""
     profile: str = ""
-    """Prompt, tools and budgets that the model was trained with; empty: ``tiny``, but not for an endpoint."""
+    """Prompt, tools and budgets that the model was trained with; empty: ``general`` for an endpoint, else ``tiny``."""
     max_turns: int | None = Field(default=None, ge=1)
     """Most turns of an episode, in place of the profile's."""
     max_context: int | None = Field(default=None, ge=1)
@@ -85,19 +86,32 @@ class AskConfig(Frozen):
     """Settings of ``sanderling ask``."""
 
     agent: AgentConfig = AgentConfig()
+    spend: str = ""
+    """What an answer may take, closing turn included: ``0.20usd``, ``5min``, ``200ktok``, or several with commas."""
     budget: BudgetConfig = BudgetConfig()
     """What the models of this process may take together."""
     out: Path | None = None
     """JSONL file to which the trajectory is appended; an interrupted episode is kept beside it, and resumed."""
+    save: bool = True
+    """Keep the question as a session, which can be shown, resumed, continued and exported."""
     record: Path | None = None
     """JSONL file to which every tool call is appended, with its result, status and latency."""
 
+    @field_validator("spend")
+    @classmethod
+    def _is_spend(cls, spend: str) -> str:
+        from sanderling.agent.spend import Limits  # brings the loop, which settings do without
+
+        try:
+            Limits.read(spend)
+        except UserError as error:
+            raise ValueError(str(error).removesuffix(".")) from error
+        return spend
+
 
 def profile_of(config: AgentConfig) -> Profile:
-    """The profile that an agent speaks, with its budgets. Raises UserError, also where an endpoint has none."""
-    if not config.profile and is_endpoint(config.model):
-        raise UserError(f"Name the profile that {config.model} was trained with: --profile with one of {', '.join(PROFILES)}.")
-    profile = get_profile(config.profile or TINY.name)
+    """The profile that an agent speaks, with its budgets. Raises UserError."""
+    profile = get_profile(config.profile or ("general" if is_endpoint(config.model) else TINY.name))
     asked = {"max_turns": config.max_turns, "max_context_tokens": config.max_context}
     budgets = profile.budgets.model_copy(update={name: most for name, most in asked.items() if most})
     if budgets.max_context_tokens <= budgets.answer_reserve_tokens:
@@ -106,6 +120,18 @@ def profile_of(config: AgentConfig) -> Profile:
             f"{budgets.answer_reserve_tokens} for an answer, so give more than that with --set agent.max_context."
         )
     return profile.model_copy(update={"budgets": budgets})
+
+
+def fitted(profile: Profile, context: int | None) -> Profile:
+    """A general profile for a model that sees so many tokens: turns, pages and the kept answer take their share of few."""
+    if not profile.general or context is None:
+        return profile
+    most = min(context, profile.budgets.max_context_tokens)
+    reserve = min(profile.budgets.answer_reserve_tokens, most // 8)
+    budgets = profile.budgets.model_copy(update={"max_context_tokens": most, "answer_reserve_tokens": reserve})
+    sampling = profile.sampling.model_copy(update={"max_tokens": min(profile.sampling.max_tokens, most // 4)})
+    words = min(profile.visit_words, most // 16)
+    return profile.model_copy(update={"budgets": budgets, "sampling": sampling, "visit_words": words})
 
 
 def check_agent(config: AgentConfig, questions: Sequence[Question] = ()) -> None:
@@ -118,9 +144,15 @@ def check_agent(config: AgentConfig, questions: Sequence[Question] = ()) -> None
             check_model(config.model)
 
     def check_place() -> None:
-        if len(config.worlds) == 1:
-            read_manifest(config.worlds[0])
-        elif not config.web and not world_directories(config.worlds, questions):
+        for folder in config.docs:
+            if not folder.is_dir():
+                raise UserError(f"There is no folder {str(folder)!r}: give --docs the folder that holds your documents.")
+        if config.docs or config.web or len(config.worlds) == 1 or not questions:
+            for world in config.worlds:
+                read_manifest(world)
+            if not (config.docs or config.web or config.worlds):
+                raise UserError(NO_PLACE)
+        elif not world_directories(config.worlds, questions):
             raise UserError(NO_PLACE)
 
     check_all(check_it, lambda: profile_of(config), check_place)
@@ -138,23 +170,20 @@ async def opened_agent(
     private: bool = False,
     on_outage: OnOutage = OnOutage.REFUSE,
     on_close: Notice | None = None,
+    evidence: "Evidence | None" = None,
 ) -> AsyncIterator[Agent]:
     """The agent of a section of settings; at the end its connections are closed. Raises UserError.
 
     ``questions``: what it will be asked, where worlds or a script depend on it. ``spending``: the run's account, from which its
     tokens are paid. ``policy``: instead of the settings' model, closed by whoever opened it. ``guard`` hides what gives a
     question away; what is read for ``private`` questions is kept for its owner alone. ``on_outage``: of the page reader, where
-    the settings leave it open. ``on_close`` hears what the page reader did.
+    the settings leave it open. ``on_close`` hears what the page reader did. ``evidence`` takes down what places say.
     """
     if policy is None:
         check_agent(config, questions)
-    profile = profile_of(config)
     most = None if spending is None else spending.config.max_cost
     price = read_prices([config.price] if config.price else [], 1, most)[0]
     async with AsyncExitStack() as stack:
-        reader = opened_reader(config.reader, private=private, on_outage=on_outage, on_close=on_close)
-        reading = await stack.enter_async_context(reader)
-        places = await stack.enter_async_context(opened_places(config, profile, questions, reader=reading, guard=guard))
         script, _, rest = config.model.partition(":")
         if policy is None and script in SCRIPTS:
             policy, price = load_outside(SCRIPTS[script])(rest, questions), Prices()
@@ -164,6 +193,11 @@ async def opened_agent(
         if spending is not None:
             stack.enter_context(spending.alone())
             policy = MeteredPolicy(policy, spending.ledger, price)
+        profile = fitted(profile_of(config), policy.context_length)
+        reader = opened_reader(config.reader, private=private, on_outage=on_outage, on_close=on_close)
+        reading = await stack.enter_async_context(reader)
+        how = {"reader": reading, "guard": guard, "evidence": evidence}
+        places = await stack.enter_async_context(opened_places(config, profile, questions, **how))
         first, several = next(iter(places.values())), places if len(places) > 1 else {}
         where = config.model if script in SCRIPTS else place_of(config.model)
         about = first.name, first.fingerprint, where, reader_identity(config.reader, on_outage)
@@ -178,8 +212,11 @@ def journal_identity(config: AgentConfig, agent: Agent) -> str:
 
 
 @contextmanager
-def stop_on_interrupt() -> Iterator[asyncio.Event]:
-    """An event that the first SIGINT sets; the second one is `asyncio.run`'s own, which cancels the task and interrupts."""
+def stop_on_interrupt(first: asyncio.Event | None = None) -> Iterator[asyncio.Event]:
+    """An event that the first SIGINT sets; where there is one for the ``first``, the second.
+
+    The next one is `asyncio.run`'s own, which cancels the task and interrupts.
+    """
     stop, loop, before = asyncio.Event(), asyncio.get_running_loop(), signal.getsignal(signal.SIGINT)
 
     def leave() -> None:
@@ -187,6 +224,9 @@ def stop_on_interrupt() -> Iterator[asyncio.Event]:
         signal.signal(signal.SIGINT, before)
 
     def interrupted() -> None:
+        if first is not None and not first.is_set():
+            first.set()
+            return
         stop.set()
         leave()
 

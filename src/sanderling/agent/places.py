@@ -5,7 +5,7 @@ A place is one world, several that questions name in ``meta.world``, or the live
 
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,14 +23,17 @@ from sanderling.tools.contract import OnOutage, Reader, Tool
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import World
 from sanderling.world.disk.index import SearchMode
-from sanderling.world.disk.store import open_as_met, read_manifest
+from sanderling.world.disk.store import open_as_met, open_world, read_manifest
 from sanderling.world.filters import filtered
+from sanderling.world.together import Leaks, Order, Outgoing, Together
 
 if TYPE_CHECKING:
+    from sanderling.agent.evidence import Evidence
     from sanderling.world.guard import Guard
+    from sanderling.world.live import LiveWeb
 
 _READINGS = 4  # replies of a page reader waited for at the same time, over all pages
-NO_PLACE = "Name one place to search: a world with --world DIRECTORY, or the live web with --web."
+NO_PLACE = "Name a place to search: documents with --docs FOLDER, a world with --world DIRECTORY, or the web with --web."
 Notice = Callable[[str], None]
 """Called with one log line."""
 
@@ -56,10 +59,16 @@ class ReaderConfig(Frozen):
 class PlaceConfig(Frozen):
     """Where an agent searches and reads, and how the place behaves."""
 
+    docs: tuple[Path, ...] = ()
+    """Folders of documents; each is made a world in the user's cache, and anew when its files have changed."""
     worlds: tuple[Path, ...] = ()
-    """A world's directory, or several, of which each question names its own in ``meta.world``."""
+    """A world's directory, or several: all of them are searched, or of each question the one it names in ``meta.world``."""
     web: bool = False
-    """Search the live web instead, through Serper and Jina Reader."""
+    """Search the live web, through Serper and Jina Reader."""
+    order: Order = Order.TOGETHER
+    """Of several places: searched ``together``, or ``in-turn``, documents first and the web last, until one finds something."""
+    leaks: Leaks = Leaks.HOLD
+    """A query for the web that repeats words of documents or worlds: ``hold`` it back, or ``allow`` it."""
     search_url: str = ""
     """For the live web: a search service with Serper's API (SERPER_API_KEY)."""
     reader_url: str = ""
@@ -82,14 +91,10 @@ class PlaceConfig(Frozen):
 
     @model_validator(mode="after")
     def _goes_together(self) -> "PlaceConfig":
-        if self.web and self.worlds:
-            raise ValueError("name one place to search: a world with --world DIRECTORY, or the live web with --web")
-        if self.web and (self.faults or self.prompt_injection or self.search is not SearchMode.LEXICAL):
-            raise ValueError("faults, prompt injection and ranking are a world's: leave them out with --web")
+        if not self.worlds and self.web and (self.faults or self.prompt_injection or self.search is not SearchMode.LEXICAL):
+            raise ValueError("faults, prompt injection and ranking are a world's: leave them out without --world")
         if not self.web and (self.search_url or self.reader_url or self.allowed_hosts):
-            raise ValueError(
-                "search_url, reader_url and allowed_hosts are the live web's: give --web with them, and no --world"
-            )
+            raise ValueError("search_url, reader_url and allowed_hosts are the live web's: give --web with them")
         return self
 
 
@@ -135,32 +140,56 @@ async def opened_places(
     *,
     reader: Reader | None = None,
     guard: "Guard | None" = None,
+    on_outgoing: Callable[[Outgoing], None] | None = None,
+    evidence: "Evidence | None" = None,
 ) -> AsyncIterator[Mapping[str, Place]]:
     """Where an agent searches, by the names that questions have in ``meta.world``; of one place for all, under an empty name.
 
-    Each world is opened once. Raises UserError.
+    Each world is opened once. ``on_outgoing`` hears what several places together send to the web; ``evidence`` takes down what
+    places say. Raises UserError.
     """
     further: list[Tool] = [load_outside(name, "tool", Tool) for name in config.tools]
 
     def place(world: World) -> Place:
+        world = world if evidence is None else evidence.replies_of(world)
         tools = world_tools(world, profile, reader) | {tool.spec.name: tool for tool in further}
         return Place(world.name, world.fingerprint, tools)
 
-    if config.web:
-        from sanderling.world.live import READER_URL, SEARCH_URL, LiveWeb, web_settings
-
-        urls = config.search_url or SEARCH_URL, config.reader_url or READER_URL
-        asked = web_settings(*urls, config.allowed_hosts, env=os.environ)
-        async with LiveWeb(asked) as web:
-            yield {"": place(filtered(web, guard=guard, filters=config.filters))}
-        return
-    found = world_directories(config.worlds, questions)
-    if not found:
-        raise UserError(NO_PLACE)
     met = config.faults or None, config.world_seed, config.search, config.prompt_injection
-    paths = dict.fromkeys(found.values())
-    opened = {path: place(open_as_met(path, *met, guard=guard, filters=config.filters)) for path in paths}
-    yield {name: opened[path] for name, path in found.items()}
+
+    def kept(world: World) -> World:
+        return world if evidence is None else evidence.pages_of(world)
+
+    def opened(path: Path) -> World:
+        return kept(open_as_met(path, *met, guard=guard, filters=config.filters))
+
+    async with AsyncExitStack() as stack:
+        if config.web or config.docs or (len(config.worlds) > 1 and not questions):
+            from sanderling.world.disk.documents import documents_world  # brings all that builds worlds
+
+            several = [
+                kept(filtered(open_world(documents_world(folder)), guard=guard, filters=config.filters))
+                for folder in config.docs
+            ]
+            several += map(opened, config.worlds)
+            if config.web:
+                web = await stack.enter_async_context(_live_web(config))
+                several.append(kept(filtered(web, guard=guard, filters=config.filters)))
+            together = Together(several, config.order, config.leaks, on_outgoing) if len(several) > 1 else several[0]
+            yield {"": place(together)}
+            return
+        found = world_directories(config.worlds, questions)
+        if not found:
+            raise UserError(NO_PLACE)
+        places = {path: place(opened(path)) for path in dict.fromkeys(found.values())}
+        yield {name: places[path] for name, path in found.items()}
+
+
+def _live_web(config: PlaceConfig) -> "LiveWeb":
+    from sanderling.world.live import READER_URL, SEARCH_URL, LiveWeb, web_settings
+
+    urls = config.search_url or SEARCH_URL, config.reader_url or READER_URL
+    return LiveWeb(web_settings(*urls, config.allowed_hosts, env=os.environ))
 
 
 def world_directories(worlds: Sequence[Path], questions: Iterable[Question]) -> dict[str, Path]:

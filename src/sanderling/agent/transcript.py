@@ -9,13 +9,16 @@ from typing import Any
 
 from sanderling.agent.turns import CUT_MARK, cut_middle
 from sanderling.core.chat import ChatRenderer, wrap_observation
+from sanderling.core.errors import UserError
 from sanderling.core.parse import ParsedTurn
 from sanderling.core.profiles import Profile, render_question
-from sanderling.core.record import Node, NodeKind, ToolEvent
-from sanderling.core.types import Message, Role
+from sanderling.core.record import Node, NodeKind, ToolEvent, Trajectory
+from sanderling.core.types import Message, Role, ToolSpec
 from sanderling.policy.contract import Completion, Delta
 
 FORCED = "forced_answer"  # problem code of a message that the closing hint was added to
+ANEW = "\n\n(The budget is a new one: tools can be called again.)"
+"""Stands behind a further question where the budget of the one before it was spent."""
 OBSERVATION_CUT = "observation_cut"
 """Problem code of an observation cut from its middle, so that the closing hint and an answer fit."""
 
@@ -42,6 +45,7 @@ class Transcript:
         self.seen_tokens = 0  # context filled by what was sent and sampled on the main branch
         self._profile, self._chat = profile, chat
         self._pending: list[Draft] = []
+        self._unheard: list[Node] = []  # of an earlier episode's branch: a new session has to be told it first
         self._hint = f"\n\n{profile.force_hint}"
         self.hint_tokens = self._draft(NodeKind.HINT, CUT_MARK + self._hint, previous_ended=False).tokens
         """What the closing hint costs at most in an observation of its own."""
@@ -50,6 +54,21 @@ class Transcript:
         """Queue the system prompt and the question, as the profile words it."""
         asked = render_question(self._profile, question)
         self._pending += [self._draft(NodeKind.SYSTEM, system), self._draft(NodeKind.QUESTION, asked)]
+
+    def follow(self, before: Trajectory, question: str) -> None:
+        """Begin with the main branch of an episode that has ended, as it is, and queue a further question."""
+        branch = before.branch()
+        if not branch or branch[-1].kind is not NodeKind.TURN:
+            raise UserError(f"{before.id} ended before the model had spoken: nothing can follow it, so ask anew.")
+        for node in branch:
+            self.nodes.append(node.model_copy(update={"parent": self.leaf}))
+            self.leaf = len(self.nodes) - 1
+            reported = node.prompt_tokens if node.kind is NodeKind.TURN and node.token_ids is None else 0
+            self.seen_tokens = (reported or self.seen_tokens) + _tokens(node.text, node.token_ids)
+        self._unheard = list(self.nodes)
+        asked = render_question(self._profile, question) + (ANEW if any(FORCED in node.problems for node in branch) else "")
+        ended = self._chat is None or (branch[-1].token_ids or ())[-1:] == (self._chat.end_id,)
+        self._pending.append(self._draft(NodeKind.QUESTION, asked, previous_ended=ended))
 
     def observe(
         self,
@@ -94,7 +113,10 @@ class Transcript:
         if kind is NodeKind.SYSTEM:
             ids = self._chat and self._chat.system_ids(body)
         elif kind is NodeKind.QUESTION:
-            ids = self._chat and self._chat.question_ids(body)
+            if self._chat is not None and self.leaf is not None:
+                ids = self._chat.follow_up_ids(body, previous_ended=previous_ended)
+            else:
+                ids = self._chat and self._chat.question_ids(body)
         else:
             text = wrap_observation(body)
             ids = self._chat and self._chat.observation_ids(body, previous_ended=previous_ended)
@@ -108,14 +130,14 @@ class Transcript:
         """Context that the next turn would start from."""
         return self.seen_tokens + sum(draft.tokens for draft in self._pending)
 
-    def delta(self) -> Delta:
-        """What is new for the session: the queued messages, joined."""
-        nodes = [draft.node for draft in self._pending]
+    def delta(self, tools: tuple[ToolSpec, ...] = ()) -> Delta:
+        """What is new for the session: the queued messages, joined, and the tools that it is told natively."""
+        nodes = [*self._unheard, *(draft.node for draft in self._pending)]
         ids: list[int] = []
         for node in nodes:
             ids += node.token_ids or ()  # a tenth of a chain's time
         messages = tuple(Message(role=node.role, content=node.text) for node in nodes)
-        return Delta(messages, None if self._chat is None else tuple(ids))
+        return Delta(messages, None if self._chat is None else tuple(ids), tools=tools)
 
     def commit(self) -> None:
         """Make the queued messages nodes of the main branch."""
@@ -124,6 +146,7 @@ class Transcript:
             self.leaf = len(self.nodes) - 1
             self.seen_tokens += draft.tokens
         self._pending.clear()
+        self._unheard.clear()
 
     def add_turn(
         self, completion: Completion, parsed: ParsedTurn, problems: Sequence[str], *, rejected: bool, seconds: float

@@ -12,10 +12,11 @@ from collections.abc import Awaitable, Callable, Container, Coroutine, Mapping, 
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import pairwise
 from typing import Any, TypeVar
 
 from sanderling.core.profiles import Budgets, Guards
-from sanderling.core.record import Question, ToolEvent
+from sanderling.core.record import Node, NodeKind, Passage, Question, ToolEvent
 from sanderling.core.types import Ending, ToolCall, ToolStatus
 from sanderling.runs.work import all_of
 from sanderling.tools.contract import Tool, ToolContext, ToolOutageError, ToolResult
@@ -115,10 +116,19 @@ class Outcome:
     result: ToolResult
     outage: str = ""  # why the tool's backend is broken; empty: it is not
 
-    def event(self, roles: Mapping[str, str]) -> ToolEvent:
+    def numbered(self, first: int) -> tuple[str, tuple[Passage, ...]]:
+        """The result's text with a number before each passage, from ``first`` on, and these passages."""
+        text, pieces, passages, at = self.result.text, list[str](), list[Passage](), 0
+        for number, span in enumerate(self.result.spans, start=first):
+            pieces += [text[at : span.start], f"[{number}] "]
+            passages.append(Passage(number=number, url=span.url, title=span.title, text=text[span.start : span.end]))
+            at = span.start
+        return "".join([*pieces, text[at:]]), tuple(passages)
+
+    def event(self, roles: Mapping[str, str], passages: tuple[Passage, ...] = ()) -> ToolEvent:
         """The outcome as the record keeps it; ``roles`` says what each tool does."""
         kept = {name: getattr(self.result, name) for name in ("status", "parts", "latency_s", "provenance")}
-        return ToolEvent(name=self.call.name, role=roles.get(self.call.name, ""), **kept)
+        return ToolEvent(name=self.call.name, role=roles.get(self.call.name, ""), passages=passages, **kept)
 
 
 RunCall = Callable[[ToolCall, Mapping[str, Tool], ToolContext], Awaitable[Outcome]]
@@ -128,9 +138,12 @@ RunCall = Callable[[ToolCall, Mapping[str, Tool], ToolContext], Awaitable[Outcom
 class CallBook:
     """Counts an episode's calls, so that each gets its ordinal and its occurrence."""
 
-    def __init__(self, question: Question, episode_seed: int, attempt: int) -> None:
+    def __init__(self, question: Question, episode_seed: int, attempt: int, before: Sequence[Node] = ()) -> None:
+        """``before``: the branch of an episode that this one follows; its calls count."""
         self._context = ToolContext(episode_seed, frozenset(question.masked_urls), question=question.id, attempt=attempt)
-        self.made: Counter[str] = Counter()
+        self.made = Counter(
+            signature(call) for turn, after in pairwise(before) if after.kind is NodeKind.OBSERVATION for call in turn.calls
+        )
 
     def enter(self, call: ToolCall, deadline_s: float) -> ToolContext:
         """Enter a call that is about to run; gives the context it runs in."""

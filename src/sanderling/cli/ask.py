@@ -1,16 +1,20 @@
-"""``sanderling ask``: research one question and watch the turns; ``sanderling show``: read a recorded episode.
+"""``sanderling ask``: research one question and watch the turns; it is kept as a session, and can be asked on in.
 
-Exit status: 0 for an answer, 1 for none, 130 after Ctrl-C, of which the first ends the episode with a readable record. With
-``--out`` keeps a journal beside the store meanwhile. If interrupted, run the same command again to resume.
+Exit status: 0 for an answer, 1 for none, 130 where it was stopped. The first Ctrl-C asks for the answer from what is there, the
+second ends the episode with a readable record. If interrupted, ``sanderling resume`` goes on; so does the same command again
+where it has ``--out``, with a journal beside that.
 """
 
 import asyncio
 import hashlib
-from contextlib import nullcontext
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -18,107 +22,220 @@ from rich.panel import Panel
 from rich.text import Text
 
 from sanderling.agent.agent import Agent
+from sanderling.agent.evidence import Evidence
 from sanderling.agent.journal import Journal
 from sanderling.agent.loop import CallsMade, Ended, Event, Observed, TextDelta, TurnRejected, TurnStarted
 from sanderling.agent.opening import AskConfig, journal_identity, opened_agent, stop_on_interrupt
+from sanderling.agent.session import LAST, Session, find_session, is_session, keeping, new_session, place_in
+from sanderling.agent.spend import Limits, Spend, receipt
 from sanderling.cli import INTERRUPTED, NO_ANSWER
 from sanderling.cli import options as common
-from sanderling.cli.options import RUN, argument, option, settings
+from sanderling.cli.options import RUN, argument, option, or_help, settings
+from sanderling.core.config import load_config, to_toml
 from sanderling.core.errors import UserError
-from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.core.record import NodeKind, Question, Seeds, Trajectory
 from sanderling.core.text import visible
 from sanderling.core.types import BudgetSpentError, Ending, ToolStatus
-from sanderling.policy.budget import Spending
+from sanderling.judge.citations import DOUBTS, CitedAnswer, cite
+from sanderling.judge.support import Support
+from sanderling.policy.budget import Prices, Spending
+from sanderling.runs.files import or_cannot
 from sanderling.runs.jsonl import JsonlLog, TrajectoryStore
 from sanderling.tools.contract import OnOutage, tool_roles
 from sanderling.tools.recording import open_recording, recorded_tools
 
-_PREVIEW_CHARS, _URLS = 240, 3
-_ANY = "A store (.jsonl), a .parquet file, a run's directory, or a recorded file of another system."
-
-
-def show(
-    file: Annotated[Path, argument("FILE", _ANY)],
-    id: Annotated[str | None, option("--id", "Print the trajectory with this id.")] = None,
-    index: Annotated[int, option("--index", "Print the trajectory at this place, from 0.", min=0)] = 0,
-    full: Annotated[bool, option("--full", "Print reasoning and observations whole.")] = False,
-) -> None:
-    """Print a trajectory: question, turns, observations in short, answer, ending, usage."""
-    from sanderling.data.stats import find_trajectory, transcript  # every layout's reader, which asking does without
-
-    Console().print(transcript(find_trajectory(file, id=id, index=index), full=full))
+_PREVIEW_CHARS, _URLS, _QUOTES = 240, 3, 2
+_SPEND = "At most this for the answer: 0.20usd, 5min, 200ktok, or several with commas."
 
 
 def ask(
-    question: Annotated[str, argument("QUESTION", "What to find out.")],
+    question: Annotated[str, argument("QUESTION", "What to find out.")] = "",
     model: common.Model = None,
     profile: common.ProfileName = None,
     world: common.Worlds = None,
+    docs: Annotated[list[Path] | None, option("--docs", "A folder of documents; repeatable.", "FOLDER", common.PLACE)] = None,
     web: common.Web = None,
     faults: common.Faults = None,
     seed: common.Seed = None,
+    spend: Annotated[str | None, option("--spend", _SPEND, "AMOUNT", common.BUDGET)] = None,
     out: Annotated[
         Path | None, option("--out", "Append the trajectory here (.jsonl); an interrupted episode resumes.", "FILE", RUN)
     ] = None,
     record: Annotated[Path | None, option("--record", "Append every tool call here (.jsonl).", "FILE", RUN)] = None,
+    follow: Annotated[bool, option("--continue", "Ask on in a session that is kept.", panel=RUN)] = False,
+    name: Annotated[str, argument("SESSION", "With --continue: which one; the last by default.")] = "",
+    save: Annotated[bool | None, option("--save/--no-save", "Keep the question as a session; by default.", panel=RUN)] = None,
     file: common.ConfigFile = None,
     sets: common.Set = None,
 ) -> None:
     """Research one question and watch the turns."""
-    given = {"model": model, "profile": profile, "worlds": world, "web": web, "faults": faults, "seed": seed}
-    given = {f"agent.{key}": value for key, value in given.items()} | {"out": out, "record": record}
-    config = settings(AskConfig, file, sets, given)
+    given = {"model": model, "profile": profile, "docs": docs, "worlds": world, "web": web, "faults": faults, "seed": seed}
+    given = {f"agent.{key}": value for key, value in given.items()} | {
+        "spend": spend,
+        "out": out,
+        "record": record,
+        "save": save,
+    }
+    session = None
+    if follow:
+        if is_session(question):  # ``--continue SESSION QUESTION`` is as natural
+            question, name = name, question
+        session = find_session(name or LAST)
+        config = _as_before(session, file, sets, given)
+    elif name:
+        raise UserError(f"{name!r} is one word too many: put the question into quotes.")
+    else:
+        config = settings(AskConfig, file, sets, given)
     question = question.encode("utf-8", errors="replace").decode()  # a terminal may hand over bytes that are not text
     if not question.strip():
         raise UserError("The question is empty: write what you want to know.")
-    store = None if config.out is None else TrajectoryStore(config.out)
-    if store is not None:
-        store.prepare()  # a place that cannot be written is told before the work, not after it
-    log = None if config.record is None else open_recording(config.record)
-    done = asyncio.run(_ask(question, config, store, log))
+    if session is not None:
+        last = session.asked()[-1]
+        if last.is_open and last.text != question:
+            raise UserError(
+                f"Session {session.id} has not answered {last.text!r} yet: run sanderling resume {session.id} first."
+            )
+    run_ask(question, config, session)
+
+
+def _as_before(session: Session, file: Path | None, sets: list[str] | None, given: dict[str, Any]) -> AskConfig:
+    """A session's settings, with what is given over them; a further question writes no file unless it is told to."""
+    if file is not None:
+        raise UserError("--continue has its settings from the session: leave --config out.")
+    last = session.asked()[-1]
+    origin = f"session {session.id}"
+    kept = load_config(AskConfig, last.settings, origin).model_copy(update={"out": None, "record": None})
+    here = {key: [one.absolute() for one in value] if isinstance(value, list) else value for key, value in given.items()}
+    here = {key: value.absolute() if isinstance(value, Path) else value for key, value in here.items()}
+    if given["agent.model"] and Path(given["agent.model"]).is_dir():
+        here["agent.model"] = str(Path(given["agent.model"]).absolute())
+    return or_help(lambda sets: load_config(AskConfig, to_toml(kept), origin, sets, here), sets)
+
+
+def run_ask(question: str, config: AskConfig, session: Session | None = None) -> None:
+    """Ask, or go on with the last question of a session or after it, and end as the command does."""
+    with nullcontext() if session is None else _in_folder(session.asked()[-1].folder):
+        store = None if config.out is None else TrajectoryStore(config.out)
+        if store is not None:
+            store.prepare()  # a place that cannot be written is told before the work, not after it
+        log = None if config.record is None else open_recording(config.record)
+        done = asyncio.run(_ask(question, config, store, log, Console(), session))
     if done.ending is Ending.CANCELLED:
         raise typer.Exit(INTERRUPTED)
     if done.answer is None:
         raise typer.Exit(NO_ANSWER)
 
 
-async def _ask(question: str, config: AskConfig, store: TrajectoryStore | None, log: JsonlLog | None) -> Trajectory:
-    console = Console()
+@contextmanager
+def _in_folder(folder: Path) -> Iterator[None]:
+    """Where a session was asked, since its settings may name places from there."""
+    with or_cannot(f"go to {folder}, where the session was asked", "make that folder again, or ask anew"):
+        before = Path.cwd()
+        os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+async def _ask(
+    question: str,
+    config: AskConfig,
+    store: TrajectoryStore | None,
+    log: JsonlLog | None,
+    console: Console,
+    session: Session | None = None,
+) -> Trajectory:
     tell = partial(console.print, style="dim", markup=False, highlight=False, soft_wrap=True)
-    how = {"spending": Spending(None, config.budget), "on_outage": OnOutage.FALL_BACK, "on_close": tell}
+    going, limits, budget = place_in(session), Limits.read(config.spend), config.budget
+    tokens, cost = limits.tokens or budget.max_tokens, limits.cost or budget.max_cost
+    most = {"max_tokens": tokens and tokens + going.spent.tokens, "max_cost": cost and cost + going.spent.cost}
+    spending, evidence = Spending(None, budget.model_copy(update=most)), Evidence()
+    how = {"spending": spending, "on_outage": OnOutage.FALL_BACK, "on_close": tell, "evidence": evidence}
     async with opened_agent(config.agent, **how) as agent:
-        journal, seed = None, config.agent.seed
-        if store is not None:
-            place = store.path.with_name(f"{store.path.name}.{episode_id(question, agent, seed)}.run")
-            journal = Journal(place, journal_identity(config.agent, agent))
-        with journal or nullcontext():  # it is gone when the episode has come to a scored end
-            done = await research(question, agent, seed=seed, console=console, journal=journal, log=log)
-            if store is not None and journal is not None:
-                store.append(done)
-                journal.stored(done)
+        id = going.id or episode_id(question, agent, config.agent.seed, going.before)
+        link = None if store is None else store.path.with_name(f"{store.path.name}.{id}.run")
+        session = session or (_session_at(link) if config.save else None)
+        prices, longest = Prices.read(config.agent.price or "0,0"), agent.profile.sampling.max_tokens
+        spend = Spend(limits, spending.ledger, agent.clock, prices, longest, going.spent)
+        how = {"seed": config.agent.seed, "console": console, "log": log, "spend": spend, "id": id, "before": going.before}
+        identity = journal_identity(config.agent, agent)
+        if session is not None:
+            asked = going.asked(id, question, to_toml(config))
+            with keeping(session, asked, agent, identity, evidence, spending.ledger) as keep:
+                done = await research(question, agent, journal=keep.journal, **how)
+                keep.record(done)
+        else:
+            with nullcontext() if link is None else Journal(link, identity) as journal:
+                done = await research(question, agent, journal=journal, **how)
+        if store is not None and link is not None:
+            store.append(done)
+            if done.ending is not None and done.ending.scored:
+                link.unlink() if session is not None else shutil.rmtree(link)
+    tell(receipt(done, spend.taken().cost if config.agent.price else None))
+    if session is not None:
+        more = "go on with sanderling resume" if done.ending is None or not done.ending.scored else "ask on with --continue"
+        tell(f"Kept as session {session.id}: {more}, or see sanderling history.")
     return done
 
 
+def _session_at(link: Path | None) -> Session | None:
+    """A new session; with ``--out`` a link beside that file leads to it until it has ended, so the same command goes on.
+
+    None: what was begun there without a session goes on without one.
+    """
+    if link is not None and link.is_dir():
+        return Session(link.resolve()) if link.is_symlink() else None
+    session = new_session()
+    if link is not None:
+        with or_cannot(f"write beside {link}"):
+            link.unlink(missing_ok=True)  # its session is gone
+            link.symlink_to(session.directory, target_is_directory=True)
+    return session
+
+
 async def research(
-    question: str, agent: Agent, *, console: Console, seed: int = 0, journal: Journal | None = None, log: JsonlLog | None = None
+    question: str,
+    agent: Agent,
+    *,
+    console: Console,
+    seed: int = 0,
+    journal: Journal | None = None,
+    log: JsonlLog | None = None,
+    spend: Spend | None = None,
+    id: str = "",
+    before: Trajectory | None = None,
 ) -> Trajectory:
-    """Run the episode, printing its turns; Ctrl-C ends it with the record so far. ``log``: where calls are recorded."""
-    id = episode_id(question, agent, seed)
+    """Run the episode, printing its turns; Ctrl-C asks for the answer, and then ends it. ``log``: where calls are recorded.
+
+    ``id``: the record's; empty: see :func:`episode_id`. ``before``: what the question follows.
+    """
+    id = id or episode_id(question, agent, seed, before)
     if log is not None:
         tools = recorded_tools(agent.tools, tool_roles(agent.profile), log, episode=id, question=question)
         agent = replace(agent, tools=tools)
+    watch, finish = Watcher(console), asyncio.Event()
+    if spend is not None:
+        agent = replace(agent, tools=spend.tools(agent.tools))
+
+    def on_event(event: Event) -> None:
+        watch(event)
+        if spend is not None and spend.is_closing_after(event):
+            finish.set()
+
     asked, seeds = Question(id=f"ask-{_digest(question)}", text=question), Seeds(run=seed, episode=seed)
-    with stop_on_interrupt() as stop:
+    with stop_on_interrupt(finish) as stop:
         try:
-            return await agent.run(asked, seeds, id=id, on_event=Watcher(console), cancel=stop, journal=journal)
+            how = {"on_event": on_event, "cancel": stop, "journal": journal, "finish_early": finish, "before": before}
+            return await agent.run(asked, seeds, id=id, **how)
         except BudgetSpentError as error:
             raise UserError(f"{error} Give more with --set budget.max_tokens or budget.max_cost.") from error
 
 
-def episode_id(question: str, agent: Agent, seed: int) -> str:
+def episode_id(question: str, agent: Agent, seed: int, before: Trajectory | None = None) -> str:
     """The same for the same command."""
-    read_by = () if agent.reader is None else (str(agent.reader),)
-    return f"ask-{_digest(question, agent.policy.name, agent.fingerprint, agent.profile.name, str(seed), *read_by)}"
+    more = [*([] if agent.reader is None else [str(agent.reader)]), *([] if before is None else [before.id])]
+    return f"ask-{_digest(question, agent.policy.name, agent.fingerprint, agent.profile.name, str(seed), *more)}"
 
 
 def _digest(*parts: str) -> str:
@@ -148,8 +265,8 @@ class Watcher:
                 self._line(Text(f"tried again: {event.reason.replace('_', ' ')}", style="yellow"))
             case CallsMade():
                 for call in event.calls:
-                    arguments = "  ".join(f"{_brief(key)}: {_brief(value)}" for key, value in call.arguments.items())
-                    self._line(Text.assemble((f"→ {_brief(call.name)}", "bold cyan"), f"  {arguments}"))
+                    arguments = "  ".join(f"{brief(key)}: {brief(value)}" for key, value in call.arguments.items())
+                    self._line(Text.assemble((f"→ {brief(call.name)}", "bold cyan"), f"  {arguments}"))
             case Observed():
                 self._observed(event)
             case Ended():
@@ -158,27 +275,21 @@ class Watcher:
     def _observed(self, event: Observed) -> None:
         for outcome in event.outcomes:
             style = "green" if outcome.status is ToolStatus.OK else "yellow"
-            self._line(Text(f"← {_brief(outcome.name)}: {outcome.status.value}, {len(outcome.provenance)} pages", style=style))
+            self._line(Text(f"← {brief(outcome.name)}: {outcome.status.value}, {len(outcome.provenance)} pages", style=style))
             for url in outcome.provenance[:_URLS]:
-                self._line(Text(f"    {_brief(url)}", style="cyan"))
-        self._line(Text(_brief(event.text), style="dim italic" if event.outcomes else "yellow"))
+                self._line(Text(f"    {brief(url)}", style="cyan"))
+        self._line(Text(brief(event.text), style="dim italic" if event.outcomes else "yellow"))
 
     def _ended(self, trajectory: Trajectory) -> None:
         self._line(Text())
-        turns = len(list(trajectory.turns()))
-        ending = trajectory.ending or Ending.CANCELLED
-        tail = f"{ending.value.replace('_', ' ')} · {turns} turns · {trajectory.seconds:.1f} s"
-        body = Text(visible(trajectory.answer or "No answer."), style="" if trajectory.answer else "red")
-        if trajectory.detail:
-            body.append(f"\n\n{visible(trajectory.detail)}", style="dim")
-        style = "green" if ending.has_answer else "red"
-        self._console.print(Panel(body, title="answer", subtitle=tail, border_style=style))
+        shown_answer(trajectory, self._console)
 
     def _stream(self, piece: str) -> None:
         """Show what of the reasoning is new. A tag that may just be beginning is held back."""
         self._text += piece
         text = self._text.lstrip()
         reasoning = "" if "<think>".startswith(text) else text.removeprefix("<think>").partition("</think>")[0]
+        reasoning = reasoning.partition("<answer>")[0]
         tag = reasoning.rfind("<")
         if tag >= 0 and "</think>".startswith(reasoning[tag:]):
             reasoning = reasoning[:tag]
@@ -193,7 +304,49 @@ class Watcher:
         self._console.print(text, soft_wrap=True)
 
 
-def _brief(value: object) -> str:
+_UNSURE = {Support.PARTLY: "yellow", Support.NOT_FOUND: "red"}
+
+
+def shown_answer(trajectory: Trajectory, console: Console) -> None:
+    """Print an answer with its sources, and how it came about."""
+    turns = sum(node.kind is NodeKind.TURN and not node.rejected for node in trajectory.own())
+    ending = trajectory.ending or Ending.CANCELLED
+    tail = f"{ending.value.replace('_', ' ')} · {turns} turns · {trajectory.seconds:.1f} s"
+    cited = cite(trajectory)
+    body = Text("No answer.", style="red") if cited is None else cited_text(cited)
+    if trajectory.detail:
+        body.append(f"\n\n{visible(trajectory.detail)}", style="dim")
+    style = "green" if ending.has_answer else "red"
+    console.print(Panel(body, title="answer", subtitle=tail, border_style=style))
+    if cited is not None:
+        for line in source_lines(cited):
+            console.print(line, soft_wrap=True)
+
+
+def cited_text(cited: CitedAnswer) -> Text:
+    """An answer with its references; what is not supported is marked where it stands."""
+    text = Text()
+    for sentence in cited.sentences:
+        style = _UNSURE.get(sentence.support, "") if sentence.support else ""
+        text.append(visible(str(sentence)), style=style)
+        if style:
+            text.append(f" ({DOUBTS[sentence.support]})" if sentence.support else "", style=f"{style} italic")
+    text.rstrip()
+    return text
+
+
+def source_lines(cited: CitedAnswer) -> Iterator[Text]:
+    """The pages that an answer rests on, each with what it says; and how much of the answer was found."""
+    for source in cited.sources:
+        yield Text.assemble((f"[{source.number}] ", "bold"), visible(source.title) or visible(source.url))
+        yield Text(f"    {visible(source.url)}", style="cyan")
+        for said in source.quotes[:_QUOTES]:
+            yield Text(f"    “{brief(said)}”", style="dim")
+    yield Text(cited.checked, style="dim")
+
+
+def brief(value: object) -> str:
+    """A value from outside on one line."""
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     line = visible(" ".join(text.split()))
     return line if len(line) <= _PREVIEW_CHARS else line[: _PREVIEW_CHARS - 1] + "…"

@@ -32,7 +32,12 @@ class Command:
 
 COMMANDS = {
     "ask": Command("sanderling.cli.ask", "ask", "Research one question and watch the turns.", "Ask"),
-    "show": Command("sanderling.cli.ask", "show", "Print a stored or recorded trajectory readably.", "Ask"),
+    "history": Command("sanderling.cli.session", "history", "List the questions that are kept.", "Ask"),
+    "show": Command("sanderling.cli.session", "show_record", "Print a session or a trajectory readably.", "Ask"),
+    "resume": Command("sanderling.cli.session", "resume", "Go on with a question that was interrupted.", "Ask"),
+    "export": Command("sanderling.cli.session", "export", "Write a session to a capsule, Markdown, HTML or JSON lines.", "Ask"),
+    "replay": Command("sanderling.cli.session", "replay", "Run a capsule again, or let another model research it.", "Ask"),
+    "doctor": Command("sanderling.cli.doctor", "doctor", "Find out what a model's server speaks.", "Ask"),
     "world": Command("sanderling.cli.world", "app", "Build an offline web, search it, visit its pages.", "Make"),
     "synth": Command("sanderling.cli.synth", "app", "Questions from a world: make, verify, find out how hard.", "Make"),
     "data": Command("sanderling.cli.data", "app", "Raw trajectories into supervision: import, clean, judge, resample.", "Make"),

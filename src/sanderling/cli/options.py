@@ -50,7 +50,7 @@ def _let_help_alone(context: typer.Context, sets: list[str] | None) -> list[str]
 
 
 _SET = "Override one setting; repeatable. --set help lists them."
-_PROFILE = f"The profile the model was trained with: {', '.join(PROFILES)} or a file; default tiny, required for an endpoint."
+_PROFILE = f"The profile the model was trained with: {', '.join(PROFILES)} or a file; of an endpoint general."
 _JUDGES = "exact, f1:0.8, … or a model; repeatable: the first that accepts an answer decides."
 
 # Options that several commands have. As everywhere, None is "not given".

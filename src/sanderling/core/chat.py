@@ -28,7 +28,7 @@ class Tokenizer:
 
     def __init__(self, path: Path) -> None:
         """Raises UserError when there is none, or none that can be read."""
-        file = path / "tokenizer.json" if path.is_dir() else path
+        self.file = file = (path / "tokenizer.json" if path.is_dir() else path).absolute()
         if not file.is_file():
             raise UserError(f"No tokenizer.json at {path}: give the directory of a Hugging Face model.")
         try:
@@ -58,6 +58,10 @@ class Tokenizer:
 def load_tokenizer(path: Path) -> Tokenizer:
     """The tokenizer of a model directory. Raises UserError."""
     return Tokenizer(path)
+
+
+BETWEEN_RESULTS = "\n</tool_response>\n<tool_response>\n"
+"""Between the results of one turn's calls, as Qwen3's template has it."""
 
 
 def wrap_observation(text: str) -> str:
@@ -115,12 +119,19 @@ class ChatRenderer:
         ``previous_ended``: whether the sampled ids end with ``<|im_end|>``, else it is added. None: this follows another
         observation, rendered with ``prompt=False``.
         """
-        close = [] if previous_ended is None else [*([] if previous_ended else [self.end_id]), *self.newline]
+        close = [] if previous_ended is None else self._close(previous_ended)
         return [*close, *self._message("user", wrap_observation(text)), *(self.generation_prompt if prompt else ())]
+
+    def follow_up_ids(self, text: str, *, previous_ended: bool) -> list[int]:
+        """A further question after a sampled turn: close of the turn, user message, generation prompt."""
+        return [*self._close(previous_ended), *self.question_ids(text)]
 
     def turn_ids(self, text: str) -> list[int]:
         """A turn that exists as text only, ``<|im_end|>`` included, without a tag that the generation prompt already holds."""
         return [*self._tokenizer.encode(strip_think_prefix(text, self._think_prefix)), self.end_id]
+
+    def _close(self, ended: bool) -> list[int]:
+        return [*([] if ended else [self.end_id]), *self.newline]
 
     def _message(self, role: str, text: str) -> list[int]:
         return [self._start, *self._tokenizer.encode(f"{role}\n{text}"), self.end_id, *self.newline]

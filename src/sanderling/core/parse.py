@@ -21,7 +21,7 @@ CALL, CALL_END = "<tool_call>", "</tool_call>"
 ANSWER, ANSWER_END = "<answer>", "</answer>"
 CODE, CODE_END = "<code>", "</code>"
 _RESPONSE = "<tool_response>"
-_MAX_CALLS = 32  # calls read from one turn, which also keeps the time linear
+MAX_CALLS = 32  # calls read from one turn, which also keeps the time linear
 _OPENERS = re.compile("<(?:tool_call|answer|think)>")
 _BOUNDARY = re.compile("</?tool_call>|<answer>|<think>")
 _TEXT = re.compile(r"\S|\Z")
@@ -202,13 +202,13 @@ class _Reader:
     def call(self, start: int, *, mention: bool = False) -> int:
         """A call whose body begins at ``start``; returns where it ended. ``mention``: unreadable is no problem."""
         calls, end, problems = [], len(self.text), [ParseProblem.TOO_MANY_CALLS]
-        is_tried = self.tried < _MAX_CALLS
+        is_tried = self.tried < MAX_CALLS
         if is_tried:
             self.tried += 1
             calls, end, problems = _read_calls(self.text, start)
         if not calls and not mention:
             self.left.append(self.text[start:end])
-        room = _MAX_CALLS - len(self.calls)
+        room = MAX_CALLS - len(self.calls)
         self.flag(ParseProblem.TOO_MANY_CALLS, len(calls) > room)
         self.calls += calls[:room]
         if calls or not mention or not is_tried:

@@ -27,6 +27,7 @@ class ResultLayout(StrEnum):
     JSON = "json"  # DR-Venus
     MARKDOWN = "markdown"  # LiteResearcher, AgentCPM-Explore and Tongyi: numbered links
     COMPACT = "compact"  # tiny models: as few tokens as can be
+    CITED = "cited"  # general models: pages as numbered passages, which an answer can cite
 
 
 class ToolNames(Frozen):
@@ -72,6 +73,9 @@ class Profile(Frozen):
     question_template: str = "{question}"
     think_prefix: str = "<think>\n"
     """Put after ``<|im_start|>assistant\\n``: the model continues inside its reasoning. Empty: the model opens it itself."""
+    general: bool = False
+    """Whether turns are any chat model's (`core.general`): calls in fields of their own where the server takes tools, or in
+    other systems' text forms, and prose as an answer. Otherwise they have the one form that the model was trained on."""
     tools: ToolNames = ToolNames()
     results: ResultLayout = ResultLayout.JSON
     results_per_query: int = Field(default=10, ge=1)
@@ -152,12 +156,12 @@ For each function call, return a json object with function name and arguments wi
 
 
 def render_system(profile: Profile, specs: Sequence[ToolSpec], clock: Clock) -> str:
-    """The system prompt of one episode: ``{tools}`` becomes the tool block, ``{date}`` the clock's date (ISO 8601)."""
+    """The system prompt of one episode: ``{tools}`` becomes their block (none: nothing), ``{date}`` the clock's date."""
     functions = [{"type": "function", "function": spec.model_dump()} for spec in specs]
     lines = "\n".join(json.dumps(function, ensure_ascii=False) for function in functions)
     # One pass, so that a tool description containing "{date}" stays as it is.
-    values = {"tools": _TOOLS.replace("{lines}", lines), "date": clock.today().isoformat()}
-    return _SLOT.sub(lambda slot: values[slot[1]], profile.system_prompt)
+    values = {"tools": _TOOLS.replace("{lines}", lines) if specs else "", "date": clock.today().isoformat()}
+    return _SLOT.sub(lambda slot: values[slot[1]], profile.system_prompt).strip("\n" if not specs else "")
 
 
 def render_question(profile: Profile, question: str) -> str:
@@ -173,6 +177,7 @@ class ListedPage:
     url: str
     snippet: str
     date: str = ""
+    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -207,6 +212,12 @@ def results_text(lists: Sequence[SearchBlock], layout: ResultLayout, *, empty: s
                 entries.append(f"{number}. [{one_line(hit.title)}]({hit.url}){date}\n\n{hit.snippet}")
             head = f"A Google search for '{found.query}' found {len(entries)} results:\n\n## Web Results\n"
             texts.append(head + "\n\n".join(entries))
+        elif layout is ResultLayout.CITED:
+            entries = [f"Results for {found.query!r}:"]
+            for hit in found.hits:
+                about = ", ".join(filter(None, (hit.source, hit.date)))
+                entries.append(f"- {one_line(hit.title)}{f' ({about})' if about else ''}\n  {hit.url}\n  {hit.snippet}")
+            texts.append("\n".join(entries if found.hits else [*entries, found.error or empty]))
         elif found.hits:
             numbered = enumerate(found.hits, start=1)
             texts.append("\n".join(f"[{number}] {one_line(hit.title)}\n{hit.url}\n{hit.snippet}" for number, hit in numbered))

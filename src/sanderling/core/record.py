@@ -21,6 +21,10 @@ from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
 SCHEMA_VERSION = 2  # 2 adds what a turn took to its node; records of 1 are read as they are
 
 
+FOLLOWS = "follows"
+"""Where a trajectory's ``meta`` names the one whose main branch it begins with: its ``id``, and how many ``nodes`` that is."""
+
+
 class NodeKind(StrEnum):
     """What a node is in the story of the episode."""
 
@@ -32,6 +36,15 @@ class NodeKind(StrEnum):
     RAW = "raw"  # an imported message nobody could classify
 
 
+class Passage(Frozen):
+    """A passage of a page that the agent read under a number of its own, with which it can point at it."""
+
+    number: int  # from 1, in the order in which the episode saw them
+    url: str
+    title: str
+    text: str
+
+
 class ToolEvent(Frozen):
     """One call's outcome, beside the observation's text; ``name`` is the tool's in the agent's profile."""
 
@@ -41,6 +54,7 @@ class ToolEvent(Frozen):
     parts: tuple[ToolStatus, ...] = ()
     latency_s: float = 0.0
     provenance: tuple[str, ...] = ()
+    passages: tuple[Passage, ...] = ()  # under profiles whose pages are numbered
 
 
 class Node(Frozen):
@@ -148,6 +162,10 @@ class Trajectory(Frozen):
         """What the policy said on one branch."""
         return (node for node in self.branch(leaf) if node.kind is NodeKind.TURN)
 
+    def own(self) -> tuple[Node, ...]:
+        """The nodes that this episode added; of one that follows another (:data:`FOLLOWS`), those after the other's branch."""
+        return self.nodes[self.meta.get(FOLLOWS, {}).get("nodes", 0) :]
+
     def token_ids(self, leaf: int | None = None) -> list[int] | None:
         """What the model saw and said on one branch; None when any node has text only."""
         nodes = self.branch(leaf)
@@ -177,7 +195,8 @@ def encode_record(record: Any) -> bytes:
 
 def _fields(value: object) -> dict[str, Any]:
     if isinstance(value, BaseModel):
-        return vars(value)  # unlike ``model_dump``, without a limit on the depth of free-form values
+        # Unlike ``model_dump``, without a limit on the depth of free-form values. Few profiles number passages.
+        return {name: field for name, field in vars(value).items() if name != "passages" or field}
     raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 

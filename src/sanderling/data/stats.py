@@ -198,7 +198,7 @@ def transcript(trajectory: Trajectory, *, full: bool = False) -> Text:
             failed = "".join(f", {event.name}: {event.status}" for event in node.events if event.status is not ToolStatus.OK)
             say(f"← {len(hits)} results, {len(node.text):,} characters{failed}", "cyan")
             say("\n".join(f"{hit.title}  {hit.url}" for hit in hits[:5]) if hits and not full else unwrap(node.text))
-        elif full or node.kind not in (NodeKind.SYSTEM, NodeKind.QUESTION):
+        elif full or number or node.kind not in (NodeKind.SYSTEM, NodeKind.QUESTION):
             say(f"{node.kind.value}: {node.text}", "yellow")
     roles, trained = Counter(_call_roles(trajectory)), trajectory.meta.get("rl")
     outcome = (trained if isinstance(trained, dict) else {"outcome": trajectory.meta.get("held_out", "")}).get("outcome")

@@ -313,7 +313,7 @@ def compare(answer: str, accepted: str, tolerance: float | None = None) -> bool 
     if not set(before).issubset(WORDS["before"]) or (after and not _AFTER.fullmatch(after)):
         return None
     found = [quantity for quantity in read if _same_kind(quantity, wanted)] or read
-    match = agreed([_same(quantity, wanted, tolerance) for quantity in found] or [False])  # nothing at all is another answer
+    match = agreed([same(quantity, wanted, tolerance) for quantity in found] or [False])  # nothing at all is another answer
     if match:  # an end of a range or a ratio, as in 3-5 km and 3:1
         is_open = any(_RANGE_BEGINS.match(answer, one.end) or _RANGE_ENDS.search(answer[: one.start]) for one in found)
     else:
@@ -341,7 +341,7 @@ def _same_kind(given: Quantity, wanted: Quantity) -> bool:
     return len(kinds) == 1 or kinds in _UNCERTAIN or kinds == _DEGREES
 
 
-def _same(given: Quantity, wanted: Quantity, tolerance: float | None) -> bool | None:
+def same(given: Quantity, wanted: Quantity, tolerance: float | None) -> bool | None:
     """Compare values: as they are written, or in the base unit where the units differ."""
     one, other = given.unit, wanted.unit
     value, places = wanted.value, wanted.grain / 2

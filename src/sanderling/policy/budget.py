@@ -29,6 +29,7 @@ from sanderling.policy.contract import (
 )
 from sanderling.runs.run import Run, Table
 
+SPENT = "spent"  # the table of a run's account
 _ROUNDING = 1e-9  # sums of prices may differ by this much and still be equal
 _SCAFFOLD = 16  # most tokens that a chat template puts around one message
 _OPENING = 64  # most tokens that it puts before the first one: a default system prompt, a generation prompt
@@ -69,6 +70,9 @@ class Spent:
 
     def __add__(self, other: "Spent") -> "Spent":
         return Spent(self.tokens + other.tokens, self.cost + other.cost, self.calls + other.calls)
+
+
+NOTHING = Spent()
 
 
 class Ledger:
@@ -154,7 +158,7 @@ class Spending:
             yield
             return
         with Run(self.run, private=self.private, rank=self._rank, locked=self._locked) as run:
-            self.ledger.keep_in(run.table("spent"))
+            self.ledger.keep_in(run.table(SPENT))
             yield
 
     def __str__(self) -> str:

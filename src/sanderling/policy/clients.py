@@ -6,7 +6,6 @@
 import asyncio
 import hashlib
 import json
-import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from pathlib import Path
@@ -18,7 +17,7 @@ from sanderling.core.types import AskingOutageError, AskingRefusedError, Message
 from sanderling.policy.budget import Ledger, MeteredPolicy, Prices, Spending, read_prices
 from sanderling.policy.contract import Delta, Finish, Policy, PolicyOutageError, SampleKey
 from sanderling.policy.load import close_policy, open_policy, place_of
-from sanderling.runs.files import close_directory, or_cannot
+from sanderling.runs.files import close_directory, or_cannot, user_cache
 from sanderling.runs.run import Database, Table
 
 
@@ -131,8 +130,7 @@ async def opened_clients(
     if not specs:
         yield []
         return
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    cache = ReplyCache(spending.config.cache or home / "sanderling" / "replies", private=spending.private)
+    cache = ReplyCache(spending.config.cache or user_cache() / "replies", private=spending.private)
     async with AsyncExitStack() as stack:
         stack.enter_context(spending.alone())
         clients: list[RequestClient] = []

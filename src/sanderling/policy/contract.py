@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from sanderling.core.chat import Tokenizer
-from sanderling.core.types import Message, Role, Sampling
+from sanderling.core.types import Message, Role, Sampling, ToolSpec
 
 END_TOKEN = "<|im_end|>"
 OnText = Callable[[str], None] | None  # receives a turn's text as it comes
@@ -57,6 +57,8 @@ class Delta:
     """For token-level policies, with the template's scaffold: the session's ids, concatenated, are what the model sees."""
     recalled: int = 0
     """Leading ids that an earlier process had computed for this branch: computed again, they do not count as prefilled."""
+    tools: tuple[ToolSpec, ...] = ()
+    """For policies that take tools natively: those that the next turn may call; none where it must answer."""
 
 
 @dataclass(frozen=True)
@@ -173,12 +175,18 @@ class Gate:
         self._changed = asyncio.Event()
 
 
+def takes_tools(policy: Policy) -> bool:
+    """Whether a policy's sessions want the tools in their deltas, in place of the system prompt; it says so itself."""
+    return bool(getattr(policy, "takes_tools", False))
+
+
 class WrappedPolicy:
     """A policy around another one, which it describes itself as; whoever extends it writes ``open``."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self.name, self.tokenizer, self.context_length = policy.name, policy.tokenizer, policy.context_length
+        self.takes_tools = takes_tools(policy)
 
     @property
     def version(self) -> int:

@@ -7,9 +7,10 @@ sentence with the server's own words. A stream that breaks after its first event
 
 import asyncio
 import json
+import re
 import time
 import warnings
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Container, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,10 +20,12 @@ import httpx
 
 from sanderling.core.chat import Tokenizer
 from sanderling.core.errors import UserError
-from sanderling.core.types import Message, Role, Sampling
+from sanderling.core.parse import THINK, THINK_END
+from sanderling.core.types import Message, Role, Sampling, ToolSpec
 from sanderling.policy.contract import (
     END_TOKEN,
     Completion,
+    Delta,
     Finish,
     Gate,
     MessageSession,
@@ -33,10 +36,12 @@ from sanderling.policy.contract import (
     TokenSession,
     cut_at_stop,
 )
+from sanderling.policy.native import as_text, native_messages, tool_schemas
 
 _RETRIED = frozenset({408, 409, 425, 429})
 _LONGEST_PAUSE_S = 30.0
 _QUIET_S = 60.0  # a server that gives no answer is warned of once in so many seconds
+_REASONING = ("reasoning", "reasoning_content")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -176,9 +181,19 @@ class _Endpoint:
 
 
 class ChatEndpointPolicy(_Endpoint):
-    """Any chat model behind a URL. Reasoning that a server keeps apart is put back in ``<think>`` tags before the text."""
+    """Any chat model behind a URL. What a server keeps apart, reasoning and calls, is put into tags around the text.
+
+    A session whose deltas name tools says them natively, and sends only settings that differ from the interface's defaults; one
+    that the server refuses by name is left out from then on, with a warning.
+    """
 
     tokenizer = None
+
+    def __init__(self, client: HttpClient, model: str, *, context_length: int | None = None, takes_tools: bool = True) -> None:
+        super().__init__(client, model, context_length=context_length)
+        self.takes_tools = takes_tools
+        self.reasoning_field: str | None = None  # where this server gives reasoning; it is sent back there
+        self.refused: set[str] = set()  # settings that it does not know
 
     def open(self, key: SampleKey) -> Session:
         return _ChatSession(self)
@@ -186,18 +201,30 @@ class ChatEndpointPolicy(_Endpoint):
 
 class _ChatSession(MessageSession):
     _policy: ChatEndpointPolicy
+    _specs: tuple[ToolSpec, ...] = ()  # all that it was ever told
+    _callable = False  # in the turn that comes
+
+    def _new(self, delta: Delta) -> Sequence[Message]:
+        self._specs, self._callable = delta.tools or self._specs, bool(delta.tools)
+        return delta.messages
 
     async def _speak(self, branch: Sequence[Message], sampling: Sampling, key: SampleKey, on_text: OnText) -> Completion:
-        body = {
-            "model": self._policy.name,
-            "messages": [{"role": message.role.value, "content": message.content} for message in branch],
-            **_sampling_fields(sampling, key),
-            **({"top_k": sampling.top_k} if sampling.top_k else {}),  # not in OpenAI's own interface: sent only when asked for
-        }
         begun = any(message.role is Role.ASSISTANT for message in branch)
-        reply = await _receive(self._policy.client, "chat/completions", body, on_text, begun=begun)
-        text = f"<think>\n{reply.reasoning.strip()}\n</think>\n\n{reply.text}" if reply.reasoning else reply.text
-        text, cut = cut_at_stop(text, sampling.stop)
+        policy = self._policy
+        while True:
+            body = self._body(branch, sampling, key)
+            try:
+                reply = await _receive(policy.client, "chat/completions", body, on_text, begun=begun)
+                break
+            except RefusedError as error:
+                field = _refused_field(str(error), body if self._specs else {"max_tokens"})
+                if field is None or field in policy.refused:
+                    raise _without_tools(error, policy.client.base_url) if self._specs else error from None
+                policy.refused.add(field)
+                if field != "max_tokens":
+                    warnings.warn(f"{policy.client.base_url} does not take {field}: it is left out from now on", stacklevel=2)
+        policy.reasoning_field = reply.reasoning_field or policy.reasoning_field
+        text, cut = cut_at_stop(as_text(reply.reasoning, reply.text, reply.calls), sampling.stop)
         return Completion(
             text=text,
             finish=reply.finish(cut),
@@ -205,6 +232,35 @@ class _ChatSession(MessageSession):
             prompt_tokens=reply.prompt_tokens,
             sampled_tokens=reply.sampled_tokens,
         )
+
+    def _body(self, branch: Sequence[Message], sampling: Sampling, key: SampleKey) -> dict[str, Any]:
+        policy, fields = self._policy, _sampling_fields(sampling, key)
+        told: dict[str, Any] = {"messages": [{"role": message.role.value, "content": message.content} for message in branch]}
+        if self._specs:
+            fields = {name: value for name, value in fields.items() if _DEFAULTS.get(name) != value}
+            told = {"messages": list(native_messages(branch, policy.reasoning_field)), "tools": tool_schemas(self._specs)}
+            told |= {} if self._callable else {"tool_choice": "none"}
+        elif sampling.top_k:  # not in OpenAI's own interface: sent only when asked for
+            fields["top_k"] = sampling.top_k
+        if "max_tokens" in policy.refused:  # OpenAI's reasoning models have it under another name
+            fields["max_completion_tokens"] = sampling.max_tokens
+        return {"model": policy.name} | {name: value for name, value in (told | fields).items() if name not in policy.refused}
+
+
+_DEFAULTS = {"temperature": 1.0, "top_p": 1.0}
+_OPTIONAL = ("max_tokens", "seed", "stop", "presence_penalty", "temperature", "top_p", "tool_choice")
+
+
+def _refused_field(words: str, sent: Container[str]) -> str | None:
+    """The optional field of a request that a refusal names first."""
+    named = [(at.start(), name) for name in _OPTIONAL if name in sent and (at := re.search(rf"\b{name}\b", words))]
+    return min(named)[1] if named else None
+
+
+def _without_tools(error: RefusedError, server: str) -> RefusedError:
+    if "tool" not in str(error):
+        return error
+    return RefusedError(f"{error} If {server} takes no tools, put ?tools=text before the # of the model's address.")
 
 
 class CompletionEndpointPolicy(_Endpoint):
@@ -269,6 +325,8 @@ class _Reply:
 
     text: str = ""
     reasoning: str = ""
+    reasoning_field: str | None = None
+    parts: dict[int, list[str]] = field(default_factory=dict)  # name and arguments of each call, by its place
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     finish_reason: str | None = None
@@ -278,7 +336,13 @@ class _Reply:
     cached: int = 0  # prompt tokens the server says it did not compute
 
     def add(self, event: dict[str, Any]) -> str:
-        """Take in one reply or event; returns the new text."""
+        """Take in one reply or event; returns the new text. Raises PolicyOutageError for one that has another shape."""
+        try:
+            return self._add(event)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise PolicyOutageError(f"The server sent a reply of an unknown shape: {_words(event)}.") from error
+
+    def _add(self, event: dict[str, Any]) -> str:
         if usage := event.get("usage"):
             self.prompt_tokens = int(usage.get("prompt_tokens") or 0)
             self.sampled_tokens = int(usage.get("completion_tokens") or 0)
@@ -289,12 +353,29 @@ class _Reply:
         said = choice.get("message") or choice.get("delta") or choice
         text = said.get("content") or said.get("text") or ""
         self.text += text
-        self.reasoning += said.get("reasoning") or said.get("reasoning_content") or ""
+        for name in _REASONING:
+            if isinstance(thought := said.get(name), str) and thought:
+                text = ("" if self.reasoning else f"{THINK}\n") + thought + text
+                self.reasoning, self.reasoning_field = self.reasoning + thought, name
+                break
+        else:
+            text = f"\n{THINK_END}\n\n{text}" if text and self.reasoning and self.text == text else text
+        for place, call in enumerate(said.get("tool_calls") or []):
+            part = self.parts.setdefault(int(call.get("index", place)), ["", ""])
+            given = call.get("function") or {}
+            part[0] += given.get("name") or ""
+            arguments = given.get("arguments") or ""
+            part[1] += arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
         self.ids.extend(choice.get("token_ids") or [])
         self.logprobs.extend((choice.get("logprobs") or {}).get("token_logprobs") or [])
         self.finish_reason = choice.get("finish_reason") or self.finish_reason
         self.stop_reason = choice.get("stop_reason", self.stop_reason)
         return text
+
+    @property
+    def calls(self) -> list[tuple[str, str]]:
+        """Name and arguments of each call, in order."""
+        return [(name, arguments) for _, (name, arguments) in sorted(self.parts.items())]
 
     def finish(self, cut: bool) -> Finish:
         """Why the turn stopped; ``cut``: a stop string was found in it."""

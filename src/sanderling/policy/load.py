@@ -6,14 +6,15 @@
 - ``file.py:name`` or ``package.module:name``: a policy, or a function from messages and key to the text of the next turn
 
 Options of an endpoint: ``key_env`` (environment variable with the API key; otherwise ``OPENAI_API_KEY``, if set), ``context``
-(most tokens the model sees), ``tokenizer``, ``timeout`` (longest silence, in seconds) and ``retries`` (further attempts).
+(most tokens the model sees), ``tokenizer``, ``timeout`` (longest silence, in seconds), ``retries`` (further attempts), and
+``tools=text`` for a server that takes no tools: a general model is then told of them in the system prompt.
 """
 
 import hashlib
 import os
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from pydantic import Field
@@ -36,6 +37,7 @@ class _Options(Frozen):
     tokenizer: Path | None = None
     timeout: int = Field(default=600, ge=1)
     retries: int = Field(default=5, ge=0)
+    tools: Literal["native", "text"] = "native"
 
 
 def is_endpoint(spec: str) -> bool:
@@ -108,8 +110,7 @@ async def close_policy(policy: Policy) -> None:
 
 async def models_at(spec: str) -> dict[str, int | None]:
     """What a server says it serves, by name, with the longest context where it tells. Raises UserError, PolicyOutageError."""
-    parts, options = _split(spec)
-    async with aclosing(_client(parts, options.model_copy(update={"retries": 0, "timeout": 10}))) as server:
+    async with aclosing(client_of(spec, retries=0, timeout=10)) as server:
         try:
             told = (await server.json("models")).get("data")
         except UserError:  # a server of models need not list them
@@ -117,6 +118,12 @@ async def models_at(spec: str) -> dict[str, int | None]:
     told = told if isinstance(told, list) else []
     rooms = {str(one["id"]): one.get("max_model_len") for one in told if isinstance(one, dict) and one.get("id")}
     return {name: room if isinstance(room, int) else None for name, room in rooms.items()}
+
+
+def client_of(spec: str, **options: int) -> "HttpClient":
+    """The server of a specification, with some options given; whoever opens it closes it. Raises UserError."""
+    parts, given = _split(spec)
+    return _client(parts, given.model_copy(update=options))
 
 
 def _split(spec: str) -> tuple[SplitResult, _Options]:
@@ -138,7 +145,8 @@ def _endpoint(spec: str) -> Policy:
         raise UserError(f"{spec!r} lacks the host or the model's name: write http://host:port/v1#model.")
     client = _client(parts, options)
     if options.tokenizer is None:
-        return ChatEndpointPolicy(client, parts.fragment, context_length=options.context)
+        how = {"context_length": options.context, "takes_tools": options.tools == "native"}
+        return ChatEndpointPolicy(client, parts.fragment, **how)
     tokenizer = load_tokenizer(options.tokenizer)
     return CompletionEndpointPolicy(client, parts.fragment, tokenizer, context_length=options.context)
 

@@ -256,3 +256,9 @@ def end_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=wait, daemon=True).start()
+
+
+def user_cache() -> Path:
+    """Where what can be made again is kept for this user."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return home / "sanderling"

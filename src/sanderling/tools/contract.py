@@ -42,6 +42,16 @@ class ToolContext:
 
 
 @dataclass(frozen=True)
+class Span:
+    """A passage of a page within a result: characters ``start`` to ``end`` of its text, before which its number is put."""
+
+    start: int
+    end: int
+    url: str
+    title: str
+
+
+@dataclass(frozen=True)
 class ToolResult:
     """What a call returned."""
 
@@ -50,6 +60,7 @@ class ToolResult:
     latency_s: float = 0.0  # seconds; virtual in a world, real on a live backend
     provenance: tuple[str, ...] = ()  # URLs of the pages whose text is in ``text``, in order of appearance
     parts: tuple[ToolStatus, ...] = ()  # one status for each query or URL of the call, in order
+    spans: tuple[Span, ...] = ()  # passages that an answer can cite, in order; they do not overlap
 
 
 @runtime_checkable

@@ -30,6 +30,7 @@ from sanderling.runs.work import all_of
 from sanderling.tools.contract import (
     BadArgumentsError,
     Reader,
+    Span,
     Tool,
     ToolContext,
     ToolOutageError,
@@ -113,13 +114,18 @@ class VisitTool:
             if self._reader is not None:
                 asked = list(zip(urls, replies, strict=True))
                 replies = await self._reader.read_visits(visit, asked, goal, words, left)
-        parts = tuple(reply.status for reply in replies)
+        parts, spans = tuple(reply.status for reply in replies), tuple[Span, ...]()
+        if self._profile.results is ResultLayout.CITED:
+            text, spans = cited_text(replies)
+        else:
+            text = visit_text(replies, goal, self._profile.results, parts=self._profile.visit_parts)
         return ToolResult(
-            text=visit_text(replies, goal, self._profile.results, parts=self._profile.visit_parts),
+            text=text,
             status=_overall(parts),
             latency_s=latency if self._world.offline else time.monotonic() - began,
             provenance=tuple(reply.url for reply in replies if reply.status is ToolStatus.OK),
             parts=parts,
+            spans=spans,
         )
 
 
@@ -158,6 +164,7 @@ def _occasion_of(context: ToolContext, world: World) -> Occasion:
         occurrence=context.occurrence,
         question=context.question,
         attempt=context.attempt,
+        ordinal=context.ordinal,
         fetched=None if world.offline else {},
     )
 
@@ -200,6 +207,7 @@ async def _side_by_side(
 _SUMMARY_WORDS = 60
 _SENTENCE_WORDS = 120  # of a longer sentence, as lists and tables seem to have, a summary shows the beginning
 _LONGEST_ECHO = 2_000
+_LEAST_PASSAGE = 12  # words
 _NO_SUMMARY = "No information from this page is available."
 
 _MISSES = {
@@ -227,7 +235,7 @@ def search_text(replies: Sequence[SearchReply], layout: ResultLayout) -> str:
     blocks = []
     for reply in replies:
         error = "" if reply.status in (ToolStatus.OK, ToolStatus.EMPTY) else status_sentence(reply.status, layout)
-        hits = tuple(ListedPage(hit.title, hit.url, hit.snippet, hit.date) for hit in reply.hits)
+        hits = tuple(ListedPage(hit.title, hit.url, hit.snippet, hit.date, hit.source) for hit in reply.hits)
         blocks.append(SearchBlock(_echo(reply.query), hits, error))
     return results_text(blocks, layout, empty=status_sentence(ToolStatus.EMPTY, layout))
 
@@ -247,6 +255,39 @@ def visit_text(replies: Sequence[VisitReply], goal: str, layout: ResultLayout, *
             block = f"{head}Evidence in page: \n{evidence}\n\nSummary: \n{short}"
         blocks.append(f"{block}\n\n{note}" if note else block)
     return ("\n\n" if compact else BETWEEN).join(blocks)
+
+
+def cited_text(replies: Sequence[VisitReply]) -> tuple[str, tuple[Span, ...]]:
+    """The pages of one visit call as passages, each a paragraph of its own, and where these are."""
+    text, spans = "", list[Span]()
+    for reply in replies:
+        text += ("\n\n" if text else "") + f"{one_line(reply.title) or 'Page'}\n{reply.url}"
+        if reply.status is not ToolStatus.OK:
+            text += f"\n{visit_miss(reply, ResultLayout.CITED)}"
+            continue
+        for passage in paragraphs(reply.text):
+            text += "\n\n"
+            spans.append(Span(len(text), len(text) + len(passage), reply.url, one_line(reply.title)))
+            text += passage
+        if note := parts_note(reply):
+            text += f"\n\n{note}"
+    return text, tuple(spans)
+
+
+def paragraphs(text: str) -> list[str]:
+    """A page's paragraphs; headings, and what is too short to stand alone, with what follows."""
+    found: list[str] = []
+    waiting = ""
+    for block in filter(None, (part.strip() for part in text.split("\n\n"))):
+        waiting = f"{waiting}\n{block}" if waiting else block
+        if not block.startswith("#") and word_count(waiting) >= _LEAST_PASSAGE:
+            found.append(waiting)
+            waiting = ""
+    if waiting and found and word_count(waiting) < _LEAST_PASSAGE:
+        found[-1] += f"\n\n{waiting}"
+    elif waiting:
+        found.append(waiting)
+    return found
 
 
 def parts_note(reply: VisitReply) -> str:

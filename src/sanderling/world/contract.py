@@ -35,6 +35,7 @@ class SearchHit:
     snippet: str
     date: str = ""
     score: float = 0.0
+    source: str = ""  # of several places, the one it is from
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,8 @@ class Occasion:
 
     ``masked``: URLs that do not exist for this question. ``episode_seed`` and ``occurrence`` (how often the episode made the
     very same call before) key the faults. ``question``: id of what the episode researches, which a guard protects;
-    ``attempt``: for logs. ``fetched``: live pages that one call has fetched; None: nothing is kept.
+    ``attempt``, ``ordinal`` (which call of the episode asks): for logs. ``fetched``: live pages that one call has fetched;
+    None: nothing is kept.
     """
 
     masked: frozenset[str] = frozenset()
@@ -85,6 +87,7 @@ class Occasion:
     occurrence: int = 0
     question: str = ""
     attempt: int = 0
+    ordinal: int = field(default=0, compare=False)
     fetched: dict[str, VisitReply] | None = field(default=None, compare=False, repr=False)
 
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import tantivy
 
@@ -162,7 +163,7 @@ class TextIndex(FullText):
         """The best pages of a clause by BM25: its negative, which sorts, and the number."""
         fetch = limit + len(hidden) + _MORE
         while hits := self._searcher.search(clause, limit=fetch, count=False).hits:
-            numbers = self._searcher.fast_field_values("page", [address for _, address in hits])
+            numbers: list[Any] = self._searcher.fast_field_values("page", [address for _, address in hits])
             scored = [(-round(hit[0], _SCORE_DIGITS), number) for number, hit in zip(numbers, hits, strict=True)]
             last = scored[-1][0]
             ranked = sorted(pair for pair in scored if pair[1] not in hidden) if hidden else sorted(scored)

@@ -225,10 +225,10 @@ class SqlitePages(PageStore):
 
     def _sound(self, part: int, row: tuple[Any, ...] | None, number: int, what: str) -> Sequence[bytes]:
         """A row without its checksum, which comes first, then the number. Raises DamageError when they do not agree."""
-        found, *fields = row or [None]
-        if not fields or fields[0] != b"%d" % number or {*map(type, fields)} != {bytes}:
+        fields = () if row is None else row[1:]
+        if row is None or not fields or fields[0] != b"%d" % number or {*map(type, fields)} != {bytes}:
             raise DamageError(self._paths[part], f"{what} is missing")
-        if found != checksum(*fields):
+        if row[0] != checksum(*fields):
             raise DamageError(self._paths[part], f"{what} does not agree with its checksum")
         return fields
 

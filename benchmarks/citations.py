@@ -1,0 +1,181 @@
+"""How often the checker of citations is right: hand-written claims over real documentation and over documents of our own.
+
+    OMP_NUM_THREADS=1 python benchmarks/citations.py PACKAGES [--embedder benchmarks/world_minilm.py:embed] [--judge MODEL]
+
+PACKAGES holds Debian's python3.11-doc and postgresql-doc-15 unpacked (``apt-get download``, ``dpkg -x``). Claims were written
+and judged by reading the pages, by somebody who did not know the checker, and so as to be hard: most are in other words than
+the page, most false ones are made of words that stand there. There are true and false quotations, numbers and names,
+paraphrases, and halves of which one part is there. The documents of a third, drawn by their names, were looked at while the
+checker was made (``--seen``: their figures, and every mistake); the figures of record are of the others. Beside it in the same
+run, with thresholds fitted to that third: the share of a claim's words in the best passage, the cosine of an embedding, and
+with ``--judge http://host:port/v1#model`` a model that is asked about the passages that share most words with the claim.
+"""
+
+import argparse
+import asyncio
+import hashlib
+import json
+import re
+import time
+from collections.abc import Callable, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sanderling.core.types import Message, Role
+from sanderling.evaluate.statistics import wilson_interval
+from sanderling.judge.support import Support, support
+from sanderling.policy.budget import Spending
+from sanderling.policy.clients import opened_clients
+from sanderling.runs.progress import machine
+from sanderling.tools.world_tools import paragraphs
+from sanderling.world.disk.embedders import Kind, open_embedder
+from sanderling.world.sources.base import Skipped
+from sanderling.world.sources.documents import FolderSource
+from sanderling.world.text import content_terms, words
+
+HERE = Path(__file__).parent / "citations"
+RESULT = Path(__file__).parent / "results" / "citations.json"
+CHECKED = ("quote", "number", "name")
+SHOWN = 12  # passages to a judge
+ASKED = """Below are passages of one document and a sentence. Do the passages support the sentence?
+
+supported: they say all of it, perhaps in other words, units or numbers that follow from theirs.
+partly: they say a part of it, and the rest is not there or different.
+not_found: they do not say it, or something else.
+
+{passages}
+
+Sentence: {claim}
+
+Answer with one word: supported, partly or not_found."""
+Checker = Callable[[str, Sequence[str]], bool]  # whether passages support a claim
+
+
+def read_claims(packages: Path) -> list[dict[str, Any]]:
+    """All claims, each with the passages of its document and whether it belongs to the third that was looked at."""
+    claims = [json.loads(line) for file in sorted(HERE.glob("*.jsonl")) for line in file.read_text().splitlines()]
+    known: dict[str, list[str]] = {}
+    for claim in claims:
+        place = claim.get("path") or claim["document"]
+        if place not in known:
+            file = packages / place if "path" in claim else HERE / "documents" / place
+            page = FolderSource(file.parent).read(file)
+            assert not isinstance(page, Skipped), page
+            known[place] = paragraphs(page.text)
+        claim["passages"] = known[place]
+        claim["seen"] = hashlib.sha256(place.encode()).digest()[0] % 3 == 0
+    return claims
+
+
+def rule(claim: str, passages: Sequence[str]) -> bool:
+    """Ours."""
+    return support(claim, passages).support is Support.SUPPORTED
+
+
+def shared_words(claim: str, passages: Sequence[str]) -> float:
+    """The largest share of the claim's telling words in one passage."""
+    terms = set(content_terms(claim, 200))
+    return max(len(terms & set(words(passage))) for passage in passages) / max(len(terms), 1)
+
+
+def cosines(embed: Callable[[Sequence[str], Kind], Any]) -> Callable[[str, Sequence[str]], float]:
+    """The largest cosine of the claim and a passage."""
+    known: dict[int, Any] = {}
+
+    def cosine(claim: str, passages: Sequence[str]) -> float:
+        if id(passages) not in known:
+            known[id(passages)] = embed(list(passages), Kind.DOCUMENT)
+        return float(np.max(known[id(passages)] @ embed([claim], Kind.QUERY)[0]))
+
+    return cosine
+
+
+def fitted(score: Callable[[str, Sequence[str]], float], claims: Sequence[dict[str, Any]]) -> Checker:
+    """A checker with the threshold that is right most often on the third that was looked at."""
+    seen = [(score(one["claim"], one["passages"]), one["label"] == "supported") for one in claims if one["seen"]]
+    best = max({value for value, _ in seen}, key=lambda least: sum((value >= least) is true for value, true in seen))
+    return lambda claim, passages: score(claim, passages) >= best
+
+
+def judged(spec: str, claims: Sequence[dict[str, Any]]) -> Checker:
+    """A model's verdicts on all claims, asked side by side; a reply that says none of the three words supports nothing."""
+
+    def prompt(one: dict[str, Any]) -> Message:
+        terms = set(content_terms(one["claim"], 200))
+        ranked = sorted(one["passages"], key=lambda passage: -len(terms & set(words(passage))))[:SHOWN]
+        shown = "\n\n".join(passage for passage in one["passages"] if passage in ranked)
+        return Message(role=Role.USER, content=ASKED.format(passages=shown, claim=one["claim"]))
+
+    async def ask() -> list[str]:
+        async with opened_clients([spec], (), Spending(None)) as (client,):
+            replies = await asyncio.gather(*(client.ask([prompt(one)]) for one in claims))
+        return [reply.text.lower() for reply in replies]
+
+    said = {}
+    for one, reply in zip(claims, asyncio.run(ask()), strict=True):
+        found = re.findall(r"\b(supported|partly|not_found)\b", reply)
+        said[one["claim"]] = found[-1:] == [Support.SUPPORTED]
+    return lambda claim, _: said[claim]
+
+
+def figures(said: Sequence[bool], claims: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Precision and recall of *supported*, with 95% intervals after Wilson."""
+    true = [one["label"] == "supported" for one in claims]
+    both = sum(a and b for a, b in zip(said, true, strict=True))
+    found: dict[str, Any] = {"n": len(claims)}
+    for name, total in (("precision", sum(said)), ("recall", sum(true))):
+        low_high = wilson_interval(both, total) if total else None
+        found[name] = None if low_high is None else [round(100 * x, 1) for x in (both / total, low_high.low, low_high.high)]
+    return found
+
+
+def main() -> None:
+    """Check every claim by every checker, and print and write the figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("packages", type=Path)
+    parser.add_argument("--embedder", default="hashed")
+    parser.add_argument("--judge", help="a model that judges beside the rule, as agents' models are named")
+    parser.add_argument("--seen", action="store_true", help="figures of the third that was looked at, and every mistake")
+    given = parser.parse_args()
+    claims = read_claims(given.packages)
+    measured = [one for one in claims if one["seen"] is given.seen]
+    embedder = open_embedder(given.embedder)
+    checkers: dict[str, Checker] = {
+        "rule": rule,
+        "shared words": fitted(shared_words, claims),
+        f"embedding {embedder.model}": fitted(cosines(embedder.embed), claims),
+    }
+    if given.judge:
+        checkers[f"judge {given.judge.rpartition('#')[2]}"] = judged(given.judge, measured)
+    rows: dict[str, Any] = {}
+    for name, checker in checkers.items():
+        began = time.process_time()
+        said = [checker(one["claim"], one["passages"]) for one in measured]
+        spent = 1_000 * (time.process_time() - began) / len(measured)
+        groups = {
+            "quotes, numbers, names": CHECKED,
+            **{kind: (kind,) for kind in (*CHECKED, "paraphrase", "half")},
+            "all": None,
+        }
+        rows[name] = {"ms": round(spent, 1)}
+        for group, kinds in groups.items():
+            chosen = [place for place, one in enumerate(measured) if kinds is None or one["kind"] in kinds]
+            rows[name][group] = figures([said[place] for place in chosen], [measured[place] for place in chosen])
+            print(f"{name:32} {group:24} {json.dumps(rows[name][group])}", flush=True)
+        if given.seen and name == "rule":
+            for one, yes in zip(measured, said, strict=True):
+                if yes != (one["label"] == "supported"):
+                    found = support(one["claim"], one["passages"])
+                    print("WRONG", one["id"], one["kind"], one["label"], "->", found.support, found.missing, one["claim"])
+                    print("     ", one["why"], "|", found.text[:300])
+    if not given.seen:
+        made = {"command": "OMP_NUM_THREADS=1 python benchmarks/citations.py PACKAGES", "embedder": given.embedder}
+        made |= {"date": date.today().isoformat(), "machine": machine(), "claims": len(claims), "measured": len(measured)}
+        RESULT.write_text(json.dumps(made | {"rows": rows}, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

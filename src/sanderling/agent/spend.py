@@ -1,0 +1,135 @@
+"""What one answer may take, in money, time and tokens together: ``0.20usd,5min,200ktok``. It always ends with an answer.
+
+A share is kept back for the closing turn: while another turn could use that up, the agent is asked for its answer instead. With
+each result it reads what is left. The receipt says what was taken in the end.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sanderling.agent.loop import Event, Observed, TurnSampled
+from sanderling.core.errors import UserError
+from sanderling.core.record import NodeKind, Trajectory
+from sanderling.core.types import Clock, ToolSpec
+from sanderling.policy.budget import NOTHING, Ledger, Prices, Spent
+from sanderling.tools.contract import Tool, ToolContext, ToolResult
+
+_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*(k|m)?\s*(usd|\$|eur|€|tok(?:ens?)?|s|sec|min|h)", re.IGNORECASE)
+_SECONDS = {"s": 1.0, "sec": 1.0, "min": 60.0, "h": 3_600.0}
+_NEXT_RESULT = 8_192  # tokens that the results of one more turn may bring
+LEFT = "\n\n(Left to spend: "
+"""How what is left begins behind a result."""
+_CLOSING_SHARE = 0.15  # of the time
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most that an answer may take; None: no limit."""
+
+    cost: float | None = None
+    seconds: float | None = None
+    tokens: int | None = None
+
+    @classmethod
+    def read(cls, text: str) -> "Limits":
+        """Amounts with their units, commas between them. Raises UserError."""
+        found: dict[str, Any] = {}
+        for part in filter(None, (part.strip() for part in text.split(","))):
+            amount = _AMOUNT.fullmatch(part)
+            if amount is None:
+                raise UserError(f"{part!r} is no amount to spend: write 0.20usd, 5min or 200ktok, or several: 0.20usd,5min.")
+            value = float(amount[1]) * {"k": 1e3, "m": 1e6}.get((amount[2] or "").lower(), 1)
+            unit = amount[3].lower()
+            if unit in _SECONDS:
+                found["seconds"] = value * _SECONDS[unit]
+            elif unit.startswith("tok"):
+                found["tokens"] = int(value)
+            else:
+                found["cost"] = value
+        return cls(**found)
+
+
+class Spend:
+    """One answer's spending under way."""
+
+    def __init__(
+        self, limits: Limits, ledger: Ledger, clock: Clock, prices: Prices, longest: int, before: Spent = NOTHING
+    ) -> None:
+        """``longest``: most tokens of one turn; ``before``: what the ledger has of earlier answers."""
+        self._limits, self._ledger, self._clock, self._prices, self._longest = limits, ledger, clock, prices, longest
+        self._began, self._prompt, self._before = clock.monotonic(), 0, before
+
+    def taken(self) -> Spent:
+        """By this answer so far, whichever process worked at it."""
+        spent, before = self._ledger.spent, self._before
+        return Spent(spent.tokens - before.tokens, spent.cost - before.cost, spent.calls - before.calls)
+
+    def is_closing_after(self, event: Event) -> bool:
+        """Whether one more turn after what has just happened could leave too little for the closing one."""
+        if isinstance(event, TurnSampled):
+            self._prompt = event.prompt_tokens + event.sampled_tokens
+        elif isinstance(event, Observed):
+            self._prompt += len(event.text) // 3
+        limits, here, prompt_tokens = self._limits, self.taken(), self._prompt
+        turn = prompt_tokens + self._longest
+        both = turn + turn + self._longest + _NEXT_RESULT
+        cost = self._prices.of(2 * prompt_tokens + self._longest + _NEXT_RESULT, 2 * self._longest)
+        return (
+            (limits.tokens is not None and here.tokens + both > limits.tokens)
+            or (limits.cost is not None and here.cost + cost > limits.cost)
+            or (limits.seconds is not None and self._seconds() > limits.seconds * (1 - _CLOSING_SHARE))
+        )
+
+    def left(self) -> str:
+        """What is left, in a few words; empty without limits."""
+        limits, here, parts = self._limits, self.taken(), list[str]()
+        if limits.seconds is not None:
+            parts.append(f"{max(limits.seconds - self._seconds(), 0):.0f} of {limits.seconds:.0f} seconds")
+        if limits.tokens is not None:
+            parts.append(f"{max(limits.tokens - here.tokens, 0):,} of {limits.tokens:,} tokens")
+        if limits.cost is not None:
+            parts.append(f"{max(limits.cost - here.cost, 0):.4f} of {limits.cost:.4f} in money")
+        return ", ".join(parts)
+
+    def tools(self, tools: Mapping[str, Tool]) -> dict[str, Tool]:
+        """The tools, whose results say what is left."""
+        return {name: _Telling(tool, self) for name, tool in tools.items()} if self.left() else dict(tools)
+
+    def _seconds(self) -> float:
+        return self._clock.monotonic() - self._began
+
+
+@dataclass(frozen=True)
+class _Telling:
+    """A tool whose results end with what is left to spend; they are journaled so, and a resumed episode reads the same."""
+
+    tool: Tool
+    spend: Spend
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self.tool.spec
+
+    async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        result = await self.tool(arguments, context)
+        return replace(result, text=f"{result.text}{LEFT}{self.spend.left()}.)")
+
+
+def tokens_taken(trajectory: Trajectory) -> tuple[int, int]:
+    """Tokens that a question's own turns read and wrote."""
+    turns = [node for node in trajectory.own() if node.kind is NodeKind.TURN]
+    return sum(node.prompt_tokens for node in turns), sum(node.sampled_tokens or len(node.token_ids or ()) for node in turns)
+
+
+def receipt(trajectory: Trajectory, cost: float | None) -> str:
+    """What an answer took; ``cost``: None where no price is known."""
+    turns = [node for node in trajectory.own() if node.kind is NodeKind.TURN]
+    read, written = tokens_taken(trajectory)
+    new = sum(node.prefilled_tokens for node in turns)
+    calls = sum(len(node.events) for node in trajectory.own())
+    money = "money unknown (give --set agent.price)" if cost is None else f"{cost:.4f} in money"
+    cached = f" ({read - new:,} of them cached)" if 0 < new < read else ""
+    took = f"{len(turns)} turns, {calls} calls, {trajectory.seconds:.1f} s"
+    return f"{took}; {read:,} tokens read{cached}, {written:,} written; {money}"

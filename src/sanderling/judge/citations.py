@@ -1,0 +1,210 @@
+"""An answer with its sources: which passages each sentence rests on, checked by code, which also writes the references.
+
+The model points at passages by the numbers under which it read them; whatever else it writes in brackets is no reference. A
+sentence without such numbers, as models give that were never taught to cite, is compared with all that was read, and gets the
+passage that says it. What a person reads is numbered by page, in order of first use, and every sentence that was not found in
+what was read is marked there.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+from sanderling.core.chat import unwrap
+from sanderling.core.observations import read_observation
+from sanderling.core.record import Node, NodeKind, Passage, Trajectory
+from sanderling.core.types import ToolStatus
+from sanderling.judge.support import Support, support
+from sanderling.tools.world_tools import paragraphs
+from sanderling.world.text import content_terms, sentences
+
+_NUMBERS = r"\[\d+(?:\s*[,;–-]\s*\d+)*\]|【\d+[^】\n]*】"
+_MARK = re.compile(rf"\s*(?:{_NUMBERS})(?![(\w])")
+_AFTER_END = re.compile(rf"([.!?][\"')”’]?)((?:\s*(?:{_NUMBERS})(?![(\w]))+)")
+_CODE = re.compile(r"(`[^`\n]*`)")
+_LIST_ITEM = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+|\s*>\s*|\s+")
+_OPEN = re.compile(
+    r"\b(?:could not|couldn['’]t|cannot|can['’]t|did not|didn['’]t|unable to|not possible to)\s+(?:be\s+)?"
+    r"(?:find|found|determine|determined|confirm|confirmed|verify|verified|establish|established|tell)\b"
+    r"|\b(?:remains?|is|are) (?:open|unclear|unknown|uncertain)\b|\bno (?:information|evidence|source)\b",
+    re.IGNORECASE,
+)
+_FRAGMENT_WORDS = 8
+DOUBTS = {Support.PARTLY: "only partly in the sources", Support.NOT_FOUND: "not found in what was read"}
+"""What is put behind a sentence that is not supported."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A page that the answer rests on: its number for the reader, and the passages that say it, in the page's words."""
+
+    number: int
+    url: str
+    title: str
+    quotes: tuple[str, ...]
+
+    @property
+    def link(self) -> str:
+        """Its address; a browser that knows text fragments goes to the first passage."""
+        if not self.url.startswith("http") or "#" in self.url or not self.quotes:
+            return self.url
+        said = re.sub(r"\W*\n.*", "", self.quotes[0].strip(), flags=re.DOTALL).split()[:_FRAGMENT_WORDS]
+        return f"{self.url}#:~:text={quote(' '.join(said), safe='')}"
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence of an answer, as the reader sees it, and what became of it."""
+
+    text: str  # without the model's numbers
+    support: Support | None  # None: it says nothing that could be checked, or what remains open
+    sources: tuple[int, ...] = ()
+    found_by_code: bool = False  # the model gave no passage that says it
+    missing: tuple[str, ...] = ()  # numbers, names and quotations that are not in the passages
+    before: str = ""  # what stands between it and the sentence before: a blank, a line break, a bullet
+
+    def __str__(self) -> str:
+        marks = "".join(f"[{number}]" for number in self.sources)
+        end = re.search(r"[.!?:]?$", self.text)
+        at = end.start() if end else len(self.text)
+        return f"{self.before}{self.text[:at]}{f' {marks}' if marks else ''}{self.text[at:]}"
+
+
+@dataclass(frozen=True)
+class CitedAnswer:
+    """An answer by its sentences, and the pages that they rest on."""
+
+    sentences: tuple[Sentence, ...]
+    sources: tuple[Source, ...]
+    invented: int = 0  # numbers that no passage had
+
+    def __str__(self) -> str:
+        return "".join(map(str, self.sentences)).strip()
+
+    def count(self, support: Support) -> int:
+        """Sentences of one verdict."""
+        return sum(one.support is support for one in self.sentences)
+
+    @property
+    def checked(self) -> str:
+        """How much of the answer was found."""
+        counts = {support: self.count(support) for support in Support}
+        told = f"Of {sum(counts.values())} sentences that can be checked, {counts[Support.SUPPORTED]} are supported, "
+        told += f"{counts[Support.PARTLY]} partly, {counts[Support.NOT_FOUND]} not found in what was read."
+        return told + (f" {self.invented} references led nowhere and were left out." if self.invented else "")
+
+
+def cite(trajectory: Trajectory) -> CitedAnswer | None:
+    """The answer of an episode with its sources; None where there is no answer."""
+    if trajectory.answer is None:
+        return None
+    read = {passage.number: passage for passage in passages_of(trajectory)}
+    numbering = _Numbering()
+    found: list[Sentence] = []
+    invented = 0
+    for before, text, marked in _split(trajectory.answer):
+        if marked is None:
+            found.append(Sentence(text, None, before=before))
+            continue
+        known = [number for number in marked if number in read]
+        invented += len(marked) - len(known)
+        found.append(_checked(before, text, known, read, numbering))
+    return CitedAnswer(tuple(found), numbering.sources(), invented)
+
+
+def passages_of(trajectory: Trajectory) -> list[Passage]:
+    """All passages that the main branch read; those of profiles without numbers get them here."""
+    found: list[Passage] = []
+    for node in trajectory.branch():
+        if node.kind is NodeKind.OBSERVATION:
+            numbered = [passage for event in node.events for passage in event.passages]
+            found += numbered or [
+                Passage(number=len(found) + place, url=url, title=title, text=text)
+                for place, (url, title, text) in enumerate(_unnumbered(node), start=1)
+            ]
+    return found
+
+
+def _unnumbered(node: Node) -> Iterator[tuple[str, str, str]]:
+    """Address, title and text of each passage of a visit in a layout without numbers."""
+    if all(event.role != "visit" or event.status is not ToolStatus.OK for event in node.events) and node.events:
+        return
+    extracts = read_observation(node.text).extracts
+    for extract in extracts:
+        if not extract.dead:
+            yield from ((extract.url, "", text) for text in paragraphs(extract.evidence))
+    pages = [url for event in node.events for url in event.provenance if event.role == "visit"]
+    if not extracts and len(pages) == 1:  # the compact layout: the title, then the text
+        title, _, text = unwrap(node.text).partition("\n")
+        yield from ((pages[0], title, part) for part in paragraphs(text))
+
+
+def _split(answer: str) -> Iterator[tuple[str, str, list[int] | None]]:
+    """What stands before each sentence, the sentence without the model's numbers, and these; None for a line of code."""
+    gap, fenced = "", False
+    for line in answer.strip().splitlines():
+        fence = line.lstrip().startswith("```")
+        if fence or fenced:
+            yield gap, line, None
+            gap, fenced = "\n", fenced != fence
+            continue
+        item = _LIST_ITEM.match(line)
+        begin = item.end() if item else 0
+        gap += line[:begin]
+        marked = "".join(
+            part if place % 2 else _AFTER_END.sub(r"\2\1", part) for place, part in enumerate(_CODE.split(line[begin:]))
+        )
+        for said in sentences(marked):
+            numbers: list[int] = []
+            parts = _CODE.split(said)
+            for place in range(0, len(parts), 2):
+                numbers += [number for mark in _MARK.findall(parts[place]) for number in _numbers_in(mark)]
+                parts[place] = _MARK.sub("", parts[place])
+            yield gap, "".join(parts).strip(), list(dict.fromkeys(numbers))
+            gap = " "
+        gap = gap.removesuffix(" ") + "\n"
+
+
+def _numbers_in(mark: str) -> list[int]:
+    """The numbers of a mark, ranges filled: ``[3, 5-7]``. Of ``【4†L1】`` the first."""
+    if "【" in mark:
+        return [int(re.findall(r"\d+", mark)[0])]
+    found: list[int] = []
+    for first, last in re.findall(r"(\d+)(?:\s*[–-]\s*(\d+))?", mark):
+        found += range(int(first), min(int(last or first), int(first) + 20) + 1)
+    return found
+
+
+@dataclass
+class _Numbering:
+    """The pages cited so far, in order, and what of each is quoted."""
+
+    pages: dict[str, tuple[int, str, list[str]]] = field(default_factory=dict)
+
+    def number(self, passage: Passage, said: str) -> int:
+        number, _, quotes = self.pages.setdefault(passage.url, (len(self.pages) + 1, passage.title, []))
+        if said and said not in quotes:
+            quotes.append(said)
+        return number
+
+    def sources(self) -> tuple[Source, ...]:
+        return tuple(Source(number, url, title, tuple(quotes)) for url, (number, title, quotes) in self.pages.items())
+
+
+def _checked(before: str, text: str, known: Sequence[int], read: dict[int, Passage], numbering: _Numbering) -> Sentence:
+    """A sentence against the passages that it cites, and where they do not say it, against all that was read."""
+    if not content_terms(text, 3) or text.startswith("#") or text.endswith((":", "?")) or _OPEN.search(text):
+        return Sentence(text, None, tuple(numbering.number(read[number], "") for number in known), before=before)
+    every = list(read.values())
+    texts, titles = [passage.text for passage in every], [passage.title or passage.url for passage in every]
+    finding = support(text, texts, titles, [at for at, passage in enumerate(every) if passage.number in known])
+    by_code = False
+    if finding.support is not Support.SUPPORTED:
+        other = support(text, texts, titles)
+        if other.support is Support.SUPPORTED or not known:
+            finding, by_code = other, True
+    at = finding.passage
+    rests = at is not None and finding.support is not Support.NOT_FOUND
+    sources = [numbering.number(every[at], finding.text)] if rests and at is not None else []
+    return Sentence(text, finding.support, tuple(sources), by_code, finding.missing, before)

@@ -1,0 +1,171 @@
+"""Answers with their sources: what becomes of the model's numbers, of sentences without them, and of what was not read."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sanderling.core.profiles import ResultLayout
+from sanderling.core.record import Node, NodeKind, Passage, Question, ToolEvent, Trajectory
+from sanderling.core.types import Ending, Role, ToolStatus
+from sanderling.judge.citations import CitedAnswer, Source, cite, passages_of
+from sanderling.judge.support import Support
+from sanderling.tools.world_tools import visit_text
+from sanderling.world.contract import VisitReply, missing
+
+TOWER, HARBOUR = "https://tower.example/page", "https://harbour.example/page"
+PASSAGES = (
+    Passage(number=1, url=TOWER, title="The tower", text="The tower of Velm is 41 metres high."),
+    Passage(number=2, url=TOWER, title="The tower", text="It was built in 1874 by Hanno Steen."),
+    Passage(number=3, url=HARBOUR, title="The harbour", text="The harbour of Brekke has 2,600 workers."),
+)
+
+
+def episode(answer: str | None, *observations: Node) -> Trajectory:
+    shown = observations or (observation("", event(passages=PASSAGES)),)
+    nodes = [Node(parent=None, role=Role.SYSTEM, kind=NodeKind.SYSTEM, text="")]
+    nodes += [one.model_copy(update={"parent": place}) for place, one in enumerate(shown)]
+    question = Question(id="q", text="?")
+    ending = Ending.ANSWERED if answer else Ending.CANCELLED
+    return Trajectory(id="t", question=question, nodes=tuple(nodes), leaf=len(nodes) - 1, ending=ending, answer=answer)
+
+
+def observation(text: str, *events: ToolEvent) -> Node:
+    return Node(parent=None, role=Role.USER, kind=NodeKind.OBSERVATION, text=text, events=events)
+
+
+def event(
+    status: ToolStatus = ToolStatus.OK, urls: tuple[str, ...] = (TOWER,), passages: tuple[Passage, ...] = ()
+) -> ToolEvent:
+    return ToolEvent(name="visit", role="visit", status=status, provenance=urls, passages=passages)
+
+
+def cited(answer: str, *observations: Node) -> CitedAnswer:
+    found = cite(episode(answer, *observations))
+    assert found is not None
+    return found
+
+
+def test_numbers_become_those_of_pages_in_order_of_use():
+    found = cited(
+        "The harbour of Brekke has 2,600 workers [3]. The tower of Velm is 41 metres high.[1] It dates from 1874 [2]."
+    )
+    assert str(found) == (
+        "The harbour of Brekke has 2,600 workers [1]. The tower of Velm is 41 metres high [2]. It dates from 1874 [2]."
+    )
+    assert [(one.number, one.url) for one in found.sources] == [(1, HARBOUR), (2, TOWER)]
+    assert found.sources[1].quotes[0] == PASSAGES[0].text and found.count(Support.SUPPORTED) >= 2 and not found.invented
+
+
+@pytest.mark.parametrize(
+    ("marks", "invented"),
+    [
+        ("[1]", 0),
+        (" [1][2]", 0),
+        (" [1] [2]", 0),
+        (" [1, 2]", 0),
+        (" [1; 3]", 0),
+        (" [1-3]", 0),
+        (" [1\u20133]", 0),
+        ("\u30101\u2020L1-L3\u3011", 0),
+        (" [1][9]", 1),
+        (" [8-10, 1]", 3),
+        (" [9]", 1),
+    ],
+)
+@pytest.mark.parametrize("shape", ["The tower of Velm is 41 metres high{}.", "The tower of Velm is 41 metres high.{}"])
+def test_every_form_of_mark_is_read_and_none_is_left(shape: str, marks: str, invented: int):
+    found = cited(shape.format(marks))
+    (sentence,) = found.sentences
+    assert sentence.text == "The tower of Velm is 41 metres high." and sentence.support is Support.SUPPORTED
+    assert str(found) == "The tower of Velm is 41 metres high [1]." and found.invented == invented
+    assert sentence.found_by_code == (marks == " [9]")
+
+
+@given(numbers=st.lists(st.integers(4, 10**6), min_size=1, max_size=5))
+def test_numbers_that_no_passage_has_are_counted_and_dropped(numbers: list[int]):
+    found = cited(f"Penguins live in Antarctica {''.join(f'[{number}]' for number in numbers)}.")
+    assert found.invented == len(set(numbers)) and not found.sources
+    assert str(found) == "Penguins live in Antarctica." and found.sentences[0].support is Support.NOT_FOUND
+
+
+@pytest.mark.parametrize("code", ["`rows[1]`", "`a[3-5]` and `b`", "```\nx = rows[1]\ny = [2]\n```"])
+def test_code_is_left_alone(code: str):
+    answer = f"The tower of Velm is 41 metres high [1].\n{code}\nThe end."
+    found = cited(answer)
+    assert code in str(found) and not found.invented
+
+
+def test_links_and_brackets_of_words_are_no_marks():
+    answer = "See [1](https://x.example) and [note] of the tower of Velm, 41 metres high."
+    assert str(cited(answer)).startswith("See [1](https://x.example) and [note]") and not cited(answer).invented
+
+
+def test_a_wrong_passage_gives_way_to_one_that_says_it():
+    found = cited("The tower of Velm is 41 metres high [3].")
+    assert found.sentences[0].found_by_code and [one.url for one in found.sources] == [TOWER]
+
+
+def test_what_the_passages_do_not_say_is_not_green():
+    found = cited("The tower of Velm is 43 metres high [1]. It was built in 1874 by Dirk Brekke [2].")
+    assert not found.count(Support.SUPPORTED)
+    assert found.sentences[0].missing == ("43 metres",) and "Dirk" in found.sentences[1].missing
+
+
+def test_sentences_without_a_claim_have_no_verdict():
+    answer = "# Towers\nHere is what I found:\nHow high is it?\nWhether it leans could not be determined."
+    assert [one.support for one in cited(answer).sentences] == [None] * 4
+
+
+def test_layout_survives():
+    answer = (
+        "# Towers\n\n- The tower of Velm is 41 metres high [1]\n- It was built in 1874 by Hanno Steen [2].\n\n"
+        "1. The harbour of Brekke has 2,600 workers [3].\n\n> Quoted line.\n\n```\nfor x in y:\n    z[1]\n```"
+    )
+    wanted = (
+        "# Towers\n\n- The tower of Velm is 41 metres high [1]\n- It was built in 1874 by Hanno Steen [1].\n\n"
+        "1. The harbour of Brekke has 2,600 workers [2].\n\n> Quoted line.\n\n```\nfor x in y:\n    z[1]\n```"
+    )
+    assert str(cited(answer)) == wanted
+
+
+def test_without_an_answer_there_is_nothing():
+    assert cite(episode(None)) is None
+
+
+@given(st.text())
+def test_any_answer_can_be_checked(answer: str):
+    found = cite(episode(answer))
+    assert found is not None and all(source.number == place for place, source in enumerate(found.sources, start=1))
+
+
+@pytest.mark.parametrize("layout", [ResultLayout.JSON, ResultLayout.MARKDOWN, ResultLayout.COMPACT])
+def test_profiles_without_numbers_are_attributed_by_code(layout: ResultLayout):
+    page = VisitReply(
+        TOWER, "The tower", "The tower of Velm is 41 metres high. It was built in 1874 by the mason Hanno Steen.\n\nIt leans."
+    )
+    found = cited("The tower of Velm is 41 metres high.", observation(visit_text([page], "towers", layout), event()))
+    assert found.sentences[0].support is Support.SUPPORTED and found.sentences[0].found_by_code
+    assert [one.url for one in found.sources] == [TOWER]
+
+
+@pytest.mark.parametrize("layout", [ResultLayout.JSON, ResultLayout.MARKDOWN, ResultLayout.COMPACT])
+def test_a_visit_that_failed_is_no_source(layout: ResultLayout):
+    text = visit_text([missing(TOWER)], "towers", layout)
+    failed = observation(text, event(ToolStatus.NOT_FOUND, urls=()))
+    assert not passages_of(episode("x", failed))
+    for answer in ("The tower of Velm is 41 metres high [1].", f"{text[-80:]} [1]"):
+        found = cited(answer, failed)
+        assert not found.count(Support.SUPPORTED) and not found.sources
+
+
+def test_a_failed_page_beside_a_read_one_is_no_source():
+    page = VisitReply(TOWER, "The tower", "The tower of Velm is 41 metres high, as every child there knows and tells.")
+    text = visit_text([missing(HARBOUR), page], "towers", ResultLayout.JSON)
+    read = passages_of(episode("x", observation(text, event(urls=(TOWER,)))))
+    assert {passage.url for passage in read} == {TOWER}
+
+
+def test_a_link_leads_to_the_passage():
+    source = Source(1, TOWER, "The tower", ("The tower of Velm is 41 metres high, they say.",))
+    assert source.link == f"{TOWER}#:~:text=The%20tower%20of%20Velm%20is%2041%20metres%20high%2C"
+    assert Source(1, "docs://a.pdf", "", ("x",)).link == "docs://a.pdf"

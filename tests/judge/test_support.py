@@ -1,0 +1,195 @@
+"""What passages are for a sentence: properties that hold for any wording, and the mechanisms one by one."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sanderling.judge.statements import Kind, stem, take_apart
+from sanderling.judge.support import Support, support
+
+PAGE = (
+    "# Harbour of Velm\nThe harbour of Velm was founded in 1874 by the brothers Dirk and Hanno Steen. It had 2,600 workers.",
+    "The lighthouse on the island of Orrin is 41 metres high. It was not damaged by the storm of 9 October 1987.",
+    "## Ferries\nFerries to Sankt Joris take 50 minutes. Those to Lund may not carry lorries of more than 12 tonnes.",
+    "| Year | Ships |\n|---|---|\n| 1900 | 312 |\n| 1950 | 877 |",
+    "- The library holds 14,000 books\n- The museum, led by Vera Halm, holds 85 maps",
+    '"We would rather be late than sorry," said the engineer Moira Tennant. Councillor Hugh Lanigan disagreed.',
+)
+SENTENCES = (
+    "The harbour of Velm was founded in 1874 by the brothers Dirk and Hanno Steen.",
+    "The lighthouse on the island of Orrin is 41 metres high.",
+    "It was not damaged by the storm of 9 October 1987.",
+    "Ferries to Sankt Joris take 50 minutes.",
+    "Those to Lund may not carry lorries of more than 12 tonnes.",
+    "The library holds 14,000 books",
+    "The museum, led by Vera Halm, holds 85 maps",
+    "Councillor Hugh Lanigan disagreed.",
+)
+
+
+def verdict(sentence: str, *passages: str) -> Support:
+    return support(sentence, passages or PAGE).support
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_a_sentence_of_a_passage_is_supported_by_it(sentence: str):
+    found = support(sentence, PAGE)
+    assert found.support is Support.SUPPORTED and not found.missing
+    assert found.passage is not None and sentence in PAGE[found.passage] and sentence in found.text
+
+
+@given(sentence=st.sampled_from([one for one in SENTENCES if re.search(r"\d", one)]), other=st.integers(3, 99_999))
+def test_with_another_number_it_is_not(sentence: str, other: int):
+    number = re.findall(r"\d[\d,]*", sentence)[-1]
+    changed = sentence.replace(number, str(other))
+    assert (verdict(changed) is Support.SUPPORTED) == (str(other) == number.replace(",", ""))
+
+
+NAMES = ("Velm", "Dirk", "Steen", "Orrin", "Joris", "Lund", "Halm", "Tennant", "Lanigan", "Brekke")
+
+
+@given(sentence=st.sampled_from(SENTENCES), other=st.sampled_from(NAMES))
+def test_with_another_name_it_is_not(sentence: str, other: str):
+    held = [name for name in NAMES if name in sentence]
+    if held and other not in held:
+        assert verdict(sentence.replace(held[-1], other)) is not Support.SUPPORTED
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "The lighthouse on the island of Orrin is not 41 metres high.",
+        "It was damaged by the storm of 9 October 1987.",
+        "Those to Lund may carry lorries of more than 12 tonnes.",
+        "The harbour of Velm was never founded in 1874 by the brothers Dirk and Hanno Steen.",
+    ],
+)
+def test_a_negation_added_or_left_out_turns_it(sentence: str):
+    assert verdict(sentence) is not Support.SUPPORTED
+
+
+@given(st.text())
+def test_any_text_gets_a_verdict(text: str):
+    assert support(text, PAGE).support in Support
+    assert support("The lighthouse is 41 metres high.", [text]).support in Support
+    assert support(text, []).support is Support.NOT_FOUND
+
+
+def test_what_was_not_read_is_not_found():
+    assert verdict("Penguins of Antarctica lay one egg in 1999.") is Support.NOT_FOUND
+    assert verdict("Photosynthesis turns light into sugar.") is Support.NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("The tower is 2.8 km long.", "The tower measures 2,800 metres."),
+        ("The town has 38,214 inhabitants.", "The town has about 38,000 inhabitants."),
+        ("The town has one hundred inhabitants.", "The town has 100 inhabitants."),
+        ("The treaty was signed on 2 November 1871.", "The treaty was signed on 1871-11-02."),
+        ("The treaty was signed on November 2nd, 1871.", "The treaty was signed in November 1871."),
+        ("The chief financial officer leaves Norvane on 30 September.", "The CFO leaves Norvane at the end of September."),
+        (
+            "Call `gc.freeze()` to move objects to a permanent generation.",
+            "Objects move to a permanent generation by gc.freeze.",
+        ),
+    ],
+)
+def test_the_same_in_other_units_forms_and_initials(said: str, asked: str):
+    assert verdict(asked, said) is Support.SUPPORTED
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("The town has 38,214 inhabitants.", "The town has 38,000 inhabitants."),
+        ("The pause is 2 milliseconds long.", "The pause is two seconds long."),
+        ("The key has at most 64 bytes.", "The key has at least 64 bytes."),
+        ("Hundreds of thousands of iterations are advised.", "Tens of thousands of iterations are advised."),
+        ("The minimum is 12 bytes for keys.", "The maximum is 12 bytes for keys."),
+        ("The state bears 60 per cent of the cost, but only for bridges.", "The state bears 60 per cent of the cost."),
+    ],
+)
+def test_near_misses_are_not(said: str, asked: str):
+    assert verdict(asked, said) is not Support.SUPPORTED
+
+
+def test_a_number_of_something_else_is_not_this_one():
+    """What fits the rest better has another number, wherever else the claimed one stands."""
+    rows = "| Item | Limit |\n|---|---|\n| relation size | 32 TB |\n| field size | 1 GB |"
+    assert verdict("The size of a field is limited to 1 GB.", rows) is Support.SUPPORTED
+    assert verdict("The size of a field is limited to 32 TB.", rows) is not Support.SUPPORTED
+    entries = (
+        "similarity_threshold\nSets the similarity threshold. The default is 0.3.",
+        "word_similarity_threshold\nSets the word similarity threshold. The default is 0.6.",
+    )
+    assert verdict("The threshold of word similarity is 0.6 by default.", *entries) is Support.SUPPORTED
+    assert verdict("The threshold of word similarity is 0.3 by default.", *entries) is not Support.SUPPORTED
+
+
+def test_beside_its_word_stands_another_name():
+    said = "- Pelle Arnt, chess grandmaster, grew up in Veldhaven but was born in Joris"
+    assert verdict("Pelle Arnt was born in Joris.", said) is Support.SUPPORTED
+    assert verdict("Pelle Arnt was born in Veldhaven.", said) is not Support.SUPPORTED
+
+
+def test_a_clause_of_which_nothing_is_there_leaves_it_partly():
+    said = "Of the sixty-one maps nine are on linen."
+    assert verdict("Of the sixty-one maps nine are on linen.", said) is Support.SUPPORTED
+    assert verdict("Of the sixty-one maps nine are on linen, and others show fantastic dragons.", said) is Support.PARTLY
+
+
+def test_titles_headings_and_defined_terms_stand_above():
+    page = ("# Norvane Pumps\nReport.", "## Outlook\nThe dividend will be 3 euros.")
+    assert verdict("The dividend of Norvane will be 3 euros.", *page) is Support.SUPPORTED
+    titles = ["Norvane Pumps", "Brekke Canneries"]
+    assert support("The dividend of Norvane will be 3 euros.", page, titles).support is not Support.SUPPORTED
+    assert support("The dividend of Brekke will be 3 euros.", page, titles).support is Support.SUPPORTED
+
+
+def test_only_what_may_support_does_and_all_that_was_read_competes():
+    first, second = PAGE[0], PAGE[1]
+    sentence = "The lighthouse on the island of Orrin is 41 metres high."
+    assert support(sentence, [first, second], among=[0]).support is not Support.SUPPORTED
+    assert support(sentence, [first, second], among=[1]).passage == 1
+    assert support(sentence, [first, second], among=[]).support is Support.NOT_FOUND
+
+
+QUOTED = [
+    ('Tennant said, "We would rather be late than sorry."', Support.SUPPORTED),
+    ("Moira Tennant, an engineer, said: “We would rather be late than sorry.”", Support.SUPPORTED),
+    ('The engineer "would rather be late than sorry".', Support.SUPPORTED),
+    ('Hugh Lanigan said, "We would rather be late than sorry."', Support.PARTLY),
+    ('Tennant said, "We would rather be early than sorry."', Support.NOT_FOUND),
+    ('"We would not rather be late than sorry," said Tennant.', Support.NOT_FOUND),
+]
+
+
+@pytest.mark.parametrize(("sentence", "expected"), QUOTED)
+def test_quotations(sentence: str, expected: Support):
+    assert verdict(sentence) is expected
+
+
+def test_a_slip_of_the_pen_in_a_quotation_is_forgiven_but_no_other_word():
+    said = "Our staff have managed with the old bus for 30 years."
+    assert verdict('They "have manged with the old bus for 30 years".', said) is Support.SUPPORTED
+    assert verdict('They "have managed with the old bus for 31 years".', said) is Support.NOT_FOUND
+    assert verdict('They "have managed with the new bus for 30 years".', said) is Support.NOT_FOUND
+
+
+def test_statements_are_taken_apart():
+    found = take_apart("On 9 October 1987 `os.O_EXCL` cost Vera Halm and Dirk at least 12 tonnes.")
+    assert [(item.kind, item.shown) for item in found.items] == [
+        (Kind.DATE, "9 October 1987"),
+        (Kind.CODE, "os.O_EXCL"),
+        (Kind.NAME, "Vera"),
+        (Kind.NAME, "Halm"),
+        (Kind.NAME, "Dirk"),
+        (Kind.NUMBER, "12 tonnes"),
+    ]
+    vera, halm, dirk, tonnes = found.items[2:]
+    assert vera.group == halm.group != dirk.group and vera.row == halm.row == dirk.row and tonnes.hedge == "least"
+    assert found.content == {"cost", "least"}
+    assert stem("recompiles") == stem("recompiling") != stem("companies")

@@ -1,0 +1,259 @@
+"""Sessions through the command line, over a server as strict as OpenAI's: kept, shown, asked on in, exported, and run again."""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import pytest
+from openai_server import call, openai_server
+from typer.testing import CliRunner
+
+from sanderling.agent.capsule import _sealed
+from sanderling.agent.session import Session, find_session, home, sessions
+from sanderling.cli.main import build_app
+from sanderling.core.errors import UserError
+from sanderling.core.record import NodeKind, Trajectory
+from sanderling.runs.jsonl import TrajectoryStore
+
+FIRST, SECOND = "Who founded Kent?", "Who built its lighthouse?"
+NO_SOCKETS = """
+import sys
+def hook(event, arguments):
+    if event.startswith("socket.") and event not in ("socket.__new__", "socket.gethostname"):
+        raise RuntimeError(f"{event} {arguments}")
+sys.addaudithook(hook)
+from sanderling.cli.main import main
+main()
+"""
+
+
+def researcher(messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """A search and a page for a first question, of a second one an answer from what was read."""
+    asked = max(place for place, message in enumerate(messages) if message["role"] == "user")
+    turns = sum(message["role"] == "assistant" for message in messages[asked:])
+    if messages[asked]["content"].startswith(SECOND):
+        if turns == 0:
+            return {"tool_calls": [call("search", {"query": ["Kent lighthouse"]}), call("visit", {"url": EDEN}, "d")]}
+        return {"content": "<answer>Tom Vell built it [2]. Eden was founded in 1820 [3].</answer>"}
+    if turns == 0:
+        return {"content": "Let me look.", "tool_calls": [call("search", {"query": ["Kent founder", "Vell"]})]}
+    if turns == 1:
+        return {"tool_calls": [call("visit", {"url": [KENT], "goal": "who founded it"})]}
+    return {"content": "<answer>Ada Vell founded Kent in 1803 [1]. It has nine mills.</answer>"}
+
+
+KENT, EDEN = "local://notes/kent.md", "local://notes/eden.md"
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    place = tmp_path / "notes"
+    place.mkdir()
+    (place / "kent.md").write_text(
+        "# Kent\n\nKent was founded by Ada Vell in 1803, on the north bank of the river Quoll.\n\n"
+        "The town has had a lighthouse since 1851, built by her grandson Tom Vell after the flood.\n"
+    )
+    (place / "eden.md").write_text("# Eden\n\nEden lies forty miles south of Kent and was founded by settlers in 1820.\n")
+    return place
+
+
+def run(*words: object, ends: int = 0) -> str:
+    """A command's output. Raises its UserError."""
+    told = list(map(str, words))
+    done = CliRunner().invoke(build_app(told[0]), told, env={"COLUMNS": "200"}, catch_exceptions=False)
+    assert done.exit_code == ends, done.output
+    return done.output
+
+
+@pytest.fixture
+def asked(notes: Path) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """A conversation of two questions: the model, and what its server was sent."""
+    with openai_server(researcher) as (url, taken, refused):
+        run("ask", FIRST, "--docs", notes, "--model", f"{url}#m")
+        run("ask", "--continue", SECOND)
+        yield f"{url}#m", taken
+        assert refused == []
+
+
+def kept() -> tuple[Session, list[Trajectory]]:
+    session = find_session("last")
+    return session, session.records()
+
+
+def test_a_further_question_appends_to_what_was_said(asked: tuple[str, list[dict[str, Any]]]) -> None:
+    _, taken = asked
+    session, (first, second) = kept()
+    branch = first.branch()
+    assert list(second.nodes[: len(branch)]) == branch and second.meta["follows"] == {"id": first.id, "nodes": len(branch)}
+    ends = [taken[2]["messages"], taken[3]["messages"]]
+    assert ends[1][: len(ends[0])] == ends[0]  # to the server, too, the conversation only grows
+    assert [message["role"] for message in ends[1][len(ends[0]) :]] == ["assistant", "user"]
+    assert ends[1][-1]["content"] == SECOND and taken[3]["tools"] == taken[2]["tools"]
+    numbers = [passage.number for node in second.branch() for event in node.events for passage in event.passages]
+    assert numbers == [1, 2, 3] and second.own()[0].kind is NodeKind.QUESTION
+    assert [(one.text, one.tokens > 0, one.is_open) for one in session.asked()] == [(FIRST, True, False), (SECOND, True, False)]
+
+
+def test_what_is_kept_is_listed_and_shown(asked: tuple[str, list[dict[str, Any]]], tmp_path: Path) -> None:
+    session, _ = kept()
+    listed = run("history")
+    assert session.id in listed and FIRST in listed and f"↳ {SECOND}" in listed and "answered" in listed
+    shown = run("show", "last")
+    assert shown == run("show", session.id) and shown.index(FIRST) < shown.index(SECOND)
+    assert "Ada Vell founded Kent in 1803 [1]." in shown and "(not found in what was read)" in shown
+    assert "Tom Vell built it [1]. Eden was founded in 1820 [2]." in shown  # by page, for the reader
+    assert "turn 1" in run("show", session.id, "--full") and SECOND in run("show", session.id, "--full")
+    for to, wanted in (("md", "It has nine mills. *(not found"), ("html", "Tom Vell built it [1]."), ("jsonl", '"answer":"<')):
+        run("export", "last", "--to", to, "--out", tmp_path / f"a.{to}")
+        assert wanted.replace("<", "Tom") in (tmp_path / f"a.{to}").read_text()
+    assert [one.id for one in TrajectoryStore(tmp_path / "a.jsonl")] == [one.id for one in kept()[1]]
+    with pytest.raises(UserError, match="There is no session 'nope'"):
+        run("show", "nope")
+
+
+def test_nothing_is_kept_where_nobody_wants_it(notes: Path) -> None:
+    with openai_server(researcher) as (url, _, _):
+        run("ask", FIRST, "--docs", notes, "--model", f"{url}#m", "--no-save")
+        with pytest.raises(UserError, match=r"without the model|does not know|lacks"):
+            run("ask", FIRST, "--docs", notes, "--model", url)
+    with openai_server(lambda messages: {"content": "x"}, tools=False) as (url, _, _), pytest.raises(UserError, match="tools"):
+        run("ask", FIRST, "--docs", notes, "--model", f"{url}#m")  # it is told what is wrong, and asks anew
+    assert sessions() == [] and list(home().glob("*")) == []
+    assert "No question is kept yet" in run("history")
+    with pytest.raises(UserError, match="No question is kept yet"):
+        run("ask", "--continue", SECOND)
+
+
+def test_an_outage_is_resumed_with_its_settings_and_its_account(
+    notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From another folder, to the record of a question that met none; relative paths lead from where it was asked."""
+    down: list[bool] = [False]
+
+    def said(messages: list[dict[str, Any]]) -> dict[str, Any]:
+        if down[0] and len(messages) > 4:
+            return {"content": 7}  # no server says such a thing
+        return researcher(messages)
+
+    monkeypatch.chdir(tmp_path)
+    with openai_server(said) as (url, taken, _):
+        run("ask", FIRST, "--docs", "notes", "--model", f"{url}?retries=0#m", "--out", "whole.jsonl", "--no-save")
+        down[0] = True
+        run("ask", FIRST, "--docs", "notes", "--model", f"{url}?retries=0#m", "--out", "a.jsonl", ends=1)
+        session, asked = sessions()[0]
+        before, spent = len(taken), session.spent().tokens
+        assert asked[-1].is_open and "policy outage" in run("history") and spent > 0
+        with pytest.raises(UserError, match=f"run sanderling resume {session.id} first"):
+            run("ask", "--continue", SECOND)
+        with pytest.raises(UserError, match="has not ended: run sanderling resume"):
+            run("export", "last")
+        down[0] = False
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        run("resume")
+        assert len(taken) == before + 1 and session.spent().tokens > spent
+        assert len(sessions()) == 1 and not sessions()[0][1][-1].is_open
+    (whole,), (broken, done) = TrajectoryStore(tmp_path / "whole.jsonl"), TrajectoryStore(tmp_path / "a.jsonl")
+    assert broken.ending != done.ending and timeless(done) == timeless(whole) == timeless(kept()[1][0])
+    assert [path.name for path in tmp_path.glob("a.jsonl*")] == ["a.jsonl"]
+    with pytest.raises(UserError, match="Every question that is kept has ended"):
+        run("resume")
+
+
+def timeless(record: Trajectory) -> dict[str, Any]:
+    """A record without seconds."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: plain(one) for key, one in value.items() if key not in ("seconds", "latency_s")}
+        return [plain(one) for one in value] if isinstance(value, list) else value
+
+    return plain(record.model_dump(mode="json"))
+
+
+@pytest.fixture
+def capsule(asked: tuple[str, list[dict[str, Any]]], tmp_path: Path) -> Path:
+    run("export", "last", "--to", "capsule", "--out", tmp_path / "a.capsule")
+    return tmp_path / "a.capsule"
+
+
+def test_a_capsule_replays_elsewhere_without_a_socket(capsule: Path, notes: Path, tmp_path: Path) -> None:
+    """In a process that may open none, in a folder and a home that know nothing of the session, bit for bit."""
+    there = tmp_path / "there"
+    there.mkdir()
+    there.joinpath("b.capsule").write_bytes(capsule.read_bytes())
+    for file in (*notes.iterdir(), capsule):
+        file.unlink()
+    home = {"HOME": str(there), "XDG_DATA_HOME": str(there / "data"), "XDG_CACHE_HOME": str(there / "cache")}
+    environment = {**os.environ, **home, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", NO_SOCKETS, "replay", "b.capsule"]
+    done = subprocess.run(command, cwd=there, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("the same record, bit for bit") == 2 and "2 calls made again" in done.stdout
+    assert [path.name for path in there.iterdir()] == ["b.capsule"]
+
+
+def test_what_was_changed_in_a_capsule_is_found(capsule: Path, tmp_path: Path) -> None:
+    data, changed = capsule.read_bytes(), tmp_path / "changed.capsule"
+    for at in [*range(0, len(data), max(1, len(data) // 150)), len(data) - 1, len(data) - 65]:
+        changed.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        with pytest.raises(UserError, match=r"is damaged|was changed|is no capsule"):
+            run("replay", changed)
+    changed.write_bytes(data[:-900])
+    with pytest.raises(UserError, match="is no capsule"):
+        run("replay", changed)
+    changed.write_text("nothing of the kind")
+    with pytest.raises(UserError, match="is no capsule: make one with sanderling export"):
+        run("replay", changed)
+
+
+def resealed(capsule: Path, change: Callable[[str, bytes], bytes]) -> Path:
+    """A capsule whose members somebody has changed who knew how to close it again, hashes and all."""
+    with ZipFile(BytesIO(capsule.read_bytes())) as archive:
+        members = {name: change(name, archive.read(name)) for name in archive.namelist()}
+    manifest = json.loads(members["capsule.json"])
+    manifest["files"] = {name: hashlib.sha256(data).hexdigest() for name, data in members.items() if name != "capsule.json"}
+    made = capsule.with_name("resealed.capsule")
+    made.write_bytes(_sealed({**members, "capsule.json": json.dumps(manifest).encode()}))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("member", "was", "now", "said"),
+    [
+        ("replies.jsonl", b"Ada Vell in 1803", b"Eve Vell in 1803", "reads otherwise"),
+        ("journal.jsonl", b"Ada Vell founded", b"Eve Vell founded", "asked of the model otherwise|the record's"),
+        ("records.jsonl", b"Ada Vell founded", b"Eve Vell founded", "the record's"),
+        ("journal.jsonl", b"You answer questions", b"You guess questions", "asked of the model otherwise|the record's"),
+    ],
+)
+def test_a_forged_capsule_does_not_come_out_the_same(capsule: Path, member: str, was: bytes, now: bytes, said: str) -> None:
+    forged = resealed(capsule, lambda name, data: data.replace(was, now) if name == member else data)
+    shown = run("replay", forged, ends=1)
+    assert re.search(f"differs: .*({said})", shown) and "not the same record" in shown
+
+
+def test_another_model_researches_the_same_evidence(capsule: Path, tmp_path: Path) -> None:
+    def other(messages: list[dict[str, Any]]) -> dict[str, Any]:
+        turns = sum(message["role"] == "assistant" for message in messages)
+        if turns == 0:
+            return {"tool_calls": [call("search", {"query": ["kent  FOUNDER", "mills of Kent"]})]}
+        if turns == 1:
+            return {"tool_calls": [call("visit", {"url": [KENT, "https://w.example/mills"], "goal": "mills"})]}
+        return {"content": "<answer>Ada Vell, in 1803 [1].</answer>"}
+
+    with openai_server(other) as (url, taken, refused):
+        shown = run("replay", capsule, "--model", f"{url}#other", "--out", tmp_path / "b.jsonl")
+    assert refused == [] and "answered from the capsule's pages: mills of Kent\n" in shown
+    assert "not in the capsule: https://w.example/mills\n" in shown and shown.count("kent  FOUNDER") == 0
+    first, second = TrajectoryStore(tmp_path / "b.jsonl")
+    assert first.model == "other" and second.meta["follows"]["id"] == first.id
+    assert "Ada Vell" in taken[1]["messages"][-1]["content"] and "1803 [1]" in shown
