@@ -38,7 +38,7 @@ from tiny_qwen3 import random_rows
 from sanderling.train.config import SupervisedConfig
 from sanderling.train.sft import run_sft
 config = SupervisedConfig.model_validate_json(sys.argv[4])
-run_sft(config, random_rows(12), Path(sys.argv[2]), Path(sys.argv[3]), lambda p: print(p.step, flush=True))
+run_sft(config, random_rows(12), Path(sys.argv[2]), Path(sys.argv[3]), lambda step, metrics: print(step, flush=True))
 """
 
 
@@ -62,7 +62,7 @@ def test_a_run_killed_at_any_step_ends_with_the_same_weights_bit_for_bit(tmp_pat
     victim.wait()
     assert not (tmp_path / "killed" / "model").exists()
     seen: list[int] = []
-    run_sft(CONFIG, random_rows(12), base, tmp_path / "killed", lambda p: seen.append(p.step))
+    run_sft(CONFIG, random_rows(12), base, tmp_path / "killed", lambda step, metrics: seen.append(step))
     assert seen[0] == 5, "steps 1 to 4 were saved at step 4 and are not run again"
     ours, theirs = weights(tmp_path / "killed"), weights(tmp_path / "straight")
     assert all(np.array_equal(ours[name], theirs[name]) for name in theirs)
