@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from sanderling.agent.agent import Agent
 from sanderling.agent.places import (
@@ -92,6 +92,8 @@ class AskConfig(Frozen):
     """What the models of this process may take together."""
     out: Path | None = None
     """JSONL file to which the trajectory is appended; an interrupted episode is kept beside it, and resumed."""
+    report: Path | None = None
+    """Write a report instead of an answer, part by part, to this file: ``.md`` or ``.html``."""
     save: bool = True
     """Keep the question as a session, which can be shown, resumed, continued and exported."""
     record: Path | None = None
@@ -107,6 +109,14 @@ class AskConfig(Frozen):
         except UserError as error:
             raise ValueError(str(error).removesuffix(".")) from error
         return spend
+
+    @model_validator(mode="after")
+    def _report_is_kept(self) -> "AskConfig":
+        if self.report is not None and self.report.suffix not in (".md", ".html"):
+            raise ValueError(f"a report is written to a file that ends in .md or .html, not to {self.report}")
+        if self.report is not None and not (self.save and self.out is None):
+            raise ValueError("a report is kept as a session: leave --no-save and --out out, and export its records afterwards")
+        return self
 
 
 def profile_of(config: AgentConfig) -> Profile:

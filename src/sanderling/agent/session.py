@@ -48,11 +48,23 @@ class Asked(Frozen):
     spent_before: tuple[int, float] = (0, 0.0)  # tokens and money that the session had taken
     ending: Ending | None = None  # None: it is under way, or was killed
     tokens: int = 0  # read and written
+    report: str = ""  # of a part of a report: what the report is to answer
+    unfinished: bool = False  # that report needs more
+
+    @property
+    def told(self) -> str:
+        """What a person asked."""
+        return self.report or self.text
 
     @property
     def is_open(self) -> bool:
-        """Whether it can be gone on with."""
+        """Whether it has not ended, and can be gone on with."""
         return self.ending is None or not self.ending.scored
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether ``resume`` has something to do."""
+        return self.is_open or self.unfinished
 
 
 @dataclass(frozen=True)
@@ -77,7 +89,7 @@ class Session:
 
     def records(self) -> list[Trajectory]:
         """The record of each question that has one."""
-        return list(records(self.directory))
+        return list(records(self.directory)) if self.asked() else []
 
     def before(self, id: str) -> Trajectory | None:
         """The record that the next question, or the one with this id, follows."""
@@ -140,11 +152,11 @@ class Going:
     before: Trajectory | None = None  # what the question follows
     spent: Spent = NOTHING  # by the questions before it
 
-    def asked(self, id: str, text: str, settings: str) -> Asked:
+    def asked(self, id: str, text: str, settings: str, report: str = "") -> Asked:
         """The question as it is kept."""
         spent = (self.spent.tokens, self.spent.cost)
         now = datetime.datetime.now().astimezone()
-        return Asked(id=id, text=text, at=now, settings=settings, folder=Path.cwd(), spent_before=spent)
+        return Asked(id=id, text=text, at=now, settings=settings, folder=Path.cwd(), spent_before=spent, report=report)
 
 
 def place_in(session: Session | None) -> Going:
@@ -163,10 +175,11 @@ class Keeping:
     journal: Journal
     asked: Asked
 
-    def record(self, record: Trajectory) -> None:
-        """Keep what became of it; its journal stays."""
+    def record(self, record: Trajectory, *, unfinished: bool = False) -> None:
+        """Keep what became of it; its journal stays. ``unfinished``: see `Asked`."""
         self.journal.run.table(RECORDS).put(record.id, None, blob=encode_record(record))
-        ended = self.asked.model_copy(update={"ending": record.ending, "tokens": sum(tokens_taken(record))})
+        became = {"ending": record.ending, "tokens": sum(tokens_taken(record)), "unfinished": unfinished}
+        ended = self.asked.model_copy(update=became)
         self.journal.run.table(ASKED).put(record.id, ended.model_dump(mode="json"))
 
 

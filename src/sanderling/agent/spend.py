@@ -5,7 +5,7 @@ each result it reads what is left. The receipt says what was taken in the end.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -123,13 +123,14 @@ def tokens_taken(trajectory: Trajectory) -> tuple[int, int]:
     return sum(node.prompt_tokens for node in turns), sum(node.sampled_tokens or len(node.token_ids or ()) for node in turns)
 
 
-def receipt(trajectory: Trajectory, cost: float | None) -> str:
-    """What an answer took; ``cost``: None where no price is known."""
-    turns = [node for node in trajectory.own() if node.kind is NodeKind.TURN]
-    read, written = tokens_taken(trajectory)
+def receipt(records: Sequence[Trajectory], cost: float | None) -> str:
+    """What an answer, or the parts of a report, took; ``cost``: None where no price is known."""
+    nodes = [node for record in records for node in record.own()]
+    turns = [node for node in nodes if node.kind is NodeKind.TURN]
+    read, written = map(sum, zip(*map(tokens_taken, records), strict=True))
     new = sum(node.prefilled_tokens for node in turns)
-    calls = sum(len(node.events) for node in trajectory.own())
+    calls = sum(len(node.events) for node in nodes)
     money = "money unknown (give --set agent.price)" if cost is None else f"{cost:.4f} in money"
     cached = f" ({read - new:,} of them cached)" if 0 < new < read else ""
-    took = f"{len(turns)} turns, {calls} calls, {trajectory.seconds:.1f} s"
+    took = f"{len(turns)} turns, {calls} calls, {sum(record.seconds for record in records):.1f} s"
     return f"{took}; {read:,} tokens read{cached}, {written:,} written; {money}"

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -28,6 +28,7 @@ from sanderling.agent.loop import CallsMade, Ended, Event, Observed, TextDelta, 
 from sanderling.agent.opening import AskConfig, journal_identity, opened_agent, stop_on_interrupt
 from sanderling.agent.session import LAST, Session, find_session, is_session, keeping, new_session, place_in
 from sanderling.agent.spend import Limits, Spend, receipt
+from sanderling.agent.writing import REPORT, Kind, kind_of, next_part
 from sanderling.cli import INTERRUPTED, NO_ANSWER
 from sanderling.cli import options as common
 from sanderling.cli.options import RUN, argument, option, or_help, settings
@@ -38,8 +39,9 @@ from sanderling.core.text import visible
 from sanderling.core.types import BudgetSpentError, Ending, ToolStatus
 from sanderling.judge.citations import DOUBTS, CitedAnswer, cite
 from sanderling.judge.support import Support
-from sanderling.policy.budget import Prices, Spending
-from sanderling.runs.files import or_cannot
+from sanderling.judge.written import as_written
+from sanderling.policy.budget import NOTHING, Ledger, Prices, Spending
+from sanderling.runs.files import or_cannot, replace_file
 from sanderling.runs.jsonl import JsonlLog, TrajectoryStore
 from sanderling.tools.contract import OnOutage, tool_roles
 from sanderling.tools.recording import open_recording, recorded_tools
@@ -58,6 +60,7 @@ def ask(
     faults: common.Faults = None,
     seed: common.Seed = None,
     spend: Annotated[str | None, option("--spend", _SPEND, "AMOUNT", common.BUDGET)] = None,
+    report: Annotated[Path | None, option("--report", "Write a report here, part by part (.md or .html).", "FILE", RUN)] = None,
     out: Annotated[
         Path | None, option("--out", "Append the trajectory here (.jsonl); an interrupted episode resumes.", "FILE", RUN)
     ] = None,
@@ -72,6 +75,7 @@ def ask(
     given = {"model": model, "profile": profile, "docs": docs, "worlds": world, "web": web, "faults": faults, "seed": seed}
     given = {f"agent.{key}": value for key, value in given.items()} | {
         "spend": spend,
+        "report": report,
         "out": out,
         "record": record,
         "save": save,
@@ -80,6 +84,8 @@ def ask(
     if follow:
         if is_session(question):  # ``--continue SESSION QUESTION`` is as natural
             question, name = name, question
+        if report is not None:
+            raise UserError("A report begins a session of its own: leave --continue out.")
         session = find_session(name or LAST)
         config = _as_before(session, file, sets, given)
     elif name:
@@ -104,7 +110,7 @@ def _as_before(session: Session, file: Path | None, sets: list[str] | None, give
         raise UserError("--continue has its settings from the session: leave --config out.")
     last = session.asked()[-1]
     origin = f"session {session.id}"
-    kept = load_config(AskConfig, last.settings, origin).model_copy(update={"out": None, "record": None})
+    kept = load_config(AskConfig, last.settings, origin).model_copy(update={"out": None, "record": None, "report": None})
     here = {key: [one.absolute() for one in value] if isinstance(value, list) else value for key, value in given.items()}
     here = {key: value.absolute() if isinstance(value, Path) else value for key, value in here.items()}
     if given["agent.model"] and Path(given["agent.model"]).is_dir():
@@ -148,35 +154,89 @@ async def _ask(
 ) -> Trajectory:
     tell = partial(console.print, style="dim", markup=False, highlight=False, soft_wrap=True)
     going, limits, budget = place_in(session), Limits.read(config.spend), config.budget
+    spent = NOTHING if config.report else going.spent  # all parts of a report are one answer
     tokens, cost = limits.tokens or budget.max_tokens, limits.cost or budget.max_cost
-    most = {"max_tokens": tokens and tokens + going.spent.tokens, "max_cost": cost and cost + going.spent.cost}
+    most = {"max_tokens": tokens and tokens + spent.tokens, "max_cost": cost and cost + spent.cost}
     spending, evidence = Spending(None, budget.model_copy(update=most)), Evidence()
     how = {"spending": spending, "on_outage": OnOutage.FALL_BACK, "on_close": tell, "evidence": evidence}
     async with opened_agent(config.agent, **how) as agent:
-        id = going.id or episode_id(question, agent, config.agent.seed, going.before)
-        link = None if store is None else store.path.with_name(f"{store.path.name}.{id}.run")
-        session = session or (_session_at(link) if config.save else None)
         prices, longest = Prices.read(config.agent.price or "0,0"), agent.profile.sampling.max_tokens
-        spend = Spend(limits, spending.ledger, agent.clock, prices, longest, going.spent)
-        how = {"seed": config.agent.seed, "console": console, "log": log, "spend": spend, "id": id, "before": going.before}
-        identity = journal_identity(config.agent, agent)
-        if session is not None:
-            asked = going.asked(id, question, to_toml(config))
-            with keeping(session, asked, agent, identity, evidence, spending.ledger) as keep:
-                done = await research(question, agent, journal=keep.journal, **how)
-                keep.record(done)
+        spend = Spend(limits, spending.ledger, agent.clock, prices, longest, spent)
+        identity, finish = journal_identity(config.agent, agent), asyncio.Event()
+        how = {"seed": config.agent.seed, "console": console, "log": log, "spend": spend, "finish": finish}
+        kept = partial(_kept, agent=agent, config=config, identity=identity, evidence=evidence, ledger=spending.ledger, **how)
+        if config.report is not None:
+            session = session or new_session()
+            records = await _report(question, config.report, session, kept, finish, console)
         else:
-            with nullcontext() if link is None else Journal(link, identity) as journal:
-                done = await research(question, agent, journal=journal, **how)
-        if store is not None and link is not None:
-            store.append(done)
-            if done.ending is not None and done.ending.scored:
-                link.unlink() if session is not None else shutil.rmtree(link)
-    tell(receipt(done, spend.taken().cost if config.agent.price else None))
+            id = going.id or episode_id(question, agent, config.agent.seed, going.before)
+            link = None if store is None else store.path.with_name(f"{store.path.name}.{id}.run")
+            session = session or (_session_at(link) if config.save else None)
+            if session is not None:
+                records = [await kept(as_question(question), session)]
+            else:
+                with nullcontext() if link is None else Journal(link, identity) as journal:
+                    records = [await research(as_question(question), agent, journal=journal, id=id, **how)]
+            if store is not None and link is not None:
+                store.append(records[0])
+                if records[0].ending is not None and records[0].ending.scored:
+                    link.unlink() if session is not None else shutil.rmtree(link)
+    tell(receipt(records, spend.taken().cost if config.agent.price else None))
     if session is not None:
-        more = "go on with sanderling resume" if done.ending is None or not done.ending.scored else "ask on with --continue"
+        more = "go on with sanderling resume" if session.asked()[-1].goes_on else "ask on with --continue"
         tell(f"Kept as session {session.id}: {more}, or see sanderling history.")
+    return records[-1]
+
+
+async def _kept(
+    question: Question,
+    session: Session,
+    *,
+    agent: Agent,
+    config: AskConfig,
+    identity: str,
+    evidence: Evidence,
+    ledger: Ledger,
+    is_unfinished: Callable[[Trajectory], bool] = lambda record: False,
+    **how: Any,
+) -> Trajectory:
+    """Research a question as the next one of a session, or go on with its last; ``is_unfinished``: after it, its report is."""
+    going = place_in(session)
+    id = going.id or episode_id(question.text, agent, config.agent.seed, going.before)
+    report = question.meta.get(REPORT, {}).get("question", "")
+    asked = going.asked(id, question.text, to_toml(config), report)
+    with keeping(session, asked, agent, identity, evidence, ledger) as keep:
+        done = await research(question, agent, journal=keep.journal, id=id, before=going.before, **how)
+        keep.record(done, unfinished=is_unfinished(done))
     return done
+
+
+async def _report(
+    question: str,
+    path: Path,
+    session: Session,
+    kept: Callable[..., Awaitable[Trajectory]],
+    finish: asyncio.Event,
+    console: Console,
+) -> list[Trajectory]:
+    """Write a report from where it stands, until it is complete, or ``finish`` is set; the file has what is finished."""
+    records = session.records()
+    while (part := next_part(question, records)) is not None:
+        records = [record for record in records if record.ending is not None and record.ending.scored]
+
+        def is_unfinished(record: Trajectory, before: Sequence[Trajectory] = records) -> bool:
+            return next_part(question, [*before, record]) is not None
+
+        told = part.heading or ("outline" if part.kind is Kind.OUTLINE else first_line(part.text))
+        console.rule(Text(visible(told), style="bold"), characters="━")
+        done = await kept(part.asked(), session, is_unfinished=is_unfinished)
+        records = [*records, done]
+        replace_file(path, as_written(records, path.suffix))
+        if finish.is_set() or done.ending is None or not done.ending.scored:
+            break
+    whole = "is complete" if next_part(question, records) is None else "has the sections that are finished"
+    console.print(f"{path} {whole}.", style="bold", highlight=False, soft_wrap=True)
+    return records
 
 
 def _session_at(link: Path | None) -> Session | None:
@@ -195,7 +255,7 @@ def _session_at(link: Path | None) -> Session | None:
 
 
 async def research(
-    question: str,
+    question: Question,
     agent: Agent,
     *,
     console: Console,
@@ -203,18 +263,20 @@ async def research(
     journal: Journal | None = None,
     log: JsonlLog | None = None,
     spend: Spend | None = None,
+    finish: asyncio.Event | None = None,
     id: str = "",
     before: Trajectory | None = None,
 ) -> Trajectory:
     """Run the episode, printing its turns; Ctrl-C asks for the answer, and then ends it. ``log``: where calls are recorded.
 
-    ``id``: the record's; empty: see :func:`episode_id`. ``before``: what the question follows.
+    ``finish``: is set when the answer has been asked for early. ``id``: the record's; empty: see :func:`episode_id`.
+    ``before``: what the question follows.
     """
-    id = id or episode_id(question, agent, seed, before)
+    id = id or episode_id(question.text, agent, seed, before)
     if log is not None:
-        tools = recorded_tools(agent.tools, tool_roles(agent.profile), log, episode=id, question=question)
+        tools = recorded_tools(agent.tools, tool_roles(agent.profile), log, episode=id, question=question.text)
         agent = replace(agent, tools=tools)
-    watch, finish = Watcher(console), asyncio.Event()
+    watch, finish = Watcher(console), finish or asyncio.Event()
     if spend is not None:
         agent = replace(agent, tools=spend.tools(agent.tools))
 
@@ -223,13 +285,18 @@ async def research(
         if spend is not None and spend.is_closing_after(event):
             finish.set()
 
-    asked, seeds = Question(id=f"ask-{_digest(question)}", text=question), Seeds(run=seed, episode=seed)
+    seeds = Seeds(run=seed, episode=seed)
     with stop_on_interrupt(finish) as stop:
         try:
             how = {"on_event": on_event, "cancel": stop, "journal": journal, "finish_early": finish, "before": before}
-            return await agent.run(asked, seeds, id=id, **how)
+            return await agent.run(question, seeds, id=id, **how)
         except BudgetSpentError as error:
             raise UserError(f"{error} Give more with --set budget.max_tokens or budget.max_cost.") from error
+
+
+def as_question(text: str) -> Question:
+    """A question as it is asked by hand."""
+    return Question(id=f"ask-{_digest(text)}", text=text)
 
 
 def episode_id(question: str, agent: Agent, seed: int, before: Trajectory | None = None) -> str:
@@ -312,12 +379,20 @@ def shown_answer(trajectory: Trajectory, console: Console) -> None:
     turns = sum(node.kind is NodeKind.TURN and not node.rejected for node in trajectory.own())
     ending = trajectory.ending or Ending.CANCELLED
     tail = f"{ending.value.replace('_', ' ')} · {turns} turns · {trajectory.seconds:.1f} s"
-    cited = cite(trajectory)
-    body = Text("No answer.", style="red") if cited is None else cited_text(cited)
+    part = kind_of(trajectory)
+    planned = trajectory.answer if part is not None and not part.is_read else None  # there is nothing to check
+    cited = None if planned is not None else cite(trajectory)
+    body = (
+        Text(visible(planned))
+        if planned is not None
+        else Text("No answer.", style="red")
+        if cited is None
+        else cited_text(cited)
+    )
     if trajectory.detail:
         body.append(f"\n\n{visible(trajectory.detail)}", style="dim")
     style = "green" if ending.has_answer else "red"
-    console.print(Panel(body, title="answer", subtitle=tail, border_style=style))
+    console.print(Panel(body, title="answer" if part is None else part.value, subtitle=tail, border_style=style))
     if cited is not None:
         for line in source_lines(cited):
             console.print(line, soft_wrap=True)
@@ -343,6 +418,11 @@ def source_lines(cited: CitedAnswer) -> Iterator[Text]:
         for said in source.quotes[:_QUOTES]:
             yield Text(f"    “{brief(said)}”", style="dim")
     yield Text(cited.checked, style="dim")
+
+
+def first_line(text: str) -> str:
+    """Of a question; those for the parts of a report have more, for the model."""
+    return visible(text.strip().partition("\n")[0])
 
 
 def brief(value: object) -> str:

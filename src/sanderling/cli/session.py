@@ -18,13 +18,14 @@ from sanderling.agent.opening import AskConfig, fitted
 from sanderling.agent.session import LAST, find_session, home, sessions
 from sanderling.cli import NO_ANSWER
 from sanderling.cli import options as common
-from sanderling.cli.ask import brief, research, run_ask, shown_answer
+from sanderling.cli.ask import brief, first_line, research, run_ask, shown_answer
 from sanderling.cli.options import RUN, argument, option, or_help, show, table
 from sanderling.core.config import load_config
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Trajectory
 from sanderling.core.text import visible
+from sanderling.judge.written import as_written
 from sanderling.policy.load import close_policy, open_policy
 from sanderling.runs.files import replace_file
 from sanderling.runs.jsonl import TrajectoryStore, write_trajectories
@@ -45,7 +46,8 @@ def history(all: Annotated[bool, option("--all", f"Not only the last {_SHOWN}.")
     listed = table("session", "asked", "questions", "ending", ">tokens")
     for session, asked in kept if all else kept[:_SHOWN]:
         ending = asked[-1].ending.value.replace("_", " ") if asked[-1].ending else "not ended"
-        questions = Text("\n").join(Text(("↳ " if number else "") + visible(one.text)) for number, one in enumerate(asked))
+        told = dict.fromkeys(one.told for one in asked)  # the parts of a report are one question
+        questions = Text("\n").join(Text(("↳ " if number else "") + visible(one)) for number, one in enumerate(told))
         tokens = sum(one.tokens for one in asked)  # none where the server does not say
         listed.add_row(session.id, f"{asked[-1].at:%Y-%m-%d %H:%M}", questions, ending, f"{tokens:,}" if tokens else "")
     show(listed, f"{len(kept)} kept in {home()}. Read one with sanderling show SESSION; remove one by removing its folder.")
@@ -69,15 +71,15 @@ def show_record(
     if full and records:
         console.print(transcript(records[-1], full=True))  # it begins with all that was before
     for record in records if not full else ():
-        console.print(Rule(Text(visible(record.question.text)), align="left", style="blue"))
+        console.print(Rule(Text(first_line(record.question.text)), align="left", style="blue"))
         for node in record.own():
             for call in node.calls:
                 asked = "  ".join(map(brief, call.arguments.values()))
                 console.print(Text(f"→ {brief(call.name)}  {asked}", style="dim"), soft_wrap=True)
         shown_answer(record, console)
     last = session.asked()[-1]
-    if last.is_open:
-        console.print(Text(f"{visible(last.text)}\nnot ended: go on with sanderling resume {session.id}", style="yellow"))
+    if last.goes_on:
+        console.print(Text(f"{visible(last.told)}\nnot ended: go on with sanderling resume {session.id}", style="yellow"))
 
 
 def resume(
@@ -88,16 +90,16 @@ def resume(
     """Go on with a question that was interrupted: nothing finished is done again."""
     if name:
         session = find_session(name)
-        if not session.asked()[-1].is_open:
+        if not session.asked()[-1].goes_on:
             raise UserError(f"Session {session.id} has ended: sanderling show {session.id} prints it, ask --continue asks on.")
     else:
-        session = next((session for session, asked in sessions() if asked[-1].is_open), None)
+        session = next((session for session, asked in sessions() if asked[-1].goes_on), None)
         if session is None:
             raise UserError("Every question that is kept has ended: sanderling history lists them.")
     last = session.asked()[-1]
     origin = f"session {session.id}"
     config = or_help(lambda sets: load_config(AskConfig, last.settings, origin, sets, {"spend": spend}), sets)
-    run_ask(last.text, config, session)
+    run_ask(last.told, config, session)
 
 
 class To(StrEnum):
@@ -127,9 +129,7 @@ def export(
     if to is To.JSONL:
         write_trajectories(path, records)
     else:
-        from sanderling.judge.written import as_html, as_markdown
-
-        replace_file(path, as_html(records) if to is To.HTML else as_markdown(records))
+        replace_file(path, as_written(records, f".{to.value}"))
     show(str(path))
 
 
@@ -154,7 +154,8 @@ def replay(
     same = True
     for again in asyncio.run(run_again(capsule)):
         turns = sum(1 for node in again.record.own() if node.role == "assistant")
-        show(f"{again.record.question.text}\n  {turns} turns again, {again.calls} calls made again over what was kept")
+        show(first_line(again.record.question.text))
+        show(f"  {turns} turns again, {again.calls} calls made again over what was kept")
         if again.taken:
             show(
                 f"  {again.taken} calls whose results stand for themselves: a tool or a page reader that is not in the capsule"
@@ -177,7 +178,7 @@ async def _by_another(capsule: Capsule, model: str, profile: str | None, console
         agent = Agent(policy, world_tools(places, spoken), spoken, world=places.name)
         for number, record in enumerate(capsule.records):
             before = done[-1] if capsule.before(number) is not None else None
-            done.append(await research(record.question.text, agent, console=console, seed=record.seeds.run, before=before))
+            done.append(await research(record.question, agent, console=console, seed=record.seeds.run, before=before))
             if done[-1].ending is None or not done[-1].ending.scored:
                 break
     finally:

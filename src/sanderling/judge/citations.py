@@ -95,12 +95,15 @@ class CitedAnswer:
         return told + (f" {self.invented} references led nowhere and were left out." if self.invented else "")
 
 
-def cite(trajectory: Trajectory) -> CitedAnswer | None:
-    """The answer of an episode with its sources; None where there is no answer."""
+def cite(trajectory: Trajectory, numbering: "Numbering | None" = None) -> CitedAnswer | None:
+    """The answer of an episode with its sources; None where there is no answer.
+
+    ``numbering``: of several answers that have one list of sources.
+    """
     if trajectory.answer is None:
         return None
     read = {passage.number: passage for passage in passages_of(trajectory)}
-    numbering = _Numbering()
+    numbering = numbering or Numbering()
     found: list[Sentence] = []
     invented = 0
     for before, text, marked in _split(trajectory.answer):
@@ -177,7 +180,7 @@ def _numbers_in(mark: str) -> list[int]:
 
 
 @dataclass
-class _Numbering:
+class Numbering:
     """The pages cited so far, in order, and what of each is quoted."""
 
     pages: dict[str, tuple[int, str, list[str]]] = field(default_factory=dict)
@@ -192,7 +195,7 @@ class _Numbering:
         return tuple(Source(number, url, title, tuple(quotes)) for url, (number, title, quotes) in self.pages.items())
 
 
-def _checked(before: str, text: str, known: Sequence[int], read: dict[int, Passage], numbering: _Numbering) -> Sentence:
+def _checked(before: str, text: str, known: Sequence[int], read: dict[int, Passage], numbering: Numbering) -> Sentence:
     """A sentence against the passages that it cites, and where they do not say it, against all that was read."""
     if not content_terms(text, 3) or text.startswith("#") or text.endswith((":", "?")) or _OPEN.search(text):
         return Sentence(text, None, tuple(numbering.number(read[number], "") for number in known), before=before)

@@ -1,37 +1,113 @@
-"""Answers as a text to keep and to send: a conversation with its sources as Markdown and as a page of HTML."""
+"""Answers and reports as a text to keep and to send: as Markdown and as a page of HTML, with one list of sources each."""
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from sanderling.agent.writing import Report, kind_of, report_of
 from sanderling.core.record import Trajectory
-from sanderling.judge.citations import DOUBTS, CitedAnswer, cite
+from sanderling.judge.citations import DOUBTS, CitedAnswer, Numbering, Source, cite
 from sanderling.report.page import render
 
 _MARKUP = re.compile(r"([\\`*_\[\]<>#|])")
 _WEB = ("http://", "https://")
+_PENDING = "Not written yet."
+
+
+@dataclass(frozen=True)
+class _Text:
+    """An answer, or a section of a report under its heading."""
+
+    heading: str
+    level: int
+    cited: CitedAnswer | None
+    why: str  # there is none
+
+
+@dataclass(frozen=True)
+class _Written:
+    """What stands under one title."""
+
+    title: str
+    texts: tuple[_Text, ...]
+    sources: tuple[Source, ...]
+    records: tuple[Trajectory, ...]
+
+    @property
+    def checked(self) -> str:
+        """How much of all its texts was found; empty where there are none."""
+        cited = [one.cited for one in self.texts if one.cited is not None]
+        all_of_them = CitedAnswer(
+            tuple(said for one in cited for said in one.sentences), (), sum(one.invented for one in cited)
+        )
+        return all_of_them.checked if cited else ""
+
+    @property
+    def steps(self) -> str:
+        """How much work it was."""
+        nodes = [node for record in self.records for node in record.own()]
+        turns, calls = sum(node.role == "assistant" for node in nodes), sum(len(node.events) for node in nodes)
+        seconds = sum(record.seconds for record in self.records)
+        return f"{self.records[0].model}, {turns} turns, {calls} calls, {seconds:.1f} s"
+
+
+def _written(records: Sequence[Trajectory]) -> Iterator[_Written]:
+    """The report, if there is one, and the questions with their answers."""
+    if (report := report_of(records)) is not None:
+        numbering = Numbering()
+        yield _Written(report.title, tuple(_report_texts(report, numbering)), numbering.sources(), report.records)
+    for record in records:
+        if report is None or kind_of(record) is None:
+            cited = cite(record)
+            text = _Text("", 2, cited, f"No answer. {record.detail}".strip())
+            yield _Written(record.question.text, (text,), () if cited is None else cited.sources, (record,))
+
+
+def _report_texts(report: Report, numbering: Numbering) -> Iterator[_Text]:
+    """Its summary and its sections, in order."""
+    if report.summary is not None:
+        yield _Text("", 2, cite(report.summary, numbering), f"No summary. {report.summary.detail}")
+    elif not report.sections:
+        yield _Text("", 2, None, f"No outline. {report.records[0].detail}")
+    for plan, record in report.sections:
+        cited, why = (
+            None if record is None else cite(record, numbering),
+            _PENDING if record is None else f"Not written. {record.detail}",
+        )
+        yield _Text(plan.heading, 3 if plan.under else 2, cited, why)
+
+
+def as_written(records: Sequence[Trajectory], suffix: str) -> str:
+    """What a file of such a name holds: ``.md`` or ``.html``."""
+    return as_html(records) if suffix == ".html" else as_markdown(records)
 
 
 def as_markdown(records: Sequence[Trajectory]) -> str:
     """Each question with its answer; a sentence that was not found is marked, and each source has the words that say it."""
-    return "\n\n".join(part for record in records for part in _parts(record)) + "\n"
+    return "\n\n".join(part for written in _written(records) for part in _markdown(written)) + "\n"
 
 
-def _parts(record: Trajectory) -> Iterator[str]:
-    yield f"# {_escaped(record.question.text)}"
-    cited = cite(record)
-    if cited is None:
-        yield f"*No answer. {_escaped(record.detail)}*".replace(" *", "*")
-        return
-    doubts = ((one, DOUBTS.get(one.support) if one.support else None) for one in cited.sentences)
-    yield "".join(f"{one} *({doubt})*" if doubt else str(one) for one, doubt in doubts).strip()
-    for source in cited.sources:
+def _markdown(written: _Written) -> Iterator[str]:
+    yield f"# {_escaped(written.title)}"
+    for text in written.texts:
+        if text.heading:
+            yield f"{'#' * text.level} {_escaped(text.heading)}"
+        if text.cited is None:
+            yield f"*{_escaped(text.why)}*"
+            continue
+        doubts = ((one, DOUBTS.get(one.support) if one.support else None) for one in text.cited.sentences)
+        yield "".join(f"{one} *({doubt})*" if doubt else str(one) for one, doubt in doubts).strip()
+    if written.sources and len(written.texts) > 1:
+        yield "## Sources"
+    for source in written.sources:
         title = _escaped(source.title or source.url)
         quotes = "".join(f"\n    > {_escaped(quote)}" for quote in source.quotes)
         address = f"[{title}](<{source.link}>)" if source.url.startswith(_WEB) else f"{title} ({_escaped(source.url)})"
         yield f"{source.number}. {address}{quotes}"
-    yield f"*{cited.checked}*"
-    yield f"*{_escaped(record.model)}, {steps_told(record)}.*"
+    if written.checked:
+        yield f"*{written.checked}*"
+    yield f"*{_escaped(written.steps)}.*"
 
 
 def _escaped(text: str) -> str:
@@ -39,34 +115,32 @@ def _escaped(text: str) -> str:
     return _MARKUP.sub(r"\\\1", " ".join(text.split()))
 
 
-def steps_told(record: Trajectory) -> str:
-    """How much work an answer was."""
-    turns, calls = sum(node.role == "assistant" for node in record.own()), sum(len(node.events) for node in record.own())
-    return f"{turns} turns, {calls} calls, {record.seconds:.1f} s"
-
-
 def as_html(records: Sequence[Trajectory]) -> str:
     """The same as one page that loads nothing from elsewhere."""
-    return render("answer.html", title=records[0].question.text, answers=[_shown(record) for record in records])
+    shown = list(map(_shown, _written(records)))
+    return render("answer.html", title=shown[0]["title"], written=shown)
 
 
-def _shown(record: Trajectory) -> dict[str, Any]:
-    cited = cite(record) or CitedAnswer((), ())
-    said = [(str(one), one.support, DOUBTS.get(one.support, "") if one.support else "") for one in cited.sentences]
+def _shown(written: _Written) -> dict[str, Any]:
+    def said(cited: CitedAnswer | None) -> list[tuple[str, str, Any, str]]:
+        sentences = () if cited is None else cited.sentences
+        told = ((one, DOUBTS.get(one.support, "") if one.support else "") for one in sentences)
+        return [(one.before, str(one).removeprefix(one.before), one.support, doubt) for one, doubt in told]
+
     calls = [
         (
             call.name,
             ", ".join(" · ".join(value) if isinstance(value, list) else str(value) for value in call.arguments.values()),
         )
+        for record in written.records
         for node in record.own()
         for call in node.calls
     ]
     return {
-        "question": record.question.text,
-        "said": said,
-        "why": record.detail,
-        "sources": [(one, one.link if one.url.startswith(_WEB) else "") for one in cited.sources],
-        "checked": cited.checked if said else "",
+        "title": written.title,
+        "texts": [(one, said(one.cited)) for one in written.texts],
+        "sources": [(one, one.link if one.url.startswith(_WEB) else "") for one in written.sources],
+        "checked": written.checked,
         "calls": calls,
-        "steps": f"{record.model}, {steps_told(record)}",
+        "steps": written.steps,
     }
