@@ -20,7 +20,7 @@ from sanderling.agent.journal import JournalWarning
 from sanderling.agent.loop import TextDelta
 from sanderling.agent.opening import AgentConfig, check_agent, journal_identity, opened_agent, profile_of, stop_on_interrupt
 from sanderling.agent.places import PlaceConfig, ReaderConfig, opened_places, opened_reader
-from sanderling.cli.ask import Watcher, ask, research
+from sanderling.cli.ask import Watcher, as_question, ask, research
 from sanderling.core.config import check_config
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import TINY
@@ -210,7 +210,7 @@ ANSWER = "<think>It is [red]known[/red].</think>\n<answer>The Kent</answer>"
 async def shown(turns: Sequence[str]) -> tuple[str, Trajectory]:
     out = io.StringIO()
     console = Console(file=out, width=200, force_terminal=False)
-    done = await research("Which river?", over_rivers(in_order(turns)), console=console)
+    done = await research(as_question("Which river?"), over_rivers(in_order(turns)), console=console)
     return out.getvalue(), done
 
 
@@ -229,7 +229,7 @@ async def test_ctrl_c_asks_for_the_answer_and_then_ends_with_a_record() -> None:
             os.kill(os.getpid(), signal.SIGINT)
         return "<think>x</think><answer>Kent</answer>" if key.turn == 2 else "<think>" + call(f"river {key.turn}")
 
-    asked = await research("Which?", over_rivers(ScriptedPolicy(answers)), console=Console(file=io.StringIO()))
+    asked = await research(as_question("Which?"), over_rivers(ScriptedPolicy(answers)), console=Console(file=io.StringIO()))
     assert asked.ending is Ending.ANSWERED_AT_BUDGET and asked.answer == "Kent"
 
     class Slow(ScriptedSession):
@@ -243,7 +243,9 @@ async def test_ctrl_c_asks_for_the_answer_and_then_ends_with_a_record() -> None:
             return Slow(self)
 
     console = Console(file=io.StringIO())
-    done = await research("Which?", over_rivers(SlowPolicy(lambda messages, key: "<think>" + call("river"))), console=console)
+    done = await research(
+        as_question("Which?"), over_rivers(SlowPolicy(lambda messages, key: "<think>" + call("river"))), console=console
+    )
     assert done.ending is Ending.CANCELLED and 1 <= len(list(done.turns())) <= 3
     assert asyncio.get_running_loop().remove_signal_handler(signal.SIGINT) is False  # nothing is left behind
 

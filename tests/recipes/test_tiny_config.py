@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from sanderling.agent.agent import Agent
-from sanderling.cli.ask import research
+from sanderling.cli.ask import as_question, research
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import load_config, to_toml
 from sanderling.core.errors import UserError
@@ -117,7 +117,7 @@ async def test_ask_and_the_recipe_show_the_same_bytes(tmp_path: Path, profile: s
     build_world(run.world_directory(run.held_out[0]), PAGES, name="rivers", source="test")
     opened = open_world(run.world_directory(run.held_out[0]))
     agent = Agent(in_order(), world_tools(opened, get_profile(profile)), get_profile(profile))
-    served = await research(ASKED, agent, console=Console(file=io.StringIO()))
+    served = await research(as_question(ASKED), agent, console=Console(file=io.StringIO()))
     trained = await run.agent(in_order(), run.held_out[0]).run(Question(id="q", text=ASKED))
     assert observed(served) == observed(trained)
     assert len(observed(served)) == 2

@@ -39,7 +39,6 @@ from sanderling.core.text import visible
 from sanderling.core.types import BudgetSpentError, Ending, ToolStatus
 from sanderling.judge.citations import DOUBTS, CitedAnswer, cite
 from sanderling.judge.support import Support
-from sanderling.judge.written import as_written
 from sanderling.policy.budget import NOTHING, Ledger, Prices, Spending
 from sanderling.runs.files import or_cannot, replace_file
 from sanderling.runs.jsonl import JsonlLog, TrajectoryStore
@@ -220,6 +219,8 @@ async def _report(
     console: Console,
 ) -> list[Trajectory]:
     """Write a report from where it stands, until it is complete, or ``finish`` is set; the file has what is finished."""
+    from sanderling.judge.written import as_written  # brings the templates, which answers do without
+
     records = session.records()
     while (part := next_part(question, records)) is not None:
         records = [record for record in records if record.ending is not None and record.ending.scored]

@@ -25,7 +25,6 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Trajectory
 from sanderling.core.text import visible
-from sanderling.judge.written import as_written
 from sanderling.policy.load import close_policy, open_policy
 from sanderling.runs.files import replace_file
 from sanderling.runs.jsonl import TrajectoryStore, write_trajectories
@@ -129,6 +128,8 @@ def export(
     if to is To.JSONL:
         write_trajectories(path, records)
     else:
+        from sanderling.judge.written import as_written
+
         replace_file(path, as_written(records, f".{to.value}"))
     show(str(path))
 
