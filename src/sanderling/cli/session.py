@@ -15,7 +15,7 @@ from sanderling.agent.capsule import Capsule, open_capsule, write_capsule
 from sanderling.agent.capsule import replay as run_again
 from sanderling.agent.evidence import Other
 from sanderling.agent.opening import AskConfig, fitted
-from sanderling.agent.session import LAST, find_session, home, sessions
+from sanderling.agent.session import LAST, Session, find_session, home, sessions
 from sanderling.cli import NO_ANSWER
 from sanderling.cli import options as common
 from sanderling.cli.ask import brief, first_line, research, run_ask, shown_answer
@@ -26,6 +26,7 @@ from sanderling.core.profiles import get_profile
 from sanderling.core.record import Trajectory
 from sanderling.core.text import visible
 from sanderling.policy.load import close_policy, open_policy
+from sanderling.runs.atif import write_atif
 from sanderling.runs.files import replace_file
 from sanderling.runs.jsonl import TrajectoryStore, write_trajectories
 from sanderling.tools.world_tools import world_tools
@@ -108,30 +109,49 @@ class To(StrEnum):
     MD = "md"
     HTML = "html"
     JSONL = "jsonl"
+    ATIF = "atif"
 
 
 def export(
-    name: Annotated[str, argument("SESSION", _SESSION)],
+    name: Annotated[str, argument("SESSION|FILE", _ANY)],
     to: Annotated[To, option("--to", "capsule: one file with all that was read, which can be replayed.")] = To.CAPSULE,
     out: Annotated[Path | None, option("--out", "By default named after the session, here.", "FILE", RUN)] = None,
 ) -> None:
-    """Write a session to one file: as a capsule, to read (md, html), or as records (jsonl)."""
-    session = find_session(name)
-    records, path = session.records(), out or Path(f"{session.id}.{to.value}")
-    if not records:
-        raise UserError(f"Session {session.id} has no answer yet: run sanderling resume {session.id} first.")
+    """Write a session, or a file's trajectories: as a capsule, to read (md, html), as records (jsonl), for others (atif)."""
+    session, records = _named(name)
+    id = Path(name).stem if session is None else session.id
+    path = out or Path(f"{id}.{to.value}")
     if to is To.CAPSULE:
+        if session is None:
+            raise UserError(f"{name} is no session: a capsule is made of one (sanderling history lists them).")
         manifest = write_capsule(session, path)
         held = f"{len(records)} questions, and the whole text of {len(manifest['pages'])} pages that were read"
         show(f"{path}: {held}. Whoever has it can run sanderling replay {path}")
         return
     if to is To.JSONL:
         write_trajectories(path, records)
+    elif to is To.ATIF:
+        # The last record of a session holds the whole conversation.
+        write_atif(path, records if session is None else records[-1:], "" if session is None else session.id)
     else:
         from sanderling.judge.written import as_written
 
         replace_file(path, as_written(records, f".{to.value}"))
     show(str(path))
+
+
+def _named(name: str) -> tuple[Session | None, list[Trajectory]]:
+    """A session with its records, or a file's trajectories. Raises UserError where there are none."""
+    if name != LAST and Path(name).exists():
+        from sanderling.data.importing import open_trajectories
+
+        if not (found := list(open_trajectories(Path(name)))):
+            raise UserError(f"{name} holds no trajectory yet: give a file that holds one.")
+        return None, found
+    session = find_session(name)
+    if not (records := session.records()):
+        raise UserError(f"Session {session.id} has no answer yet: run sanderling resume {session.id} first.")
+    return session, records
 
 
 def replay(
