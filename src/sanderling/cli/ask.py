@@ -8,11 +8,13 @@ where it has ``--out``, with a journal beside that.
 import asyncio
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,8 +34,10 @@ from sanderling.agent.writing import REPORT, Kind, kind_of, next_part
 from sanderling.cli import INTERRUPTED, NO_ANSWER
 from sanderling.cli import options as common
 from sanderling.cli.options import RUN, argument, option, or_help, settings
+from sanderling.core.chat import unwrap
 from sanderling.core.config import load_config, to_toml
 from sanderling.core.errors import UserError
+from sanderling.core.observations import read_observation
 from sanderling.core.record import NodeKind, Question, Seeds, Trajectory
 from sanderling.core.text import visible
 from sanderling.core.types import BudgetSpentError, Ending, ToolStatus
@@ -45,7 +49,7 @@ from sanderling.runs.jsonl import JsonlLog, TrajectoryStore
 from sanderling.tools.contract import OnOutage, tool_roles
 from sanderling.tools.recording import open_recording, recorded_tools
 
-_PREVIEW_CHARS, _URLS, _QUOTES = 240, 3, 2
+_PREVIEW_CHARS, _URLS, _QUOTES = 240, 5, 2
 _SPEND = "At most this for the answer: 0.20usd, 5min, 200ktok, or several with commas."
 
 
@@ -277,7 +281,7 @@ async def research(
     if log is not None:
         tools = recorded_tools(agent.tools, tool_roles(agent.profile), log, episode=id, question=question.text)
         agent = replace(agent, tools=tools)
-    watch, finish = Watcher(console), finish or asyncio.Event()
+    watch, finish = Watcher(console, str if spend is None else spend.left), finish or asyncio.Event()
     if spend is not None:
         agent = replace(agent, tools=spend.tools(agent.tools))
 
@@ -313,10 +317,12 @@ def _digest(*parts: str) -> str:
 class Watcher:
     """Prints an episode's events as they come; text from outside is neither markup nor control characters there."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, console: Console, left: Callable[[], str] = str) -> None:
+        """``left``: what is left to spend, in words; empty where nothing limits it."""
+        self._console, self._left = console, left
         self._text, self._shown = "", 0  # of the turn; how much of its reasoning is on the screen
         self._mid_line = False
+        self._found: dict[str, set[str]] = {"search": set(), "visit": set()}  # addresses
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -325,8 +331,7 @@ class Watcher:
                 self._line(Text())
                 what = "last turn: the answer is asked for" if event.forced else f"turn {event.turn + 1}"
                 again = f", attempt {event.retry + 1}" if event.retry else ""
-                head = Text(f"{what}{again} · {event.prompt_tokens:,} tokens", style="blue")
-                self._console.rule(head, align="left", style="blue")
+                self._console.rule(Text(f"{what}{again} · {self._so_far(event)}", style="blue"), align="left", style="blue")
             case TextDelta():
                 self._stream(event.text)
             case TurnRejected():
@@ -340,13 +345,28 @@ class Watcher:
             case Ended():
                 self._ended(event.trajectory)
 
+    def _so_far(self, event: TurnStarted) -> str:
+        """What the turn begins with: tokens, pages, and what is left."""
+        found, read = len(self._found["search"] | self._found["visit"]), len(self._found["visit"])
+        told = [f"{event.prompt_tokens:,} tokens"] + ([f"{found} pages found, {read} read"] if found else [])
+        return " · ".join([*told, *([f"left: {left}"] if (left := self._left()) else [])])
+
     def _observed(self, event: Observed) -> None:
+        titles = titles_in(event.text)
         for outcome in event.outcomes:
             style = "green" if outcome.status is ToolStatus.OK else "yellow"
-            self._line(Text(f"← {brief(outcome.name)}: {outcome.status.value}, {len(outcome.provenance)} pages", style=style))
-            for url in outcome.provenance[:_URLS]:
-                self._line(Text(f"    {brief(url)}", style="cyan"))
-        self._line(Text(brief(event.text), style="dim italic" if event.outcomes else "yellow"))
+            pages = dict.fromkeys(outcome.provenance)
+            self._line(Text(f"← {brief(outcome.name)}: {outcome.status.value}, {len(pages)} pages", style=style))
+            self._found.get(outcome.role, set()).update(pages)
+            for url in list(pages)[:_URLS]:
+                self._line(
+                    Text.assemble("    ", (brief(titles.get(url, "")), ""), " " if url in titles else "", (brief(url), "cyan"))
+                )
+        if (
+            any(outcome.role != "search" or outcome.status is not ToolStatus.OK for outcome in event.outcomes)
+            or not event.outcomes
+        ):
+            self._line(Text(brief(event.text), style="dim italic" if event.outcomes else "yellow"))
 
     def _ended(self, trajectory: Trajectory) -> None:
         self._line(Text())
@@ -419,6 +439,16 @@ def source_lines(cited: CitedAnswer) -> Iterator[Text]:
         for said in source.quotes[:_QUOTES]:
             yield Text(f"    “{brief(said)}”", style="dim")
     yield Text(cited.checked, style="dim")
+
+
+def titles_in(text: str) -> dict[str, str]:
+    """The titles of the pages that a result lists, by address, in whichever layout."""
+    found = {hit.url: hit.title for block in read_observation(text).blocks for hit in block.hits}
+    lines = [line.strip() for line in unwrap(text).splitlines()]
+    above = {
+        line: re.sub(r"^(?:- |\[\d+\] )", "", title) for title, line in pairwise(lines) if "://" in line and " " not in line
+    }
+    return {url: title for url, title in (above | found).items() if title}
 
 
 def first_line(text: str) -> str:
