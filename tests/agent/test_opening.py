@@ -14,19 +14,29 @@ import pytest
 import typer
 from loop_fakes import call, fake_profile, in_order
 from rich.console import Console
+from typer.testing import CliRunner
 
 from sanderling.agent.agent import Agent
 from sanderling.agent.journal import JournalWarning
 from sanderling.agent.loop import TextDelta
-from sanderling.agent.opening import AgentConfig, check_agent, journal_identity, opened_agent, profile_of, stop_on_interrupt
+from sanderling.agent.opening import (
+    AgentConfig,
+    check_agent,
+    journal_identity,
+    opened_agent,
+    price_of,
+    profile_of,
+    stop_on_interrupt,
+)
 from sanderling.agent.places import PlaceConfig, ReaderConfig, opened_places, opened_reader
 from sanderling.cli.ask import Watcher, as_question, ask, research
+from sanderling.cli.main import build_app
 from sanderling.core.config import check_config
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import TINY
 from sanderling.core.record import NodeKind, Question, Trajectory
 from sanderling.core.types import Ending, Message, ToolStatus
-from sanderling.policy.budget import BudgetConfig, Spending
+from sanderling.policy.budget import BudgetConfig, Prices, Spending
 from sanderling.policy.contract import Completion, PolicyOutageError, SampleKey, ScriptedPolicy, ScriptedSession
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.tools.contract import ToolContext
@@ -330,3 +340,30 @@ def test_a_place_that_cannot_be_recorded_to_is_told_before_the_work(tmp_path, mo
     with pytest.raises(UserError, match="choose another place"):
         ask("Which river?", world=[tmp_path / "world"], model="m", record=tmp_path / "world" / "manifest.json")
     assert opened == []
+
+
+def test_what_a_model_costs_stands_in_the_users_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    config = AgentConfig(model="http://127.0.0.1:1/v1#qwen3-4b")
+    assert price_of(config) is None
+    table = tmp_path / "sanderling" / "prices.toml"
+    table.parent.mkdir()
+    table.write_text('"qwen3-4b" = "0.15,0.60"\n"other" = "cheap"\n')
+    assert price_of(config) == Prices(0.15, 0.60)
+    assert price_of(config.model_copy(update={"price": "1,2"})) == Prices(1, 2)  # what is given counts before it
+    assert price_of(AgentConfig(model="http://127.0.0.1:1/v1#third")) is None
+    with pytest.raises(UserError, match="'cheap' is no price"):
+        price_of(AgentConfig(model="http://127.0.0.1:1/v1#other"))
+    table.write_text("qwen3-4b: 0.15")
+    with pytest.raises(UserError, match=r"prices\.toml is not TOML"):
+        price_of(config)
+
+
+def test_device_and_precision_are_of_a_model_that_is_here(tmp_path: Path) -> None:
+    for options in (
+        ["--device", "cuda", "--model", "http://127.0.0.1:1/v1#m"],
+        ["--dtype", "float8", "--model", str(tmp_path)],
+    ):
+        shown = CliRunner().invoke(build_app("ask"), ["ask", "Which?", "--world", str(tmp_path), *options])
+        assert isinstance(shown.exception, UserError)
+        assert "leave them out for a server" in str(shown.exception) or "dtype" in str(shown.exception)

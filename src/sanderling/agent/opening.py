@@ -35,7 +35,7 @@ from sanderling.core.plugins import load_outside
 from sanderling.core.profiles import TINY, Profile, get_profile
 from sanderling.core.record import Question
 from sanderling.core.types import Clock, SystemClock
-from sanderling.policy.budget import BudgetConfig, MeteredPolicy, Prices, Spending, read_prices
+from sanderling.policy.budget import BudgetConfig, MeteredPolicy, Prices, Spending, known_price, read_prices
 from sanderling.policy.contract import Policy
 from sanderling.policy.load import check_model, close_policy, is_endpoint, open_policy, place_of, weights_of
 from sanderling.tools.contract import OnOutage
@@ -66,10 +66,10 @@ class AgentConfig(PlaceConfig):
     concurrency: int = Field(default=8, ge=1)
     """Episodes at the same time."""
     price: str = ""
-    """Price of a million prompt tokens and of a million sampled tokens: ``0.15,0.60``."""
+    """Price of a million prompt tokens and of a million sampled tokens: ``0.15,0.60``; else as ``prices.toml`` has it."""
     device: str = Field(default="cpu", pattern=r"^(cpu|mps|cuda(:\d+)?)$")
     """Device of a model in this process: ``cpu``, ``cuda``, ``cuda:1``, ``mps``."""
-    dtype: str = "float32"
+    dtype: str = Field(default="float32", pattern="^(float32|bfloat16)$")
     """Its precision: ``float32`` or ``bfloat16``."""
 
     @field_validator("price")
@@ -80,6 +80,12 @@ class AgentConfig(PlaceConfig):
         except UserError as error:
             raise ValueError(str(error).removesuffix(".")) from error
         return price
+
+    @model_validator(mode="after")
+    def _is_here(self) -> "AgentConfig":
+        if is_endpoint(self.model) and (self.device, self.dtype) != ("cpu", "float32"):
+            raise ValueError("device and dtype are of a model in this process: leave them out for a server")
+        return self
 
 
 class AskConfig(Frozen):
@@ -117,6 +123,11 @@ class AskConfig(Frozen):
         if self.report is not None and not (self.save and self.out is None):
             raise ValueError("a report is kept as a session: leave --no-save and --out out, and export its records afterwards")
         return self
+
+
+def price_of(config: AgentConfig) -> Prices | None:
+    """What the model costs; None: unknown. Raises UserError."""
+    return known_price(config.price, config.model.rpartition("#")[2])
 
 
 def profile_of(config: AgentConfig) -> Profile:
@@ -192,7 +203,7 @@ async def opened_agent(
     if policy is None:
         check_agent(config, questions)
     most = None if spending is None else spending.config.max_cost
-    price = read_prices([config.price] if config.price else [], 1, most)[0]
+    price = price_of(config) or read_prices([], 1, most)[0]
     async with AsyncExitStack() as stack:
         script, _, rest = config.model.partition(":")
         if policy is None and script in SCRIPTS:

@@ -13,7 +13,7 @@ from sanderling.agent.loop import Event, Observed, TurnSampled
 from sanderling.core.errors import UserError
 from sanderling.core.record import NodeKind, Trajectory
 from sanderling.core.types import Clock, ToolSpec
-from sanderling.policy.budget import NOTHING, Ledger, Prices, Spent
+from sanderling.policy.budget import NOTHING, Ledger, Prices, Spent, price_table
 from sanderling.tools.contract import Tool, ToolContext, ToolResult
 
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*(k|m)?\s*(usd|\$|eur|€|tok(?:ens?)?|s|sec|min|h)", re.IGNORECASE)
@@ -130,7 +130,7 @@ def receipt(records: Sequence[Trajectory], cost: float | None) -> str:
     read, written = map(sum, zip(*map(tokens_taken, records), strict=True))
     new = sum(node.prefilled_tokens for node in turns)
     calls = sum(len(node.events) for node in nodes)
-    money = "money unknown (give --set agent.price)" if cost is None else f"{cost:.4f} in money"
+    money = f"money unknown (give --set agent.price, or a line in {price_table()})" if cost is None else f"{cost:.4f} in money"
     cached = f" ({read - new:,} of them cached)" if 0 < new < read else ""
     took = f"{len(turns)} turns, {calls} calls, {sum(record.seconds for record in records):.1f} s"
     return f"{took}; {read:,} tokens read{cached}, {written:,} written; {money}"

@@ -27,7 +27,7 @@ from sanderling.agent.agent import Agent
 from sanderling.agent.evidence import Evidence
 from sanderling.agent.journal import Journal
 from sanderling.agent.loop import CallsMade, Ended, Event, Observed, TextDelta, TurnRejected, TurnStarted
-from sanderling.agent.opening import AskConfig, journal_identity, opened_agent, stop_on_interrupt
+from sanderling.agent.opening import AskConfig, journal_identity, opened_agent, price_of, stop_on_interrupt
 from sanderling.agent.session import LAST, Session, find_session, is_session, keeping, new_session, place_in
 from sanderling.agent.spend import Limits, Spend, receipt
 from sanderling.agent.writing import REPORT, Kind, kind_of, next_part
@@ -57,6 +57,8 @@ def ask(
     question: Annotated[str, argument("QUESTION", "What to find out.")] = "",
     model: common.Model = None,
     profile: common.ProfileName = None,
+    device: common.Device = None,
+    dtype: common.Dtype = None,
     world: common.Worlds = None,
     docs: Annotated[list[Path] | None, option("--docs", "A folder of documents; repeatable.", "FOLDER", common.PLACE)] = None,
     web: common.Web = None,
@@ -75,7 +77,8 @@ def ask(
     sets: common.Set = None,
 ) -> None:
     """Research one question and watch the turns."""
-    given = {"model": model, "profile": profile, "docs": docs, "worlds": world, "web": web, "faults": faults, "seed": seed}
+    given = {"model": model, "profile": profile, "device": device, "dtype": dtype, "seed": seed}
+    given |= {"docs": docs, "worlds": world, "web": web, "faults": faults}
     given = {f"agent.{key}": value for key, value in given.items()} | {
         "spend": spend,
         "report": report,
@@ -163,8 +166,8 @@ async def _ask(
     spending, evidence = Spending(None, budget.model_copy(update=most)), Evidence()
     how = {"spending": spending, "on_outage": OnOutage.FALL_BACK, "on_close": tell, "evidence": evidence}
     async with opened_agent(config.agent, **how) as agent:
-        prices, longest = Prices.read(config.agent.price or "0,0"), agent.profile.sampling.max_tokens
-        spend = Spend(limits, spending.ledger, agent.clock, prices, longest, spent)
+        price, longest = price_of(config.agent), agent.profile.sampling.max_tokens
+        spend = Spend(limits, spending.ledger, agent.clock, price or Prices(), longest, spent)
         identity, finish = journal_identity(config.agent, agent), asyncio.Event()
         how = {"seed": config.agent.seed, "console": console, "log": log, "spend": spend, "finish": finish}
         kept = partial(_kept, agent=agent, config=config, identity=identity, evidence=evidence, ledger=spending.ledger, **how)
@@ -184,7 +187,7 @@ async def _ask(
                 store.append(records[0])
                 if records[0].ending is not None and records[0].ending.scored:
                     link.unlink() if session is not None else shutil.rmtree(link)
-    tell(receipt(records, spend.taken().cost if config.agent.price else None))
+    tell(receipt(records, None if price is None else spend.taken().cost))
     if session is not None:
         more = "go on with sanderling resume" if session.asked()[-1].goes_on else "ask on with --continue"
         tell(f"Kept as session {session.id}: {more}, or see sanderling history.")

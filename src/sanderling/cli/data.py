@@ -340,6 +340,8 @@ def generate(
     out: Annotated[Path, option("--out", "The store of trajectories (.jsonl); name it again to resume.")],
     model: common.Model = None,
     profile: common.ProfileName = None,
+    device: common.Device = None,
+    dtype: common.Dtype = None,
     world: common.Worlds = None,
     judges: common.Judges = None,
     attempts: common.Attempts = None,
@@ -356,7 +358,8 @@ def generate(
     when a budget was spent or attempts met outages, 130 after Ctrl-C; a second Ctrl-C interrupts at once.
     """
     given = {"questions": questions, "out": out, "attempts": attempts, "judge.judges": judges or None}
-    given |= {"agent.model": model, "agent.profile": profile, "agent.worlds": world or None}
+    given |= {"agent.model": model, "agent.profile": profile, "agent.device": device, "agent.dtype": dtype}
+    given |= {"agent.worlds": world or None}
     given |= {"budget.max_tokens": max_tokens, "budget.max_cost": max_cost}
     if unfinished := generated(settings(GenerateConfig, file, sets, given), "generating", progress=progress):
         raise typer.Exit(unfinished)

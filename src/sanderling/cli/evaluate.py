@@ -114,6 +114,8 @@ def run(
     out: Out,
     model: common.Model = None,
     profile: common.ProfileName = None,
+    device: common.Device = None,
+    dtype: common.Dtype = None,
     concurrency: common.Concurrency = None,
     world: common.Worlds = None,
     web: common.Web = None,
@@ -131,8 +133,9 @@ def run(
     again that met outages.
     """
     given = {
-        "agent.model": model, "agent.profile": profile, "agent.concurrency": concurrency, "agent.worlds": world,
-        "agent.web": web, "agent.seed": seed, "judging.judges": judges, "attempts": attempts,
+        "agent.model": model, "agent.profile": profile, "agent.device": device, "agent.dtype": dtype,
+        "agent.concurrency": concurrency, "agent.worlds": world, "agent.web": web, "agent.seed": seed,
+        "judging.judges": judges, "attempts": attempts,
     }  # fmt: skip
     config, benchmark = settings(EvalConfig, config_file, sets, given), get_benchmark(key)
     options = Options(split=config.split, columns=named_columns(config.columns), canary=config.canary)

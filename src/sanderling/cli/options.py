@@ -60,6 +60,8 @@ Model = Annotated[
     str | None, option("--model", "A model's directory, http://host:port/v1#model, or file.py:name.", "MODEL", AGENT)
 ]
 ProfileName = Annotated[str | None, option("--profile", _PROFILE, "NAME", AGENT)]
+Device = Annotated[str | None, option("--device", "Where a model's directory runs: cpu, cuda, cuda:1, mps.", "DEVICE", AGENT)]
+Dtype = Annotated[str | None, option("--dtype", "Its precision: float32 or bfloat16.", "DTYPE", AGENT)]
 Worlds = Annotated[
     list[Path] | None, option("--world", "Directory of a world; repeat it for questions that name their world.", "DIR", PLACE)
 ]

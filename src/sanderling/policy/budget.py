@@ -5,6 +5,8 @@ under way, or was cancelled, counts in full, since a server may have billed it; 
 counts no tokens is charged what its texts may have taken at most.
 """
 
+import os
+import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +29,7 @@ from sanderling.policy.contract import (
     WrappedPolicy,
     sampled_tokens,
 )
+from sanderling.runs.files import or_cannot
 from sanderling.runs.run import Run, Table
 
 SPENT = "spent"  # the table of a run's account
@@ -58,6 +61,30 @@ class Prices:
                 f"{text!r} is no price: write what a million prompt and sampled tokens cost, for example 0.15,0.60."
             )
         return cls(prompt, sampled)
+
+
+def price_table() -> Path:
+    """Where a user may keep what models cost."""
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "sanderling" / "prices.toml"
+
+
+def known_price(given: str, model: str) -> Prices | None:
+    """The price that is given, or that the user's table has for a model; None: unknown.
+
+    The table has a line for each model: ``"qwen3-4b" = "0.15,0.60"``. Raises UserError for one that cannot be read.
+    """
+    if given:
+        return Prices.read(given)
+    table = price_table()
+    if not table.is_file():
+        return None
+    with or_cannot(f"read {table}"):
+        text = table.read_text(encoding="utf-8", errors="replace")
+    try:
+        found = tomllib.loads(text).get(model)
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f'{table} is not TOML ({error}): write lines like "{model}" = "0.15,0.60".') from error
+    return None if found is None else Prices.read(str(found))
 
 
 @dataclass(frozen=True)
