@@ -5,13 +5,14 @@ import platform
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
-from rich.console import Console, RenderableType
+from rich.console import Console, Group
+from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
@@ -20,16 +21,6 @@ class Advance(Protocol):
     """Moves a bar on by ``units``; a ``note`` stands below the bar until the next one."""
 
     def __call__(self, units: int = 1, note: str | None = None) -> None: ...
-
-
-class _Noted(Progress):
-    """A bar, and its note on lines of its own: figures and alarms are longer than what a bar leaves of a line."""
-
-    def get_renderables(self) -> Iterable[RenderableType]:
-        yield from super().get_renderables()
-        for task in self.tasks:
-            if task.fields["note"]:
-                yield Text(f"    {task.fields['note']}", style="dim")
 
 
 class Report:
@@ -43,15 +34,19 @@ class Report:
         """A bar of ``total`` units, ``start`` of which were done before; call what it gives as units are done."""
         words, bar = TextColumn("  {task.description:<26}", markup=False), BarColumn(bar_width=20)
         columns = (words, bar, MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-        with _Noted(*columns, console=self.console) as progress:
-            task = progress.add_task(title, total=total, completed=start, note="")
+        progress, below = Progress(*columns, console=self.console), Text(style="dim")
+        task, shown = progress.add_task(title, total=total, completed=start), Group(progress)
+        with Live(shown, console=self.console):
 
             def advance(units: int = 1, note: str | None = None) -> None:
                 progress.update(task, advance=units)
-                if note is not None:
-                    progress.update(task, note=note)
+                if note is not None:  # on lines of its own: figures and alarms are longer than what a bar leaves of a line
+                    below.plain = f"    {note}"
+                    shown.renderables[1:] = [below] if note else []
 
             yield advance
+        if not self.console.is_interactive:
+            self.console.print()
 
     def say(self, text: str) -> None:
         """One line, shown as it is."""
