@@ -116,6 +116,16 @@ def test_sentences_without_a_claim_have_no_verdict():
     assert [one.support for one in cited(answer).sentences] == [None] * 4
 
 
+@pytest.mark.parametrize(
+    "answer", ["Not found.", "It was not found in the documents.", "The pages that I read do not say who built the harbour."]
+)
+def test_that_nothing_was_found_is_no_claim_which_a_page_supports(answer: str):
+    said = "The file was not found in the documents. Pages that I read do not say who built the harbour."
+    read = Passage(number=1, url=HARBOUR, title="Files", text=said)
+    found = cited(answer, observation("", event(passages=(read,))))
+    assert [one.support for one in found.sentences] == [None] and not found.sources
+
+
 def test_layout_survives():
     answer = (
         "# Towers\n\n- The tower of Velm is 41 metres high [1]\n- It was built in 1874 by Hanno Steen [2].\n\n"

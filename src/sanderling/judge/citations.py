@@ -27,7 +27,10 @@ _LIST_ITEM = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+|\s*>\s*|\s+")
 _OPEN = re.compile(
     r"\b(?:could not|couldn['’]t|cannot|can['’]t|did not|didn['’]t|unable to|not possible to)\s+(?:be\s+)?"
     r"(?:find|found|determine|determined|confirm|confirmed|verify|verified|establish|established|tell)\b"
-    r"|\b(?:remains?|is|are) (?:open|unclear|unknown|uncertain)\b|\bno (?:information|evidence|source)\b",
+    r"|\b(?:remains?|is|are) (?:open|unclear|unknown|uncertain)\b|\bno (?:information|evidence|source)\b"
+    r"|^(?:(?:it|this|that|the \w+) (?:was|is) )?not (?:found|mentioned|documented)\b(?: in\b[^.]*)?\.?$"
+    r"|\b(?:documents?|documentation|manuals?|pages?|passages|sources)(?: \w+){0,4} (?:do(?:es)?|did)(?: not|n['’]t) "
+    r"(?:say|mention|tell|state|specify)\b",
     re.IGNORECASE,
 )
 _FRAGMENT_WORDS = 8
