@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sanderling.tools.world_tools import paragraphs
 from sanderling.world.cutting import Prices, find_links, split_page
 from sanderling.world.disk.pages import Listed
 from sanderling.world.passages import extract as extract_of
@@ -74,6 +75,19 @@ def test_extracts_hold_what_the_goal_asks_in_page_order_under_headings():
     both = extract(LONG, "founded hall; founder herring market", 60)
     assert both.index("Anna Bel") < both.index("## Food") < both.index("Ivo")
     assert "Sports" not in both
+
+
+CODE = "    async def echo(reader):\n        line = await reader.readline()\n\n        print(line)\n        return line"
+
+
+def test_code_and_lists_in_lists_keep_their_lines_and_what_stands_before_them():
+    text = extract(f"# Streams\n\n{FILLER * 20}\n\nAn example of echo:\n\n{CODE}\n\n{FILLER * 20}", "echo: print the line", 60)
+    assert f"\n\n{CODE}" in text and "".join(paragraphs(text)).count(CODE) == 1
+    items = "".join(
+        f"- chapter {n}\n    - on mud {n}\n        - the crab {n} runs on the mud and in the sea\n" for n in range(90)
+    )
+    for line in extract(f"# Contents\n\n{items}", "crab 12 mud 70", 80).splitlines():
+        assert line in ("", "…") or line in f"# Contents\n{items}".splitlines()
 
 
 @given(

@@ -278,7 +278,7 @@ def paragraphs(text: str) -> list[str]:
     """A page's paragraphs; headings, and what is too short to stand alone, with what follows."""
     found: list[str] = []
     waiting = ""
-    for block in filter(None, (part.strip() for part in text.split("\n\n"))):
+    for block in filter(None, (part.strip("\n").rstrip() for part in text.split("\n\n"))):  # blanks before code belong to it
         waiting = f"{waiting}\n{block}" if waiting else block
         if not block.startswith("#") and word_count(waiting) >= _LEAST_PASSAGE:
             found.append(waiting)

@@ -23,6 +23,7 @@ _MOST_GOAL_TERMS = 64
 _PASSAGE_WORDS = 60
 _LEAD_WORDS = 64  # words of a heading or a table's head that count for what stands below it
 _SPREAD = (0.5, 0.25)  # of the score of the passage before or after it, and of the next but one, counts for a passage
+_INDENT = 40  # blanks before a line that are kept: of code, which they are a part of, and of lists in lists
 _GAP, _LINE_GAP, _ROW_GAP = " … ", "\n…\n", "\n| … |\n"
 
 
@@ -87,8 +88,11 @@ def _outline(prices: Prices, page: Sequence[Block], passage_words: int) -> list[
 
     def add(stretch: Stretch, paragraph: int, above: tuple[Passage, ...], *, row: bool) -> None:
         for start, end in pieces(prices, *stretch, passage_words):
-            line = "\n" in prices.text[max(start - 2, 0) : start]
-            passages.append(Passage(prices.text[start:end], prices.of(start, end), paragraph, above, row, line))
+            before = prices.text[max(start - _INDENT - 1, 0) : start]
+            indent = before.rpartition("\n")[2]
+            line = not start or ("\n" in before and not indent.strip())
+            text = prices.text[start - len(indent) if line else start : end]
+            passages.append(Passage(text, prices.of(start, end), paragraph, above, row, line))
 
     for number, block in enumerate(page):
         if block.heading:
