@@ -1,6 +1,6 @@
 """Questions to real documentation: whether the page is found and the passage shown that answers, and what agents make of it.
 
-    OMP_NUM_THREADS=1 python benchmarks/documents.py FOLDER
+    OMP_NUM_THREADS=1 python benchmarks/documents.py FOLDER [--embedder benchmarks/world_minilm.py:embed]
     OMP_NUM_THREADS=1 python benchmarks/documents.py FOLDER --model 'http://host:port/v1#model' --work runs/documents
 
 FOLDER holds git-doc, postgresql-doc-15 and python3.11-doc unpacked, as for `world_pages`; other packages beside them make it
@@ -45,7 +45,10 @@ from sanderling.policy.contract import Reply, SampleKey, ScriptedPolicy
 from sanderling.runs.files import replace_file
 from sanderling.runs.progress import Report, machine
 from sanderling.world.contract import answered
+from sanderling.world.disk.dense import embed_world, ranked_world, settings_for
 from sanderling.world.disk.documents import documents_world
+from sanderling.world.disk.embedders import open_embedder
+from sanderling.world.disk.index import SearchMode
 from sanderling.world.disk.store import open_world
 from sanderling.world.local import LocalWorld
 from sanderling.world.text import content_terms, plain, sentences, words
@@ -129,14 +132,14 @@ def first_snippet(question: str, read: str, turn: int) -> str:
     return f"<answer>{listed[2] if listed else 'Not found.'}</answer>"
 
 
-def best_sentence(profile: Profile) -> Callable[[str, str, int], str]:
-    """A script that visits the first results, and answers with the sentence that has most of the question."""
+def reading(profile: Profile, *, whole: bool) -> Callable[[str, str, int], str]:
+    """A script that visits the first results, and answers with the passage that has most of the question, or its sentence."""
 
     def after(question: str, read: str, turn: int) -> str:
         urls = [listed[1] for listed in _LISTED.finditer(read)][:READ]
         if turn == 1 and urls:
             return called(profile.tools.visit, **{profile.tools.visit_url: urls, profile.tools.visit_goal: question})
-        return f"<answer>{answer_from(question, list(read_passages(read)))}</answer>"
+        return f"<answer>{answer_from(question, list(read_passages(read)), whole)}</answer>"
 
     return after
 
@@ -150,8 +153,8 @@ def read_passages(read: str) -> Iterator[str]:
     yield from (read[begin:].partition("\n\n")[0] for begin in begins)
 
 
-def answer_from(question: str, passages: Sequence[str]) -> str:
-    """The best sentence of the best passage with its number, by the question's words, the rarer the heavier."""
+def answer_from(question: str, passages: Sequence[str], whole: bool) -> str:
+    """The best passage, or the best sentence of it, with its number; by the question's words, the rarer the heavier."""
     bags = [set(words(passage)) for passage in passages]
     weights = {term: np.log1p(len(bags) / (1 + sum(term in bag for bag in bags))) for term in content_terms(question, 64)}
 
@@ -162,13 +165,15 @@ def answer_from(question: str, passages: Sequence[str]) -> str:
     if best is None or weight(passages[best]) < LEAST * sum(weights.values()):
         return "Not found."
     said = [sentence for line in plain(passages[best]).splitlines() for sentence in sentences(line)]
-    return f"{max(said, key=weight)} [{best + 1}]"
+    return "\n".join(f"{sentence} [{best + 1}]" for sentence in (said if whole else [max(said, key=weight)]))
 
 
-async def attempts(config: AgentConfig, questions: Sequence[Question], script: Reply | None, work: Path) -> list[Trajectory]:
+async def attempts(
+    config: AgentConfig, questions: Sequence[Question], policy: ScriptedPolicy | None, work: Path
+) -> list[Trajectory]:
     """An attempt at each question, in the one loop, with its verdict in ``work``; a run that was killed goes on."""
     report = Report(Console(stderr=True))
-    async with opened_agent(config, policy=None if script is None else ScriptedPolicy(script)) as agent:
+    async with opened_agent(config, policy=policy) as agent:
         with report.task(agent.policy.name, len(questions)) as advance:
             done: set[str] = set()
 
@@ -196,7 +201,7 @@ def found_rows(ranks: dict[str, list[list[int]]], questions: Sequence[Question],
     for group, belongs in GROUPS.items():
         chosen = [at for at, one in enumerate(questions) if belongs(one)]
         ours = next(iter(ranks.values()))
-        for name, found in ranks.items():
+        for name, found in ranks.items() if chosen else ():
             best = [min(found[at]) for at in chosen]
             row: dict[str, Any] = {"questions": group, "search": name}
             row |= {f"a right page in {depth}": figure([at < depth for at in best], seed) for depth in DEPTHS}
@@ -260,6 +265,7 @@ def main() -> None:
     """Make the world, check the questions, ask, and write what was found."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--embedder", default="", help="also dense and hybrid search, by its vectors")
     parser.add_argument("--model", default="", help="a model that is asked as well, as agents' models are named")
     parser.add_argument("--work", type=Path, default=Path("runs/documents"), help="the model's attempts are kept here")
     parser.add_argument("--questions", type=Path, default=QUESTIONS)
@@ -268,7 +274,8 @@ def main() -> None:
     given = parser.parse_args()
     questions = read_questions(given.questions)
     print(f"Reading {given.folder}, once …", flush=True)
-    world = open_world(documents_world(given.folder))
+    directory = documents_world(given.folder)
+    world = open_world(directory)
     pages = list(world.all_pages())
     places = [place(page.url) for page in pages]
     check_passages(questions, {name: page.text for name, page in zip(places, pages, strict=True)})
@@ -277,32 +284,44 @@ def main() -> None:
     numbers = {page.url: number for number, page in enumerate(pages)}
     profile = get_profile("general")
     print(f"{len(pages):,} pages, {len(questions)} questions. Searching …", flush=True)
-    searches: dict[str, Search] = {
-        "Sanderling": lambda query: [numbers[hit.url] for hit in answered(world.search(query, limit=K)).hits],
-        "FTS5, all words": fts5(pages, " AND "),
-        "FTS5, any word": fts5(pages, " OR "),
-    }
+
+    def found_by(ranked: LocalWorld) -> Search:
+        return lambda query: [numbers[hit.url] for hit in answered(ranked.search(query, limit=K)).hits]
+
+    searches = {"lexical": found_by(world), "FTS5, all words": fts5(pages, " AND "), "FTS5, any word": fts5(pages, " OR ")}
+    if given.embedder:
+        embedder = open_embedder(given.embedder)
+        embed_world(directory, world, embedder, settings_for(embedder), spec=given.embedder)
+        searches |= {
+            mode.value: found_by(ranked_world(directory, world, mode)) for mode in (SearchMode.DENSE, SearchMode.HYBRID)
+        }
     ranks = {
         name: [found_at([places[number] for number in search(one.text)], one) for one in answerable]
         for name, search in searches.items()
     }
     record: dict[str, Any] = {
-        "command": "OMP_NUM_THREADS=1 python benchmarks/documents.py FOLDER",
+        "command": "OMP_NUM_THREADS=1 python benchmarks/documents.py FOLDER"
+        + (f" --embedder {given.embedder}" if given.embedder else ""),
         "version": sanderling.__version__,
         "machine": machine(),
         "date": date.today().isoformat(),
         "packages": packages(given.folder),
         "pages": len(pages),
         "found": list(found_rows(ranks, answerable, given.seed)),
-        "not found": [one.id for one, at in zip(answerable, ranks["Sanderling"], strict=True) if min(at) >= K],
+        "not found": [one.id for one, at in zip(answerable, ranks["lexical"], strict=True) if min(at) >= K],
         "passage shown": shown_rows(world, addresses, answerable, profile.visit_words, given.seed),
         "agents": {},
     }
     config = AgentConfig(docs=(given.folder,), profile="general", concurrency=4)
-    scripts = {"first snippet": first_snippet, "best sentence of three pages": best_sentence(profile)}
+    scripts = {
+        "first snippet": first_snippet,
+        "best sentence of three pages": reading(profile, whole=False),
+        "best passage of three pages": reading(profile, whole=True),
+    }
     for name, after in scripts.items():
         with tempfile.TemporaryDirectory() as work:
-            done = asyncio.run(attempts(config, questions, searching(profile, after), Path(work)))
+            policy = ScriptedPolicy(searching(profile, after), name)
+            done = asyncio.run(attempts(config, questions, policy, Path(work)))
         record["agents"][name] = agent_rows(done, given.seed)
     if given.model:
         asked = config.model_copy(update={"model": given.model})

@@ -77,7 +77,7 @@ def test_pages_passages_and_agents_are_scored(bench: Any, folder: Path, monkeypa
         record = run(bench, folder, QUESTIONS, monkeypatch, "--model", f"{url}#m")
     assert not refused
     everywhere = {row["search"]: row for row in record["found"] if row["questions"] == "all"}
-    assert everywhere["Sanderling"]["a right page in 3"]["percent"][0] == 100
+    assert everywhere["lexical"]["a right page in 3"]["percent"][0] == 100
     assert everywhere["FTS5, all words"]["a right page in 10"]["percent"][0] == 0  # no page has "when"
     assert record["not found"] == [] and record["passage shown"]["for the question"]["percent"][0] == 100
     scripted = record["agents"]["best sentence of three pages"]
