@@ -1,6 +1,7 @@
 """Search and visit over the live web: against our own server of a world, and against services that fail in every known way."""
 
 import asyncio
+import datetime
 import json
 from collections.abc import Callable
 from contextlib import asynccontextmanager
@@ -73,6 +74,18 @@ async def test_masks_and_blocklists_hide_pages_links_and_where_redirections_lead
     async with tools_over(service(lambda _: httpx.Response(200, json=moved))) as tools:
         result = await tools["visit"]({"url": "https://short.example/1", "goal": ""}, context)
         assert result.status is ToolStatus.NOT_FOUND and "honey" not in result.text
+
+
+async def test_a_past_day_is_asked_of_the_engine():
+    asked: list[dict[str, object]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(json.loads(request.content))
+        return httpx.Response(200, json={"organic": []})
+
+    async with tools_over(service(answer), as_of=datetime.date(2024, 3, 4)) as tools:
+        await tools["search"]({"query": "film"}, ToolContext())
+    assert asked == [{"q": "film", "num": 10, "tbs": "cdr:1,cd_max:3/4/2024"}]
 
 
 class Failing(World):

@@ -222,7 +222,7 @@ async def opened_agent(
         first, several = next(iter(places.values())), places if len(places) > 1 else {}
         where = config.model if script in SCRIPTS else place_of(config.model)
         about = first.name, first.fingerprint, where, reader_identity(config.reader, on_outage)
-        yield Agent(policy, first.tools, profile, clock or SystemClock(), *about, several)
+        yield Agent(policy, first.tools, profile, clock or SystemClock(config.as_of), *about, several)
 
 
 def journal_identity(config: AgentConfig, agent: Agent) -> str:

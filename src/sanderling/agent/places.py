@@ -3,6 +3,7 @@
 A place is one world, several that questions name in ``meta.world``, or the live web; a page reader may stand before it.
 """
 
+import datetime
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -24,7 +25,7 @@ from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import World
 from sanderling.world.disk.index import SearchMode
 from sanderling.world.disk.store import open_as_met, open_world, read_manifest
-from sanderling.world.filters import filtered
+from sanderling.world.filters import AsOfWorld, filtered
 from sanderling.world.together import Leaks, Order, Outgoing, Together
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ class PlaceConfig(Frozen):
     """A world's directory, or several: all of them are searched, or of each question the one it names in ``meta.world``."""
     web: bool = False
     """Search the live web, through Serper and Jina Reader."""
+    as_of: datetime.date | None = None
+    """Research on this day, ``2024-03-05``: the prompt has its date, and pages that give a later one do not exist."""
     order: Order = Order.TOGETHER
     """Of several places: searched ``together``, or ``in-turn``, documents first and the web last, until one finds something."""
     leaks: Leaks = Leaks.HOLD
@@ -160,8 +163,11 @@ async def opened_places(
     def kept(world: World) -> World:
         return world if evidence is None else evidence.pages_of(world)
 
+    def dated(world: World) -> World:
+        return world if config.as_of is None else AsOfWorld(world, config.as_of)
+
     def opened(path: Path) -> World:
-        return kept(open_as_met(path, *met, guard=guard, filters=config.filters))
+        return kept(dated(open_as_met(path, *met, guard=guard, filters=config.filters)))
 
     async with AsyncExitStack() as stack:
         if config.web or config.docs or (len(config.worlds) > 1 and not questions):
@@ -174,7 +180,7 @@ async def opened_places(
             several += map(opened, config.worlds)
             if config.web:
                 web = await stack.enter_async_context(_live_web(config))
-                several.append(kept(filtered(web, guard=guard, filters=config.filters)))
+                several.append(kept(dated(filtered(web, guard=guard, filters=config.filters))))
             together = Together(several, config.order, config.leaks, on_outgoing) if len(several) > 1 else several[0]
             yield {"": place(together)}
             return
@@ -189,7 +195,7 @@ def _live_web(config: PlaceConfig) -> "LiveWeb":
     from sanderling.world.live import READER_URL, SEARCH_URL, LiveWeb, web_settings
 
     urls = config.search_url or SEARCH_URL, config.reader_url or READER_URL
-    return LiveWeb(web_settings(*urls, config.allowed_hosts, env=os.environ))
+    return LiveWeb(web_settings(*urls, config.allowed_hosts, config.as_of, env=os.environ))
 
 
 def world_directories(worlds: Sequence[Path], questions: Iterable[Question]) -> dict[str, Path]:

@@ -62,6 +62,7 @@ def ask(
     world: common.Worlds = None,
     docs: Annotated[list[Path] | None, option("--docs", "A folder of documents; repeatable.", "FOLDER", common.PLACE)] = None,
     web: common.Web = None,
+    as_of: Annotated[str | None, option("--as-of", "Research as if on this day: 2024-03-05.", "DATE", common.PLACE)] = None,
     faults: common.Faults = None,
     seed: common.Seed = None,
     spend: Annotated[str | None, option("--spend", _SPEND, "AMOUNT", common.BUDGET)] = None,
@@ -78,7 +79,7 @@ def ask(
 ) -> None:
     """Research one question and watch the turns."""
     given = {"model": model, "profile": profile, "device": device, "dtype": dtype, "seed": seed}
-    given |= {"docs": docs, "worlds": world, "web": web, "faults": faults}
+    given |= {"docs": docs, "worlds": world, "web": web, "as_of": as_of, "faults": faults}
     given = {f"agent.{key}": value for key, value in given.items()} | {
         "spend": spend,
         "report": report,

@@ -106,11 +106,14 @@ class Clock(Protocol):
     def monotonic(self) -> float: ...
 
 
+@dataclass(frozen=True)
 class SystemClock:
-    """The machine's own clock."""
+    """The machine's own clock; ``day``: the date that it shows in place of today's."""
+
+    day: datetime.date | None = None
 
     def today(self) -> datetime.date:
-        return datetime.datetime.now().astimezone().date()
+        return self.day or datetime.datetime.now().astimezone().date()
 
     def monotonic(self) -> float:
         return time.monotonic()

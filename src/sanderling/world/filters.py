@@ -7,9 +7,11 @@ guessed.
 """
 
 import asyncio
+import datetime
 import hashlib
 import json
 import re
+from calendar import monthrange
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -48,6 +50,14 @@ _ENDS = re.compile(r"[|`\\^{}。，、；：！？（）「」『』《》“”
 """Where a bare address may have ended: marks that none holds unescaped, and the first letter outside ASCII."""
 _MOST_TRIED = 8  # ends of one address, and addresses within one: what goes on further is no address that anybody wrote
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_NAMED = rf"(?:{'|'.join(_MONTHS)})[a-z]*\.?"
+_DAY = re.compile(
+    r"(?P<year>\b(?:1[5-9]|20)\d\d)(?:-(?P<month>0[1-9]|1[0-2])(?:-(?P<day>[0-3]\d))?)?(?!\d)"
+    rf"|\b(?:(?P<before>[0-3]?\d)\.? )?(?P<name>{_NAMED})(?: (?P<after>[0-3]?\d),?)? (?P<spelt>(?:1[5-9]|20)\d\d)\b",
+    re.IGNORECASE,
+)
 
 Hidden = Callable[[str], bool]  # whether an address, in canonical form, is hidden
 
@@ -243,6 +253,44 @@ class GuardedWorld(Filter):
             leaking = (page.url for page in pages if self._guard.hides(asked, "", page, noted=False))
             self._leaking[question] = frozenset(map(canonical_url, leaking))
         return self._leaking[question]
+
+
+class AsOfWorld(Filter):
+    """A world on a past day: pages that give a later date do not exist. Of those without one nobody knows, and they stay."""
+
+    def __init__(self, world: World, day: datetime.date) -> None:
+        super().__init__(world, f"{world.fingerprint} as of {day}")
+        self._day = day
+        self._later: set[str] = set()  # addresses that were listed with a later date
+
+    async def search_many(
+        self, queries: Sequence[str], *, limit: int = 10, snippet_words: int = 30, occasion: Occasion = NO_OCCASION
+    ) -> tuple[SearchReply, ...]:
+        replies = await self._world.search_many(queries, limit=limit, snippet_words=snippet_words, occasion=occasion)
+        found: list[SearchReply] = []
+        for reply in replies:
+            later = {hit.url for hit in reply.hits if (on := day_of(hit.date)) is not None and on > self._day}
+            self._later |= set(map(canonical_url, later))
+            hits = tuple(hit for hit in reply.hits if hit.url not in later)
+            status = ToolStatus.EMPTY if later and not hits else reply.status
+            found.append(replace(reply, hits=hits, status=status))
+        return tuple(found)
+
+    async def visit(self, url: str, goal: str = "", *, max_words: int = 2000, occasion: Occasion = NO_OCCASION) -> VisitReply:
+        if canonical_url(page_address(url)) in self._later:
+            return missing(url)
+        return await self._world.visit(url, goal, max_words=max_words, occasion=occasion)
+
+
+def day_of(text: str) -> datetime.date | None:
+    """The first day that a date as pages give it may mean: ``2024-03-05``, ``Mar 5, 2024``, ``5 March 2024``, ``2024``."""
+    found = _DAY.search(text)
+    if found is None:
+        return None
+    year, name = int(found["year"] or found["spelt"]), (found["name"] or "")[:3].casefold()
+    named = _MONTHS.index(name) + 1 if name else 1
+    month, day = int(found["month"] or named), int(found["day"] or found["before"] or found["after"] or 1)
+    return datetime.date(year, month, min(day or 1, monthrange(year, month)[1]))
 
 
 def filtered(

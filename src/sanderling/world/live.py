@@ -6,6 +6,7 @@ Replies are read up to a limit that counts what comes out of their compression, 
 """
 
 import asyncio
+import datetime
 import ipaddress
 import json
 import re
@@ -66,10 +67,16 @@ class WebSettings(Frozen):
     pause_s: float = Field(default=1.0, ge=0)  # before the second; doubled each time, unless the service says how long
     concurrent: int = Field(default=4, ge=1)  # requests to each service
     allowed_hosts: tuple[str, ...] = ()  # on private networks, that may be read all the same
+    as_of: datetime.date | None = None  # nothing that the engine dates later is listed
 
 
 def web_settings(
-    search_url: str = SEARCH_URL, reader_url: str = READER_URL, allowed_hosts: Collection[str] = (), *, env: Mapping[str, str]
+    search_url: str = SEARCH_URL,
+    reader_url: str = READER_URL,
+    allowed_hosts: Collection[str] = (),
+    as_of: datetime.date | None = None,
+    *,
+    env: Mapping[str, str],
 ) -> WebSettings:
     """Settings with the keys of an environment. Raises UserError for a bad address, and where Serper itself has no key."""
     for name, url in (("search_url", search_url), ("reader_url", reader_url)):
@@ -84,6 +91,7 @@ def web_settings(
         search_key=SecretStr(search_key),
         reader_key=SecretStr(reader_key),
         allowed_hosts=tuple(host_of(f"//{host}") for host in allowed_hosts),
+        as_of=as_of,
     )
 
 
@@ -100,7 +108,8 @@ class LiveWeb(World):
         search_headers = {"X-API-KEY": search_key} if search_key else {}
         reader_headers = {"Authorization": f"Bearer {reader_key}"} if reader_key else {}
         self.fingerprint = f"{settings.search_url} {settings.reader_url}"
-        self._allowed_hosts = settings.allowed_hosts
+        self._allowed_hosts, day = settings.allowed_hosts, settings.as_of
+        self._until = {} if day is None else {"tbs": f"cdr:1,cd_max:{day.month}/{day.day}/{day.year}"}
         self._engine = _Service(settings, settings.search_url, SEARCH_KEY_ENV, search_headers, transport)
         self._reader = _Service(settings, settings.reader_url, READER_KEY_ENV, reader_headers, transport)
 
@@ -108,7 +117,7 @@ class LiveWeb(World):
         self, query: str, *, limit: int = 10, snippet_words: int = 30, occasion: Occasion = NO_OCCASION
     ) -> SearchReply:
         """Ask the engine; see `contract.World`. Snippets are as it gives them. Raises OutageError."""
-        asked = {"q": query, "num": min(limit, _MOST_RESULTS)}
+        asked = {"q": query, "num": min(limit, _MOST_RESULTS), **self._until}
         status, body = await self._engine.post("/search", asked, refusals=(401, 402, 403, 404))
         if status == 200 and isinstance(body, dict):
             listed = body.get("organic")
