@@ -44,7 +44,7 @@ from sanderling.judge.support import Support
 from sanderling.policy.contract import Reply, SampleKey, ScriptedPolicy
 from sanderling.runs.files import replace_file
 from sanderling.runs.progress import Report, machine
-from sanderling.world.contract import answered
+from sanderling.world.contract import Page, answered
 from sanderling.world.disk.dense import embed_world, ranked_world, settings_for
 from sanderling.world.disk.documents import documents_world
 from sanderling.world.disk.embedders import open_embedder
@@ -190,10 +190,35 @@ async def attempts(
 
 
 def figure(values: Sequence[float], seed: int) -> dict[str, Any]:
-    """A mean in percent with its 95% interval, and over how many questions it is."""
-    known = [value for value in values if np.isfinite(value)]
+    """A mean in percent with its 95% interval, and over how many questions it is; nothing over none."""
+    known = [100 * value for value in values if np.isfinite(value)]
     low_high = mean_interval(values, seed=seed)
-    return {"n": len(known), "percent": [round(100 * float(x), 1) for x in (np.mean(known) if known else np.nan, *low_high)]}
+    shown = [np.mean(known), *(100 * end for end in low_high)] if known else []
+    return {"n": len(known), "percent": [round(float(x), 1) for x in shown]}
+
+
+def searches_of(directory: Path, world: LocalWorld, pages: Sequence[Page], embedder: str) -> dict[str, Search]:
+    """What is compared, ours first: from a question to the numbers of pages."""
+    numbers = {page.url: number for number, page in enumerate(pages)}
+
+    def found_by(ranked: LocalWorld) -> Search:
+        return lambda query: [numbers[hit.url] for hit in answered(ranked.search(query, limit=K)).hits]
+
+    searches = {"lexical": found_by(world), "FTS5, all words": fts5(pages, " AND "), "FTS5, any word": fts5(pages, " OR ")}
+    if embedder:
+        opened, done = open_embedder(embedder), 0
+        with Report(Console(stderr=True)).task("pages embedded", len(pages)) as advance:
+
+            def embedded(number: int) -> None:
+                nonlocal done
+                advance(number - done)
+                done = number
+
+            embed_world(directory, world, opened, settings_for(opened), spec=embedder, progress=embedded)
+        searches |= {
+            mode.value: found_by(ranked_world(directory, world, mode)) for mode in (SearchMode.DENSE, SearchMode.HYBRID)
+        }
+    return searches
 
 
 def found_rows(ranks: dict[str, list[list[int]]], questions: Sequence[Question], seed: int) -> Iterator[dict[str, Any]]:
@@ -202,12 +227,13 @@ def found_rows(ranks: dict[str, list[list[int]]], questions: Sequence[Question],
         chosen = [at for at, one in enumerate(questions) if belongs(one)]
         ours = next(iter(ranks.values()))
         for name, found in ranks.items() if chosen else ():
-            best = [min(found[at]) for at in chosen]
             row: dict[str, Any] = {"questions": group, "search": name}
-            row |= {f"a right page in {depth}": figure([at < depth for at in best], seed) for depth in DEPTHS}
-            row[f"every page in {K}"] = figure([max(found[at]) < K for at in chosen], seed)
-            paired = paired_difference([min(ours[at]) < K for at in chosen], [at < K for at in best], seed=seed)
-            yield row | {"ours_more": round(100 * paired.difference, 1), "p": round(paired.p_value, 4)}
+            for depth in DEPTHS:
+                here, there = ([min(ranks_of[at]) < depth for at in chosen] for ranks_of in (ours, found))
+                paired = paired_difference(here, there, seed=seed)
+                more = [round(100 * value, 1) for value in (paired.difference, *paired.interval)]
+                row[f"a right page in {depth}"] = figure(there, seed) | {"lexical_more": more, "p": round(paired.p_value, 4)}
+            yield row | {f"every page in {K}": figure([max(found[at]) < K for at in chosen], seed)}
 
 
 def shown_rows(
@@ -281,20 +307,9 @@ def main() -> None:
     check_passages(questions, {name: page.text for name, page in zip(places, pages, strict=True)})
     answerable = [one for one in questions if one.meta["kind"] != ABSENT]
     addresses = {name: page.url for name, page in zip(places, pages, strict=True)}
-    numbers = {page.url: number for number, page in enumerate(pages)}
     profile = get_profile("general")
     print(f"{len(pages):,} pages, {len(questions)} questions. Searching …", flush=True)
-
-    def found_by(ranked: LocalWorld) -> Search:
-        return lambda query: [numbers[hit.url] for hit in answered(ranked.search(query, limit=K)).hits]
-
-    searches = {"lexical": found_by(world), "FTS5, all words": fts5(pages, " AND "), "FTS5, any word": fts5(pages, " OR ")}
-    if given.embedder:
-        embedder = open_embedder(given.embedder)
-        embed_world(directory, world, embedder, settings_for(embedder), spec=given.embedder)
-        searches |= {
-            mode.value: found_by(ranked_world(directory, world, mode)) for mode in (SearchMode.DENSE, SearchMode.HYBRID)
-        }
+    searches = searches_of(directory, world, pages, given.embedder)
     ranks = {
         name: [found_at([places[number] for number in search(one.text)], one) for one in answerable]
         for name, search in searches.items()
