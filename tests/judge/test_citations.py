@@ -96,8 +96,69 @@ def test_code_is_left_alone(code: str):
 
 
 def test_links_and_brackets_of_words_are_no_marks():
-    answer = "See [1](https://x.example) and [note] of the tower of Velm, 41 metres high."
-    assert str(cited(answer)).startswith("See [1](https://x.example) and [note]") and not cited(answer).invented
+    answer = "See [the page](https://x.example) and [note] of the tower of Velm, 41 metres high."
+    assert str(cited(answer)).startswith("See [the page](https://x.example) and [note]") and not cited(answer).invented
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        "[1](https://evil.example/a_(b))",
+        "[[1]](https://evil.example)",
+        "[^1]",
+        "[passage 1]",
+        "[Source 1, source 2]",
+        "[p1]",
+        "［1］",
+    ],
+)
+def test_a_reference_that_a_model_writes_out_is_a_mark_like_any_other(mark: str):
+    found = cited(f"The tower of Velm is 41 metres high {mark}.")
+    assert str(found) == "The tower of Velm is 41 metres high [1]." and [one.url for one in found.sources] == [TOWER]
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        "Sources:\n[1] The tower, https://evil.example",
+        "**References**\n\n1. The tower\n2. https://evil.example",
+        "## Sources\n- [The tower](https://evil.example)\n- Other",
+        "[1]: https://evil.example\n[2]: https://tower.example",
+        "[^1]: See https://evil.example",
+    ],
+)
+def test_a_list_of_sources_that_a_model_writes_is_left_out(listed: str):
+    said = "The tower of Velm is 41 metres high [1].\n\nIts sources: two springs."
+    assert str(cited(f"{said}\n\n{listed}\n")) == said
+
+
+def test_a_claim_that_pretends_to_be_open_is_checked():
+    for claim in (
+        "The tower of Velm is open to visitors until nine in the evening.",
+        "Although it could not be confirmed, the tower of Velm has 12 bells.",
+        "There is no evidence that the tower of Velm leans.",
+        "The mason could not find any stone near Velm.",
+    ):
+        (sentence,) = cited(f"{claim[:-1]} [1].").sentences
+        assert sentence.support in (Support.PARTLY, Support.NOT_FOUND), claim
+    for claim in (
+        "I could not find who paid for the tower.",
+        "Who paid for it could not be determined.",
+        "No information on its bells was found.",
+    ):
+        found = cited(f"{claim[:-1]} [1].")
+        assert found.sentences[0].support is None and not found.sources and str(found) == claim
+
+
+def test_what_was_cut_from_what_the_model_read_is_not_read():
+    shown = observation("[1] The tower of Velm is 41 metres high.\n…", event(passages=PASSAGES))
+    for problems, count in (((), 3), (("observation_cut",), 1)):
+        assert len(passages_of(episode("x", shown.model_copy(update={"problems": problems})))) == count
+
+
+def test_a_reference_stays_in_its_row():
+    found = cited("| place | height |\n|---|---|\n| The tower of Velm | 41 metres high [1] |")
+    assert str(found).splitlines()[-1] == "| The tower of Velm | 41 metres high [1] |"
 
 
 def test_a_wrong_passage_gives_way_to_one_that_says_it():
@@ -179,3 +240,17 @@ def test_a_link_leads_to_the_passage():
     source = Source(1, TOWER, "The tower", ("The tower of Velm is 41 metres high, they say.",))
     assert source.link == f"{TOWER}#:~:text=The%20tower%20of%20Velm%20is%2041%20metres%20high%2C"
     assert Source(1, "docs://a.pdf", "", ("x",)).link == "docs://a.pdf"
+
+
+@pytest.mark.parametrize(
+    ("url", "said", "link"),
+    [
+        ("https://x.example/", "- The **well-known** tower", "https://x.example/#:~:text=The%20well%2Dknown%20tower"),
+        ("https://x.example/", "## Heights\n| tower of Velm | 41 |", "https://x.example/#:~:text=tower%20of%20Velm"),
+        ("https://x.example/a#b", "50% off, at max_size", "https://x.example/a#b:~:text=50%25%20off%2C%20at%20max_size"),
+        ('https://x.example/a b>"<c', "塔高", "https://x.example/a%20b%3E%22%3Cc#:~:text=%E5%A1%94%E9%AB%98"),
+        ("javascript:alert(1)", "x", "javascript:alert(1)"),
+    ],
+)
+def test_a_link_holds_words_that_the_page_shows(url: str, said: str, link: str):
+    assert Source(1, url, "", (said,)).link == link

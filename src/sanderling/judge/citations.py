@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
+from sanderling.agent.transcript import OBSERVATION_CUT
 from sanderling.core.chat import unwrap
 from sanderling.core.observations import read_observation
 from sanderling.core.record import Node, NodeKind, Passage, Trajectory
@@ -19,21 +20,36 @@ from sanderling.judge.support import Support, support
 from sanderling.tools.world_tools import paragraphs
 from sanderling.world.text import content_terms, sentences
 
-_NUMBERS = r"\[\d+(?:\s*[,;–-]\s*\d+)*\]|【\d+[^】\n]*】"
-_MARK = re.compile(rf"\s*(?:{_NUMBERS})(?![(\w])")
-_AFTER_END = re.compile(rf"([.!?][\"')”’]?)((?:\s*(?:{_NUMBERS})(?![(\w]))+)")
+_LINKED = r"\(\s*<?(?:[A-Za-z][\w+.-]*:|[/#])(?:[^()\n]|\([^()\n]*\))*\)"
+_WORD = r"(?:(?:passages?|sources?|refs?|p)\.?\s*|[#^])?"
+_NUMBERS = rf"[\[［]\[?{_WORD}\d+(?:\s*[,;–-]\s*{_WORD}\d+)*\]?[\]］](?:{_LINKED})?|【\d+[^】\n]*】"
+_MARK = re.compile(rf"\s*(?:{_NUMBERS})(?![(\w])", re.IGNORECASE)
+_AFTER_END = re.compile(rf"([.!?][\"')”’]?)((?:\s*(?:{_NUMBERS})(?![(\w]))+)", re.IGNORECASE)
+_OWN_LIST = re.compile(
+    r"(?<!\n)\n+[ \t]*(?:#+[ \t]*|\*\*|__)?(?:sources?|references?|citations?|bibliography|quellen|fuentes|来源"
+    r"|références|参考文献)[ \t]*:?(?:\*\*|__)?:?[ \t]*(?:\n+[ \t]*(?:[-*+•]|\d+[.)]|\[\^?\d+\]|【)[^\n]*)+\s*\Z"
+    r"|(?<!\n)(?:\n+[ \t]*\[\^?\d+\][^\n]*://[^\n]*)+\s*\Z",
+    re.IGNORECASE,
+)
+"""References that a model wrote out at the end, though code does."""
 _CODE = re.compile(r"(`[^`\n]*`)")
 _LIST_ITEM = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+|\s*>\s*|\s+")
 _OPEN = re.compile(
-    r"\b(?:could not|couldn['’]t|cannot|can['’]t|did not|didn['’]t|unable to|not possible to)\s+(?:be\s+)?"
-    r"(?:find|found|determine|determined|confirm|confirmed|verify|verified|establish|established|tell)\b"
-    r"|\b(?:remains?|is|are) (?:open|unclear|unknown|uncertain)\b|\bno (?:information|evidence|source)\b"
+    r"\b(?:I|we)\s+(?:could not|couldn['’]t|cannot|can['’]t|did not|didn['’]t|(?:was|were|am|are) (?:unable|not able) to)\s+"
+    r"(?:find|determine|confirm|verify|establish|tell)\b|^\W*unable to\b"
+    r"|\b(?:could not|couldn['’]t|cannot|can['’]t) be (?:found|determined|confirmed|verified|established)\b"
+    r"|\bremains? (?:open|unclear|unknown|uncertain)\b|\b(?:is|are) (?:unclear|uncertain)\b"
+    r"|\b(?:I|we) found no\b|\bno (?:information|evidence|source|mention)s?\b.*\b(?:found|available)\b"
     r"|^(?:(?:it|this|that|the \w+) (?:was|is) )?not (?:found|mentioned|documented)\b(?: in\b[^.]*)?\.?$"
     r"|\b(?:documents?|documentation|manuals?|pages?|passages|sources)(?: \w+){0,4} (?:do(?:es)?|did)(?: not|n['’]t) "
     r"(?:say|mention|tell|state|specify)\b",
     re.IGNORECASE,
 )
-_FRAGMENT_WORDS = 8
+_CLAUSE = re.compile(r"[,;:]\s+|\s[–—-]\s|\b(?:but|although|though|while|whereas|yet|however)\b", re.IGNORECASE)
+_INLINE = re.compile(r"\*+|`+|(?<!\w)_+|_+(?!\w)")
+_UNSAFE = re.compile(r"[\x00-\x20<>\"\\\x7f]|[^\S ]")
+_BLOCK = re.compile(r"[|\n]+|^\s*(?:#+|>|[-+•]|\d+[.)])\s")
+_FRAGMENT_WORDS, _CLAIM_WORDS = 8, 3
 DOUBTS = {Support.PARTLY: "only partly in the sources", Support.NOT_FOUND: "not found in what was read"}
 """What is put behind a sentence that is not supported."""
 
@@ -50,10 +66,12 @@ class Source:
     @property
     def link(self) -> str:
         """Its address; a browser that knows text fragments goes to the first passage."""
-        if not self.url.startswith("http") or "#" in self.url or not self.quotes:
-            return self.url
-        said = re.sub(r"\W*\n.*", "", self.quotes[0].strip(), flags=re.DOTALL).split()[:_FRAGMENT_WORDS]
-        return f"{self.url}#:~:text={quote(' '.join(said), safe='')}"
+        address = _UNSAFE.sub(lambda found: quote(found[0]), self.url)
+        if not address.startswith(("http://", "https://")) or not self.quotes:
+            return address
+        said = max(_BLOCK.split(_INLINE.sub("", self.quotes[0])), key=len).split()[:_FRAGMENT_WORDS]
+        text = quote(" ".join(said), safe="").replace("-", "%2D")  # a dash and a comma mean something there
+        return f"{address}{'' if '#' in address else '#'}:~:text={text}"
 
 
 @dataclass(frozen=True)
@@ -69,7 +87,7 @@ class Sentence:
 
     def __str__(self) -> str:
         marks = "".join(f"[{number}]" for number in self.sources)
-        end = re.search(r"[.!?:]?$", self.text)
+        end = re.search(r"(?:[.!?:]|\s*\|)?$", self.text)
         at = end.start() if end else len(self.text)
         return f"{self.before}{self.text[:at]}{f' {marks}' if marks else ''}{self.text[at:]}"
 
@@ -109,7 +127,7 @@ def cite(trajectory: Trajectory, numbering: "Numbering | None" = None) -> CitedA
     numbering = numbering or Numbering()
     found: list[Sentence] = []
     invented = 0
-    for before, text, marked in _split(trajectory.answer):
+    for before, text, marked in _split(_OWN_LIST.sub("", trajectory.answer)):
         if marked is None:
             found.append(Sentence(text, None, before=before))
             continue
@@ -125,6 +143,8 @@ def passages_of(trajectory: Trajectory) -> list[Passage]:
     for node in trajectory.branch():
         if node.kind is NodeKind.OBSERVATION:
             numbered = [passage for event in node.events for passage in event.passages]
+            if OBSERVATION_CUT in node.problems:  # what was cut out was not read
+                numbered = [one for one in numbered if f"[{one.number}] {one.text}" in node.text]
             found += numbered or [
                 Passage(number=len(found) + place, url=url, title=title, text=text)
                 for place, (url, title, text) in enumerate(_unnumbered(node), start=1)
@@ -198,10 +218,16 @@ class Numbering:
         return tuple(Source(number, url, title, tuple(quotes)) for url, (number, title, quotes) in self.pages.items())
 
 
+def _is_open(text: str) -> bool:
+    """Whether a sentence only says that something was not found out."""
+    rest = [part for part in _CLAUSE.split(text) if not _OPEN.search(part)]
+    return _OPEN.search(text) is not None and all(len(content_terms(part, _CLAIM_WORDS)) < _CLAIM_WORDS for part in rest)
+
+
 def _checked(before: str, text: str, known: Sequence[int], read: dict[int, Passage], numbering: Numbering) -> Sentence:
     """A sentence against the passages that it cites, and where they do not say it, against all that was read."""
-    if not content_terms(text, 3) or text.startswith("#") or text.endswith((":", "?")) or _OPEN.search(text):
-        return Sentence(text, None, tuple(numbering.number(read[number], "") for number in known), before=before)
+    if not content_terms(text, 3) or text.startswith("#") or text.endswith((":", "?")) or _is_open(text):
+        return Sentence(text, None, before=before)
     every = list(read.values())
     texts, titles = [passage.text for passage in every], [passage.title or passage.url for passage in every]
     finding = support(text, texts, titles, [at for at, passage in enumerate(every) if passage.number in known])

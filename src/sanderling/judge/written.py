@@ -11,6 +11,8 @@ from sanderling.judge.citations import DOUBTS, CitedAnswer, Numbering, Source, c
 from sanderling.report.page import render
 
 _MARKUP = re.compile(r"([\\`*_\[\]<>#|])")
+_LOADS = re.compile(r"!(?=\[)|<(?=[A-Za-z/!?])")
+_CODE = re.compile(r"(`[^`\n]*`)")
 _WEB = ("http://", "https://")
 _PENDING = "Not written yet."
 
@@ -96,8 +98,9 @@ def _markdown(written: _Written) -> Iterator[str]:
         if text.cited is None:
             yield f"*{_escaped(text.why)}*"
             continue
-        doubts = ((one, DOUBTS.get(one.support) if one.support else None) for one in text.cited.sentences)
-        yield "".join(f"{one} *({doubt})*" if doubt else str(one) for one, doubt in doubts).strip()
+        doubts = (DOUBTS.get(one.support) if one.support else None for one in text.cited.sentences)
+        said = zip(_harmless([str(one) for one in text.cited.sentences]), doubts, strict=True)
+        yield "".join(f"{one} *({doubt})*" if doubt else one for one, doubt in said).strip()
     if written.sources and len(written.texts) > 1:
         yield "## Sources"
     for source in written.sources:
@@ -108,6 +111,28 @@ def _markdown(written: _Written) -> Iterator[str]:
     if written.checked:
         yield f"*{written.checked}*"
     yield f"*{_escaped(written.steps)}.*"
+
+
+def _harmless(said: Sequence[str]) -> Iterator[str]:
+    """A model's Markdown without images and HTML, which a viewer would fetch from wherever they say; code stays.
+
+    Where it is not sure what a viewer takes for code within a line, nothing is.
+    """
+    fence, fenced = "", list[bool]()
+    for text in said:
+        line = text.strip("\n")
+        opening = None if fence else re.fullmatch(r" {0,3}(`{3,})[^`]*", line)
+        fenced.append(bool(fence or opening))
+        if opening:
+            fence = opening[1]
+        elif fence and re.fullmatch(rf" {{0,3}}{fence}`*[ \t]*", line):
+            fence = ""
+    prose = [text for text, is_code in zip(said, fenced, strict=True) if not is_code]
+    sure = all(text.count("`") % 2 == 0 and "``" not in text and "\\`" not in text for text in prose)
+    for text, is_code in zip(said, fenced, strict=True):
+        parts = [text] if not sure else _CODE.split(text)
+        parts[::2] = (_LOADS.sub(lambda found: f"&#{ord(found[0])};", part) for part in parts[::2])
+        yield text if is_code else "".join(parts)
 
 
 def _escaped(text: str) -> str:
