@@ -1,4 +1,4 @@
-"""Documents as text: HTML (by `html`), Markdown, plain text and PDF, one by one and as the files of a folder.
+"""Documents as text: HTML (by `html`), Markdown, PDF, Office (by `office`), text and source code; and the files of a folder.
 
 No bytes make a reader raise. Nothing outside a folder is read: symbolic links that leave it, or that lead to folders, are left
 out with a count, as are pipes and devices.
@@ -33,6 +33,7 @@ from sanderling.world.sources.base import (
     world_extra,
 )
 from sanderling.world.sources.html import read_html
+from sanderling.world.sources.office import read_office
 from sanderling.world.text import is_text, plain
 
 
@@ -43,6 +44,8 @@ class Kind(StrEnum):
     MARKDOWN = "markdown"
     TEXT = "text"
     PDF = "pdf"
+    OFFICE = "office"
+    CODE = "code"
 
 
 MIME_KINDS = {"text/html": Kind.HTML, "application/xhtml+xml": Kind.HTML, "text/plain": Kind.TEXT, "application/pdf": Kind.PDF}
@@ -59,6 +62,8 @@ def read_document(
         return Reason.TOO_LARGE
     if kind is Kind.PDF:
         return _read_pdf(data, limits) if data.strip() else Reason.EMPTY
+    if kind is Kind.OFFICE:
+        return read_office(data, limits) if data else Reason.EMPTY
     text = decode(data, charset if kind is Kind.HTML else "")
     if not text.strip():
         return Reason.EMPTY
@@ -69,9 +74,12 @@ def read_document(
     target = Resolver(url, follow=follow)
     if kind is Kind.MARKDOWN:
         return _read_markdown(text, target)
+    if kind is Kind.CODE and len(text) > _LONG_LINES * (text.count("\n") + 1):
+        return Reason.NOT_TEXT  # a program wrote it, for programs
     return Document("", text.strip("\n"), target.all(found.rstrip(_AFTER_BARE) for found in re.findall(_BARE, text)))
 
 
+_LONG_LINES = 400  # characters, on the average
 _HEAD = re.compile(r"\s{0,8}---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|$)", re.DOTALL)
 _HEAD_LINE = re.compile(r"(title|date)[ \t]*:[ \t]*(.*)", re.IGNORECASE)
 _LONGEST_HEAD = 10_000
@@ -179,11 +187,17 @@ def _read_pdf(data: bytes, limits: Limits) -> Document | Reason:
 
 # -- the files of a folder -----------------------------------------------------------------------------------------------
 
+_CODE_ENDINGS = """
+py pyi js mjs ts tsx jsx java kt scala swift go rs c h cc cpp cxx hpp cs m rb php pl lua r jl hs ml ex erl dart sh bash zsh ps1
+sql rst org adoc tex bib toml yaml yml ini cfg
+"""
 ENDINGS: dict[str, Kind] = {
     **dict.fromkeys((".html", ".htm", ".xhtml"), Kind.HTML),
     **dict.fromkeys((".md", ".markdown"), Kind.MARKDOWN),
-    **dict.fromkeys((".txt", ".text"), Kind.TEXT),
+    **dict.fromkeys((".txt", ".text", ".csv", ".tsv"), Kind.TEXT),
     ".pdf": Kind.PDF,
+    **dict.fromkeys((".docx", ".docm", ".pptx", ".pptm", ".xlsx", ".xlsm", ".odt", ".odp", ".ods"), Kind.OFFICE),
+    **{f".{ending}": Kind.CODE for ending in _CODE_ENDINGS.split()},
 }
 
 
