@@ -17,6 +17,7 @@ from sanderling.world.addresses import canonical_url, page_address
 from sanderling.world.contract import NO_OCCASION, Occasion, Page, SearchReply, VisitReply, World, missing
 from sanderling.world.filters import Filter
 from sanderling.world.local import LocalWorld
+from sanderling.world.together import Together
 
 PAGES, REPLIES = "pages", "replies"  # tables of a session's run
 _WHOLE_PAGE = 10**9  # words: more than any page has
@@ -28,10 +29,19 @@ class Evidence:
 
     def __init__(self) -> None:
         self._run: Run | None = None
+        self._places: World | None = None
         self.offline = True  # whether the places it was asked about were
 
     def keep_in(self, run: Run) -> None:
         self._run = run
+        if isinstance(self._places, Together):  # what was read before a kill, or for an earlier question, is still private
+            for key, page in run.table(PAGES).items():
+                if page["private"]:
+                    text = (run.table(PAGES).blob(key) or b"").decode("utf-8", "surrogatepass")
+                    self._places.keep_private(page["title"], page["url"], text)
+            for hit in (hit for _, kept in run.table(REPLIES).items() for hit in kept["reply"].get("hits", ())):
+                if hit["source"] in self._places.private:
+                    self._places.keep_private(hit["title"], hit["url"], hit["snippet"])
 
     def pages_of(self, place: World) -> World:
         """A place whose pages are kept."""
@@ -39,14 +49,14 @@ class Evidence:
 
     def replies_of(self, places: World) -> World:
         """What an agent asks, which may be several places together, with its replies kept."""
-        self.offline = places.offline
+        self._places, self.offline = places, places.offline
         return _KeptReplies(places, self)
 
-    def add_page(self, url: str, title: str, text: str) -> None:
+    def add_page(self, url: str, title: str, text: str, *, private: bool) -> None:
         if self._run is not None:
             data = text.encode("utf-8", "surrogatepass")
             digest = hashlib.sha256(data).hexdigest()
-            about = {"url": url, "title": title, "sha256": digest}
+            about = {"url": url, "title": title, "sha256": digest, "private": private}
             self._run.table(PAGES).put(f"{digest} {url}", about, blob=data, durable=False)
 
     def add_reply(self, tool: str, asked: str, ordinal: int, reply: Any) -> None:
@@ -67,7 +77,7 @@ class _KeptPages(Filter):
             whole = reply  # of the live web, the call that is under way has the page already: nothing is fetched twice
             if (reply.part, reply.parts) != (1, 1):
                 whole = await self._world.visit(page_address(url), max_words=_WHOLE_PAGE, occasion=occasion)
-            self._evidence.add_page(page_address(reply.url), whole.title, whole.text)
+            self._evidence.add_page(page_address(reply.url), whole.title, whole.text, private=self.offline)
         return reply
 
 

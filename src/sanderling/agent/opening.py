@@ -12,7 +12,7 @@ opened in this process.
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,6 +44,7 @@ from sanderling.world.disk.store import read_manifest
 if TYPE_CHECKING:
     from sanderling.agent.evidence import Evidence
     from sanderling.world.guard import Guard
+    from sanderling.world.together import Outgoing
 
 SCRIPTS = {"teacher": "sanderling.synth.chains:scripted"}
 """Scripted models, by prefix (``teacher:…``): the function that builds the policy from the rest of the name and questions."""
@@ -190,7 +191,8 @@ async def opened_agent(
     guard: "Guard | None" = None,
     private: bool = False,
     on_outage: OnOutage = OnOutage.REFUSE,
-    on_close: Notice | None = None,
+    notice: Notice = lambda line: None,
+    on_outgoing: "Callable[[Outgoing], None] | None" = None,
     evidence: "Evidence | None" = None,
 ) -> AsyncIterator[Agent]:
     """The agent of a section of settings; at the end its connections are closed. Raises UserError.
@@ -198,7 +200,8 @@ async def opened_agent(
     ``questions``: what it will be asked, where worlds or a script depend on it. ``spending``: the run's account, from which its
     tokens are paid. ``policy``: instead of the settings' model, closed by whoever opened it. ``guard`` hides what gives a
     question away; what is read for ``private`` questions is kept for its owner alone. ``on_outage``: of the page reader, where
-    the settings leave it open. ``on_close`` hears what the page reader did. ``evidence`` takes down what places say.
+    the settings leave it open. ``notice`` hears how documents are read, and at the end what the page reader did;
+    ``on_outgoing`` what several places together send to the web. ``evidence`` takes down what places say.
     """
     if policy is None:
         check_agent(config, questions)
@@ -215,9 +218,9 @@ async def opened_agent(
             stack.enter_context(spending.alone())
             policy = MeteredPolicy(policy, spending.ledger, price)
         profile = fitted(profile_of(config), policy.context_length)
-        reader = opened_reader(config.reader, private=private, on_outage=on_outage, on_close=on_close)
+        reader = opened_reader(config.reader, private=private, on_outage=on_outage, on_close=notice)
         reading = await stack.enter_async_context(reader)
-        how = {"reader": reading, "guard": guard, "evidence": evidence}
+        how = {"reader": reading, "guard": guard, "notice": notice, "on_outgoing": on_outgoing, "evidence": evidence}
         places = await stack.enter_async_context(opened_places(config, profile, questions, **how))
         first, several = next(iter(places.values())), places if len(places) > 1 else {}
         where = config.model if script in SCRIPTS else place_of(config.model)

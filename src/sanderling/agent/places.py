@@ -22,16 +22,16 @@ from sanderling.core.types import placed
 from sanderling.policy.load import is_endpoint, place_of
 from sanderling.tools.contract import OnOutage, Reader, Tool
 from sanderling.tools.world_tools import world_tools
-from sanderling.world.contract import World
+from sanderling.world.contract import Leaks, Order, World
 from sanderling.world.disk.index import SearchMode
-from sanderling.world.disk.store import open_as_met, open_world, read_manifest
+from sanderling.world.disk.store import open_as_met, read_manifest
 from sanderling.world.filters import AsOfWorld, filtered
-from sanderling.world.together import Leaks, Order, Outgoing, Together
 
 if TYPE_CHECKING:
     from sanderling.agent.evidence import Evidence
     from sanderling.world.guard import Guard
     from sanderling.world.live import LiveWeb
+    from sanderling.world.together import Outgoing
 
 _READINGS = 4  # replies of a page reader waited for at the same time, over all pages
 NO_PLACE = "Name a place to search: documents with --docs FOLDER, a world with --world DIRECTORY, or the web with --web."
@@ -94,7 +94,11 @@ class PlaceConfig(Frozen):
 
     @model_validator(mode="after")
     def _goes_together(self) -> "PlaceConfig":
-        if not self.worlds and self.web and (self.faults or self.prompt_injection or self.search is not SearchMode.LEXICAL):
+        if (
+            self.web
+            and not (self.docs or self.worlds)
+            and (self.faults or self.prompt_injection or self.search is not SearchMode.LEXICAL)
+        ):
             raise ValueError("faults, prompt injection and ranking are a world's: leave them out without --world")
         if not self.web and (self.search_url or self.reader_url or self.allowed_hosts):
             raise ValueError("search_url, reader_url and allowed_hosts are the live web's: give --web with them")
@@ -143,13 +147,14 @@ async def opened_places(
     *,
     reader: Reader | None = None,
     guard: "Guard | None" = None,
-    on_outgoing: Callable[[Outgoing], None] | None = None,
+    notice: Notice = lambda line: None,
+    on_outgoing: "Callable[[Outgoing], None] | None" = None,
     evidence: "Evidence | None" = None,
 ) -> AsyncIterator[Mapping[str, Place]]:
     """Where an agent searches, by the names that questions have in ``meta.world``; of one place for all, under an empty name.
 
-    Each world is opened once. ``on_outgoing`` hears what several places together send to the web; ``evidence`` takes down what
-    places say. Raises UserError.
+    Each world is opened once. ``notice`` hears how documents are read; ``on_outgoing`` what several places together send to the
+    web; ``evidence`` takes down what places say. Raises UserError.
     """
     further: list[Tool] = [load_outside(name, "tool", Tool) for name in config.tools]
 
@@ -171,18 +176,15 @@ async def opened_places(
 
     async with AsyncExitStack() as stack:
         if config.web or config.docs or (len(config.worlds) > 1 and not questions):
-            from sanderling.world.disk.documents import documents_world  # brings all that builds worlds
+            from sanderling.world.disk.documents import documents_worlds  # brings all that builds worlds
+            from sanderling.world.together import Together
 
-            several = [
-                kept(filtered(open_world(documents_world(folder)), guard=guard, filters=config.filters))
-                for folder in config.docs
-            ]
-            several += map(opened, config.worlds)
+            several = [*map(opened, [*documents_worlds(config.docs, notice=notice), *config.worlds])]
             if config.web:
                 web = await stack.enter_async_context(_live_web(config))
                 several.append(kept(dated(filtered(web, guard=guard, filters=config.filters))))
-            together = Together(several, config.order, config.leaks, on_outgoing) if len(several) > 1 else several[0]
-            yield {"": place(together)}
+            together = Together(several, config.order, config.leaks, on_outgoing)
+            yield {"": place(several[0] if together.offline and len(several) == 1 else together)}
             return
         found = world_directories(config.worlds, questions)
         if not found:

@@ -48,6 +48,7 @@ from sanderling.runs.files import or_cannot, replace_file
 from sanderling.runs.jsonl import JsonlLog, TrajectoryStore
 from sanderling.tools.contract import OnOutage, tool_roles
 from sanderling.tools.recording import open_recording, recorded_tools
+from sanderling.world.together import Outgoing
 
 _PREVIEW_CHARS, _URLS, _QUOTES = 240, 5, 2
 _SPEND = "At most this for the answer: 0.20usd, 5min, 200ktok, or several with commas."
@@ -164,8 +165,9 @@ async def _ask(
     spent = NOTHING if config.report else going.spent  # all parts of a report are one answer
     tokens, cost = limits.tokens or budget.max_tokens, limits.cost or budget.max_cost
     most = {"max_tokens": tokens and tokens + spent.tokens, "max_cost": cost and cost + spent.cost}
-    spending, evidence = Spending(None, budget.model_copy(update=most)), Evidence()
-    how = {"spending": spending, "on_outage": OnOutage.FALL_BACK, "on_close": tell, "evidence": evidence}
+    spending, evidence, outgoing = Spending(None, budget.model_copy(update=most)), Evidence(), list[Outgoing]()
+    how = {"spending": spending, "on_outage": OnOutage.FALL_BACK, "notice": tell}
+    how |= {"on_outgoing": outgoing.append, "evidence": evidence}
     async with opened_agent(config.agent, **how) as agent:
         price, longest = price_of(config.agent), agent.profile.sampling.max_tokens
         spend = Spend(limits, spending.ledger, agent.clock, price or Prices(), longest, spent)
@@ -189,6 +191,8 @@ async def _ask(
                 if records[0].ending is not None and records[0].ending.scored:
                     link.unlink() if session is not None else shutil.rmtree(link)
     tell(receipt(records, None if price is None else spend.taken().cost))
+    for one in outgoing:
+        tell(f"{'sent to the web' if one.sent else 'held back'}: {one.what} {visible(one.text)}")
     if session is not None:
         more = "go on with sanderling resume" if session.asked()[-1].goes_on else "ask on with --continue"
         tell(f"Kept as session {session.id}: {more}, or see sanderling history.")

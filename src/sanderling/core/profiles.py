@@ -203,7 +203,7 @@ def results_text(lists: Sequence[SearchBlock], layout: ResultLayout, *, empty: s
         return json.dumps(blocks, ensure_ascii=False)
     texts: list[str] = []
     for found in lists:
-        if layout is ResultLayout.MARKDOWN and found.error:
+        if layout is ResultLayout.MARKDOWN and found.error and not found.hits:
             texts.append(f"A Google search for '{found.query}' failed. {found.error}")
         elif layout is ResultLayout.MARKDOWN:
             entries = []
@@ -217,7 +217,8 @@ def results_text(lists: Sequence[SearchBlock], layout: ResultLayout, *, empty: s
             for hit in found.hits:
                 about = ", ".join(filter(None, (hit.source, hit.date)))
                 entries.append(f"- {one_line(hit.title)}{f' ({about})' if about else ''}\n  {hit.url}\n  {hit.snippet}")
-            texts.append("\n".join(entries if found.hits else [*entries, found.error or empty]))
+            said = found.error or ("" if found.hits else empty)
+            texts.append("\n".join([*entries, *([said] if said else [])]))
         elif found.hits:
             numbered = enumerate(found.hits, start=1)
             texts.append("\n".join(f"[{number}] {one_line(hit.title)}\n{hit.url}\n{hit.snippet}" for number, hit in numbered))

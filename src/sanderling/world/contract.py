@@ -7,6 +7,7 @@ An offline world is deterministic: the same world, seed and call give the same b
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, TypeVar
 
 from sanderling.core.config import Frozen
@@ -96,6 +97,20 @@ NO_OCCASION = Occasion()
 
 class OutageError(OSError):
     """A service behind a world is broken, refuses its key or cannot be reached."""
+
+
+class Order(StrEnum):
+    """How places are searched."""
+
+    TOGETHER = "together"
+    IN_TURN = "in-turn"  # a further place only where those before it found nothing
+
+
+class Leaks(StrEnum):
+    """What happens to a query or address for the web that repeats a private page."""
+
+    HOLD = "hold"  # it is not sent, and the agent reads why
+    ALLOW = "allow"
 
 
 class World(ABC):

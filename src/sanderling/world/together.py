@@ -1,37 +1,35 @@
 """Several places as one: documents, worlds and the live web, searched side by side and visited where an address belongs.
 
 Results of the places take turns, best first, those of the place named first before the others'; each says which place it is
-from. What leaves the machine is watched: a query that repeats words which only a private place has said is not sent to the web.
+from. What leaves the machine is watched: a query or address that repeats words which a private place has said is not sent to
+the web, however they are written or shared out among calls. It is a watch, not a wall: who says the same in other words passes.
 """
 
 import asyncio
+import base64
+import binascii
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from itertools import chain, zip_longest
+from urllib.parse import unquote, unquote_plus
 
+from sanderling.core.text import folded
 from sanderling.core.types import ToolStatus
-from sanderling.world.contract import NO_OCCASION, Occasion, SearchHit, SearchReply, VisitReply, World, missing
-from sanderling.world.text import STOP_WORDS, words
+from sanderling.world.contract import NO_OCCASION, Leaks, Occasion, Order, SearchHit, SearchReply, VisitReply, World, missing
+from sanderling.world.text import STOP_WORDS, WORD, is_cjk, normal
 
-_SHINGLE = 4  # neighbouring words that say something: so many of a private page in a row are its text
-_PLACE_OF_OWN = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
-
-
-class Order(StrEnum):
-    """How places are searched."""
-
-    TOGETHER = "together"
-    IN_TURN = "in-turn"  # a further place only where those before it found nothing
-
-
-class Leaks(StrEnum):
-    """What happens to a query for the web that repeats a private page."""
-
-    HOLD = "hold"  # it is not sent, and the agent reads why
-    ALLOW = "allow"
+_WEB = ("http://", "https://")
+_RUN = 4.0  # neighbouring words that say something: so many of a private page in a row are its text
+_CHARACTER = 0.5  # for how many words a character counts in a script without spaces
+_NUMBER = re.compile(r"(?=(?:\D*\d){4})\w{8,}")  # of an account, a key: its page's text by itself
+_GLUED = 12  # characters of such a run that tell it where nothing parts the words
+_PARAMETER = re.compile(r"[?&;][\w.-]*=")
+_PACKED = re.compile(r"[\w+/-]{12,}={0,2}", re.ASCII)
+_ALIKE = str.maketrans("аеорсухіјѕһԁԛԝ", "aeopcyxijshdqw")
+"""Cyrillic letters that look like Latin ones, and these."""
 
 
 @dataclass(frozen=True)
@@ -56,37 +54,34 @@ class Together(World):
         """``places``: the preferred one first; those that are not offline are the web, all others are private."""
         self._places, self._order, self._leaks = tuple(places), order, leaks
         self._tell = on_outgoing or (lambda call: None)
-        self._private: set[tuple[str, ...]] = set()  # what the private places said, as runs of telling words
+        self._private: set[str] = set()  # what the private places said, as runs of telling words
+        self._sent = ""  # the end of what was sent
         self.name = " + ".join(place.name for place in places)
         self.page_count = sum(place.page_count for place in places)
         self.offline = all(place.offline for place in places)
+        self.private = {place.name for place in places if place.offline}
         named = [order.value, leaks.value, *(place.fingerprint for place in places)]
-        self.fingerprint = hashlib.sha256(" ".join(named).encode()).hexdigest()
-
-    async def search_many(
-        self, queries: Sequence[str], *, limit: int = 10, snippet_words: int = 30, occasion: Occasion = NO_OCCASION
-    ) -> tuple[SearchReply, ...]:
-        return tuple([await self._search(query, limit, snippet_words, occasion) for query in queries])
+        self.fingerprint = hashlib.sha256(" ".join(named).encode()).hexdigest() if places[1:] else places[0].fingerprint
 
     async def search(
         self, query: str, *, limit: int = 10, snippet_words: int = 30, occasion: Occasion = NO_OCCASION
     ) -> SearchReply:
-        return await self._search(query, limit, snippet_words, occasion)
+        """Rank pages; HELD where the query was kept from the web, with what the other places have."""
+        repeats = self._repeats(query)  # before the documents say anything: these words are the agent's own
 
-    async def _search(self, query: str, limit: int, snippet_words: int, occasion: Occasion) -> SearchReply:
         async def ask(place: World) -> SearchReply:
-            if not place.offline and self._held(query, "search"):
-                return SearchReply(query, (), ToolStatus.BLOCKED)
+            if not place.offline and self._held(query, "search", repeats):
+                return SearchReply(query, (), ToolStatus.HELD)
             reply = await place.search(query, limit=limit, snippet_words=snippet_words, occasion=occasion)
+            reply = replace(reply, hits=tuple(replace(hit, source=place.name) for hit in reply.hits))
             if place.offline:
-                self._remember(hit.snippet for hit in reply.hits)
-            return replace(reply, hits=tuple(replace(hit, source=place.name) for hit in reply.hits))
+                for hit in reply.hits:
+                    self.keep_private(hit.title, hit.url, hit.snippet)
+            return reply
 
         if self._order is Order.TOGETHER:
             replies = (
-                list(await asyncio.gather(*map(ask, self._places)))
-                if not self.offline
-                else [await ask(place) for place in self._places]
+                [await ask(place) for place in self._places] if self.offline else await asyncio.gather(*map(ask, self._places))
             )
         else:
             replies = []
@@ -100,32 +95,77 @@ class Together(World):
                 hits.setdefault(hit.url, hit)
         statuses = [reply.status for reply in replies]
         status = ToolStatus.OK if hits else next((s for s in statuses if s is not ToolStatus.EMPTY), ToolStatus.EMPTY)
+        status = ToolStatus.HELD if ToolStatus.HELD in statuses else status
         return SearchReply(query, tuple(hits.values())[:limit], status, max(reply.latency_s for reply in replies))
 
     async def visit(self, url: str, goal: str = "", *, max_words: int = 2000, occasion: Occasion = NO_OCCASION) -> VisitReply:
         reply = missing(url)
         for place in sorted(self._places, key=lambda place: not place.offline):  # what is here is not fetched
-            if not place.offline and (_PLACE_OF_OWN.match(url) or self._held(url, "visit")):
-                continue
+            if not place.offline:
+                if not url.strip().lower().startswith(_WEB):
+                    continue
+                if self._held(url, "visit", self._repeats(url)):
+                    return VisitReply(url, "", "", ToolStatus.HELD)
             reply = await place.visit(url, goal, max_words=max_words, occasion=occasion)
             if reply.status is not ToolStatus.NOT_FOUND:
                 if place.offline:
-                    self._remember([reply.text])
+                    self.keep_private(reply.title, reply.url, reply.text)
                 return reply
         return reply
 
-    def _remember(self, texts: Sequence[str] | object) -> None:
-        for text in texts:  # type: ignore[attr-defined]
-            self._private.update(_shingles(text))
+    def keep_private(self, title: str, url: str, text: str) -> None:
+        """What a private place said, now or before a kill, is not sent to the web."""
+        if not self.offline and self._leaks is not Leaks.ALLOW:
+            for part in (title, unquote(url), text):
+                self._private.update(chain.from_iterable(_runs(part)))
 
-    def _held(self, text: str, what: str) -> bool:
+    def _held(self, text: str, what: str, repeats: bool) -> bool:
         """Whether a call to the web is held back; it is told either way."""
-        held = self._leaks is Leaks.HOLD and not self._private.isdisjoint(_shingles(text))
+        held = repeats and self._leaks is Leaks.HOLD
         self._tell(Outgoing(what, text, not held))
+        if not held:
+            self._sent = " ".join(f"{self._sent} {unquote_plus(text)}".split()[-int(2 * _RUN) :])
         return held
 
+    def _repeats(self, text: str) -> bool:
+        """Whether a text, or its beginning with the end of what was sent before it, says what a private page says."""
+        for said in chain(_readings(text), [f"{self._sent} {unquote_plus(text)}"]):
+            if any(run in self._private for run in chain.from_iterable(_runs(said))):
+                return True
+            glued = "".join(_words(said))
+            if any(len(run) >= _GLUED and run in glued for run in self._private):
+                return True
+        return False
 
-def _shingles(text: str) -> set[tuple[str, ...]]:
-    """Runs of neighbouring words that say something."""
-    telling = [word for word in words(text) if word not in STOP_WORDS]
-    return {tuple(telling[at : at + _SHINGLE]) for at in range(len(telling) - _SHINGLE + 1)}
+
+def _readings(text: str) -> Iterator[str]:
+    """A text without the escapes and names of an address, and what hides in it as base64 or as hexadecimal digits."""
+    yield (plain := unquote_plus(unquote_plus(text)))
+    yield unquote_plus(unquote_plus(_PARAMETER.sub(" ", text)))
+    for packed in dict.fromkeys([*_PACKED.findall(f"{text} {plain}"), *_PACKED.findall(f"{text} {plain}".replace("/", " "))]):
+        bare = packed.rstrip("=")
+        with suppress(ValueError):  # it is none
+            yield base64.b64decode(bare.replace("-", "+").replace("_", "/") + "=" * (-len(bare) % 4)).decode()
+        with suppress(ValueError):
+            yield binascii.unhexlify(packed).decode()
+
+
+def _words(text: str) -> list[str]:
+    return WORD.findall(folded(text).translate(_ALIKE))
+
+
+def _runs(text: str) -> Iterator[tuple[str, str]]:
+    """Each run of neighbouring words that say something, in one piece: their terms, and all words from first to last."""
+    found = _words(text)
+    terms = list(map(normal, found))
+    telling = [n for n, term in enumerate(terms) if term not in STOP_WORDS and (len(term) > 1 or not term.isascii())]
+    weights = [_RUN if _NUMBER.fullmatch(found[n]) else _CHARACTER if is_cjk(found[n]) else 1.0 for n in telling]
+    weight, end = 0.0, 0
+    for start, first in enumerate(telling):
+        while weight < _RUN and end < len(telling):
+            weight += weights[end]
+            end += 1
+        if weight < _RUN:
+            return
+        yield "".join(terms[n] for n in telling[start:end]), "".join(found[first : telling[end - 1] + 1])
+        weight -= weights[start]
