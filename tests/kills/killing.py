@@ -6,6 +6,7 @@ moments that are shares of what the call in peace went through: changes of files
 
 import hashlib
 import json
+import math
 import os
 import random
 import signal
@@ -46,6 +47,9 @@ class Case:
     """Questions to the server that a kill may have asked once more: those that were under way."""
     unordered: bool = False
     """Records stand in the order in which they ended."""
+    close: float = 0.0
+    """By how much numbers may differ: a synchronous RL run that is killed between two turns of one rollout computes the first
+    of them again together, and log-probabilities differ in their last digits."""
 
 
 @dataclass(frozen=True)
@@ -199,12 +203,16 @@ def _plain(value: Any, place: Place) -> Any:
     return value.replace(str(place.out), "OUT") if isinstance(value, str) else value
 
 
-def differences(one: Any, other: Any, at: str = "") -> list[str]:
-    """Where two results differ, a line each."""
+def differences(one: Any, other: Any, at: str = "", close: float = 0.0) -> list[str]:
+    """Where two results differ, a line each; ``close``: by how much numbers may, relatively."""
+    if isinstance(one, float) and isinstance(other, float) and math.isclose(one, other, rel_tol=close):
+        return []
     if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
-        return [line for key in one for line in differences(one[key], other[key], f"{at}/{key}")]
+        return [line for key in one for line in differences(one[key], other[key], f"{at}/{key}", close)]
     if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         return [
-            line for place, (a, b) in enumerate(zip(one, other, strict=True)) for line in differences(a, b, f"{at}/{place}")
+            line
+            for place, (a, b) in enumerate(zip(one, other, strict=True))
+            for line in differences(a, b, f"{at}/{place}", close)
         ]
     return [] if one == other else [f"{at}: {str(one)[:200]} is not {str(other)[:200]}"]

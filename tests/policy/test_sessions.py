@@ -168,6 +168,22 @@ def test_an_outage_is_resumed_with_its_settings_and_its_account(
         run("resume")
 
 
+def test_a_command_killed_behind_its_answer_asks_nothing_again(notes: Path, tmp_path: Path) -> None:
+    """Its session has the record, its file has not: the same command writes it, and is no further question."""
+    out = tmp_path / "a.jsonl"
+    with openai_server(researcher) as (url, taken, _):
+        command = "ask", FIRST, "--docs", notes, "--model", f"{url}#m", "--out", out
+        run(*command)
+        session, (record,) = kept()
+        out.unlink()
+        out.with_name(f"a.jsonl.{record.id}.run").symlink_to(session.directory)
+        asked = len(taken)
+        run(*command)
+        assert len(taken) == asked
+    assert list(TrajectoryStore(out)) == [record] == session.records() and len(session.asked()) == 1
+    assert [path.name for path in tmp_path.glob("a.jsonl*")] == ["a.jsonl"]
+
+
 def timeless(record: Trajectory) -> dict[str, Any]:
     """A record without seconds."""
 

@@ -28,7 +28,7 @@ from sanderling.agent.evidence import Evidence
 from sanderling.agent.journal import Journal
 from sanderling.agent.loop import CallsMade, Ended, Event, Observed, TextDelta, TurnRejected, TurnStarted
 from sanderling.agent.opening import AskConfig, journal_identity, opened_agent, price_of, stop_on_interrupt
-from sanderling.agent.session import LAST, Session, find_session, is_session, keeping, new_session, place_in
+from sanderling.agent.session import LAST, Going, Session, find_session, is_session, keeping, new_session, place_in
 from sanderling.agent.spend import Limits, Spend, receipt
 from sanderling.agent.writing import REPORT, Kind, kind_of, next_part
 from sanderling.cli import INTERRUPTED, NO_ANSWER
@@ -182,7 +182,7 @@ async def _ask(
             link = None if store is None else store.path.with_name(f"{store.path.name}.{id}.run")
             session = session or (_session_at(link) if config.save else None)
             if session is not None:
-                records = [await kept(as_question(question), session)]
+                records = [await kept(as_question(question), session, replace(going, id=id))]
             else:
                 with nullcontext() if link is None else Journal(link, identity) as journal:
                     records = [await research(as_question(question), agent, journal=journal, id=id, **how)]
@@ -202,6 +202,7 @@ async def _ask(
 async def _kept(
     question: Question,
     session: Session,
+    going: Going,
     *,
     agent: Agent,
     config: AskConfig,
@@ -211,8 +212,7 @@ async def _kept(
     is_unfinished: Callable[[Trajectory], bool] = lambda record: False,
     **how: Any,
 ) -> Trajectory:
-    """Research a question as the next one of a session, or go on with its last; ``is_unfinished``: after it, its report is."""
-    going = place_in(session)
+    """Research a question as the next one of a session, or go on with one; ``is_unfinished``: after it, its report is."""
     id = going.id or episode_id(question.text, agent, config.agent.seed, going.before)
     report = question.meta.get(REPORT, {}).get("question", "")
     asked = going.asked(id, question.text, to_toml(config), report)
@@ -242,7 +242,7 @@ async def _report(
 
         told = part.heading or ("outline" if part.kind is Kind.OUTLINE else first_line(part.text))
         console.rule(Text(visible(told), style="bold"), characters="━")
-        done = await kept(part.asked(), session, is_unfinished=is_unfinished)
+        done = await kept(part.asked(), session, place_in(session), is_unfinished=is_unfinished)
         records = [*records, done]
         replace_file(path, as_written(records, path.suffix))
         if finish.is_set() or done.ending is None or not done.ending.scored:
