@@ -1,6 +1,7 @@
 """A chat server that refuses what OpenAI refuses, and answers from a script."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,6 +21,12 @@ FIELDS = {
 
 Said = Callable[[list[dict[str, Any]]], dict[str, Any]]
 """From the messages so far to the next message: content, tool_calls."""
+Usage = Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]
+"""From a message and the request that it answers to what the server counts."""
+
+
+def _few(message: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+    return {"prompt_tokens": 10 * len(body["messages"]), "completion_tokens": 5}
 
 
 def call(name: str, arguments: Any, id: str = "c") -> dict[str, Any]:
@@ -49,6 +56,9 @@ def refusal(body: dict[str, Any], *, reasoning_model: bool, tools: bool) -> str 
             continue
         if waiting:
             return f"An assistant message with 'tool_calls' must be followed by tool messages for each: {waiting} is open."
+        called = [one["function"]["name"] for one in message.get("tool_calls") or []]
+        if odd := next((name for name in called if not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name)), None):
+            return f"Invalid 'messages[{place}].tool_calls[0].function.name': {odd} does not match the pattern."
         waiting = [one["id"] for one in message.get("tool_calls") or []]
         if len(set(waiting)) != len(waiting):
             return "Duplicate tool_call ids."
@@ -71,7 +81,7 @@ def pieces(message: dict[str, Any]) -> list[dict[str, Any]]:
 
 @contextmanager
 def openai_server(
-    said: Said, *, reasoning_model: bool = False, tools: bool = True
+    said: Said, *, reasoning_model: bool = False, tools: bool = True, usage: Usage | None = _few
 ) -> Iterator[tuple[str, list[dict[str, Any]], list[str]]]:
     """Its address, the requests that it took, and why it refused others."""
     taken: list[dict[str, Any]] = []
@@ -91,13 +101,13 @@ def openai_server(
             taken.append(body)
             message = {"role": "assistant", "content": None, **said(body["messages"])}
             finish = "tool_calls" if message.get("tool_calls") else "stop"
-            usage = {"prompt_tokens": 10 * len(body["messages"]), "completion_tokens": 5}
+            used = usage and usage(message, body)
             if not body.get("stream"):
-                plain({"choices": [{"index": 0, "message": message, "finish_reason": finish}], "usage": usage})(self)
+                plain({"choices": [{"index": 0, "message": message, "finish_reason": finish}], "usage": used})(self)
                 return
             events = [{"choices": [{"index": 0, "delta": piece, "finish_reason": None}]} for piece in pieces(message)]
             events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
-            stream(*events, {"choices": [], "usage": usage})(self)
+            stream(*events, {"choices": [], "usage": used})(self)
 
     with listening(Handler) as url:
         yield url, taken, refused

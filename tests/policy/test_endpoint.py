@@ -131,9 +131,12 @@ async def test_completions_stream_and_stop_strings():
 
 @pytest.mark.parametrize(
     "trouble",
-    [plain({"error": {"message": "slow down"}}, 429, Retry_After="0.001"), plain(b"oops", 502), plain(b"<html>"), hang_up],
-    ids=["429", "502", "not json", "hung up"],
-)
+    [
+        plain({"error": {"message": "slow down"}}, 429, Retry_After="0.001"), plain(b"oops", 429, Retry_After="\xb2"),
+        plain(b"oops", 502), plain(b"<html>"), plain(b"oops", Content_Encoding="gzip"), hang_up,
+    ],
+    ids=["429", "429 until nonsense", "502", "not json", "not packed", "hung up"],
+)  # fmt: skip
 async def test_trouble_that_passes_is_waited_out(trouble):
     with serve(trouble, trouble, plain(chat("fine"))) as server:
         session = ChatEndpointPolicy(client(server), "tiny").open(KEY)
@@ -161,7 +164,8 @@ async def test_a_stream_that_breaks_midway_is_not_sampled_again():
 
 
 @pytest.mark.parametrize(
-    ("status", "words"), [(400, "maximum context"), (401, "OPENAI_API_KEY"), (404, "no such model"), (422, "line one")]
+    ("status", "words"),
+    [(307, "sends requests on"), (400, "maximum context"), (401, "OPENAI_API_KEY"), (404, "no such model"), (422, "line one")],
 )
 async def test_refusals_are_one_sentence_and_not_repeated(status, words):
     with serve(plain({"error": {"message": "maximum context\nno such model line one"}}, status)) as server:
@@ -169,6 +173,17 @@ async def test_refusals_are_one_sentence_and_not_repeated(status, words):
         with pytest.raises(UserError, match=words) as error:
             await session.generate(told("a"), Sampling(), KEY)
     assert "\n" not in str(error.value) and "secret" not in str(error.value) and len(server.asked) == 1
+
+
+async def test_a_name_and_a_word_in_the_address_are_sent_and_never_shown():
+    with serve(plain(b"", 503), plain(chat("fine"))) as server:
+        url = server.url.replace("//", "//ada:s%20cret@")
+        session = ChatEndpointPolicy(HttpClient(url, retries=0), "tiny").open(KEY)
+        with pytest.raises(PolicyOutageError) as error:
+            await session.generate(told("a"), Sampling(), KEY)
+        assert "cret" not in str(error.value) and "ada" not in str(error.value)
+        assert (await session.generate(told("a"), Sampling(), KEY)).text == "fine"
+    assert [headers["Authorization"] for _, _, headers in server.asked] == ["Basic YWRhOnMgY3JldA=="] * 2
 
 
 async def test_a_refusal_amid_a_conversation_ends_that_episode_only():

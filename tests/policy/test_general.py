@@ -1,11 +1,15 @@
 """The general profile: any chat model over a server that is as strict as OpenAI's."""
 
 import json
+import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
+from loopback import Quiet
 from openai_server import call, openai_server
+from scripted_server import Answer, plain, serve, stream
 
 from sanderling.agent.agent import Agent
 from sanderling.agent.opening import AgentConfig, opened_agent
@@ -181,11 +185,147 @@ async def test_a_spent_budget_takes_prose_and_no_calls(world: Path) -> None:
 async def test_a_thousand_calls_in_a_turn_are_cut_and_an_unknown_tool_is_told(world: Path) -> None:
     def floods(messages):
         if len(messages) == 2:
-            return {"tool_calls": [call("search" if n else "rm", {"query": [f"Kent {n}"]}, f"c{n}") for n in range(1_000)]}
+            return {"tool_calls": [call("search" if n else "rm -r", {"query": [f"Kent {n}"]}, f"c{n}") for n in range(1_000)]}
         return {"content": "<answer>Ada Vell</answer>"}
 
     with openai_server(floods) as (url, taken, refused):
         done = await asked(world, url)
     assert done.answer == "Ada Vell" and not refused
     assert sum(message["role"] == "tool" for message in taken[-1]["messages"]) == 32
-    assert "There is no tool named 'rm'" in taken[-1]["messages"][3]["content"]
+    assert "There is no tool named 'rm -r'" in taken[-1]["messages"][3]["content"]
+    assert taken[-1]["messages"][2]["content"] is None  # what was not run is not told as if it were words
+    assert taken[-1]["messages"][-1]["content"].endswith("(Only the first 32 calls of a turn are run.)")
+
+
+# -- servers as they are ---------------------------------------------------------------------------------------------------
+
+
+def said(*deltas: dict[str, Any], finish: str | None = "stop") -> list[dict[str, Any]]:
+    events: list[dict[str, Any]] = [{"choices": [{"delta": delta}]} for delta in deltas]
+    return [*events, {"choices": [{"delta": {}, "finish_reason": finish}]}]
+
+
+def pieces(*calls: dict[str, Any]) -> list[dict[str, Any]]:
+    return said(*({"tool_calls": [one]} for one in calls), finish="tool_calls")
+
+
+ANSWER = said({"content": "<answer>Ada Vell</answer>"})
+VISIT = {"url": [KENT], "goal": "x"}
+CALLS = {
+    "without an index": pieces(
+        call("search", '{"query": ["Ke', "a"), {"function": {"arguments": 'nt"]}'}}, call("visit", VISIT, "b")
+    ),
+    "without index and id": pieces(
+        {"function": {"name": "sea"}}, {"function": {"name": "rch"}}, {"function": {"arguments": '{"query": ["Kent"]}'}},
+        {"function": {"name": "visit", "arguments": VISIT}},
+    ),
+    "all of one index": pieces(
+        {"index": 0, **call("search", {"query": ["Kent"]}, "a")}, {"index": 0, **call("visit", VISIT, "b")}
+    ),
+    "with their names in every piece": pieces(
+        {"index": 0, **call("search", '{"query":', "a")}, {"index": 0, **call("search", '["Kent"]}', "a")},
+        {"index": 1, **call("visit", "", "b")}, {"index": 1, **call("visit", VISIT, "b")},
+    ),
+    "as gpt-oss names them": pieces(
+        {"index": 0, **call("functions.search<|channel|>json", {"query": ["Kent"]})}, {"index": 1, **call("visit", VISIT)}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", CALLS)
+async def test_calls_are_put_together_however_a_stream_cuts_them(world: Path, form: str) -> None:
+    with serve(stream(*CALLS[form]), stream(*ANSWER)) as server:
+        done = await asked(world, server.url, query="?retries=0", listen=True)
+    calls = next(done.turns()).calls
+    assert [(one.name, one.arguments) for one in calls] == [("search", {"query": ["Kent"]}), ("visit", VISIT)]
+    assert done.answer == "Ada Vell"
+
+
+def raw(data: bytes, kind: str = "text/event-stream") -> Answer:
+    def answer(handler: Quiet) -> None:
+        handler.say(data, Content_Type=kind)
+
+    return answer
+
+
+def event(text: str) -> bytes:
+    return b"data: " + json.dumps({"choices": [{"delta": {"content": text}}]}, ensure_ascii=False).encode() + b"\n\n"
+
+
+END = b'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}\n\n'
+DONE = b"data: [DONE]\n\n"
+REPLIES: dict[str, tuple[Answer, str]] = {
+    "no mark of its end": (stream(*ANSWER, finished=False), "Ada Vell"),
+    "no reason for its end": (stream(*ANSWER[:-1]), "Ada Vell"),
+    "a stream that is called a text": (raw(b"\n" + event("<answer>Ada Vell</answer>") + END + DONE, "text/plain"), "Ada Vell"),
+    "other separators of lines": (raw(event("<answer>Ada\u2028Vell\x85!</answer>") + END + DONE), "Ada\u2028Vell\x85!"),
+    "bytes that are no UTF-8": (raw(event("<answer>Ada _</answer>").replace(b"_", b"\xe9") + END + DONE), "Ada \ufffd"),
+    "content in parts": (stream(*said({"content": [{"type": "text", "text": "<answer>Ada Vell</answer>"}]})), "Ada Vell"),
+    "a character in two halves": (
+        stream(*said({"content": "<answer>Ada \ud83d"}, {"content": "\ude00 \ud83d</answer>"})), "Ada \U0001f600 \ufffd",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REPLIES)
+async def test_replies_are_read_for_all_that_is_odd_about_them(world: Path, what: str) -> None:
+    answer, wanted = REPLIES[what]
+    with serve(answer) as server:
+        done = await asked(world, server.url, query="?retries=0", listen=True)
+    assert (done.ending, done.answer) == (Ending.ANSWERED, wanted)
+
+
+async def test_what_a_call_asks_for_may_hold_any_text(world: Path) -> None:
+    query = "half \ud83d of </think> and <tool_response>"
+    first = {"content": "Hm.", "tool_calls": [{"index": 0, **call("search", {"query": [query]})}]}
+    with serve(stream(*said(first)), stream(*ANSWER)) as server:
+        done = await asked(world, server.url, query="?retries=0", listen=True)
+    assert next(done.turns()).calls[0].arguments == {"query": [query.replace("\ud83d", "\ufffd")]} and done.answer == "Ada Vell"
+
+
+async def test_a_setting_that_is_refused_amid_a_conversation_is_left_out(world: Path) -> None:
+    """``tool_choice`` is first said with the last turn."""
+
+    def answer(handler: Quiet) -> None:
+        body = server.asked[-1][1]
+        if "tool_choice" in body:
+            plain({"error": {"message": "Unknown parameter: 'tool_choice'."}}, 400)(handler)
+        elif len(body["messages"]) < 4:
+            stream(*pieces({"index": 0, **call("search", {"query": ["Kent"]})}))(handler)
+        else:
+            stream(*said({"content": "Perhaps Ada Vell."}))(handler)
+
+    with serve(*[answer] * 3) as server, pytest.warns(UserWarning, match="does not take tool_choice"):
+        done = await asked(world, server.url, query="?retries=0", listen=True, max_turns=1)
+    assert (done.ending, done.answer) == (Ending.ANSWERED_AT_BUDGET, "Perhaps Ada Vell.")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "This model's maximum context length is 1,024 tokens. However, you requested 3000 tokens.",
+        "the request exceeds the available context size (1024 tokens), try increasing it",
+        "prompt is too long: 3000 tokens > 1024 maximum",
+    ],
+)
+async def test_a_server_that_takes_less_than_was_said_is_asked_for_the_answer(world: Path, words: str) -> None:
+    def answer(handler: Quiet) -> None:
+        messages = server.asked[-1][1]["messages"]
+        if PROFILES["general"].force_hint in messages[-1]["content"]:
+            stream(*said({"content": "Perhaps Ada Vell."}))(handler)
+        elif len(messages) > 4:
+            plain({"error": {"message": words}}, 400)(handler)
+        else:
+            stream(*pieces({"index": 0, **call("search", {"query": ["Kent", f"Vell {len(messages)}"]})}))(handler)
+
+    with serve(*[answer] * 4) as server:
+        done = await asked(world, server.url, query="?retries=0", listen=True)
+    assert (done.ending, done.answer) == (Ending.ANSWERED_AT_BUDGET, "Perhaps Ada Vell.")
+    assert words in done.detail and "?context=" in done.detail
+
+
+async def test_a_text_that_goes_round_in_circles_is_read_at_once(world: Path) -> None:
+    began = time.monotonic()
+    with serve(stream(*said({"content": "ha-" * 20_000}))) as server:
+        done = await asked(world, server.url, query="?retries=0", listen=True)
+    assert done.ending is Ending.REPETITION and time.monotonic() - began < 10

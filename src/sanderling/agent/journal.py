@@ -12,13 +12,13 @@ import hashlib
 import json
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 from pydantic import TypeAdapter
 
-from sanderling.agent.turns import Outcome, run_call
+from sanderling.agent.turns import Finish, Outcome, run_call
 from sanderling.core.types import Clock, Ending, Message, Role, Sampling, ToolCall
 from sanderling.policy.contract import Completion, Delta, OnText, Policy, SampleKey, Session, WrappedPolicy
 from sanderling.runs.run import Run
@@ -51,9 +51,11 @@ class Replay:
     async def run_call(self, call: ToolCall, tools: Mapping[str, Tool], context: ToolContext) -> Outcome:
         return await run_call(call, tools, context)
 
-    def finishes_early(self, turn: int, event: asyncio.Event | None) -> bool:
-        """Whether the answer is asked for at this turn."""
-        return event is not None and event.is_set()
+    def finishes_early(self, turn: int, event: asyncio.Event | None) -> Finish | None:
+        """How the answer is asked for at this turn; None: it is not."""
+        if event is None or not event.is_set():
+            return None
+        return event if isinstance(event, Finish) else Finish()
 
 
 class Journal:
@@ -149,15 +151,17 @@ class Journaled(WrappedPolicy, Replay):
         self._now = max(self._now, self._elapsed())
         self._entries.put(place, {"asked": asked, "at": self._now, "done": done}, durable=False)
 
-    def finishes_early(self, turn: int, event: asyncio.Event | None) -> bool:
+    def finishes_early(self, turn: int, event: asyncio.Event | None) -> Finish | None:
         """As it was, where the episode has been there, else as the event says; entered before it is asked for."""
         place, asked = f"finish early {turn}", digest(self.last, "finish early")
-        if self.find(place, asked) is not None:
-            return True
-        if f"turn {turn}.0" in self._ahead or not super().finishes_early(turn, event):
-            return False
-        self.add(place, asked, {})
-        return True
+        found = self.find(place, asked)
+        if found is not None:
+            return Finish(**found)
+        early = super().finishes_early(turn, event)
+        if early is None or f"turn {turn}.0" in self._ahead:
+            return None
+        self.add(place, asked, {"why": early.why, "most": early.most})
+        return early
 
     async def run_call(self, call: ToolCall, tools: Mapping[str, Tool], context: ToolContext) -> Outcome:
         """Run one call, unless it was run before; time-outs are results like any other."""
@@ -230,7 +234,7 @@ class _Session:
             messages += [*turn.delta.messages, Message(role=Role.ASSISTANT, content=turn.completion.text)]
             ids += [*(turn.delta.token_ids or ()), *(turn.completion.token_ids or ())]
         new = None if delta.token_ids is None else (*ids, *delta.token_ids)
-        return Delta((*messages, *delta.messages), new, self._computed, delta.tools)
+        return replace(delta, messages=(*messages, *delta.messages), token_ids=new, recalled=self._computed)
 
     def _tokens(self) -> int:
         return self._turns[-1].tokens if self._turns else 0

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 from sanderling.agent.journal import Replay
 from sanderling.agent.transcript import Transcript
-from sanderling.agent.turns import CallBook, Verdict, allow, judge_turn, run_calls, unless_stopped
+from sanderling.agent.turns import CallBook, Finish, Verdict, allow, judge_turn, run_calls, unless_stopped
 from sanderling.core.chat import BETWEEN_RESULTS, ChatRenderer
 from sanderling.core.errors import UserError
 from sanderling.core.general import parse_general
-from sanderling.core.parse import ParsedTurn, explain, parse_turn
+from sanderling.core.parse import MAX_CALLS, ParsedTurn, ParseProblem, explain, parse_turn
 from sanderling.core.profiles import Profile, render_system
 from sanderling.core.record import FOLLOWS, NodeKind, Question, Seeds, ToolEvent, Trajectory
 from sanderling.core.types import Ending, ToolCall
-from sanderling.policy.contract import Completion, Delta, SampleKey, sampled_tokens, takes_tools
+from sanderling.policy.contract import Completion, ContextFullError, Delta, SampleKey, sampled_tokens, takes_tools
 from sanderling.tools.contract import Tool, tool_roles
 
 
@@ -155,9 +155,16 @@ class Episode:
             )
             if allowance.spent is not None:
                 return await self._at_budget(turn, allowance.spent, allowance.detail)
-            if self._replay.finishes_early(turn, self._finish_early):
-                return await self._at_budget(turn, Ending.TIME_LIMIT, "The answer was asked for early.")
-            end = await self._turn(turn, allowance.max_tokens)
+            early = self._replay.finishes_early(turn, self._finish_early)
+            if early is not None:
+                return await self._at_budget(turn, Ending.TIME_LIMIT, early.why, early.most)
+            try:
+                end = await self._turn(turn, allowance.max_tokens)
+            except ContextFullError as error:  # the server takes less than it was said to
+                full = Finish(str(error), error.most or self._transcript.prompt_tokens * 3 // 4)
+                full.set()
+                self._replay.finishes_early(turn, full)
+                end = await self._at_budget(turn, Ending.CONTEXT_EXHAUSTED, full.why, full.most)
             if end is not None:
                 return end
             turn += 1
@@ -215,7 +222,7 @@ class Episode:
             self._repeated_turns += 1
             if self._repeated_turns >= guards.max_repeated_calls:
                 return End(Ending.REPETITION, detail=f"{self._repeated_turns} turns only repeated earlier calls.")
-        return await self._call(turn, completion, parsed.calls)
+        return await self._call(turn, completion, parsed.calls, parsed.problems)
 
     async def _sample(self, turn: int, max_tokens: int) -> tuple[Completion, ParsedTurn, Verdict]:
         """Sample until a turn is acceptable or retries are used up; rejected attempts stay as leaves."""
@@ -263,7 +270,9 @@ class Episode:
             told += f" They are no turns of a model of {self._profile.name}, but a general model's: use --profile general."
         return told
 
-    async def _call(self, turn: int, completion: Completion, calls: tuple[ToolCall, ...]) -> End | None:
+    async def _call(
+        self, turn: int, completion: Completion, calls: tuple[ToolCall, ...], problems: tuple[ParseProblem, ...]
+    ) -> End | None:
         """Run the turn's calls and queue their results as one message."""
         self._emit(CallsMade(turn, calls))
         started = self._clock.monotonic()
@@ -277,15 +286,17 @@ class Episode:
             texts.append(text)
             events += (outcome.event(roles, passages),)
         body = BETWEEN_RESULTS.join(texts)
+        if self._profile.general and ParseProblem.TOO_MANY_CALLS in problems:
+            body += f"\n\n(Only the first {MAX_CALLS} calls of a turn are run.)"
         self._transcript.observe(body, completion, events=events, seconds=seconds)
         self._emit(Observed(turn, body, events, seconds))
         outage = next((outcome.outage for outcome in outcomes if outcome.outage), None)
         return None if outage is None else End(Ending.TOOL_OUTAGE, detail=outage)
 
-    async def _at_budget(self, turn: int, spent: Ending, detail: str) -> End:
-        """A budget is spent: ask once for the answer, with the last observation kept."""
+    async def _at_budget(self, turn: int, spent: Ending, detail: str, most: int | None = None) -> End:
+        """A budget is spent: ask once for the answer, with the last observation kept; ``most``: tokens that may take."""
         budgets = self._profile.budgets
-        if turn == 0 and spent is Ending.CONTEXT_EXHAUSTED:
+        if turn == 0 and spent is Ending.CONTEXT_EXHAUSTED and most is None:
             used, what = self._transcript.prompt_tokens, "Instructions" if self._before is None else "The conversation so far"
             detail = (
                 f"{what} and question take {used} tokens, and the context of {self._limit} must also hold a turn and an "
@@ -294,10 +305,15 @@ class Episode:
         if not budgets.force_answer:
             return End(spent, detail=detail)
         kept = min(budgets.answer_reserve_tokens, self._profile.sampling.max_tokens)  # no more than one turn may have
-        room = self._transcript.close_with_hint(self._limit, kept)
-        if room is None:
-            return End(Ending.CONTEXT_EXHAUSTED, detail=detail)
-        delta = self._transcript.delta()
+        limit = self._limit
+        if most is not None:
+            limit, kept = min(limit, most), min(kept, most // 4)
+        room = self._transcript.close_with_hint(limit, kept)
+        if not room:
+            return End(
+                Ending.CONTEXT_EXHAUSTED, detail=detail if most is None else f"{detail} No answer fits into what is left."
+            )
+        delta = self._transcript.delta(self._natively, must_answer=True)
         completion, parsed, seconds = await self._generate(delta, self._key(turn, 0), room, forced=True)
         self._transcript.add_turn(completion, parsed, (), rejected=False, seconds=seconds)
         if parsed.answer is None or parsed.calls:

@@ -58,7 +58,8 @@ class Transcript:
     def follow(self, before: Trajectory, question: str) -> None:
         """Begin with the main branch of an episode that has ended, as it is, and queue a further question."""
         branch = before.branch()
-        if not branch or branch[-1].kind is not NodeKind.TURN:
+        spoken = [place for place, node in enumerate(branch) if node.kind is NodeKind.TURN]
+        if not spoken or (self._chat is not None and spoken[-1] != len(branch) - 1):
             raise UserError(f"{before.id} ended before the model had spoken: nothing can follow it, so ask anew.")
         for node in branch:
             self.nodes.append(node.model_copy(update={"parent": self.leaf}))
@@ -87,8 +88,10 @@ class Transcript:
     def close_with_hint(self, limit: int, answer_tokens: int) -> int | None:
         """Add the closing hint to the last queued message, cutting an observation from its middle where it must.
 
-        Returns the tokens left for the answer within ``limit``; None when hint and answer cannot fit.
+        Returns the tokens left for the answer within ``limit``; None when hint and answer cannot fit, or nothing is queued.
         """
+        if not self._pending:
+            return None
         draft = self._pending[-1]
         node, before = draft.node, self.prompt_tokens - draft.tokens
         most = limit - before - answer_tokens
@@ -130,14 +133,14 @@ class Transcript:
         """Context that the next turn would start from."""
         return self.seen_tokens + sum(draft.tokens for draft in self._pending)
 
-    def delta(self, tools: tuple[ToolSpec, ...] = ()) -> Delta:
+    def delta(self, tools: tuple[ToolSpec, ...] = (), *, must_answer: bool = False) -> Delta:
         """What is new for the session: the queued messages, joined, and the tools that it is told natively."""
         nodes = [*self._unheard, *(draft.node for draft in self._pending)]
         ids: list[int] = []
         for node in nodes:
             ids += node.token_ids or ()  # a tenth of a chain's time
         messages = tuple(Message(role=node.role, content=node.text) for node in nodes)
-        return Delta(messages, None if self._chat is None else tuple(ids), tools=tools)
+        return Delta(messages, None if self._chat is None else tuple(ids), tools=tools, must_answer=must_answer)
 
     def commit(self) -> None:
         """Make the queued messages nodes of the main branch."""

@@ -182,6 +182,14 @@ async def run_call(call: ToolCall, tools: Mapping[str, Tool], context: ToolConte
         return Outcome(call, ToolResult(text=f"The tool {call.name} is out of order.", status=ToolStatus.OUTAGE), reason)
 
 
+class Finish(asyncio.Event):
+    """Set, it asks for the answer at the next turn: why, and with how many tokens at most, its prompt included."""
+
+    def __init__(self, why: str = "The answer was asked for early.", most: int | None = None) -> None:
+        super().__init__()
+        self.why, self.most = why, most
+
+
 class Stopped(Exception):  # noqa: N818 - a request, not an error
     """The event was set before the work was done."""
 

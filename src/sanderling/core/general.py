@@ -25,7 +25,7 @@ _NAMED = re.compile(
 _KEYED = re.compile(r"<tool_call>\s*([\w.-]+)\s*((?:<arg_key>.*?</arg_value>\s*)+)", re.DOTALL)
 _KEY_VALUE = re.compile(r"<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL)
 _BEFORE_JSON = re.compile(
-    r"(?:functions\.)?\b([\w-]+)(?::\d+)?\s*"
+    r"(?<![\w-])([\w-]{1,64})(?::\d{1,9})?\s*"
     r"(?:\[ARGS\]|\[CALL_ID\]\w*\[ARGS\]|<\|tool_call_argument_begin\|>|<\|constrain\|>\s*json\s*<\|message\|>|<\|message\|>"
     r"|```(?:json)?)\s*(?=\{)"
 )

@@ -25,6 +25,14 @@ class PolicyOutageError(Exception):
     """The model's backend is broken or unreachable: the episode ends unscored, and may be tried again."""
 
 
+class ContextFullError(PolicyOutageError):
+    """The conversation is longer than the model's server takes; ``most``: how many tokens those are, where it says so."""
+
+    def __init__(self, reason: str, most: int | None = None) -> None:
+        super().__init__(reason)
+        self.most = most
+
+
 @dataclass(frozen=True)
 class SampleKey:
     """What keys the random numbers of one turn: the same key draws the same numbers."""
@@ -58,7 +66,8 @@ class Delta:
     recalled: int = 0
     """Leading ids that an earlier process had computed for this branch: computed again, they do not count as prefilled."""
     tools: tuple[ToolSpec, ...] = ()
-    """For policies that take tools natively: those that the next turn may call; none where it must answer."""
+    """For policies that take tools natively: those that the conversation has."""
+    must_answer: bool = False  # the next turn may call none of them
 
 
 @dataclass(frozen=True)
@@ -74,6 +83,7 @@ class Completion:
     prompt_tokens: int = 0  # prompt tokens the model saw in all
     sampled_tokens: int = 0
     """As a text-level server counts them, hidden reasoning included; 0 where it does not say, and where ids can be counted."""
+    reasoning_field: str | None = None  # where a chat server gave the reasoning that is in the text; it wants it back there
 
 
 def sampled_tokens(completion: Completion) -> int:
@@ -191,6 +201,15 @@ class WrappedPolicy:
     @property
     def version(self) -> int:
         return self._policy.version
+
+
+def tell_reasoning_field(policy: Policy, name: str) -> None:
+    """Tell a chat server's policy where that gave its reasoning to an earlier process."""
+    inner: Any = policy
+    while isinstance(inner, WrappedPolicy):
+        inner = inner._policy
+    if hasattr(inner, "reasoning_field"):
+        inner.reasoning_field = name
 
 
 class _BranchSession(ABC):

@@ -2,7 +2,8 @@
 
 Busy or broken servers (429, 408, 5xx, time-outs, lost connections, replies that are no JSON) are tried again with growing
 pauses, and are a PolicyOutageError when they stay so. Any other refusal (4xx) is the caller's to mend: a UserError of one
-sentence with the server's own words. A stream that breaks after its first event is not tried again: somebody has read from it.
+sentence with the server's own words. A stream that breaks after its first event is not tried again: somebody has read from it;
+one that breaks after it has said why the turn stopped is whole.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from collections.abc import AsyncGenerator, Container, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import httpx
 
@@ -25,6 +26,7 @@ from sanderling.core.types import Message, Role, Sampling, ToolSpec
 from sanderling.policy.contract import (
     END_TOKEN,
     Completion,
+    ContextFullError,
     Delta,
     Finish,
     Gate,
@@ -63,8 +65,10 @@ class HttpClient:
     def __init__(
         self, base_url: str, api_key: str | None = None, *, retries: int = 5, backoff_s: float = 1.0, timeout_s: float = 600.0
     ) -> None:
-        """``base_url``: up to ``/v1``; ``timeout_s``: the longest silence."""
-        self.base_url = base_url.rstrip("/")
+        """``base_url``: up to ``/v1``, credentials in it are never shown; ``timeout_s``: the longest silence."""
+        parts = urlsplit(base_url.rstrip("/"))
+        self.base_url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        self._auth = None if parts.username is None else (unquote(parts.username), unquote(parts.password or ""))
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._retries, self._backoff_s, self._quiet_until = retries, backoff_s, 0.0
         self._timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, 10.0))
@@ -88,7 +92,7 @@ class HttpClient:
                 if begun:
                     return
                 reason, pause_s = "an empty reply", None
-            except (_BusyError, httpx.TransportError) as error:
+            except (_BusyError, httpx.RequestError) as error:
                 reason, pause_s = str(error) or type(error).__name__, getattr(error, "pause_s", None)
                 if begun:
                     raise PolicyOutageError(f"The stream of {self.base_url} broke ({reason}).") from error
@@ -108,15 +112,19 @@ class HttpClient:
 
     async def _once(self, path: str, body: dict[str, Any] | None, answered: bool) -> AsyncGenerator[dict[str, Any]]:
         url, method = f"{self.base_url}/{path}", "GET" if body is None else "POST"
-        async with self._client().stream(method, url, json=body, headers=self._headers) as reply:
-            if reply.status_code >= 400:
+        # A text may hold half of a character, which UTF-8 cannot.
+        content = None if body is None else json.dumps(body, ensure_ascii=False).encode("utf-8", errors="replace")
+        headers = {**self._headers, "Content-Type": "application/json"}
+        async with self._client().stream(method, url, content=content, headers=headers) as reply:
+            if reply.status_code >= 300:
                 await reply.aread()
                 _refuse(reply, self.base_url)
             if not reply.headers.get("content-type", "").startswith("text/event-stream"):
                 text = (await reply.aread()).decode("utf-8", errors="replace")
-                yield _object(text) if text or answered else {}
-                return
-            async for line in reply.aiter_lines():
+                if not text.lstrip().startswith(("data:", "event:", ":")):  # a stream by another name
+                    yield _object(text) if text or answered else {}
+                    return
+            async for line in _lines(reply):
                 data = line.removeprefix("data:").strip()
                 if data == "[DONE]":
                     return
@@ -129,8 +137,19 @@ class HttpClient:
         if self._opened is None or self._opened[0] is not loop:
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
             beyond = urlsplit(self.base_url).hostname not in _LOOPBACK  # no proxy leads to this machine
-            self._opened = loop, httpx.AsyncClient(timeout=self._timeout, limits=limits, trust_env=beyond)
+            how = {"timeout": self._timeout, "limits": limits, "trust_env": beyond, "auth": self._auth}
+            self._opened = loop, httpx.AsyncClient(**how)
         return self._opened[1]
+
+
+async def _lines(reply: httpx.Response) -> AsyncGenerator[str]:
+    """The lines of a stream. Only a line feed ends one: JSON may hold whatever else separates lines."""
+    rest = b""
+    async for piece in reply.aiter_bytes():
+        *whole, rest = (rest + piece).split(b"\n")
+        for line in whole:
+            yield line.decode("utf-8", errors="replace")
+    yield rest.decode("utf-8", errors="replace")
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -146,8 +165,10 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _refuse(reply: httpx.Response, server: str) -> None:
-    """Raise what a status of 400 or more means."""
+    """Raise what a status of 300 or more means."""
     status = reply.status_code
+    if status < 400:
+        raise UserError(f"{server} sends requests on to {reply.headers.get('location', 'nowhere')}: give that address.")
     try:
         found = json.loads(reply.content)
         words = _words(found.get("error", found) if isinstance(found, dict) else found)
@@ -155,12 +176,12 @@ def _refuse(reply: httpx.Response, server: str) -> None:
         words = _words(reply.text)
     if status in _RETRIED or status >= 500:
         after = reply.headers.get("retry-after", "")
-        raise _BusyError(f"status {status}: {words}", float(after) if after.replace(".", "", 1).isdigit() else None)
+        raise _BusyError(f"status {status}: {words}", float(after) if re.fullmatch(r"[0-9.]*[0-9]", after) else None)
     if status in (401, 403):
         raise UserError(
             f"{server} refused the API key (status {status}): set OPENAI_API_KEY, or name a variable with ?key_env=."
         )
-    if status == 404:
+    if status == 404 and "tool" not in words:
         raise UserError(f"{server} does not know this path or model (status 404: {words}): check the URL and its #name.")
     raise RefusedError(f"{server} refused the request (status {status}: {words}): change what it names.")
 
@@ -205,7 +226,7 @@ class _ChatSession(MessageSession):
     _callable = False  # in the turn that comes
 
     def _new(self, delta: Delta) -> Sequence[Message]:
-        self._specs, self._callable = delta.tools or self._specs, bool(delta.tools)
+        self._specs, self._callable = delta.tools or self._specs, not delta.must_answer
         return delta.messages
 
     async def _speak(self, branch: Sequence[Message], sampling: Sampling, key: SampleKey, on_text: OnText) -> Completion:
@@ -214,23 +235,26 @@ class _ChatSession(MessageSession):
         while True:
             body = self._body(branch, sampling, key)
             try:
-                reply = await _receive(policy.client, "chat/completions", body, on_text, begun=begun)
+                reply = await _receive(policy.client, "chat/completions", body, on_text)
                 break
             except RefusedError as error:
-                field = _refused_field(str(error), body if self._specs else {"max_tokens"})
+                field = _refused_field(str(error), (*body, policy.reasoning_field) if self._specs else {"max_tokens"})
                 if field is None or field in policy.refused:
-                    raise _without_tools(error, policy.client.base_url) if self._specs else error from None
+                    raise self._refusal(error, begun) from error
                 policy.refused.add(field)
-                if field != "max_tokens":
+                if field not in ("max_tokens", *_REASONING):
                     warnings.warn(f"{policy.client.base_url} does not take {field}: it is left out from now on", stacklevel=2)
         policy.reasoning_field = reply.reasoning_field or policy.reasoning_field
-        text, cut = cut_at_stop(as_text(reply.reasoning, reply.text, reply.calls), sampling.stop)
+        said = as_text(reply.reasoning, reply.text, reply.calls)
+        whole = said.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # a character may come in two halves
+        text, cut = cut_at_stop(whole, sampling.stop)
         return Completion(
             text=text,
             finish=reply.finish(cut),
-            prefilled_tokens=reply.prompt_tokens - reply.cached,
+            prefilled_tokens=max(reply.prompt_tokens - reply.cached, 0),
             prompt_tokens=reply.prompt_tokens,
             sampled_tokens=reply.sampled_tokens,
+            reasoning_field=reply.reasoning_field,
         )
 
     def _body(self, branch: Sequence[Message], sampling: Sampling, key: SampleKey) -> dict[str, Any]:
@@ -238,7 +262,8 @@ class _ChatSession(MessageSession):
         told: dict[str, Any] = {"messages": [{"role": message.role.value, "content": message.content} for message in branch]}
         if self._specs:
             fields = {name: value for name, value in fields.items() if _DEFAULTS.get(name) != value}
-            told = {"messages": list(native_messages(branch, policy.reasoning_field)), "tools": tool_schemas(self._specs)}
+            apart = None if policy.reasoning_field in policy.refused else policy.reasoning_field
+            told = {"messages": list(native_messages(branch, apart)), "tools": tool_schemas(self._specs)}
             told |= {} if self._callable else {"tool_choice": "none"}
         elif sampling.top_k:  # not in OpenAI's own interface: sent only when asked for
             fields["top_k"] = sampling.top_k
@@ -246,21 +271,33 @@ class _ChatSession(MessageSession):
             fields["max_completion_tokens"] = sampling.max_tokens
         return {"model": policy.name} | {name: value for name, value in (told | fields).items() if name not in policy.refused}
 
+    def _refusal(self, error: RefusedError, begun: bool) -> Exception:
+        """What a refusal means that no setting of the request explains: amid a conversation, its end."""
+        server, words = self._policy.client.base_url, str(error)
+        if (full := _FULL.search(words)) is not None:
+            most = int(found.replace(",", "")) if (found := full[1] or full[2]) else None
+            told = f"{words} Put ?context={most or 'TOKENS'} before the # of the model's address."
+            return ContextFullError(told, most) if begun else RefusedError(told)
+        if begun:
+            return PolicyOutageError(words)
+        if "tool" in words and self._specs:
+            return RefusedError(f"{words} If {server} takes no tools, put ?tools=text before the # of the model's address.")
+        return error
+
 
 _DEFAULTS = {"temperature": 1.0, "top_p": 1.0}
-_OPTIONAL = ("max_tokens", "seed", "stop", "presence_penalty", "temperature", "top_p", "tool_choice")
+_OPTIONAL = ("max_tokens", "seed", "stop", "presence_penalty", "temperature", "top_p", "tool_choice", *_REASONING)
+_FULL = re.compile(
+    r"(?i)context (?:length|size|window)(?:\s*(?:of|is|=|:|\())*\s*([\d,]*\d)?"
+    r"|context_length_exceeded|(?:prompt|input) is too long(?:[^>]*> ?([\d,]*\d))?"
+)
+"""How servers say that a conversation has grown too long, with the most that they take."""
 
 
 def _refused_field(words: str, sent: Container[str]) -> str | None:
-    """The optional field of a request that a refusal names first."""
+    """The optional field of a request that a refusal names first; none where the conversation is too long for any."""
     named = [(at.start(), name) for name in _OPTIONAL if name in sent and (at := re.search(rf"\b{name}\b", words))]
-    return min(named)[1] if named else None
-
-
-def _without_tools(error: RefusedError, server: str) -> RefusedError:
-    if "tool" not in str(error):
-        return error
-    return RefusedError(f"{error} If {server} takes no tools, put ?tools=text before the # of the model's address.")
+    return min(named)[1] if named and not _FULL.search(words) else None
 
 
 class CompletionEndpointPolicy(_Endpoint):
@@ -300,8 +337,12 @@ class _CompletionSession(TokenSession):
         }
         async with self._policy.gate.passing():
             version = self._policy.version
-            # A session that goes on with an episode has heard nothing yet, whatever turn it is.
-            reply = await _receive(client, "completions", body, on_text, begun=self.mark() > 0 or key.turn > 0)
+            try:
+                reply = await _receive(client, "completions", body, on_text)
+            except RefusedError as error:
+                if self.mark() > 0 or key.turn > 0:  # one that goes on with an episode has heard nothing yet
+                    raise PolicyOutageError(str(error)) from error
+                raise
         if not reply.ids:
             raise UserError(f"{client.base_url} returned no token ids: serve the model with vLLM 0.10.2 or later.")
         if len(reply.ids) != len(reply.logprobs):
@@ -320,13 +361,23 @@ class _CompletionSession(TokenSession):
 
 
 @dataclass
+class _Call:
+    """A call as far as it has come."""
+
+    index: Any  # where the server says it stands; None: it does not say
+    id: str
+    name: str = ""
+    arguments: str = ""
+
+
+@dataclass
 class _Reply:
     """What a server said, in one object or many events."""
 
     text: str = ""
     reasoning: str = ""
     reasoning_field: str | None = None
-    parts: dict[int, list[str]] = field(default_factory=dict)  # name and arguments of each call, by its place
+    parts: list[_Call] = field(default_factory=list)
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     finish_reason: str | None = None
@@ -352,6 +403,8 @@ class _Reply:
         choice = event["choices"][0]
         said = choice.get("message") or choice.get("delta") or choice
         text = said.get("content") or said.get("text") or ""
+        if isinstance(text, list):  # in parts, as content may be sent, too
+            text = "".join(part.get("text") or "" for part in text if part.get("type") == "text")
         self.text += text
         for name in _REASONING:
             if isinstance(thought := said.get(name), str) and thought:
@@ -360,22 +413,40 @@ class _Reply:
                 break
         else:
             text = f"\n{THINK_END}\n\n{text}" if text and self.reasoning and self.text == text else text
-        for place, call in enumerate(said.get("tool_calls") or []):
-            part = self.parts.setdefault(int(call.get("index", place)), ["", ""])
-            given = call.get("function") or {}
-            part[0] += given.get("name") or ""
-            arguments = given.get("arguments") or ""
-            part[1] += arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        for call in said.get("tool_calls") or []:
+            self._add_call(call, call.get("function") or {}, whole="message" in choice)
         self.ids.extend(choice.get("token_ids") or [])
         self.logprobs.extend((choice.get("logprobs") or {}).get("token_logprobs") or [])
         self.finish_reason = choice.get("finish_reason") or self.finish_reason
         self.stop_reason = choice.get("stop_reason", self.stop_reason)
         return text
 
+    def _add_call(self, call: dict[str, Any], given: dict[str, Any], *, whole: bool) -> None:
+        """A call, or a piece of one: it goes on with the one of its index; of its id where several have that index, or none."""
+        index, id, name, arguments = call.get("index"), call.get("id") or "", given.get("name") or "", given.get("arguments")
+        part = None
+        if self.parts and not whole:
+            last = self.parts[-1]
+            alike = [one for one in self.parts if one.id == id] if id else []
+            if index is not None:
+                alike = [one for one in self.parts if one.index == index and (not id or one.id in (id, ""))][-1:]
+            elif not id and not (name and last.arguments):  # without either it begins anew with a name
+                alike = [last]
+            part = alike[0] if alike else None
+        if part is None:
+            part = _Call(index, id)
+            self.parts.append(part)
+        if name != part.name:  # some servers say it with every piece
+            part.name += name
+        if isinstance(arguments, str):
+            part.arguments += arguments
+        elif arguments is not None:
+            part.arguments = json.dumps(arguments, ensure_ascii=False)
+
     @property
     def calls(self) -> list[tuple[str, str]]:
         """Name and arguments of each call, in order."""
-        return [(name, arguments) for _, (name, arguments) in sorted(self.parts.items())]
+        return [(part.name, part.arguments) for part in self.parts]
 
     def finish(self, cut: bool) -> Finish:
         """Why the turn stopped; ``cut``: a stop string was found in it."""
@@ -384,8 +455,8 @@ class _Reply:
         return Finish.STOP if cut or isinstance(self.stop_reason, str) else Finish.END
 
 
-async def _receive(client: HttpClient, path: str, body: dict[str, Any], on_text: OnText, *, begun: bool) -> _Reply:
-    """One turn, streamed when somebody listens. What is refused once a conversation has ``begun`` ends it unscored."""
+async def _receive(client: HttpClient, path: str, body: dict[str, Any], on_text: OnText) -> _Reply:
+    """One turn, streamed when somebody listens."""
     reply = _Reply()
     try:
         if on_text is None:
@@ -396,11 +467,10 @@ async def _receive(client: HttpClient, path: str, body: dict[str, Any], on_text:
                 async for event in events:
                     if text := reply.add(event):
                         on_text(text)
-    except RefusedError as error:
-        if begun:
-            raise PolicyOutageError(str(error)) from error
-        raise
-    if reply.finish_reason is None:
+    except PolicyOutageError:
+        if reply.finish_reason is None:  # else all was said
+            raise
+    if reply.finish_reason is None and (reply.ids or not (reply.text or reply.parts)):
         raise PolicyOutageError(f"{client.base_url} sent a reply without a finished choice.")
     if reply.finish_reason == "abort":
         raise PolicyOutageError(f"{client.base_url} gave up a turn under way.")

@@ -6,6 +6,7 @@ its record is sent as it was.
 """
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from sanderling.core.chat import BETWEEN_RESULTS, unwrap
 from sanderling.core.parse import CALL, CALL_END, THINK, THINK_END, parse_turn
 from sanderling.core.types import Message, Role, ToolCall, ToolSpec
 
+_ODD = re.compile(r"[^a-zA-Z0-9_-]")  # in a name, which strict servers refuse
 _NOT_RUN = "(Not run: the budget was used up.)"
 _WITHOUT = "(Given with the result of the turn's first call.)"
 
@@ -26,9 +28,10 @@ def as_text(reasoning: str, words: str, calls: Sequence[tuple[str, str]]) -> str
     """A reply in the record's form; each call has its name and its arguments' JSON, whatever the server sent there."""
     parts = [f"{THINK}\n{reasoning.strip()}\n{THINK_END}\n\n{words}"] if reasoning else [words] if words else []
     for name, arguments in calls:
-        parts.append(
-            f'{CALL}\n{{"name": {json.dumps(name, ensure_ascii=False)}, "arguments": {arguments or "{}"}}}\n{CALL_END}'
-        )
+        plain = name.partition("<|")[0].strip().removeprefix("functions.")  # what servers leave of gpt-oss' own form
+        within = arguments.replace("<", r"\u003c")  # in JSON the same; here no tag
+        named = f'"name": {json.dumps(plain, ensure_ascii=False)}, "arguments": {within.strip() or "{}"}'
+        parts.append(f"{CALL}\n{{{named}}}\n{CALL_END}")
     return "\n".join(parts)
 
 
@@ -52,11 +55,15 @@ def native_messages(branch: Sequence[Message], reasoning_field: str | None) -> I
                 {
                     "id": f"call_{number + place}",
                     "type": "function",
-                    "function": {"name": call.name, "arguments": json.dumps(call.arguments, ensure_ascii=False)},
+                    "function": {
+                        "name": _ODD.sub("_", call.name)[:64],
+                        "arguments": json.dumps(call.arguments, ensure_ascii=False),
+                    },
                 }
                 for place, call in enumerate(calls)
             ]
-            yield {"role": "assistant", "content": "\n".join(parsed.left) or None, "tool_calls": asked, **reasoning}
+            words = "\n".join(one for one in parsed.left if CALL_END not in one)  # without calls that were not run
+            yield {"role": "assistant", "content": words or None, "tool_calls": asked, **reasoning}
         elif calls:
             content = unwrap(message.content)
             results = content.split(BETWEEN_RESULTS)
