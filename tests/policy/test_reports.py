@@ -135,7 +135,7 @@ def test_an_interrupted_report_is_readable_and_goes_on(notes: Path, tmp_path: Pa
 def test_spent_money_ends_a_report_with_what_there_is(notes: Path, tmp_path: Path) -> None:
     with openai_server(writer) as (url, _, _):
         model = f"{url}?context=4096#m"
-        told = run("ask", ASKED, "--docs", notes, "--model", model, "--report", tmp_path / "a.md", "--spend", "11600tok")
+        told = run("ask", ASKED, "--docs", notes, "--model", model, "--report", tmp_path / "a.md", "--spend", "750tok")
     part = (tmp_path / "a.md").read_text()
     assert "## Founding\n\nKent was founded" in part and "Not written yet" in part
     assert "has the sections that are finished" in told

@@ -4,8 +4,10 @@ import hashlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
@@ -13,14 +15,16 @@ from typing import Any
 from zipfile import ZipFile
 
 import pytest
-from openai_server import call, openai_server
+from openai_server import FIELDS, call, openai_server
 from typer.testing import CliRunner
 
 from sanderling.agent.capsule import _sealed
-from sanderling.agent.session import Session, find_session, home, sessions
+from sanderling.agent.session import Going, Session, find_session, home, place_in, sessions
 from sanderling.cli.main import build_app
 from sanderling.core.errors import UserError
+from sanderling.core.profiles import PROFILES
 from sanderling.core.record import NodeKind, Trajectory
+from sanderling.core.types import Ending
 from sanderling.runs.jsonl import TrajectoryStore
 
 FIRST, SECOND = "Who founded Kent?", "Who built its lighthouse?"
@@ -65,11 +69,11 @@ def notes(tmp_path: Path) -> Path:
     return place
 
 
-def run(*words: object, ends: int = 0) -> str:
-    """A command's output. Raises its UserError."""
+def run(*words: object, ends: int | None = 0) -> str:
+    """A command's output; ``ends``: with which status, None: any. Raises its UserError."""
     told = list(map(str, words))
     done = CliRunner().invoke(build_app(told[0]), told, env={"COLUMNS": "200"}, catch_exceptions=False)
-    assert done.exit_code == ends, done.output
+    assert ends is None or done.exit_code == ends, done.output
     return done.output
 
 
@@ -117,6 +121,176 @@ def test_what_is_kept_is_listed_and_shown(asked: tuple[str, list[dict[str, Any]]
     assert [one.id for one in TrajectoryStore(tmp_path / "a.jsonl")] == [one.id for one in kept()[1]]
     with pytest.raises(UserError, match="There is no session 'nope'"):
         run("show", "nope")
+
+
+def test_a_conversation_goes_on_in_a_new_process_as_it_was(notes: Path) -> None:
+    """With a server that refuses a setting which is sent to every server first, and gives reasoning in a field of its own."""
+
+    def thinks(messages: list[dict[str, Any]]) -> dict[str, Any]:
+        return {"reasoning": f"so {len(messages)}", **researcher(messages)}
+
+    FIELDS["assistant"].add("reasoning")
+    try:
+        with openai_server(thinks, reasoning_model=True) as (url, taken, _):
+            run("ask", FIRST, "--docs", notes, "--model", f"{url}#m")
+            before = taken[-1]["messages"]
+            run("ask", "--continue", SECOND)
+    finally:
+        FIELDS["assistant"].discard("reasoning")
+    assert taken[3]["messages"][: len(before)] == before and taken[3]["messages"][2]["reasoning"] == "so 2"
+    assert kept()[1][1].ending is Ending.ANSWERED
+
+
+def test_the_last_turn_is_asked_for_in_a_new_process_as_it_was(notes: Path) -> None:
+    asked_for: list[list[dict[str, Any]]] = []
+
+    def said(messages: list[dict[str, Any]]) -> dict[str, Any]:
+        if PROFILES["general"].force_hint not in messages[-1]["content"]:
+            return {"tool_calls": [call("search", {"query": [f"Kent {len(messages)}"]})]}
+        asked_for.append(messages)
+        return {"content": 7} if len(asked_for) == 1 else {"content": "Perhaps Ada Vell."}
+
+    with openai_server(said) as (url, taken, refused):
+        run("ask", FIRST, "--docs", notes, "--model", f"{url}?retries=0#m", "--set", "agent.max_turns=2", ends=1)
+        run("resume")
+    assert taken[-1] == taken[-2] and taken[-1]["tool_choice"] == "none" and refused == []
+    assert kept()[1][0].answer == "Perhaps Ada Vell."
+
+
+def test_how_a_server_is_asked_may_change_amid_a_question(notes: Path) -> None:
+    broken: list[bool] = [True]
+    with openai_server(lambda messages: {"content": 7} if broken[0] and len(messages) > 2 else researcher(messages)) as (
+        url,
+        taken,
+        _,
+    ):
+        run("ask", FIRST, "--docs", notes, "--model", f"{url}?retries=0#m", ends=1)
+        broken[0] = False
+        run("resume", "--set", f"agent.model={url}?timeout=9#m")
+    assert len(taken) == 4  # nothing is asked again that was answered
+
+
+def tireless(messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """Calls until it is asked for its answer."""
+    if PROFILES["general"].force_hint in messages[-1]["content"]:
+        return {"content": "Ada Vell founded Kent in 1803."}
+    number = len(messages)
+    if number % 4 == 0:
+        return {"tool_calls": [call("search", {"query": [f"Kent {number}"]})]}
+    return {"tool_calls": [call("visit", {"url": [KENT, EDEN], "goal": f"{number}"})]}
+
+
+def counting(message: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+    return {"prompt_tokens": len(json.dumps(body)) // 4, "completion_tokens": len(json.dumps(message)) // 4}
+
+
+@pytest.mark.parametrize("counts", [True, False])
+@pytest.mark.parametrize("spend", ["500tok", "3ktok", "10ktok", "60ktok", "0.01usd", "0.1usd", "0.9s"])
+def test_what_may_be_spent_holds_and_ends_with_an_answer(notes: Path, spend: str, counts: bool) -> None:
+    def said(messages: list[dict[str, Any]]) -> dict[str, Any]:
+        time.sleep(0.2 if spend.endswith("s") else 0.0)
+        return tireless(messages)
+
+    how = ("--spend", spend, "--set", "agent.price=1,5")
+    with openai_server(said, usage=counting if counts else None) as (url, _, refused):
+        shown = run("ask", FIRST, "--docs", notes, "--model", f"{url}#m", *how, ends=1 if spend == "500tok" else 0)
+    (record,), spent = kept()[1], kept()[0].spent()
+    assert refused == []
+    if spend == "500tok":  # a turn takes more than that
+        assert "Found so far:" in shown and KENT in shown and record.answer is None
+        return
+    assert "Kent was founded by Ada Vell in 1803" in shown
+    assert record.ending is Ending.ANSWERED_AT_BUDGET and "nearly used up" in record.detail
+    if counts and spend.endswith("ktok"):  # else it is charged more than was sent
+        assert spent.tokens <= int(spend.removesuffix("ktok")) * 1_000
+    elif counts and spend.endswith("usd"):
+        assert spent.cost <= float(spend.removesuffix("usd"))
+    assert record.seconds < 2 or not spend.endswith("s")
+
+
+def test_a_budget_that_the_first_reply_used_up_leaves_what_was_found(notes: Path, tmp_path: Path) -> None:
+    def usage(message: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+        return {"prompt_tokens": 500, "completion_tokens": 90_000 if len(body["messages"]) < 4 else 10}
+
+    with openai_server(tireless, usage=usage) as (url, taken, refused):
+        shown = run("ask", FIRST, "--docs", notes, "--model", f"{url}#m", "--spend", "50ktok", ends=1)
+        assert len(taken) == 1 and "Found so far:" in shown and "Kent was founded by Ada Vell in 1803" in shown
+        for to in ("md", "html"):
+            run("export", "last", "--to", to, "--out", tmp_path / f"a.{to}")
+            assert "Kent was founded by Ada Vell in 1803" in (tmp_path / f"a.{to}").read_text()
+        assert "Ada Vell founded Kent" in run("ask", "--continue", SECOND, "--spend", "50ktok")
+    assert refused == [] and [message["role"] for message in taken[1]["messages"]][-3:] == ["assistant", "tool", "user"]
+
+
+def test_seconds_are_counted_over_all_processes(notes: Path) -> None:
+    """Two turns before an outage leave time for one more, and the last."""
+    down: list[bool] = [True]
+
+    def said(messages: list[dict[str, Any]]) -> dict[str, Any]:
+        if PROFILES["general"].force_hint not in messages[-1]["content"] and (len(messages) < 6 or not down[0]):
+            time.sleep(1.5 if len(messages) < 6 else 2.2)
+        return {"content": 7} if down[0] and len(messages) == 6 else tireless(messages)
+
+    with openai_server(said) as (url, taken, _):
+        run("ask", FIRST, "--docs", notes, "--model", f"{url}?retries=0#m", "--spend", "6s", ends=1)
+        before, down[0] = len(taken), False
+        run("resume")
+    assert before == 3 and len(taken) <= before + 2 and kept()[1][0].ending is Ending.ANSWERED_AT_BUDGET
+
+
+def test_what_goes_on_long_after_its_time_is_given_up(notes: Path) -> None:
+    def said(messages: list[dict[str, Any]]) -> dict[str, Any]:
+        time.sleep(3 if len(messages) > 4 else 0)
+        return tireless(messages)
+
+    with openai_server(said) as (url, _, _):
+        shown = run("ask", FIRST, "--docs", notes, "--model", f"{url}#m", "--spend", "0.5s", ends=130)
+    assert "The time is long over" in shown and "Found so far:" in shown and kept()[0].asked()[-1].is_open
+
+
+def test_ctrl_c_once_never_stops(notes: Path) -> None:
+    """Not while the answer is asked for anyway."""
+
+    def said(messages: list[dict[str, Any]]) -> dict[str, Any]:
+        if PROFILES["general"].force_hint in messages[-1]["content"]:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.2)
+        return tireless(messages)
+
+    with openai_server(said, usage=counting) as (url, _, _):
+        shown = run("ask", FIRST, "--docs", notes, "--model", f"{url}#m", "--spend", "5ktok")
+    assert "Ctrl-C once more stops" in shown and kept()[1][0].ending is Ending.ANSWERED_AT_BUDGET
+
+
+def test_a_question_of_any_length_and_a_file_may_follow(asked: tuple[str, list[dict[str, Any]]], tmp_path: Path) -> None:
+    run("ask", "--continue", "Is that so? " * 60, "--out", tmp_path / "b.jsonl")
+    assert len(list(TrajectoryStore(tmp_path / "b.jsonl"))) == 1 and len(kept()[1]) == 3
+
+
+def test_a_session_that_cannot_be_read_hides_no_other(asked: tuple[str, list[dict[str, Any]]]) -> None:
+    for name, data in (("0101-0000", b"no database"), ("0101-0001", b"")):
+        (home() / name).mkdir()
+        (home() / name / "run.db").write_bytes(data)
+    with pytest.warns(UserWarning, match=r"0101-0000.* It is left out"):
+        assert FIRST in run("history")
+
+
+def test_what_another_process_asked_meanwhile_is_not_passed_over(
+    asked: tuple[str, list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = [sys.executable, "-m", "sanderling", "ask", "--continue", "And where?"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    looks = iter([lambda: None, lambda: subprocess.run(command, env=environment, capture_output=True, timeout=120, check=True)])
+
+    def late(session: Session | None) -> Going:
+        going = place_in(session)
+        next(looks)()
+        return going
+
+    monkeypatch.setattr("sanderling.cli.ask.place_in", late)
+    with pytest.raises(UserError, match="has asked on in session"):
+        run("ask", "--continue", "And when?")
+    assert [one.text for one in kept()[0].asked()] == [FIRST, SECOND, "And where?"]
 
 
 def test_nothing_is_kept_where_nobody_wants_it(notes: Path) -> None:

@@ -310,9 +310,9 @@ class Episode:
             limit, kept = min(limit, most), min(kept, most // 4)
         room = self._transcript.close_with_hint(limit, kept)
         if not room:
-            return End(
-                Ending.CONTEXT_EXHAUSTED, detail=detail if most is None else f"{detail} No answer fits into what is left."
-            )
+            if most is None:
+                return End(Ending.CONTEXT_EXHAUSTED, detail=detail)
+            return End(spent, detail=f"{detail} No answer fits into what is left.")
         delta = self._transcript.delta(self._natively, must_answer=True)
         completion, parsed, seconds = await self._generate(delta, self._key(turn, 0), room, forced=True)
         self._transcript.add_turn(completion, parsed, (), rejected=False, seconds=seconds)

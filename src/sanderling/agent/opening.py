@@ -231,25 +231,28 @@ async def opened_agent(
 def journal_identity(config: AgentConfig, agent: Agent) -> str:
     """What episodes depend on and no record shows, for a `Journal`: which weights answer, over which pages, read by whom."""
     model = config.model if config.model.partition(":")[0] in SCRIPTS else weights_of(config.model)
+    if is_endpoint(model):  # how it is asked, how often and how long it is waited for, may change
+        model = f"{place_of(model)}#{config.model.rpartition('#')[2]}"
     over = " ".join(place.fingerprint for place in agent.places.values()) or agent.fingerprint
     return f"{model} over {over}" + (f" read by {config.reader.model}" if config.reader.model else "")
 
 
 @contextmanager
-def stop_on_interrupt(first: asyncio.Event | None = None) -> Iterator[asyncio.Event]:
-    """An event that the first SIGINT sets; where there is one for the ``first``, the second.
+def stop_on_interrupt(first: Callable[[], None] | None = None) -> Iterator[asyncio.Event]:
+    """An event that the first SIGINT sets; where something is to be done at the ``first``, the second.
 
     The next one is `asyncio.run`'s own, which cancels the task and interrupts.
     """
     stop, loop, before = asyncio.Event(), asyncio.get_running_loop(), signal.getsignal(signal.SIGINT)
+    deeds = [] if first is None else [first]
 
     def leave() -> None:
         loop.remove_signal_handler(signal.SIGINT)
         signal.signal(signal.SIGINT, before)
 
     def interrupted() -> None:
-        if first is not None and not first.is_set():
-            first.set()
+        if deeds:
+            deeds.pop()()
             return
         stop.set()
         leave()

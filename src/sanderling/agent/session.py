@@ -7,9 +7,11 @@ question adds to these, and changes nothing of what is there.
 
 import datetime
 import os
+import re
 import secrets
 import sys
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -34,6 +36,7 @@ from sanderling.runs.run import DATABASE, RECORDS, NoRunError, reading, records
 
 LAST = "last"
 ASKED, MEANS = "asked", "means"  # tables: questions, and what each was researched with
+_ID = re.compile(r"\d{4}-[0-9a-f]{4}")
 _PACKAGES = ("pydantic", "httpx", "tokenizers", "tantivy", "pyarrow", "torch", "transformers")
 
 
@@ -103,6 +106,16 @@ class Session:
         with reading(self.directory) as tables:
             return sum((Spent(*value) for _, value in tables(SPENT)[0].items()), NOTHING)
 
+    def seconds(self) -> float:
+        """What its questions that have ended took."""
+        return sum(record.seconds for record in self.records() if record.ending is not None and record.ending.scored)
+
+    def reasoning_field(self, ids: Sequence[str]) -> str:
+        """Where the server of its model gave reasoning, as the journals of questions say; empty: nowhere."""
+        with reading(self.directory) as tables:
+            entries = (entry for id in reversed(ids) for _, entry in tables(f"episode {id}")[0].items("turn "))
+            return next((field for entry in entries if (field := entry["done"].get("reasoning_field"))), "")
+
 
 def home() -> Path:
     """Where sessions are kept for this user."""
@@ -121,14 +134,18 @@ def new_session() -> Session:
 
 def sessions() -> list[tuple[Session, list[Asked]]]:
     """All that are kept with their questions, the one that was asked something last first. Raises UserError."""
-    found = [Session(path) for path in home().iterdir()] if home().is_dir() else []
-    kept = [(session, asked) for session in found if (asked := session.asked())]
+    kept: list[tuple[Session, list[Asked]]] = []
+    for path in home().iterdir() if home().is_dir() else ():
+        try:
+            kept += [(Session(path), asked)] if (asked := Session(path).asked()) else []
+        except UserError as error:  # one of them does not hide the others
+            warnings.warn(f"{error} It is left out.", stacklevel=2)
     return sorted(kept, key=lambda one: one[1][-1].at, reverse=True)
 
 
 def is_session(name: str) -> bool:
     """Whether a word names a session, or the last one."""
-    return name == LAST or (home() / name / DATABASE).is_file()
+    return name == LAST or (_ID.fullmatch(name) is not None and (home() / name / DATABASE).is_file())
 
 
 def find_session(name: str) -> Session:
@@ -151,6 +168,7 @@ class Going:
     id: str = ""  # of the open one's record
     before: Trajectory | None = None  # what the question follows
     spent: Spent = NOTHING  # by the questions before it
+    reasoning_field: str = ""  # where the model's server gave its reasoning
 
     def asked(self, id: str, text: str, settings: str, report: str = "") -> Asked:
         """The question as it is kept."""
@@ -163,9 +181,10 @@ def place_in(session: Session | None) -> Going:
     """Where the next question of a session stands."""
     if session is None or not (asked := session.asked()):
         return Going()
+    field = session.reasoning_field([one.id for one in asked])
     if asked[-1].is_open:
-        return Going(asked[-1].id, session.before(asked[-1].id), Spent(*asked[-1].spent_before))
-    return Going("", session.before(""), session.spent())
+        return Going(asked[-1].id, session.before(asked[-1].id), Spent(*asked[-1].spent_before), field)
+    return Going("", session.before(""), session.spent(), field)
 
 
 @dataclass(frozen=True)
@@ -185,26 +204,32 @@ class Keeping:
 
 @contextmanager
 def keeping(
-    session: Session, asked: Asked, agent: Agent, identity: str, evidence: Evidence, ledger: Ledger
+    session: Session, going: Going, asked: Asked, agent: Agent, identity: str, evidence: Evidence, ledger: Ledger
 ) -> Iterator[Keeping]:
     """Keep a question before it is asked, with the journal of its episode (``identity``: see `Journal`) and all it reads.
 
-    A question to which nothing was said, since the model cannot be asked, is not kept.
+    A question to which nothing was said, since the model cannot be asked, is not kept. Raises UserError where another process
+    has asked something since ``going`` was found.
     """
     with Journal(session.directory, identity) as journal:
         run = journal.run
+        earlier = [key for key, _ in run.table(ASKED).items() if key != asked.id]
+        if earlier[-1:] != ([going.before.id] if going.before else []):
+            raise UserError(f"Another process has asked on in session {session.id}: look at it with sanderling show, then ask.")
         run.table(MEANS).put(asked.id, means_of(agent, evidence))
         run.table(ASKED).put(asked.id, asked.model_dump(mode="json"))
         ledger.keep_in(run.table(SPENT))
         evidence.keep_in(run)
         try:
             yield Keeping(journal, asked)
-        except UserError:
-            if asked.id not in run.table(EPISODES):
-                for table in (ASKED, MEANS):
-                    run.table(table).remove(asked.id)
-                if not run.table(ASKED).keys():
-                    run.reset("")
+        except UserError as error:
+            if asked.id in run.table(EPISODES):
+                told = f"{error} What was done is kept: sanderling resume {session.id} goes on with it."
+                raise UserError(told) from error
+            for table in (ASKED, MEANS):
+                run.table(table).remove(asked.id)
+            if not run.table(ASKED).keys():
+                run.reset("")
             raise
 
 

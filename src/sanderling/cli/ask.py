@@ -15,6 +15,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,6 +31,7 @@ from sanderling.agent.loop import CallsMade, Ended, Event, Observed, TextDelta, 
 from sanderling.agent.opening import AskConfig, journal_identity, opened_agent, price_of, stop_on_interrupt
 from sanderling.agent.session import LAST, Going, Session, find_session, is_session, keeping, new_session, place_in
 from sanderling.agent.spend import Limits, Spend, receipt
+from sanderling.agent.turns import Finish
 from sanderling.agent.writing import REPORT, Kind, kind_of, next_part
 from sanderling.cli import INTERRUPTED, NO_ANSWER
 from sanderling.cli import options as common
@@ -41,9 +43,10 @@ from sanderling.core.observations import read_observation
 from sanderling.core.record import NodeKind, Question, Seeds, Trajectory
 from sanderling.core.text import visible
 from sanderling.core.types import BudgetSpentError, Ending, ToolStatus
-from sanderling.judge.citations import DOUBTS, CitedAnswer, cite
+from sanderling.judge.citations import DOUBTS, CitedAnswer, cite, found_so_far
 from sanderling.judge.support import Support
-from sanderling.policy.budget import NOTHING, Ledger, Prices, Spending
+from sanderling.policy.budget import NOTHING, Ledger, Spending, read_prices
+from sanderling.policy.contract import tell_reasoning_field
 from sanderling.runs.files import or_cannot, replace_file
 from sanderling.runs.jsonl import JsonlLog, TrajectoryStore
 from sanderling.tools.contract import OnOutage, tool_roles
@@ -121,8 +124,12 @@ def _as_before(session: Session, file: Path | None, sets: list[str] | None, give
     kept = load_config(AskConfig, last.settings, origin).model_copy(update={"out": None, "record": None, "report": None})
     here = {key: [one.absolute() for one in value] if isinstance(value, list) else value for key, value in given.items()}
     here = {key: value.absolute() if isinstance(value, Path) else value for key, value in here.items()}
-    if given["agent.model"] and Path(given["agent.model"]).is_dir():
-        here["agent.model"] = str(Path(given["agent.model"]).absolute())
+    if given["agent.model"]:  # a directory, or a file and what is named in it
+        place, colon, name = given["agent.model"], "", ""
+        if not Path(place).is_dir():
+            place, colon, name = place.rpartition(":")
+        if place and Path(place).exists():
+            here["agent.model"] = f"{Path(place).absolute()}{colon}{name}"
     return or_help(lambda sets: load_config(AskConfig, to_toml(kept), origin, sets, here), sets)
 
 
@@ -162,16 +169,19 @@ async def _ask(
 ) -> Trajectory:
     tell = partial(console.print, style="dim", markup=False, highlight=False, soft_wrap=True)
     going, limits, budget = place_in(session), Limits.read(config.spend), config.budget
-    spent = NOTHING if config.report else going.spent  # all parts of a report are one answer
-    tokens, cost = limits.tokens or budget.max_tokens, limits.cost or budget.max_cost
+    price = price_of(config.agent)
+    prices = read_prices([], 1, limits.cost)[0] if price is None else price  # a limit of money needs one
+    spent, seconds = going.spent, 0.0
+    if config.report:  # all its parts are one answer
+        spent, seconds = NOTHING, 0.0 if session is None else session.seconds()
+    tokens, cost = budget.max_tokens, budget.max_cost
     most = {"max_tokens": tokens and tokens + spent.tokens, "max_cost": cost and cost + spent.cost}
     spending, evidence, outgoing = Spending(None, budget.model_copy(update=most)), Evidence(), list[Outgoing]()
     how = {"spending": spending, "on_outage": OnOutage.FALL_BACK, "notice": tell}
     how |= {"on_outgoing": outgoing.append, "evidence": evidence}
     async with opened_agent(config.agent, **how) as agent:
-        price, longest = price_of(config.agent), agent.profile.sampling.max_tokens
-        spend = Spend(limits, spending.ledger, agent.clock, price or Prices(), longest, spent)
-        identity, finish = journal_identity(config.agent, agent), asyncio.Event()
+        spend = Spend(limits, spending.ledger, agent.clock, prices, agent.profile.sampling.max_tokens, spent, seconds)
+        identity, finish = journal_identity(config.agent, agent), Finish()
         how = {"seed": config.agent.seed, "console": console, "log": log, "spend": spend, "finish": finish}
         kept = partial(_kept, agent=agent, config=config, identity=identity, evidence=evidence, ledger=spending.ledger, **how)
         if config.report is not None:
@@ -189,7 +199,7 @@ async def _ask(
             if store is not None and link is not None:
                 store.append(records[0])
                 if records[0].ending is not None and records[0].ending.scored:
-                    link.unlink() if session is not None else shutil.rmtree(link)
+                    link.unlink(missing_ok=True) if session is not None else shutil.rmtree(link)
     tell(receipt(records, None if price is None else spend.taken().cost))
     for one in outgoing:
         tell(f"{'sent to the web' if one.sent else 'held back'}: {one.what} {visible(one.text)}")
@@ -216,7 +226,9 @@ async def _kept(
     id = going.id or episode_id(question.text, agent, config.agent.seed, going.before)
     report = question.meta.get(REPORT, {}).get("question", "")
     asked = going.asked(id, question.text, to_toml(config), report)
-    with keeping(session, asked, agent, identity, evidence, ledger) as keep:
+    if going.reasoning_field:
+        tell_reasoning_field(agent.policy, going.reasoning_field)
+    with keeping(session, going, asked, agent, identity, evidence, ledger) as keep:
         done = await research(question, agent, journal=keep.journal, id=id, before=going.before, **how)
         keep.record(done, unfinished=is_unfinished(done))
     return done
@@ -227,7 +239,7 @@ async def _report(
     path: Path,
     session: Session,
     kept: Callable[..., Awaitable[Trajectory]],
-    finish: asyncio.Event,
+    finish: Finish,
     console: Console,
 ) -> list[Trajectory]:
     """Write a report from where it stands, until it is complete, or ``finish`` is set; the file has what is finished."""
@@ -276,7 +288,7 @@ async def research(
     journal: Journal | None = None,
     log: JsonlLog | None = None,
     spend: Spend | None = None,
-    finish: asyncio.Event | None = None,
+    finish: Finish | None = None,
     id: str = "",
     before: Trajectory | None = None,
 ) -> Trajectory:
@@ -289,22 +301,41 @@ async def research(
     if log is not None:
         tools = recorded_tools(agent.tools, tool_roles(agent.profile), log, episode=id, question=question.text)
         agent = replace(agent, tools=tools)
-    watch, finish = Watcher(console, str if spend is None else spend.left), finish or asyncio.Event()
+    watch, finish = Watcher(console, str if spend is None else spend.left), finish or Finish()
     if spend is not None:
         agent = replace(agent, tools=spend.tools(agent.tools))
 
     def on_event(event: Event) -> None:
         watch(event)
         if spend is not None and spend.is_closing_after(event):
+            finish.why, finish.most = "What may be spent is nearly used up.", spend.most_left()
             finish.set()
 
-    seeds = Seeds(run=seed, episode=seed)
-    with stop_on_interrupt(finish) as stop:
+    def hurry() -> None:
+        finish.set()
+        watch.line(Text("The answer is asked for with the next turn. Ctrl-C once more stops.", style="yellow"))
+
+    def look() -> None:
+        """Give up what goes on long after its time."""
+        nonlocal later
+        left = inf if spend is None else spend.patience()
+        if 0 < left < inf:
+            later = asyncio.get_running_loop().call_later(left, look)
+        elif left <= 0:
+            watch.line(Text("The time is long over: the turn under way is given up.", style="yellow"))
+            stop.set()
+
+    seeds, later = Seeds(run=seed, episode=seed), None
+    with stop_on_interrupt(hurry) as stop:
+        look()
         try:
             how = {"on_event": on_event, "cancel": stop, "journal": journal, "finish_early": finish, "before": before}
             return await agent.run(question, seeds, id=id, **how)
         except BudgetSpentError as error:
             raise UserError(f"{error} Give more with --set budget.max_tokens or budget.max_cost.") from error
+        finally:
+            if later is not None:
+                later.cancel()
 
 
 def as_question(text: str) -> Question:
@@ -336,18 +367,18 @@ class Watcher:
         match event:
             case TurnStarted():
                 self._text, self._shown = "", 0
-                self._line(Text())
+                self.line(Text())
                 what = "last turn: the answer is asked for" if event.forced else f"turn {event.turn + 1}"
                 again = f", attempt {event.retry + 1}" if event.retry else ""
                 self._console.rule(Text(f"{what}{again} · {self._so_far(event)}", style="blue"), align="left", style="blue")
             case TextDelta():
                 self._stream(event.text)
             case TurnRejected():
-                self._line(Text(f"tried again: {event.reason.replace('_', ' ')}", style="yellow"))
+                self.line(Text(f"tried again: {event.reason.replace('_', ' ')}", style="yellow"))
             case CallsMade():
                 for call in event.calls:
                     arguments = "  ".join(f"{brief(key)}: {brief(value)}" for key, value in call.arguments.items())
-                    self._line(Text.assemble((f"→ {brief(call.name)}", "bold cyan"), f"  {arguments}"))
+                    self.line(Text.assemble((f"→ {brief(call.name)}", "bold cyan"), f"  {arguments}"))
             case Observed():
                 self._observed(event)
             case Ended():
@@ -364,20 +395,20 @@ class Watcher:
         for outcome in event.outcomes:
             style = "green" if outcome.status is ToolStatus.OK else "yellow"
             pages = dict.fromkeys(outcome.provenance)
-            self._line(Text(f"← {brief(outcome.name)}: {outcome.status.value}, {len(pages)} pages", style=style))
+            self.line(Text(f"← {brief(outcome.name)}: {outcome.status.value}, {len(pages)} pages", style=style))
             self._found.get(outcome.role, set()).update(pages)
             for url in list(pages)[:_URLS]:
-                self._line(
+                self.line(
                     Text.assemble("    ", (brief(titles.get(url, "")), ""), " " if url in titles else "", (brief(url), "cyan"))
                 )
         if (
             any(outcome.role != "search" or outcome.status is not ToolStatus.OK for outcome in event.outcomes)
             or not event.outcomes
         ):
-            self._line(Text(brief(event.text), style="dim italic" if event.outcomes else "yellow"))
+            self.line(Text(brief(event.text), style="dim italic" if event.outcomes else "yellow"))
 
     def _ended(self, trajectory: Trajectory) -> None:
-        self._line(Text())
+        self.line(Text())
         shown_answer(trajectory, self._console)
 
     def _stream(self, piece: str) -> None:
@@ -393,7 +424,7 @@ class Watcher:
             self._console.print(Text(visible(new), style="dim"), end="", soft_wrap=True)
             self._shown, self._mid_line = len(reasoning), not new.endswith("\n")
 
-    def _line(self, text: Text) -> None:
+    def line(self, text: Text) -> None:
         if self._mid_line:
             self._console.print()
             self._mid_line = False
@@ -422,9 +453,8 @@ def shown_answer(trajectory: Trajectory, console: Console) -> None:
         body.append(f"\n\n{visible(trajectory.detail)}", style="dim")
     style = "green" if ending.has_answer else "red"
     console.print(Panel(body, title="answer" if part is None else part.value, subtitle=tail, border_style=style))
-    if cited is not None:
-        for line in source_lines(cited):
-            console.print(line, soft_wrap=True)
+    for line in found_lines(trajectory) if cited is None else source_lines(cited):
+        console.print(line, soft_wrap=True)
 
 
 def cited_text(cited: CitedAnswer) -> Text:
@@ -447,6 +477,18 @@ def source_lines(cited: CitedAnswer) -> Iterator[Text]:
         for said in source.quotes[:_QUOTES]:
             yield Text(f"    “{brief(said)}”", style="dim")
     yield Text(cited.checked, style="dim")
+
+
+def found_lines(trajectory: Trajectory) -> Iterator[Text]:
+    """What a person has of an episode without an answer: the passages that speak most of the question, or what was listed."""
+    found = found_so_far(trajectory)
+    if found:
+        yield Text("Found so far:", style="bold")
+    for passage in found:
+        yield Text.assemble((f"[{passage.number}] ", "bold"), visible(passage.title) or "(listed, not read)")
+        yield Text(f"    {visible(passage.url)}", style="cyan")
+        if passage.text:
+            yield Text(f"    “{brief(passage.text)}”", style="dim")
 
 
 def titles_in(text: str) -> dict[str, str]:

@@ -152,6 +152,15 @@ def passages_of(trajectory: Trajectory) -> list[Passage]:
     return found
 
 
+def found_so_far(trajectory: Trajectory, most: int = 5) -> list[Passage]:
+    """What there is without an answer: the passages with most of the question's words, else pages that were listed."""
+    wanted = set(content_terms(trajectory.question.text, 50))
+    alike = {passage: len(wanted & set(content_terms(passage.text, 1_000))) for passage in passages_of(trajectory)}
+    found = sorted((passage for passage, count in alike.items() if count), key=lambda passage: -alike[passage])[:most]
+    listed = dict.fromkeys(url for node in trajectory.branch() for event in node.events for url in event.provenance)
+    return found or [Passage(number=place, url=url, title="", text="") for place, url in enumerate(list(listed)[:most], 1)]
+
+
 def _unnumbered(node: Node) -> Iterator[tuple[str, str, str]]:
     """Address, title and text of each passage of a visit in a layout without numbers."""
     if all(event.role != "visit" or event.status is not ToolStatus.OK for event in node.events) and node.events:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sanderling.agent.writing import Report, kind_of, report_of
 from sanderling.core.record import Trajectory
-from sanderling.judge.citations import DOUBTS, CitedAnswer, Numbering, Source, cite
+from sanderling.judge.citations import DOUBTS, CitedAnswer, Numbering, Source, cite, found_so_far
 from sanderling.report.page import render
 
 _MARKUP = re.compile(r"([\\`*_\[\]<>#|])")
@@ -63,7 +63,13 @@ def _written(records: Sequence[Trajectory]) -> Iterator[_Written]:
         if report is None or kind_of(record) is None:
             cited = cite(record)
             text = _Text("", 2, cited, f"No answer. {record.detail}".strip())
-            yield _Written(record.question.text, (text,), () if cited is None else cited.sources, (record,))
+            yield _Written(record.question.text, (text,), _found(record) if cited is None else cited.sources, (record,))
+
+
+def _found(record: Trajectory) -> tuple[Source, ...]:
+    """What there is without an answer, in the place of its sources."""
+    found = found_so_far(record)
+    return tuple(Source(one.number, one.url, one.title or "listed, not read", (one.text,) * bool(one.text)) for one in found)
 
 
 def _report_texts(report: Report, numbering: Numbering) -> Iterator[_Text]:

@@ -181,7 +181,7 @@ def hold(file: Path, place: Path) -> FileLock:
         try:
             held.acquire(timeout=0.05, poll_interval=0.01)  # again at once where the last holder took its file away
         except Timeout:
-            message = f"Another process is at work in {place}: wait for its end, or choose another directory with --out."
+            message = f"Another process is at work in {place}: wait for its end, or choose another directory."
             raise UserError(message) from None
     return held
 
