@@ -2,9 +2,11 @@
 
 import os
 import re
+import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -159,6 +161,13 @@ def test_a_damaged_cache_is_made_again(notes: Path) -> None:
     pages.write_bytes(pages.read_bytes()[:1_000])
     _, messages = ask(asks, "--docs", notes)
     assert "notes/kent.md" in results(messages)
+
+
+def test_a_full_disk_is_not_taken_for_an_empty_folder(notes: Path) -> None:
+    command = [sys.executable, "-m", "sanderling", "ask", "Q?", "--docs", str(notes), "--model", "http://127.0.0.1:9/v1#m"]
+    full = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (8_192, 8_192))
+    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=full)
+    assert done.returncode and "free some space" in done.stderr and "can be read" not in done.stderr
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -354,6 +363,16 @@ def test_private_words_stay_and_the_receipt_lists_what_left(
     assert "sent to the web: search Kent history" in alone
 
 
+@pytest.mark.parametrize("says", ["y\n", "n\n", ""])
+def test_who_wants_to_be_asked_is_asked(notes: Path, web: tuple[list[object], list[dict[str, Any]]], says: str) -> None:
+    options, asked = web
+    with openai_server(steps(visit("local://notes/kent.md"), search(SECRET), answer("x"))) as (url, _, _):
+        words = ["ask", "Q?", "--docs", notes, "--model", f"{url}#m", *options, "--set", "agent.leaks=ask"]
+        done = CliRunner().invoke(build_app("ask"), list(map(str, words)), input=says, catch_exceptions=False)
+    assert done.exit_code == 0 and SECRET in done.output.partition("Send it to the web?")[0]
+    assert len(asked) == (says == "y\n") and ("held back" in done.output) is (says != "y\n")
+
+
 def test_what_was_read_for_an_earlier_question_stays_private(
     notes: Path, web: tuple[list[object], list[dict[str, Any]]]
 ) -> None:
@@ -423,10 +442,12 @@ def test_whether_an_order_was_obeyed_is_seen_in_the_calls(notes: Path, obeys: bo
         word = found[found.index("sdl-canary-") :].split()[0].strip(".")
         return search(word) if obeys and turns == 1 else answer("Kent was founded by Ada Vell in 1803.")
 
-    ask(said, "--docs", notes, "--set", "agent.prompt_injection=1.0")
+    store = notes.parent / "asked.jsonl"
+    ask(said, "--docs", notes, "--set", "agent.prompt_injection=1.0", "--out", store)
     (record,) = find_session("last").records()
     calls = [str(one.arguments) for turn in record.turns() for one in turn.calls]
     assert any("sdl-canary-" in one for one in calls) is obeys and record.answer
+    assert f"orders obeyed {int(obeys)} of 1" in " ".join(run("data", "stats", store).split())
 
 
 def test_ten_thousand_files_show_that_they_are_read(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -193,6 +193,7 @@ async def opened_agent(
     on_outage: OnOutage = OnOutage.REFUSE,
     notice: Notice = lambda line: None,
     on_outgoing: "Callable[[Outgoing], None] | None" = None,
+    consent: "Callable[[Outgoing], bool]" = lambda call: False,
     evidence: "Evidence | None" = None,
 ) -> AsyncIterator[Agent]:
     """The agent of a section of settings; at the end its connections are closed. Raises UserError.
@@ -201,7 +202,8 @@ async def opened_agent(
     tokens are paid. ``policy``: instead of the settings' model, closed by whoever opened it. ``guard`` hides what gives a
     question away; what is read for ``private`` questions is kept for its owner alone. ``on_outage``: of the page reader, where
     the settings leave it open. ``notice`` hears how documents are read, and at the end what the page reader did;
-    ``on_outgoing`` what several places together send to the web. ``evidence`` takes down what places say.
+    ``on_outgoing`` what is sent to the web, and ``consent`` says whether something private is. ``evidence`` takes down what
+    places say.
     """
     if policy is None:
         check_agent(config, questions)
@@ -220,7 +222,8 @@ async def opened_agent(
         profile = fitted(profile_of(config), policy.context_length)
         reader = opened_reader(config.reader, private=private, on_outage=on_outage, on_close=notice)
         reading = await stack.enter_async_context(reader)
-        how = {"reader": reading, "guard": guard, "notice": notice, "on_outgoing": on_outgoing, "evidence": evidence}
+        how = {"reader": reading, "guard": guard, "notice": notice}
+        how |= {"on_outgoing": on_outgoing, "consent": consent, "evidence": evidence}
         places = await stack.enter_async_context(opened_places(config, profile, questions, **how))
         first, several = next(iter(places.values())), places if len(places) > 1 else {}
         where = config.model if script in SCRIPTS else place_of(config.model)

@@ -71,7 +71,8 @@ class PlaceConfig(Frozen):
     order: Order = Order.TOGETHER
     """Of several places: searched ``together``, or ``in-turn``, documents first and the web last, until one finds something."""
     leaks: Leaks = Leaks.HOLD
-    """A query for the web that repeats words of documents or worlds: ``hold`` it back, or ``allow`` it."""
+    """A query for the web that repeats words of documents or worlds: ``hold`` it back, ``ask`` whoever waits for the answer, or
+    ``allow`` it."""
     search_url: str = ""
     """For the live web: a search service with Serper's API (SERPER_API_KEY)."""
     reader_url: str = ""
@@ -149,12 +150,13 @@ async def opened_places(
     guard: "Guard | None" = None,
     notice: Notice = lambda line: None,
     on_outgoing: "Callable[[Outgoing], None] | None" = None,
+    consent: "Callable[[Outgoing], bool]" = lambda call: False,
     evidence: "Evidence | None" = None,
 ) -> AsyncIterator[Mapping[str, Place]]:
     """Where an agent searches, by the names that questions have in ``meta.world``; of one place for all, under an empty name.
 
-    Each world is opened once. ``notice`` hears how documents are read; ``on_outgoing`` what several places together send to the
-    web; ``evidence`` takes down what places say. Raises UserError.
+    Each world is opened once. ``notice`` hears how documents are read; ``on_outgoing`` what is sent to the web, and ``consent``
+    says whether something private is; ``evidence`` takes down what places say. Raises UserError.
     """
     further: list[Tool] = [load_outside(name, "tool", Tool) for name in config.tools]
 
@@ -183,7 +185,7 @@ async def opened_places(
             if config.web:
                 web = await stack.enter_async_context(_live_web(config))
                 several.append(kept(dated(filtered(web, guard=guard, filters=config.filters))))
-            together = Together(several, config.order, config.leaks, on_outgoing)
+            together = Together(several, config.order, config.leaks, on_outgoing, consent)
             yield {"": place(several[0] if together.offline and len(several) == 1 else together)}
             return
         found = world_directories(config.worlds, questions)

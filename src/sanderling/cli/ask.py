@@ -178,7 +178,7 @@ async def _ask(
     most = {"max_tokens": tokens and tokens + spent.tokens, "max_cost": cost and cost + spent.cost}
     spending, evidence, outgoing = Spending(None, budget.model_copy(update=most)), Evidence(), list[Outgoing]()
     how = {"spending": spending, "on_outage": OnOutage.FALL_BACK, "notice": tell}
-    how |= {"on_outgoing": outgoing.append, "evidence": evidence}
+    how |= {"on_outgoing": outgoing.append, "consent": _consents, "evidence": evidence}
     async with opened_agent(config.agent, **how) as agent:
         spend = Spend(limits, spending.ledger, agent.clock, prices, agent.profile.sampling.max_tokens, spent, seconds)
         identity, finish = journal_identity(config.agent, agent), Finish()
@@ -262,6 +262,14 @@ async def _report(
     whole = "is complete" if next_part(question, records) is None else "has the sections that are finished"
     console.print(f"{path} {whole}.", style="bold", highlight=False, soft_wrap=True)
     return records
+
+
+def _consents(call: Outgoing) -> bool:
+    """Whether whoever sits there wants a call sent that repeats a document; no, where nobody answers."""
+    try:
+        return typer.confirm(f"This {call.what} repeats words of your documents: {visible(call.text)}\nSend it to the web?")
+    except typer.Abort:
+        return False
 
 
 def _session_at(link: Path | None) -> Session | None:

@@ -110,6 +110,7 @@ class Leaks(StrEnum):
     """What happens to a query or address for the web that repeats a private page."""
 
     HOLD = "hold"  # it is not sent, and the agent reads why
+    ASK = "ask"  # whoever sits at the terminal decides; nobody there: it is not sent
     ALLOW = "allow"
 
 

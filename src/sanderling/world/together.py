@@ -50,10 +50,14 @@ class Together(World):
         order: Order = Order.TOGETHER,
         leaks: Leaks = Leaks.HOLD,
         on_outgoing: Callable[[Outgoing], None] | None = None,
+        consent: Callable[[Outgoing], bool] = lambda call: False,
     ) -> None:
-        """``places``: the preferred one first; those that are not offline are the web, all others are private."""
+        """``places``: the preferred one first; those that are not offline are the web, all others are private.
+
+        ``consent``: whether a call that repeats a private page is sent all the same, where ``leaks`` leaves it to somebody.
+        """
         self._places, self._order, self._leaks = tuple(places), order, leaks
-        self._tell = on_outgoing or (lambda call: None)
+        self._tell, self._consent = on_outgoing or (lambda call: None), consent
         self._private: set[str] = set()  # what the private places said, as runs of telling words
         self._sent = ""  # the end of what was sent
         self.name = " + ".join(place.name for place in places)
@@ -121,7 +125,9 @@ class Together(World):
 
     def _held(self, text: str, what: str, repeats: bool) -> bool:
         """Whether a call to the web is held back; it is told either way."""
-        held = repeats and self._leaks is Leaks.HOLD
+        held = repeats and self._leaks is not Leaks.ALLOW
+        if held and self._leaks is Leaks.ASK:
+            held = not self._consent(Outgoing(what, text, sent=False))
         self._tell(Outgoing(what, text, not held))
         if not held:
             self._sent = " ".join(f"{self._sent} {unquote_plus(text)}".split()[-int(2 * _RUN) :])

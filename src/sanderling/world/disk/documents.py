@@ -133,8 +133,8 @@ def _build(world: Path, source: _Documents, gathered: Gathering, notice: Notice)
     try:
         build_world(world, gathered, name=source.name, source=f"folder:{source.name}", progress=progress, finish=finish)
     except UserError as error:
-        if gathered.read and any(url for _, url, _ in source.files.values()):
-            raise
+        if error.__cause__ is not None or any(url for _, url, _ in source.files.values()):
+            raise  # the folder is not to blame
         raise UserError(f"Nothing in {source.path} can be read: give a folder with documents. ({error})") from error
     for one in earlier:
         shutil.rmtree(one, ignore_errors=True) if one.is_dir() else one.unlink(missing_ok=True)
