@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.judge.statements import Kind, stem, take_apart
+from sanderling.judge.items import Kind
+from sanderling.judge.statements import stem, take_apart
 from sanderling.judge.support import Support, support
 
 PAGE = (
@@ -91,6 +92,15 @@ def test_what_was_not_read_is_not_found():
         ("The treaty was signed on 2 November 1871.", "The treaty was signed on 1871-11-02."),
         ("The treaty was signed on November 2nd, 1871.", "The treaty was signed in November 1871."),
         ("The chief financial officer leaves Norvane on 30 September.", "The CFO leaves Norvane at the end of September."),
+        ("A lock expires after 6 hours.", "A lock expires after a quarter of a day."),
+        ("The box holds 24 pots.", "The box holds two dozen pots."),
+        ("Of the patients 10 % felt ill.", "One patient in ten felt ill."),
+        ("The new release is 30–50% faster.", "The new release is 50% faster."),
+        ("The bicycle weighs 29.5 kg.", "The bicycle weighs just under thirty kilograms."),
+        ("The deposit went from 1,180 to 1,240 euros.", "The deposit is now sixty euros higher."),
+        ("The fee is 18.70 euros a month.", "The fee comes to 224.40 euros a year."),
+        ("Nitrate stood at 60 mg, where 50 mg are allowed.", "Nitrate was a fifth above what is allowed."),
+        ("# Log of 2023\n\nOn 22 April the peppers came up.", "On 22/04/2023 the peppers came up."),
         (
             "Call `gc.freeze()` to move objects to a permanent generation.",
             "Objects move to a permanent generation by gc.freeze.",
@@ -135,6 +145,44 @@ def test_beside_its_word_stands_another_name():
     assert verdict("Pelle Arnt was born in Veldhaven.", said) is not Support.SUPPORTED
 
 
+def test_a_number_of_a_table_belongs_to_its_column():
+    rows = "| | Hauler | Pico |\n|---|---|---|\n| Weight, with battery | 58 kg | 29.5 kg |\n| Price | 5,490 | 3,180 |"
+    assert verdict("With its battery the Pico weighs 29.5 kg.", rows) is Support.SUPPORTED
+    assert verdict("With its battery the Pico weighs 58 kg.", rows) is not Support.SUPPORTED
+
+
+def test_names_are_known_by_a_part_and_by_whom_the_page_is_about():
+    page = (
+        "Lease of 14 July, between Ingeborg Halloran and Jonas Feld.",
+        "The kitchen remains as it is. The dishwasher goes to Mr Feld for 150 euros.",
+    )
+    assert verdict("The dishwasher goes to Jonas Feld for 150 euros.", *page) is Support.SUPPORTED
+    assert verdict("The dishwasher goes to Ingeborg Feld for 150 euros.", *page) is not Support.SUPPORTED
+    talk = ("# Agathe Rombach, tuner\nShe retires.", "In July my apprentice Jannis takes over the shop from me.")
+    assert verdict("In July the apprentice Jannis takes over the shop from Rombach.", *talk) is Support.SUPPORTED
+
+
+def test_names_are_joined_as_there_and_not_exchanged():
+    said = "The holder of the patent is Lindqvist Pharma, Uppsala."
+    assert verdict("The holder of the patent is Lindqvist Pharma.", said) is Support.SUPPORTED
+    assert verdict("The holder of the patent is Uppsala Pharma.", said) is not Support.SUPPORTED
+    said = "Norvane bought Brekke Canneries in 1998."
+    assert verdict("Norvane bought Brekke Canneries in 1998.", said) is Support.SUPPORTED
+    assert verdict("Brekke Canneries bought Norvane in 1998.", said) is not Support.SUPPORTED
+
+
+def test_one_negation_more_in_a_long_sentence_turns_it():
+    said = "If neither option is specified, the minimum of the current sequence is kept by the server."
+    assert verdict(said, said) is Support.SUPPORTED
+    assert verdict(said.replace("is specified", "is not specified"), said) is not Support.SUPPORTED
+
+
+def test_two_clauses_may_be_said_in_two_places():
+    said = ("`uuid3` makes an identifier with the hash MD5.", "Others say more.", "`uuid5` makes an identifier with SHA-1.")
+    assert verdict("`uuid3` uses the hash MD5, and `uuid5` makes an identifier with SHA-1.", *said) is Support.SUPPORTED
+    assert verdict("`uuid3` uses the hash MD5, and `uuid5` makes an identifier with MD5.", *said) is not Support.SUPPORTED
+
+
 def test_a_clause_of_which_nothing_is_there_leaves_it_partly():
     said = "Of the sixty-one maps nine are on linen."
     assert verdict("Of the sixty-one maps nine are on linen.", said) is Support.SUPPORTED
@@ -170,6 +218,14 @@ QUOTED = [
 @pytest.mark.parametrize(("sentence", "expected"), QUOTED)
 def test_quotations(sentence: str, expected: Support):
     assert verdict(sentence) is expected
+
+
+def test_a_quotation_may_be_interrupted_and_its_speaker_may_open_the_sentence():
+    said = '"The mountain is not high," she told us, "but it has no patience." Lars replied that "pensioners will give up".'
+    also = "The chair Oonagh Pell thanked Lars."
+    assert verdict('She said "the mountain is not high, but it has no patience".', said) is Support.SUPPORTED
+    assert verdict('Lars said that "pensioners will give up".', said, also) is Support.SUPPORTED
+    assert verdict('Oonagh Pell said that "pensioners will give up".', said, also) is not Support.SUPPORTED
 
 
 def test_a_slip_of_the_pen_in_a_quotation_is_forgiven_but_no_other_word():

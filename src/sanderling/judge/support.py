@@ -1,39 +1,33 @@
 """Whether passages say what a sentence of an answer says: supported, partly, or not found. By rule, in some milliseconds.
 
-A sentence is supported where one statement of a passage, with the headings above it, has every number, date, name and
-identifier of it and enough of its other words, weighted by how rare they are; or neighbouring statements have most of it.
-Against it counts:
+A sentence is supported where one statement of a passage, with what stands above it, has every number, date, name and
+identifier of it and enough of its other words, weighted by how rare they are; or neighbouring statements have most of it; or
+each half of it is supported on one page. Against it counts:
 
 - another place that fits the rest of the sentence better and has something else in the stead of a number or name;
 - a single number or name there with few of the other words beside it;
 - something else of the same kind nearer to the word beside which the sentence has a number or name;
+- names joined that are not joined there; and in a sentence that is nearly the same word by word, anything else in a name's
+  stead, two names exchanged, or one negation more or less;
 - a word that is denied, or said by its opposite, on one side alone, and *only* or *unless* that the sentence leaves out;
-- a clause of the sentence of which nothing is there.
+- a clause of the sentence of which hardly anything is there.
 
 A quotation that stands in the passage supports the sentence when names and numbers beside it are not other ones there. What
 merely says the same in other words is beyond a rule: it is at best *partly*; a model as judge may tell more.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from enum import StrEnum
 from functools import lru_cache
+from itertools import combinations
 
-from sanderling.judge.statements import (
-    OPPOSITE,
-    Item,
-    Kind,
-    Shelf,
-    Statement,
-    comparable,
-    equal,
-    holds,
-    named,
-    shelve,
-    stem,
-    take_apart,
-)
+from sanderling.judge.items import Item, Kind, comparable, equal, is_initials, named
+from sanderling.judge.shelf import CONTEXT, LONGER, WINDOW, Claim, Shelf, Window, claim_of, neighbours, shelve, windows_of
+from sanderling.judge.statements import NEGATIONS, OPPOSITE, Statement, holds, statements_of, stem, take_apart
 from sanderling.tools.page_reader import PageText
 from sanderling.world.text import plain, words
 
@@ -56,46 +50,28 @@ class Finding:
     missing: tuple[str, ...] = ()
 
 
-_WINDOW = 3  # statements
-_CONTEXT, _LONGER = 0.7, 0.04  # what a word counts that stands above the passage; off for each further statement
 _ENOUGH = 0.33  # weight of what is there that supports, when one statement has all that can be checked
 _SPREAD = 0.7  # when only several together have it
 _BARE = 0.85  # of a sentence with nothing that can be checked
 _SOME = 0.4  # below this nothing is found
-_NEAR = 6  # words between a word and an item that belong together; and what the end of a statement counts for
-_ALONE = 0.34  # share of the plain words that must stand beside a single item
+_BETTER = 0.06  # by how much another place fits better
+_ALONE = 0.3  # share of the plain words that must stand beside a single item
+_REACH = 8  # words from an item to the word that may tell whose it is
+_APART = 6  # words that the end of a statement counts for
+_VERBATIM = 0.6  # share of the words in the same order, in a sentence that is nearly the same
+_NEGATED = 2  # words from a negation to what it denies
+_LEAST_CLAUSE, _LONELY = 2, 0.34  # words that say something; less than this share of them is hardly anything
 _QUOTE = re.compile(r"[\"“«]([^\"“”«»]{6,}?)[\"”»]")
+_SAID = re.compile(  # in the middle of a quotation: ," she told us, "
+    r"[,.]?[\"”]\s[^\"“”]{0,40}\b(?:said|says|told|asked|replied|wrote|added|explained|writes)\b[^\"“”]{0,40}[\"“]"
+)
 _LEAST_QUOTED = 2  # words; a single word in quotation marks is a name
 _LEAST_SLIP, _WORDS_A_SLIP = 5, 8  # letters of a word in which a slip of the pen is forgiven, once in so many words
 _ONLY = re.compile(r"\b(?:only|unless|except|solely|exclusively|but not|no more than|just)\b", re.IGNORECASE)
 _CLAUSE = re.compile(r"[,;:]\s|\s[–—-]\s|\b(?:and|but|which|while|whereas|whose|who|whom|because|since|although|though)\b")
-_LEAST_CLAUSE = 2  # words that say something
-
-
-@dataclass(frozen=True, slots=True)
-class _Claim:
-    """A sentence by its units: its items, then its other words, each with its weight; a set of units is an integer's bits."""
-
-    text: str  # without quotations
-    said: Statement
-    words: tuple[str, ...]
-    weights: tuple[float, ...]
-
-    def weight(self, units: int) -> float:
-        return sum(weight for place, weight in enumerate(self.weights) if units >> place & 1)
-
-
-@dataclass(frozen=True, slots=True)
-class _Window:
-    """Neighbouring statements of a passage, and the units that are there."""
-
-    passage: int
-    first: int
-    size: int
-    here: int
-    above: int  # only above the passage
-    led: int  # in the term that the passage explains
-    score: float
+_JOINT = re.compile(
+    r"(?:[,;:]\s+|\s+)(?:and|but|while|whereas|which|who|so that|then)\s+|[;:]\s+|,\s+(?:where|since|because|as)\s+"
+)
 
 
 def support(
@@ -110,10 +86,32 @@ def support(
     text = plain(sentence)
     quotes = tuple(found[1].strip() for found in _QUOTE.finditer(text) if len(found[1].split()) >= _LEAST_QUOTED)
     bare = _QUOTE.sub(lambda found: " " if found[1].strip() in quotes else found[1], text)
-    claim = _claim(bare, shelf)
     if quotes:
-        return _quoted(claim, quotes, passages, shelf, allowed)
-    windows = list(_windows(claim, shelf))
+        return _quoted(claim_of(bare, shelf), quotes, passages, shelf, allowed)
+    whole = _found(bare, shelf, allowed)
+    said, there = take_apart(bare), statements_of(whole.text)
+    if whole.support is Support.SUPPORTED or _altered(said, there) or _denied_anew(said, there):
+        return whole
+    for halves in _halves(bare):
+        one, other = (_found(half, shelf, allowed) for half in halves)
+        if one.support is other.support is Support.SUPPORTED and shelf.is_one_page(one.passage, other.passage):
+            text = one.text if one.passage != other.passage or one.text == other.text else f"{one.text} {other.text}"
+            return replace(one, text=text)
+    return whole
+
+
+def _halves(sentence: str) -> Iterator[tuple[str, str]]:
+    """A sentence cut in two between its clauses, where each has something that can be checked and other words."""
+    for joint in _JOINT.finditer(sentence):
+        halves = sentence[: joint.start()], sentence[joint.end() :]
+        if all(one.items and one.content for one in map(take_apart, halves)):
+            yield halves
+
+
+def _found(text: str, shelf: Shelf, allowed: Collection[int]) -> Finding:
+    """The best of the verdicts on the places that fit best, one statement and several."""
+    claim = claim_of(text, shelf)
+    windows = list(windows_of(claim, shelf))
     possible = [window for window in windows if window.passage in allowed]
     needed = (1 << len(claim.said.items)) - 1
     whole = [window for window in possible if (window.here | window.above) & needed == needed]
@@ -125,14 +123,16 @@ def support(
     return next((one for one in found if one.support is Support.SUPPORTED), found[0])
 
 
-def _verdict(claim: _Claim, best: _Window, windows: Sequence[_Window], shelf: Shelf) -> Finding:
+def _verdict(claim: Claim, best: Window, windows: Sequence[Window], shelf: Shelf) -> Finding:
     """The verdict on one place."""
-    said = _statements(best, shelf)
+    said = best.statements(shelf)
     lacking = [item for place, item in enumerate(claim.said.items) if not (best.here | best.above) >> place & 1]
     is_whole = not lacking
     if is_whole:
         lacking = list(_replaced(claim, best, windows, shelf))
-        lacking += [item for item in claim.said.items if _displaced(item, claim, said)]
+        lacking += [item for item in claim.said.items if _displaced(item, claim, best, shelf)]
+        lacking += _misjoined(claim, shelf)
+        lacking += _altered(claim.said, said)
     enough = best.score >= (_BARE if not claim.said.items else _ENOUGH if best.size == 1 else _SPREAD)
     if enough and not _alone(claim, best) and not lacking and not _turned(claim, said) and not _lonely(claim, best):
         verdict = Support.SUPPORTED
@@ -143,71 +143,20 @@ def _verdict(claim: _Claim, best: _Window, windows: Sequence[_Window], shelf: Sh
     return Finding(verdict, best.passage, _text(said), tuple(dict.fromkeys(item.shown for item in lacking)))
 
 
-def _claim(text: str, shelf: Shelf) -> _Claim:
-    said = take_apart(text)
-    names = [shelf.rarity.get(stem(item.name), shelf.most) if item.kind is Kind.NAME else shelf.most for item in said.items]
-    content = tuple(sorted(said.content))
-    weights = (*names, *(shelf.rarity.get(word, shelf.most) for word in content))
-    total = sum(weights) or 1.0
-    return _Claim(text, said, content, tuple(weight / total for weight in weights))
-
-
-def _windows(claim: _Claim, shelf: Shelf) -> Iterator[_Window]:
-    """All runs of statements in which something of the claim is; a table row stands alone."""
-    items, least = claim.said.items, len(claim.said.items)
-    masks = [[0] * len(found) for found in shelf.statements]
-    for place, word in enumerate(claim.words, start=least):
-        for passage, statement in shelf.places.get(word, ()):
-            masks[passage][statement] |= 1 << place
-    for place, item in enumerate(items):
-        for passage, statement in shelf.where(item):
-            if holds(shelf.statements[passage][statement], item):
-                masks[passage][statement] |= 1 << place
-    known: dict[int, float] = {}
-    for passage, (found, above) in enumerate(zip(shelf.statements, shelf.above, strict=True)):
-        mine = masks[passage]
-        if not any(mine):
-            continue
-        beyond = sum(1 << place for place, word in enumerate(claim.words, start=least) if word in above.terms)
-        led = 0
-        for place, item in enumerate(items):
-            if item.name and named(item, above.lowered):
-                beyond |= 1 << place
-                led |= named(item, above.lead) << place
-        for first, one in enumerate(found):
-            here = 0
-            for size in range(1, _WINDOW + 1):
-                last = first + size - 1
-                if last >= len(found) or (size > 1 and (one.head or found[last].head)):
-                    break
-                here |= mine[last]
-                only_above = beyond & ~here
-                for units in (here, only_above):
-                    if units not in known:
-                        known[units] = claim.weight(units)
-                score = known[here] + _CONTEXT * known[only_above] - _LONGER * (size - 1)
-                if here:
-                    yield _Window(passage, first, size, here, only_above, led, score)
-
-
-def _statements(window: _Window, shelf: Shelf) -> tuple[Statement, ...]:
-    return shelf.statements[window.passage][window.first : window.first + window.size]
-
-
 def _text(said: Sequence[Statement]) -> str:
     return " ".join(one.text for one in said)
 
 
-def _replaced(claim: _Claim, best: _Window, windows: Sequence[_Window], shelf: Shelf) -> Iterator[Item]:
+def _replaced(claim: Claim, best: Window, windows: Sequence[Window], shelf: Shelf) -> Iterator[Item]:
     """Items in whose stead a place that fits the rest of the claim better has something else."""
     for place, item in enumerate(claim.said.items):
         dropped = sum(1 << other for other, one in enumerate(claim.said.items) if one.group == item.group)
-        least = best.score - claim.weight(best.here & dropped) - _CONTEXT * claim.weight(best.above & dropped)
+        least = best.score - claim.weight(best.here & dropped) - CONTEXT * claim.weight(best.above & dropped)
         for window in windows:
             has = window.here | window.led | (window.above & best.above)
-            if has >> place & 1 or claim.weight(window.here & ~dropped) - _LONGER * (window.size - 1) <= least + 1e-9:
+            if has >> place & 1 or claim.weight(window.here & ~dropped) - LONGER * (window.size - 1) <= least + _BETTER:
                 continue
-            others = (one for statement in _statements(window, shelf) for one in statement.items)
+            others = (one for statement in window.statements(shelf) for one in statement.items)
             if any(comparable(item, one) and not _claimed(one, claim.said) for one in others):
                 yield item
                 break
@@ -220,47 +169,127 @@ def _claimed(one: Item, claim: Statement) -> bool:
     return any(equal(one, item) for item in claim.items)
 
 
-def _displaced(item: Item, claim: _Claim, said: Sequence[Statement]) -> bool:
+def _displaced(item: Item, claim: Claim, best: Window, shelf: Shelf) -> bool:
     """Whether the word beside which the claim has the item stands nearer to something else of its kind here.
 
-    What begins the sentence and a statement is their subject, which may be far from any word.
+    What begins the sentence and a statement is their subject, which may be far from any word; so may what the page or the
+    passage is about, which need not stand here at all.
     """
-    places: dict[str, list[int]] = {}
+    said, subject = best.statements(shelf), claim.said.items[0]
+    together = [one for one in claim.said.items if one.group == item.group and one.kind is item.kind]
+    own = {stem(one.name) for one in together}
+    anchors: dict[str, list[int]] = defaultdict(list)
     mine: list[int] = []
     others: list[int] = []
     begin = 0
     for one in said:
-        for place, term in enumerate(one.terms, start=begin):
-            if term in claim.said.content:
-                places.setdefault(term, []).append(place)
-            if item.name and term == stem(item.name):
-                mine.append(place)
-        rows = {found.row for found in one.items if equal(found, item)}
+        for place, term in enumerate(one.terms):
+            if term in own:
+                mine.append(begin + one.spots[place])
+            elif term in claim.anchors and place >= one.label:
+                anchors[term].append(begin + one.spots[place])
+        rows = {found.row for found in one.items if any(_is(other, found) for other in together)}
         for found in one.items:
             if found.row in rows:
-                mine.append(begin + found.at)
-            elif comparable(item, found) and not _claimed(found, claim.said):
-                others.append(begin + found.at)
-        begin += len(one.terms) + _NEAR
-    beside = [(abs(place - item.at), term) for place, term in enumerate(claim.said.terms) if term in places]
-    distance, anchor = min(beside, default=(_NEAR + 1, ""))
-    is_subject = item.group == 0 and any(one.items and equal(one.items[0], claim.said.items[0]) for one in said)
-    if not others or distance > _NEAR or (mine and is_subject):
+                mine.append(begin + one.spots[found.at])
+            elif comparable(item, found) and not _claimed(found, claim.said) and _is_known(found, shelf):
+                others.append(begin + one.spots[found.at])
+        begin += one.spots[-1] + _APART
+    if not others:
         return False
-    if not mine:  # it stands above the passage only
-        return min(abs(place - spot) for place in places[anchor] for spot in others) <= distance + 2
-    nearest = [min(abs(place - spot) for place in places[anchor] for spot in spots) for spots in (mine, others)]
+    if not mine:
+        above = shelf.above[best.passage]
+        is_about = named(item, above.name) or named(item, above.lead) if item.name else best.here & 1 << claim.place(item)
+        return not is_about
+    if item.group == subject.group and any(one.items and equal(one.items[0], subject) for one in said):
+        return False
+    at = min(claim.said.spots[one.at] for one in together)
+    beside = [(abs(claim.said.spots[place] - at), term) for place, term in enumerate(claim.said.terms) if term in anchors]
+    distance, anchor = min(beside, default=(_REACH + 1, ""))
+    if distance > _REACH:
+        return False
+    nearest = [min(abs(place - spot) for place in anchors[anchor] for spot in spots) for spots in (mine, others)]
     return nearest[1] < nearest[0]
 
 
-def _alone(claim: _Claim, best: _Window) -> bool:
+def _is(item: Item, found: Item) -> bool:
+    """Whether an item of a passage is the claim's, or has it as a part."""
+    return equal(found, item) or bool(item.name and found.name and named(item, found.name))
+
+
+def _is_known(found: Item, shelf: Shelf) -> bool:
+    """Whether what looks like a name is one: it has its capital everywhere."""
+    return found.kind is not Kind.NAME or found.name in shelf.names
+
+
+def _misjoined(claim: Claim, shelf: Shelf) -> list[Item]:
+    """Names that the claim joins and the pages never do, though they join each with others: *Uppsala Pharma*."""
+    found: list[Item] = []
+    for one, other in neighbours(claim.said):
+        behind, ahead = shelf.behind.get(one.name, set()), shelf.ahead.get(other.name, set())
+        if other.name not in behind and (ahead or behind) and not is_initials(one):
+            found += [one, other]
+    return found
+
+
+def _nearly_same(claim: Statement, said: Sequence[Statement]) -> Iterator[tuple[Statement, "SequenceMatcher[str]"]]:
+    """Statements that are nearly the claim word by word."""
+    for one in said:
+        matcher = SequenceMatcher(None, claim.terms, one.terms, autojunk=False)
+        if sum(block.size for block in matcher.get_matching_blocks()) >= max(_VERBATIM * len(claim.terms), 1):
+            yield one, matcher
+
+
+def _altered(claim: Statement, said: Sequence[Statement]) -> list[Item]:
+    """What of the claim is not in a statement that is otherwise nearly the same, but has something else in its place."""
+    for one, matcher in _nearly_same(claim, said):
+        if _exchanged(claim, one):
+            return [item for item in _every(claim) if item.name]
+        for tag, begin, end, first, last in matcher.get_opcodes():
+            others = (other for other in _every(one) if first < other.until and other.at < last)
+            if tag == "replace" and not all(_claimed(other, claim) for other in others):
+                found = [item for item in _every(claim) if begin < item.until and item.at < end and not holds(one, item)]
+                if found:
+                    return found
+    return []
+
+
+def _denied_anew(claim: Statement, said: Sequence[Statement]) -> bool:
+    """Whether one of two sentences that are nearly the same has another number of negations."""
+    for one, matcher in _nearly_same(claim, said):
+        blocks = [block for block in matcher.get_matching_blocks() if block.size]
+        same = one.terms[max(blocks[0].b - _NEGATED, 0) : blocks[-1].b + blocks[-1].size]
+        if sum(term in NEGATIONS for term in claim.terms) != sum(term in NEGATIONS for term in same):
+            return True
+    return False
+
+
+def _exchanged(claim: Statement, one: Statement) -> bool:
+    """Whether the same names stand in another order, and are not merely listed."""
+    there = {item.name: item for item in reversed(_every(one)) if item.name}
+    asked = {item.name: item for item in reversed(_every(claim)) if item.name in there}
+    return any(
+        first.row != second.row
+        and comparable(first, second)
+        and there[first.name].row != there[second.name].row
+        and there[second.name].at < there[first.name].at
+        for first, second in combinations(sorted(asked.values(), key=lambda item: item.at), 2)
+    )
+
+
+def _every(statement: Statement) -> list[Item]:
+    """All items of a statement in order, with those that may be names."""
+    return sorted((*statement.items, *statement.openings), key=lambda item: item.at)
+
+
+def _alone(claim: Claim, best: Window) -> bool:
     """Whether no more than one item is there, with few of the other words."""
-    groups = {item.group for place, item in enumerate(claim.said.items) if best.here >> place & 1}
+    groups = {item.group for place, item in enumerate(claim.said.items) if (best.here | best.led) >> place & 1}
     beside = sum(best.here >> place & 1 for place in range(len(claim.said.items), len(claim.weights)))
     return len(groups) < 2 and beside < _ALONE * len(claim.words)
 
 
-def _turned(claim: _Claim, said: Sequence[Statement]) -> bool:
+def _turned(claim: Claim, said: Sequence[Statement]) -> bool:
     """Whether one side denies, opposes or restricts what the other says."""
     said = [one for one in said if any(holds(one, item) for item in claim.said.items)] or said
     negated = frozenset[str]().union(*(one.negated for one in said))
@@ -270,18 +299,21 @@ def _turned(claim: _Claim, said: Sequence[Statement]) -> bool:
     here = negated | affirmed
     opposed = any(OPPOSITE[term] & here and term not in here for term in claim.said.terms if term in OPPOSITE)
     restricted = not _ONLY.search(claim.text) and any(_ONLY.search(one.text) for one in said)
-    return bool(denied or asserted) or opposed or restricted
+    return bool(denied or asserted) or opposed or restricted or _denied_anew(claim.said, said)
 
 
-def _lonely(claim: _Claim, best: _Window) -> bool:
+def _lonely(claim: Claim, best: Window) -> bool:
     """Whether the claim has a clause of which nothing is there."""
     units = best.here | best.above
     found = {word for place, word in enumerate(claim.words, start=len(claim.said.items)) if units >> place & 1}
     clauses = map(take_apart, _CLAUSE.split(claim.text))
-    return any(not one.items and len(one.content) >= _LEAST_CLAUSE and not one.content & found for one in clauses)
+    return any(
+        not one.items and len(one.content) >= _LEAST_CLAUSE and len(one.content & found) < _LONELY * len(one.content)
+        for one in clauses
+    )
 
 
-def _quoted(claim: _Claim, quotes: Sequence[str], passages: Sequence[str], shelf: Shelf, allowed: Collection[int]) -> Finding:
+def _quoted(claim: Claim, quotes: Sequence[str], passages: Sequence[str], shelf: Shelf, allowed: Collection[int]) -> Finding:
     """The verdict on a sentence with quotations: they stand there, and what else it names is not something else there."""
     best = Finding(Support.NOT_FOUND, missing=tuple(f'"{quote}"' for quote in quotes))
     everything = "\n".join(passages).lower()
@@ -289,7 +321,7 @@ def _quoted(claim: _Claim, quotes: Sequence[str], passages: Sequence[str], shelf
         if not all(_stands(quote, passages[passage]) for quote in quotes):
             continue
         found = shelf.statements[passage]
-        runs = ((first, size) for size in range(1, _WINDOW + 1) for first in range(len(found) - size + 1))
+        runs = ((first, size) for size in range(1, WINDOW + 1) for first in range(len(found) - size + 1))
         first, size = next((run for run in runs if _stands(quotes[0], _text(found[run[0] : sum(run)]))), (0, len(found)))
         said, near = found[first : first + size], found[max(first - 1, 0) : first + size + 1]
         others = [one for statement in said for one in statement.items if not _claimed(one, claim.said)]
@@ -317,7 +349,7 @@ def _page_text(passage: str) -> tuple[PageText, list[str], frozenset[str]]:
 
 def _stands(quote: str, passage: str) -> bool:
     """Whether a quotation is in the passage, whatever its marks and blanks; a slip of the pen is forgiven."""
-    page, terms, known = _page_text(passage)
+    page, terms, known = _page_text(_SAID.sub(" ", passage))
     wanted = words(quote)
     slips = max(len(wanted) // _WORDS_A_SLIP, 1)
     if sum(word not in known for word in wanted) > slips:
