@@ -3,6 +3,7 @@
 import os
 import re
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -161,6 +162,22 @@ def test_a_damaged_cache_is_made_again(notes: Path) -> None:
     pages.write_bytes(pages.read_bytes()[:1_000])
     _, messages = ask(asks, "--docs", notes)
     assert "notes/kent.md" in results(messages)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_ctrl_c_ends_the_reading_of_a_folder_which_goes_on_later(notes: Path) -> None:
+    for number in range(1_500):
+        (notes / f"{number}.md").write_text(f"A note on zebra {number}. " * 40)
+    with openai_server(steps(search("founded Kent"), answer("x"))) as (url, _, _):
+        command = [sys.executable, "-m", "sanderling", "ask", "Q?", "--docs", str(notes), "--model", f"{url}#m"]
+        heard = partial(signal.signal, signal.SIGINT, signal.default_int_handler)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=heard) as begun:
+            assert begun.stdout is not None and "reading what is new" in begun.stdout.readline()
+            begun.send_signal(signal.SIGINT)
+            assert begun.wait(60) == 130
+        worlds = [one.name for one in (user_cache() / "documents").glob("*/*") if one.is_dir()]
+        assert all(name.startswith(".") for name in worlds)
+        subprocess.run(command, check=True, capture_output=True)
 
 
 def test_a_full_disk_is_not_taken_for_an_empty_folder(notes: Path) -> None:

@@ -202,7 +202,7 @@ async def _ask(
                     link.unlink(missing_ok=True) if session is not None else shutil.rmtree(link)
     tell(receipt(records, None if price is None else spend.taken().cost))
     for one in outgoing:
-        tell(f"{'sent to the web' if one.sent else 'held back'}: {one.what} {visible(one.text)}")
+        tell(f"{'sent to the web' if one.sent else 'held back'}: {one.what} {visible(' '.join(one.text.split()))}")
     if session is not None:
         more = "go on with sanderling resume" if session.asked()[-1].goes_on else "ask on with --continue"
         tell(f"Kept as session {session.id}: {more}, or see sanderling history.")
@@ -266,8 +266,9 @@ async def _report(
 
 def _consents(call: Outgoing) -> bool:
     """Whether whoever sits there wants a call sent that repeats a document; no, where nobody answers."""
+    text = visible(" ".join(call.text.split()))
     try:
-        return typer.confirm(f"This {call.what} repeats words of your documents: {visible(call.text)}\nSend it to the web?")
+        return typer.confirm(f"This {call.what} repeats words of your documents: {text}\nSend it to the web?")
     except typer.Abort:
         return False
 

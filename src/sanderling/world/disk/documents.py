@@ -7,8 +7,11 @@ import hashlib
 import json
 import os
 import shutil
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import FileLock
@@ -129,9 +132,10 @@ def _build(world: Path, source: _Documents, gathered: Gathering, notice: Notice)
     def finish(place: Path) -> None:
         (place / _FILES).write_text(json.dumps(source.files), encoding="utf-8")
 
-    notice(f"{visible(source.name)}: reading what is new")
     try:
-        build_world(world, gathered, name=source.name, source=f"folder:{source.name}", progress=progress, finish=finish)
+        with _interruptible():
+            notice(f"{visible(source.name)}: reading what is new")
+            build_world(world, gathered, name=source.name, source=f"folder:{source.name}", progress=progress, finish=finish)
     except UserError as error:
         if error.__cause__ is not None or any(url for _, url, _ in source.files.values()):
             raise  # the folder is not to blame
@@ -140,12 +144,27 @@ def _build(world: Path, source: _Documents, gathered: Gathering, notice: Notice)
         shutil.rmtree(one, ignore_errors=True) if one.is_dir() else one.unlink(missing_ok=True)
 
 
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C ends the work at once, though an event loop waits for it, which would first let it come to its end."""
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _left_out(world: Path) -> str:
     """Which files are in no page, and why; those of other kinds are only counted. Empty: none."""
     parts = []
     for account in read_manifest(world).accounts:
         for reason, count in account.skipped.items():
-            names = [] if reason == Reason.OTHER_KIND else [visible(name) for name in account.examples[reason][:3]]
+            examples = account.examples[reason][:3] if reason != Reason.OTHER_KIND else ()
+            names = [visible(" ".join(name.split())) for name in examples]
             shown = ", ".join([*names, *(["…"] if count > len(names) else [])]) if names else ""
             parts.append(f"{count:,} {reason.replace('-', ' ')}{f' ({shown})' if shown else ''}")
     return f"not read: {'; '.join(parts)}" if parts else ""
