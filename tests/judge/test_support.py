@@ -183,6 +183,14 @@ def test_two_clauses_may_be_said_in_two_places():
     assert verdict("`uuid3` uses the hash MD5, and `uuid5` makes an identifier with MD5.", *said) is not Support.SUPPORTED
 
 
+def test_what_stands_right_beside_a_name_tells_whose_it_is():
+    said = "CPython 3.11 is 25% faster than CPython 3.10 when measured with the suite."
+    assert verdict("Measured with the suite, CPython 3.11 is faster by 25%.", said) is Support.SUPPORTED
+    said = "`-P` asks for the password, `-W` for the name.\nNew in version 3.8.\nopen(path) opens a path."
+    assert verdict("The password is asked for by `-P`.", said) is Support.SUPPORTED
+    assert verdict("The password is asked for by `-W`.", said) is not Support.SUPPORTED
+
+
 def test_a_clause_of_which_nothing_is_there_leaves_it_partly():
     said = "Of the sixty-one maps nine are on linen."
     assert verdict("Of the sixty-one maps nine are on linen.", said) is Support.SUPPORTED

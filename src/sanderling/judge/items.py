@@ -98,7 +98,7 @@ _ARGUMENTS = re.compile(r"\([^()]*\)$")
 _CODE = re.compile(
     r"`([^`]+)`"
     r"|(?<![\w.-])(\d+(?:\.\d+)+\.(?:\d+|x)(?![\w.]*\d)"
-    r"|(?<!\.)(?:[A-Za-z_]\w+\.)+[A-Za-z_]\w+(?:\(\))?|\w+\(\)|[a-z]+[A-Z]\w*|\w*_\w+|--?[a-z][\w-]+|[a-z]+\d\w*)"
+    r"|(?<!\.)(?:[A-Za-z_]\w+\.)+[A-Za-z_]\w+(?:\(\))?|\w+\(\)|[a-z]+[A-Z]\w*|\w*_\w+|--?[A-Za-z][\w-]*|[a-z]+\d\w*)"
 )
 _NAME = re.compile(r"(?<![\w'’.-])[A-ZÀ-ÖØ-Þ][\w’'-]*(?!:\s)(?![\w’'-])")
 _ROUND = re.compile(r"\b(?:tens|dozens|hundreds|thousands|millions|billions)\b", re.IGNORECASE)

@@ -164,6 +164,12 @@ def _negated(text: str, starts: Sequence[int], terms: Sequence[str]) -> set[int]
     return found
 
 
+def beside(statement: Statement, item: Item) -> set[str]:
+    """The words right before and after an item that say something."""
+    places = (item.at - 1, item.until)
+    return {statement.terms[place] for place in places if 0 <= place < len(statement.terms)} - _STOP - NEGATIONS
+
+
 def holds(statement: Statement, item: Item) -> bool:
     """Whether a statement has the item: numbers in whatever unit, dates in whatever form, names as they are."""
     if item.kind in (Kind.NAME, Kind.CODE):
@@ -180,7 +186,8 @@ def statements_of(passage: str) -> tuple[Statement, ...]:
     """The sentences of a passage, its table rows and its list items; lines that were merely wrapped are joined."""
     lines: list[str] = []
     for line in plain(passage).splitlines():
-        if _is_row(line) or _APART.match(line) or not lines or _is_row(lines[-1]) or lines[-1].lstrip().startswith("#"):
+        is_apart = _is_row(line) or _APART.match(line) or _SIGNATURE.match(line)
+        if is_apart or not lines or _is_row(lines[-1]) or lines[-1].lstrip().startswith("#"):
             lines.append(line)
         else:
             lines[-1] += f" {line.strip()}"

@@ -27,7 +27,7 @@ from itertools import combinations
 
 from sanderling.judge.items import Item, Kind, comparable, equal, is_initials, named
 from sanderling.judge.shelf import CONTEXT, LONGER, WINDOW, Claim, Shelf, Window, claim_of, neighbours, shelve, windows_of
-from sanderling.judge.statements import NEGATIONS, OPPOSITE, Statement, holds, statements_of, stem, take_apart
+from sanderling.judge.statements import NEGATIONS, OPPOSITE, Statement, beside, holds, statements_of, stem, take_apart
 from sanderling.tools.page_reader import PageText
 from sanderling.world.text import plain, words
 
@@ -190,6 +190,8 @@ def _displaced(item: Item, claim: Claim, best: Window, shelf: Shelf) -> bool:
                 anchors[term].append(begin + one.spots[place])
         rows = {found.row for found in one.items if any(_is(other, found) for other in together)}
         for found in one.items:
+            if _is(item, found) and (beside(one, found) & beside(claim.said, item)) - own:
+                return False
             if found.row in rows:
                 mine.append(begin + one.spots[found.at])
             elif comparable(item, found) and not _claimed(found, claim.said) and _is_known(found, shelf):
@@ -204,8 +206,8 @@ def _displaced(item: Item, claim: Claim, best: Window, shelf: Shelf) -> bool:
     if item.group == subject.group and any(one.items and equal(one.items[0], subject) for one in said):
         return False
     at = min(claim.said.spots[one.at] for one in together)
-    beside = [(abs(claim.said.spots[place] - at), term) for place, term in enumerate(claim.said.terms) if term in anchors]
-    distance, anchor = min(beside, default=(_REACH + 1, ""))
+    words_near = [(abs(claim.said.spots[place] - at), term) for place, term in enumerate(claim.said.terms) if term in anchors]
+    distance, anchor = min(words_near, default=(_REACH + 1, ""))
     if distance > _REACH:
         return False
     nearest = [min(abs(place - spot) for place in anchors[anchor] for spot in spots) for spots in (mine, others)]
