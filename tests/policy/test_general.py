@@ -10,6 +10,7 @@ import pytest
 from loopback import Quiet
 from openai_server import call, openai_server
 from scripted_server import Answer, plain, serve, stream
+from test_sessions import run
 
 from sanderling.agent.agent import Agent
 from sanderling.agent.opening import AgentConfig, opened_agent
@@ -329,3 +330,52 @@ async def test_a_text_that_goes_round_in_circles_is_read_at_once(world: Path) ->
     with serve(stream(*said({"content": "ha-" * 20_000}))) as server:
         done = await asked(world, server.url, query="?retries=0", listen=True)
     assert done.ending is Ending.REPETITION and time.monotonic() - began < 10
+
+
+# -- what a server speaks ----------------------------------------------------------------------------------------------------
+
+
+def examined(messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """A model that calls and reads what comes back, in whichever form it was told of the tools."""
+    if len(messages) == 1:
+        return {"content": "ready"}
+    if "412" in str(messages[-1]["content"]):
+        return {"content": "412 people live there."}
+    one = {"name": "search", "arguments": {"query": ["Upper Tamsel"]}}
+    if "<tools>" in messages[0]["content"]:
+        return {"content": f"<tool_call>\n{json.dumps(one)}\n</tool_call>"}
+    return {"tool_calls": [call(**one)]}
+
+
+def test_doctor_tells_how_to_ask() -> None:
+    with openai_server(examined) as (url, _, _):
+        shown = run("doctor", "--model", url)
+    assert "called natively: search; its result was read" in shown and f"--model '{url}#m'" in shown
+    with openai_server(examined, tools=False) as (url, _, _):
+        shown = run("doctor", "--model", url)
+    assert "called in its text: search; its result was read" in shown and f"--model '{url}?tools=text#m'" in shown
+    with openai_server(lambda messages: {"content": "Five, I think."}) as (url, _, _):
+        shown = run("doctor", "--model", url, ends=1)
+    assert "no call came where one was asked for, but: Five, I think." in shown and "It cannot research" in shown
+
+
+@pytest.mark.parametrize("odd", [{"choices": None}, {"choices": ["x"]}, {"choices": {"a": 1}}, {}, b"\xff"])
+def test_doctor_takes_whatever_a_server_says(odd: Any) -> None:
+    def answer(handler: Quiet) -> None:
+        path, body, headers = server.asked[-1]
+        assert headers["Authorization"] == "Bearer k"
+        if path == "/props":
+            plain({"default_generation_settings": {"n_ctx": 8192}})(handler)
+        elif path == "/v1/models":
+            plain({"data": [{"id": "m", "max_model_len": "8k"}, "n", None]})(handler)
+        elif "prompt" in body:
+            plain(odd)(handler)
+        elif body.get("stream"):
+            stream(*said(examined(body["messages"])))(handler)
+        else:
+            plain({"choices": [{"message": examined(body["messages"]), "finish_reason": "stop"}]})(handler)
+
+    with pytest.MonkeyPatch.context() as patch, serve(*[answer] * 9) as server:
+        patch.setenv("OPENAI_API_KEY", "k")
+        shown = run("doctor", "--model", server.url)
+    assert "8,192 tokens, few" in shown and f"--model '{server.url}?context=8192#m'" in shown

@@ -280,11 +280,10 @@ def test_what_another_process_asked_meanwhile_is_not_passed_over(
 ) -> None:
     command = [sys.executable, "-m", "sanderling", "ask", "--continue", "And where?"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    looks = iter([lambda: None, lambda: subprocess.run(command, env=environment, capture_output=True, timeout=120, check=True)])
 
     def late(session: Session | None) -> Going:
         going = place_in(session)
-        next(looks)()
+        subprocess.run(command, env=environment, capture_output=True, timeout=120, check=True)
         return going
 
     monkeypatch.setattr("sanderling.cli.ask.place_in", late)
@@ -416,6 +415,37 @@ def resealed(capsule: Path, change: Callable[[str, bytes], bytes]) -> Path:
     return made
 
 
+def manifest(change: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, bytes]], None]:
+    def changed(members: dict[str, bytes]) -> None:
+        told = json.loads(members["capsule.json"])
+        change(told)
+        members["capsule.json"] = json.dumps(told).encode()
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (manifest(lambda told: told.update(files=[])), "was added"),
+        (manifest(lambda told: told.pop("files")), "holds no session that can be read"),
+        (manifest(lambda told: told.update(pages=[{}])), "holds no session that can be read"),
+        (lambda members: members.update(evil=b"x"), r"was changed after it was made \(evil was added\)"),
+        *[(lambda members, name=name: members.pop(name), "cannot be read") for name in ("capsule.json", "replies.jsonl")],
+    ],
+)
+def test_a_capsule_of_another_shape_is_one_sentence(
+    capsule: Path, change: Callable[[dict[str, bytes]], Any], said: str
+) -> None:
+    """Also where it was closed again by somebody who knew how."""
+    with ZipFile(BytesIO(capsule.read_bytes())) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    change(members)
+    capsule.write_bytes(_sealed(members))
+    with pytest.raises(UserError, match=said):
+        run("replay", capsule)
+
+
 @pytest.mark.parametrize(
     ("member", "was", "now", "said"),
     [
@@ -423,6 +453,9 @@ def resealed(capsule: Path, change: Callable[[str, bytes], bytes]) -> Path:
         ("journal.jsonl", b"Ada Vell founded", b"Eve Vell founded", "asked of the model otherwise|the record's"),
         ("records.jsonl", b"Ada Vell founded", b"Eve Vell founded", "the record's"),
         ("journal.jsonl", b"You answer questions", b"You guess questions", "asked of the model otherwise|the record's"),
+        ("journal.jsonl", b'"means"', b'"meanz"', "it cannot be run again"),
+        ("journal.jsonl", b'"finish":"end"', b'"finish":"odd"', "it cannot be run again"),
+        ("replies.jsonl", b'"ordinal"', b'"ordinaz"', "it cannot be run again"),
     ],
 )
 def test_a_forged_capsule_does_not_come_out_the_same(capsule: Path, member: str, was: bytes, now: bytes, said: str) -> None:
@@ -442,6 +475,8 @@ def test_another_model_researches_the_same_evidence(capsule: Path, tmp_path: Pat
 
     with openai_server(other) as (url, taken, refused):
         shown = run("replay", capsule, "--model", f"{url}#other", "--out", tmp_path / "b.jsonl")
+    with openai_server(lambda messages: {"content": 7}) as (broken, _, _):
+        run("replay", capsule, "--model", f"{broken}?retries=0#other", ends=1)
     assert refused == [] and "answered from the capsule's pages: mills of Kent\n" in shown
     assert "not in the capsule: https://w.example/mills\n" in shown and shown.count("kent  FOUNDER") == 0
     first, second = TrajectoryStore(tmp_path / "b.jsonl")

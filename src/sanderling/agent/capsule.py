@@ -44,7 +44,8 @@ _FORMAT = 1
 _MANIFEST, _TOKENIZER = "capsule.json", "tokenizer.json"
 _RECORDS, _JOURNAL, _REPLIES = "records.jsonl", "journal.jsonl", "replies.jsonl"
 _SEAL = b"sha256 of all before: "
-_UNREADABLE = (BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, KeyError, ValueError, TypeError, OSError)
+_UNREADABLE = (BadZipFile, zlib.error, EOFError, RuntimeError, LookupError, ValueError, TypeError, AttributeError, OSError)
+_LARGEST = 4 << 30  # bytes, unpacked
 _COPY = "get another copy, or export the session again"
 
 
@@ -67,7 +68,7 @@ class Capsule:
     def before(self, number: int) -> Trajectory | None:
         """What question ``number`` follows."""
         follows = self.records[number].meta.get(FOLLOWS)
-        return None if follows is None else next(one for one in self.records if one.id == follows["id"])
+        return None if follows is None else {one.id: one for one in self.records}[follows["id"]]
 
     def profile(self, number: int = 0) -> Profile:
         """Under which a question was researched. Raises UserError."""
@@ -154,18 +155,22 @@ def open_capsule(path: Path) -> Capsule:
         raise UserError(f"{path} is no capsule: make one with sanderling export SESSION --to capsule.") from error
     if format != _FORMAT:
         raise UserError(f"{path} was made by sanderling {made_by} in another format: replay it with that.")
-    members: dict[str, bytes] = {}
-    for name, digest in manifest["files"].items():
-        what = next((f"the page {page['url']}" for page in manifest["pages"] if page["file"] == name), name)
-        try:
-            members[name] = archive.read(name)
-        except _UNREADABLE as error:
-            raise UserError(f"{path} is damaged ({what} cannot be read): {_COPY}.") from error
-        if hashlib.sha256(members[name]).hexdigest() != digest:
-            raise UserError(f"{path} was changed after it was made ({what} is another): {_COPY}.")
-    if hashlib.sha256(data[:-64]).hexdigest().encode() != data[-64:]:
-        raise UserError(f"{path} was changed after it was made: {_COPY}.")
+    if sum(member.file_size for member in archive.infolist()) > _LARGEST:
+        raise UserError(f"{path} would take more than 4 GB unpacked, as no session does: {_COPY}.")
     try:
+        members: dict[str, bytes] = {}
+        if more := set(archive.namelist()) - {_MANIFEST, *manifest["files"]}:
+            raise UserError(f"{path} was changed after it was made ({min(more)} was added): {_COPY}.")
+        titles = {page["file"]: f"the page {page['url']}" for page in manifest["pages"]}
+        for name, digest in manifest["files"].items():
+            try:
+                members[name] = archive.read(name)
+            except _UNREADABLE as error:
+                raise UserError(f"{path} is damaged ({titles.get(name, name)} cannot be read): {_COPY}.") from error
+            if hashlib.sha256(members[name]).hexdigest() != digest:
+                raise UserError(f"{path} was changed after it was made ({titles.get(name, name)} is another): {_COPY}.")
+        if hashlib.sha256(data[:-64]).hexdigest().encode() != data[-64:]:
+            raise UserError(f"{path} was changed after it was made: {_COPY}.")
         records, journal, replies = (
             [decode_record(line) for line in members[name].splitlines()] for name in (_RECORDS, _JOURNAL, _REPLIES)
         )
@@ -173,7 +178,13 @@ def open_capsule(path: Path) -> Capsule:
             Page(url=page["url"], title=page["title"], text=members[page["file"]].decode("utf-8", "surrogatepass"))
             for page in manifest["pages"]
         ]
-        return Capsule(path, manifest, list(map(decode_trajectory, records)), journal, replies, pages, members.get(_TOKENIZER))
+        told = list(map(decode_trajectory, records))
+        capsule = Capsule(path, manifest, told, journal, replies, pages, members.get(_TOKENIZER))
+        if not told or [one["id"] for one in journal] != [one.id for one in told]:
+            raise ValueError("records and journal are of different questions")
+        for number in range(len(told)):
+            capsule.before(number)
+        return capsule
     except _UNREADABLE as error:
         raise UserError(f"{path} holds no session that can be read ({error}): {_COPY}.") from error
 
@@ -201,26 +212,35 @@ async def replay(capsule: Capsule) -> list[Replayed]:
             file = Path(place) / _TOKENIZER
             file.write_bytes(capsule.tokenizer)
             tokenizer = Tokenizer(file)
-        for number, (record, kept) in enumerate(zip(capsule.records, capsule.journal, strict=True)):
-            run.table(EPISODES).put(record.id, kept["began"])
-            run.table(f"episode {record.id}").replace(dict(kept["entries"]))
-            profile, means = capsule.profile(number), kept["means"]
-            places = world_tools(Again(record.world, means["offline"], capsule.replies), profile)
-            tools = {one.name: places.get(one.name) or _Absent(one) for one in map(ToolSpec.model_validate, means["tools"])}
-            clock = FixedClock(datetime.date.fromisoformat(kept["began"]["on"]))
-            with _Recorded(run.directory, kept, tool_roles(profile)) as journal:
-                policy = _Silent(**means["policy"] | {"tokenizer": tokenizer})
-                agent = Agent(policy, tools, profile, clock, record.world)
-                again = agent.run(record.question, record.seeds, id=record.id, journal=journal, before=capsule.before(number))
-                try:
-                    done = await again
-                except _OtherwiseError as error:
-                    journal.differences.append(f"{error} (made by sanderling {capsule.made_by}; this is {__version__})")
-                else:
-                    was, now = (decode_record(encode_record(one)) for one in (record, done))
-                    journal.differences += differences(was, now, "the record's")
-            found.append(Replayed(record, journal.calls, journal.taken, tuple(journal.differences)))
+        for number, record in enumerate(capsule.records):
+            try:
+                found.append(await _again(capsule, number, run, tokenizer))
+            except _UNREADABLE as error:  # somebody who knew how to close it again has put in something else
+                told = " ".join(str(error).split())[:200]
+                found.append(Replayed(record, 0, 0, (f"it cannot be run again ({type(error).__name__}: {told})",)))
     return found
+
+
+async def _again(capsule: Capsule, number: int, run: Run, tokenizer: Tokenizer | None) -> Replayed:
+    """One question's episode."""
+    record, kept, profile = capsule.records[number], capsule.journal[number], capsule.profile(number)
+    run.table(EPISODES).put(record.id, kept["began"])
+    run.table(f"episode {record.id}").replace(dict(kept["entries"]))
+    means, clock = kept["means"], FixedClock(datetime.date.fromisoformat(kept["began"]["on"]))
+    places = world_tools(Again(record.world, means["offline"], capsule.replies), profile)
+    tools = {one.name: places.get(one.name) or _Absent(one) for one in map(ToolSpec.model_validate, means["tools"])}
+    with _Recorded(run.directory, kept, tool_roles(profile)) as journal:
+        policy = _Silent(**means["policy"] | {"tokenizer": tokenizer})
+        agent = Agent(policy, tools, profile, clock, record.world)
+        try:
+            how = {"id": record.id, "journal": journal, "before": capsule.before(number)}
+            done = await agent.run(record.question, record.seeds, **how)
+        except _OtherwiseError as error:
+            journal.differences.append(f"{error} (made by sanderling {capsule.made_by}; this is {__version__})")
+        else:
+            was, now = (decode_record(encode_record(one)) for one in (record, done))
+            journal.differences += differences(was, now, "the record's")
+        return Replayed(record, journal.calls, journal.taken, tuple(journal.differences))
 
 
 class _Recorded(Journal):

@@ -77,6 +77,8 @@ class _KeptPages(Filter):
             whole = reply  # of the live web, the call that is under way has the page already: nothing is fetched twice
             if (reply.part, reply.parts) != (1, 1):
                 whole = await self._world.visit(page_address(url), max_words=_WHOLE_PAGE, occasion=occasion)
+                if whole.status is not ToolStatus.OK:  # what was read of it is there
+                    whole = reply
             self._evidence.add_page(page_address(reply.url), whole.title, whole.text, private=self.offline)
         return reply
 

@@ -29,4 +29,4 @@ def doctor(
     if not found.model:
         show("It cannot research as it is: see the lines marked no.")
         raise typer.Exit(NO_ANSWER)
-    show(f"Ask with:\n  sanderling ask 'QUESTION' --world WORLD --model {shlex.quote(found.model)}")
+    show(f"Ask with:\n  sanderling ask 'QUESTION' --docs FOLDER --model {shlex.quote(found.model)}")

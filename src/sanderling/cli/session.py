@@ -16,7 +16,7 @@ from sanderling.agent.capsule import replay as run_again
 from sanderling.agent.evidence import Other
 from sanderling.agent.opening import AskConfig, fitted
 from sanderling.agent.session import LAST, Session, find_session, home, sessions
-from sanderling.cli import NO_ANSWER
+from sanderling.cli import INTERRUPTED, NO_ANSWER
 from sanderling.cli import options as common
 from sanderling.cli.ask import brief, first_line, research, run_ask, shown_answer
 from sanderling.cli.options import RUN, argument, option, or_help, show, table
@@ -25,6 +25,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Trajectory
 from sanderling.core.text import visible
+from sanderling.core.types import Ending
 from sanderling.policy.load import close_policy, open_policy
 from sanderling.runs.atif import write_atif
 from sanderling.runs.files import replace_file
@@ -168,9 +169,9 @@ def replay(
         store = None if out is None else TrajectoryStore(out)
         if store is not None:
             store.prepare()
-        for done in asyncio.run(_by_another(capsule, model, profile, Console())):
-            if store is not None:
-                store.append(done)
+        done = asyncio.run(_by_another(capsule, model, profile, store, Console()))
+        if done.answer is None:
+            raise typer.Exit(INTERRUPTED if done.ending is Ending.CANCELLED else NO_ANSWER)
         return
     same = True
     for again in asyncio.run(run_again(capsule)):
@@ -189,8 +190,10 @@ def replay(
         raise typer.Exit(NO_ANSWER)
 
 
-async def _by_another(capsule: Capsule, model: str, profile: str | None, console: Console) -> list[Trajectory]:
-    """Another model's records of the same questions over the same evidence."""
+async def _by_another(
+    capsule: Capsule, model: str, profile: str | None, store: TrajectoryStore | None, console: Console
+) -> Trajectory:
+    """Let another model answer the same questions over the same evidence; its last record."""
     policy = open_policy(model)
     done: list[Trajectory] = []
     try:
@@ -200,6 +203,8 @@ async def _by_another(capsule: Capsule, model: str, profile: str | None, console
         for number, record in enumerate(capsule.records):
             before = done[-1] if capsule.before(number) is not None else None
             done.append(await research(record.question, agent, console=console, seed=record.seeds.run, before=before))
+            if store is not None:
+                store.append(done[-1])
             if done[-1].ending is None or not done[-1].ending.scored:
                 break
     finally:
@@ -209,4 +214,4 @@ async def _by_another(capsule: Capsule, model: str, profile: str | None, console
         show(f"{told}: {asked}")
     if not places.absent:
         show("All that it asked for is in the capsule.")
-    return done
+    return done[-1]

@@ -108,13 +108,11 @@ async def _tools(policy: ChatEndpointPolicy, *, natively: bool = True) -> tuple[
 
 
 async def _context(client: HttpClient) -> int | None:
-    """What llama.cpp's server says of its context."""
-    root = HttpClient(client.base_url.removesuffix("/v1"), retries=0, timeout_s=10)
-    async with aclosing(root):
-        try:
-            told = (await root.json("props")).get("default_generation_settings")
-        except (UserError, PolicyOutageError):
-            return None
+    """What llama.cpp's server says of its context, beside its ``/v1``."""
+    try:
+        told = (await client.json("../props")).get("default_generation_settings")
+    except (UserError, PolicyOutageError):
+        return None
     found = told.get("n_ctx") if isinstance(told, dict) else None
     return found if isinstance(found, int) and found > 0 else None
 
@@ -134,10 +132,10 @@ async def _tokens(policy: ChatEndpointPolicy) -> list[Finding]:
     """What training needs of a server, and asking does not."""
     body: dict[str, Any] = {"model": policy.name, "prompt": "The", "max_tokens": 2, "logprobs": 1, "return_token_ids": True}
     try:
-        choice = (await policy.client.json("completions", body)).get("choices", [{}])[0]
-    except (UserError, PolicyOutageError, IndexError, AttributeError):
-        choice = {}
-    ids, probabilities = choice.get("token_ids"), choice.get("logprobs")
+        choice = (await policy.client.json("completions", body))["choices"][0]
+        ids, probabilities = choice.get("token_ids"), choice.get("logprobs")
+    except (UserError, PolicyOutageError, LookupError, TypeError, AttributeError):  # it has none, or says something else
+        ids = probabilities = None
     return [
         Finding("token ids", None, "given (vLLM's)" if ids else "not given: enough for asking, not for RL"),
         Finding("log-probabilities", None, "given" if probabilities else "not given"),
