@@ -384,3 +384,24 @@ async def test_research_on_a_past_day(tmp_path: Path) -> None:
     listed, read = [node for node in done.branch() if node.kind is NodeKind.OBSERVATION]
     assert {url.rpartition("/")[2] for url in listed.events[0].provenance} == {"old", "same", "undated"}
     assert read.events[0].status is ToolStatus.NOT_FOUND and agent.clock.today().isoformat() == "2024-03-04"
+
+
+async def test_of_several_places_some_alone_or_first(tmp_path: Path) -> None:
+    for name in ("north", "south"):
+        text = f"# {name}\n\nThe river rises in the {name}."
+        build_world(tmp_path / name, [Page(url=f"https://{name}.example/", title=name, text=text)], name=name, source="test")
+    given = {"model": "http://127.0.0.1:1/v1#m", "worlds": [tmp_path / "north", tmp_path / "south"]}
+
+    async def found(query: str, **chosen: str) -> list[str]:
+        config = AgentConfig.model_validate(given | chosen)
+        policy = in_order([call(query), "<think>\nx</think><answer>no</answer>"])
+        async with opened_agent(config, policy=policy) as agent:
+            done = await agent.run(Question(id="q", text="Which?"))
+        return [url for node in done.branch() for event in node.events for url in event.provenance]
+
+    assert await found("river") == ["https://north.example/", "https://south.example/"]
+    assert await found("river", prefer="south") == ["https://south.example/"]
+    assert await found("north", prefer="south") == ["https://north.example/"]  # where the first find nothing
+    assert await found("north", only="south") == []
+    with pytest.raises(UserError, match="There is no place 'web' to ask: choose of north, south, worlds"):
+        await found("river", only="web")

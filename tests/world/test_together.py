@@ -8,7 +8,7 @@ from sanderling.core.profiles import PROFILES
 from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.world_tools import world_tools
-from sanderling.world.contract import NO_OCCASION, Leaks, Order, Page, SearchHit, SearchReply, VisitReply, World, missing
+from sanderling.world.contract import NO_OCCASION, Leaks, Page, SearchHit, SearchReply, VisitReply, World, missing
 from sanderling.world.local import LocalWorld
 from sanderling.world.together import Outgoing, Together
 
@@ -152,10 +152,10 @@ async def test_the_agent_reads_why_beside_what_the_documents_have() -> None:
     assert "Not sent to the web" in read.text and not read.spans and web.asked == []
 
 
-async def test_results_take_turns_and_in_turn_the_first_that_finds_something_is_the_last() -> None:
+async def test_results_take_turns_and_preferred_places_are_asked_first() -> None:
     web = Web()
     both = await places(web).search("tea")
     assert [(hit.url, hit.source) for hit in both.hits] == [("local://notes/tea.md", "notes"), ("https://w.example/1", "web")]
-    in_turn = places(web, order=Order.IN_TURN)
+    in_turn = places(web, preferred=1)
     assert {hit.source for hit in (await in_turn.search("tea")).hits} == {"notes"}
     assert {hit.source for hit in (await in_turn.search("zebra")).hits} == {"web"} and web.asked == ["tea", "zebra"]

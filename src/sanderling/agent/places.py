@@ -22,7 +22,7 @@ from sanderling.core.types import placed
 from sanderling.policy.load import is_endpoint, place_of
 from sanderling.tools.contract import OnOutage, Reader, Tool
 from sanderling.tools.world_tools import world_tools
-from sanderling.world.contract import Leaks, Order, World
+from sanderling.world.contract import Leaks, World
 from sanderling.world.disk.index import SearchMode
 from sanderling.world.disk.store import open_as_met, read_manifest
 from sanderling.world.filters import AsOfWorld, filtered
@@ -68,8 +68,10 @@ class PlaceConfig(Frozen):
     """Search the live web, through Serper and Jina Reader."""
     as_of: datetime.date | None = None
     """Research on this day, ``2024-03-05``: the prompt has its date, and pages that give a later one do not exist."""
-    order: Order = Order.TOGETHER
-    """Of several places: searched ``together``, or ``in-turn``, documents first and the web last, until one finds something."""
+    only: str = ""
+    """Of several places, ask these alone: ``docs``, ``worlds``, ``web``, or one by its name."""
+    prefer: str = ""
+    """Of several places, ask these first, and the others where they find nothing; otherwise all are asked together."""
     leaks: Leaks = Leaks.HOLD
     """A query for the web that repeats words of documents or worlds: ``hold`` it back, ``ask`` whoever waits for the answer, or
     ``allow`` it."""
@@ -181,18 +183,41 @@ async def opened_places(
             from sanderling.world.disk.documents import documents_worlds  # brings all that builds worlds
             from sanderling.world.together import Together
 
-            several = [*map(opened, [*documents_worlds(config.docs, notice=notice), *config.worlds])]
-            if config.web:
+            chosen, preferred = chosen_places(config)
+            folders = [one for one in chosen if one is not None and one in {folder.resolve() for folder in config.docs}]
+            directories = dict(zip(folders, documents_worlds(folders, notice=notice), strict=True))
+            several: list[World] = []
+            for one in chosen:
+                if one is not None:
+                    several.append(opened(directories.get(one, one)))
+                    continue
                 web = await stack.enter_async_context(_live_web(config))
                 several.append(kept(dated(filtered(web, guard=guard, filters=config.filters))))
-            together = Together(several, config.order, config.leaks, on_outgoing, consent)
+            together = Together(several, preferred, config.leaks, on_outgoing, consent)
             yield {"": place(several[0] if together.offline and len(several) == 1 else together)}
             return
+        if config.only or config.prefer:
+            raise UserError("only and prefer choose among several places that every question has: leave them out here.")
         found = world_directories(config.worlds, questions)
         if not found:
             raise UserError(NO_PLACE)
         places = {path: place(opened(path)) for path in dict.fromkeys(found.values())}
         yield {name: places[path] for name, path in found.items()}
+
+
+def chosen_places(config: PlaceConfig) -> tuple[list[Path | None], int]:
+    """Folders, worlds and the web (None) that are asked, and how many of them first. Raises UserError for an unknown name."""
+    named: dict[Path | None, set[str]] = {
+        folder: {"docs", folder.name} for folder in (folder.resolve() for folder in config.docs)
+    }
+    named |= {world: {"worlds", world.name, read_manifest(world).name} for world in config.worlds}
+    named |= {None: {"web"}} if config.web else {}
+    known = sorted(set().union(*named.values()))
+    if unknown := [name for name in filter(None, (config.only, config.prefer)) if name not in known]:
+        raise UserError(f"There is no place {unknown[0]!r} to ask: choose of {', '.join(known)}.")
+    asked = [place for place, names in named.items() if not config.only or config.only in names]
+    first = [place for place in asked if config.prefer in named[place]]
+    return [*first, *(place for place in asked if place not in first)], len(first)
 
 
 def _live_web(config: PlaceConfig) -> "LiveWeb":

@@ -195,7 +195,7 @@ async def opened_acting(
         reader = await stack.enter_async_context(opened_reader(reading))
         places = await stack.enter_async_context(opened_places(recipe, profile, questions, reader=reader))
         journal = stack.enter_context(Journal(directory, across_versions=True, rank=team.rank, locked=True))
-        clock, one = SystemClock() if recipe.date is None else FixedClock(recipe.date), next(iter(places.values()))
+        clock, one = SystemClock(recipe.as_of) if recipe.date is None else FixedClock(recipe.date), next(iter(places.values()))
 
         def connect(model: Any) -> Actor:
             from sanderling.policy.transformers_policy import TransformersPolicy

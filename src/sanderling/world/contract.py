@@ -99,13 +99,6 @@ class OutageError(OSError):
     """A service behind a world is broken, refuses its key or cannot be reached."""
 
 
-class Order(StrEnum):
-    """How places are searched."""
-
-    TOGETHER = "together"
-    IN_TURN = "in-turn"  # a further place only where those before it found nothing
-
-
 class Leaks(StrEnum):
     """What happens to a query or address for the web that repeats a private page."""
 

@@ -18,7 +18,7 @@ from urllib.parse import unquote, unquote_plus
 
 from sanderling.core.text import folded
 from sanderling.core.types import ToolStatus
-from sanderling.world.contract import NO_OCCASION, Leaks, Occasion, Order, SearchHit, SearchReply, VisitReply, World, missing
+from sanderling.world.contract import NO_OCCASION, Leaks, Occasion, SearchHit, SearchReply, VisitReply, World, missing
 from sanderling.world.text import STOP_WORDS, WORD, is_cjk, normal
 
 _WEB = ("http://", "https://")
@@ -47,7 +47,7 @@ class Together(World):
     def __init__(
         self,
         places: Sequence[World],
-        order: Order = Order.TOGETHER,
+        preferred: int = 0,
         leaks: Leaks = Leaks.HOLD,
         on_outgoing: Callable[[Outgoing], None] | None = None,
         consent: Callable[[Outgoing], bool] = lambda call: False,
@@ -56,7 +56,7 @@ class Together(World):
 
         ``consent``: whether a call that repeats a private page is sent all the same, where ``leaks`` leaves it to somebody.
         """
-        self._places, self._order, self._leaks = tuple(places), order, leaks
+        self._places, self._preferred, self._leaks = tuple(places), preferred, leaks
         self._tell, self._consent = on_outgoing or (lambda call: None), consent
         self._private: set[str] = set()  # what the private places said, as runs of telling words
         self._sent = ""  # the end of what was sent
@@ -64,7 +64,7 @@ class Together(World):
         self.page_count = sum(place.page_count for place in places)
         self.offline = all(place.offline for place in places)
         self.private = {place.name for place in places if place.offline}
-        named = [order.value, leaks.value, *(place.fingerprint for place in places)]
+        named = [str(preferred), leaks.value, *(place.fingerprint for place in places)]
         self.fingerprint = hashlib.sha256(" ".join(named).encode()).hexdigest() if places[1:] else places[0].fingerprint
 
     async def search(
@@ -83,16 +83,10 @@ class Together(World):
                     self.keep_private(hit.title, hit.url, hit.snippet)
             return reply
 
-        if self._order is Order.TOGETHER:
-            replies = (
-                [await ask(place) for place in self._places] if self.offline else await asyncio.gather(*map(ask, self._places))
-            )
-        else:
-            replies = []
-            for place in self._places:
-                replies.append(await ask(place))
-                if replies[-1].hits:
-                    break
+        replies: list[SearchReply] = []
+        for tier in filter(None, (self._places[: self._preferred], self._places[self._preferred :])):
+            if not any(reply.hits for reply in replies):
+                replies += [await ask(place) for place in tier] if self.offline else await asyncio.gather(*map(ask, tier))
         hits: dict[str, SearchHit] = {}
         for hit in chain.from_iterable(zip_longest(*(reply.hits for reply in replies))):
             if hit is not None:
