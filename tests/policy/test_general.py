@@ -171,6 +171,15 @@ async def test_a_page_that_holds_the_text_between_results_keeps_one_result_a_cal
     assert [message["role"] for message in taken[-1]["messages"]][-2:] == ["tool", "tool"]
 
 
+async def test_an_answer_beside_a_call_is_the_answer_of_a_spent_budget(world: Path) -> None:
+    def both(messages):
+        return {"content": "<answer>Ada Vell</answer>", "tool_calls": [call("search", {"query": [f"Kent {len(messages)}"]})]}
+
+    with openai_server(both) as (url, taken, _):
+        done = await asked(world, url, max_turns=1)
+    assert len(taken) == 2 and (done.ending, done.answer) == (Ending.ANSWERED_AT_BUDGET, "Ada Vell")
+
+
 async def test_a_spent_budget_takes_prose_and_no_calls(world: Path) -> None:
     def never_ends(messages):
         if messages[-1]["content"].endswith(PROFILES["general"].force_hint):

@@ -316,9 +316,12 @@ class Episode:
         delta = self._transcript.delta(self._natively, must_answer=True)
         completion, parsed, seconds = await self._generate(delta, self._key(turn, 0), room, forced=True)
         self._transcript.add_turn(completion, parsed, (), rejected=False, seconds=seconds)
-        if parsed.answer is None or parsed.calls:
+        answer = None if parsed.calls else parsed.answer
+        if parsed.calls and self._profile.general:  # its server took no notice that none is run
+            answer = parse_turn(completion.text).answer
+        if answer is None:
             return End(Ending.NO_ANSWER, detail=f"{detail} The forced turn gave no answer.")
-        return End(Ending.ANSWERED_AT_BUDGET, parsed.answer, detail)
+        return End(Ending.ANSWERED_AT_BUDGET, answer, detail)
 
     def _key(self, turn: int, retry: int) -> SampleKey:
         return SampleKey(self._seeds.run, self._question.id, self._seeds.attempt, turn, retry)

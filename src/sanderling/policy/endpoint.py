@@ -13,7 +13,6 @@ import time
 import warnings
 from collections.abc import AsyncGenerator, Container, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -21,7 +20,6 @@ import httpx
 
 from sanderling.core.chat import Tokenizer
 from sanderling.core.errors import UserError
-from sanderling.core.parse import THINK, THINK_END
 from sanderling.core.types import Message, Role, Sampling, ToolSpec
 from sanderling.policy.contract import (
     END_TOKEN,
@@ -38,12 +36,11 @@ from sanderling.policy.contract import (
     TokenSession,
     cut_at_stop,
 )
-from sanderling.policy.native import as_text, native_messages, tool_schemas
+from sanderling.policy.native import REASONING, Reply, in_words, native_messages, tool_schemas
 
 _RETRIED = frozenset({408, 409, 425, 429})
 _LONGEST_PAUSE_S = 30.0
 _QUIET_S = 60.0  # a server that gives no answer is warned of once in so many seconds
-_REASONING = ("reasoning", "reasoning_content")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -160,7 +157,7 @@ def _object(text: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise _BusyError(f"a reply that is no object: {text[:60]!r}")
     if found.get("error"):
-        raise _BusyError(_words(found["error"]))
+        raise _BusyError(in_words(found["error"]))
     return found
 
 
@@ -171,9 +168,9 @@ def _refuse(reply: httpx.Response, server: str) -> None:
         raise UserError(f"{server} sends requests on to {reply.headers.get('location', 'nowhere')}: give that address.")
     try:
         found = json.loads(reply.content)
-        words = _words(found.get("error", found) if isinstance(found, dict) else found)
+        words = in_words(found.get("error", found) if isinstance(found, dict) else found)
     except ValueError:
-        words = _words(reply.text)
+        words = in_words(reply.text)
     if status in _RETRIED or status >= 500:
         after = reply.headers.get("retry-after", "")
         raise _BusyError(f"status {status}: {words}", float(after) if re.fullmatch(r"[0-9.]*[0-9]", after) else None)
@@ -184,12 +181,6 @@ def _refuse(reply: httpx.Response, server: str) -> None:
     if status == 404 and "tool" not in words:
         raise UserError(f"{server} does not know this path or model (status 404: {words}): check the URL and its #name.")
     raise RefusedError(f"{server} refused the request (status {status}: {words}): change what it names.")
-
-
-def _words(found: Any) -> str:
-    if isinstance(found, dict):
-        found = found.get("message") or found
-    return " ".join(str(found).split())[:200] or "no reason given"
 
 
 class _Endpoint:
@@ -242,12 +233,10 @@ class _ChatSession(MessageSession):
                 if field is None or field in policy.refused:
                     raise self._refusal(error, begun) from error
                 policy.refused.add(field)
-                if field not in ("max_tokens", *_REASONING):
+                if field not in ("max_tokens", *REASONING):
                     warnings.warn(f"{policy.client.base_url} does not take {field}: it is left out from now on", stacklevel=2)
         policy.reasoning_field = reply.reasoning_field or policy.reasoning_field
-        said = as_text(reply.reasoning, reply.text, reply.calls)
-        whole = said.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # a character may come in two halves
-        text, cut = cut_at_stop(whole, sampling.stop)
+        text, cut = cut_at_stop(reply.as_text(), sampling.stop)
         return Completion(
             text=text,
             finish=reply.finish(cut),
@@ -286,7 +275,7 @@ class _ChatSession(MessageSession):
 
 
 _DEFAULTS = {"temperature": 1.0, "top_p": 1.0}
-_OPTIONAL = ("max_tokens", "seed", "stop", "presence_penalty", "temperature", "top_p", "tool_choice", *_REASONING)
+_OPTIONAL = ("max_tokens", "seed", "stop", "presence_penalty", "temperature", "top_p", "tool_choice", *REASONING)
 _FULL = re.compile(
     r"(?i)context (?:length|size|window)(?:\s*(?:of|is|=|:|\())*\s*([\d,]*\d)?"
     r"|context_length_exceeded|(?:prompt|input) is too long(?:[^>]*> ?([\d,]*\d))?"
@@ -360,104 +349,9 @@ class _CompletionSession(TokenSession):
         )
 
 
-@dataclass
-class _Call:
-    """A call as far as it has come."""
-
-    index: Any  # where the server says it stands; None: it does not say
-    id: str
-    name: str = ""
-    arguments: str = ""
-
-
-@dataclass
-class _Reply:
-    """What a server said, in one object or many events."""
-
-    text: str = ""
-    reasoning: str = ""
-    reasoning_field: str | None = None
-    parts: list[_Call] = field(default_factory=list)
-    ids: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    finish_reason: str | None = None
-    stop_reason: Any = None
-    prompt_tokens: int = 0
-    sampled_tokens: int = 0
-    cached: int = 0  # prompt tokens the server says it did not compute
-
-    def add(self, event: dict[str, Any]) -> str:
-        """Take in one reply or event; returns the new text. Raises PolicyOutageError for one that has another shape."""
-        try:
-            return self._add(event)
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            raise PolicyOutageError(f"The server sent a reply of an unknown shape: {_words(event)}.") from error
-
-    def _add(self, event: dict[str, Any]) -> str:
-        if usage := event.get("usage"):
-            self.prompt_tokens = int(usage.get("prompt_tokens") or 0)
-            self.sampled_tokens = int(usage.get("completion_tokens") or 0)
-            self.cached = int((usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0)
-        if not event.get("choices"):
-            return ""
-        choice = event["choices"][0]
-        said = choice.get("message") or choice.get("delta") or choice
-        text = said.get("content") or said.get("text") or ""
-        if isinstance(text, list):  # in parts, as content may be sent, too
-            text = "".join(part.get("text") or "" for part in text if part.get("type") == "text")
-        self.text += text
-        for name in _REASONING:
-            if isinstance(thought := said.get(name), str) and thought:
-                text = ("" if self.reasoning else f"{THINK}\n") + thought + text
-                self.reasoning, self.reasoning_field = self.reasoning + thought, name
-                break
-        else:
-            text = f"\n{THINK_END}\n\n{text}" if text and self.reasoning and self.text == text else text
-        for call in said.get("tool_calls") or []:
-            self._add_call(call, call.get("function") or {}, whole="message" in choice)
-        self.ids.extend(choice.get("token_ids") or [])
-        self.logprobs.extend((choice.get("logprobs") or {}).get("token_logprobs") or [])
-        self.finish_reason = choice.get("finish_reason") or self.finish_reason
-        self.stop_reason = choice.get("stop_reason", self.stop_reason)
-        return text
-
-    def _add_call(self, call: dict[str, Any], given: dict[str, Any], *, whole: bool) -> None:
-        """A call, or a piece of one: it goes on with the one of its index; of its id where several have that index, or none."""
-        index, id, name, arguments = call.get("index"), call.get("id") or "", given.get("name") or "", given.get("arguments")
-        part = None
-        if self.parts and not whole:
-            last = self.parts[-1]
-            alike = [one for one in self.parts if one.id == id] if id else []
-            if index is not None:
-                alike = [one for one in self.parts if one.index == index and (not id or one.id in (id, ""))][-1:]
-            elif not id and not (name and last.arguments):  # without either it begins anew with a name
-                alike = [last]
-            part = alike[0] if alike else None
-        if part is None:
-            part = _Call(index, id)
-            self.parts.append(part)
-        if name != part.name:  # some servers say it with every piece
-            part.name += name
-        if isinstance(arguments, str):
-            part.arguments += arguments
-        elif arguments is not None:
-            part.arguments = json.dumps(arguments, ensure_ascii=False)
-
-    @property
-    def calls(self) -> list[tuple[str, str]]:
-        """Name and arguments of each call, in order."""
-        return [(part.name, part.arguments) for part in self.parts]
-
-    def finish(self, cut: bool) -> Finish:
-        """Why the turn stopped; ``cut``: a stop string was found in it."""
-        if self.finish_reason == "length":
-            return Finish.LENGTH
-        return Finish.STOP if cut or isinstance(self.stop_reason, str) else Finish.END
-
-
-async def _receive(client: HttpClient, path: str, body: dict[str, Any], on_text: OnText) -> _Reply:
+async def _receive(client: HttpClient, path: str, body: dict[str, Any], on_text: OnText) -> Reply:
     """One turn, streamed when somebody listens."""
-    reply = _Reply()
+    reply = Reply()
     try:
         if on_text is None:
             reply.add(await client.json(path, body))
