@@ -156,6 +156,38 @@ def test_what_was_cut_from_what_the_model_read_is_not_read():
         assert len(passages_of(episode("x", shown.model_copy(update={"problems": problems})))) == count
 
 
+VELM = "维尔姆塔高四十一米，建于1874年，由汉诺建造。"
+
+
+@pytest.mark.parametrize(
+    ("read", "said", "support"),
+    [
+        ("Cafe\u0301 Mu\u0308ller opened in 1923 in Velm.", "Caf\u00e9 M\u00fcller opened in 1923 in Velm.", "supported"),
+        (
+            "The stra\u00adssen\u00adbahn of Velm\u2011Ost runs since 1901.",
+            "The strassenbahn of Velm-Ost runs since 1901.",
+            "supported",
+        ),
+        ("The ferry\u200b of Velm leaves at 7\u00a0am.", "The ferry of Velm leaves at 7 am.", "supported"),
+        (
+            "The mayor will \u201cnot take any fur-\nther delay\u201d.",
+            'The mayor will "not take any further delay".',
+            "supported",
+        ),
+        (VELM, "维尔姆塔高四十一米[1]。", "supported"),
+        (VELM, "建于1874年，由汉诺建造。", "supported"),
+        (VELM, "维尔姆塔高四十二米。", "partly"),
+        (VELM, "布雷克港有两千六百名工人。", "not_found"),
+        ("ヴェルム塔は41メートルの高さです。", "ヴェルム塔は41メートルの高さです。", "supported"),
+        ("ヴェルム塔は41メートルの高さです。", "ヴェルム塔は42メートルの高さです。", "partly"),
+    ],
+)
+def test_how_letters_are_written_does_not_matter(read: str, said: str, support: str):
+    """In scripts without spaces only the very words count."""
+    passages = (Passage(number=1, url=TOWER, title="", text=read),)
+    assert cited(said, observation("", event(passages=passages))).sentences[0].support == support
+
+
 def test_a_reference_stays_in_its_row():
     found = cited("| place | height |\n|---|---|\n| The tower of Velm | 41 metres high [1] |")
     assert str(found).splitlines()[-1] == "| The tower of Velm | 41 metres high [1] |"

@@ -22,7 +22,7 @@ SUFFIX = r"(?:(?<=[^\W\d_])(?:#+(?!\w)|\+{2,}|\+(?!\w)))?"
 """What may follow a word and belongs to it, as in C++, C# and A+; for the end of a regular expression."""
 
 _CURRENCY = "$\u00a2-\u00a5\u0e3f\u20a0-\u20c0"
-_NO_WIDTH = re.compile(
+NO_WIDTH = re.compile(
     "[\u00ad\u034f\u0640\u061c\u115f\u1160\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u20dd-\u20e4\ufe00-\ufe0f\ufeff"
     "\U000e0000-\U000e0fff]"
 )
@@ -55,10 +55,10 @@ def folded(text: str) -> str:
         text = text.lower()
     else:
         text = _VULGAR.sub(" ", _RAISED.sub("^", _SURROGATE.sub(" ", text)))  # before NFKC makes 10² and 1½ into 102 and 11/2
-        text = unicodedata.normalize("NFKC", _NO_WIDTH.sub("", text)).casefold()
+        text = unicodedata.normalize("NFKC", NO_WIDTH.sub("", text)).casefold()
         text = unicodedata.normalize("NFKC", text).translate(_SAME)
         text = _FOREIGN_DIGIT.sub(lambda found: str(unicodedata.decimal(found[0])), text)
-        text = unicodedata.normalize("NFKC", _NO_WIDTH.sub("", text))
+        text = unicodedata.normalize("NFKC", NO_WIDTH.sub("", text))
     text = _BARE_POINT.sub("0.", _THOUSANDS.sub(lambda found: found[0].replace(",", ""), text))
     return _SIGN.sub(MINUS, _OWED.sub(r"\1-", text)) if "-" in text else text
 

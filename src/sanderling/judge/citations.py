@@ -7,18 +7,22 @@ what was read is marked there.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+import unicodedata
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from itertools import pairwise
 from urllib.parse import quote
 
 from sanderling.agent.transcript import OBSERVATION_CUT
 from sanderling.core.chat import unwrap
 from sanderling.core.observations import read_observation
 from sanderling.core.record import Node, NodeKind, Passage, Trajectory
+from sanderling.core.text import NO_WIDTH
 from sanderling.core.types import ToolStatus
-from sanderling.judge.support import Support, support
+from sanderling.judge.support import Finding, Support, support
 from sanderling.tools.world_tools import paragraphs
-from sanderling.world.text import content_terms, sentences
+from sanderling.world.text import content_terms, is_cjk, plain, sentences, words
 
 _LINKED = r"\(\s*<?(?:[A-Za-z][\w+.-]*:|[/#])(?:[^()\n]|\([^()\n]*\))*\)"
 _WORD = r"(?:(?:passages?|sources?|refs?|p)\.?\s*|[#^])?"
@@ -49,6 +53,10 @@ _CLAUSE = re.compile(r"[,;:]\s+|\s[–—-]\s|\b(?:but|although|though|while|whe
 _INLINE = re.compile(r"\*+|`+|(?<!\w)_+|_+(?!\w)")
 _UNSAFE = re.compile(r"[\x00-\x20<>\"\\\x7f]|[^\S ]")
 _BLOCK = re.compile(r"[|\n]+|^\s*(?:#+|>|[-+•]|\d+[.)])\s")
+_PARTED = re.compile(r"(?<=[a-zà-öø-ÿ])-\n(?=[a-zà-öø-ÿ])")
+_HYPHENS = str.maketrans("\u2010\u2011", "--")
+_CJK_CLAUSE = re.compile(r"[，、；：。！？,;:!?]")
+_MOST_PAIRS = 0.6  # of the neighbouring characters of a sentence that is partly there
 _FRAGMENT_WORDS, _CLAIM_WORDS = 8, 3
 DOUBTS = {Support.PARTLY: "only partly in the sources", Support.NOT_FOUND: "not found in what was read"}
 """What is put behind a sentence that is not supported."""
@@ -227,6 +235,41 @@ class Numbering:
         return tuple(Source(number, url, title, tuple(quotes)) for url, (number, title, quotes) in self.pages.items())
 
 
+@lru_cache(maxsize=8_192)
+def _legible(text: str) -> str:
+    """Letters and their accents composed, soft hyphens and characters of no width gone, words parted between lines whole."""
+    text = _PARTED.sub("", text)
+    return text if text.isascii() else unicodedata.normalize("NFC", NO_WIDTH.sub("", text)).translate(_HYPHENS)
+
+
+def _is_unspaced(text: str) -> bool:
+    found = words(text)
+    return 2 * sum(map(is_cjk, found)) > len(found)
+
+
+def _verbatim(sentence: str, passages: Sequence[str], titles: Sequence[str], among: Collection[int]) -> Finding:
+    """For scripts without spaces, of which no rule here knows the words: each clause stands in one passage, or most of it."""
+    clauses = [said for part in _CJK_CLAUSE.split(sentence) if (said := "".join(words(part)))]
+    pairs = {one + other for clause in clauses for one, other in pairwise(clause)}
+    best = Finding(Support.NOT_FOUND)
+    for at in among:
+        lines, said = _squeezed(passages[at])
+        page = "".join(said)
+        if all(clause in page for clause in clauses):
+            rests = [line for line, one in zip(lines, said, strict=True) if any(clause in one for clause in clauses)]
+            return Finding(Support.SUPPORTED, at, "".join(rests) or passages[at])
+        if best.passage is None and sum(pair in page for pair in pairs) > _MOST_PAIRS * len(pairs):
+            best = Finding(Support.PARTLY, at, passages[at])
+    return best
+
+
+@lru_cache(maxsize=8_192)
+def _squeezed(passage: str) -> tuple[list[str], list[str]]:
+    """A passage's sentences, and what each says without blanks and marks."""
+    lines = [one for line in plain(passage).splitlines() for one in sentences(line)]
+    return lines, ["".join(words(one)) for one in lines]
+
+
 def _is_open(text: str) -> bool:
     """Whether a sentence only says that something was not found out."""
     rest = [part for part in _CLAUSE.split(text) if not _OPEN.search(part)]
@@ -238,11 +281,12 @@ def _checked(before: str, text: str, known: Sequence[int], read: dict[int, Passa
     if not content_terms(text, 3) or text.startswith("#") or text.endswith((":", "?")) or _is_open(text):
         return Sentence(text, None, before=before)
     every = list(read.values())
-    texts, titles = [passage.text for passage in every], [passage.title or passage.url for passage in every]
-    finding = support(text, texts, titles, [at for at, passage in enumerate(every) if passage.number in known])
+    texts, titles = [_legible(passage.text) for passage in every], [passage.title or passage.url for passage in every]
+    check = partial(_verbatim if _is_unspaced(text) else support, _legible(text), texts, titles)
+    finding = check([at for at, passage in enumerate(every) if passage.number in known])
     by_code = False
     if finding.support is not Support.SUPPORTED:
-        other = support(text, texts, titles)
+        other = check(range(len(texts)))
         if other.support is Support.SUPPORTED or not known:
             finding, by_code = other, True
     at = finding.passage
