@@ -2,18 +2,18 @@
 
     OMP_NUM_THREADS=1 python benchmarks/citations.py PACKAGES [--embedder benchmarks/world_minilm.py:embed] [--judge MODEL]
 
-PACKAGES holds Debian's python3.11-doc and postgresql-doc-15 unpacked (``apt-get download``, ``dpkg -x``). Claims were written
-and judged by reading the pages, by somebody who did not know the checker, and so as to be hard: most are in other words than
-the page, most false ones are made of words that stand there. There are true and false quotations, numbers and names,
-paraphrases, and halves of which one part is there. The documents of a third, drawn by their names, were looked at while the
-checker was made (``--seen``: their figures, and every mistake); the figures of record are of the others. Beside it in the same
-run, with thresholds fitted to that third: the share of a claim's words in the best passage, the cosine of an embedding, and
-with ``--judge http://host:port/v1#model`` a model that is asked about the passages that share most words with the claim.
+PACKAGES holds Debian's python3.11-doc, postgresql-doc-15 and git-doc unpacked (``apt-get download``, ``dpkg -x``). Claims were
+written and judged by reading the pages, by somebody who did not know the checker, and so as to be hard: most are in other words
+than the page, most false ones are made of words that stand there. There are true and false quotations, numbers and names,
+plain statements, paraphrases, halves of which one part is there, and claims on what no page says. The checker was made with
+those of ``own.jsonl`` and ``real.jsonl`` (``--seen``: their figures, and every mistake); the figures of record are of
+``fresh.jsonl``, over other pages, which nobody read before the checker had met them once. Beside it in the same run, with
+thresholds fitted to the seen ones: the share of a claim's words in the best passage, the cosine of an embedding, and with
+``--judge http://host:port/v1#model`` a model that is asked about the passages that share most words with the claim.
 """
 
 import argparse
 import asyncio
-import hashlib
 import json
 import re
 import time
@@ -37,8 +37,10 @@ from sanderling.world.sources.documents import FolderSource
 from sanderling.world.text import content_terms, words
 
 HERE = Path(__file__).parent / "citations"
+FRESH = HERE / "fresh.jsonl"
 RESULT = Path(__file__).parent / "results" / "citations.json"
 CHECKED = ("quote", "number", "name")
+KINDS = (*CHECKED, "plain", "paraphrase", "half", "unread")
 SHOWN = 12  # passages to a judge
 ASKED = """Below are passages of one document and a sentence. Do the passages support the sentence?
 
@@ -51,28 +53,29 @@ not_found: they do not say it, or something else.
 Sentence: {claim}
 
 Answer with one word: supported, partly or not_found."""
-Checker = Callable[[str, Sequence[str]], bool]  # whether passages support a claim
+Checker = Callable[[dict[str, Any]], bool]  # whether the passages of a claim support it
 
 
 def read_claims(packages: Path) -> list[dict[str, Any]]:
-    """All claims, each with the passages of its document and whether it belongs to the third that was looked at."""
-    claims = [json.loads(line) for file in sorted(HERE.glob("*.jsonl")) for line in file.read_text().splitlines()]
-    known: dict[str, list[str]] = {}
+    """All claims, each with the passages of its document, their titles, and whether the checker was made with it."""
+    files = sorted(HERE.glob("*.jsonl"))
+    claims = [json.loads(line) | {"seen": file != FRESH} for file in files for line in file.read_text().splitlines()]
+    known: dict[str, tuple[list[str], list[str]]] = {}
     for claim in claims:
         place = claim.get("path") or claim["document"]
         if place not in known:
             file = packages / place if "path" in claim else HERE / "documents" / place
             page = FolderSource(file.parent).read(file)
             assert not isinstance(page, Skipped), page
-            known[place] = paragraphs(page.text)
-        claim["passages"] = known[place]
-        claim["seen"] = hashlib.sha256(place.encode()).digest()[0] % 3 == 0
+            passages = paragraphs(page.text)
+            known[place] = passages, [page.title] * len(passages)
+        claim["passages"], claim["titles"] = known[place]
     return claims
 
 
-def rule(claim: str, passages: Sequence[str]) -> bool:
+def rule(claim: dict[str, Any]) -> bool:
     """Ours."""
-    return support(claim, passages).support is Support.SUPPORTED
+    return support(claim["claim"], claim["passages"], claim["titles"]).support is Support.SUPPORTED
 
 
 def shared_words(claim: str, passages: Sequence[str]) -> float:
@@ -94,10 +97,10 @@ def cosines(embed: Callable[[Sequence[str], Kind], Any]) -> Callable[[str, Seque
 
 
 def fitted(score: Callable[[str, Sequence[str]], float], claims: Sequence[dict[str, Any]]) -> Checker:
-    """A checker with the threshold that is right most often on the third that was looked at."""
+    """A checker with the threshold that is right most often on the claims that were seen."""
     seen = [(score(one["claim"], one["passages"]), one["label"] == "supported") for one in claims if one["seen"]]
     best = max({value for value, _ in seen}, key=lambda least: sum((value >= least) is true for value, true in seen))
-    return lambda claim, passages: score(claim, passages) >= best
+    return lambda claim: score(claim["claim"], claim["passages"]) >= best
 
 
 def judged(spec: str, claims: Sequence[dict[str, Any]]) -> Checker:
@@ -118,7 +121,7 @@ def judged(spec: str, claims: Sequence[dict[str, Any]]) -> Checker:
     for one, reply in zip(claims, asyncio.run(ask()), strict=True):
         found = re.findall(r"\b(supported|partly|not_found)\b", reply)
         said[one["claim"]] = found[-1:] == [Support.SUPPORTED]
-    return lambda claim, _: said[claim]
+    return lambda claim: said[claim["claim"]]
 
 
 def figures(said: Sequence[bool], claims: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -132,16 +135,38 @@ def figures(said: Sequence[bool], claims: Sequence[dict[str, Any]]) -> dict[str,
     return found
 
 
+def rows_of(checker: Checker, claims: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
+    """The figures of a checker by kinds of claims, and its processor time for one; printed, too."""
+    began = time.process_time()
+    said = [checker(one) for one in claims]
+    rows: dict[str, Any] = {"ms": round(1_000 * (time.process_time() - began) / len(claims), 1)}
+    groups = {"quotes, numbers, names": CHECKED, **{kind: (kind,) for kind in KINDS}, "all": KINDS}
+    for group, kinds in groups.items():
+        chosen = [place for place, one in enumerate(claims) if one["kind"] in kinds]
+        if chosen:
+            rows[group] = figures([said[place] for place in chosen], [claims[place] for place in chosen])
+            print(f"{name:32} {group:24} {json.dumps(rows[group])}", flush=True)
+    return rows
+
+
 def main() -> None:
     """Check every claim by every checker, and print and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("packages", type=Path)
     parser.add_argument("--embedder", default="hashed")
     parser.add_argument("--judge", help="a model that judges beside the rule, as agents' models are named")
-    parser.add_argument("--seen", action="store_true", help="figures of the third that was looked at, and every mistake")
+    parser.add_argument("--seen", action="store_true", help="figures of the claims that were seen, and every mistake")
     given = parser.parse_args()
     claims = read_claims(given.packages)
-    measured = [one for one in claims if one["seen"] is given.seen]
+    seen, fresh = ([one for one in claims if one["seen"] is is_seen] for is_seen in (True, False))
+    rows = {"rule, claims that were seen": rows_of(rule, seen, "rule, claims that were seen")}
+    if given.seen:
+        for one in seen:
+            found = support(one["claim"], one["passages"], one["titles"])
+            if (found.support is Support.SUPPORTED) != (one["label"] == "supported"):
+                print("WRONG", one["id"], one["kind"], one["label"], "->", found.support, found.missing, one["claim"])
+                print("     ", one["why"], "|", found.text[:300])
+        return
     embedder = open_embedder(given.embedder)
     checkers: dict[str, Checker] = {
         "rule": rule,
@@ -149,32 +174,12 @@ def main() -> None:
         f"embedding {embedder.model}": fitted(cosines(embedder.embed), claims),
     }
     if given.judge:
-        checkers[f"judge {given.judge.rpartition('#')[2]}"] = judged(given.judge, measured)
-    rows: dict[str, Any] = {}
-    for name, checker in checkers.items():
-        began = time.process_time()
-        said = [checker(one["claim"], one["passages"]) for one in measured]
-        spent = 1_000 * (time.process_time() - began) / len(measured)
-        groups = {
-            "quotes, numbers, names": CHECKED,
-            **{kind: (kind,) for kind in (*CHECKED, "paraphrase", "half")},
-            "all": None,
-        }
-        rows[name] = {"ms": round(spent, 1)}
-        for group, kinds in groups.items():
-            chosen = [place for place, one in enumerate(measured) if kinds is None or one["kind"] in kinds]
-            rows[name][group] = figures([said[place] for place in chosen], [measured[place] for place in chosen])
-            print(f"{name:32} {group:24} {json.dumps(rows[name][group])}", flush=True)
-        if given.seen and name == "rule":
-            for one, yes in zip(measured, said, strict=True):
-                if yes != (one["label"] == "supported"):
-                    found = support(one["claim"], one["passages"])
-                    print("WRONG", one["id"], one["kind"], one["label"], "->", found.support, found.missing, one["claim"])
-                    print("     ", one["why"], "|", found.text[:300])
-    if not given.seen:
-        made = {"command": "OMP_NUM_THREADS=1 python benchmarks/citations.py PACKAGES", "embedder": given.embedder}
-        made |= {"date": date.today().isoformat(), "machine": machine(), "claims": len(claims), "measured": len(measured)}
-        RESULT.write_text(json.dumps(made | {"rows": rows}, indent=1) + "\n", encoding="utf-8")
+        checkers[f"judge {given.judge.rpartition('#')[2]}"] = judged(given.judge, fresh)
+    rows |= {name: rows_of(checker, fresh, name) for name, checker in checkers.items()}
+    command = f"OMP_NUM_THREADS=1 python benchmarks/citations.py PACKAGES --embedder {given.embedder}"
+    made = {"command": command, "date": date.today().isoformat(), "machine": machine()}
+    made |= {"seen": len(seen), "fresh": len(fresh)}
+    RESULT.write_text(json.dumps(made | {"rows": rows}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -92,6 +92,7 @@ def test_what_was_not_read_is_not_found():
         ("The treaty was signed on 2 November 1871.", "The treaty was signed on 1871-11-02."),
         ("The treaty was signed on November 2nd, 1871.", "The treaty was signed in November 1871."),
         ("The chief financial officer leaves Norvane on 30 September.", "The CFO leaves Norvane at the end of September."),
+        ("Members pay half the price.", "Members pay 50% of the price."),
         ("A lock expires after 6 hours.", "A lock expires after a quarter of a day."),
         ("The box holds 24 pots.", "The box holds two dozen pots."),
         ("Of the patients 10 % felt ill.", "One patient in ten felt ill."),
@@ -189,6 +190,15 @@ def test_what_stands_right_beside_a_name_tells_whose_it_is():
     said = "`-P` asks for the password, `-W` for the name.\nNew in version 3.8.\nopen(path) opens a path."
     assert verdict("The password is asked for by `-P`.", said) is Support.SUPPORTED
     assert verdict("The password is asked for by `-W`.", said) is not Support.SUPPORTED
+
+
+def test_the_nearest_word_that_differs_tells_whose_it_is():
+    said = "The northern basin is at most 4.5 metres deep; the southern basin is at least 6 metres deep."
+    assert verdict("The northern basin is 4.5 metres deep.", said) is Support.SUPPORTED
+    assert verdict("The northern basin is 6 metres deep.", said) is not Support.SUPPORTED
+    said = "Anna Berg said that the pier would open in May. Her deputy, Tom Lind, expects June."
+    assert verdict("Her deputy, Tom Lind, expects June.", said) is Support.SUPPORTED
+    assert verdict("Anna Berg expects June.", said) is not Support.SUPPORTED
 
 
 def test_a_clause_of_which_nothing_is_there_leaves_it_partly():

@@ -45,6 +45,11 @@ class Item:
     row: int = 0  # the same for all in "A, B and C"
 
     @property
+    def ends(self) -> tuple[int, int]:
+        """Places of its first word and its last one."""
+        return self.at, max(self.until - 1, self.at)
+
+    @property
     def is_year(self) -> bool:
         """Whether the number looks like a year."""
         number = self.number
@@ -84,7 +89,7 @@ _FEW = {"": 1, "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five
 _PARTS = {"half": 2, "halv": 2, "thir": 3, "quar": 4, "fift": 5, "tent": 10}  # by their first letters
 _PART = re.compile(
     r"\b(?:(?P<few>an?|one|two|three|four)[ -])?(?P<part>half|third|quarter|fifth|tenth|halves|thirds|quarters|fifths|tenths)\b"
-    r"(?:(?P<of>\s+of\b)?(?:\s+(?:an?|one)\s+(?P<unit>\w+))?|(?=[.,;:)]|\s*$))",
+    r"(?:(?P<of>\s+of\b|(?<=half)\s+the\b)?(?:\s+(?:an?|one)\s+(?P<unit>\w+))?|(?=[.,;:)]|\s*$))",
     re.IGNORECASE,
 )
 _AND_A_HALF = re.compile(r"\b(\d+|[a-z]+) and a half (\w+)", re.IGNORECASE)
@@ -224,6 +229,11 @@ def equal(one: Item, wanted: Item) -> bool:
         given = (wanted.date[0], *one.date[1:]) if wanted.undated and not one.date[0] else one.date
         return all(not asked or said == asked for said, asked in zip(given, wanted.date, strict=True))
     return one.name == wanted.name
+
+
+def within(item: Item, found: Item) -> bool:
+    """Whether an item is another one, or stands in its name."""
+    return equal(found, item) or bool(item.name and found.name and named(item, found.name))
 
 
 def _is_near(one: Item, wanted: Item) -> bool:

@@ -59,6 +59,10 @@ class Shelf:
             return self.places.get(stem(parts[-1]), ())
         return ((passage, place) for passage, found in enumerate(self.statements) for place in range(len(found)))
 
+    def knows(self, item: Item) -> bool:
+        """Whether what looks like a name is one: it has its capital everywhere."""
+        return item.kind is not Kind.NAME or item.name in self.names
+
     def is_one_page(self, passage: int | None, other: int | None) -> bool:
         """Whether two passages are of one page."""
         return passage is not None and other is not None and (not self.titles or self.titles[passage] == self.titles[other])

@@ -19,13 +19,13 @@ merely says the same in other words is beyond a rule: it is at best *partly*; a 
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from enum import StrEnum
 from functools import lru_cache
 from itertools import combinations
 
-from sanderling.judge.items import Item, Kind, comparable, equal, is_initials, named
+from sanderling.judge.items import Item, comparable, equal, is_initials, named, within
 from sanderling.judge.shelf import CONTEXT, LONGER, WINDOW, Claim, Shelf, Window, claim_of, neighbours, shelve, windows_of
 from sanderling.judge.statements import NEGATIONS, OPPOSITE, Statement, beside, holds, statements_of, stem, take_apart
 from sanderling.tools.page_reader import PageText
@@ -169,6 +169,40 @@ def _claimed(one: Item, claim: Statement) -> bool:
     return any(equal(one, item) for item in claim.items)
 
 
+@dataclass(slots=True)
+class _Around:
+    """Where an item of the claim stands in a few statements, what could stand in its place, and the claim's other words."""
+
+    mine: list[int] = field(default_factory=list[int])
+    others: list[int] = field(default_factory=list[int])
+    next_to_mine: set[str] = field(default_factory=set[str])
+    next_to_others: set[str] = field(default_factory=set[str])
+    anchors: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+
+def _around(together: Sequence[Item], claim: Claim, said: Sequence[Statement], shelf: Shelf) -> _Around:
+    """The places around an item; ``together``: it and the names that belong to it."""
+    own = {stem(one.name) for one in together}
+    found = _Around()
+    begin = 0
+    for one in said:
+        for place, term in enumerate(one.terms):
+            if term in own:
+                found.mine.append(begin + one.spots[place])
+            elif term in claim.anchors and place >= one.label:
+                found.anchors[term].append(begin + one.spots[place])
+        rows = {item.row for item in one.items if any(within(other, item) for other in together)}
+        for item in one.items:
+            if item.row in rows:
+                found.mine += [begin + one.spots[place] for place in item.ends]
+                found.next_to_mine |= beside(one, item) - own
+            elif comparable(together[0], item) and not _claimed(item, claim.said) and shelf.knows(item):
+                found.others += [begin + one.spots[place] for place in item.ends]
+                found.next_to_others |= beside(one, item)
+        begin += one.spots[-1] + _APART
+    return found
+
+
 def _displaced(item: Item, claim: Claim, best: Window, shelf: Shelf) -> bool:
     """Whether the word beside which the claim has the item stands nearer to something else of its kind here.
 
@@ -177,51 +211,30 @@ def _displaced(item: Item, claim: Claim, best: Window, shelf: Shelf) -> bool:
     """
     said, subject = best.statements(shelf), claim.said.items[0]
     together = [one for one in claim.said.items if one.group == item.group and one.kind is item.kind]
-    own = {stem(one.name) for one in together}
-    anchors: dict[str, list[int]] = defaultdict(list)
-    mine: list[int] = []
-    others: list[int] = []
-    begin = 0
-    for one in said:
-        for place, term in enumerate(one.terms):
-            if term in own:
-                mine.append(begin + one.spots[place])
-            elif term in claim.anchors and place >= one.label:
-                anchors[term].append(begin + one.spots[place])
-        rows = {found.row for found in one.items if any(_is(other, found) for other in together)}
-        for found in one.items:
-            if _is(item, found) and (beside(one, found) & beside(claim.said, item)) - own:
-                return False
-            if found.row in rows:
-                mine.append(begin + one.spots[found.at])
-            elif comparable(item, found) and not _claimed(found, claim.said) and _is_known(found, shelf):
-                others.append(begin + one.spots[found.at])
-        begin += one.spots[-1] + _APART
-    if not others:
+    around = _around(together, claim, said, shelf)
+    if not around.others:
         return False
-    if not mine:
+    if not around.mine:
         above = shelf.above[best.passage]
         is_about = named(item, above.name) or named(item, above.lead) if item.name else best.here & 1 << claim.place(item)
         return not is_about
-    if item.group == subject.group and any(one.items and equal(one.items[0], subject) for one in said):
+    if beside(claim.said, item) & around.next_to_mine - around.next_to_others:
         return False
-    at = min(claim.said.spots[one.at] for one in together)
-    words_near = [(abs(claim.said.spots[place] - at), term) for place, term in enumerate(claim.said.terms) if term in anchors]
-    distance, anchor = min(words_near, default=(_REACH + 1, ""))
-    if distance > _REACH:
-        return False
-    nearest = [min(abs(place - spot) for place in anchors[anchor] for spot in spots) for spots in (mine, others)]
-    return nearest[1] < nearest[0]
-
-
-def _is(item: Item, found: Item) -> bool:
-    """Whether an item of a passage is the claim's, or has it as a part."""
-    return equal(found, item) or bool(item.name and found.name and named(item, found.name))
-
-
-def _is_known(found: Item, shelf: Shelf) -> bool:
-    """Whether what looks like a name is one: it has its capital everywhere."""
-    return found.kind is not Kind.NAME or found.name in shelf.names
+    spots = {claim.said.spots[place] for one in together for place in one.ends}
+    near = sorted(
+        (min(abs(claim.said.spots[place] - spot) for spot in spots), term)
+        for place, term in enumerate(claim.said.terms)
+        if term in around.anchors
+    )
+    for distance, anchor in near:
+        begins = (one.items and equal(one.items[0], subject) and anchor in one.terms for one in said)
+        if distance > _REACH or (item.group == subject.group and any(begins)):
+            return False
+        places = around.anchors[anchor]
+        mine, others = (min(abs(place - spot) for place in places for spot in side) for side in (around.mine, around.others))
+        if mine != others:
+            return others < mine
+    return False
 
 
 def _misjoined(claim: Claim, shelf: Shelf) -> list[Item]:
