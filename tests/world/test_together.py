@@ -23,6 +23,9 @@ NOTES = [
 ]
 
 
+GIVEN = "https://w.example/hanno-steen-owes-the-brekke-bank"
+
+
 class Web(World):
     """A live web that answers everything, and keeps what it was asked."""
 
@@ -33,11 +36,15 @@ class Web(World):
 
     async def search(self, query, *, limit=10, snippet_words=30, occasion=NO_OCCASION):
         self.asked.append(query)
+        if query == "debts":
+            return SearchReply(query, (SearchHit("Debts", f"{GIVEN}-0", "Listed."),))
         return SearchReply(query, (SearchHit("Found", "https://w.example/1", "Public words about whatever."),))
 
     async def visit(self, url, goal="", *, max_words=2000, occasion=NO_OCCASION):
         self.asked.append(url)
-        return VisitReply(url, "W", "Public words.") if url.startswith("https://w.example/") else missing(url)
+        return (
+            VisitReply(url, "W", f"Public words, [more]({GIVEN}-1).") if url.startswith("https://w.example/") else missing(url)
+        )
 
 
 def places(web: Web, **how) -> Together:
@@ -97,6 +104,15 @@ async def test_a_query_that_repeats_a_private_page_is_not_sent(query: str) -> No
 async def test_an_address_that_carries_a_private_page_is_not_fetched(address: str) -> None:
     both, web = await reading()
     assert (await both.visit(address)).status is ToolStatus.HELD and web.asked == []
+
+
+async def test_an_address_that_the_web_gave_is_no_secret() -> None:
+    both, web = await reading()
+    assert (await both.visit(f"{GIVEN}-0")).status is ToolStatus.HELD
+    await both.search("debts")
+    for address, status in ((f"{GIVEN}-0", ToolStatus.OK), (f"{GIVEN}-1", ToolStatus.OK), (f"{GIVEN}-2", ToolStatus.HELD)):
+        assert (await both.visit(address)).status is status
+    assert web.asked == ["debts", f"{GIVEN}-0", f"{GIVEN}-1"]
 
 
 async def test_a_private_page_in_pieces_is_not_sent() -> None:

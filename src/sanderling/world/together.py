@@ -26,6 +26,7 @@ _RUN = 4.0  # neighbouring words that say something: so many of a private page i
 _CHARACTER = 0.5  # for how many words a character counts in a script without spaces
 _NUMBER = re.compile(r"(?=(?:\D*\d){4})\w{8,}")  # of an account, a key: its page's text by itself
 _GLUED = 12  # characters of such a run that tell it where nothing parts the words
+_ADDRESS = re.compile(r"https?://[^\s<>\"')\]]+")
 _PARAMETER = re.compile(r"[?&;][\w.-]*=")
 _PACKED = re.compile(r"[\w+/-]{12,}={0,2}", re.ASCII)
 _ALIKE = str.maketrans("аеорсухіјѕһԁԛԝ", "aeopcyxijshdqw")
@@ -59,6 +60,7 @@ class Together(World):
         self._places, self._preferred, self._leaks = tuple(places), preferred, leaks
         self._tell, self._consent = on_outgoing or (lambda call: None), consent
         self._private: set[str] = set()  # what the private places said, as runs of telling words
+        self._public: set[str] = set()  # addresses that the web itself gave
         self._sent = ""  # the end of what was sent
         self.name = " + ".join(place.name for place in places)
         self.page_count = sum(place.page_count for place in places)
@@ -78,9 +80,11 @@ class Together(World):
                 return SearchReply(query, (), ToolStatus.HELD)
             reply = await place.search(query, limit=limit, snippet_words=snippet_words, occasion=occasion)
             reply = replace(reply, hits=tuple(replace(hit, source=place.name) for hit in reply.hits))
-            if place.offline:
-                for hit in reply.hits:
+            for hit in reply.hits:
+                if place.offline:
                     self.keep_private(hit.title, hit.url, hit.snippet)
+                else:
+                    self._public.add(hit.url)
             return reply
 
         replies: list[SearchReply] = []
@@ -102,12 +106,14 @@ class Together(World):
             if not place.offline:
                 if not url.strip().lower().startswith(_WEB):
                     continue
-                if self._held(url, "visit", self._repeats(url)):
+                if self._held(url, "visit", url not in self._public and self._repeats(url)):
                     return VisitReply(url, "", "", ToolStatus.HELD)
             reply = await place.visit(url, goal, max_words=max_words, occasion=occasion)
             if reply.status is not ToolStatus.NOT_FOUND:
                 if place.offline:
                     self.keep_private(reply.title, reply.url, reply.text)
+                else:
+                    self._public.update(_ADDRESS.findall(reply.text))
                 return reply
         return reply
 
