@@ -259,7 +259,7 @@ def test_a_folder_that_changes_while_it_is_used_stays_as_it_was_read(notes: Path
         ][turns]
 
     told, messages = ask(said, "--docs", notes)
-    assert "Kent is gone" in other[0] and "Ada Vell in 1803" in results(messages) and "1 are supported" in told
+    assert "Kent is gone" in other[0] and "Ada Vell in 1803" in results(messages) and "1 supported" in told
 
 
 def office(parts: dict[str, str]) -> bytes:
@@ -438,7 +438,7 @@ def test_a_page_cannot_forge_what_another_says(notes: Path) -> None:
     ending = told[told.index("answer ─") :]
     first, second = ending.index(evil), ending.index("[2] Kent\n")
     assert "Otto Krell" in ending[first:second] and "Otto Krell" not in ending[second:] and "Ada Vell" in ending[second:]
-    assert "1 references led nowhere" in ending and "Sources:" not in ending and "evil.example/?q=kent" not in ending
+    assert "1 reference that led nowhere" in ending and "Sources:" not in ending and "evil.example/?q=kent" not in ending
     for to in ("html", "md"):
         path = notes.parent / f"out.{to}"
         run("export", "last", "--to", to, "--out", path)

@@ -9,6 +9,7 @@ from sanderling.core.record import Node, NodeKind, Passage, Question, ToolEvent,
 from sanderling.core.types import Ending, Role, ToolStatus
 from sanderling.judge.citations import CitedAnswer, Source, cite, passages_of
 from sanderling.judge.support import Support
+from sanderling.judge.written import as_markdown
 from sanderling.tools.world_tools import visit_text
 from sanderling.world.contract import VisitReply, missing
 
@@ -191,6 +192,13 @@ def test_how_letters_are_written_does_not_matter(read: str, said: str, support: 
 def test_a_reference_stays_in_its_row():
     found = cited("| place | height |\n|---|---|\n| The tower of Velm | 41 metres high [1] |")
     assert str(found).splitlines()[-1] == "| The tower of Velm | 41 metres high [1] |"
+
+
+def test_a_doubt_stays_in_its_row_and_a_head_is_no_claim():
+    answer = "| tower of Velm | metres high |\n|---|---|\n| The tower of Velm | 43 metres high [1] |"
+    found = cited(answer)
+    assert [one.support for one in found.sentences[:2]] == [None, None] and found.count(Support.SUPPORTED) == 0
+    assert as_markdown([episode(answer)]).splitlines()[4].endswith(")* |")
 
 
 def test_a_wrong_passage_gives_way_to_one_that_says_it():

@@ -76,6 +76,22 @@ async def test_a_model_with_native_calls_researches(world: Path, listen: bool, r
     assert ("max_completion_tokens" in taken[-1]) is reasoning_model
 
 
+async def test_prose_that_points_at_what_was_read_is_an_answer_at_once(world: Path) -> None:
+    """A passage that nobody read, or none, is no sign that the model has done."""
+
+    def said(messages):
+        turns = sum(message["role"] == "assistant" for message in messages)
+        if turns == 0:
+            return {"content": "I remember that Ada Vell did it [1]."}  # nothing was read yet
+        if turns == 1:
+            return {"tool_calls": [call("visit", {"url": [KENT]})]}
+        return {"content": "Ada Vell founded Kent in 1803 [1]."}
+
+    with openai_server(said) as (url, taken, _):
+        done = await asked(world, url)
+    assert done.ending is Ending.ANSWERED and done.answer == "Ada Vell founded Kent in 1803 [1]." and len(taken) == 3
+
+
 async def test_a_server_without_tools_is_told_of_in_one_sentence_and_served_in_text(world: Path) -> None:
     def in_text(messages):
         turns = sum(message["role"] == "assistant" for message in messages)

@@ -260,7 +260,7 @@ class Episode:
     def _read(self, text: str, *, last: bool) -> ParsedTurn:
         """What a turn means; ``last``: a general model was told that prose will be its answer."""
         if self._profile.general:
-            return parse_general(text, self._specs, self._profile.tools, last=last)
+            return parse_general(text, self._specs, self._profile.tools, last=last, passages=self._passages)
         return parse_turn(text, think_open=self._think_open, names=self._profile.tools)
 
     def _unreadable(self, text: str, parsed: ParsedTurn) -> str:

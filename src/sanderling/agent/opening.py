@@ -127,8 +127,8 @@ class AskConfig(Frozen):
 
 
 def price_of(config: AgentConfig) -> Prices | None:
-    """What the model costs; None: unknown. Raises UserError."""
-    return known_price(config.price, config.model.rpartition("#")[2])
+    """What the model costs, nothing if it runs in this process; None: unknown. Raises UserError."""
+    return known_price(config.price, config.model.rpartition("#")[2]) or (None if is_endpoint(config.model) else Prices())
 
 
 def profile_of(config: AgentConfig) -> Profile:

@@ -214,7 +214,9 @@ def chosen_places(config: PlaceConfig) -> tuple[list[Path | None], int]:
     named |= {None: {"web"}} if config.web else {}
     known = sorted(set().union(*named.values()))
     if unknown := [name for name in filter(None, (config.only, config.prefer)) if name not in known]:
-        raise UserError(f"There is no place {unknown[0]!r} to ask: choose of {', '.join(known)}.")
+        raise UserError(
+            f"There is no place {unknown[0]!r} to ask: choose of {', '.join(known)}, or give it with --docs, --world or --web."
+        )
     asked = [place for place, names in named.items() if not config.only or config.only in names]
     first = [place for place in asked if config.prefer in named[place]]
     return [*first, *(place for place in asked if place not in first)], len(first)

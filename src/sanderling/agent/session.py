@@ -157,7 +157,8 @@ def find_session(name: str) -> Session:
     if len(found) == 1 or (found and found[0].id == name):
         return found[0]
     if found:
-        raise UserError(f"{name} begins the ids of {len(found)} sessions ({', '.join(one.id for one in found)}): write more.")
+        some = ", ".join(one.id for one in found[:5]) + ("" if len(found) <= 5 else ", …")
+        raise UserError(f"{name} begins the ids of {len(found)} sessions ({some}): write more.")
     raise UserError(f"There is no session {name!r}: sanderling history lists those that are kept.")
 
 

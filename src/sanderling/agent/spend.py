@@ -13,6 +13,7 @@ from typing import Any
 from sanderling.agent.loop import Event, Observed, TurnSampled, TurnStarted
 from sanderling.core.errors import UserError
 from sanderling.core.record import NodeKind, Trajectory
+from sanderling.core.text import counted_as
 from sanderling.core.types import Clock, ToolSpec
 from sanderling.policy.budget import NOTHING, Ledger, Prices, Spent, price_table
 from sanderling.tools.contract import Tool, ToolContext, ToolResult
@@ -176,8 +177,9 @@ def receipt(records: Sequence[Trajectory], cost: float | None) -> str:
     read, written = map(sum, zip(*map(tokens_taken, records), strict=True))
     new = sum(node.prefilled_tokens for node in turns)
     calls = sum(len(node.events) for node in nodes)
-    money = f"money unknown (give --set agent.price, or a line in {price_table()})" if cost is None else f"{cost:.4f} in money"
+    unknown = f"money unknown (give --set agent.price=0.15,0.60, or the model's line in {price_table()})"
+    money = unknown if cost is None else f"cost {cost:.4f}"
     cached = f" ({read - new:,} of them cached)" if 0 < new < read else ""
-    took = f"{len(turns)} turns, {calls} calls, {sum(record.seconds for record in records):.1f} s"
+    took = f"{counted_as(len(turns), 'turn')}, {counted_as(calls, 'call')}, {sum(record.seconds for record in records):.1f} s"
     tokens = f"{read:,} tokens read{cached}, {written:,} written" if read or written else "tokens unknown (nobody counts them)"
     return f"{took}; {tokens}; {money}"

@@ -41,7 +41,7 @@ from sanderling.core.config import load_config, to_toml
 from sanderling.core.errors import UserError
 from sanderling.core.observations import read_observation
 from sanderling.core.record import NodeKind, Question, Seeds, Trajectory
-from sanderling.core.text import visible
+from sanderling.core.text import counted_as, visible
 from sanderling.core.types import BudgetSpentError, Ending, ToolStatus
 from sanderling.judge.citations import DOUBTS, CitedAnswer, cite, found_so_far
 from sanderling.judge.support import Support
@@ -404,7 +404,7 @@ class Watcher:
         for outcome in event.outcomes:
             style = "green" if outcome.status is ToolStatus.OK else "yellow"
             pages = dict.fromkeys(outcome.provenance)
-            self.line(Text(f"← {brief(outcome.name)}: {outcome.status.value}, {len(pages)} pages", style=style))
+            self.line(Text(f"← {brief(outcome.name)}: {outcome.status.value}, {counted_as(len(pages), 'page')}", style=style))
             self._found.get(outcome.role, set()).update(pages)
             for url in list(pages)[:_URLS]:
                 self.line(
@@ -425,9 +425,10 @@ class Watcher:
         self._text += piece
         text = self._text.lstrip()
         reasoning = "" if "<think>".startswith(text) else text.removeprefix("<think>").partition("</think>")[0]
-        reasoning = reasoning.partition("<answer>")[0]
+        for tag in ("<answer>", "<tool_call>"):
+            reasoning = reasoning.partition(tag)[0]
         tag = reasoning.rfind("<")
-        if tag >= 0 and "</think>".startswith(reasoning[tag:]):
+        if tag >= 0 and any(one.startswith(reasoning[tag:]) for one in ("</think>", "<answer>", "<tool_call>")):
             reasoning = reasoning[:tag]
         if new := reasoning[self._shown :]:
             self._console.print(Text(visible(new), style="dim"), end="", soft_wrap=True)
@@ -447,7 +448,7 @@ def shown_answer(trajectory: Trajectory, console: Console) -> None:
     """Print an answer with its sources, and how it came about."""
     turns = sum(node.kind is NodeKind.TURN and not node.rejected for node in trajectory.own())
     ending = trajectory.ending or Ending.CANCELLED
-    tail = f"{ending.value.replace('_', ' ')} · {turns} turns · {trajectory.seconds:.1f} s"
+    tail = f"{ending.value.replace('_', ' ')} · {counted_as(turns, 'turn')} · {trajectory.seconds:.1f} s"
     part = kind_of(trajectory)
     planned = trajectory.answer if part is not None and not part.is_read else None  # there is nothing to check
     cited = None if planned is not None else cite(trajectory)
@@ -461,7 +462,14 @@ def shown_answer(trajectory: Trajectory, console: Console) -> None:
     if trajectory.detail:
         body.append(f"\n\n{visible(trajectory.detail)}", style="dim")
     style = "green" if ending.has_answer else "red"
-    console.print(Panel(body, title="answer" if part is None else part.value, subtitle=tail, border_style=style))
+    console.print(
+        Panel(
+            body,
+            title="answer" if part is None else part.value.replace("deepen", "what is missing"),
+            subtitle=tail,
+            border_style=style,
+        )
+    )
     for line in found_lines(trajectory) if cited is None else source_lines(cited):
         console.print(line, soft_wrap=True)
 

@@ -100,6 +100,7 @@ def resume(
     last = session.asked()[-1]
     origin = f"session {session.id}"
     config = or_help(lambda sets: load_config(AskConfig, last.settings, origin, sets, {"spend": spend}), sets)
+    show(f"Session {session.id}: {first_line(last.told)}")
     run_ask(last.told, config, session)
 
 

@@ -31,13 +31,17 @@ _BEFORE_JSON = re.compile(
 )
 _TAGGED = ((_FUNCTION, _PARAMETER), (_INVOKE, _NAMED), (_KEYED, _KEY_VALUE))
 _JSON_KEYS = ("arguments", "parameters", "args", "input")
+_POINTS = re.compile(r"\[(\d{1,6})\]")
 _MARKUP = re.compile(r"<\|[^|>\s]{1,40}\|>|<｜[^>]{1,40}｜>|\[/?TOOL_CALLS\]")
 
 
-def parse_general(text: str, specs: Sequence[ToolSpec], names: ToolNames, *, last: bool = False) -> ParsedTurn:
+def parse_general(
+    text: str, specs: Sequence[ToolSpec], names: ToolNames, *, last: bool = False, passages: int = 0
+) -> ParsedTurn:
     """Read one turn of any chat model. Never raises.
 
-    ``last``: it was told that it must answer, so prose without a call is its answer; otherwise prose is no action yet.
+    Prose without a call is an answer where it points at one of the numbered ``passages`` that were read, or was the ``last``
+    thing to say: the model had been told that it must answer. Otherwise it is no action yet.
     """
     parsed = parse_turn(text, names=names)
     if parsed.calls and parsed.answer is not None:  # a model that calls is still at work
@@ -52,7 +56,8 @@ def parse_general(text: str, specs: Sequence[ToolSpec], names: ToolNames, *, las
         problems = (ParseProblem.LENIENT_CALL, *((ParseProblem.TOO_MANY_CALLS,) if len(calls) > MAX_CALLS else ()))
         return ParsedTurn(parsed.think, read, None, problems)
     prose = _MARKUP.sub("", said).strip()
-    if last and prose and ParseProblem.UNREADABLE_CALL not in parsed.problems:
+    points = any(0 < int(number) <= passages for number in _POINTS.findall(prose))
+    if (last or points) and prose and ParseProblem.UNREADABLE_CALL not in parsed.problems:
         return ParsedTurn(parsed.think, (), prose, tuple(p for p in parsed.problems if p is not ParseProblem.NO_ACTION))
     return parsed
 

@@ -18,7 +18,7 @@ from sanderling.agent.transcript import OBSERVATION_CUT
 from sanderling.core.chat import unwrap
 from sanderling.core.observations import read_observation
 from sanderling.core.record import Node, NodeKind, Passage, Trajectory
-from sanderling.core.text import NO_WIDTH
+from sanderling.core.text import NO_WIDTH, counted_as
 from sanderling.core.types import ToolStatus
 from sanderling.judge.support import Finding, Support, support
 from sanderling.tools.world_tools import paragraphs
@@ -57,6 +57,7 @@ _PARTED = re.compile(r"(?<=[a-zà-öø-ÿ])-\n(?=[a-zà-öø-ÿ])")
 _HYPHENS = str.maketrans("\u2010\u2011", "--")
 _CJK_CLAUSE = re.compile(r"[，、；：。！？,;:!?]")
 _MOST_PAIRS = 0.6  # of the neighbouring characters of a sentence that is partly there
+_RULE = re.compile(r"\s*\|?[\s:|-]*-[\s:|-]*\|[\s:|-]*$")  # between a table's head and its rows
 _FRAGMENT_WORDS, _CLAIM_WORDS = 8, 3
 DOUBTS = {Support.PARTLY: "only partly in the sources", Support.NOT_FOUND: "not found in what was read"}
 """What is put behind a sentence that is not supported."""
@@ -119,9 +120,10 @@ class CitedAnswer:
     def checked(self) -> str:
         """How much of the answer was found."""
         counts = {support: self.count(support) for support in Support}
-        told = f"Of {sum(counts.values())} sentences that can be checked, {counts[Support.SUPPORTED]} are supported, "
+        told = f"Of {counted_as(sum(counts.values()), 'sentence')} that can be checked: {counts[Support.SUPPORTED]} supported, "
         told += f"{counts[Support.PARTLY]} partly, {counts[Support.NOT_FOUND]} not found in what was read."
-        return told + (f" {self.invented} references led nowhere and were left out." if self.invented else "")
+        left_out = f" {counted_as(self.invented, 'reference')} that led nowhere: left out."
+        return told + (left_out if self.invented else "")
 
 
 def cite(trajectory: Trajectory, numbering: "Numbering | None" = None) -> CitedAnswer | None:
@@ -184,11 +186,11 @@ def _unnumbered(node: Node) -> Iterator[tuple[str, str, str]]:
 
 
 def _split(answer: str) -> Iterator[tuple[str, str, list[int] | None]]:
-    """What stands before each sentence, the sentence without the model's numbers, and these; None for a line of code."""
+    """What stands before each sentence, the sentence without the model's numbers, and these; None: code, a table's head."""
     gap, fenced = "", False
-    for line in answer.strip().splitlines():
+    for line, below in pairwise([*answer.strip().splitlines(), ""]):
         fence = line.lstrip().startswith("```")
-        if fence or fenced:
+        if fence or fenced or _RULE.match(line) or (line.lstrip().startswith("|") and _RULE.match(below)):
             yield gap, line, None
             gap, fenced = "\n", fenced != fence
             continue

@@ -7,12 +7,14 @@ from typing import Any
 
 from sanderling.agent.writing import Report, kind_of, report_of
 from sanderling.core.record import Trajectory
+from sanderling.core.text import counted_as
 from sanderling.judge.citations import DOUBTS, CitedAnswer, Numbering, Source, cite, found_so_far
 from sanderling.report.page import render
 
 _MARKUP = re.compile(r"([\\`*_\[\]<>#|])")
 _LOADS = re.compile(r"!(?=\[)|<(?=[A-Za-z/!?])")
 _CODE = re.compile(r"(`[^`\n]*`)")
+_ROW_END = re.compile(r"\s*\|$")
 _WEB = ("http://", "https://")
 _PENDING = "Not written yet."
 
@@ -51,7 +53,7 @@ class _Written:
         nodes = [node for record in self.records for node in record.own()]
         turns, calls = sum(node.role == "assistant" for node in nodes), sum(len(node.events) for node in nodes)
         seconds = sum(record.seconds for record in self.records)
-        return f"{self.records[0].model}, {turns} turns, {calls} calls, {seconds:.1f} s"
+        return f"{self.records[0].model}, {counted_as(turns, 'turn')}, {counted_as(calls, 'call')}, {seconds:.1f} s"
 
 
 def _written(records: Sequence[Trajectory]) -> Iterator[_Written]:
@@ -106,7 +108,7 @@ def _markdown(written: _Written) -> Iterator[str]:
             continue
         doubts = (DOUBTS.get(one.support) if one.support else None for one in text.cited.sentences)
         said = zip(_harmless([str(one) for one in text.cited.sentences]), doubts, strict=True)
-        yield "".join(f"{one} *({doubt})*" if doubt else one for one, doubt in said).strip()
+        yield "".join(_doubted(one, doubt) if doubt else one for one, doubt in said).strip()
     if written.sources and len(written.texts) > 1:
         yield "## Sources"
     for source in written.sources:
@@ -117,6 +119,12 @@ def _markdown(written: _Written) -> Iterator[str]:
     if written.checked:
         yield f"*{written.checked}*"
     yield f"*{_escaped(written.steps)}.*"
+
+
+def _doubted(said: str, doubt: str) -> str:
+    """A sentence with its doubt behind it; of a table's row, within the last cell."""
+    row = _ROW_END.search(said)
+    return f"{said[: row.start()]} *({doubt})*{row[0]}" if row else f"{said} *({doubt})*"
 
 
 def _harmless(said: Sequence[str]) -> Iterator[str]:

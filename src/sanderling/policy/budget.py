@@ -201,8 +201,8 @@ def read_prices(texts: Sequence[str], models: int, max_cost: float | None = None
     """A price for each model; a limit of money is none without them. Raises UserError."""
     if max_cost is not None and models and not texts:
         raise UserError(
-            "A limit of money needs the price of every model that is asked (0,0 for a free one): give --judge-price, or set "
-            "the agent's price and the others' prices (--set help lists them)."
+            "A limit of money needs the price of every model that is asked (0,0 for a free one): give --set agent.price, and "
+            "the judges' with --judge-price where the command has it."
         )
     found = [Prices.read(text) for text in texts] or [Prices()]
     if len(found) not in (1, models):

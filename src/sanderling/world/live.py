@@ -84,7 +84,9 @@ def web_settings(
             raise UserError(f"{name} {url} is no web address: give one such as http://127.0.0.1:8018.")
     search_key, reader_key = env.get(SEARCH_KEY_ENV, "").strip(), env.get(READER_KEY_ENV, "").strip()
     if not search_key and search_url.rstrip("/") == SEARCH_URL:
-        raise UserError(f"Serper wants a key: put it into {SEARCH_KEY_ENV}, or name another service with search_url.")
+        raise UserError(
+            f"Serper wants a key: put it into {SEARCH_KEY_ENV}, or name another service with --set agent.search_url."
+        )
     return WebSettings(
         search_url=search_url.rstrip("/"),
         reader_url=reader_url.rstrip("/"),

@@ -1,1 +1,1 @@
-"""Sources of pages: files of many kinds, read into pages one by one. `registry` names them; one module for each."""
+"""Sources of pages: files of many kinds, read into pages one by one. `kinds` names them; one module for each."""
