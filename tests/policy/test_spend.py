@@ -114,3 +114,15 @@ def test_ctrl_c_once_never_stops(notes: Path) -> None:
     with openai_server(said, usage=counting) as (url, _, _):
         shown = run("ask", FIRST, "--docs", notes, "--model", f"{url}#m", "--spend", "5ktok")
     assert "Ctrl-C once more stops" in shown and kept()[1][0].ending is Ending.ANSWERED_AT_BUDGET
+
+
+def test_what_was_read_is_shown_though_the_question_has_no_words(notes: Path) -> None:
+    """``And when?`` has none to look for: what was read stands there, once, and nothing that was only listed."""
+
+    def said(messages: list[dict[str, Any]]) -> dict[str, Any]:
+        turns = sum(message["role"] == "assistant" for message in messages)
+        return {"tool_calls": [call("visit", {"url": [KENT]}, f"v{turns}")]} if turns < 2 else {"content": ""}
+
+    with openai_server(said) as (url, _, _):
+        shown = run("ask", "And when?", "--docs", notes, "--model", f"{url}#m", ends=1)
+    assert shown.split("Found so far:")[1].count(KENT) == 1 and "listed, not read" not in shown

@@ -470,8 +470,9 @@ def shown_answer(trajectory: Trajectory, console: Console) -> None:
             border_style=style,
         )
     )
-    for line in found_lines(trajectory) if cited is None else source_lines(cited):
-        console.print(line, soft_wrap=True)
+    if planned is None:
+        for line in found_lines(trajectory) if cited is None else source_lines(cited):
+            console.print(line, soft_wrap=True)
 
 
 def cited_text(cited: CitedAnswer) -> Text:

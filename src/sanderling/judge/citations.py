@@ -163,10 +163,12 @@ def passages_of(trajectory: Trajectory) -> list[Passage]:
 
 
 def found_so_far(trajectory: Trajectory, most: int = 5) -> list[Passage]:
-    """What there is without an answer: the passages with most of the question's words, else pages that were listed."""
+    """What there is without an answer: passages with the question's words, else any that were read, else pages listed."""
     wanted = set(content_terms(trajectory.question.text, 50))
-    alike = {passage: len(wanted & set(content_terms(passage.text, 1_000))) for passage in passages_of(trajectory)}
-    found = sorted((passage for passage, count in alike.items() if count), key=lambda passage: -alike[passage])[:most]
+    read = {(passage.url, passage.text): passage for passage in reversed(passages_of(trajectory))}  # a page read twice is one
+    alike = {passage: len(wanted & set(content_terms(passage.text, 1_000))) for passage in reversed(read.values())}
+    found = sorted(alike, key=lambda passage: -alike[passage])
+    found = ([passage for passage in found if alike[passage]] or found)[:most]
     listed = dict.fromkeys(url for node in trajectory.branch() for event in node.events for url in event.provenance)
     return found or [Passage(number=place, url=url, title="", text="") for place, url in enumerate(list(listed)[:most], 1)]
 
